@@ -1,0 +1,118 @@
+// What all argreduce kernels share: bindings, push constants, the layout, and writing results.
+//
+// Compile-time: ELEMENT_BYTES.
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint WORKGROUP = 64;
+layout(constant_id = 4) const uint BATCH = 4; // loads between two updates of a candidate
+
+layout(std430, binding = 0) readonly buffer InputWords { uint input_words[]; };
+layout(std430, binding = 0) readonly buffer InputVectors { uvec4 input_vectors[]; };
+layout(std430, binding = 1) writeonly buffer Indices { uint indices[]; };
+layout(std430, binding = 2) buffer Values { uint values[]; };
+layout(std430, binding = 3) buffer Workspace { uint workspace[]; };
+
+#define PUSH_LAYOUT_WORDS 16
+// What varies from call to call is no specialization constant: pipelines are slow to build.
+layout(push_constant) uniform Push {
+    uint flags; // see below
+    uint lanes; // invocations that share one output, a power of two
+    uint outputs;
+    uint reduce_count; // elements that compete for one output
+    uint splits;       // candidates per output, brought together by a later pass
+    uint kept_dims;
+    uint reduced_dims;
+    uint input_base; // bases and strides in elements
+    uint output_base;
+    uint index_base_low;
+    uint index_base_high;
+    uint candidates_base; // words into the workspace
+    uint run;             // rows: contiguous elements; columns: columns side by side
+    uint tiles_per_run;
+    uint tile_vectors;
+    uint share; // tiles (rows) or positions (columns) per split
+    uint layout_words[PUSH_LAYOUT_WORDS];
+};
+
+#define FLAG_LAYOUT_IN_PUSH 1u
+#define FLAG_WIDE_INDICES 2u
+#define FLAG_WITH_VALUES 4u
+bool flagged(uint flag) { return (flags & flag) != 0u; }
+
+// Kept dimensions: size, input stride, output stride; then reduced dimensions: size, input stride, what one
+// step adds to the index (two words). Row-major, strides modulo 2^32, so negative ones need no care.
+#define KEPT_WORDS 3
+#define REDUCED_WORDS 4
+
+uint layout_word(uint i) { return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i] : workspace[i]; }
+
+uint reduced_word(uint dim) { return kept_dims * KEPT_WORDS + dim * REDUCED_WORDS; }
+
+// Offsets of output number `number`: of its first input element, of the output itself.
+uvec2 offsets_of_output(uint number) {
+    uvec2 offsets = uvec2(input_base, output_base);
+    for (uint dim = kept_dims; dim-- > 0u;) {
+        uint word = dim * KEPT_WORDS;
+        uint size = layout_word(word);
+        uint coordinate = dim > 0u ? number % size : number;
+        number /= size;
+        offsets += coordinate * uvec2(layout_word(word + 1u), layout_word(word + 2u));
+    }
+    return offsets;
+}
+
+// The offset of position number `position` among the outermost `dims` reduced dimensions.
+uint reduced_offset(uint position, uint dims) {
+    uint offset = 0u;
+    for (uint dim = dims; dim-- > 0u;) {
+        uint word = reduced_word(dim);
+        uint size = layout_word(word);
+        uint coordinate = dim > 0u ? position % size : position;
+        position /= size;
+        offset += coordinate * layout_word(word + 1u);
+    }
+    return offset;
+}
+
+uvec2 index_of_position(uint position) {
+    uvec2 index = uvec2(index_base_low, index_base_high);
+    for (uint dim = reduced_dims; dim-- > 0u;) {
+        uint word = reduced_word(dim);
+        uint size = layout_word(word);
+        uint coordinate = dim > 0u ? position % size : position;
+        position /= size;
+        uint high, low;
+        umulExtended(coordinate, layout_word(word + 2u), high, low);
+        high += coordinate * layout_word(word + 3u);
+        index.x += low;
+        index.y += high + uint(index.x < low);
+    }
+    return index;
+}
+
+// Copies one element, bit for bit. Narrow elements share words with neighbours that other invocations write.
+void write_value(uint source, uint target) {
+#if ELEMENT_BYTES == 8
+    values[2u * target] = input_words[2u * source];
+    values[2u * target + 1u] = input_words[2u * source + 1u];
+#elif ELEMENT_BYTES == 4
+    values[target] = input_words[source];
+#else
+    const uint per_word = 4u / ELEMENT_BYTES, bits = 8u * ELEMENT_BYTES, mask = (1u << bits) - 1u;
+    uint element = (input_words[source / per_word] >> (source % per_word * bits)) & mask;
+    uint shift = target % per_word * bits;
+    atomicAnd(values[target / per_word], ~(mask << shift));
+    atomicOr(values[target / per_word], element << shift);
+#endif
+}
+
+void write_result(uint number, uint position) {
+    uvec2 offsets = offsets_of_output(number);
+    uvec2 index = index_of_position(position);
+    if (flagged(FLAG_WIDE_INDICES)) {
+        indices[2u * offsets.y] = index.x;
+        indices[2u * offsets.y + 1u] = index.y;
+    } else {
+        indices[offsets.y] = index.x;
+    }
+    if (flagged(FLAG_WITH_VALUES)) write_value(offsets.x + reduced_offset(position, reduced_dims), offsets.y);
+}

@@ -1,0 +1,27 @@
+// A piece of a device's memory with the size that was asked for.
+#pragma once
+
+#include "device.hpp"
+
+namespace vkdml {
+
+class Buffer {
+public:
+    Buffer(std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind);
+
+    uint64_t bytes() const { return bytes_; }
+    // What a shader may touch: at least bytes(), so that whole vectors can be read at the end.
+    uint64_t capacity() const { return tensor_->capacity(); }
+    MemoryKind kind() const { return tensor_->kind(); }
+    const std::shared_ptr<Device>& device() const { return device_; }
+    const std::shared_ptr<Tensor>& tensor() const { return tensor_; }
+    // The mapped memory; throws DeviceError for device memory.
+    void* mapped() const;
+
+private:
+    std::shared_ptr<Device> device_;
+    uint64_t bytes_;
+    std::shared_ptr<Tensor> tensor_;
+};
+
+} // namespace vkdml

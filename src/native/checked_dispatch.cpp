@@ -1,0 +1,192 @@
+// The checked functions that stand in Vulkan-Hpp's default dispatcher.
+#include "checked_dispatch.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <pthread.h>
+#include <type_traits>
+
+VULKAN_HPP_DEFAULT_DISPATCH_LOADER_DYNAMIC_STORAGE
+
+namespace vkdml {
+namespace {
+
+using Dispatcher = std::remove_reference_t<decltype(VULKAN_HPP_DEFAULT_DISPATCHER)>;
+
+std::atomic<uint64_t> call_count{0};
+std::atomic<uint64_t> failing_call{0};
+std::atomic<VkResult> injected_result{VK_SUCCESS};
+std::atomic<const char*> last_injected{""};
+std::atomic<bool> forked{false};
+
+// Whether this call is the one that a test wants to fail.
+bool inject(const char* name) {
+    uint64_t number = call_count.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (number != failing_call.load(std::memory_order_relaxed)) return false;
+    last_injected = name;
+    return true;
+}
+
+enum class Fallible { no, yes };
+
+template <auto Member> struct Checked;
+template <class Result, class... Args, Result (VKAPI_PTR* Dispatcher::*Member)(Args...)>
+struct Checked<Member> {
+    using Function = Result(VKAPI_PTR*)(Args...);
+    static inline Function driver = nullptr;
+    static inline const char* name = "";
+    static inline Fallible fallible = Fallible::no;
+
+    static Result VKAPI_CALL call(Args... args) {
+        DispatchGuard* guard = DispatchGuard::current();
+        bool blocked = in_forked_child() || (guard && guard->failed() && guard->blocking);
+        if constexpr (std::is_void_v<Result>) {
+            if (!blocked) driver(args...);
+        } else {
+            if (blocked) return guard && guard->failed() ? guard->result : VK_ERROR_INITIALIZATION_FAILED;
+            bool injected = fallible == Fallible::yes && inject(name);
+            Result result = injected ? injected_result.load() : driver(args...);
+            if (guard && result < 0 && !guard->failed()) {
+                guard->result = result;
+                guard->failed_call = name;
+            }
+            return result;
+        }
+    }
+
+    static void install(const char* function_name, Fallible can_fail, Function replacement = &call) {
+        Dispatcher& dispatcher = VULKAN_HPP_DEFAULT_DISPATCHER;
+        driver = dispatcher.*Member;
+        name = function_name;
+        fallible = can_fail;
+        dispatcher.*Member = replacement;
+    }
+};
+
+using CreateBuffer = Checked<&Dispatcher::vkCreateBuffer>;
+using AllocateMemory = Checked<&Dispatcher::vkAllocateMemory>;
+using MemoryProperties = Checked<&Dispatcher::vkGetPhysicalDeviceMemoryProperties>;
+
+VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* info,
+                                  const VkAllocationCallbacks* callbacks, VkBuffer* buffer) {
+    DispatchGuard* guard = DispatchGuard::current();
+    VkBufferCreateInfo changed = *info;
+    if (guard) changed.usage |= guard->extra_buffer_usage;
+    VkResult result = CreateBuffer::call(device, &changed, callbacks, buffer);
+    if (guard && result == VK_SUCCESS) guard->buffers.push_back(*buffer);
+    return result;
+}
+
+VkResult VKAPI_CALL allocate_memory(VkDevice device, const VkMemoryAllocateInfo* info,
+                                    const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
+    VkResult result = AllocateMemory::call(device, info, callbacks, memory);
+    DispatchGuard* guard = DispatchGuard::current();
+    if (guard && result == VK_SUCCESS) guard->memories.push_back(*memory);
+    return result;
+}
+
+// kp::Tensor takes the first host-visible coherent type, often write-combined and slow to read: hide those
+// while a cached one exists.
+void VKAPI_CALL memory_properties(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties* properties) {
+    MemoryProperties::driver(device, properties);
+    DispatchGuard* guard = DispatchGuard::current();
+    if (!guard || !guard->prefer_cached_host_memory) return;
+    constexpr VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                             VK_MEMORY_PROPERTY_HOST_COHERENT_BIT |
+                                             VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    bool found = false;
+    for (uint32_t i = 0; i < properties->memoryTypeCount; i++)
+        found |= (properties->memoryTypes[i].propertyFlags & wanted) == wanted;
+    for (uint32_t i = 0; found && i < properties->memoryTypeCount; i++)
+        if (!(properties->memoryTypes[i].propertyFlags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT))
+            properties->memoryTypes[i].propertyFlags &=
+                ~VkMemoryPropertyFlags(VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
+}
+
+} // namespace
+
+DispatchGuard*& DispatchGuard::current() {
+    static thread_local DispatchGuard* guard = nullptr;
+    return guard;
+}
+
+void install_checked_dispatch() {
+#define CHECKED(function, can_fail) Checked<&Dispatcher::function>::install(#function, Fallible::can_fail)
+    CreateBuffer::install("vkCreateBuffer", Fallible::yes, create_buffer);
+    AllocateMemory::install("vkAllocateMemory", Fallible::yes, allocate_memory);
+    MemoryProperties::install("vkGetPhysicalDeviceMemoryProperties", Fallible::no, memory_properties);
+    CHECKED(vkCreateDevice, yes);
+    CHECKED(vkBindBufferMemory, yes);
+    CHECKED(vkMapMemory, yes);
+    CHECKED(vkFlushMappedMemoryRanges, no);
+    CHECKED(vkCreateDescriptorPool, yes);
+    CHECKED(vkCreateDescriptorSetLayout, yes);
+    CHECKED(vkAllocateDescriptorSets, yes);
+    CHECKED(vkCreateShaderModule, yes);
+    CHECKED(vkCreatePipelineLayout, yes);
+    CHECKED(vkCreateComputePipelines, yes);
+    CHECKED(vkCreateCommandPool, yes);
+    CHECKED(vkAllocateCommandBuffers, yes);
+    CHECKED(vkBeginCommandBuffer, yes);
+    CHECKED(vkEndCommandBuffer, yes);
+    CHECKED(vkResetCommandPool, yes);
+    CHECKED(vkCreateFence, yes);
+    CHECKED(vkCreateQueryPool, yes);
+    CHECKED(vkQueueSubmit, yes);
+    CHECKED(vkResetFences, no);
+    CHECKED(vkGetFenceStatus, no);
+    CHECKED(vkWaitForFences, no);
+    CHECKED(vkGetQueryPoolResults, no);
+    CHECKED(vkDeviceWaitIdle, no);
+    CHECKED(vkGetBufferMemoryRequirements, no);
+    CHECKED(vkUpdateDescriptorSets, no);
+    CHECKED(vkResetDescriptorPool, no);
+    CHECKED(vkUnmapMemory, no);
+    CHECKED(vkDestroyBuffer, no);
+    CHECKED(vkFreeMemory, no);
+    CHECKED(vkDestroyDescriptorPool, no);
+    CHECKED(vkDestroyDescriptorSetLayout, no);
+    CHECKED(vkDestroyShaderModule, no);
+    CHECKED(vkDestroyPipelineLayout, no);
+    CHECKED(vkDestroyPipeline, no);
+    CHECKED(vkDestroyCommandPool, no);
+    CHECKED(vkDestroyFence, no);
+    CHECKED(vkDestroyQueryPool, no);
+    CHECKED(vkDestroyDevice, no);
+#undef CHECKED
+}
+
+void inject_failure(uint64_t countdown, VkResult result) {
+    failing_call = 0;
+    call_count = 0;
+    last_injected = "";
+    injected_result = result;
+    failing_call = countdown;
+}
+
+uint64_t fallible_calls() { return call_count; }
+std::string injected_call() { return last_injected.load(); }
+
+bool in_forked_child() { return forked.load(std::memory_order_relaxed); }
+
+void watch_for_fork() {
+    static std::once_flag once;
+    std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { forked = true; }); });
+}
+
+bool is_out_of_memory(VkResult result) {
+    switch (result) {
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+    case VK_ERROR_TOO_MANY_OBJECTS:
+    case VK_ERROR_MEMORY_MAP_FAILED:
+    case VK_ERROR_OUT_OF_POOL_MEMORY:
+    case VK_ERROR_FRAGMENTED_POOL:
+    case VK_ERROR_FRAGMENTATION:
+        return true;
+    default:
+        return false;
+    }
+}
+
+} // namespace vkdml

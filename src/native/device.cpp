@@ -1,0 +1,82 @@
+// Creating the logical device and submitting to its queue.
+#include "device.hpp"
+
+#include <algorithm>
+
+#include "checked_dispatch.hpp"
+#include "errors.hpp"
+#include "instance.hpp"
+#include "recording.hpp"
+
+namespace vkdml {
+namespace {
+
+vk::PhysicalDevice physical_device(uint32_t index) {
+    auto devices = physical_devices();
+    if (index >= devices.size())
+        throw NoDeviceError("there is no Vulkan device " + std::to_string(index) + ": " +
+                            std::to_string(devices.size()) + " found, counted from 0");
+    return devices[index];
+}
+
+} // namespace
+
+Device::Device(uint32_t index) : info_(physical_device(index)) {
+    std::string name = info_.properties.deviceName.data();
+    if (info_.properties.apiVersion < VK_API_VERSION_1_1)
+        throw NoDeviceError(name + " offers Vulkan " + version_string(info_.properties.apiVersion) +
+                            ", vkdml needs 1.1 or newer: update its driver or choose another device");
+    if (!info_.compute_queue_family)
+        throw NoDeviceError(name + " has no queue that can compute: choose another device");
+    physical_ = std::make_shared<vk::PhysicalDevice>(info_.physical);
+    float priority = 1;
+    vk::DeviceQueueCreateInfo queue({}, *info_.compute_queue_family, 1, &priority);
+    std::vector<const char*> extensions;
+    if (info_.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    vk::Device made = info_.physical.createDevice(
+        vk::DeviceCreateInfo({}, 1, &queue, 0, nullptr, uint32_t(extensions.size()), extensions.data()));
+    handle_ = std::shared_ptr<vk::Device>(new vk::Device(made), [](vk::Device* device) {
+        device->destroy();
+        delete device;
+    });
+    queue_ = made.getQueue(*info_.compute_queue_family, 0);
+    memory_ = std::make_shared<MemoryPool>(info_, physical_, handle_);
+}
+
+Device::~Device() {
+    for (auto& recording : unfinished_) recording->wait_forever();
+}
+
+void Device::require_usable() const {
+    refuse_forked_child();
+    if (lost_)
+        throw DeviceLostError(std::string(info_.properties.deviceName.data()) +
+                              " was lost (its driver gave it up): make a new vkdml.Device()");
+}
+
+void Device::submit(vk::CommandBuffer commands, vk::Fence fence) {
+    require_usable();
+    collect_finished();
+    std::lock_guard lock(queue_mutex_);
+    try {
+        queue_.submit(vk::SubmitInfo(0, nullptr, nullptr, 1, &commands), fence);
+    } catch (const vk::DeviceLostError&) {
+        mark_lost();
+        require_usable();
+    }
+}
+
+void Device::finish_later(std::unique_ptr<Recording> recording) {
+    std::lock_guard lock(unfinished_mutex_);
+    unfinished_.push_back(std::move(recording));
+}
+
+void Device::collect_finished() {
+    std::lock_guard lock(unfinished_mutex_);
+    if (unfinished_.empty()) return;
+    auto finished = std::remove_if(unfinished_.begin(), unfinished_.end(),
+                                   [](const auto& recording) { return recording->poll(); });
+    unfinished_.erase(finished, unfinished_.end());
+}
+
+} // namespace vkdml

@@ -1,0 +1,47 @@
+// A logical device with its one compute queue, its memory pool and the recordings it has yet to finish.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "device_info.hpp"
+#include "memory_pool.hpp"
+
+namespace vkdml {
+
+class Recording;
+
+class Device : public std::enable_shared_from_this<Device> {
+public:
+    explicit Device(uint32_t index);
+    ~Device();
+
+    const DeviceInfo& info() const { return info_; }
+    // The VkDevice is destroyed with the last of its owners: buffers, kernels and sequences share it.
+    const std::shared_ptr<vk::Device>& handle() const { return handle_; }
+    const std::shared_ptr<MemoryPool>& memory() const { return memory_; }
+
+    // Throws after fork() and after the device was lost.
+    void require_usable() const;
+    void submit(vk::CommandBuffer commands, vk::Fence fence);
+    void mark_lost() { lost_ = true; }
+
+    // Takes over a recording whose owner died while the device still ran it.
+    void finish_later(std::unique_ptr<Recording> recording);
+
+private:
+    void collect_finished();
+
+    DeviceInfo info_;
+    std::shared_ptr<vk::PhysicalDevice> physical_;
+    std::shared_ptr<vk::Device> handle_;
+    std::shared_ptr<MemoryPool> memory_;
+    vk::Queue queue_;
+    std::mutex queue_mutex_, unfinished_mutex_;
+    std::vector<std::unique_ptr<Recording>> unfinished_;
+    std::atomic<bool> lost_{false};
+};
+
+} // namespace vkdml

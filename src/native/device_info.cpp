@@ -1,0 +1,100 @@
+// Reading a physical device's properties, features, memory and queues.
+#include "device_info.hpp"
+
+#include <cstring>
+
+namespace vkdml {
+
+DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
+    memory = device.getMemoryProperties();
+    bool driver_properties = false, storage_8bit = false;
+    for (const auto& extension : device.enumerateDeviceExtensionProperties()) {
+        const char* name = extension.extensionName;
+        memory_budget |= !strcmp(name, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+        driver_properties |= !strcmp(name, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
+        storage_8bit |= !strcmp(name, VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
+    }
+    properties = device.getProperties();
+    auto families = device.getQueueFamilyProperties();
+    for (uint32_t i = 0; i < families.size() && !compute_queue_family; i++) {
+        if (!(families[i].queueFlags & vk::QueueFlagBits::eCompute)) continue;
+        compute_queue_family = i;
+        timestamp_bits = families[i].timestampValidBits;
+    }
+    if (properties.apiVersion < VK_API_VERSION_1_1) return;
+
+    vk::PhysicalDeviceMaintenance3Properties maintenance;
+    vk::PhysicalDeviceIDProperties identity;
+    vk::PhysicalDeviceDriverProperties driver;
+    vk::PhysicalDeviceProperties2 chain;
+    chain.pNext = &subgroup;
+    subgroup.pNext = &maintenance;
+    maintenance.pNext = &identity;
+    if (driver_properties) identity.pNext = &driver;
+    device.getProperties2(&chain);
+    subgroup.pNext = nullptr;
+    max_allocation_size = maintenance.maxMemoryAllocationSize;
+    memcpy(uuid_bytes.data(), identity.deviceUUID.data(), uuid_bytes.size());
+    driver_name = driver.driverName.data();
+    driver_info = driver.driverInfo.data();
+
+    vk::PhysicalDevice16BitStorageFeatures access_16bit;
+    vk::PhysicalDevice8BitStorageFeatures access_8bit;
+    vk::PhysicalDeviceFeatures2 feature_chain;
+    feature_chain.pNext = &access_16bit;
+    if (storage_8bit) access_16bit.pNext = &access_8bit;
+    device.getFeatures2(&feature_chain);
+    features = feature_chain.features;
+    storage_buffer_16bit_access = access_16bit.storageBuffer16BitAccess;
+    storage_buffer_8bit_access = access_8bit.storageBuffer8BitAccess;
+}
+
+std::vector<HeapInfo> DeviceInfo::heaps() const {
+    vk::PhysicalDeviceMemoryBudgetPropertiesEXT budget;
+    vk::PhysicalDeviceMemoryProperties2 chain;
+    if (memory_budget) {
+        chain.pNext = &budget;
+        physical.getMemoryProperties2(&chain);
+    }
+    std::vector<HeapInfo> heaps(memory.memoryHeapCount);
+    for (uint32_t i = 0; i < memory.memoryHeapCount; i++) {
+        heaps[i].size = memory.memoryHeaps[i].size;
+        heaps[i].device_local = bool(memory.memoryHeaps[i].flags & vk::MemoryHeapFlagBits::eDeviceLocal);
+        if (!memory_budget) continue;
+        heaps[i].budget = budget.heapBudget[i];
+        heaps[i].usage = budget.heapUsage[i];
+    }
+    return heaps;
+}
+
+bool DeviceInfo::unified_memory() const {
+    if (is_software()) return true;
+    return properties.deviceType == vk::PhysicalDeviceType::eIntegratedGpu;
+}
+
+std::string DeviceInfo::type_name() const {
+    switch (properties.deviceType) {
+    case vk::PhysicalDeviceType::eDiscreteGpu:
+        return "discrete";
+    case vk::PhysicalDeviceType::eIntegratedGpu:
+        return "integrated";
+    case vk::PhysicalDeviceType::eVirtualGpu:
+        return "virtual";
+    case vk::PhysicalDeviceType::eCpu:
+        return "software";
+    default:
+        return "other";
+    }
+}
+
+std::string DeviceInfo::uuid() const {
+    constexpr char digits[] = "0123456789abcdef";
+    std::string text;
+    for (uint8_t byte : uuid_bytes) {
+        text += digits[byte >> 4];
+        text += digits[byte & 15];
+    }
+    return text;
+}
+
+} // namespace vkdml

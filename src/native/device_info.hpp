@@ -1,0 +1,43 @@
+// What a physical device is and can do, read once.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kompute/Core.hpp"
+
+namespace vkdml {
+
+struct HeapInfo {
+    uint64_t size = 0; // bytes
+    bool device_local = false;
+    std::optional<uint64_t> budget, usage; // bytes, where the driver tells them
+};
+
+struct DeviceInfo {
+    explicit DeviceInfo(vk::PhysicalDevice device);
+
+    // Budgets change with every program on the machine, so they are read at each call.
+    std::vector<HeapInfo> heaps() const;
+    bool is_software() const { return properties.deviceType == vk::PhysicalDeviceType::eCpu; }
+    // Host-visible memory that is as near to the device as any: nothing is gained by copying into other
+    // memory.
+    bool unified_memory() const;
+    std::string type_name() const;
+    std::string uuid() const; // 32 hexadecimal digits
+
+    vk::PhysicalDevice physical;
+    vk::PhysicalDeviceProperties properties;
+    vk::PhysicalDeviceMemoryProperties memory;
+    vk::PhysicalDeviceSubgroupProperties subgroup;
+    vk::PhysicalDeviceFeatures features;
+    uint64_t max_allocation_size = 0; // bytes
+    std::array<uint8_t, VK_UUID_SIZE> uuid_bytes{};
+    bool storage_buffer_16bit_access = false, storage_buffer_8bit_access = false, memory_budget = false;
+    std::string driver_name, driver_info;
+    std::optional<uint32_t> compute_queue_family;
+    uint32_t timestamp_bits = 0;
+};
+
+} // namespace vkdml

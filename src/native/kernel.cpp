@@ -1,0 +1,68 @@
+// Building compute pipelines.
+#include "kernel.hpp"
+
+#include <stdexcept>
+
+namespace vkdml {
+namespace {
+
+constexpr uint32_t spirv_magic = 0x07230203u;
+constexpr size_t spirv_header_words = 5;
+
+void check(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bindings, uint32_t push_bytes) {
+    // Some drivers crash on anything but SPIR-V.
+    if (spirv.size() <= spirv_header_words || spirv[0] != spirv_magic)
+        throw std::invalid_argument("this is not SPIR-V: " + std::to_string(spirv.size() * 4) +
+                                    " bytes that do not start with 0x07230203");
+    const auto& limits = device.info().properties.limits;
+    if (bindings == 0 || bindings > limits.maxPerStageDescriptorStorageBuffers)
+        throw std::invalid_argument("a kernel binds 1 to " +
+                                    std::to_string(limits.maxPerStageDescriptorStorageBuffers) +
+                                    " buffers on this device, not " + std::to_string(bindings));
+    if (push_bytes % 4 || push_bytes > limits.maxPushConstantsSize)
+        throw std::invalid_argument("push constants are whole words of at most " +
+                                    std::to_string(limits.maxPushConstantsSize) +
+                                    " bytes on this device, not " + std::to_string(push_bytes));
+}
+
+} // namespace
+
+Kernel::Kernel(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bindings,
+               uint32_t push_bytes, const std::vector<uint32_t>& constants)
+    : device_(device.handle()), bindings_(bindings), push_bytes_(push_bytes) {
+    device.require_usable();
+    check(device, spirv, bindings, push_bytes);
+    vk::ShaderModule module;
+    try {
+        std::vector<vk::DescriptorSetLayoutBinding> slots;
+        for (uint32_t i = 0; i < bindings; i++)
+            slots.emplace_back(i, vk::DescriptorType::eStorageBuffer, 1, vk::ShaderStageFlagBits::eCompute);
+        set_layout_ = device_->createDescriptorSetLayout({{}, uint32_t(slots.size()), slots.data()});
+        vk::PushConstantRange range(vk::ShaderStageFlagBits::eCompute, 0, push_bytes);
+        layout_ = device_->createPipelineLayout({{}, 1, &set_layout_, push_bytes ? 1u : 0u, &range});
+        module = device_->createShaderModule({{}, spirv.size() * 4, spirv.data()});
+        std::vector<vk::SpecializationMapEntry> entries;
+        for (uint32_t i = 0; i < constants.size(); i++) entries.emplace_back(i, i * 4, 4);
+        vk::SpecializationInfo specialization(uint32_t(entries.size()), entries.data(), constants.size() * 4,
+                                              constants.data());
+        vk::PipelineShaderStageCreateInfo stage({}, vk::ShaderStageFlagBits::eCompute, module, "main",
+                                                &specialization);
+        pipeline_ =
+            device_->createComputePipeline(nullptr, vk::ComputePipelineCreateInfo({}, stage, layout_)).value;
+    } catch (...) {
+        device_->destroyShaderModule(module);
+        destroy();
+        throw;
+    }
+    device_->destroyShaderModule(module);
+}
+
+Kernel::~Kernel() { destroy(); }
+
+void Kernel::destroy() {
+    device_->destroyPipeline(pipeline_);
+    device_->destroyPipelineLayout(layout_);
+    device_->destroyDescriptorSetLayout(set_layout_);
+}
+
+} // namespace vkdml

@@ -1,0 +1,221 @@
+// Allocation through kp::Tensor with every result checked, and reuse by size class.
+#include "memory_pool.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <sys/mman.h>
+
+#include "checked_dispatch.hpp"
+#include "errors.hpp"
+
+namespace vkdml {
+namespace {
+
+// kp::Tensor counts elements in 32 bits; these are 4-byte words.
+constexpr uint64_t kompute_limit = 0xFFFFFFFCull;
+constexpr uint64_t smallest_capacity = 256;
+// Left to the system when memory that is RAM is taken.
+constexpr uint64_t ram_reserve = 64ull << 20;
+
+const char* kind_name(MemoryKind kind) { return kind == MemoryKind::device ? "device" : "host-visible"; }
+
+// kp::Tensor copies `capacity` bytes from the data it is given; untouched pages of an anonymous mapping are
+// all one zero page, so this costs no memory.
+class ZeroPages {
+public:
+    explicit ZeroPages(uint64_t bytes) : bytes_(bytes) {
+        data_ = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (data_ == MAP_FAILED)
+            throw OutOfMemoryError("cannot reserve " + std::to_string(bytes) + " bytes of address space");
+    }
+    ~ZeroPages() { munmap(data_, bytes_); }
+    ZeroPages(const ZeroPages&) = delete;
+    ZeroPages& operator=(const ZeroPages&) = delete;
+    const void* data() const { return data_; }
+
+private:
+    void* data_;
+    uint64_t bytes_;
+};
+
+uint64_t available_ram() {
+    unsigned long long kib = ~0ull / 1024;
+    if (FILE* file = fopen("/proc/meminfo", "r")) {
+        char line[128];
+        while (fgets(line, sizeof line, file))
+            if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
+        fclose(file);
+    }
+    return kib * 1024;
+}
+
+} // namespace
+
+Tensor::Tensor(std::shared_ptr<vk::PhysicalDevice> physical, std::shared_ptr<vk::Device> device,
+               const void* contents, uint64_t capacity, MemoryKind kind)
+    : kp::Tensor(std::move(physical), std::move(device), const_cast<void*>(contents), uint32_t(capacity / 4),
+                 4, TensorDataTypes::eUnsignedInt,
+                 kind == MemoryKind::host ? TensorTypes::eHost : TensorTypes::eStorage),
+      capacity_(capacity), kind_(kind) {}
+
+MemoryPool::MemoryPool(const DeviceInfo& info, std::shared_ptr<vk::PhysicalDevice> physical,
+                       std::shared_ptr<vk::Device> device)
+    : info_(info), physical_(std::move(physical)), device_(std::move(device)) {
+    buffer_limit_ = std::min<uint64_t>({kompute_limit, info.properties.limits.maxStorageBufferRange & ~3u,
+                                        info.max_allocation_size & ~3ull});
+    uint64_t largest_heap = 0;
+    for (const HeapInfo& heap : info.heaps()) largest_heap = std::max(largest_heap, heap.size);
+    use_.limit = largest_heap / 4;
+}
+
+uint64_t MemoryPool::capacity_for(uint64_t bytes) const {
+    uint64_t capacity = smallest_capacity;
+    while (capacity < bytes) capacity *= 2;
+    // Above 1 MiB eight classes an octave, so that at most an eighth is wasted.
+    if (capacity > (1u << 20)) {
+        uint64_t step = capacity / 16;
+        capacity = (bytes + step - 1) / step * step;
+    }
+    return std::max(bytes, std::min(capacity, buffer_limit_));
+}
+
+void MemoryPool::check_limits(uint64_t bytes, uint64_t capacity, MemoryKind kind) const {
+    auto refuse = [&](const std::string& limit, uint64_t value) {
+        throw OutOfMemoryError("cannot allocate " + std::to_string(bytes) + " bytes of " + kind_name(kind) +
+                               " memory on " + info_.properties.deviceName.data() + ": " + limit + " is " +
+                               std::to_string(value) + " bytes");
+    };
+    if (bytes > info_.properties.limits.maxStorageBufferRange)
+        refuse("the device's limit for one buffer", info_.properties.limits.maxStorageBufferRange);
+    if (bytes > info_.max_allocation_size)
+        refuse("the device's limit for one allocation", info_.max_allocation_size);
+    if (bytes > kompute_limit) refuse("the limit of a Kompute tensor", kompute_limit);
+
+    vk::MemoryPropertyFlags wanted =
+        kind == MemoryKind::device
+            ? vk::MemoryPropertyFlags(vk::MemoryPropertyFlagBits::eDeviceLocal)
+            : vk::MemoryPropertyFlagBits::eHostVisible | vk::MemoryPropertyFlagBits::eHostCoherent;
+    const auto heaps = info_.heaps();
+    for (uint32_t i = 0; i < info_.memory.memoryTypeCount; i++) {
+        const auto& type = info_.memory.memoryTypes[i];
+        if ((type.propertyFlags & wanted) != wanted) continue;
+        const HeapInfo& heap = heaps[type.heapIndex];
+        uint64_t room = heap.size;
+        if (heap.budget) room = *heap.budget > *heap.usage ? *heap.budget - *heap.usage : 0;
+        if (capacity > room) refuse("the room left in its memory heap", room);
+        if (!heap.device_local || info_.is_software()) {
+            uint64_t ram = available_ram();
+            if (capacity + ram_reserve > ram) refuse("the available RAM", ram);
+        }
+        return;
+    }
+}
+
+std::shared_ptr<Tensor> MemoryPool::acquire(uint64_t bytes, MemoryKind kind) {
+    bytes = (std::max<uint64_t>(bytes, 4) + 3) & ~3ull;
+    uint64_t capacity = capacity_for(bytes);
+    std::unique_ptr<Tensor> tensor;
+    {
+        std::lock_guard lock(mutex_);
+        for (auto entry = kept_.rbegin(); entry != kept_.rend(); ++entry) {
+            if ((*entry)->kind() != kind || (*entry)->capacity() != capacity) continue;
+            tensor = std::move(*entry);
+            kept_.erase(std::next(entry).base());
+            use_.pooled -= capacity;
+            break;
+        }
+    }
+    if (!tensor) {
+        try {
+            tensor = allocate(bytes, capacity, kind);
+        } catch (const OutOfMemoryError&) {
+            // Memory kept for reuse must never be the reason of a failure.
+            if (!trim()) throw;
+            tensor = allocate(bytes, capacity, kind);
+        }
+    }
+    {
+        std::lock_guard lock(mutex_);
+        use_.used += capacity;
+    }
+    return {tensor.release(), [pool = weak_from_this()](Tensor* returned) {
+                std::unique_ptr<Tensor> owner(returned);
+                if (auto alive = pool.lock()) alive->release(std::move(owner));
+            }};
+}
+
+std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, MemoryKind kind) {
+    check_limits(bytes, capacity, kind);
+    {
+        std::lock_guard lock(mutex_);
+        uint64_t most = info_.properties.limits.maxMemoryAllocationCount;
+        if (allocations_ + 1 > most)
+            throw OutOfMemoryError("cannot allocate " + std::to_string(bytes) +
+                                   " bytes: the device's limit of " + std::to_string(most) +
+                                   " allocations is reached");
+    }
+    DispatchGuard guard;
+    guard.prefer_cached_host_memory = true;
+    if (kind == MemoryKind::device)
+        guard.extra_buffer_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    std::unique_ptr<Tensor> tensor;
+    try {
+        if (kind == MemoryKind::host) {
+            ZeroPages zeros(capacity);
+            tensor = std::make_unique<Tensor>(physical_, device_, zeros.data(), capacity, kind);
+        } else {
+            tensor = std::make_unique<Tensor>(physical_, device_, nullptr, capacity, kind);
+        }
+    } catch (...) {
+        // ~Tensor does not run for a half-made object: free what the driver made.
+        guard.release_calls();
+        for (VkBuffer buffer : guard.buffers) device_->destroyBuffer(buffer);
+        for (VkDeviceMemory memory : guard.memories) device_->freeMemory(memory);
+        if (!guard.failed()) throw;
+    }
+    if (guard.failed()) {
+        guard.release_calls();
+        tensor.reset();
+        std::string what = "cannot allocate " + std::to_string(bytes) + " bytes of " + kind_name(kind) +
+                           " memory: " + guard.failed_call + " returned " +
+                           vk::to_string(vk::Result(guard.result));
+        if (!is_out_of_memory(guard.result)) throw DeviceError(what);
+        const MemoryUse now = use();
+        throw OutOfMemoryError(what + " (in use " + std::to_string(now.used) + " bytes, kept for reuse " +
+                               std::to_string(now.pooled) + ", the device's limit for one buffer " +
+                               std::to_string(buffer_limit_) + ")");
+    }
+    std::lock_guard lock(mutex_);
+    allocations_++;
+    return tensor;
+}
+
+void MemoryPool::release(std::unique_ptr<Tensor> tensor) {
+    std::list<std::unique_ptr<Tensor>> surplus; // freed after the lock is given back
+    std::lock_guard lock(mutex_);
+    use_.used -= tensor->capacity();
+    use_.pooled += tensor->capacity();
+    kept_.push_back(std::move(tensor));
+    while (use_.pooled > use_.limit && !kept_.empty()) {
+        use_.pooled -= kept_.front()->capacity();
+        surplus.splice(surplus.end(), kept_, kept_.begin());
+        allocations_--;
+    }
+}
+
+uint64_t MemoryPool::trim() {
+    std::list<std::unique_ptr<Tensor>> freed;
+    std::lock_guard lock(mutex_);
+    uint64_t bytes = use_.pooled;
+    allocations_ -= kept_.size();
+    use_.pooled = 0;
+    freed.swap(kept_);
+    return bytes;
+}
+
+MemoryUse MemoryPool::use() const {
+    std::lock_guard lock(mutex_);
+    return use_;
+}
+
+} // namespace vkdml

@@ -1,0 +1,66 @@
+// Device memory as kp::Tensor, checked before and after allocation and kept for reuse.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+
+#include "device_info.hpp"
+#include "kompute/Tensor.hpp"
+
+namespace vkdml {
+
+enum class MemoryKind {
+    device, // the fastest memory for shaders; not visible to the host
+    host,   // mapped, host-coherent, cached where possible; shaders and copies can use it too
+};
+
+// A kp::Tensor of 32-bit words whose capacity in bytes outlives Kompute's 32-bit element count.
+class Tensor : public kp::Tensor {
+public:
+    Tensor(std::shared_ptr<vk::PhysicalDevice> physical, std::shared_ptr<vk::Device> device,
+           const void* contents, uint64_t capacity, MemoryKind kind);
+    uint64_t capacity() const { return capacity_; }
+    MemoryKind kind() const { return kind_; }
+    vk::Buffer handle() { return constructDescriptorBufferInfo().buffer; }
+
+private:
+    uint64_t capacity_;
+    MemoryKind kind_;
+};
+
+struct MemoryUse {
+    uint64_t used = 0;   // bytes in tensors that somebody holds
+    uint64_t pooled = 0; // bytes in tensors kept for reuse
+    uint64_t limit = 0;  // bytes the pool keeps at most
+};
+
+// Thread-safe. Tensors may outlive it: they are then freed instead of kept.
+class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
+public:
+    MemoryPool(const DeviceInfo& info, std::shared_ptr<vk::PhysicalDevice> physical,
+               std::shared_ptr<vk::Device> device);
+
+    // A tensor of at least `bytes` (its contents are arbitrary); goes back to the pool with its last owner.
+    // Throws OutOfMemoryError with the size and the limit.
+    std::shared_ptr<Tensor> acquire(uint64_t bytes, MemoryKind kind);
+    uint64_t trim(); // frees what is kept; returns its bytes
+    MemoryUse use() const;
+
+private:
+    void check_limits(uint64_t bytes, uint64_t capacity, MemoryKind kind) const;
+    uint64_t capacity_for(uint64_t bytes) const;
+    std::unique_ptr<Tensor> allocate(uint64_t bytes, uint64_t capacity, MemoryKind kind);
+    void release(std::unique_ptr<Tensor> tensor);
+
+    const DeviceInfo info_;
+    const std::shared_ptr<vk::PhysicalDevice> physical_;
+    const std::shared_ptr<vk::Device> device_;
+    uint64_t buffer_limit_;
+    mutable std::mutex mutex_;
+    std::list<std::unique_ptr<Tensor>> kept_; // least recently used first
+    MemoryUse use_;
+    uint64_t allocations_ = 0;
+};
+
+} // namespace vkdml

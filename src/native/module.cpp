@@ -1,0 +1,270 @@
+// Python bindings only: types in, types out, exceptions mapped, the GIL given up where a call blocks.
+#include <cstring>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "buffer.hpp"
+#include "checked_dispatch.hpp"
+#include "device.hpp"
+#include "errors.hpp"
+#include "instance.hpp"
+#include "kernel.hpp"
+#include "sequence.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace vkdml;
+
+namespace {
+
+PyObject *device_error, *no_device_error, *device_lost_error;
+
+void translate(const std::exception_ptr& thrown, void*) {
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const OutOfMemoryError& error) {
+        PyErr_SetString(PyExc_MemoryError, error.what());
+    } catch (const NoDeviceError& error) {
+        PyErr_SetString(no_device_error, error.what());
+    } catch (const DeviceLostError& error) {
+        PyErr_SetString(device_lost_error, error.what());
+    } catch (const DeviceError& error) {
+        PyErr_SetString(device_error, error.what());
+    } catch (const vk::SystemError& error) {
+        auto result = VkResult(error.code().value());
+        PyObject* type = is_out_of_memory(result)         ? PyExc_MemoryError
+                         : result == VK_ERROR_DEVICE_LOST ? device_lost_error
+                                                          : device_error;
+        PyErr_SetString(type, error.what());
+    }
+}
+
+template <class Array> nb::tuple triple(const Array& values) {
+    return nb::make_tuple(values[0], values[1], values[2]);
+}
+
+std::vector<std::string> flag_names(const std::string& text) { // vk::to_string gives "{ A | B }"
+    std::vector<std::string> names;
+    std::string word;
+    for (char c : text) {
+        if (isalnum(static_cast<unsigned char>(c)))
+            word += c;
+        else if (!word.empty())
+            names.push_back(std::exchange(word, ""));
+    }
+    return names;
+}
+
+nb::dict describe(const DeviceInfo& info, uint32_t index) {
+    const auto& limits = info.properties.limits;
+    nb::dict limit;
+    limit["max_storage_buffer_range"] = limits.maxStorageBufferRange;
+    limit["max_allocation_size"] = info.max_allocation_size;
+    limit["max_allocation_count"] = limits.maxMemoryAllocationCount;
+    limit["max_push_constants_size"] = limits.maxPushConstantsSize;
+    limit["max_compute_workgroup_count"] = triple(limits.maxComputeWorkGroupCount);
+    limit["max_compute_workgroup_size"] = triple(limits.maxComputeWorkGroupSize);
+    limit["max_compute_workgroup_invocations"] = limits.maxComputeWorkGroupInvocations;
+    limit["max_compute_shared_memory_size"] = limits.maxComputeSharedMemorySize;
+    limit["min_storage_buffer_offset_alignment"] = uint64_t(limits.minStorageBufferOffsetAlignment);
+    limit["max_per_stage_descriptor_storage_buffers"] = limits.maxPerStageDescriptorStorageBuffers;
+    limit["timestamp_period_ns"] = limits.timestampPeriod;
+
+    nb::dict feature;
+    feature["shader_int64"] = bool(info.features.shaderInt64);
+    feature["shader_int16"] = bool(info.features.shaderInt16);
+    feature["storage_buffer_16bit_access"] = info.storage_buffer_16bit_access;
+    feature["storage_buffer_8bit_access"] = info.storage_buffer_8bit_access;
+    feature["memory_budget"] = info.memory_budget;
+
+    nb::dict subgroup;
+    subgroup["size"] = info.subgroup.subgroupSize;
+    subgroup["operations"] = flag_names(vk::to_string(info.subgroup.supportedOperations));
+    subgroup["stages"] = flag_names(vk::to_string(info.subgroup.supportedStages));
+
+    nb::list heaps;
+    for (const HeapInfo& heap : info.heaps()) {
+        nb::dict entry;
+        entry["size"] = heap.size;
+        entry["device_local"] = heap.device_local;
+        entry["budget"] = heap.budget;
+        entry["usage"] = heap.usage;
+        heaps.append(entry);
+    }
+
+    nb::dict description;
+    description["index"] = index;
+    description["name"] = info.properties.deviceName.data();
+    description["type"] = info.type_name();
+    description["uuid"] = info.uuid();
+    description["vendor_id"] = info.properties.vendorID;
+    description["device_id"] = info.properties.deviceID;
+    description["api_version"] = version_string(info.properties.apiVersion);
+    description["driver_name"] = info.driver_name;
+    description["driver_info"] = info.driver_info;
+    description["limits"] = limit;
+    description["features"] = feature;
+    description["subgroup"] = subgroup;
+    description["heaps"] = heaps;
+    description["queue_timestamp_bits"] = info.timestamp_bits;
+    description["unified_memory"] = info.unified_memory();
+    return description;
+}
+
+nb::list list_devices() {
+    nb::list list;
+    uint32_t index = 0;
+    for (vk::PhysicalDevice physical : physical_devices())
+        list.append(describe(DeviceInfo(physical), index++));
+    return list;
+}
+
+nb::dict loader_dict() {
+    LoaderReport report = report_loader();
+    auto or_none = [](const std::string& text) -> nb::object {
+        return text.empty() ? nb::none() : nb::object(nb::str(text.c_str()));
+    };
+    nb::dict dict;
+    dict["path"] = or_none(report.path);
+    dict["error"] = or_none(report.error);
+    dict["api_version"] = or_none(report.api_version);
+    dict["layers"] = report.layers;
+    dict["icd_files"] = report.icd_files;
+    return dict;
+}
+
+std::vector<uint8_t> to_bytes(const nb::bytes& bytes) {
+    auto data = static_cast<const uint8_t*>(bytes.data());
+    return {data, data + bytes.size()};
+}
+
+using HostView = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
+
+HostView host_view(const Buffer& buffer) {
+    void* data = buffer.mapped();
+    // The view owns the memory, not the buffer: it stays valid whatever is destroyed before it.
+    using Owner = std::pair<std::shared_ptr<Tensor>, std::shared_ptr<Device>>;
+    nb::capsule owner(new Owner(buffer.tensor(), buffer.device()),
+                      [](void* pointer) noexcept { delete static_cast<Owner*>(pointer); });
+    return HostView(data, {size_t(buffer.bytes())}, owner);
+}
+
+// The GIL is kept while spinning (giving it up costs milliseconds when another thread computes) and given up
+// to block; signals are looked at between slices, so Ctrl-C works.
+bool wait(Sequence& sequence, std::optional<double> timeout, double spin_us) {
+    if (sequence.spin(spin_us)) return true;
+    nb::gil_scoped_release release;
+    return sequence.block(timeout.value_or(-1), [] {
+        nb::gil_scoped_acquire acquire;
+        if (PyErr_CheckSignals()) throw nb::python_error();
+    });
+}
+
+} // namespace
+
+NB_MODULE(_native, m) {
+    m.doc() = "Vulkan and Kompute, as vkdml uses them. Private: use the vkdml package.";
+    nb::set_leak_warnings(false); // users may keep a device in a global until the process ends
+    // Never released: exceptions may be raised as long as the interpreter lives.
+    nb::object errors = nb::module_::import_("vkdml.errors");
+    device_error = errors.attr("DeviceError").inc_ref().ptr();
+    no_device_error = errors.attr("NoDeviceError").inc_ref().ptr();
+    device_lost_error = errors.attr("DeviceLostError").inc_ref().ptr();
+    nb::register_exception_translator(translate);
+
+    m.def("loader", loader_dict, nb::sig("def loader() -> dict[str, typing.Any]"),
+          "What is known of the Vulkan loader; never raises.");
+    m.def("devices", list_devices, nb::sig("def devices() -> list[dict[str, typing.Any]]"),
+          "A description of every Vulkan device.");
+    m.def(
+        "inject_failure", [](uint64_t countdown, int result) { inject_failure(countdown, VkResult(result)); },
+        "countdown"_a, "result"_a = int(VK_ERROR_OUT_OF_DEVICE_MEMORY),
+        "Test hook: make the given fallible Vulkan call from now on fail (1: the next, 0: none).");
+    m.def("fallible_calls", fallible_calls, "Fallible Vulkan calls since inject_failure().");
+    m.def("injected_call", injected_call, "The Vulkan function that failed by injection, or ''.");
+
+    nb::enum_<MemoryKind>(m, "MemoryKind")
+        .value("device", MemoryKind::device, "The fastest for shaders; invisible to the host.")
+        .value("host", MemoryKind::host, "Mapped and coherent; shaders can use it too.");
+
+    nb::class_<Buffer>(m, "Buffer", "A piece of a device's memory.")
+        .def_prop_ro("nbytes", &Buffer::bytes)
+        .def_prop_ro("capacity", &Buffer::capacity)
+        .def_prop_ro("kind", &Buffer::kind)
+        .def("view", host_view, "The mapped memory as bytes; keeps the memory alive.");
+
+    nb::class_<Kernel>(m, "Kernel", "A compute pipeline, bound to no buffer.")
+        .def_prop_ro("bindings", &Kernel::bindings)
+        .def_prop_ro("push_bytes", &Kernel::push_bytes);
+
+    nb::class_<Sequence>(m, "Sequence", "Operations recorded once and evaluated any number of times.")
+        .def("copy", &Sequence::copy, "source"_a, "target"_a, "nbytes"_a, "source_offset"_a = 0,
+             "target_offset"_a = 0)
+        .def(
+            "dispatch",
+            [](Sequence& sequence, std::shared_ptr<Kernel> kernel, const std::vector<Buffer*>& buffers,
+               nb::bytes push, kp::Workgroup workgroups) {
+                sequence.dispatch(std::move(kernel), {buffers.begin(), buffers.end()}, to_bytes(push),
+                                  workgroups);
+            },
+            "kernel"_a, "buffers"_a, "push"_a, "workgroups"_a)
+        .def("clear", &Sequence::clear)
+        .def("submit", &Sequence::submit)
+        .def("wait", wait, "timeout"_a = nb::none(), "spin_us"_a = 1000.0,
+             "True when done; False when the time (seconds) ran out, which harms nothing: wait again.")
+        .def(
+            "eval",
+            [](Sequence& sequence, std::optional<double> timeout, double spin_us) {
+                sequence.submit();
+                return wait(sequence, timeout, spin_us);
+            },
+            "timeout"_a = nb::none(), "spin_us"_a = 1000.0, "submit() and wait().")
+        .def("timings", &Sequence::timings, "Nanoseconds of each recorded operation in the last evaluation.");
+
+    nb::class_<Device>(m, "Device", "A logical device with one compute queue.")
+        .def(nb::new_([](uint32_t index) { return std::make_shared<Device>(index); }), "index"_a)
+        .def(
+            "buffer",
+            [](std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind) {
+                nb::gil_scoped_release release;
+                return std::make_shared<Buffer>(std::move(device), bytes, kind);
+            },
+            "nbytes"_a, "kind"_a)
+        .def(
+            "kernel",
+            [](std::shared_ptr<Device> device, nb::bytes spirv, uint32_t bindings, uint32_t push_bytes,
+               const std::vector<uint32_t>& constants) {
+                if (spirv.size() % 4)
+                    throw std::invalid_argument("SPIR-V comes in words of 4 bytes, not " +
+                                                std::to_string(spirv.size()) + " bytes");
+                std::vector<uint32_t> words(spirv.size() / 4);
+                memcpy(words.data(), spirv.data(), spirv.size());
+                nb::gil_scoped_release release;
+                return std::make_shared<Kernel>(*device, words, bindings, push_bytes, constants);
+            },
+            "spirv"_a, "bindings"_a, "push_bytes"_a, "constants"_a = std::vector<uint32_t>{})
+        .def(
+            "sequence",
+            [](std::shared_ptr<Device> device, uint32_t timestamps) {
+                return std::make_shared<Sequence>(std::move(device), timestamps);
+            },
+            "timestamps"_a = 0)
+        .def(
+            "memory",
+            [](const Device& device) {
+                MemoryUse use = device.memory()->use();
+                nb::dict dict;
+                dict["used"] = use.used;
+                dict["pooled"] = use.pooled;
+                dict["limit"] = use.limit;
+                return dict;
+            },
+            nb::sig("def memory(self) -> dict[str, int]"))
+        .def("trim", [](const Device& device) { return device.memory()->trim(); });
+}

@@ -1,0 +1,42 @@
+// The Vulkan objects of one recorded sequence, and the operations it keeps alive while the device runs it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kompute/operations/OpBase.hpp"
+
+namespace vkdml {
+
+// Knows nothing of Device, so that a device may own the recordings it has yet to finish.
+class Recording {
+public:
+    // Room for `timestamps` operations' times, on a queue that has them.
+    Recording(std::shared_ptr<vk::Device> device, uint32_t queue_family, uint32_t timestamps);
+    ~Recording(); // must not be pending
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+
+    vk::DescriptorSet allocate_set(vk::DescriptorSetLayout layout);
+    void reset(); // forgets the commands, keeps the objects
+    bool poll();  // true when the device is done (or lost); the recording is then no longer pending
+    bool wait(uint64_t nanoseconds);
+    void wait_forever() noexcept;
+
+    std::shared_ptr<vk::Device> device;
+    vk::CommandPool command_pool;
+    vk::CommandBuffer commands;
+    vk::Fence fence; // one for the recording's whole life: creating fences costs hundreds of microseconds
+    vk::QueryPool queries;
+    std::vector<std::shared_ptr<kp::OpBase>> operations;
+    bool pending = false;
+
+private:
+    void finish();
+    void destroy();
+
+    std::vector<vk::DescriptorPool> descriptor_pools_;
+    size_t sets_allocated_ = 0;
+};
+
+} // namespace vkdml

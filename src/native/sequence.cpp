@@ -1,0 +1,209 @@
+// Recording, submitting and waiting.
+#include "sequence.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "errors.hpp"
+#include "operations.hpp"
+
+namespace vkdml {
+namespace {
+using Clock = std::chrono::steady_clock;
+// Long enough to be rare, short enough that Ctrl-C seems immediate.
+constexpr double block_slice_seconds = 0.05;
+constexpr int polls_between_clock_reads = 8;
+} // namespace
+
+// Marks the sequence as used by the calling thread for the length of one call.
+class Sequence::Use {
+public:
+    explicit Use(Sequence& sequence) : sequence_(sequence) {
+        if (sequence.in_use_.exchange(true))
+            throw DeviceError("another thread is using this sequence: give each thread its own");
+    }
+    ~Use() { sequence_.in_use_ = false; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+private:
+    Sequence& sequence_;
+};
+
+Sequence::Sequence(std::shared_ptr<Device> device, uint32_t timestamps)
+    : device_(std::move(device)), timestamp_room_(timestamps) {
+    device_->require_usable();
+    if (timestamps && !device_->info().timestamp_bits)
+        throw DeviceError("the compute queue of " +
+                          std::string(device_->info().properties.deviceName.data()) + " has no timestamps");
+    recording_ =
+        std::make_unique<Recording>(device_->handle(), *device_->info().compute_queue_family, timestamps);
+}
+
+Sequence::~Sequence() {
+    bool done = true;
+    try {
+        done = recording_->poll();
+    } catch (...) { // a lost device runs nothing
+        recording_->pending = false;
+    }
+    if (!done) device_->finish_later(std::move(recording_));
+}
+
+void Sequence::require_idle(const char* action) const {
+    if (recording_->pending)
+        throw DeviceError(std::string("cannot ") + action +
+                          " a sequence that is running: wait() for it first");
+}
+
+void Sequence::append(std::shared_ptr<kp::OpBase> operation) {
+    const auto& commands = recording_->commands;
+    if (state_ == State::empty) {
+        commands.begin(vk::CommandBufferBeginInfo());
+        state_ = State::recording;
+        timestamps_ = 0;
+        if (timestamp_room_) {
+            commands.resetQueryPool(recording_->queries, 0, timestamp_room_ + 1);
+            commands.writeTimestamp(vk::PipelineStageFlagBits::eBottomOfPipe, recording_->queries,
+                                    timestamps_++);
+        }
+    }
+    // Before the first operation this orders it against earlier submissions.
+    BarrierOperation(BarrierOperation::Before::commands).record(commands);
+    operation->record(commands);
+    recording_->operations.push_back(std::move(operation));
+    if (timestamps_ && timestamps_ <= timestamp_room_)
+        commands.writeTimestamp(vk::PipelineStageFlagBits::eBottomOfPipe, recording_->queries, timestamps_++);
+}
+
+void Sequence::copy(const Buffer& source, const Buffer& target, uint64_t bytes, uint64_t source_offset,
+                    uint64_t target_offset) {
+    Use use(*this);
+    require_idle("record into");
+    if (state_ == State::ready) throw DeviceError("this sequence is complete: clear() it to record another");
+    if (source.device() != device_ || target.device() != device_)
+        throw DeviceError("a sequence copies between buffers of its own device only");
+    auto inside = [&](const Buffer& buffer, uint64_t offset) {
+        return offset <= buffer.capacity() && bytes <= buffer.capacity() - offset;
+    };
+    if (!bytes || !inside(source, source_offset) || !inside(target, target_offset))
+        throw std::invalid_argument(
+            "cannot copy " + std::to_string(bytes) + " bytes from offset " + std::to_string(source_offset) +
+            " of " + std::to_string(source.capacity()) + " to offset " + std::to_string(target_offset) +
+            " of " + std::to_string(target.capacity()));
+    append(std::make_shared<CopyOperation>(source.tensor(), target.tensor(),
+                                           vk::BufferCopy(source_offset, target_offset, bytes)));
+}
+
+void Sequence::dispatch(std::shared_ptr<Kernel> kernel, const std::vector<const Buffer*>& buffers,
+                        std::vector<uint8_t> push, kp::Workgroup workgroups) {
+    Use use(*this);
+    require_idle("record into");
+    if (state_ == State::ready) throw DeviceError("this sequence is complete: clear() it to record another");
+    if (kernel->device() != device_->handle()) throw DeviceError("the kernel belongs to another device");
+    if (buffers.size() != kernel->bindings() || push.size() != kernel->push_bytes())
+        throw std::invalid_argument("the kernel takes " + std::to_string(kernel->bindings()) +
+                                    " buffers and " + std::to_string(kernel->push_bytes()) +
+                                    " bytes of push constants, given are " + std::to_string(buffers.size()) +
+                                    " and " + std::to_string(push.size()));
+    const auto& limits = device_->info().properties.limits;
+    for (int i = 0; i < 3; i++)
+        if (!workgroups[i] || workgroups[i] > limits.maxComputeWorkGroupCount[i])
+            throw std::invalid_argument("dimension " + std::to_string(i) + " takes 1 to " +
+                                        std::to_string(limits.maxComputeWorkGroupCount[i]) +
+                                        " workgroups on this device, not " + std::to_string(workgroups[i]));
+    std::vector<std::shared_ptr<Tensor>> tensors;
+    for (const Buffer* buffer : buffers) {
+        if (buffer->device() != device_) throw DeviceError("a buffer belongs to another device");
+        tensors.push_back(buffer->tensor());
+    }
+    auto set = recording_->allocate_set(kernel->set_layout());
+    append(std::make_shared<DispatchOperation>(std::move(kernel), std::move(tensors), set, std::move(push),
+                                               workgroups));
+}
+
+void Sequence::clear() {
+    Use use(*this);
+    require_idle("clear");
+    device_->require_usable();
+    recording_->reset();
+    state_ = State::empty;
+}
+
+void Sequence::end_recording() {
+    if (state_ == State::ready) return;
+    if (state_ == State::empty) throw DeviceError("the sequence is empty: record an operation first");
+    BarrierOperation(BarrierOperation::Before::host).record(recording_->commands);
+    recording_->commands.end();
+    state_ = State::ready;
+}
+
+void Sequence::submit() {
+    Use use(*this);
+    require_idle("submit");
+    device_->require_usable();
+    end_recording();
+    for (auto& operation : recording_->operations) operation->preEval(recording_->commands);
+    device_->submit(recording_->commands, recording_->fence);
+    recording_->pending = true;
+}
+
+bool Sequence::spin(double microseconds) {
+    Use use(*this);
+    device_->require_usable();
+    const auto end = Clock::now() + std::chrono::duration<double, std::micro>(microseconds);
+    try {
+        do {
+            for (int i = 0; i < polls_between_clock_reads; i++) {
+                if (recording_->poll()) return true;
+                // Not a pause instruction: a software driver's workers need the core.
+                std::this_thread::yield();
+            }
+        } while (Clock::now() < end);
+    } catch (const vk::DeviceLostError&) {
+        device_->mark_lost();
+        device_->require_usable();
+    }
+    return false;
+}
+
+bool Sequence::block(double seconds, const std::function<void()>& between_slices) {
+    Use use(*this);
+    device_->require_usable();
+    const auto start = Clock::now();
+    try {
+        for (;;) {
+            double left = block_slice_seconds;
+            if (seconds >= 0)
+                left = std::max(0.0, seconds - std::chrono::duration<double>(Clock::now() - start).count());
+            if (recording_->wait(uint64_t(std::min(left, block_slice_seconds) * 1e9))) return true;
+            between_slices();
+            if (left <= 0) return false;
+        }
+    } catch (const vk::DeviceLostError&) {
+        device_->mark_lost();
+        device_->require_usable();
+    }
+    return false;
+}
+
+std::vector<double> Sequence::timings() {
+    Use use(*this);
+    require_idle("read the timings of");
+    if (state_ != State::ready || !timestamps_) return {};
+    std::vector<uint64_t> ticks(timestamps_);
+    auto result = recording_->device->getQueryPoolResults(recording_->queries, 0, timestamps_,
+                                                          ticks.size() * sizeof ticks[0], ticks.data(),
+                                                          sizeof ticks[0], vk::QueryResultFlagBits::e64);
+    if (result != vk::Result::eSuccess) throw DeviceError("the sequence has not been evaluated yet");
+    const auto& info = device_->info();
+    uint64_t mask = info.timestamp_bits >= 64 ? ~0ull : (1ull << info.timestamp_bits) - 1;
+    std::vector<double> nanoseconds;
+    for (size_t i = 1; i < ticks.size(); i++)
+        nanoseconds.push_back(double((ticks[i] - ticks[i - 1]) & mask) *
+                              double(info.properties.limits.timestampPeriod));
+    return nanoseconds;
+}
+
+} // namespace vkdml

@@ -1,0 +1,96 @@
+"""
+Vulkan and Kompute, as vkdml uses them. Private: use the vkdml package.
+"""
+
+from collections.abc import Sequence as _Sequence
+import enum
+from typing import Annotated, Any
+
+import numpy
+from numpy.typing import NDArray
+
+
+def loader() -> dict[str, Any]:
+    """What is known of the Vulkan loader; never raises."""
+
+def devices() -> list[dict[str, Any]]:
+    """A description of every Vulkan device."""
+
+def inject_failure(countdown: int, result: int = -2) -> None:
+    """
+    Test hook: make the given fallible Vulkan call from now on fail (1: the next, 0: none).
+    """
+
+def fallible_calls() -> int:
+    """Fallible Vulkan calls since inject_failure()."""
+
+def injected_call() -> str:
+    """The Vulkan function that failed by injection, or ''."""
+
+class MemoryKind(enum.Enum):
+    device = 0
+    """The fastest for shaders; invisible to the host."""
+
+    host = 1
+    """Mapped and coherent; shaders can use it too."""
+
+class Buffer:
+    """A piece of a device's memory."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def capacity(self) -> int: ...
+
+    @property
+    def kind(self) -> MemoryKind: ...
+
+    def view(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+        """The mapped memory as bytes; keeps the memory alive."""
+
+class Kernel:
+    """A compute pipeline, bound to no buffer."""
+
+    @property
+    def bindings(self) -> int: ...
+
+    @property
+    def push_bytes(self) -> int: ...
+
+class Sequence:
+    """Operations recorded once and evaluated any number of times."""
+
+    def copy(self, source: Buffer, target: Buffer, nbytes: int, source_offset: int = 0, target_offset: int = 0) -> None: ...
+
+    def dispatch(self, kernel: Kernel, buffers: _Sequence[Buffer], push: bytes, workgroups: _Sequence[int]) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def submit(self) -> None: ...
+
+    def wait(self, timeout: float | None = None, spin_us: float = 1000.0) -> bool:
+        """
+        True when done; False when the time (seconds) ran out, which harms nothing: wait again.
+        """
+
+    def eval(self, timeout: float | None = None, spin_us: float = 1000.0) -> bool:
+        """submit() and wait()."""
+
+    def timings(self) -> list[float]:
+        """Nanoseconds of each recorded operation in the last evaluation."""
+
+class Device:
+    """A logical device with one compute queue."""
+
+    def __init__(self, index: int) -> None: ...
+
+    def buffer(self, nbytes: int, kind: MemoryKind) -> Buffer: ...
+
+    def kernel(self, spirv: bytes, bindings: int, push_bytes: int, constants: _Sequence[int] = []) -> Kernel: ...
+
+    def sequence(self, timestamps: int = 0) -> Sequence: ...
+
+    def memory(self) -> dict[str, int]: ...
+
+    def trim(self) -> int: ...

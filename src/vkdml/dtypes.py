@@ -1,0 +1,67 @@
+"""The element types that argmin and argmax take, as NumPy sees them and as the kernel table names them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+NUMPY_ELEMENTS = (
+    "float32", "float16", "float64",
+    "int64", "int32", "int16", "int8",
+    "uint64", "uint32", "uint16", "uint8",
+    "bool",
+)  # fmt: skip
+ML_DTYPES_ELEMENTS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+INDEX_DTYPES = ("int64", "int32", "uint64", "uint32")
+SLICE_ELEMENT_BYTES = (1, 2, 4, 8, 16)
+
+_NUMPY_NAMES = {np.dtype(name): name for name in NUMPY_ELEMENTS}
+
+
+@lru_cache(maxsize=256)
+def element_name(dtype: np.dtype[Any]) -> str:
+    """Return the kernel table's name of a native-endian element type.
+
+    >>> element_name(np.dtype("float16"))
+    'float16'
+
+    Raises:
+        TypeError: argmin and argmax do not take this type; the message lists those they take.
+    """
+    name = _NUMPY_NAMES.get(dtype)
+    if name is not None:
+        return name
+    # ml_dtypes registers its types with NumPy; their names tell them apart without importing the package.
+    name = str(dtype.name)
+    if name in ML_DTYPES_ELEMENTS and dtype.type.__module__.startswith("ml_dtypes"):
+        return name
+    accepted = ", ".join((*NUMPY_ELEMENTS, *ML_DTYPES_ELEMENTS))
+    raise TypeError(f"elements of type {dtype} cannot be compared; accepted are {accepted}")
+
+
+def index_dtype(dtype: Any, reduce_count: int) -> np.dtype[Any]:
+    """Return the type of the indices, checked to hold any index among ``reduce_count`` elements.
+
+    >>> index_dtype(None, 1000)
+    dtype('int64')
+
+    Raises:
+        TypeError: not one of the four index types.
+        ValueError: the reduced count does not fit the type.
+    """
+    accepted = ", ".join(INDEX_DTYPES)
+    try:
+        chosen = np.dtype(np.int64 if dtype is None else dtype)
+    except TypeError:
+        raise TypeError(f"dtype {dtype!r} is not a type; accepted are {accepted}") from None
+    if chosen.newbyteorder("=").name not in INDEX_DTYPES or not chosen.isnative:
+        raise TypeError(f"indices cannot be {chosen}; accepted are {accepted}")
+    most = int(np.iinfo(chosen).max)
+    if reduce_count > most:
+        raise ValueError(
+            f"{reduce_count} elements are reduced at a time, more than dtype {chosen} can count "
+            f"(at most {most}); accepted are wider ones of {accepted}"
+        )
+    return chosen

@@ -1,0 +1,168 @@
+"""Running plans: buffers and a recorded sequence for each plan, kept for the next call with the same plan."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vkdml import _native, kernels
+from vkdml.plan import PUSH_BYTES, Plan, Step
+from vkdml.tuning import Tuning
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Execution:
+    """A plan made ready on a device: its buffers, and a sequence that uploads, computes and downloads.
+
+    One thread at a time. ``views`` maps each buffer's role to its bytes as the host sees them: write those
+    in ``uploads`` before :meth:`run`, read the outputs after it.
+    """
+
+    def __init__(
+        self,
+        cache: ExecutionCache,
+        plan: Plan,
+        uploads: tuple[str, ...] = ("input",),
+        downloads: tuple[str, ...] = ("indices", "values", "output"),
+        timestamps: bool = False,
+    ) -> None:
+        device = cache.device
+        unified = cache.unified_memory
+        host, local = _native.MemoryKind.host, _native.MemoryKind.device
+        sizes = {role: nbytes for role, nbytes in plan.buffer_bytes if nbytes}
+        self.nbytes = sum(sizes.values()) * (1 if unified else 2)
+        buffers = {role: device.buffer(nbytes, host if unified else local) for role, nbytes in sizes.items()}
+        visible = buffers
+        if plan.layout:
+            uploads = (*uploads, "workspace")
+        if not unified:
+            visible = {
+                role: device.buffer(sizes[role], host)
+                for role in dict.fromkeys((*uploads, *downloads))
+                if role in sizes
+            }
+        self.views: dict[str, Bytes] = {role: buffer.view() for role, buffer in visible.items()}
+        operations = len(plan.steps) + (0 if unified else len(uploads) + len(downloads))
+        self._sequence = device.sequence(operations if timestamps else 0)
+        self._spin_us = cache.tuning.spin_microseconds
+        self._layout = np.array(plan.layout, np.uint32).view(np.uint8)
+
+        self.labels: list[str] = []
+        for role in uploads if not unified else ():
+            if role in sizes:
+                nbytes = self._layout.size if role == "workspace" else sizes[role]
+                self._sequence.copy(visible[role], buffers[role], nbytes)
+                self.labels.append(f"upload {role}")
+        for step in plan.steps:
+            bindings = kernels.table()[step.kernel].bindings
+            # A binding that the step's constants leave unused still needs some buffer.
+            spare = next(iter(buffers.values()))
+            bound = [buffers.get(role, spare) for role in bindings]
+            self._sequence.dispatch(cache.kernel(step), bound, step.push, (step.workgroups, 1, 1))
+            self.labels.append(step.kernel)
+        for role in downloads if not unified else ():
+            if role in sizes:
+                self._sequence.copy(buffers[role], visible[role], sizes[role])
+                self.labels.append(f"download {role}")
+
+    def run(self) -> None:
+        """Evaluate once and wait. Raises what the device raises; the execution must then be dropped."""
+        if self._layout.size:
+            self.views["workspace"][: self._layout.size] = self._layout
+        self._sequence.eval(None, self._spin_us)
+
+    def timings(self) -> list[tuple[str, float]]:
+        """Return (operation, nanoseconds) for each operation of the last run, if made with timestamps."""
+        return list(zip(self.labels, self._sequence.timings(), strict=False))
+
+
+class ExecutionCache:
+    """The kernels of a device, and the executions that wait for another call. Thread-safe."""
+
+    def __init__(self, device: _native.Device, unified_memory: bool, tuning: Tuning) -> None:
+        self.device = device
+        self.unified_memory = unified_memory
+        self.tuning = tuning
+        self._lock = threading.Lock()
+        self._kernels: dict[tuple[str, tuple[int, ...]], _native.Kernel] = {}
+        self._idle: OrderedDict[Plan, list[Execution]] = OrderedDict()
+        self._idle_bytes = 0
+
+    def kernel(self, step: Step) -> _native.Kernel:
+        """Return the pipeline of a step; pipelines are built once and kept."""
+        key = (step.kernel, step.constants)
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            bindings = len(kernels.table()[step.kernel].bindings)
+            kernel = self.device.kernel(
+                kernels.spirv(step.kernel), bindings, PUSH_BYTES, list(step.constants)
+            )
+            # Two threads may have built it: one of the two stays.
+            kernel = self._kernels.setdefault(key, kernel)
+        return kernel
+
+    def take(self, plan: Plan) -> Execution:
+        """Return an execution of the plan that nobody else uses."""
+        with self._lock:
+            idle = self._idle.get(plan)
+            if idle:
+                execution = idle.pop()
+                self._idle_bytes -= execution.nbytes
+                if not idle:
+                    del self._idle[plan]
+                return execution
+        try:
+            return Execution(self, plan)
+        except MemoryError:
+            # What waits for another call must never be the reason of a failure.
+            if not self.clear():
+                raise
+            return Execution(self, plan)
+
+    def give_back(self, plan: Plan, execution: Execution) -> None:
+        """Keep an execution for the next call, within the device's limits, least recently used first out."""
+        if execution.nbytes > self.tuning.cached_execution_bytes:
+            return
+        dropped = []
+        with self._lock:
+            self._idle.setdefault(plan, []).append(execution)
+            self._idle.move_to_end(plan)
+            self._idle_bytes += execution.nbytes
+            while self._idle_bytes > self.tuning.execution_cache_bytes:
+                oldest, idle = next(iter(self._idle.items()))
+                dropped.append(idle.pop(0))
+                self._idle_bytes -= dropped[-1].nbytes
+                if not idle:
+                    del self._idle[oldest]
+
+    def clear(self) -> bool:
+        """Drop all idle executions; False when there were none."""
+        with self._lock:
+            dropped = self._idle
+            self._idle = OrderedDict()
+            self._idle_bytes = 0
+        return bool(dropped)
+
+
+def run_plan(
+    cache: ExecutionCache,
+    plan: Plan,
+    contents: Mapping[str, Any],
+    downloads: tuple[str, ...] = ("indices", "values", "output"),
+) -> dict[str, Bytes]:
+    """Run a plan once with given buffer contents and return all of every buffer in ``downloads``.
+
+    For tests and tools that look into buffers: public functions go through :meth:`ExecutionCache.take`.
+    """
+    execution = Execution(cache, plan, tuple(contents), downloads)
+    for role, content in contents.items():
+        data = np.frombuffer(content, np.uint8)
+        execution.views[role][: data.size] = data
+    execution.run()
+    return {role: execution.views[role].copy() for role in downloads if role in execution.views}

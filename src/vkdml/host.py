@@ -1,0 +1,53 @@
+"""Host arrays as the memory they cover: which bytes to send, and how the elements lie in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vkdml.layout import extent
+
+# A span of at most so many times the data is sent as it lies; a wider one is gathered on the host.
+SPAN_LIMIT = 2
+
+
+@dataclass(frozen=True)
+class HostSpan:
+    """A flat array of whole elements, and where in it the described array lies. Offsets count elements."""
+
+    flat: npt.NDArray[Any]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    base: int
+
+
+def host_span(x: npt.NDArray[Any]) -> HostSpan:
+    """Return the span of a NumPy array without a 0 in its shape; copies only what is spread too widely.
+
+    >>> host_span(np.arange(6.0).reshape(2, 3)[:, ::-1]).strides
+    (3, -1)
+    """
+    itemsize = x.itemsize
+    if x.flags.c_contiguous:
+        strides = tuple(stride // itemsize for stride in x.strides)
+        if any(size == 1 for size in x.shape):  # NumPy leaves the strides of such dimensions open
+            strides = tuple(0 if size == 1 else s for size, s in zip(x.shape, strides, strict=True))
+        return HostSpan(x.reshape(-1), x.shape, strides, 0)
+    # Repeated elements are sent once; dimensions of size 1 may have any stride.
+    x = x[tuple(slice(1) if stride == 0 else slice(None) for stride in x.strides)]
+    byte_strides = tuple(0 if size == 1 else s for size, s in zip(x.shape, x.strides, strict=True))
+    whole = all(stride % itemsize == 0 for stride in byte_strides)
+    strides = tuple(stride // itemsize for stride in byte_strides)
+    low, high = extent(x.shape, strides)
+    if not whole or high - low > SPAN_LIMIT * x.size:
+        compact = np.ascontiguousarray(x)
+        strides = tuple(
+            0 if size == 1 else s // itemsize for size, s in zip(x.shape, compact.strides, strict=True)
+        )
+        return HostSpan(compact.reshape(-1), x.shape, strides, 0)
+    lowest_first = x[tuple(slice(None, None, -1) if stride < 0 else slice(None) for stride in strides)]
+    flat = np.lib.stride_tricks.as_strided(lowest_first, (high - low,), (itemsize,), writeable=False)
+    return HostSpan(flat, x.shape, strides, -low)

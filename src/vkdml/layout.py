@@ -1,0 +1,193 @@
+"""Canonical layouts: the same elements with as few dimensions, and as much contiguity, as there can be.
+
+Strides count elements. Nothing here knows of devices, dtypes or data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension: what one step along it adds to the input's offset, and to the output's.
+
+    For a reduced dimension the output is the index, and ``output_stride`` what one step adds to that.
+    """
+
+    size: int
+    input_stride: int
+    output_stride: int
+
+
+@dataclass(frozen=True)
+class ReduceLayout:
+    """An argmin or argmax, canonical: dimensions are row-major, the last varies fastest.
+
+    Reduced dimensions stay in an order in which positions ascend or (with ``reversed_order``) descend with
+    the index, so that the first of equals is the first or the last position.
+    """
+
+    kept: tuple[Dim, ...]
+    reduced: tuple[Dim, ...]
+    input_base: int
+    output_base: int
+    index_base: int
+    reversed_order: bool
+
+    @property
+    def outputs(self) -> int:
+        return math.prod(dim.size for dim in self.kept)
+
+    @property
+    def reduce_count(self) -> int:
+        return math.prod(dim.size for dim in self.reduced)
+
+
+@dataclass(frozen=True)
+class CopyLayout:
+    """A strided copy, canonical: output strides are positive and descend."""
+
+    dims: tuple[Dim, ...]
+    input_base: int
+    output_base: int
+
+    @property
+    def count(self) -> int:
+        return math.prod(dim.size for dim in self.dims)
+
+
+def row_major_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides of a contiguous array in C order.
+
+    >>> row_major_strides((2, 3, 4))
+    (12, 4, 1)
+    """
+    strides = []
+    stride = 1
+    for size in reversed(sizes):
+        strides.append(stride)
+        stride *= size
+    return tuple(reversed(strides))
+
+
+def canonical_reduce(
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    axes: tuple[int, ...],
+    output_strides: tuple[int, ...],
+    *,
+    take_last: bool,
+    input_base: int = 0,
+    output_base: int = 0,
+) -> ReduceLayout:
+    """Return the canonical layout of a reduction over ``axes`` (distinct, ascending, not negative).
+
+    >>> layout = canonical_reduce((2, 3, 4), (12, 4, 1), (1, 2), (1, 0, 0), take_last=False)
+    >>> layout.kept, layout.reduced
+    ((Dim(size=2, input_stride=12, output_stride=1),), (Dim(size=12, input_stride=1, output_stride=1),))
+
+    Args:
+        sizes: of the input, none 0.
+        strides: of the input, in elements.
+        axes: to reduce.
+        output_strides: of the output with its reduced dimensions kept (their strides are ignored).
+        take_last: the last of equals wins, not the first.
+        input_base: element offset of coordinate (0, ..., 0) in the input.
+        output_base: the same for the output.
+    """
+    kept = []
+    reduced = []
+    index_base = 0
+    weight = 1
+    for axis in reversed(range(len(sizes))):
+        size, stride = sizes[axis], strides[axis]
+        if axis not in axes:
+            if size > 1:
+                kept.append(Dim(size, stride, output_strides[axis]))
+            continue
+        if size > 1 and stride != 0:
+            reduced.append(Dim(size, stride, weight))
+        elif take_last:
+            # Along a stride of 0 all elements are one and the same: the first or the last is taken.
+            index_base += (size - 1) * weight
+        weight *= size
+    kept.reverse()
+    reduced.reverse()
+
+    reversed_order = bool(reduced) and reduced[-1].input_stride < 0
+    if reversed_order:
+        # All at once: the positions then run exactly backwards.
+        input_base += sum((dim.size - 1) * dim.input_stride for dim in reduced)
+        index_base += sum((dim.size - 1) * dim.output_stride for dim in reduced)
+        reduced = [Dim(dim.size, -dim.input_stride, -dim.output_stride) for dim in reduced]
+
+    upright = []
+    for dim in kept:
+        if dim.input_stride < 0:
+            input_base += (dim.size - 1) * dim.input_stride
+            output_base += (dim.size - 1) * dim.output_stride
+            dim = Dim(dim.size, -dim.input_stride, -dim.output_stride)
+        upright.append(dim)
+    # Outputs may come in any order: innermost the one nearest in memory, outermost the repeated ones.
+    upright.sort(key=lambda dim: (dim.input_stride != 0, -dim.input_stride))
+
+    return ReduceLayout(_merge(upright), _merge(reduced), input_base, output_base, index_base, reversed_order)
+
+
+def _merge(dims: Iterable[Dim]) -> tuple[Dim, ...]:
+    """Join neighbours that one longer dimension describes as well."""
+    merged: list[Dim] = []
+    for dim in dims:
+        outer = merged[-1] if merged else None
+        if (
+            outer
+            and outer.input_stride == dim.size * dim.input_stride
+            and outer.output_stride == dim.size * dim.output_stride
+        ):
+            merged[-1] = replace(dim, size=outer.size * dim.size)
+        else:
+            merged.append(dim)
+    return tuple(merged)
+
+
+def canonical_copy(
+    sizes: tuple[int, ...],
+    input_strides: tuple[int, ...],
+    output_strides: tuple[int, ...],
+    *,
+    input_base: int = 0,
+    output_base: int = 0,
+) -> CopyLayout:
+    """Return the canonical layout of a copy between two strided arrays of one shape without a 0 in it.
+
+    >>> canonical_copy((2, 3), (3, 1), (3, 1)).dims
+    (Dim(size=6, input_stride=1, output_stride=1),)
+    """
+    dims = []
+    for size, input_stride, output_stride in zip(sizes, input_strides, output_strides, strict=True):
+        if size == 1:
+            continue
+        if output_stride < 0:
+            input_base += (size - 1) * input_stride
+            output_base += (size - 1) * output_stride
+            input_stride, output_stride = -input_stride, -output_stride
+        dims.append(Dim(size, input_stride, output_stride))
+    dims.sort(key=lambda dim: -dim.output_stride)
+    return CopyLayout(_merge(dims), input_base, output_base)
+
+
+def extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    """Return the lowest offset of a strided array without a 0 in its shape, and one past its highest.
+
+    >>> extent((3, 2), (-2, 1))
+    (-4, 2)
+    """
+    low = high = 0
+    for size, stride in zip(sizes, strides, strict=True):
+        reach = (size - 1) * stride
+        low += min(reach, 0)
+        high += max(reach, 0)
+    return low, high + 1
