@@ -180,10 +180,8 @@ std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, 
                            " memory: " + guard.failed_call + " returned " +
                            vk::to_string(vk::Result(guard.result));
         if (!is_out_of_memory(guard.result)) throw DeviceError(what);
-        const MemoryUse now = use();
-        throw OutOfMemoryError(what + " (in use " + std::to_string(now.used) + " bytes, kept for reuse " +
-                               std::to_string(now.pooled) + ", the device's limit for one buffer " +
-                               std::to_string(buffer_limit_) + ")");
+        throw OutOfMemoryError(what + " (the device's limit for one buffer is " +
+                               std::to_string(buffer_limit_) + " bytes)");
     }
     std::lock_guard lock(mutex_);
     allocations_++;

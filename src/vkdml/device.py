@@ -14,6 +14,7 @@ from vkdml import _native
 from vkdml.errors import NoDeviceError
 from vkdml.execute import ExecutionCache
 from vkdml.plan import DeviceLimits
+from vkdml.tuning import tuning_for
 
 ENVIRONMENT_SELECTOR = "VKDML_DEVICE"
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
@@ -51,7 +52,7 @@ class DeviceInfo:
     def plan_limits(self) -> DeviceLimits:
         """What the planner needs to know."""
         return DeviceLimits(
-            device_type=self.type,
+            tuning=tuning_for(self.type),
             max_storage_buffer_range=min(
                 self.limits["max_storage_buffer_range"], self.limits["max_allocation_size"]
             ),

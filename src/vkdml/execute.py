@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -107,8 +108,21 @@ class ExecutionCache:
             kernel = self._kernels.setdefault(key, kernel)
         return kernel
 
-    def take(self, plan: Plan) -> Execution:
-        """Return an execution of the plan that nobody else uses."""
+    @contextmanager
+    def execution(self, plan: Plan) -> Iterator[Execution]:
+        """Lend an execution of the plan that nobody else uses. One that failed is dropped, never lent again."""
+        try:
+            execution = self._take(plan)
+            yield execution
+        except MemoryError as error:
+            memory = self.device.memory()
+            raise MemoryError(
+                f"{error}; this call needs buffers of {sum(size for _, size in plan.buffer_bytes)} bytes, vkdml "
+                f"holds {memory['used']} bytes of this device and {memory['pooled']} more for reuse"
+            ) from None
+        self._give_back(plan, execution)
+
+    def _take(self, plan: Plan) -> Execution:
         with self._lock:
             idle = self._idle.get(plan)
             if idle:
@@ -125,8 +139,8 @@ class ExecutionCache:
                 raise
             return Execution(self, plan)
 
-    def give_back(self, plan: Plan, execution: Execution) -> None:
-        """Keep an execution for the next call, within the device's limits, least recently used first out."""
+    def _give_back(self, plan: Plan, execution: Execution) -> None:
+        """Keep an execution for the next call, within the tuning's limits, least recently used first out."""
         if execution.nbytes > self.tuning.cached_execution_bytes:
             return
         dropped = []
@@ -158,7 +172,7 @@ def run_plan(
 ) -> dict[str, Bytes]:
     """Run a plan once with given buffer contents and return all of every buffer in ``downloads``.
 
-    For tests and tools that look into buffers: public functions go through :meth:`ExecutionCache.take`.
+    For tests and tools that look into buffers: public functions go through :meth:`ExecutionCache.execution`.
     """
     execution = Execution(cache, plan, tuple(contents), downloads)
     for role, content in contents.items():

@@ -316,17 +316,16 @@ def _run(
     flat: npt.NDArray[Any],
     wanted: dict[str, tuple[tuple[int, ...], np.dtype[Any]]],
 ) -> dict[str, npt.NDArray[Any]]:
-    """Upload, run and download. An execution that failed is dropped, never used again."""
-    execution = device.executions.take(plan)
-    np.copyto(execution.views["input"][: flat.nbytes].view(flat.dtype), flat)
-    execution.run()
+    """Upload, run and download."""
     results = {}
-    for role, (shape, dtype) in wanted.items():
-        result = np.empty(shape, dtype)
-        source = execution.views[role][: result.nbytes]
-        np.copyto(result.reshape(-1), source.view(dtype))
-        results[role] = result
-    device.executions.give_back(plan, execution)
+    with device.executions.execution(plan) as execution:
+        np.copyto(execution.views["input"][: flat.nbytes].view(flat.dtype), flat)
+        execution.run()
+        for role, (shape, dtype) in wanted.items():
+            result = np.empty(shape, dtype)
+            source = execution.views[role][: result.nbytes]
+            np.copyto(result.reshape(-1), source.view(dtype))
+            results[role] = result
     return results
 
 

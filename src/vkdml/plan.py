@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from vkdml.layout import CopyLayout, Dim, ReduceLayout
-from vkdml.tuning import Tuning, tuning_for
+from vkdml.tuning import Tuning
 
 PUSH_BYTES = 128
 REDUCE_LAYOUT_WORDS = 16
@@ -18,20 +19,17 @@ WORDS_LIMIT = 1 << 32
 WORK_LIMIT = 1 << 31
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
 VECTOR_BYTES = 16
+NOT_REDUCED = Dim(1, 0, 0)
 
 
 @dataclass(frozen=True)
 class DeviceLimits:
     """What a plan must respect and may assume of a device."""
 
-    device_type: str
+    tuning: Tuning
     max_storage_buffer_range: int
     max_workgroup_count: int
     max_workgroup_invocations: int
-
-    @property
-    def tuning(self) -> Tuning:
-        return tuning_for(self.device_type)
 
     @property
     def workgroup_size(self) -> int:
@@ -137,7 +135,7 @@ def plan_argreduce(
     """Plan an argmin or argmax.
 
     Args:
-        layout: canonical, with at least one reduced dimension.
+        layout: canonical.
         element: of the input.
         input_elements: that the input buffer holds; the layout's offsets lie within.
         limits: of the device.
@@ -265,7 +263,7 @@ def _most_splits(outputs: int, element: Element, input_bytes: int) -> int:
 
 def _shape(layout: ReduceLayout, element: Element, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning = limits.tuning
-    innermost = layout.reduced[-1]
+    innermost = layout.reduced[-1] if layout.reduced else NOT_REDUCED
     long_enough = innermost.size * element.nbytes >= tuning.shortest_row_bytes
     if innermost.input_stride == 1 and long_enough:
         return _rows(layout, element, input_bytes, limits)
@@ -322,7 +320,7 @@ def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: D
         groups = outputs // run * _ceil_div(run, columns)
 
     # Neighbouring invocations read what is nearest in memory: outputs, or positions of one output.
-    nearest_position = abs(layout.reduced[-1].input_stride)
+    nearest_position = abs(layout.reduced[-1].input_stride) if layout.reduced else inf
     positions_first = inner is None or nearest_position < abs(inner.input_stride)
     most_lanes = min(workgroup_size, _power_of_two_at_least(_ceil_div(reduce_count, tuning.columns_batch)))
     side_by_side = min(workgroup_size, _power_of_two_at_least(groups))

@@ -1,0 +1,265 @@
+"""DirectML's constraints on descriptors, enforced per operator and feature level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import get_args
+
+import numpy as np
+
+from .descriptors import (
+    UINT32_MAX,
+    ArgMaxOperatorDesc,
+    ArgMinOperatorDesc,
+    BufferTensorDesc,
+    OperatorDesc,
+    ReduceOperatorDesc,
+    Slice1OperatorDesc,
+    check_entries,
+    check_sizes_and_strides,
+    implied_size,
+    refusal,
+    spanned_elements,
+)
+from .enums import DataType, FeatureLevel, ReduceFunction, TensorFlags
+
+
+@dataclass(frozen=True)
+class _TensorSupport:
+    """One table of a documentation page's "Tensor support", in force from `since` on."""
+
+    since: FeatureLevel
+    dimension_counts: range
+    input_types: tuple[DataType, ...]
+    output_types: tuple[DataType, ...]
+
+
+def _types(names: str) -> tuple[DataType, ...]:
+    return tuple(DataType[name] for name in names.split())
+
+
+_UP_TO_32_BITS = _types("FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8")
+_NO_DOUBLE = _types("FLOAT32 FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8")
+_ALL = (DataType.FLOAT64, *_NO_DOUBLE)
+_INDEX = _types("INT64 INT32 UINT64 UINT32")
+
+_ARG_SUPPORT = (
+    _TensorSupport(FeatureLevel.FL_4_1, range(1, 9), _NO_DOUBLE, _INDEX),
+    _TensorSupport(FeatureLevel.FL_3_0, range(1, 9), _UP_TO_32_BITS, _INDEX),
+)
+# Newest first. REDUCE and SLICE1 came at 1_0 and 2_1: for the levels known here, both are always there.
+_SUPPORT = {
+    "ARGMIN": _ARG_SUPPORT,
+    "ARGMAX": _ARG_SUPPORT,
+    "REDUCE": (
+        *_ARG_SUPPORT,
+        _TensorSupport(FeatureLevel.FL_2_1, range(4, 5), _UP_TO_32_BITS, _types("UINT32")),
+    ),
+    "SLICE1": (
+        _TensorSupport(FeatureLevel.FL_4_1, range(1, 9), _ALL, _ALL),
+        _TensorSupport(FeatureLevel.FL_3_0, range(1, 9), _UP_TO_32_BITS, _UP_TO_32_BITS),
+        _TensorSupport(FeatureLevel.FL_2_1, range(4, 6), _UP_TO_32_BITS, _UP_TO_32_BITS),
+    ),
+}
+_REDUCE_FUNCTIONS = (ReduceFunction.ARGMAX, ReduceFunction.ARGMIN)
+
+
+def validate(desc: OperatorDesc, feature_level: FeatureLevel | str = FeatureLevel.FL_4_1) -> None:
+    """Refuse a descriptor that DirectML does not accept at a feature level; needs no device.
+
+    >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(3, 3))
+    >>> y = BufferTensorDesc(DataType.UINT32, sizes=(3, 3))
+    >>> validate(ArgMinOperatorDesc(x, y, axes=(0,)), "3_0")
+    Traceback (most recent call last):
+    ValueError: ARGMIN at feature level 3_0: output_tensor.sizes[0] is 3; accepted: 1, as axis 0 is reduced
+
+    desc: an operator's descriptor. feature_level: a FeatureLevel or its name ("2_1", "3_0", "4_1").
+
+    Raises ValueError with the operator, the field, what it holds and what is accepted; TypeError for what is
+    not a descriptor or a level.
+    Source: the operators' documentation pages; DML_BUFFER_TENSOR_DESC for the limits of every tensor.
+    """
+    if not isinstance(desc, get_args(OperatorDesc)):
+        accepted = ", ".join(kind.__name__ for kind in get_args(OperatorDesc))
+        raise TypeError(f"desc is a {type(desc).__name__}; accepted: {accepted}")
+    _validate(desc, FeatureLevel.of(feature_level))
+
+
+# Descriptors are values, so one that was accepted stays accepted; a refused one raises and is not cached.
+@lru_cache(maxsize=1024)
+def _validate(desc: OperatorDesc, level: FeatureLevel) -> None:
+    where = f"{desc.operator} at feature level {level}: "
+    if not isinstance(desc, Slice1OperatorDesc) and desc.function not in _REDUCE_FUNCTIONS:
+        raise refusal(f"{where}function", desc.function.name, _names(_REDUCE_FUNCTIONS))
+    support = _tensor_support(desc.operator, level)
+    for field, tensor, types in (
+        ("input_tensor", desc.input_tensor, support.input_types),
+        ("output_tensor", desc.output_tensor, support.output_types),
+    ):
+        _check_tensor(f"{where}{field}.", tensor, types, support.dimension_counts)
+    if desc.output_tensor.dimension_count != desc.input_tensor.dimension_count:
+        raise refusal(
+            f"{where}output_tensor.dimension_count",
+            desc.output_tensor.dimension_count,
+            f"{desc.input_tensor.dimension_count}, as in input_tensor",
+        )
+    if isinstance(desc, Slice1OperatorDesc):
+        _check_window(where, desc)
+    else:
+        _check_reduction(where, desc)
+    _check_written(f"{where}output_tensor.", desc.output_tensor)
+
+
+def _names(members: Sequence[DataType] | Sequence[ReduceFunction]) -> str:
+    return ", ".join(member.name for member in members)
+
+
+def _tensor_support(operator: str, level: FeatureLevel) -> _TensorSupport:
+    rows = _SUPPORT[operator]
+    for row in rows:
+        if row.since <= level:
+            return row
+    raise refusal(f"{operator}: feature_level", level, f"{rows[-1].since} and later, which have it")
+
+
+def _check_tensor(
+    where: str, tensor: BufferTensorDesc, types: tuple[DataType, ...], dimension_counts: range
+) -> None:
+    if tensor.data_type not in types:
+        raise refusal(f"{where}data_type", tensor.data_type.name, _names(types))
+    _check_count(f"{where}dimension_count", tensor.dimension_count, "sizes", len(tensor.sizes))
+    if tensor.dimension_count not in dimension_counts:
+        low, high = dimension_counts[0], dimension_counts[-1]
+        raise refusal(
+            f"{where}dimension_count", tensor.dimension_count, low if low == high else f"{low} to {high}"
+        )
+    check_sizes_and_strides(where, tensor.sizes, tensor.strides)
+    _check_buffer(where, tensor)
+
+
+def _check_count(where: str, count: int, array: str, entries: int) -> None:
+    if count != entries:
+        raise refusal(where, count, f"{entries}, the number of entries in {array}")
+
+
+def _check_buffer(where: str, tensor: BufferTensorDesc) -> None:
+    for meaning, elements in (
+        ("elements", prod(tensor.sizes)),
+        ("elements of buffer", spanned_elements(tensor.sizes, tensor.strides)),
+    ):
+        if elements > UINT32_MAX:
+            layout = "" if tensor.strides is None else f" with strides {tensor.strides}"
+            raise refusal(
+                f"{where}sizes", f"{tensor.sizes}{layout}, {elements} {meaning}", f"at most {UINT32_MAX}"
+            )
+    least = implied_size(tensor.data_type, tensor.sizes, tensor.strides)
+    most = implied_size(tensor.data_type, (UINT32_MAX,), None)
+    total = tensor.total_tensor_size_in_bytes
+    if total not in range(least, most + 1, 4):
+        raise refusal(
+            f"{where}total_tensor_size_in_bytes",
+            total,
+            f"a multiple of 4 from {least}, what the tensor spans, to {most}, {UINT32_MAX} elements",
+        )
+    alignment, element_size = tensor.guaranteed_base_offset_alignment, tensor.data_type.size_in_bytes
+    if alignment != 0 and (alignment not in range(element_size, 2**31 + 1) or alignment.bit_count() != 1):
+        raise refusal(
+            f"{where}guaranteed_base_offset_alignment",
+            alignment,
+            f"0 or a power of two from {element_size} (the element's bytes) to {2**31}",
+        )
+
+
+def _check_reduction(where: str, desc: ArgMinOperatorDesc | ArgMaxOperatorDesc | ReduceOperatorDesc) -> None:
+    sizes, axes = desc.input_tensor.sizes, desc.axes
+    _check_count(f"{where}axis_count", desc.axis_count, "axes", len(axes))
+    check_entries(f"{where}axes", axes, range(len(sizes)))
+    if len(set(axes)) != len(axes):
+        raise refusal(f"{where}axes", axes, "distinct axes")
+    for axis, (size, output_size) in enumerate(zip(sizes, desc.output_tensor.sizes, strict=True)):
+        if output_size != (1 if axis in axes else size):
+            accepted = f"1, as axis {axis} is reduced" if axis in axes else f"{size}, as in input_tensor"
+            raise refusal(f"{where}output_tensor.sizes[{axis}]", output_size, accepted)
+    count = prod(sizes[axis] for axis in axes)
+    index_type = desc.output_tensor.data_type
+    most = int(np.iinfo(index_type.dtype).max)
+    if count > most:
+        raise refusal(
+            f"{where}output_tensor.data_type",
+            f"{index_type.name} for {count} reduced elements",
+            f"a type that holds their count ({index_type.name} holds {most})",
+        )
+
+
+def _check_window(where: str, desc: Slice1OperatorDesc) -> None:
+    sizes, output_sizes = desc.input_tensor.sizes, desc.output_tensor.sizes
+    if desc.output_tensor.data_type is not desc.input_tensor.data_type:
+        accepted = f"{desc.input_tensor.data_type.name}, as in input_tensor"
+        raise refusal(f"{where}output_tensor.data_type", desc.output_tensor.data_type.name, accepted)
+    if desc.dimension_count != len(sizes):
+        raise refusal(f"{where}dimension_count", desc.dimension_count, f"{len(sizes)}, as in input_tensor")
+    for field, entries, bounds in (
+        ("offsets", desc.input_window_offsets, range(UINT32_MAX + 1)),
+        ("sizes", desc.input_window_sizes, range(1, UINT32_MAX + 1)),
+        ("strides", desc.input_window_strides, range(-(2**31), 2**31)),
+    ):
+        check_entries(f"{where}input_window_{field}", entries, bounds, len(sizes))
+    window = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
+    for dimension, (offset, size, stride) in enumerate(window):
+        if offset + size > sizes[dimension]:
+            raise refusal(
+                f"{where}input_window_offsets[{dimension}] + input_window_sizes[{dimension}]",
+                f"{offset} + {size} = {offset + size}",
+                f"at most {sizes[dimension]}, input_tensor.sizes[{dimension}]",
+            )
+        if stride == 0:
+            raise refusal(f"{where}input_window_strides[{dimension}]", stride, "any but 0")
+        copyable = 1 + (size - 1) // abs(stride)
+        if output_sizes[dimension] > copyable:
+            raise refusal(
+                f"{where}output_tensor.sizes[{dimension}]",
+                output_sizes[dimension],
+                f"1 to {copyable}, what a window of {size} holds at stride {stride}",
+            )
+
+
+def _check_written(where: str, tensor: BufferTensorDesc) -> None:
+    if tensor.flags & TensorFlags.OWNED_BY_DML:
+        raise refusal(f"{where}flags", "OWNED_BY_DML", "NONE; only an input can be owned by DirectML")
+    if tensor.strides is not None and _elements_coincide(tensor.sizes, tensor.strides):
+        raise refusal(
+            f"{where}strides",
+            f"{tensor.strides} for sizes {tensor.sizes}, which puts several elements in one place",
+            "strides that give each element a place of its own",
+        )
+
+
+def _elements_coincide(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two different coordinates address one element.
+
+    They do if some signed steps, not all zero and each below its dimension's size, add up to nothing.
+    Dimensions are taken from the largest stride down: the smaller ones must make up for the steps taken, and
+    their reach bounds these.
+    """
+    dims = sorted(((t, size - 1) for size, t in zip(sizes, strides, strict=True) if size > 1), reverse=True)
+    if dims and dims[-1][0] == 0:
+        return True
+    reach = [sum(stride * steps for stride, steps in dims[first:]) for first in range(len(dims) + 1)]
+
+    def cancel(first: int, rest: int) -> bool:
+        """Whether steps in the dimensions from `first` on add up to `rest`."""
+        if first == len(dims):
+            return rest == 0
+        stride, steps = dims[first]
+        low = max(-steps, -((reach[first + 1] - rest) // stride))
+        high = min(steps, (reach[first + 1] + rest) // stride)
+        return any(cancel(first + 1, rest - step * stride) for step in range(low, high + 1))
+
+    return any(
+        cancel(first + 1, step * stride)
+        for first, (stride, steps) in reversed(list(enumerate(dims)))
+        for step in range(1, min(steps, reach[first + 1] // stride) + 1)
+    )

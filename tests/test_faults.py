@@ -1,0 +1,119 @@
+"""Memory that runs out, at every call that can fail: MemoryError, and a device that still works."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import vkdml
+from vkdml import _native
+
+VK_ERROR_OUT_OF_HOST_MEMORY = -1
+VK_ERROR_DEVICE_LOST = -4
+
+
+def reduce_all(device):
+    x = np.arange(300_000, dtype=np.float32)
+    assert vkdml.argmax(x, device=device) == 299_999
+
+
+def reduce_rows_with_values(device):
+    x = np.random.default_rng(0).integers(0, 250, (40, 60), np.uint8)
+    indices, values = vkdml.argmin(x, axis=1, return_values=True, device=device)
+    assert np.array_equal(indices, x.argmin(axis=1))
+    assert np.array_equal(values, x.min(axis=1))
+
+
+def reduce_many_dimensions(device):
+    x = np.random.default_rng(1).integers(0, 9, (3, 4) * 4, np.int32).transpose(0, 2, 4, 6, 1, 3, 5, 7)
+    axes = (0, 2, 4, 6)
+    rows = np.moveaxis(x, axes, (-4, -3, -2, -1))
+    expected = rows.reshape(*rows.shape[:4], -1).argmax(axis=-1)
+    assert np.array_equal(vkdml.argmax(x, axis=axes, device=device), expected)
+
+
+def slice_window(device):
+    x = np.arange(10_000, dtype=np.uint8).reshape(100, 100)
+    assert np.array_equal(vkdml.slice1(x, (5, 5), (90, 90), (-2, 3), device=device), x[5:95, 5:95][::-2, ::3])
+
+
+ACTIONS = [reduce_all, reduce_rows_with_values, reduce_many_dimensions, slice_window]
+
+
+@pytest.fixture(autouse=True)
+def no_injection_left():
+    yield
+    _native.inject_failure(0)
+
+
+@pytest.mark.parametrize("result", [VK_ERROR_OUT_OF_HOST_MEMORY, -2], ids=["host", "device"])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_failed_allocation_at_each_call_is_survived(action, result, record_property):
+    device = vkdml.Device()
+    _native.inject_failure(0)
+    action(device)
+    calls = _native.fallible_calls()
+    assert calls > 10
+    failed = []
+    for number in range(1, calls + 1):
+        device = vkdml.Device()
+        _native.inject_failure(number, result)
+        with pytest.raises(
+            MemoryError, match=r"of \(.*\) .*: .*this call needs buffers of \d+ bytes"
+        ) as caught:
+            action(device)
+        failed.append(_native.injected_call())
+        if failed[-1] in ("vkCreateBuffer", "vkAllocateMemory", "vkBindBufferMemory", "vkMapMemory"):
+            assert "cannot allocate" in str(caught.value)
+            assert "limit for one buffer is" in str(caught.value)
+        del caught
+        assert device.memory()["used"] == 0  # nothing leaked
+        _native.inject_failure(0)
+        action(device)
+        action(device)
+    record_property("injected_failures_survived", len(failed))
+    assert len(failed) == calls
+    assert {"vkCreateBuffer", "vkAllocateMemory", "vkBindBufferMemory", "vkMapMemory"} <= set(failed)
+    assert {"vkCreateComputePipelines", "vkCreateFence", "vkQueueSubmit"} <= set(failed)
+
+
+def test_a_device_that_cannot_be_opened_leaves_others_usable():
+    _native.inject_failure(1, -2)
+    with pytest.raises(MemoryError):
+        vkdml.Device()
+    assert _native.injected_call() == "vkCreateDevice"
+    _native.inject_failure(0)
+    reduce_all(vkdml.Device())
+
+
+def test_a_lost_device_says_so_from_then_on_and_a_new_one_works():
+    device = vkdml.Device()
+    reduce_all(device)
+    calls = 0
+    while True:  # the submission is the last fallible call of a repeated action
+        _native.inject_failure(calls + 1, VK_ERROR_DEVICE_LOST)
+        calls += 1
+        try:
+            reduce_all(device)
+        except vkdml.DeviceLostError as error:
+            assert "make a new vkdml.Device()" in str(error)
+            break
+        assert calls < 50
+    assert _native.injected_call() == "vkQueueSubmit"
+    _native.inject_failure(0)
+    with pytest.raises(vkdml.DeviceLostError):
+        slice_window(device)
+    reduce_all(vkdml.Device())
+
+
+def test_more_than_a_buffer_can_hold_is_refused_with_numbers():
+    device = vkdml.Device()
+    limit = device.limits.max_storage_buffer_range
+    spread = np.lib.stride_tricks.as_strided(np.zeros(1, np.uint8), (3, limit // 2), (0, 0), writeable=False)
+    assert vkdml.argmax(spread, device=device) == 0  # repeated elements take no memory
+    big = np.broadcast_to(np.uint8(0), (limit + 1,))
+    with pytest.raises(
+        MemoryError, match=rf"slice1 of .*the output spans {limit + 1} bytes.*\({limit} bytes\)"
+    ):
+        vkdml.slice1(big, (0,), (limit + 1,), (1,), device=device)
+    reduce_all(device)
