@@ -7,31 +7,28 @@
 #include "candidate.glsl"
 #include "candidates_io.glsl"
 
-#if PACKED
-#define COLUMNS uint(ELEMENTS_PER_WORD)
-#else
-#define COLUMNS 1u
-#endif
-#define NOWHERE 0xffffffffu
-
+// Keys and folds have one component a column.
 #if ELEMENT_BYTES == 8
 
-#define Fold Key
+#define COLUMNS 1u
+#define Keys Key
+#define Positions uint
 #define Bits uvec2
-const Fold FOLD_NOTHING = KEY_LEAST;
 Bits load_bits(uint offset) { return uvec2(input_words[2u * offset], input_words[2u * offset + 1u]); }
-Bits ordered_bits(Bits bits) { return ordered_key(bits); }
-void fold_column(inout Fold fold, Bits ordered, uint column) { if (key_less(fold, ordered)) fold = ordered; }
-Key column_key(Bits ordered, uint column) { return settled_key(ordered); }
+Keys fold_keys(Bits bits) { return ordered_key(bits); }
+Keys fold_greater(Keys a, Keys b) { return key_less(a, b) ? b : a; }
+Keys settled(Keys fold) { return settled_key(fold); }
+Key column_of(Keys keys, uint column) { return keys; }
+uint column_of(Positions positions, uint column) { return positions; }
+void keep_better(inout Keys keys, inout Positions positions, Keys found, uint position) {
+    bool better = TAKE_LAST ? !key_less(found, keys) : key_less(keys, found);
+    keys = better ? found : keys;
+    positions = better ? position : positions;
+}
 
 #else
 
-#define Fold uint
 #define Bits uint
-const Fold FOLD_NOTHING = 0u;
-#if ELEMENT_BYTES == 4
-Bits load_bits(uint offset) { return input_words[offset]; }
-#else
 // The element at `offset` in the lowest bits, its neighbours above. Where a word ends inside the wanted
 // elements, the next one has the rest; past the end of the buffer there is nothing that is wanted.
 Bits load_bits(uint offset) {
@@ -42,18 +39,51 @@ Bits load_bits(uint offset) {
 #endif
     return bits;
 }
+
+#if PACKED
+
+#define COLUMNS uint(ELEMENTS_PER_WORD)
+#define Keys WordKeys
+#define Positions WordKeys
+Keys fold_keys(Bits bits) { return top_keys(ordered_word(bits)); }
+Keys settled(Keys fold) { return settled_keys(fold); }
+Key column_of(Keys keys, uint column) { return keys[column]; }
+void keep_better(inout Keys keys, inout Positions positions, Keys found, uint position) {
+#if ELEMENT_BYTES == 1
+    bvec4 better = TAKE_LAST ? greaterThanEqual(found, keys) : greaterThan(found, keys);
+#else
+    bvec2 better = TAKE_LAST ? greaterThanEqual(found, keys) : greaterThan(found, keys);
 #endif
-Bits ordered_bits(Bits bits) { return ordered_word(bits); }
-void fold_column(inout Fold fold, Bits ordered, uint column) { fold = max(fold, top_key(ordered, column)); }
-Key column_key(Bits ordered, uint column) { return settled_key(top_key(ordered, column)); }
+    keys = mix(keys, found, better);
+    positions = mix(positions, Positions(position), better);
+}
+
+#else
+
+#define COLUMNS 1u
+#define Keys uint
+#define Positions uint
+Keys fold_keys(Bits bits) { return top_key(ordered_word(bits), 0u); }
+Keys settled(Keys fold) { return settled_key(fold); }
+Key column_of(Keys keys, uint column) { return keys; }
+void keep_better(inout Keys keys, inout Positions positions, Keys found, uint position) {
+    bool better = TAKE_LAST ? found >= keys : found > keys;
+    keys = better ? found : keys;
+    positions = better ? position : positions;
+}
 
 #endif
 
-// Key of a column's fold.
-Key folded_key(Fold fold) { return settled_key(fold); }
+Keys fold_greater(Keys a, Keys b) { return max(a, b); }
+
+#endif
+
+// Read once: of a single reduced dimension, whose offsets need no division.
+uint only_stride;
+bool single;
 
 uint offset_of_position(uint base, uint position) {
-    if (reduced_dims == 1u) return base + position * layout_word(reduced_word(0u) + 1u);
+    if (single) return base + position * only_stride;
     return base + reduced_offset(position, reduced_dims);
 }
 
@@ -62,13 +92,15 @@ uint find_in_batch(uint base, uint position, uint end, uint column, Key key) {
     uint best = 0u;
     for (uint i = 0u; i < BATCH && position + i * lanes < end; i++) {
         uint candidate = position + i * lanes;
-        Bits ordered = ordered_bits(load_bits(offset_of_position(base, candidate)));
-        if (column_key(ordered, column) == key) best = max(best, rank_of(candidate));
+        Keys found = settled(fold_keys(load_bits(offset_of_position(base, candidate))));
+        if (column_of(found, column) == key) best = max(best, rank_of(candidate));
     }
     return best;
 }
 
 void main() {
+    single = reduced_dims == 1u;
+    only_stride = single ? layout_word(reduced_word(0u) + 1u) : 0u;
     uint groups_per_block = WORKGROUP / lanes;
     uint member = gl_LocalInvocationIndex / groups_per_block;
     uint groups_per_run = (run - 1u) / COLUMNS + 1u;
@@ -81,40 +113,30 @@ void main() {
         uint first_column = group % groups_per_run * COLUMNS;
         uint number = group / groups_per_run * run + first_column;
         uint base = 0u;
-        uint end = min(split * share + share, reduce_count);
-        Key keys[COLUMNS];
-        uint best_positions[COLUMNS];
-        for (uint column = 0u; column < COLUMNS; column++) {
-            keys[column] = KEY_LEAST;
-            best_positions[column] = NOWHERE;
-        }
+        uint first = split * share + member, end = min(split * share + share, reduce_count);
+        Keys keys = Keys(0u);
+        // If nothing exceeds the least key, all have it, and the first batch will do.
+        Positions positions = Positions(first);
         if (group < groups) {
             base = offsets_of_output(number).x;
-            for (uint position = split * share + member; position < end; position += lanes * BATCH) {
-                Fold folds[COLUMNS];
-                for (uint column = 0u; column < COLUMNS; column++) folds[column] = FOLD_NOTHING;
-                for (uint i = 0u; i < BATCH && position + i * lanes < end; i++) {
-                    Bits ordered = ordered_bits(load_bits(offset_of_position(base, position + i * lanes)));
-                    for (uint column = 0u; column < COLUMNS; column++) fold_column(folds[column], ordered, column);
-                }
+            for (uint position = first; position < end; position += lanes * BATCH) {
+                Keys fold = Keys(0u);
+                for (uint i = 0u; i < BATCH && position + i * lanes < end; i++)
+                    fold = fold_greater(fold, fold_keys(load_bits(offset_of_position(base, position + i * lanes))));
                 // Batches come in the order of their positions.
-                for (uint column = 0u; column < COLUMNS; column++) {
-                    Key found = folded_key(folds[column]);
-                    bool better = TAKE_LAST ? !key_less(found, keys[column]) : key_less(keys[column], found);
-                    if (better || best_positions[column] == NOWHERE) {
-                        keys[column] = found;
-                        best_positions[column] = position;
-                    }
-                }
+                keep_better(keys, positions, settled(fold), position);
             }
         }
         for (uint column = 0u; column < COLUMNS; column++) {
             bool wanted = group < groups && first_column + column < run;
+            Key key = KEY_LEAST;
             uint rank = 0u;
-            if (wanted && best_positions[column] != NOWHERE)
-                rank = find_in_batch(base, best_positions[column], end, column, keys[column]);
-            if (lanes > 1u) reduce_candidates(member, lanes, groups_per_block, keys[column], rank);
-            if (member == 0u && wanted) finish_candidate(number + column, split, keys[column], rank);
+            if (wanted && first < end) {
+                key = column_of(keys, column);
+                rank = find_in_batch(base, column_of(positions, column), end, column, key);
+            }
+            if (lanes > 1u) reduce_candidates(member, lanes, groups_per_block, key, rank);
+            if (member == 0u && wanted) finish_candidate(number + column, split, key, rank);
         }
     }
 }

@@ -30,36 +30,23 @@ Key settled_element(uvec4 v, uint element) { return settled_key(element_key(v, e
 #define ELEMENTS_PER_VECTOR uint(4 * ELEMENTS_PER_WORD)
 
 // One accumulator per place in a word: no masks are needed, since the top bits decide.
-struct Fold {
-    uint top[ELEMENTS_PER_WORD];
-};
-#if ELEMENTS_PER_WORD == 4
-const Fold FOLD_NOTHING = Fold(uint[](0u, 0u, 0u, 0u));
-#elif ELEMENTS_PER_WORD == 2
-const Fold FOLD_NOTHING = Fold(uint[](0u, 0u));
-#else
-const Fold FOLD_NOTHING = Fold(uint[](0u));
-#endif
+#define Fold WordKeys
+const Fold FOLD_NOTHING = Fold(0u);
 
+void fold_word(inout Fold fold, uint word) { fold = max(fold, top_keys(ordered_word(word))); }
 void fold_vector(inout Fold fold, uvec4 v) {
-    for (uint word = 0u; word < 4u; word++) {
-        uint ordered = ordered_word(v[word]);
-        for (uint i = 0u; i < ELEMENTS_PER_WORD; i++) fold.top[i] = max(fold.top[i], top_key(ordered, i));
-    }
+    fold_word(fold, v.x);
+    fold_word(fold, v.y);
+    fold_word(fold, v.z);
+    fold_word(fold, v.w);
 }
 uint element_top(uvec4 v, uint element) {
     uint word = element / ELEMENTS_PER_WORD;
     uint bits = word < 2u ? (word == 0u ? v.x : v.y) : (word == 2u ? v.z : v.w);
     return top_key(ordered_word(bits), element % ELEMENTS_PER_WORD);
 }
-void fold_element(inout Fold fold, uvec4 v, uint element) {
-    fold.top[0] = max(fold.top[0], element_top(v, element));
-}
-Key folded_key(Fold fold) {
-    uint top = fold.top[0];
-    for (uint i = 1u; i < ELEMENTS_PER_WORD; i++) top = max(top, fold.top[i]);
-    return settled_key(top);
-}
+void fold_element(inout Fold fold, uvec4 v, uint element) { fold = max(fold, Fold(element_top(v, element))); }
+Key folded_key(Fold fold) { return settled_key(greatest(fold)); }
 Key settled_element(uvec4 v, uint element) { return settled_key(element_top(v, element)); }
 
 #endif

@@ -94,11 +94,26 @@ const uint ROTATION = OMIT_NAN ? uint(NAN_COUNT) << TOP_SHIFT : 0u - (uint(NAN_C
 const uint ROTATION = 0u;
 #endif
 
-// An element's key in the top bits; the bits below are its neighbours and only break ties among equals.
+// Elements' keys in the top bits; the bits below are their neighbours and only break ties among equals.
 // Numbers ascending; NaNs at the top ("propagate") or at the bottom ("omit"), in any order.
 uint top_key(uint ordered, uint element) {
     return (ordered << (uint(TOP_SHIFT) - uint(ELEMENT_BITS) * element)) + ROTATION;
 }
+
+// The same for all elements of a word. Written out, since not every driver unrolls loops over arrays.
+#if ELEMENT_BYTES == 1
+#define WordKeys uvec4
+WordKeys top_keys(uint ordered) { return uvec4(ordered << 24, ordered << 16, ordered << 8, ordered) + ROTATION; }
+uint greatest(WordKeys keys) { return max(max(keys.x, keys.y), max(keys.z, keys.w)); }
+#elif ELEMENT_BYTES == 2
+#define WordKeys uvec2
+WordKeys top_keys(uint ordered) { return uvec2(ordered << 16, ordered) + ROTATION; }
+uint greatest(WordKeys keys) { return max(keys.x, keys.y); }
+#else
+#define WordKeys uint
+WordKeys top_keys(uint ordered) { return ordered + ROTATION; }
+uint greatest(WordKeys keys) { return keys; }
+#endif
 
 // From the top bits down; one key for all NaNs, one for both zeros.
 Key settled_key(uint top) {
@@ -115,5 +130,13 @@ Key settled_key(uint top) {
 #endif
     return key;
 }
+
+#if ELEMENT_BYTES == 1
+WordKeys settled_keys(WordKeys top) {
+    return uvec4(settled_key(top.x), settled_key(top.y), settled_key(top.z), settled_key(top.w));
+}
+#elif ELEMENT_BYTES == 2
+WordKeys settled_keys(WordKeys top) { return uvec2(settled_key(top.x), settled_key(top.y)); }
+#endif
 
 #endif

@@ -20,7 +20,9 @@ from vkdml.plan import Element, plan_argreduce, plan_slice1
 SMALL = {
     "workgroup_size": 64,
     "rows_batch": 2,
+    "vectors_per_lane": 2,
     "columns_batch": 2,
+    "positions_per_lane": 2,
     "tile_bytes": 128,
     "target_workgroups": 64,
     "shortest_row_bytes": 16,

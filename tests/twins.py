@@ -1,7 +1,7 @@
 """NumPy twins of the kernels: for one step of a plan, what the kernel of that name writes, and nothing else.
 
-Each takes the step and the buffers (bytes, by role) and changes the buffers as the kernel does, tile by tile and
-split by split, from the same push constants.
+Each takes the step and the buffers (bytes, by role) and changes the buffers as the kernel does, tile by tile
+and split by split, from the same push constants.
 """
 
 from __future__ import annotations

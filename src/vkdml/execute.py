@@ -110,14 +110,15 @@ class ExecutionCache:
 
     @contextmanager
     def execution(self, plan: Plan) -> Iterator[Execution]:
-        """Lend an execution of the plan that nobody else uses. One that failed is dropped, never lent again."""
+        """Lend an execution of the plan that nobody else uses. One that fails is dropped."""
         try:
             execution = self._take(plan)
             yield execution
         except MemoryError as error:
             memory = self.device.memory()
+            needed = sum(nbytes for _, nbytes in plan.buffer_bytes)
             raise MemoryError(
-                f"{error}; this call needs buffers of {sum(size for _, size in plan.buffer_bytes)} bytes, vkdml "
+                f"{error}; this call needs buffers of {needed} bytes, vkdml "
                 f"holds {memory['used']} bytes of this device and {memory['pooled']} more for reuse"
             ) from None
         self._give_back(plan, execution)

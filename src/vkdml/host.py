@@ -49,5 +49,7 @@ def host_span(x: npt.NDArray[Any]) -> HostSpan:
         )
         return HostSpan(compact.reshape(-1), x.shape, strides, 0)
     lowest_first = x[tuple(slice(None, None, -1) if stride < 0 else slice(None) for stride in strides)]
-    flat = np.lib.stride_tricks.as_strided(lowest_first, (high - low,), (itemsize,), writeable=False)
-    return HostSpan(flat, x.shape, strides, -low)
+    # As plain bytes, since NumPy cannot describe all extension types to itself.
+    opaque = lowest_first.view(f"V{itemsize}")
+    flat = np.lib.stride_tricks.as_strided(opaque, (high - low,), (itemsize,), writeable=False)
+    return HostSpan(flat.view(x.dtype), x.shape, strides, -low)

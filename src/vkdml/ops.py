@@ -169,7 +169,7 @@ def slice1(
             base += (size - 1) * stride if step < 0 else 0
             step_strides.append(stride * step)
         plan = _slice1_plan(shape, tuple(step_strides), base, array.itemsize, span.flat.size, target.limits)
-        copied = _run(target, plan, span.flat, {"output": (shape, array.dtype)})["output"]
+        copied = _run(target, plan, span.flat, array.dtype, {"output": (shape, array.dtype)})["output"]
         delivered: npt.NDArray[Any] = copied if result is None else _deliver(copied, result)
         return delivered
 
@@ -190,8 +190,8 @@ def _argreduce(
     with _context(name, array):
         take_last = bool(DIRECTIONS.index(_choice("direction", direction, DIRECTIONS)))
         omit_nan = bool(NAN_POLICIES.index(_choice("nan_policy", nan_policy, NAN_POLICIES)))
-        native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-        element = Element(dtypes.element_name(native.dtype), native.itemsize)
+        native = array.dtype.newbyteorder("=")
+        element = Element(dtypes.element_name(native), array.itemsize)
         axes = _axes(axis, array.ndim, f"{name} of {_described(array)}")
         reduce_count = math.prod(array.shape[a] for a in axes)
         out_indices, out_values = _out_pair(out, return_values)
@@ -209,19 +209,17 @@ def _argreduce(
             )
         wanted = {"indices": (shape, index_dtype)}
         if return_values:
-            wanted["values"] = (shape, native.dtype)
+            wanted["values"] = (shape, native)
         if math.prod(shape) == 0:
             results = {role: np.empty(*description) for role, description in wanted.items()}
         else:
             results = _reduce(
-                native, axes, kept_shape, element, name == "argmin", take_last, omit_nan, wanted, device
+                array, axes, kept_shape, element, name == "argmin", take_last, omit_nan, wanted, device
             )
         indices = _deliver(results["indices"], out_indices)
         if not return_values:
             return indices
-        values = results["values"]
-        if native is not array:
-            values = values.astype(array.dtype)
+        values = results["values"].astype(array.dtype, copy=False)
         return ArgReduceResult(indices, _deliver(values, out_values))
 
 
@@ -262,7 +260,7 @@ def _reduce(
         "values" in wanted,
         target.limits,
     )
-    return _run(target, plan, span.flat, wanted)
+    return _run(target, plan, span.flat, x.dtype.newbyteorder("="), wanted)
 
 
 @lru_cache(maxsize=1024)
@@ -314,12 +312,13 @@ def _run(
     device: Device,
     plan: Plan,
     flat: npt.NDArray[Any],
+    upload_dtype: np.dtype[Any],
     wanted: dict[str, tuple[tuple[int, ...], np.dtype[Any]]],
 ) -> dict[str, npt.NDArray[Any]]:
-    """Upload, run and download."""
+    """Upload (in the byte order that the kernels want), run and download."""
     results = {}
     with device.executions.execution(plan) as execution:
-        np.copyto(execution.views["input"][: flat.nbytes].view(flat.dtype), flat)
+        np.copyto(execution.views["input"][: flat.nbytes].view(upload_dtype), flat)
         execution.run()
         for role, (shape, dtype) in wanted.items():
             result = np.empty(shape, dtype)

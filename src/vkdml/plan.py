@@ -270,6 +270,13 @@ def _shape(layout: ReduceLayout, element: Element, input_bytes: int, limits: Dev
     return _columns(layout, element, input_bytes, limits)
 
 
+def _lanes(fewest: int, most: int, outputs: int, limits: DeviceLimits) -> int:
+    """As few invocations to an output as keep the device filled: every further one grows their tree."""
+    workgroup_size = limits.workgroup_size
+    filling = _ceil_div(limits.tuning.target_workgroups * workgroup_size, outputs)
+    return min(workgroup_size, most, _power_of_two_at_least(max(fewest, filling)))
+
+
 def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     outputs = layout.outputs
@@ -283,7 +290,8 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
     tiles_per_run = _ceil_div(vectors, tile_vectors)
     units = segments * tiles_per_run
     _check_work("tiles", units)
-    lanes = min(workgroup_size, _power_of_two_at_least(_ceil_div(vectors, tuning.rows_batch)))
+    most = _power_of_two_at_least(_ceil_div(vectors, tuning.rows_batch))
+    lanes = _lanes(_ceil_div(vectors, tuning.vectors_per_lane), most, outputs, limits)
     items_per_workgroup = workgroup_size // lanes
     wanted = _ceil_div(tuning.target_workgroups * items_per_workgroup, outputs)
     splits = min(units, wanted, _most_splits(outputs, element, input_bytes))
@@ -322,11 +330,11 @@ def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: D
     # Neighbouring invocations read what is nearest in memory: outputs, or positions of one output.
     nearest_position = abs(layout.reduced[-1].input_stride) if layout.reduced else inf
     positions_first = inner is None or nearest_position < abs(inner.input_stride)
-    most_lanes = min(workgroup_size, _power_of_two_at_least(_ceil_div(reduce_count, tuning.columns_batch)))
+    most = _power_of_two_at_least(_ceil_div(reduce_count, tuning.columns_batch))
     side_by_side = min(workgroup_size, _power_of_two_at_least(groups))
-    lanes = min(most_lanes, workgroup_size // side_by_side)
+    lanes = min(most, workgroup_size // side_by_side)
     if positions_first and reduce_count * element.nbytes >= tuning.shortest_row_bytes:
-        lanes = most_lanes
+        lanes = _lanes(_ceil_div(reduce_count, tuning.positions_per_lane), most, outputs, limits)
 
     blocks = _ceil_div(groups, workgroup_size // lanes)
     longest_share = tuning.positions_per_split * lanes

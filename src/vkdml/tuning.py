@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -13,8 +13,12 @@ class Tuning:
     """Invocations per workgroup, a power of two; the device's limit may lower it."""
     rows_batch: int
     """16-byte loads of one invocation between two updates of its candidate."""
+    vectors_per_lane: int
+    """16-byte vectors of a row that one invocation takes while there are rows enough to fill the device."""
     columns_batch: int
     """Positions of one invocation between two updates of its candidate."""
+    positions_per_lane: int
+    """The same along a stride: positions that one invocation takes."""
     tile_bytes: int
     """Bytes of a contiguous run that one workgroup takes at a time."""
     target_workgroups: int
@@ -33,10 +37,32 @@ class Tuning:
 
 _MIB = 1 << 20
 
+DISCRETE = Tuning(
+    workgroup_size=256,
+    rows_batch=4,
+    vectors_per_lane=4,
+    columns_batch=8,
+    positions_per_lane=8,
+    tile_bytes=64 * 1024,
+    target_workgroups=2048,
+    shortest_row_bytes=64,
+    positions_per_split=64,
+    spin_microseconds=1000.0,
+    cached_execution_bytes=64 * _MIB,
+    execution_cache_bytes=256 * _MIB,
+)
 TUNING = {
-    "discrete": Tuning(256, 4, 8, 64 * 1024, 2048, 64, 64, 1000.0, 64 * _MIB, 256 * _MIB),
-    "integrated": Tuning(256, 4, 8, 32 * 1024, 256, 64, 64, 1000.0, 64 * _MIB, 256 * _MIB),
-    "software": Tuning(128, 8, 8, 64 * 1024, 32, 64, 64, 1000.0, 64 * _MIB, 256 * _MIB),
+    "discrete": DISCRETE,
+    "integrated": replace(DISCRETE, tile_bytes=32 * 1024, target_workgroups=256),
+    # A barrier costs a processor more than a load.
+    "software": replace(
+        DISCRETE,
+        workgroup_size=128,
+        rows_batch=8,
+        vectors_per_lane=512,
+        positions_per_lane=1024,
+        target_workgroups=32,
+    ),
 }
 
 
@@ -46,4 +72,4 @@ def tuning_for(device_type: str) -> Tuning:
     >>> tuning_for("software").workgroup_size
     128
     """
-    return TUNING.get(device_type, TUNING["discrete"])
+    return TUNING.get(device_type, DISCRETE)

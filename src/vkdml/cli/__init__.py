@@ -1,0 +1,33 @@
+"""The entry point of the `vkdml` command; typer and rich are imported only when it runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+_EXTRA = {"typer", "rich", "click"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the `vkdml` command and return its exit status.
+
+    >>> main(["--version"])
+    vkdml 0.1.0
+    0
+
+    Parameters: `arguments` are the words after `vkdml`; None takes them from `sys.argv`.
+    Returns: 0 when all is well, 1 when the command found a fault, 2 when it was called wrongly.
+    """
+    try:
+        from vkdml.cli.app import run
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _EXTRA:
+            raise
+        print(
+            f"vkdml: the command line needs {error.name}, which is not installed: pip install 'vkdml[cli]'",
+            file=sys.stderr,
+        )
+        return 2
+    return run(sys.argv[1:] if arguments is None else list(arguments))

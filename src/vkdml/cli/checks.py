@@ -1,0 +1,342 @@
+"""What `vkdml doctor` concludes: findings from facts, with no device, file or environment read here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from vkdml import DeviceInfo
+from vkdml.cli.text import size
+
+Level = Literal["ok", "warning", "problem"]
+
+DEBUGGING_LAYER = "VK_LAYER_KHRONOS_validation"
+LOWEST_API = (1, 1)
+# Below this, in bytes, even a small call may fail for memory.
+LITTLE_MEMORY = 256 << 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: how it stands and, unless it is well, the line that mends it."""
+
+    level: Level
+    subject: str
+    detail: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class Need:
+    """A device limit vkdml relies on: its key in `DeviceInfo.limits` and the least it may be."""
+
+    limit: str
+    least: int
+    in_bytes: bool
+
+    def say(self, value: int) -> str:
+        return size(value) if self.in_bytes else str(value)
+
+
+NEEDS = (
+    Need("max_push_constants_size", 128, in_bytes=True),
+    Need("max_compute_workgroup_invocations", 128, in_bytes=False),
+    Need("max_compute_shared_memory_size", 16 << 10, in_bytes=True),
+    Need("max_storage_buffer_range", 128 << 20, in_bytes=True),
+    Need("max_per_stage_descriptor_storage_buffers", 4, in_bytes=False),
+)
+
+
+@dataclass(frozen=True)
+class Loader:
+    """The Vulkan loader: the library opened, or the reason why none was."""
+
+    path: str | None
+    error: str | None
+    api_version: str | None
+    layers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Driver:
+    """One driver manifest (ICD file): the library it names and why that cannot be used, if it cannot."""
+
+    manifest: str
+    library: str | None = None
+    fault: str | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One real computation on a device: milliseconds of a warm call, or what went wrong."""
+
+    milliseconds: float | None
+    fault: str | None = None
+
+
+@dataclass(frozen=True)
+class Card:
+    """A graphics card or accelerator on the PCI bus."""
+
+    vendor_id: int
+    device_id: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything `vkdml doctor` looks at. `environment` holds only the variables that matter and are set;
+    sizes are in bytes."""
+
+    versions: Mapping[str, str | None]
+    loader: Loader
+    environment: Mapping[str, str] = field(default_factory=dict)
+    drivers: tuple[Driver, ...] = ()
+    devices: tuple[DeviceInfo, ...] = ()
+    devices_fault: str | None = None
+    default: int | None = None
+    default_fault: str | None = None
+    trials: Mapping[int, Trial] = field(default_factory=dict)
+    cards: tuple[Card, ...] = ()
+    closed_nodes: tuple[str, ...] = ()
+    free_memory: int | None = None
+
+
+def findings(facts: Facts) -> list[Finding]:
+    """Everything worth saying about a machine, in the order in which faults cause one another."""
+    found = [*versions(facts), *loader(facts)]
+    if facts.loader.error is None:
+        found += [*drivers(facts), *layers(facts), *cards(facts)]
+        for info in facts.devices:
+            found += device(info, facts)
+        found += default(facts)
+    return [*found, *memory(facts)]
+
+
+def worst(found: list[Finding]) -> Level:
+    """The gravest level among findings; "ok" where there are none."""
+    levels = {finding.level for finding in found}
+    return "problem" if "problem" in levels else "warning" if "warning" in levels else "ok"
+
+
+def versions(facts: Facts) -> Iterator[Finding]:
+    known = ", ".join(f"{name} {version}" for name, version in facts.versions.items() if version)
+    yield Finding("ok", "versions", known)
+    if not facts.versions.get("ml_dtypes"):
+        yield Finding(
+            "ok", "ml_dtypes", "not installed; needed only for bfloat16 and float8 (pip install ml_dtypes)"
+        )
+
+
+def loader(facts: Facts) -> Iterator[Finding]:
+    if facts.loader.error is None:
+        yield Finding("ok", "loader", f"{facts.loader.path}, Vulkan {facts.loader.api_version or '1.0'}")
+    else:
+        yield Finding("problem", "loader", f"cannot be opened: {facts.loader.error}", LOADER_REMEDY)
+
+
+LOADER_REMEDY = (
+    "install the Vulkan loader and a driver: apt install libvulkan1 mesa-vulkan-drivers (Debian, Ubuntu), "
+    "dnf install vulkan-loader mesa-vulkan-drivers (Fedora)"
+)
+DRIVER_REMEDY = "install a driver: apt install mesa-vulkan-drivers, or the GPU vendor's driver"
+CONTAINER_REMEDY = (
+    "install the NVIDIA driver's graphics libraries; in a container set NVIDIA_DRIVER_CAPABILITIES=all"
+)
+
+
+def forcing_variable(environment: Mapping[str, str]) -> str | None:
+    """The variable that tells the loader which drivers to use; the newer name wins, as in the loader."""
+    return next((name for name in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES") if environment.get(name)), None)
+
+
+def drivers(facts: Facts) -> Iterator[Finding]:
+    forced = forcing_variable(facts.environment)
+    if not facts.drivers:
+        yield Finding(
+            "problem", "drivers", "the loader has no driver manifest (ICD file) to look at", DRIVER_REMEDY
+        )
+    for driver in facts.drivers:
+        if driver.fault is None:
+            yield Finding("ok", "driver", f"{driver.manifest}: {driver.library}")
+        elif forced is not None:
+            yield Finding(
+                "problem",
+                "driver",
+                f"{driver.manifest}: {driver.fault}",
+                f"unset {forced}, or set it to an ICD file that exists and can be loaded",
+            )
+        else:
+            nvidia = "nvidia" in (driver.library or driver.manifest).lower()
+            yield Finding(
+                "warning" if facts.devices else "problem",
+                "driver",
+                f"{driver.manifest}: {driver.fault}",
+                CONTAINER_REMEDY
+                if nvidia
+                else "reinstall the package this file belongs to, or remove the file",
+            )
+    if facts.devices_fault is not None:
+        yield Finding(
+            "problem", "devices", _without_advice(facts.devices_fault), _devices_remedy(facts, forced)
+        )
+
+
+def _without_advice(fault: str) -> str:
+    """The library's message up to its general advice, for which the doctor has something more exact."""
+    return fault.removeprefix("VKDML_DEVICE: ").partition(": install ")[0].partition("; there is ")[0]
+
+
+def _devices_remedy(facts: Facts, forced: str | None) -> str:
+    usable = [driver.manifest for driver in facts.drivers if driver.fault is None]
+    if not usable:
+        return f"unset {forced}" if forced else DRIVER_REMEDY
+    if len(usable) < len(facts.drivers):
+        return f"leave the faulty driver out: VK_DRIVER_FILES={':'.join(usable)}"
+    if len(usable) == 1:
+        return f"reinstall the driver of {usable[0]}, or add one in software: apt install mesa-vulkan-drivers"
+    return f"find the driver at fault by trying each alone, VK_DRIVER_FILES={usable[0]} first"
+
+
+def layers(facts: Facts) -> Iterator[Finding]:
+    present = DEBUGGING_LAYER in facts.loader.layers
+    yield Finding(
+        "ok", "layers", f"{DEBUGGING_LAYER} {'present' if present else 'absent'} (only debugging needs it)"
+    )
+    wanted = [name for name in facts.environment.get("VK_INSTANCE_LAYERS", "").split(":") if name]
+    for name in wanted:
+        if name not in facts.loader.layers:
+            yield Finding(
+                "problem",
+                "layers",
+                f"VK_INSTANCE_LAYERS asks for {name}, which is not installed",
+                f"unset VK_INSTANCE_LAYERS, or name installed layers only: {_list(facts.loader.layers)}",
+            )
+
+
+VENDORS = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel"}
+
+
+def cards(facts: Facts) -> Iterator[Finding]:
+    """Cards that are on the bus but not among the Vulkan devices."""
+    for node in facts.closed_nodes:
+        yield Finding(
+            "warning",
+            "card",
+            f"{node} may not be opened by this user",
+            "sudo usermod -aG render,video $USER, then log in again",
+        )
+    if forcing_variable(facts.environment) is not None:
+        return
+    served = {info.vendor_id for info in facts.devices}
+    for card in facts.cards:
+        vendor = VENDORS.get(card.vendor_id)
+        if vendor is not None and card.vendor_id not in served:
+            yield Finding(
+                "warning",
+                "card",
+                f"the {vendor} card {card.vendor_id:04x}:{card.device_id:04x} has no working Vulkan driver",
+                CONTAINER_REMEDY if vendor == "NVIDIA" else "apt install mesa-vulkan-drivers",
+            )
+
+
+def device(info: DeviceInfo, facts: Facts) -> Iterator[Finding]:
+    """A device's versions, limits, memory and one real computation. A device that is not the default
+    and lacks something vkdml needs is a warning, for it does harm only when it is asked for."""
+    subject = f"device {info.index}"
+    lacking: Level = "warning" if facts.default not in (None, info.index) else "problem"
+    another = "update its driver, or choose another device with VKDML_DEVICE"
+    driver = f"{info.driver_name} {info.driver_info}".strip()
+    yield Finding("ok", subject, f"{info.name}, {info.type}, Vulkan {info.api_version}, driver {driver}")
+
+    unmet = False
+    if _version(info.api_version) < LOWEST_API:
+        unmet = True
+        least = ".".join(map(str, LOWEST_API))
+        yield Finding(
+            lacking, subject, f"limits: Vulkan {info.api_version}; vkdml needs at least {least}", another
+        )
+    for need in NEEDS:
+        value = info.limits[need.limit]
+        if not isinstance(value, int) or value < need.least:
+            unmet = True
+            said = need.say(value) if isinstance(value, int) else str(value)
+            yield Finding(
+                lacking,
+                subject,
+                f"limits: {need.limit} is {said}; vkdml needs at least {need.say(need.least)}",
+                another,
+            )
+    if not unmet:
+        smallest = info.limits["max_storage_buffer_range"]
+        said = size(smallest) if isinstance(smallest, int) else str(smallest)
+        yield Finding("ok", subject, f"limits: all {len(NEEDS) + 1} needed are met; largest buffer {said}")
+
+    yield from _heaps(info, subject)
+    trial = facts.trials.get(info.index)
+    if trial is not None and trial.fault is None:
+        yield Finding("ok", subject, f"argmax: right, {trial.milliseconds:.2f} ms")
+    elif trial is not None:
+        yield Finding(lacking if unmet else "problem", subject, f"argmax: {trial.fault}", another)
+
+
+def _heaps(info: DeviceInfo, subject: str) -> Iterator[Finding]:
+    own = [heap for heap in info.heaps if heap["device_local"]] or list(info.heaps)
+    total = sum(int(heap["size"]) for heap in own)
+    free = sum(
+        int(heap["size"] if heap["budget"] is None else max(0, heap["budget"] - (heap["usage"] or 0)))
+        for heap in own
+    )
+    known = any(heap["budget"] is not None for heap in own)
+    detail = f"memory: {size(total)}" + (f", {size(free)} of it free" if known else "")
+    if free < LITTLE_MEMORY:
+        yield Finding("warning", subject, detail, "end other programs that use this device")
+    else:
+        yield Finding("ok", subject, detail)
+
+
+def default(facts: Facts) -> Iterator[Finding]:
+    """Which device a call without `device=` uses, and whether VKDML_DEVICE names one."""
+    if not facts.devices:
+        return
+    selector = facts.environment.get("VKDML_DEVICE")
+    subject = "VKDML_DEVICE" if selector else "default"
+    chosen = next((info for info in facts.devices if info.index == facts.default), None)
+    if chosen is None:
+        accepted = _list([f"{info.index} ({info.name})" for info in facts.devices])
+        change = "unset VKDML_DEVICE, or set it" if selector else "set VKDML_DEVICE"
+        yield Finding(
+            "problem",
+            subject,
+            _without_advice(facts.default_fault or "no device is chosen"),
+            f"{change} to one of these: {accepted}",
+        )
+        return
+    said = f"device {chosen.index}, {chosen.name}"
+    yield Finding("ok", subject, f"{selector!r} selects {said}" if selector else said)
+    if chosen.type == "software" and not selector:
+        yield Finding(
+            "warning",
+            subject,
+            f"device {chosen.index} is a software driver: right answers, but slower than a GPU",
+            f"install the GPU's Vulkan driver, or set VKDML_DEVICE={chosen.index} if this device is meant",
+        )
+
+
+def memory(facts: Facts) -> Iterator[Finding]:
+    if facts.free_memory is None:
+        return
+    if facts.free_memory < LITTLE_MEMORY:
+        yield Finding(
+            "warning", "memory", f"only {size(facts.free_memory)} free", "end other programs, or add memory"
+        )
+    else:
+        yield Finding("ok", "memory", f"{size(facts.free_memory)} free")
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,81 @@
+"""`vkdml devices`: a table of the Vulkan devices, the default one marked."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+import vkdml
+from vkdml.cli.text import size
+
+
+def devices(
+    as_json: bool = typer.Option(False, "--json", help="Print everything known of each device as JSON."),
+) -> int:
+    """List the Vulkan devices; * marks the default one."""
+    try:
+        infos = vkdml.devices()
+        fault = None if infos else "no Vulkan device was found; 'vkdml doctor' says why"
+    except vkdml.DeviceError as error:
+        infos, fault = [], str(error)
+    if fault is not None:
+        if as_json:
+            print(json.dumps({"default": None, "devices": [], "error": fault}, indent=2))
+        print("vkdml: " + " ".join(fault.split()), file=sys.stderr)
+        return 1
+
+    default, why_none = _default_index()
+    if as_json:
+        listed = [dataclasses.asdict(info) for info in infos]
+        print(json.dumps({"default": default, "devices": listed, "error": why_none}, indent=2))
+    else:
+        Console(highlight=False).print(table(infos, default))
+    if why_none is not None:
+        print("vkdml: " + " ".join(why_none.split()), file=sys.stderr)
+    return 0
+
+
+def _default_index() -> tuple[int | None, str | None]:
+    """The default device's index, or None and the reason why there is none."""
+    try:
+        return vkdml.default_device().info.index, None
+    except (vkdml.DeviceError, ValueError) as error:
+        return None, str(error)
+
+
+def table(infos: Sequence[vkdml.DeviceInfo], default: int | None) -> Table:
+    """One row a device; long names fold so that the table fits a terminal of 80 columns."""
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold")
+    result.add_column("#", justify="right", no_wrap=True)
+    result.add_column("name", overflow="fold")
+    result.add_column("type", no_wrap=True)
+    result.add_column("driver", overflow="fold")
+    result.add_column("API", no_wrap=True)
+    result.add_column("memory", justify="right", no_wrap=True)
+    result.add_column("subgroup", justify="right", no_wrap=True)
+    for info in infos:
+        mark = "*" if info.index == default else " "
+        result.add_row(
+            f"{mark}{info.index}",
+            info.name,
+            info.type,
+            f"{info.driver_name} {info.driver_info}".strip(),
+            info.api_version,
+            size(device_memory(info)),
+            str(info.subgroup["size"]),
+            style="bold" if info.index == default else None,
+        )
+    return result
+
+
+def device_memory(info: vkdml.DeviceInfo) -> int:
+    """Bytes in the device's own heaps, or in all its heaps where none is its own."""
+    own = sum(int(heap["size"]) for heap in info.heaps if heap["device_local"])
+    return own or sum(int(heap["size"]) for heap in info.heaps)

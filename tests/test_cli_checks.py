@@ -1,0 +1,290 @@
+"""What `vkdml doctor` concludes from facts; no device takes part."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+import vkdml
+from vkdml.cli import checks
+from vkdml.cli.checks import Card, Driver, Facts, Finding, Loader, Trial
+from vkdml.cli.doctor import summary
+from vkdml.cli.text import count, size
+
+LOADER = Loader("/lib/libvulkan.so.1", None, "1.3.239", ("VK_LAYER_KHRONOS_validation",))
+ENOUGH = {need.limit: need.least for need in checks.NEEDS}
+
+
+def a_device(index: int = 0, *, limits: dict[str, int] | None = None, **changes: Any) -> vkdml.DeviceInfo:
+    """A device that has exactly what vkdml needs, changed as asked."""
+    known: dict[str, Any] = {
+        "index": index,
+        "name": f"Card {index}",
+        "type": "discrete",
+        "uuid": "0" * 32,
+        "vendor_id": 0x10DE,
+        "device_id": 1,
+        "api_version": "1.1.0",
+        "driver_name": "driver",
+        "driver_info": "1.0",
+        "limits": ENOUGH | (limits or {}),
+        "features": {},
+        "subgroup": {"size": 32, "operations": [], "stages": []},
+        "heaps": [{"size": 4 << 30, "device_local": True, "budget": 3 << 30, "usage": 1 << 30}],
+        "queue_timestamp_bits": 64,
+        "unified_memory": False,
+    } | changes
+    return vkdml.DeviceInfo(**known)
+
+
+def facts(*devices: vkdml.DeviceInfo, **changes: Any) -> Facts:
+    """A machine on which all is well, changed as asked; the first device is the default one."""
+    devices = devices or (a_device(),)
+    healthy: dict[str, Any] = {
+        "versions": {"vkdml": "0.1.0", "ml_dtypes": "0.5"},
+        "loader": LOADER,
+        "drivers": (Driver("/icd.json", "/lib/driver.so"),),
+        "devices": devices,
+        "default": devices[0].index,
+        "trials": {info.index: Trial(0.5) for info in devices},
+        "free_memory": 8 << 30,
+    }
+    return Facts(**healthy | changes)
+
+
+def faults(machine: Facts) -> list[Finding]:
+    return [finding for finding in checks.findings(machine) if finding.level != "ok"]
+
+
+def only_fault(machine: Facts) -> Finding:
+    (finding,) = faults(machine)
+    return finding
+
+
+def test_nothing_is_wrong_with_a_machine_that_just_suffices() -> None:
+    found = checks.findings(facts())
+    assert faults(facts()) == []
+    assert checks.worst(found) == "ok"
+    assert summary(found) == "no problems, no warnings: vkdml works here"
+    assert {finding.subject for finding in found} == {
+        "versions", "loader", "driver", "layers", "device 0", "default", "memory",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("need", checks.NEEDS, ids=lambda need: need.limit)
+def test_a_limit_one_too_small_is_a_problem(need: checks.Need) -> None:
+    fault = only_fault(facts(a_device(limits={need.limit: need.least - 1})))
+    assert (fault.level, fault.subject) == ("problem", "device 0")
+    assert need.limit in fault.detail
+    assert need.say(need.least) in fault.detail
+    assert fault.remedy is not None
+    assert "VKDML_DEVICE" in fault.remedy
+
+
+@pytest.mark.parametrize("need", checks.NEEDS, ids=lambda need: need.limit)
+def test_a_limit_too_small_on_another_device_is_a_warning(need: checks.Need) -> None:
+    machine = facts(a_device(0), a_device(1, limits={need.limit: need.least - 1}))
+    fault = only_fault(machine)
+    assert (fault.level, fault.subject) == ("warning", "device 1")
+    assert summary(checks.findings(machine)) == "no problems, 1 warning: vkdml works here"
+
+
+def test_the_limits_are_the_ones_that_vkdml_relies_on() -> None:
+    assert ENOUGH == {
+        "max_push_constants_size": 128,
+        "max_compute_workgroup_invocations": 128,
+        "max_compute_shared_memory_size": 16384,
+        "max_storage_buffer_range": 2**27,
+        "max_per_stage_descriptor_storage_buffers": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "well"),
+    [("1.0.255", False), ("1.1", True), ("1.1.0", True), ("1.2.3", True), ("1.10.0", True), ("2.0.0", True)],
+)
+def test_vulkan_1_1_is_the_oldest_that_serves(version: str, well: bool) -> None:
+    found = faults(facts(a_device(api_version=version)))
+    assert [finding.level for finding in found] == ([] if well else ["problem"])
+
+
+def test_without_a_loader_only_the_loader_is_named() -> None:
+    missing = Loader(None, "libvulkan.so.1: no such file", None)
+    fault = only_fault(facts(loader=missing, drivers=(), devices=(), default=None))
+    assert (fault.level, fault.subject) == ("problem", "loader")
+    assert "libvulkan.so.1: no such file" in fault.detail
+    assert fault.remedy is not None
+    assert "apt install libvulkan1" in fault.remedy
+
+
+@pytest.mark.parametrize("variable", ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"])
+def test_a_named_driver_that_is_not_there_is_a_problem(variable: str) -> None:
+    found = faults(
+        facts(
+            environment={variable: "/no.json"}, drivers=(Driver("/no.json", fault="no such file"),),
+            devices=(), default=None, devices_fault="no usable driver: install the Vulkan loader",
+        )
+    )  # fmt: skip
+    assert [(finding.level, finding.subject) for finding in found] == [
+        ("problem", "driver"),
+        ("problem", "devices"),
+    ]
+    assert found[0].detail == "/no.json: no such file"
+    assert found[1].detail == "no usable driver"
+    assert all(finding.remedy is not None and f"unset {variable}" in finding.remedy for finding in found)
+
+
+def test_the_newer_variable_wins() -> None:
+    assert checks.forcing_variable({"VK_ICD_FILENAMES": "a", "VK_DRIVER_FILES": "b"}) == "VK_DRIVER_FILES"
+    assert checks.forcing_variable({"VK_ICD_FILENAMES": "a", "VK_DRIVER_FILES": ""}) == "VK_ICD_FILENAMES"
+    assert checks.forcing_variable({}) is None
+
+
+def test_a_broken_driver_beside_a_working_one_is_a_warning() -> None:
+    broken = Driver("/nvidia_icd.json", "libGLX_nvidia.so.0", "cannot open shared object file")
+    fault = only_fault(facts(drivers=(Driver("/icd.json", "/lib/driver.so"), broken)))
+    assert fault.level == "warning"
+    assert fault.remedy is not None
+    assert "NVIDIA_DRIVER_CAPABILITIES" in fault.remedy
+
+
+def test_a_machine_with_no_driver_is_told_to_install_one() -> None:
+    found = faults(facts(drivers=(), devices=(), default=None, devices_fault="no usable driver"))
+    assert {finding.level for finding in found} == {"problem"}
+    assert {finding.remedy for finding in found} == {checks.DRIVER_REMEDY}
+
+
+def test_drivers_that_load_but_offer_nothing_are_to_be_tried_alone() -> None:
+    drivers = (Driver("/a.json", "/a.so"), Driver("/b.json", "/b.so"))
+    fault = only_fault(facts(drivers=drivers, devices=(), default=None, devices_fault="a driver crashed"))
+    assert fault.remedy is not None
+    assert "VK_DRIVER_FILES=/a.json" in fault.remedy
+
+
+def test_a_driver_that_spoils_the_others_is_to_be_left_out() -> None:
+    drivers = (Driver("/a.json", "/a.so"), Driver("/b.json", "/b.so", "crashes"), Driver("/c.json", "/c.so"))
+    _, fault = faults(facts(drivers=drivers, devices=(), default=None, devices_fault="a driver crashed"))
+    assert fault.remedy == "leave the faulty driver out: VK_DRIVER_FILES=/a.json:/c.json"
+
+
+def test_a_selector_that_names_nothing_is_a_problem_that_lists_the_devices() -> None:
+    environment = {"VKDML_DEVICE": "nosuch"}
+    machine = facts(
+        a_device(0),
+        a_device(1),
+        environment=environment,
+        default=None,
+        default_fault="'nosuch' matches no device",
+    )
+    fault = only_fault(machine)
+    assert (fault.level, fault.subject) == ("problem", "VKDML_DEVICE")
+    assert fault.detail == "'nosuch' matches no device"
+    assert fault.remedy == "unset VKDML_DEVICE, or set it to one of these: 0 (Card 0), 1 (Card 1)"
+
+
+def test_a_software_default_is_a_warning_unless_it_was_asked_for() -> None:
+    software = a_device(type="software")
+    assert only_fault(facts(software)).level == "warning"
+    assert faults(facts(software, environment={"VKDML_DEVICE": "card"})) == []
+    assert faults(facts(a_device(0), a_device(1, type="software"))) == []
+
+
+def test_a_wrong_computation_is_a_problem_on_any_device() -> None:
+    machine = facts(a_device(0), a_device(1), trials={0: Trial(0.5), 1: Trial(None, "argmax gave 3")})
+    fault = only_fault(machine)
+    assert (fault.level, fault.subject, fault.detail) == ("problem", "device 1", "argmax: argmax gave 3")
+
+
+def test_a_failed_computation_on_an_unfit_device_is_no_graver_than_its_limits() -> None:
+    unfit = a_device(1, limits={"max_push_constants_size": 64})
+    machine = facts(a_device(0), unfit, trials={0: Trial(0.5), 1: Trial(None, "refused")})
+    assert [finding.level for finding in faults(machine)] == ["warning", "warning"]
+
+
+def test_the_gravest_finding_decides() -> None:
+    well, warned, bad = Finding("ok", "a", "b"), Finding("warning", "a", "b"), Finding("problem", "a", "b")
+    assert checks.worst([]) == checks.worst([well]) == "ok"
+    assert checks.worst([well, warned]) == "warning"
+    assert checks.worst([bad, warned, well]) == "problem"
+    assert summary([bad, warned, warned]) == "1 problem, 2 warnings: mend the problems above first"
+
+
+@pytest.mark.parametrize(
+    ("heap", "little"),
+    [
+        ({"budget": None, "usage": None}, False),
+        ({"budget": 1 << 30, "usage": (1 << 30) - checks.LITTLE_MEMORY}, False),
+        ({"budget": 1 << 30, "usage": (1 << 30) - checks.LITTLE_MEMORY + 1}, True),
+        ({"budget": 1 << 20, "usage": 1 << 30}, True),
+    ],
+)
+def test_little_free_device_memory_is_a_warning(heap: dict[str, int | None], little: bool) -> None:
+    found = faults(facts(a_device(heaps=[{"size": 4 << 30, "device_local": True, **heap}])))
+    assert [finding.level for finding in found] == ["warning"] * little
+
+
+def test_only_the_devices_own_heaps_count() -> None:
+    host = {"size": 64 << 30, "device_local": False, "budget": 64 << 30, "usage": 0}
+    own = {"size": 1 << 30, "device_local": True, "budget": 1 << 20, "usage": 0}
+    assert only_fault(facts(a_device(heaps=[host, own]))).level == "warning"
+    assert faults(facts(a_device(heaps=[host]))) == []
+
+
+@pytest.mark.parametrize(("free", "little"), [(None, False), (checks.LITTLE_MEMORY, False), (1 << 20, True)])
+def test_little_main_memory_is_a_warning(free: int | None, little: bool) -> None:
+    assert [finding.subject for finding in faults(facts(free_memory=free))] == ["memory"] * little
+
+
+def test_the_validation_layer_is_information() -> None:
+    absent = facts(loader=dataclasses.replace(LOADER, layers=()))
+    said = [finding for finding in checks.findings(absent) if finding.subject == "layers"]
+    assert [finding.level for finding in said] == ["ok"]
+    assert "absent" in said[0].detail
+
+
+def test_a_layer_that_is_asked_for_and_missing_is_a_problem() -> None:
+    present = facts(environment={"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation"})
+    assert faults(present) == []
+    fault = only_fault(facts(environment={"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation:VK_LAYER_none"}))
+    assert (fault.level, fault.subject) == ("problem", "layers")
+    assert "VK_LAYER_none" in fault.detail
+
+
+def test_a_card_without_a_vulkan_driver_is_a_warning() -> None:
+    amd, nvidia, virtual = Card(0x1002, 0x73BF), Card(0x10DE, 0x2335), Card(0x1AF4, 0x1050)
+    fault = only_fault(facts(cards=(amd, nvidia, virtual)))
+    assert fault.level == "warning"
+    assert "AMD card 1002:73bf" in fault.detail
+    assert faults(facts(cards=(amd,), environment={"VK_DRIVER_FILES": "/icd.json"})) == []
+
+
+def test_a_render_node_that_is_closed_to_the_user_is_a_warning() -> None:
+    fault = only_fault(facts(closed_nodes=("/dev/dri/renderD128",)))
+    assert fault.remedy is not None
+    assert "render" in fault.remedy
+
+
+def test_ml_dtypes_is_optional() -> None:
+    machine = facts(versions={"vkdml": "0.1.0", "ml_dtypes": None})
+    assert faults(machine) == []
+    assert any("pip install ml_dtypes" in finding.detail for finding in checks.findings(machine))
+
+
+def test_every_fault_comes_with_its_remedy() -> None:
+    broken = facts(
+        a_device(limits=dict.fromkeys(ENOUGH, 0), api_version="1.0.0", heaps=[]),
+        environment={"VKDML_DEVICE": "x", "VK_DRIVER_FILES": "/no", "VK_INSTANCE_LAYERS": "none"},
+        drivers=(Driver("/no", fault="no such file"),), default=None, trials={0: Trial(None, "crashed")},
+        closed_nodes=("/dev/dri/renderD128",), free_memory=0,
+    )  # fmt: skip
+    assert len(faults(broken)) == len(ENOUGH) + 8
+    assert all(finding.remedy for finding in faults(broken))
+
+
+def test_numbers_are_said_in_their_units() -> None:
+    assert [size(number) for number in (0, 1023, 1024, 1536, 16 << 10, 1 << 27, 1000 << 20, 139 << 30)] == [
+        "0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "16 KiB", "128 MiB", "1000 MiB", "139 GiB",
+    ]  # fmt: skip
+    assert [count(number, "problem") for number in (0, 1, 2)] == ["no problems", "1 problem", "2 problems"]

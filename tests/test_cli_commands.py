@@ -1,0 +1,258 @@
+"""The `vkdml` command as a user runs it: real processes, real drivers, and the faults of real machines."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vkdml
+from vkdml.cli import main, probe
+
+NO_DRIVER = {"VK_DRIVER_FILES": "/nonexistent/icd.json", "VK_ICD_FILENAMES": "/nonexistent/icd.json"}
+
+
+def vkdml_command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -m vkdml` with changed environment variables, 80 columns wide."""
+    return subprocess.run(
+        [sys.executable, "-m", "vkdml", *words],
+        env=os.environ | {"COLUMNS": "80"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def one_line(text: str) -> str:
+    """The only line of what a user is told; more than one, or a traceback, is a fault."""
+    (line,) = text.splitlines()
+    assert line.startswith("vkdml: ")
+    return line
+
+
+# ---- where all is well --------------------------------------------------------------------------
+
+
+def test_devices_fit_80_columns_and_the_default_is_marked(device: vkdml.Device) -> None:
+    ran = vkdml_command("devices")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    lines = ran.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    heading = next(line for line in lines if "subgroup" in line)
+    assert heading.split() == ["#", "name", "type", "driver", "API", "memory", "subgroup"]
+    (marked,) = [line for line in lines if "*" in line]
+    assert marked.split()[0] == f"*{device.info.index}"
+    assert device.info.type in marked
+    for info in vkdml.devices():
+        assert any(info.name.split()[0] in line and info.api_version in line for line in lines)
+
+
+def test_devices_as_json_are_what_the_library_says(device: vkdml.Device) -> None:
+    ran = vkdml_command("devices", "--json")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    said = json.loads(ran.stdout)
+    assert said["default"] == device.info.index
+    assert [info["uuid"] for info in said["devices"]] == [info.uuid for info in vkdml.devices()]
+    assert said["devices"][0]["limits"]["max_push_constants_size"] >= 128
+
+
+def test_doctor_finds_no_problem_and_computes_on_every_device(device: vkdml.Device) -> None:
+    ran = vkdml_command("doctor")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stderr == ""
+    assert "problem  " not in ran.stdout
+    assert ran.stdout.count("argmax: right") == len(vkdml.devices())
+    assert device.name in ran.stdout
+    assert ran.stdout.splitlines()[-1].endswith("vkdml works here")
+
+
+def test_doctor_as_json_has_the_same_findings(device: vkdml.Device) -> None:
+    ran = vkdml_command("doctor", "--json")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    said = json.loads(ran.stdout)
+    assert said["status"] in {"ok", "warning"}
+    assert {"level", "subject", "detail", "remedy"} == set(said["findings"][0])
+    assert any(device.name in finding["detail"] for finding in said["findings"])
+
+
+def test_the_version_and_the_help_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"vkdml {vkdml.__version__}\n"
+    for words in ([], ["--help"], ["-h"]):
+        assert main(words) == 0
+        said = capsys.readouterr().out
+        assert "devices" in said
+        assert "doctor" in said
+
+
+def test_the_installed_script_is_this_command() -> None:
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name="vkdml")
+    assert script.load() is main
+
+
+# ---- where something is wrong -------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_loader(tmp_path: Path) -> dict[str, str]:
+    """An environment in which the loader's library is found and cannot be opened."""
+    (tmp_path / "libvulkan.so.1").write_text("not a library")
+    (tmp_path / "libvulkan.so").write_text("not a library")
+    return {"LD_LIBRARY_PATH": str(tmp_path)}
+
+
+def test_devices_without_a_loader(no_loader: dict[str, str]) -> None:
+    ran = vkdml_command("devices", **no_loader)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "no Vulkan loader" in one_line(ran.stderr)
+
+
+def test_doctor_without_a_loader(no_loader: dict[str, str]) -> None:
+    ran = vkdml_command("doctor", **no_loader)
+    assert (ran.returncode, ran.stderr) == (1, "")
+    lines = ran.stdout.splitlines()
+    (at,) = [number for number, line in enumerate(lines) if line.startswith("problem")]
+    assert lines[at].split()[1] == "loader"
+    assert "apt install libvulkan1" in lines[at + 1]
+
+
+def test_devices_without_a_driver() -> None:
+    ran = vkdml_command("devices", **NO_DRIVER)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "vkdml doctor" in one_line(ran.stderr)
+
+
+def test_devices_as_json_without_a_driver() -> None:
+    ran = vkdml_command("devices", "--json", **NO_DRIVER)
+    assert ran.returncode == 1
+    said = json.loads(ran.stdout)
+    assert (said["default"], said["devices"]) == (None, [])
+    assert said["error"] in ran.stderr
+
+
+def test_doctor_without_a_driver() -> None:
+    ran = vkdml_command("doctor", **NO_DRIVER)
+    assert (ran.returncode, ran.stderr) == (1, "")
+    lines = ran.stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if "/nonexistent/icd.json: no such file" in line)
+    assert lines[at].startswith("problem")
+    assert "unset VK_DRIVER_FILES" in lines[at + 1]
+    assert lines[-1].endswith("mend the problems above first")
+
+
+def test_doctor_as_json_without_a_driver() -> None:
+    ran = vkdml_command("doctor", "--json", **NO_DRIVER)
+    assert ran.returncode == 1
+    said = json.loads(ran.stdout)
+    assert said["status"] == "problem"
+    assert all(finding["remedy"] for finding in said["findings"] if finding["level"] == "problem")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "fault"),
+    [
+        ("{", "not an ICD file"),
+        ("[]", "not an ICD file"),
+        ('{"ICD": {}}', "not an ICD file"),
+        ('{"ICD": {"library_path": "./nosuch.so", "api_version": "1.1.0"}}', "nosuch.so: cannot open"),
+        (
+            '{"ICD": {"library_path": "libnosuch_vk.so.7", "api_version": "1.1.0"}}',
+            "libnosuch_vk.so.7: cannot open",
+        ),
+    ],
+)
+def test_doctor_names_what_is_wrong_with_a_driver_manifest(tmp_path: Path, manifest: str, fault: str) -> None:
+    file = tmp_path / "icd.json"
+    file.write_text(manifest)
+    ran = vkdml_command("doctor", VK_DRIVER_FILES=str(file), VK_ICD_FILENAMES=str(file))
+    assert (ran.returncode, ran.stderr) == (1, "")
+    (line,) = [line for line in ran.stdout.splitlines() if line.startswith("problem  driver")]
+    assert str(file) in line
+    assert fault in line
+
+
+def test_devices_are_listed_when_the_selector_names_none(device: vkdml.Device) -> None:
+    ran = vkdml_command("devices", VKDML_DEVICE="nosuch")
+    assert ran.returncode == 0
+    assert device.name.split()[0] in ran.stdout
+    assert "*" not in ran.stdout
+    assert "nosuch" in one_line(ran.stderr)
+
+
+def test_doctor_when_the_selector_names_no_device(device: vkdml.Device) -> None:
+    ran = vkdml_command("doctor", VKDML_DEVICE="nosuch")
+    assert (ran.returncode, ran.stderr) == (1, "")
+    lines = ran.stdout.splitlines()
+    (at,) = [number for number, line in enumerate(lines) if line.startswith("problem")]
+    assert lines[at].split()[1] == "VKDML_DEVICE"
+    assert "nosuch" in lines[at]
+    assert f"{device.info.index} ({device.name})" in lines[at + 1]
+
+
+def test_doctor_accepts_a_selector_that_names_a_device(device: vkdml.Device) -> None:
+    ran = vkdml_command("doctor", VKDML_DEVICE=device.name[:6].upper())
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"selects device {device.info.index}" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["devces"], "devces"),
+        (["devices", "--jsn"], "--jsn"),
+        (["doctor", "now"], "now"),
+        (["--frobnicate"], "--frobnicate"),
+    ],
+)
+def test_a_mistyped_command_is_one_line(
+    words: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    line = one_line(said.err)
+    assert named in line
+    assert "vkdml --help" in line
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_without_the_extra_one_line_says_what_to_install(package: str) -> None:
+    program = (
+        f"import sys; sys.modules[{package!r}] = None; from vkdml.cli import main; sys.exit(main(['doctor']))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "pip install 'vkdml[cli]'" in one_line(ran.stderr)
+
+
+# ---- drivers that misbehave ---------------------------------------------------------------------
+
+
+def test_a_crash_in_a_child_is_a_fault_not_the_end() -> None:
+    output, fault = probe._run_child(["-c", "import os; os.abort()"])
+    assert output is None
+    assert fault == "a driver crashed the process (SIGABRT)"
+
+
+def test_a_child_that_hangs_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "_PATIENCE_S", 0.5)
+    assert probe._run_child(["-c", "import time; time.sleep(60)"]) == (None, "no answer within 0.5 s")
+
+
+def test_a_child_that_fails_is_reported_with_its_last_line() -> None:
+    assert probe._run_child(["-c", "raise OSError('no such thing')"]) == (None, "OSError: no such thing")
+    assert probe._run_child(["-c", "print('well')"]) == ("well\n", None)
+
+
+def test_a_wrong_answer_of_a_device_is_a_fault(device: vkdml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert probe._say_trial(device.info.index)["milliseconds"] > 0
+    monkeypatch.setattr(vkdml, "argmax", lambda data, device: 4)
+    assert "gave 4; NumPy gives" in probe._say_trial(device.info.index)["fault"]

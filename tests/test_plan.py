@@ -1,0 +1,137 @@
+"""Plans keep to the device's limits and to their scratch allowance, and refuse with numbers. No device."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twins import Reduce, element
+
+from vkdml.layout import canonical_copy, canonical_reduce, row_major_strides
+from vkdml.plan import PUSH_BYTES, DeviceLimits, Element, plan_argreduce, plan_slice1
+from vkdml.tuning import TUNING, tuning_for
+
+LIMITS = {
+    "swiftshader": DeviceLimits(TUNING["software"], 1 << 30, 65535, 256),
+    "lavapipe": DeviceLimits(TUNING["software"], 1 << 27, 65535, 1024),
+    "h200": DeviceLimits(TUNING["discrete"], (1 << 32) - 1, (1 << 31) - 1, 1024),
+    "least": DeviceLimits(TUNING["integrated"], 1 << 27, 65535, 128),
+}
+ELEMENTS = [Element(name, element(name).bytes) for name in ("uint8", "float16", "float32", "int64")]
+
+
+def plan(sizes, axes, el=ELEMENTS[2], limits=LIMITS["h200"], strides=None, count=None, **changes):
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+    strides = row_major_strides(sizes) if strides is None else strides
+    layout = canonical_reduce(sizes, strides, axes, row_major_strides(kept), take_last=False)
+    options = {
+        "take_min": False,
+        "take_last": False,
+        "omit_nan": False,
+        "index_bytes": 8,
+        "with_values": False,
+    }
+    return plan_argreduce(layout, el, count or math.prod(sizes), limits, **{**options, **changes})
+
+
+def header(step) -> Reduce:
+    assert len(step.push) == PUSH_BYTES
+    return Reduce(*struct.unpack(f"<{len(fields(Reduce))}I", step.push[: 4 * len(fields(Reduce))]))
+
+
+SIZES = st.lists(st.sampled_from([1, 2, 3, 7, 64, 513, 4096, 1 << 20]), min_size=1, max_size=5)
+
+
+@given(SIZES, st.data(), st.sampled_from(sorted(LIMITS)), st.sampled_from(ELEMENTS))
+def test_plans_respect_limits_and_their_scratch_allowance(sizes, data, name, el):
+    axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(sizes) - 1), min_size=1))))
+    limits = LIMITS[name]
+    input_bytes = math.prod(sizes) * el.nbytes
+    outputs = math.prod(size for axis, size in enumerate(sizes) if axis not in axes)
+    if max(input_bytes, outputs * 8) > limits.max_storage_buffer_range:
+        with pytest.raises(
+            MemoryError, match=rf"spans \d+ bytes.*\({limits.max_storage_buffer_range} bytes\)"
+        ):
+            plan(tuple(sizes), axes, el, limits)
+        return
+    made = plan(tuple(sizes), axes, el, limits)
+    assert made.bytes_of("workspace") <= input_bytes // 100 + (1 << 20)
+    assert made.bytes_of("input") < input_bytes + 16
+    assert made.bytes_of("indices") == outputs * 8
+    first = header(made.steps[0])
+    assert first.outputs == outputs
+    assert len(made.steps) == (1 if first.splits == 1 else 2)
+    for step in made.steps:
+        assert 1 <= step.workgroups <= limits.max_workgroup_count
+        workgroup_size = step.constants[0]
+        assert workgroup_size <= limits.max_workgroup_invocations
+        assert workgroup_size & (workgroup_size - 1) == 0
+        lanes = header(step).lanes
+        assert 1 <= lanes <= workgroup_size
+        assert lanes & (lanes - 1) == 0
+    # The splits cover all there is, and none is empty.
+    if made.steps[0].kernel.startswith("argreduce_rows"):
+        work = first.reduce_count // first.run * first.tiles_per_run
+        assert first.tiles_per_run * first.tile_vectors * 16 >= first.run * el.nbytes
+    else:
+        work = first.reduce_count
+    assert (first.splits - 1) * first.share < work <= first.splits * first.share
+
+
+def test_kernels_are_chosen_by_what_is_contiguous():
+    def kernels(*arguments, **options):
+        return [step.kernel for step in plan(*arguments, **options).steps]
+
+    u1, f2, f4, i8 = ELEMENTS
+    assert kernels((1 << 20,), (0,)) == ["argreduce_rows_float32", "argreduce_combine_4_bytes"]
+    assert kernels((1 << 16, 256), (1,)) == ["argreduce_rows_float32"]
+    assert kernels((256, 1 << 20), (0,), u1) == ["argreduce_columns_uint8"]
+    assert kernels((256, 1 << 20), (0,), f2) == ["argreduce_columns_float16"]
+    assert kernels((256, 1 << 20), (0,), f4) == ["argreduce_strided_float32"]
+    assert kernels((256, 1 << 20), (0,), i8) == ["argreduce_strided_int64"]
+    assert kernels((1 << 20, 3), (1,)) == ["argreduce_strided_float32"]
+    assert kernels((4, 1 << 14, 64), (0, 2))[0] == "argreduce_rows_float32"
+
+
+def test_pipelines_are_shared_by_calls_that_differ_in_shape_only():
+    constants = {plan((rows, 1000), (1,)).steps[0].constants for rows in (1, 7, 5000)}
+    assert len(constants) == 1
+    ints = {plan((9, 100), (1,), Element("int32", 4), omit_nan=omit).steps[0].constants for omit in (0, 1)}
+    assert len(ints) == 1
+    floats = {plan((9, 100), (1,), omit_nan=omit).steps[0].constants for omit in (False, True)}
+    assert len(floats) == 2
+
+
+def test_layouts_that_do_not_fit_into_push_constants_go_into_the_workspace():
+    sizes = (2, 3) * 5
+    made = plan(sizes, tuple(range(0, 10, 2)))
+    assert len(made.layout) == 5 * 3 + 5 * 4
+    assert made.bytes_of("workspace") >= 4 * len(made.layout)
+    assert not plan((9, 9, 9), (1,)).layout
+
+
+def test_counts_beyond_the_kernels_are_refused_with_numbers():
+    with pytest.raises(ValueError, match=rf"{1 << 34} overlapping elements compete for one output"):
+        plan((1 << 17, 1 << 17), (0, 1), strides=(1, 1), count=1 << 18)
+    with pytest.raises(ValueError, match=rf"{1 << 32} outputs in one call .*fewer than {1 << 31}"):
+        plan((1 << 16, 1 << 16, 2), (2,), strides=(1, 1, 1), count=1 << 18, index_bytes=0)
+    copy = canonical_copy((1 << 31, 4), (0, 0), (4, 1))
+    with pytest.raises(MemoryError, match=rf"the output spans {1 << 33} bytes"):
+        plan_slice1(copy, 1, 10, LIMITS["h200"])
+
+
+def test_the_smallest_devices_get_smaller_workgroups():
+    assert plan((1000, 1000), (1,), limits=LIMITS["least"]).steps[0].constants[0] == 128
+    odd = DeviceLimits(TUNING["discrete"], 1 << 27, 65535, 200)
+    assert odd.workgroup_size == 128
+
+
+def test_every_device_class_has_a_tuning():
+    for kind in ("discrete", "integrated", "virtual", "software", "other"):
+        tuning = tuning_for(kind)
+        assert tuning.workgroup_size & (tuning.workgroup_size - 1) == 0
+        assert tuning.tile_bytes % 16 == 0
