@@ -49,9 +49,16 @@ if(NOT VULKAN_HEADERS)
   message(FATAL_ERROR "Vulkan's C++ headers (vulkan/vulkan.hpp) were not found: install libvulkan-dev, "
                       "or pass -DVULKAN_HEADERS=/path/that/holds/vulkan")
 endif()
+# Kompute's headers include {fmt}; with logging off, nothing of it is called.
+find_path(FMT_HEADERS fmt/core.h)
+if(NOT FMT_HEADERS)
+  message(FATAL_ERROR "The {fmt} headers (fmt/core.h) were not found: install libfmt-dev, "
+                      "or pass -DFMT_HEADERS=/path/that/holds/fmt")
+endif()
 add_library(kompute STATIC "${KOMPUTE_SOURCE}/src/Core.cpp" "${KOMPUTE_SOURCE}/src/Tensor.cpp")
 target_include_directories(kompute SYSTEM PUBLIC
-  "${KOMPUTE_SOURCE}/src/include" "${KOMPUTE_SOURCE}/src/include/kompute" "${VULKAN_HEADERS}")
+  "${KOMPUTE_SOURCE}/src/include" "${KOMPUTE_SOURCE}/src/include/kompute"
+  "${VULKAN_HEADERS}" "${FMT_HEADERS}")
 target_compile_definitions(kompute PUBLIC
   KOMPUTE_OPT_LOG_LEVEL_DISABLED=1 KOMPUTE_OPT_ACTIVE_LOG_LEVEL=6 KOMPUTE_DISABLE_VK_DEBUG_LAYERS=1
   VK_NO_PROTOTYPES=1 VULKAN_HPP_DISPATCH_LOADER_DYNAMIC=1)

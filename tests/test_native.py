@@ -60,11 +60,14 @@ def long_sequence(device, seconds: float):
             sequence.dispatch(kernel, bound, step.push, (step.workgroups, 1, 1))
         return sequence
 
-    record(1).eval()
-    started = time.perf_counter()
-    record(2).eval()
-    once = (time.perf_counter() - started) / 2
-    return record(max(2, int(1.5 * seconds / once)))
+    times, took = 1, 0.0
+    while took < 0.02:  # long enough to tell what a dispatch takes when there are many
+        times *= 4
+        sequence = record(times)
+        started = time.perf_counter()
+        sequence.eval()
+        took = time.perf_counter() - started
+    return record(max(2, int(1.5 * seconds * times / took)))
 
 
 def test_a_timeout_harms_nothing_and_can_be_waited_out(device):

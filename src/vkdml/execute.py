@@ -40,26 +40,22 @@ class Execution:
         self.nbytes = sum(sizes.values()) * (1 if unified else 2)
         buffers = {role: device.buffer(nbytes, host if unified else local) for role, nbytes in sizes.items()}
         visible = buffers
+        upload_bytes = {role: sizes[role] for role in uploads if role in sizes}
         if plan.layout:
-            uploads = (*uploads, "workspace")
+            upload_bytes.setdefault("workspace", 4 * len(plan.layout))
         if not unified:
-            visible = {
-                role: device.buffer(sizes[role], host)
-                for role in dict.fromkeys((*uploads, *downloads))
-                if role in sizes
-            }
+            seen = [role for role in sizes if role in upload_bytes or role in downloads]
+            visible = {role: device.buffer(sizes[role], host) for role in seen}
         self.views: dict[str, Bytes] = {role: buffer.view() for role, buffer in visible.items()}
-        operations = len(plan.steps) + (0 if unified else len(uploads) + len(downloads))
+        operations = len(plan.steps) + (0 if unified else len(upload_bytes) + len(downloads))
         self._sequence = device.sequence(operations if timestamps else 0)
         self._spin_us = cache.tuning.spin_microseconds
         self._layout = np.array(plan.layout, np.uint32).view(np.uint8)
 
         self.labels: list[str] = []
-        for role in uploads if not unified else ():
-            if role in sizes:
-                nbytes = self._layout.size if role == "workspace" else sizes[role]
-                self._sequence.copy(visible[role], buffers[role], nbytes)
-                self.labels.append(f"upload {role}")
+        for role, nbytes in upload_bytes.items() if not unified else ():
+            self._sequence.copy(visible[role], buffers[role], nbytes)
+            self.labels.append(f"upload {role}")
         for step in plan.steps:
             bindings = kernels.table()[step.kernel].bindings
             # A binding that the step's constants leave unused still needs some buffer.
@@ -94,6 +90,7 @@ class ExecutionCache:
         self._kernels: dict[tuple[str, tuple[int, ...]], _native.Kernel] = {}
         self._idle: OrderedDict[Plan, list[Execution]] = OrderedDict()
         self._idle_bytes = 0
+        self._idle_count = 0
 
     def kernel(self, step: Step) -> _native.Kernel:
         """Return the pipeline of a step; pipelines are built once and kept."""
@@ -128,6 +125,7 @@ class ExecutionCache:
             idle = self._idle.get(plan)
             if idle:
                 execution = idle.pop()
+                self._idle_count -= 1
                 self._idle_bytes -= execution.nbytes
                 if not idle:
                     del self._idle[plan]
@@ -149,9 +147,14 @@ class ExecutionCache:
             self._idle.setdefault(plan, []).append(execution)
             self._idle.move_to_end(plan)
             self._idle_bytes += execution.nbytes
-            while self._idle_bytes > self.tuning.execution_cache_bytes:
+            self._idle_count += 1
+            while (
+                self._idle_bytes > self.tuning.execution_cache_bytes
+                or self._idle_count > self.tuning.execution_cache_count
+            ):
                 oldest, idle = next(iter(self._idle.items()))
                 dropped.append(idle.pop(0))
+                self._idle_count -= 1
                 self._idle_bytes -= dropped[-1].nbytes
                 if not idle:
                     del self._idle[oldest]
@@ -162,6 +165,7 @@ class ExecutionCache:
             dropped = self._idle
             self._idle = OrderedDict()
             self._idle_bytes = 0
+            self._idle_count = 0
         return bool(dropped)
 
 

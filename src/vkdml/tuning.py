@@ -33,6 +33,8 @@ class Tuning:
     """Recorded plans with buffers of at most this size are kept for the next call."""
     execution_cache_bytes: int
     """Bytes that all recorded plans of a device may keep."""
+    execution_cache_count: int
+    """How many of them may be kept: drivers limit the number of allocations."""
 
 
 _MIB = 1 << 20
@@ -50,6 +52,7 @@ DISCRETE = Tuning(
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
     execution_cache_bytes=256 * _MIB,
+    execution_cache_count=256,
 )
 TUNING = {
     "discrete": DISCRETE,
