@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,7 @@ def test_a_failed_allocation_at_each_call_is_survived(action, result, record_pro
             assert "cannot allocate" in str(caught.value)
             assert "limit for one buffer is" in str(caught.value)
         del caught
+        gc.collect()
         assert device.memory()["used"] == 0  # nothing leaked
         _native.inject_failure(0)
         action(device)

@@ -47,7 +47,7 @@ def rows_plan(device, rows: int, length: int):
 
 def long_sequence(device, seconds: float):
     """A recorded sequence that keeps the device busy for about that long (never much less)."""
-    plan = rows_plan(device, 512, 1024)
+    plan = rows_plan(device, 512 if device.info.type == "software" else 1 << 16, 1024)
     step = plan.steps[0]
     kernel = device.executions.kernel(step)
     kind = HOST if device.info.unified_memory else _native.MemoryKind.device

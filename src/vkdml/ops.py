@@ -315,15 +315,19 @@ def _run(
     upload_dtype: np.dtype[Any],
     wanted: dict[str, tuple[tuple[int, ...], np.dtype[Any]]],
 ) -> dict[str, npt.NDArray[Any]]:
-    """Upload (in the byte order that the kernels want), run and download."""
+    """Upload (in the byte order that the kernels want), run and download; all bits stay as they are."""
     results = {}
     with device.executions.execution(plan) as execution:
-        np.copyto(execution.views["input"][: flat.nbytes].view(upload_dtype), flat)
+        upload = execution.views["input"][: flat.nbytes]
+        if flat.dtype == upload_dtype:
+            np.copyto(upload, flat.view(np.uint8))
+        else:
+            np.copyto(upload.view(upload_dtype), flat)
         execution.run()
         for role, (shape, dtype) in wanted.items():
             result = np.empty(shape, dtype)
-            source = execution.views[role][: result.nbytes]
-            np.copyto(result.reshape(-1), source.view(dtype))
+            target = result.reshape(-1).view(np.uint8)
+            np.copyto(target, execution.views[role][: target.size])
             results[role] = result
     return results
 
@@ -332,7 +336,9 @@ def _deliver(result: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> Any:
     """Return the result as NumPy would: in ``out``, or a scalar for no dimensions."""
     if out is None:
         return result if result.ndim else result[()]
-    out[...] = result
+    # As plain bytes: NumPy's assignment may settle a bool's bits.
+    opaque = f"V{result.itemsize}"
+    out.view(opaque)[...] = result.view(opaque)
     return out
 
 
