@@ -11,9 +11,9 @@ import pytest
 import vkdml
 
 hypothesis.settings.register_profile(
-    "ci", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=400
+    "ci", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=1000
 )
-hypothesis.settings.register_profile("explore", deadline=None, print_blob=True, max_examples=4000)
+hypothesis.settings.register_profile("explore", deadline=None, print_blob=True, max_examples=10000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 

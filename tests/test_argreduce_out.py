@@ -124,6 +124,18 @@ def test_out_field_of_a_packed_record() -> None:
     assert (table["more"] == 0x5A5A).all()
 
 
+@pytest.mark.parametrize("name", [">f4", ">i2", "bool", "float16"])
+def test_rank_0_keeps_its_bytes(name: str) -> None:
+    """NumPy turns a rank-0 array into a scalar all too readily: native, and a bool of 0 or 1."""
+    x = np.arange(0x41, 0x41 + np.dtype(name).itemsize, dtype=np.uint8).view(name)
+    for shape in ((), (1,), (1, 1)):
+        y = x.reshape(shape)
+        indices, values = np.array(7), Poisoned.scaled(strategies.Layout((), (), 1, 2), x.dtype)
+        vkdml.argmax(y, return_values=True, out=(indices, values.view))
+        values.assert_holds(x.reshape(()), name)
+        assert indices == 0
+
+
 def test_empty_out() -> None:
     x = np.empty((0, 3), np.float32)
     indices, values = np.empty((0,), np.int64), np.empty((0,), np.float32)
@@ -184,3 +196,10 @@ def test_out_that_overlaps_the_input_is_as_if_it_did_not() -> None:
     want = oracle.argreduce(x, 1)[0]
     vkdml.argmax(x, 1, out=x[:, 4])
     assert np.array_equal(x[:, 4], want)
+
+
+def test_values_of_no_dimensions_keep_their_byte_order() -> None:
+    x = np.frombuffer(bytes.fromhex("80800000"), ">f4").reshape(())
+    indices, values = np.zeros((), np.int64), np.zeros((), ">f4")
+    vkdml.argmax(x, return_values=True, out=(indices, values))
+    assert values.tobytes() == x.tobytes()

@@ -83,13 +83,12 @@ def test_a_timeout_harms_nothing_and_can_be_waited_out(device):
 
 
 def test_dropping_a_running_sequence_does_not_wait_and_its_memory_stays_until_it_is_done(device):
-    sequence = long_sequence(device, 0.5)
+    sequence = long_sequence(device, 1)
     used = device.memory()["used"]
-    sequence.submit()
     started = time.perf_counter()
+    sequence.submit()
     del sequence
-    gc.collect()
-    assert time.perf_counter() - started < 0.2
+    assert time.perf_counter() - started < 0.5
     assert device.memory()["used"] == used
     assert vkdml.argmax(np.arange(10.0), device=device) == 9
     long_sequence(device, 0.01).eval()  # a later submission collects what has finished

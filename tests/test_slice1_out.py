@@ -110,6 +110,16 @@ def test_rank_0_and_single_elements() -> None:
         check_into(Poisoned.scaled(strategies.Layout((1,), (1,), 3, 2), dtype), x, (3,), (1,), (-5,))
 
 
+@pytest.mark.parametrize("name", [">f4", ">i2", "bool", "complex128", "V16"])
+def test_rank_0_keeps_its_bytes(name: str) -> None:
+    """NumPy turns a rank-0 array into a scalar all too readily: native, and a bool of 0 or 1."""
+    x = np.arange(0x41, 0x41 + np.dtype(name).itemsize, dtype=np.uint8).view(name).reshape(())
+    assert np.asarray(vkdml.slice1(x, (), (), ())) == x
+    out = Poisoned.scaled(strategies.Layout((), (), 1, 2), x.dtype)
+    vkdml.slice1(x, (), (), (), out=out.view)
+    out.assert_holds(x, name)
+
+
 def test_large_strided_out() -> None:
     for dtype in (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.float32)):
         x = bytes_of((500, 600), dtype)

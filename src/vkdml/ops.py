@@ -240,7 +240,8 @@ def _reduce(
         layout = canonical_reduce(x.shape, x.strides, axes, (0,) * x.ndim, take_last=take_last)
         results = {"indices": np.full(shape, layout.index_base, index_dtype)}
         if "values" in wanted:
-            chosen = x[tuple(slice(1) if a in axes else slice(None) for a in range(x.ndim))]
+            # The ellipsis keeps an array one: a scalar of no dimensions has no byte order.
+            chosen = x[(*(slice(1) if a in axes else slice(None) for a in range(x.ndim)), ...)]
             results["values"] = chosen.reshape(shape).copy()
         return results
     target = resolve(device)
