@@ -241,7 +241,8 @@ def _reduce(
         results = {"indices": np.full(shape, layout.index_base, index_dtype)}
         if "values" in wanted:
             # The ellipsis keeps an array one: a scalar of no dimensions has no byte order.
-            chosen = x[(*(slice(1) if a in axes else slice(None) for a in range(x.ndim)), ...)]
+            first = (*(slice(1) if a in axes else slice(None) for a in range(x.ndim)), ...)
+            chosen = x[first]
             results["values"] = chosen.reshape(shape).copy()
         return results
     target = resolve(device)
