@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -240,9 +240,7 @@ def _reduce(
         layout = canonical_reduce(x.shape, x.strides, axes, (0,) * x.ndim, take_last=take_last)
         results = {"indices": np.full(shape, layout.index_base, index_dtype)}
         if "values" in wanted:
-            # The ellipsis keeps an array one: a scalar of no dimensions has no byte order.
-            first = (*(slice(1) if a in axes else slice(None) for a in range(x.ndim)), ...)
-            chosen = x[first]
+            chosen = _view(x, (slice(1) if a in axes else slice(None) for a in range(x.ndim)))
             results["values"] = chosen.reshape(shape).copy()
         return results
     target = resolve(device)
@@ -456,8 +454,15 @@ def _window(
                     f"output size {size} of dimension {dim} is not within its window of size {sizes[dim]} "
                     f"with stride {strides[dim]}; accepted are 0 to {limit}"
                 )
-    window = array[tuple(slice(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True))]
-    return window, strides, shape
+    inside = (slice(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True))
+    return _view(array, inside), strides, shape
+
+
+def _view(array: npt.NDArray[Any], slices: Iterable[slice]) -> npt.NDArray[Any]:
+    # The ellipsis keeps an array of no dimensions one: a scalar has no byte order, and need not keep its bits.
+    index = (*slices, ...)
+    view: npt.NDArray[Any] = array[index]
+    return view
 
 
 def _per_dimension(what: str, values: Any, rank: int) -> tuple[int, ...]:
