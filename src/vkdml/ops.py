@@ -460,7 +460,7 @@ def _window(
 
 def _view(array: npt.NDArray[Any], slices: Iterable[slice]) -> npt.NDArray[Any]:
     # The ellipsis keeps an array of no dimensions one: a scalar has no byte order, and may lose bits.
-    index = (*slices, ...)
+    index: tuple[Any, ...] = (*slices, ...)
     view: npt.NDArray[Any] = array[index]
     return view
 
