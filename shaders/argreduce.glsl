@@ -38,27 +38,17 @@ layout(push_constant) uniform Push {
 #define FLAG_WITH_VALUES 4u
 bool flagged(uint flag) { return (flags & flag) != 0u; }
 
-// Kept dimensions: size, input stride, output stride; then reduced dimensions: size, input stride, what one
-// step adds to the index (two words). Row-major, strides modulo 2^32, so negative ones need no care.
-#define KEPT_WORDS 3
+uint layout_word(uint i) { return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i] : workspace[i]; }
+#include "layout.glsl"
+
+// After the kept dimensions the layout holds the reduced ones: size, input stride, what one step adds to the
+// index (two words).
 #define REDUCED_WORDS 4
 
-uint layout_word(uint i) { return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i] : workspace[i]; }
-
-uint reduced_word(uint dim) { return kept_dims * KEPT_WORDS + dim * REDUCED_WORDS; }
+uint reduced_word(uint dim) { return kept_dims * COPIED_WORDS + dim * REDUCED_WORDS; }
 
 // Offsets of output number `number`: of its first input element, of the output itself.
-uvec2 offsets_of_output(uint number) {
-    uvec2 offsets = uvec2(input_base, output_base);
-    for (uint dim = kept_dims; dim-- > 0u;) {
-        uint word = dim * KEPT_WORDS;
-        uint size = layout_word(word);
-        uint coordinate = dim > 0u ? number % size : number;
-        number /= size;
-        offsets += coordinate * uvec2(layout_word(word + 1u), layout_word(word + 2u));
-    }
-    return offsets;
-}
+uvec2 offsets_of_output(uint number) { return offsets_of(number, kept_dims, uvec2(input_base, output_base)); }
 
 // The offset of position number `position` among the outermost `dims` reduced dimensions.
 uint reduced_offset(uint position, uint dims) {

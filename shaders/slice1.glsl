@@ -19,20 +19,5 @@ layout(push_constant) uniform Push {
     uint layout_words[PUSH_LAYOUT_WORDS];
 };
 
-// Dimensions: size, input stride, output stride. Row-major, strides modulo 2^32.
-#define WORDS_PER_DIM 3
-
 uint layout_word(uint i) { return layout_in_push != 0u ? layout_words[i] : workspace[i]; }
-
-// Offsets of element number `number`: of the input, of the output.
-uvec2 offsets_of(uint number) {
-    uvec2 offsets = uvec2(input_base, output_base);
-    for (uint dim = dims; dim-- > 0u;) {
-        uint word = dim * WORDS_PER_DIM;
-        uint size = layout_word(word);
-        uint coordinate = dim > 0u ? number % size : number;
-        number /= size;
-        offsets += coordinate * uvec2(layout_word(word + 1u), layout_word(word + 2u));
-    }
-    return offsets;
-}
+#include "layout.glsl"

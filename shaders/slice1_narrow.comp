@@ -11,7 +11,7 @@ const uint MASK = (1u << BITS) - 1u;
 void main() {
     uint step = gl_NumWorkGroups.x * WORKGROUP;
     for (uint item = gl_GlobalInvocationID.x; item < items; item += step) {
-        uvec2 offsets = offsets_of(item / words_per_run);
+        uvec2 offsets = offsets_of(item / words_per_run, dims, uvec2(input_base, output_base));
         uint first_in_word = offsets.y % PER_WORD;
         uint word = item % words_per_run;
         uint bits = 0u, written = 0u;
