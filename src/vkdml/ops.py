@@ -98,8 +98,8 @@ def argmin(
     """Return the indices of the least elements along one axis, several, or all.
 
     >>> import numpy as np, vkdml
-    >>> vkdml.argmin(np.float16([3, 1, np.nan, 1]), direction="decreasing", nan_policy="omit")
-    np.int64(3)
+    >>> int(vkdml.argmin(np.float16([3, 1, np.nan, 1]), direction="decreasing", nan_policy="omit"))
+    3
 
     Arguments, results and errors are those of :func:`argmax`.
 
