@@ -180,6 +180,12 @@ def test_buffers_are_reused_trimmed_and_counted(device):
     assert device.memory()["pooled"] == 0
 
 
+def test_nearly_the_largest_buffer_can_be_had(device):
+    kind = HOST if device.info.unified_memory else _native.MemoryKind.device
+    nearly = device.limits.max_storage_buffer_range - (64 << 10)
+    assert device.native.buffer(nearly // 4 * 4, kind).capacity >= nearly // 4 * 4
+
+
 def test_timestamps_are_in_nanoseconds(device):
     if not device.info.queue_timestamp_bits:
         with pytest.raises(vkdml.DeviceError, match="no timestamps"):

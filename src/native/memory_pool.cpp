@@ -14,6 +14,7 @@ namespace {
 // kp::Tensor counts elements in 32 bits; these are 4-byte words.
 constexpr uint64_t kompute_limit = 0xFFFFFFFCull;
 constexpr uint64_t smallest_capacity = 256;
+constexpr uint64_t driver_padding = 64 << 10;
 // Left to the system when memory that is RAM is taken.
 constexpr uint64_t ram_reserve = 64ull << 20;
 
@@ -76,7 +77,8 @@ uint64_t MemoryPool::capacity_for(uint64_t bytes) const {
         uint64_t step = capacity / 16;
         capacity = (bytes + step - 1) / step * step;
     }
-    return std::max(bytes, std::min(capacity, buffer_limit_));
+    // A driver may pad what it is asked for: a class at its very limit could not be allocated.
+    return std::max(bytes, std::min(capacity, buffer_limit_ - driver_padding));
 }
 
 void MemoryPool::check_limits(uint64_t bytes, uint64_t capacity, MemoryKind kind) const {
