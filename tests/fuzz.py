@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import faulthandler
 import json
+import os
 import pathlib
 import platform
 import secrets
@@ -63,7 +64,7 @@ class Running:
 
     def __init__(self) -> None:
         OUT.mkdir(parents=True, exist_ok=True)
-        self.path = OUT / "running.json"
+        self.path = OUT / f"running-{os.getpid()}.json"  # runs on other drivers may be going on beside it
         self._file = self.path.open("w")
 
     def note(self, name: str, seed: int, case: Case) -> None:
