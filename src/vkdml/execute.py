@@ -122,14 +122,8 @@ class ExecutionCache:
 
     def _take(self, plan: Plan) -> Execution:
         with self._lock:
-            idle = self._idle.get(plan)
-            if idle:
-                execution = idle.pop()
-                self._idle_count -= 1
-                self._idle_bytes -= execution.nbytes
-                if not idle:
-                    del self._idle[plan]
-                return execution
+            if plan in self._idle:
+                return self._remove_idle(plan)
         try:
             return Execution(self, plan)
         except MemoryError:
@@ -137,6 +131,16 @@ class ExecutionCache:
             if not self.clear():
                 raise
             return Execution(self, plan)
+
+    def _remove_idle(self, plan: Plan) -> Execution:
+        """Take out one that is there, and the books with it. The caller holds the lock."""
+        idle = self._idle[plan]
+        execution = idle.pop()
+        if not idle:
+            del self._idle[plan]
+        self._idle_count -= 1
+        self._idle_bytes -= execution.nbytes
+        return execution
 
     def _give_back(self, plan: Plan, execution: Execution) -> None:
         """Keep an execution for the next call, within the tuning's limits, least recently used first out."""
@@ -152,12 +156,7 @@ class ExecutionCache:
                 self._idle_bytes > self.tuning.execution_cache_bytes
                 or self._idle_count > self.tuning.execution_cache_count
             ):
-                oldest, idle = next(iter(self._idle.items()))
-                dropped.append(idle.pop(0))
-                self._idle_count -= 1
-                self._idle_bytes -= dropped[-1].nbytes
-                if not idle:
-                    del self._idle[oldest]
+                dropped.append(self._remove_idle(next(iter(self._idle))))
 
     def clear(self) -> bool:
         """Drop all idle executions; False when there were none."""
