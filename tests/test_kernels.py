@@ -14,7 +14,9 @@ import vkdml
 from vkdml import kernels
 from vkdml.execute import run_plan
 from vkdml.layout import canonical_copy, canonical_reduce
-from vkdml.plan import Element, plan_argreduce, plan_slice1
+from vkdml.plan import Element
+from vkdml.plan_argreduce import plan_argreduce
+from vkdml.plan_slice1 import plan_slice1
 
 # Small tiles, so that small inputs have many of them; few positions, so that little work is split.
 SMALL = {

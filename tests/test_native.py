@@ -19,7 +19,8 @@ import vkdml
 from vkdml import _native, kernels
 from vkdml.execute import Execution, run_plan
 from vkdml.layout import canonical_reduce
-from vkdml.plan import PUSH_BYTES, Element, plan_argreduce
+from vkdml.plan import PUSH_BYTES, Element
+from vkdml.plan_argreduce import plan_argreduce
 
 HOST = _native.MemoryKind.host
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from twins import Reduce, element
 
 from vkdml.layout import canonical_copy, canonical_reduce, row_major_strides
-from vkdml.plan import PUSH_BYTES, DeviceLimits, Element, plan_argreduce, plan_slice1
+from vkdml.plan import PUSH_BYTES, DeviceLimits, Element
+from vkdml.plan_argreduce import plan_argreduce
+from vkdml.plan_slice1 import plan_slice1
 from vkdml.tuning import TUNING, tuning_for
 
 LIMITS = {

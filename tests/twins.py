@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vkdml import kernels
-from vkdml.plan import FLAG_LAYOUT_IN_PUSH, FLAG_WIDE_INDICES, FLAG_WITH_VALUES
+from vkdml.plan_argreduce import FLAG_LAYOUT_IN_PUSH, FLAG_WIDE_INDICES, FLAG_WITH_VALUES
 
 WORD = 1 << 32
 

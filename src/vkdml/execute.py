@@ -32,11 +32,23 @@ class Execution:
         uploads: tuple[str, ...] = ("input",),
         downloads: tuple[str, ...] = ("indices", "values", "output"),
         timestamps: bool = False,
+        bound: Mapping[str, _native.Buffer] | None = None,
     ) -> None:
+        """Record the plan.
+
+        Args:
+            cache: of the device.
+            plan: to record.
+            uploads: roles that the host writes before each run.
+            downloads: roles that the host reads after each run.
+            timestamps: measure each operation.
+            bound: buffers that lie on the device already, by role; they are neither uploaded nor downloaded.
+        """
         device = cache.device
+        bound = bound or {}
         unified = cache.unified_memory
         host, local = _native.MemoryKind.host, _native.MemoryKind.device
-        sizes = {role: nbytes for role, nbytes in plan.buffer_bytes if nbytes}
+        sizes = {role: nbytes for role, nbytes in plan.buffer_bytes if nbytes and role not in bound}
         self.nbytes = sum(sizes.values()) * (1 if unified else 2)
         buffers = {role: device.buffer(nbytes, host if unified else local) for role, nbytes in sizes.items()}
         visible = buffers
@@ -44,6 +56,7 @@ class Execution:
         if plan.layout:
             upload_bytes.setdefault("workspace", 4 * len(plan.layout))
         if not unified:
+            downloads = tuple(role for role in downloads if role in sizes)
             seen = [role for role in sizes if role in upload_bytes or role in downloads]
             visible = {role: device.buffer(sizes[role], host) for role in seen}
         self.views: dict[str, Bytes] = {role: buffer.view() for role, buffer in visible.items()}
@@ -56,17 +69,17 @@ class Execution:
         for role, nbytes in upload_bytes.items() if not unified else ():
             self._sequence.copy(visible[role], buffers[role], nbytes)
             self.labels.append(f"upload {role}")
+        buffers |= bound
         for step in plan.steps:
             bindings = kernels.table()[step.kernel].bindings
             # A binding that the step's constants leave unused still needs some buffer.
             spare = next(iter(buffers.values()))
-            bound = [buffers.get(role, spare) for role in bindings]
-            self._sequence.dispatch(cache.kernel(step), bound, step.push, (step.workgroups, 1, 1))
+            arguments = [buffers.get(role, spare) for role in bindings]
+            self._sequence.dispatch(cache.kernel(step), arguments, step.push, (step.workgroups, 1, 1))
             self.labels.append(step.kernel)
         for role in downloads if not unified else ():
-            if role in sizes:
-                self._sequence.copy(buffers[role], visible[role], sizes[role])
-                self.labels.append(f"download {role}")
+            self._sequence.copy(buffers[role], visible[role], sizes[role])
+            self.labels.append(f"download {role}")
 
     def run(self) -> None:
         """Evaluate once and wait. Raises what the device raises; the execution must then be dropped."""

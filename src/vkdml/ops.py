@@ -17,7 +17,9 @@ from vkdml import dtypes
 from vkdml.device import Device, resolve
 from vkdml.host import host_span
 from vkdml.layout import ReduceLayout, canonical_copy, canonical_reduce, row_major_strides
-from vkdml.plan import DeviceLimits, Element, Plan, plan_argreduce, plan_slice1
+from vkdml.plan import DeviceLimits, Element, Plan
+from vkdml.plan_argreduce import plan_argreduce
+from vkdml.plan_slice1 import plan_slice1
 
 DIRECTIONS = ("increasing", "decreasing")
 NAN_POLICIES = ("propagate", "omit")
