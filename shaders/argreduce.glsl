@@ -3,13 +3,14 @@
 // Compile-time: ELEMENT_BYTES.
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WORKGROUP = 64;
-layout(constant_id = 4) const uint BATCH = 4; // loads between two updates of a candidate
 
 layout(std430, binding = 0) readonly buffer InputWords { uint input_words[]; };
+layout(std430, binding = 0) readonly buffer InputPairs { uvec2 input_pairs[]; };
 layout(std430, binding = 0) readonly buffer InputVectors { uvec4 input_vectors[]; };
 layout(std430, binding = 1) writeonly buffer Indices { uint indices[]; };
+layout(std430, binding = 1) writeonly buffer IndexVectors { uvec4 index_vectors[]; };
 layout(std430, binding = 2) buffer Values { uint values[]; };
-layout(std430, binding = 3) buffer Workspace { uint workspace[]; };
+layout(std430, binding = 3) readonly buffer Workspace { uint workspace[]; }; // as the host wrote it
 
 #define PUSH_LAYOUT_WORDS 16
 // What varies from call to call is no specialization constant: pipelines are slow to build.
@@ -18,24 +19,25 @@ layout(push_constant) uniform Push {
     uint lanes; // invocations that share one output, a power of two
     uint outputs;
     uint reduce_count; // elements that compete for one output
-    uint splits;       // candidates per output, brought together by a later pass
+    uint splits; // parts of the reduction, each in a workgroup of its own
     uint kept_dims;
     uint reduced_dims;
     uint input_base; // bases and strides in elements
     uint output_base;
     uint index_base_low;
     uint index_base_high;
-    uint candidates_base; // words into the workspace
-    uint run;             // rows: contiguous elements; columns: columns side by side
+    uint scratch_base; // words into the workspace
+    uint run;          // rows: contiguous elements; columns: columns side by side
     uint tiles_per_run;
     uint tile_vectors;
-    uint share; // tiles (rows) or positions (columns) per split
+    uint share; // columns: positions per split
     uint layout_words[PUSH_LAYOUT_WORDS];
 };
 
 #define FLAG_LAYOUT_IN_PUSH 1u
 #define FLAG_WIDE_INDICES 2u
 #define FLAG_WITH_VALUES 4u
+#define FLAG_POSITIONS_ADJACENT 8u
 bool flagged(uint flag) { return (flags & flag) != 0u; }
 
 uint layout_word(uint i) { return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i] : workspace[i]; }
@@ -55,9 +57,12 @@ uint reduced_offset(uint position, uint dims) {
     uint offset = 0u;
     for (uint dim = dims; dim-- > 0u;) {
         uint word = reduced_word(dim);
-        uint size = layout_word(word);
-        uint coordinate = dim > 0u ? position % size : position;
-        position /= size;
+        uint coordinate = position;
+        if (dim > 0u) {
+            uint size = layout_word(word), outer = position / size;
+            coordinate -= outer * size;
+            position = outer;
+        }
         offset += coordinate * layout_word(word + 1u);
     }
     return offset;
@@ -67,9 +72,12 @@ uvec2 index_of_position(uint position) {
     uvec2 index = uvec2(index_base_low, index_base_high);
     for (uint dim = reduced_dims; dim-- > 0u;) {
         uint word = reduced_word(dim);
-        uint size = layout_word(word);
-        uint coordinate = dim > 0u ? position % size : position;
-        position /= size;
+        uint coordinate = position;
+        if (dim > 0u) {
+            uint size = layout_word(word), outer = position / size;
+            coordinate -= outer * size;
+            position = outer;
+        }
         uint high, low;
         umulExtended(coordinate, layout_word(word + 2u), high, low);
         high += coordinate * layout_word(word + 3u);
@@ -95,8 +103,8 @@ void write_value(uint source, uint target) {
 #endif
 }
 
-void write_result(uint number, uint position) {
-    uvec2 offsets = offsets_of_output(number);
+// `offsets` are the output's, from offsets_of_output.
+void write_result(uvec2 offsets, uint position) {
     uvec2 index = index_of_position(position);
     if (flagged(FLAG_WIDE_INDICES)) {
         indices[2u * offsets.y] = index.x;

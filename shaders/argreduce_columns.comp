@@ -1,142 +1,400 @@
-// Reduces across a stride: each invocation folds one element, or with PACKED one word of neighbouring narrow
-// elements, per position, and recovers the index from the winning batch. `lanes` invocations share the positions.
+// Reduces across a stride: each invocation takes a vector of neighbouring outputs, or a single one, from position to
+// position, and keeps key and position of the best of each. `lanes` invocations share the positions.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#define SUBGROUPS 0
+// Compile-time: SPLIT; AT_ONCE, loads at once: 4 or 8 hide their latency, 1 is kinder to compilers of drivers on a
+// processor; LOADS, one of
+#define LOADS_ELEMENTS 0  // single elements
+#define LOADS_VECTORS 1   // aligned vectors of 16 bytes
+#define LOADS_UNALIGNED 2 // vectors of 16 bytes that start at any element
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
-#include "candidates_io.glsl"
+#if SPLIT
+#include "splits.glsl"
+#endif
 
-// Keys and folds have one component a column.
+#define NOWHERE 0xffffffffu
+
+layout(constant_id = 5) const bool ONE_STRIDE = false; // one reduced dimension
+layout(constant_id = 6) const bool ONE_RUN = false;    // all outputs are side by side
+
+// A part is one word of elements, or one element of two words, and the best of its columns.
+
 #if ELEMENT_BYTES == 8
 
-#define COLUMNS 1u
-#define Keys Key
-#define Positions uint
+#define PART_COLUMNS 1u
+#define PART_WORDS 3u // in shared memory
 #define Bits uvec2
-Bits load_bits(uint offset) { return uvec2(input_words[2u * offset], input_words[2u * offset + 1u]); }
-Keys fold_keys(Bits bits) { return ordered_key(bits); }
-Keys fold_greater(Keys a, Keys b) { return key_less(a, b) ? b : a; }
-Keys settled(Keys fold) { return settled_key(fold); }
-Key column_of(Keys keys, uint column) { return keys; }
-uint column_of(Positions positions, uint column) { return positions; }
-void keep_better(inout Keys keys, inout Positions positions, Keys found, uint position) {
-    bool better = TAKE_LAST ? !key_less(found, keys) : key_less(keys, found);
-    keys = better ? found : keys;
-    positions = better ? position : positions;
+struct Part { Key key; uint rank; };
+const Part NOBODY = Part(KEY_LEAST, 0u);
+void keep(inout Part best, Part other) { keep_better(best.key, best.rank, other.key, other.rank); }
+void fold(inout Part best, Bits bits, uint rank) {
+    Key key = settled_key(raw_key(bits));
+    // Positions come in their order.
+    bool better = TAKE_LAST ? !key_less(key, best.key) : key_less(best.key, key);
+    best.key = better ? key : best.key;
+    best.rank = better ? rank : best.rank;
 }
+Key key_of(Part part, uint column) { return part.key; }
+uint rank_in_split(Part part, uint column) { return part.rank; }
+// If no key exceeded the least, all are equal.
+void settle_first(inout Part best, uint rank) { if (best.rank == 0u) best.rank = rank; }
 
-#else
+#elif ELEMENT_BYTES == 4
 
+#define PART_COLUMNS 1u
+#define PART_WORDS 2u
 #define Bits uint
-// The element at `offset` in the lowest bits, its neighbours above. Where a word ends inside the wanted
-// elements, the next one has the rest; past the end of the buffer there is nothing that is wanted.
-Bits load_bits(uint offset) {
-    uint word = offset / ELEMENTS_PER_WORD, shift = offset % ELEMENTS_PER_WORD * ELEMENT_BITS;
-    uint bits = input_words[word] >> shift;
-#if PACKED
-    if (shift != 0u && word + 1u < uint(input_words.length())) bits |= input_words[word + 1u] << (32u - shift);
-#endif
-    return bits;
+struct Part { Key key; uint rank; };
+const Part NOBODY = Part(KEY_LEAST, 0u);
+void keep(inout Part best, Part other) { keep_better(best.key, best.rank, other.key, other.rank); }
+void fold(inout Part best, Bits bits, uint rank) {
+    Key key = settled_key(top_keys(ordered_word(bits)));
+    bool better = TAKE_LAST ? key >= best.key : key > best.key;
+    best.key = better ? key : best.key;
+    best.rank = better ? rank : best.rank;
 }
-
-#if PACKED
-
-#define COLUMNS uint(ELEMENTS_PER_WORD)
-#define Keys WordKeys
-#define Positions WordKeys
-Keys fold_keys(Bits bits) { return top_keys(ordered_word(bits)); }
-Keys settled(Keys fold) { return settled_keys(fold); }
-Key column_of(Keys keys, uint column) { return keys[column]; }
-void keep_better(inout Keys keys, inout Positions positions, Keys found, uint position) {
-#if ELEMENT_BYTES == 1
-    bvec4 better = TAKE_LAST ? greaterThanEqual(found, keys) : greaterThan(found, keys);
-#else
-    bvec2 better = TAKE_LAST ? greaterThanEqual(found, keys) : greaterThan(found, keys);
-#endif
-    keys = mix(keys, found, better);
-    positions = mix(positions, Positions(position), better);
-}
+Key key_of(Part part, uint column) { return part.key; }
+uint rank_in_split(Part part, uint column) { return part.rank; }
+// If no key exceeded the least, all are equal.
+void settle_first(inout Part best, uint rank) { if (best.rank == 0u) best.rank = rank; }
 
 #else
 
-#define COLUMNS 1u
-#define Keys uint
-#define Positions uint
-Keys fold_keys(Bits bits) { return top_key(ordered_word(bits), 0u); }
-Keys settled(Keys fold) { return settled_key(fold); }
-Key column_of(Keys keys, uint column) { return keys; }
-void keep_better(inout Keys keys, inout Positions positions, Keys found, uint position) {
-    bool better = TAKE_LAST ? found >= keys : found > keys;
-    keys = better ? found : keys;
-    positions = better ? position : positions;
+// Key and rank in one word for each column: the greatest is the best.
+#define PART_WORDS PART_COLUMNS
+#define Bits uint
+#define RANK_MASK 0xffffu
+#if LOADS == LOADS_ELEMENTS
+#define PART_COLUMNS 1u
+#define Part uint
+uint column_of(Part part, uint column) { return part; }
+Part part_tops(Bits bits) { return top_key(ordered_word(bits), 0u); }
+#else
+#define PART_COLUMNS uint(ELEMENTS_PER_WORD)
+#define Part WordKeys
+uint column_of(Part part, uint column) { return part[column]; }
+Part part_tops(Bits bits) { return top_keys(ordered_word(bits)); }
+#endif
+const Part NOBODY = Part(0u);
+void keep(inout Part best, Part other) { best = max(best, other); }
+void fold(inout Part best, Bits bits, uint rank) {
+    best = max(best, ranked_keys(part_tops(bits), rank & RANK_MASK));
 }
+Key key_of(Part part, uint column) { return column_of(part, column) >> TOP_SHIFT; }
+uint rank_in_split(Part part, uint column) {
+    uint low = column_of(part, column) & RANK_MASK;
+    return TAKE_LAST ? low : low | ~RANK_MASK;
+}
+void settle_first(inout Part best, uint rank) {}
 
 #endif
 
-Keys fold_greater(Keys a, Keys b) { return max(a, b); }
+#if LOADS == LOADS_ELEMENTS
+#define PARTS 1
+#elif ELEMENT_BYTES == 8
+#define PARTS 2
+#else
+#define PARTS 4
+#endif
+#define COLUMNS (uint(PARTS) * PART_COLUMNS)
+
+#if LOADS == LOADS_VECTORS
+
+#define Vector uvec4
+#define Loaded uvec4
+Loaded load(uint offset) { return input_vectors[offset / uint(16 / ELEMENT_BYTES)]; }
+Vector unpacked(Loaded loaded) { return loaded; }
+
+#elif LOADS == LOADS_UNALIGNED && ELEMENT_BYTES == 8
+
+#define Vector uvec4
+#define Loaded uvec4
+Loaded load(uint offset) { return uvec4(input_pairs[offset], input_pairs[offset + 1u]); }
+Vector unpacked(Loaded loaded) { return loaded; }
+
+#elif LOADS == LOADS_UNALIGNED && ELEMENT_BYTES == 4
+
+#define Vector uvec4
+#define Loaded uvec4
+Loaded load(uint offset) {
+    return uvec4(input_words[offset], input_words[offset + 1u], input_words[offset + 2u], input_words[offset + 3u]);
+}
+Vector unpacked(Loaded loaded) { return loaded; }
+
+#elif LOADS == LOADS_UNALIGNED
+
+#define Vector uvec4
+struct Loaded { uvec4 words; uint next, shift; };
+Loaded load(uint offset) {
+    Loaded loaded;
+    uint word = offset / ELEMENTS_PER_WORD, element = offset % ELEMENTS_PER_WORD;
+    loaded.words = uvec4(input_words[word], input_words[word + 1u], input_words[word + 2u], input_words[word + 3u]);
+    // No further than the last element wanted, behind which the buffer may end.
+    loaded.next = input_words[word + (element == 0u ? 3u : 4u)];
+    loaded.shift = element * ELEMENT_BITS;
+    return loaded;
+}
+Vector unpacked(Loaded loaded) {
+    // By multiplication, which a GPU does beside its shifts; 0 where nothing of the next word is wanted.
+    uint factor = loaded.shift == 0u ? 0u : 1u << (32u - loaded.shift);
+    uvec4 next = uvec4(loaded.words.yzw, loaded.next);
+    return (loaded.words >> loaded.shift) + next * factor;
+}
+
+#elif ELEMENT_BYTES == 8
+
+#define Vector uvec2
+#define Loaded uvec2
+Loaded load(uint offset) { return input_pairs[offset]; }
+Vector unpacked(Loaded loaded) { return loaded; }
+
+#elif ELEMENT_BYTES == 4
+
+#define Vector uint
+#define Loaded uint
+Loaded load(uint offset) { return input_words[offset]; }
+Vector unpacked(Loaded loaded) { return loaded; }
+
+#else
+
+#define Vector uint
+#define Loaded uint
+// The element in the lowest bits.
+Loaded load(uint offset) {
+    return input_words[offset / ELEMENTS_PER_WORD] >> (offset % ELEMENTS_PER_WORD * ELEMENT_BITS);
+}
+Vector unpacked(Loaded loaded) { return loaded; }
 
 #endif
 
-// Read once: of a single reduced dimension, whose offsets need no division.
-uint only_stride;
-bool single;
+struct Best {
+    Part parts[PARTS];
+};
 
-uint offset_of_position(uint base, uint position) {
-    if (single) return base + position * only_stride;
-    return base + reduced_offset(position, reduced_dims);
+void fold_vector(inout Best best, Vector v, uint rank) {
+#if PARTS == 4
+    fold(best.parts[0], v.x, rank);
+    fold(best.parts[1], v.y, rank);
+    fold(best.parts[2], v.z, rank);
+    fold(best.parts[3], v.w, rank);
+#elif PARTS == 2
+    fold(best.parts[0], v.xy, rank);
+    fold(best.parts[1], v.zw, rank);
+#else
+    fold(best.parts[0], v, rank);
+#endif
 }
 
-// The rank of the best position of the batch whose element in `column` has this key.
-uint find_in_batch(uint base, uint position, uint end, uint column, Key key) {
-    uint best = 0u;
-    for (uint i = 0u; i < BATCH && position + i * lanes < end; i++) {
-        uint candidate = position + i * lanes;
-        Keys found = settled(fold_keys(load_bits(offset_of_position(base, candidate))));
-        if (column_of(found, column) == key) best = max(best, rank_of(candidate));
+// Written out, since not every driver unrolls loops over arrays.
+#if AT_ONCE == 8
+#define FOR_EACH(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
+#elif AT_ONCE == 4
+#define FOR_EACH(DO) DO(0) DO(1) DO(2) DO(3)
+#else
+#define FOR_EACH(DO) DO(0)
+#endif
+
+// Positions from `position` on, `step` apart, at offsets `stride` apart, `count` of them.
+void fold_positions(inout Best best, uint position, uint step, uint offset, uint stride, uint count) {
+    uint rank = rank_of(position), rank_step = TAKE_LAST ? step : 0u - step;
+    for (; count >= uint(AT_ONCE); count -= uint(AT_ONCE)) {
+#define LOAD(i) Loaded v##i = load(offset); offset += stride;
+#define FOLD(i) fold_vector(best, unpacked(v##i), rank); rank += rank_step;
+        FOR_EACH(LOAD)
+        FOR_EACH(FOLD)
     }
-    return best;
+#if AT_ONCE > 1
+    if (count != 0u) {
+        // Past the end the last position comes again.
+#define LOAD_REST(i) Loaded v##i = load(offset + min(uint(i), count - 1u) * stride);
+#define FOLD_REST(i) if (uint(i) < count) fold_vector(best, unpacked(v##i), rank + uint(i) * rank_step);
+        FOR_EACH(LOAD_REST)
+        FOR_EACH(FOLD_REST)
+    }
+#endif
 }
+
+// What one step to the next column adds to the offsets.
+uvec2 column_strides() {
+    if (kept_dims == 0u) return uvec2(0u);
+    uint word = (kept_dims - 1u) * COPIED_WORDS;
+    return uvec2(layout_word(word + 1u), layout_word(word + 2u));
+}
+
+uint output_of_group(uint group, uint groups_per_run) {
+    if (ONE_RUN) return min(group * COLUMNS, outputs);
+    if (COLUMNS == 1u) return group;
+    uint run_number = group / groups_per_run;
+    return run_number * run + (group - run_number * groups_per_run) * COLUMNS;
+}
+
+// The positions [first, end) of one split that are the caller's; ranks count from the split's first.
+void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
+    uint dim = reduced_word(ONE_STRIDE ? 0u : reduced_dims - 1u);
+    uint inner = layout_word(dim), stride = layout_word(dim + 1u), first_mine = NOWHERE;
+    uint segment = ONE_STRIDE ? 0u : first / inner;
+    for (uint position = first; position < end; segment++) {
+        uint segment_end = end, mine = position + member, offset = base;
+        if (!ONE_STRIDE) {
+            segment_end = min((segment + 1u) * inner, end);
+            offset += reduced_offset(segment, reduced_dims - 1u);
+        }
+        if (mine < segment_end) {
+            first_mine = min(first_mine, mine);
+            uint count = ((segment_end - mine - 1u) >> findLSB(lanes)) + 1u;
+            offset += (mine - segment * inner) * stride;
+            fold_positions(best, mine - first, lanes, offset, lanes * stride, count);
+        }
+        position = segment_end;
+        if (ONE_STRIDE) break;
+    }
+    if (!TAKE_LAST && first_mine != NOWHERE)
+        for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
+}
+
+shared uint shared_parts[WORKGROUP / 2u * (uint(PARTS) * PART_WORDS)];
+
+void share_part(uint word, Part part) {
+#if ELEMENT_BYTES == 8
+    shared_parts[word] = part.key.x;
+    shared_parts[word + 1u] = part.key.y;
+    shared_parts[word + 2u] = part.rank;
+#elif ELEMENT_BYTES == 4
+    shared_parts[word] = part.key;
+    shared_parts[word + 1u] = part.rank;
+#else
+    for (uint column = 0u; column < PART_COLUMNS; column++) shared_parts[word + column] = column_of(part, column);
+#endif
+}
+
+Part shared_part(uint word) {
+#if ELEMENT_BYTES == 8
+    return Part(Key(shared_parts[word], shared_parts[word + 1u]), shared_parts[word + 2u]);
+#elif ELEMENT_BYTES == 4
+    return Part(shared_parts[word], shared_parts[word + 1u]);
+#elif LOADS == LOADS_ELEMENTS
+    return shared_parts[word];
+#else
+    Part part;
+    for (uint column = 0u; column < PART_COLUMNS; column++) part[column] = shared_parts[word + column];
+    return part;
+#endif
+}
+
+// The best of all members, for the first of them. All invocations of the workgroup must call it.
+void reduce_members(inout Best best, uint member, uint place, uint groups_per_block) {
+    for (uint half_count = lanes / 2u; half_count > 0u; half_count /= 2u) {
+        uint slot = (member & (half_count - 1u)) * groups_per_block + place;
+        if (member >= half_count && member < 2u * half_count)
+            for (uint i = 0u; i < PARTS; i++)
+                share_part((i * WORKGROUP / 2u + slot) * PART_WORDS, best.parts[i]);
+        barrier();
+        if (member < half_count)
+            for (uint i = 0u; i < PARTS; i++)
+                keep(best.parts[i], shared_part((i * WORKGROUP / 2u + slot) * PART_WORDS));
+        barrier();
+    }
+}
+
+#if SPLIT
+
+void store_candidates(Best best, uint blocks, uint number, uint first_column, uint end_column, uint split, uint first) {
+    for (uint i = 0u; i < PARTS; i++) {
+        for (uint j = 0u; j < PART_COLUMNS; j++) {
+            uint column = i * PART_COLUMNS + j;
+            uint rank = rank_of(first + position_of(rank_in_split(best.parts[i], j)));
+            if (column >= first_column && column < end_column)
+                store_candidate(blocks, number + column, split, key_of(best.parts[i], j), rank);
+        }
+    }
+}
+
+#else
+
+// The columns from `first_column` to `end_column`.
+void write_results(Best best, uvec2 offsets, uint first_column, uint end_column) {
+    uvec2 strides = column_strides();
+#if LOADS != LOADS_ELEMENTS
+    // Whole vectors of indices, where they are side by side.
+    if (ONE_STRIDE && strides.y == 1u && offsets.y % (ELEMENT_BYTES == 8 ? 2u : 4u) == 0u && end_column - first_column == COLUMNS && !flagged(FLAG_WITH_VALUES)) {
+        uint word = reduced_word(0u), weight = layout_word(word + 2u);
+        uint places[COLUMNS];
+        for (uint i = 0u; i < PARTS; i++)
+            for (uint j = 0u; j < PART_COLUMNS; j++)
+                places[i * PART_COLUMNS + j] = position_of(rank_in_split(best.parts[i], j));
+        if (flagged(FLAG_WIDE_INDICES)) {
+            for (uint i = 0u; i < COLUMNS; i += 2u)
+                index_vectors[(offsets.y + i) / 2u] =
+                    uvec4(index_of_position(places[i]), index_of_position(places[i + 1u]));
+            return;
+        }
+#if ELEMENT_BYTES < 8
+        for (uint i = 0u; i < COLUMNS; i += 4u)
+            index_vectors[(offsets.y + i) / 4u] =
+                index_base_low + weight * uvec4(places[i], places[i + 1u], places[i + 2u], places[i + 3u]);
+        return;
+#endif
+    }
+#endif
+    for (uint i = 0u; i < PARTS; i++) {
+        for (uint j = 0u; j < PART_COLUMNS; j++) {
+            uint column = i * PART_COLUMNS + j;
+            if (column >= first_column && column < end_column)
+                write_result(offsets + column * strides, position_of(rank_in_split(best.parts[i], j)));
+        }
+    }
+}
+
+#endif
 
 void main() {
-    single = reduced_dims == 1u;
-    only_stride = single ? layout_word(reduced_word(0u) + 1u) : 0u;
-    uint groups_per_block = WORKGROUP / lanes;
-    uint member = gl_LocalInvocationIndex / groups_per_block;
-    uint groups_per_run = (run - 1u) / COLUMNS + 1u;
-    uint groups = outputs / run * groups_per_run;
-    uint blocks = (groups - 1u) / groups_per_block + 1u;
+    uint groups_per_block = WORKGROUP >> findLSB(lanes);
+    bool adjacent = flagged(FLAG_POSITIONS_ADJACENT);
+    uint member = adjacent ? gl_LocalInvocationIndex & (lanes - 1u) : gl_LocalInvocationIndex >> findLSB(groups_per_block);
+    uint place = adjacent ? gl_LocalInvocationIndex >> findLSB(lanes) : gl_LocalInvocationIndex & (groups_per_block - 1u);
+    uint groups_per_run = (run + COLUMNS - 1u) / COLUMNS;
+    uint groups = ONE_RUN ? groups_per_run : outputs / run * groups_per_run;
+    uint blocks = (groups + groups_per_block - 1u) >> findLSB(groups_per_block);
     uint items = blocks * splits;
     for (uint item = gl_WorkGroupID.x; item < items; item += gl_NumWorkGroups.x) {
+#if SPLIT
         uint split = item / blocks;
-        uint group = item % blocks * groups_per_block + gl_LocalInvocationIndex % groups_per_block;
-        uint first_column = group % groups_per_run * COLUMNS;
-        uint number = group / groups_per_run * run + first_column;
-        uint base = 0u;
-        uint first = split * share + member, end = min(split * share + share, reduce_count);
-        Keys keys = Keys(0u);
-        // If nothing exceeds the least key, all have it, and the first batch will do.
-        Positions positions = Positions(first);
-        if (group < groups) {
-            base = offsets_of_output(number).x;
-            for (uint position = first; position < end; position += lanes * BATCH) {
-                Keys fold = Keys(0u);
-                for (uint i = 0u; i < BATCH && position + i * lanes < end; i++)
-                    fold = fold_greater(fold, fold_keys(load_bits(offset_of_position(base, position + i * lanes))));
-                // Batches come in the order of their positions.
-                keep_better(keys, positions, settled(fold), position);
-            }
+#else
+        const uint split = 0u;
+#endif
+        uint block = item - split * blocks;
+        uint group = block * groups_per_block + place;
+        uint number = output_of_group(group, groups_per_run);
+        uint first = split * share, first_column = 0u, end_column = COLUMNS;
+#if LOADS != LOADS_ELEMENTS
+        uint column = ONE_RUN ? number : number % run;
+        end_column = min(COLUMNS, run - column);
+#if LOADS == LOADS_UNALIGNED
+        // The last group of a run ends with it, and leaves to the group before what both have.
+        first_column = COLUMNS - end_column;
+        number -= first_column;
+        end_column = COLUMNS;
+#endif
+#endif
+        uvec2 offsets = offsets_of_output(number);
+        Best best;
+        for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
+        if (group < groups) fold_split(best, offsets.x, first, min(first + share, reduce_count), member);
+        if (lanes > 1u) reduce_members(best, member, place, groups_per_block);
+        if (member == 0u && group < groups) {
+#if SPLIT
+            store_candidates(best, blocks, number, first_column, end_column, split, first);
         }
-        for (uint column = 0u; column < COLUMNS; column++) {
-            bool wanted = group < groups && first_column + column < run;
-            Key key = KEY_LEAST;
-            uint rank = 0u;
-            if (wanted && first < end) {
-                key = column_of(keys, column);
-                rank = find_in_batch(base, column_of(positions, column), end, column, key);
-            }
-            if (lanes > 1u) reduce_candidates(member, lanes, groups_per_block, key, rank);
-            if (member == 0u && wanted) finish_candidate(number + column, split, key, rank);
+        if (last_to_arrive(block)) {
+            uint begin = output_of_group(block * groups_per_block, groups_per_run);
+            uint end = output_of_group(min((block + 1u) * groups_per_block, groups), groups_per_run);
+            combine_splits(blocks, begin, end - begin);
+#else
+            write_results(best, offsets, first_column, end_column);
+#endif
         }
     }
 }

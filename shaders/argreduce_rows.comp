@@ -1,141 +1,222 @@
-// Reduces contiguous runs: `lanes` invocations fold the values of one output's run, 16 bytes at a time, and
-// recover the index from the winning batch.
+// Reduces contiguous runs: `lanes` invocations fold the values of one output's run, four times 16 bytes at a time,
+// and find the index in the chunk that holds the winner.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#if SUBGROUPS
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
-#include "candidates_io.glsl"
+#if SPLIT
+#include "splits.glsl"
+#endif
 
-#define NOWHERE 0xffffffffu
+// Compile-time: SUBGROUPS, SPLIT. Drivers on a processor, which do without subgroups, profit little from the rest.
+#if SUBGROUPS
+layout(constant_id = 5) const bool ALIGNED = false;   // all runs start and end with a vector
+layout(constant_id = 6) const bool ONE_RUN = false;   // one reduced dimension
+layout(constant_id = 7) const bool ONE_CHUNK = false; // no run is longer than a chunk, and each is one
+#else
+const bool ALIGNED = false, ONE_RUN = false, ONE_CHUNK = false;
+#endif
 
 #if ELEMENT_BYTES == 8
 
 #define ELEMENTS_PER_VECTOR 2u
-#define Fold Key
-const Fold FOLD_NOTHING = KEY_LEAST;
+#define Top Key // orders as the key that settles from it does
+Top vector_top(uvec4 v) { return greater(raw_key(v.xy), raw_key(v.zw)); }
 
-Key element_key(uvec4 v, uint element) { return ordered_key(element == 0u ? v.xy : v.zw); }
-void fold_key(inout Fold fold, Key key) { if (key_less(fold, key)) fold = key; }
-void fold_vector(inout Fold fold, uvec4 v) {
-    fold_key(fold, ordered_key(v.xy));
-    fold_key(fold, ordered_key(v.zw));
+// The first (with TAKE_LAST the last) element of a vector that has this key.
+uint find_in_vector(uvec4 v, Key key) {
+    return TAKE_LAST ? uint(settled_key(raw_key(v.zw)) == key) : uint(settled_key(raw_key(v.xy)) != key);
 }
-void fold_element(inout Fold fold, uvec4 v, uint element) { fold_key(fold, element_key(v, element)); }
-Key folded_key(Fold fold) { return settled_key(fold); }
-Key settled_element(uvec4 v, uint element) { return settled_key(element_key(v, element)); }
 
 #else
 
 #define ELEMENTS_PER_VECTOR uint(4 * ELEMENTS_PER_WORD)
-
-// One accumulator per place in a word: no masks are needed, since the top bits decide.
-#define Fold WordKeys
-const Fold FOLD_NOTHING = Fold(0u);
-
-void fold_word(inout Fold fold, uint word) { fold = max(fold, top_keys(ordered_word(word))); }
-void fold_vector(inout Fold fold, uvec4 v) {
-    fold_word(fold, v.x);
-    fold_word(fold, v.y);
-    fold_word(fold, v.z);
-    fold_word(fold, v.w);
+#define Top uint
+// One accumulator for each place in a word: no masks are needed, since the top bits decide.
+WordKeys word_tops(uint word) { return top_keys(ordered_word(word)); }
+Top vector_top(uvec4 v) {
+    return greatest(max(max(word_tops(v.x), word_tops(v.y)), max(word_tops(v.z), word_tops(v.w))));
 }
-uint element_top(uvec4 v, uint element) {
-    uint word = element / ELEMENTS_PER_WORD;
-    uint bits = word < 2u ? (word == 0u ? v.x : v.y) : (word == 2u ? v.z : v.w);
-    return top_key(ordered_word(bits), element % ELEMENTS_PER_WORD);
+
+uint find_in_vector(uvec4 v, Key key) {
+    uint word = v.x, place = 0u;
+#define CONSIDER(other, at)                                                                                 \
+    if (settled_key(greatest(word_tops(other))) == key) {                                                   \
+        word = other;                                                                                       \
+        place = at;                                                                                         \
+    }
+    if (TAKE_LAST) {
+        CONSIDER(v.y, 1u) CONSIDER(v.z, 2u) CONSIDER(v.w, 3u)
+    } else {
+        word = v.w;
+        place = 3u;
+        CONSIDER(v.z, 2u) CONSIDER(v.y, 1u) CONSIDER(v.x, 0u)
+    }
+    uint ordered = ordered_word(word), element = TAKE_LAST ? 0u : ELEMENTS_PER_WORD - 1u;
+    for (uint i = 1u; i < ELEMENTS_PER_WORD; i++) {
+        uint at = TAKE_LAST ? i : ELEMENTS_PER_WORD - 1u - i;
+        element = settled_key(top_key(ordered, at)) == key ? at : element;
+    }
+    return place * ELEMENTS_PER_WORD + element;
 }
-void fold_element(inout Fold fold, uvec4 v, uint element) { fold = max(fold, Fold(element_top(v, element))); }
-Key folded_key(Fold fold) { return settled_key(greatest(fold)); }
-Key settled_element(uvec4 v, uint element) { return settled_key(element_top(v, element)); }
 
 #endif
 
-// The part of one tile that lies in its run: elements [begin, end), vectors [first, last).
+// The part of one tile that lies in its run: elements [begin, end), vectors [first, last].
 struct Tile {
     uint begin, end, first, last;
 };
 
+uint segment_of_unit(uint unit) {
+    if (ONE_RUN) return 0u;
+    if (tiles_per_run == 1u) return unit; // divisions are slow
+    return unit / tiles_per_run;
+}
+
 Tile tile_of_unit(uint unit, uint base) {
+    uint segment = segment_of_unit(unit);
     Tile tile;
-    uint segment = unit / tiles_per_run;
-    tile.begin = base + reduced_offset(segment, reduced_dims - 1u);
+    tile.begin = base;
+    if (!ONE_RUN) tile.begin += reduced_offset(segment, reduced_dims - 1u);
     tile.end = tile.begin + run;
-    tile.first = tile.begin / ELEMENTS_PER_VECTOR + unit % tiles_per_run * tile_vectors;
-    tile.last = min(tile.first + tile_vectors, (tile.end - 1u) / ELEMENTS_PER_VECTOR + 1u);
+    tile.first = tile.begin / ELEMENTS_PER_VECTOR + (unit - segment * tiles_per_run) * tile_vectors;
+    tile.last = min(tile.first + tile_vectors - 1u, (tile.end - 1u) / ELEMENTS_PER_VECTOR);
     return tile;
 }
 
-void fold_part(inout Fold fold, Tile tile, uint vector) {
+// What lies outside the run becomes neutral: where `inside` has no bits.
+uint neutral_outside(uint word, uint neutral, uint inside) { return (word & inside) | (neutral & ~inside); }
+uint bits_below(int count) { return count >= 32 ? 0xffffffffu : (1u << max(count, 0)) - 1u; }
+
+uvec4 load_vector(Tile tile, uint vector) {
     uvec4 v = input_vectors[vector];
-    uint element = vector * ELEMENTS_PER_VECTOR;
-    if (element >= tile.begin && tile.end - element >= ELEMENTS_PER_VECTOR) {
-        fold_vector(fold, v);
-        return;
+    if (!ALIGNED) {
+        uint element = vector * ELEMENTS_PER_VECTOR;
+        if (element < tile.begin || tile.end - element < ELEMENTS_PER_VECTOR) {
+            int low = element < tile.begin ? int(tile.begin - element) * 8 * ELEMENT_BYTES : 0;
+            int high = int(min(tile.end - element, ELEMENTS_PER_VECTOR)) * 8 * ELEMENT_BYTES;
+#if ELEMENT_BYTES == 8
+            uvec4 neutral = NEUTRAL.xyxy;
+#else
+            uvec4 neutral = uvec4(NEUTRAL);
+#endif
+            v.x = neutral_outside(v.x, neutral.x, bits_below(high) & ~bits_below(low));
+            v.y = neutral_outside(v.y, neutral.y, bits_below(high - 32) & ~bits_below(low - 32));
+            v.z = neutral_outside(v.z, neutral.z, bits_below(high - 64) & ~bits_below(low - 64));
+            v.w = neutral_outside(v.w, neutral.w, bits_below(high - 96) & ~bits_below(low - 96));
+        }
     }
-    for (uint i = 0u; i < ELEMENTS_PER_VECTOR; i++)
-        if (element + i >= tile.begin && element + i < tile.end) fold_element(fold, v, i);
+    return v;
 }
 
-Key batch_key(Tile tile, uint vector) {
-    Fold fold = FOLD_NOTHING;
-    uint last_vector = vector + (BATCH - 1u) * lanes;
-    bool whole = vector * ELEMENTS_PER_VECTOR >= tile.begin && last_vector < tile.last &&
-                 tile.end - last_vector * ELEMENTS_PER_VECTOR >= ELEMENTS_PER_VECTOR;
-    if (whole) {
-        for (uint i = 0u; i < BATCH; i++) fold_vector(fold, input_vectors[vector + i * lanes]);
-    } else {
-        for (uint i = 0u; i < BATCH && vector + i * lanes < tile.last; i++)
-            fold_part(fold, tile, vector + i * lanes);
+// The best of every `splits`-th unit, for all invocations that share the output.
+void reduce_units(uint first_unit, uint units, uint base, uint lane, bool wanted, out Key key, out uint rank) {
+    uint chunk_vectors = lanes * 4u, chunks_per_tile = (tile_vectors + chunk_vectors - 1u) >> findLSB(chunk_vectors);
+    uint next_chunk = 0u, best = 0u, unit = first_unit, vector = 0u;
+    Tile tile;
+    Top top0, top1, top2, top3;
+    key = KEY_LEAST;
+    if (wanted) {
+        uint tile_chunk = 0u;
+        for (uint next = first_unit; next < units; next += splits, tile_chunk += chunks_per_tile) {
+            Tile next_tile = tile_of_unit(next, base);
+            if (!ALIGNED && next_tile.first > next_tile.last) continue; // needed only where runs start otherwise
+            tile = next_tile;
+            next_chunk = tile_chunk;
+            for (vector = tile.first + lane; vector <= tile.last + lane; vector += chunk_vectors) {
+                // Past the end the last vector comes again.
+                uvec4 v0 = load_vector(tile, min(vector, tile.last));
+                uvec4 v1 = load_vector(tile, min(vector + lanes, tile.last));
+                uvec4 v2 = load_vector(tile, min(vector + 2u * lanes, tile.last));
+                uvec4 v3 = load_vector(tile, min(vector + 3u * lanes, tile.last));
+                top0 = vector_top(v0);
+                top1 = vector_top(v1);
+                top2 = vector_top(v2);
+                top3 = vector_top(v3);
+                Key found = settled_key(greater(greater(top0, top1), greater(top2, top3)));
+                // Chunks come in the order of their positions.
+                bool better = TAKE_LAST ? !key_less(found, key) : key_less(key, found);
+                key = better ? found : key;
+                best = better ? next_chunk : best;
+                next_chunk++;
+                if (ONE_CHUNK) break;
+            }
+            if (ONE_CHUNK) break;
+        }
     }
-    return folded_key(fold);
-}
-
-// The rank of the batch's best element that has this key.
-uint find_in_batch(Tile tile, uint segment, uint vector, Key key) {
-    uint best = 0u;
-    for (uint i = 0u; i < BATCH && vector + i * lanes < tile.last; i++) {
-        uvec4 v = input_vectors[vector + i * lanes];
-        uint element = (vector + i * lanes) * ELEMENTS_PER_VECTOR;
-        for (uint j = 0u; j < ELEMENTS_PER_VECTOR; j++)
-            if (element + j >= tile.begin && element + j < tile.end && settled_element(v, j) == key)
-                best = max(best, rank_of(segment * run + (element + j - tile.begin)));
+    bool holder = next_chunk != 0u;
+    Key own = key;
+    key = share_greatest(lanes, key);
+    holder = holder && own == key;
+    if (!ONE_CHUNK) {
+        rank = holder ? rank_of(best) : 0u;
+        holder = share_greatest(lanes, rank) == rank && holder;
     }
-    return best;
+    rank = 0u;
+    if (holder) {
+        uint place = TAKE_LAST ? 0u : 3u;
+        if (ONE_CHUNK) {
+            vector = tile.first + lane;
+            if (TAKE_LAST) {
+                if (settled_key(top1) == key) place = 1u;
+                if (settled_key(top2) == key) place = 2u;
+                if (settled_key(top3) == key) place = 3u;
+            } else {
+                if (settled_key(top2) == key) place = 2u;
+                if (settled_key(top1) == key) place = 1u;
+                if (settled_key(top0) == key) place = 0u;
+            }
+        } else {
+            uint tile_number = chunks_per_tile == 1u ? best : best / chunks_per_tile;
+            unit = first_unit + tile_number * splits;
+            tile = tile_of_unit(unit, base);
+            vector = tile.first + (best - tile_number * chunks_per_tile) * chunk_vectors + lane;
+            for (uint i = 0u; i < 3u; i++) {
+                place = TAKE_LAST ? 3u - i : i;
+                if (settled_key(vector_top(load_vector(tile, min(vector + place * lanes, tile.last)))) == key) break;
+                place = TAKE_LAST ? 2u - i : i + 1u;
+            }
+        }
+        vector = min(vector + place * lanes, tile.last);
+        uint element = vector * ELEMENTS_PER_VECTOR + find_in_vector(load_vector(tile, vector), key);
+        // Neutral elements may have the key only if all have it.
+        if (!ALIGNED) element = clamp(element, tile.begin, tile.end - 1u);
+        rank = rank_of(segment_of_unit(unit) * run + (element - tile.begin));
+    }
+    rank = share_greatest(lanes, rank);
 }
 
 void main() {
-    uint items_per_workgroup = WORKGROUP / lanes;
-    uint items = outputs * splits;
-    uint lane = gl_LocalInvocationIndex % lanes;
-    uint workgroups = (items - 1u) / items_per_workgroup + 1u;
-    uint units = reduce_count / run * tiles_per_run;
+    int lane_bits = findLSB(lanes);
+    uint items_per_workgroup = WORKGROUP >> lane_bits;
+    uint item = invocation() >> lane_bits, lane = invocation() & (lanes - 1u);
+    uint blocks = (outputs + items_per_workgroup - 1u) >> findLSB(items_per_workgroup);
+    uint units = tiles_per_run;
+    if (!ONE_RUN) units *= reduce_count / run;
+    uint workgroups = blocks * splits;
     for (uint workgroup = gl_WorkGroupID.x; workgroup < workgroups; workgroup += gl_NumWorkGroups.x) {
-        uint item = workgroup * items_per_workgroup + gl_LocalInvocationIndex / lanes;
-        uint number = item / splits, split = item % splits;
-        Key key = KEY_LEAST;
-        uint rank = 0u;
-        if (item < items) {
-            uint base = offsets_of_output(number).x;
-            uint best_unit = NOWHERE, best_vector = 0u;
-            uint unit_end = min(split * share + share, units);
-            for (uint unit = split * share; unit < unit_end; unit++) {
-                Tile tile = tile_of_unit(unit, base);
-                for (uint vector = tile.first + lane; vector < tile.last; vector += lanes * BATCH) {
-                    Key found = batch_key(tile, vector);
-                    // Batches come in the order of their positions.
-                    bool better = TAKE_LAST ? !key_less(found, key) : key_less(key, found);
-                    if (better || best_unit == NOWHERE) {
-                        key = found;
-                        best_unit = unit;
-                        best_vector = vector;
-                    }
-                }
-            }
-            if (best_unit != NOWHERE)
-                rank = find_in_batch(tile_of_unit(best_unit, base), best_unit / tiles_per_run, best_vector, key);
-        }
-        if (lanes > 1u) reduce_candidates(lane, lanes, 1u, key, rank);
-        if (lane == 0u && item < items) finish_candidate(number, split, key, rank);
+#if SPLIT
+        uint split = workgroup / blocks;
+#else
+        const uint split = 0u;
+#endif
+        uint block = workgroup - split * blocks;
+        uint number = block * items_per_workgroup + item;
+        bool wanted = number < outputs;
+        uvec2 offsets = offsets_of_output(number);
+        Key key;
+        uint rank;
+        reduce_units(split, units, offsets.x, lane, wanted, key, rank);
+#if SPLIT
+        if (lane == 0u && wanted) store_candidate(blocks, number, split, key, rank);
+        uint first = block * items_per_workgroup;
+        if (last_to_arrive(block)) combine_splits(blocks, first, min(items_per_workgroup, outputs - first));
+#else
+        if (lane == 0u && wanted) write_result(offsets, position_of(rank));
+#endif
     }
 }

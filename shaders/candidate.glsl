@@ -1,12 +1,20 @@
-// What competes across invocations, tiles and passes: a key and its rank. Ties are part of the order.
+// What competes across invocations, splits and workgroups: a key and its rank. Ties are part of the order.
 //
 // The rank of a position is greater the earlier (or, with TAKE_LAST, the later) the position; 0 is nobody.
+//
+// Compile-time: SUBGROUPS, if neighbours in a subgroup may exchange registers.
 
 uint rank_of(uint position) { return TAKE_LAST ? position + 1u : ~position; }
 uint position_of(uint rank) { return TAKE_LAST ? rank - 1u : ~rank; }
 
 bool loses(Key key, uint rank, Key other_key, uint other_rank) {
     return key_less(key, other_key) || (key == other_key && rank < other_rank);
+}
+
+void keep_better(inout Key key, inout uint rank, Key other_key, uint other_rank) {
+    bool better = loses(key, rank, other_key, other_rank);
+    key = better ? other_key : key;
+    rank = better ? other_rank : rank;
 }
 
 shared Key shared_keys[WORKGROUP];
@@ -22,15 +30,74 @@ void reduce_candidates(uint member, uint count, uint step, inout Key key, inout 
     for (uint half_count = count / 2u; half_count > 0u; half_count /= 2u) {
         if (member < half_count) {
             uint other = self + half_count * step;
-            Key other_key = shared_keys[other];
-            uint other_rank = shared_ranks[other];
-            if (loses(key, rank, other_key, other_rank)) {
-                key = other_key;
-                rank = other_rank;
-                shared_keys[self] = key;
-                shared_ranks[self] = rank;
-            }
+            keep_better(key, rank, shared_keys[other], shared_ranks[other]);
+            shared_keys[self] = key;
+            shared_ranks[self] = rank;
         }
         barrier();
     }
 }
+
+#if KEY_WORDS == 2
+Key greater(Key a, Key b) { return key_less(a, b) ? b : a; }
+#endif
+uint greater(uint a, uint b) { return max(a, b); }
+
+#if SUBGROUPS
+
+layout(constant_id = 4) const uint SUBGROUP = 32;
+const uint SUBGROUP_COUNT = WORKGROUP / SUBGROUP;
+shared Key subgroup_best[SUBGROUP_COUNT];
+
+// Subgroups are full, so this numbers the invocations; neighbours in it are neighbours in a subgroup.
+uint invocation() { return gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID; }
+
+// The greatest value of each `count` (a power of two) neighbours, for all of them. All invocations must call it.
+#define SHARE_GREATEST(Value, COPY_IN, COPY_OUT)                                                            \
+    Value share_greatest(uint count, Value value) {                                                         \
+        for (uint distance = 1u; distance < min(count, SUBGROUP); distance *= 2u)                           \
+            value = greater(value, subgroupShuffleXor(value, distance));                                    \
+        if (count <= SUBGROUP) return value;                                                                \
+        if (gl_SubgroupInvocationID == 0u) subgroup_best[gl_SubgroupID] COPY_IN = value;                    \
+        barrier();                                                                                          \
+        uint subgroups = count / SUBGROUP, first = gl_SubgroupID & ~(subgroups - 1u);                       \
+        uint each = min(subgroups, SUBGROUP), own = first + (gl_SubgroupInvocationID & (each - 1u));        \
+        value = subgroup_best[own] COPY_OUT;                                                                \
+        for (own += each; own < first + subgroups; own += each)                                             \
+            value = greater(value, subgroup_best[own] COPY_OUT);                                            \
+        for (uint distance = 1u; distance < each; distance *= 2u)                                           \
+            value = greater(value, subgroupShuffleXor(value, distance));                                    \
+        barrier();                                                                                          \
+        return value;                                                                                       \
+    }
+
+#else
+
+uint invocation() { return gl_LocalInvocationIndex; }
+
+#define SHARE_GREATEST(Value, COPY_IN, COPY_OUT)                                                            \
+    Value share_greatest(uint count, Value value) {                                                         \
+        if (count == 1u) return value;                                                                      \
+        uint self = invocation(), member = self & (count - 1u);                                             \
+        shared_keys[self] COPY_IN = value;                                                                  \
+        barrier();                                                                                          \
+        for (uint half_count = count / 2u; half_count > 0u; half_count /= 2u) {                             \
+            if (member < half_count) {                                                                      \
+                value = greater(value, shared_keys[self + half_count] COPY_OUT);                            \
+                shared_keys[self] COPY_IN = value;                                                          \
+            }                                                                                               \
+            barrier();                                                                                      \
+        }                                                                                                   \
+        value = shared_keys[self - member] COPY_OUT;                                                        \
+        barrier();                                                                                          \
+        return value;                                                                                       \
+    }
+
+#endif
+
+#if KEY_WORDS == 2
+SHARE_GREATEST(Key, , )
+SHARE_GREATEST(uint, .x, .x)
+#else
+SHARE_GREATEST(uint, , )
+#endif

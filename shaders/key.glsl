@@ -11,50 +11,55 @@ layout(constant_id = 1) const bool TAKE_MIN = false;
 layout(constant_id = 2) const bool TAKE_LAST = false;
 layout(constant_id = 3) const bool OMIT_NAN = false;
 
+// Floats: the magnitude above or below the middle, so that both zeros are the middle. Rotated by the number of
+// NaNs, all of those lie above the numbers ("propagate") or below them ("omit"), in any order until settled.
+
 #if ELEMENT_BYTES == 8
 
 #define KEY_WORDS 2
 #define Key uvec2 // low word, high word
 const Key KEY_LEAST = Key(0u);
-const Key NAN_KEYS = Key(NAN_COUNT, NAN_COUNT_HIGH);
 
 bool key_less(Key a, Key b) { return a.y < b.y || (a.y == b.y && a.x < b.x); }
-Key key_add(Key a, Key b) {
-    uint low = a.x + b.x;
-    return Key(low, a.y + b.y + uint(low < a.x));
-}
-Key key_negate(Key a) { return key_add(~a, Key(1u, 0u)); }
 
-// Numbers ascending; NaNs at the top ("propagate") or at the bottom ("omit"), in any order.
-Key ordered_key(uvec2 bits) {
+Key raw_key(uvec2 bits) {
 #if KIND == KIND_FLOAT
-    uint flip = uint(int(bits.y) >> 31);
-    bits ^= uvec2(flip, flip | 0x80000000u);
-#elif KIND == KIND_SIGNED
+    if (TAKE_MIN) bits.y ^= 0x80000000u;
+    uint negative = uint(int(bits.y) >> 31);
+    uint low = bits.x ^ negative;
+    uint high = (bits.y ^ negative) & 0x7fffffffu;
+    // Added is 2^63 or, after the flip, 1; and the rotation, where the low word of NAN_COUNT is all ones.
+    uint carry;
+    low = uaddCarry(low, OMIT_NAN ? ~negative : negative & 1u, carry);
+    uint rotation = OMIT_NAN ? NAN_COUNT_HIGH + (negative & 1u) : 0u - (NAN_COUNT_HIGH + 1u);
+    return Key(low, high + (~negative & 0x80000000u) + rotation + carry);
+#else
+#if KIND == KIND_SIGNED
     bits.y ^= 0x80000000u;
 #endif
-    Key key = TAKE_MIN ? ~bits : bits;
-#if KIND == KIND_FLOAT
-    key = key_add(key, OMIT_NAN ? NAN_KEYS : key_negate(NAN_KEYS));
+    return TAKE_MIN ? ~bits : bits;
 #endif
-    return key;
 }
 
-// One key for all NaNs, one for both zeros.
+// One key for all NaNs.
 Key settled_key(Key key) {
 #if KIND == KIND_FLOAT
-    Key rotation = OMIT_NAN ? NAN_KEYS : key_negate(NAN_KEYS);
-    Key lower_zero = key_add(Key(0xffffffffu, 0x7fffffffu), rotation);
-    if (key == lower_zero) key = key_add(key, Key(1u, 0u));
-    Key all_nans = key_add(NAN_KEYS, NAN_KEYS);
-    if (OMIT_NAN) {
-        if (key_less(key, all_nans)) key = KEY_LEAST;
-    } else {
-        if (!key_less(key, key_negate(all_nans))) key = Key(0xffffffffu);
-    }
-#endif
+    const Key twice = Key(NAN_COUNT << 1u, (NAN_COUNT_HIGH << 1u) | 1u); // 2 * NAN_COUNT
+    if (OMIT_NAN) return key_less(key, twice) ? twice : key;
+    return key_less(~twice, key) ? ~twice : key;
+#else
     return key;
+#endif
 }
+
+// Bits whose key no other element's is below.
+#if KIND == KIND_FLOAT
+const uvec2 NEUTRAL = OMIT_NAN ? uvec2(0xffffffffu) : uvec2(0u, (TAKE_MIN ? 0u : 0x80000000u) | (0x7fffffffu - NAN_COUNT_HIGH));
+#elif KIND == KIND_SIGNED
+const uvec2 NEUTRAL = TAKE_MIN ? uvec2(0xffffffffu, 0x7fffffffu) : uvec2(0u, 0x80000000u);
+#else
+const uvec2 NEUTRAL = TAKE_MIN ? uvec2(0xffffffffu) : uvec2(0u);
+#endif
 
 #else
 
@@ -64,6 +69,7 @@ Key settled_key(Key key) {
 #define ELEMENTS_PER_WORD (4 / ELEMENT_BYTES)
 #define TOP_SHIFT (32 - ELEMENT_BITS)
 const Key KEY_LEAST = 0u;
+const uint KEY_MASK = 0xffffffffu >> TOP_SHIFT;
 
 #if ELEMENT_BYTES == 1
 const uint SIGN_BITS = 0x80808080u, BELOW_SIGN = 0x7fu, LANE_ONES = 0x01010101u;
@@ -75,27 +81,36 @@ const uint SIGN_BITS = 0x80000000u, BELOW_SIGN = 0x7fffffffu, LANE_ONES = 1u;
 
 bool key_less(Key a, Key b) { return a < b; }
 
-// All elements of a word at once, in place. The rotation that puts NaNs last or first is top_key's.
+// All elements of a word at once, in place. The rotation is top_key's.
 uint ordered_word(uint word) {
 #if KIND == KIND_FLOAT
-    uint negative = (word >> (ELEMENT_BITS - 1)) & LANE_ONES;
-    word ^= (negative * BELOW_SIGN) ^ SIGN_BITS;
-#elif KIND == KIND_SIGNED
+    if (TAKE_MIN) word ^= SIGN_BITS;
+#if ELEMENT_BYTES == 4
+    uint negative = uint(int(word) >> 31); // all ones or none
+    return (word ^ (negative & BELOW_SIGN)) - negative + SIGN_BITS;
+#endif
+    uint flip = ((word >> (ELEMENT_BITS - 1)) & LANE_ONES) * BELOW_SIGN;
+    // No element's sum leaves its bits, so none disturbs its neighbour.
+    return ((word & ~SIGN_BITS) ^ flip) + (SIGN_BITS - flip);
+#else
+#if KIND == KIND_SIGNED
     word ^= SIGN_BITS;
 #elif KIND == KIND_BOOL
     word = (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) & SIGN_BITS;
 #endif
     return TAKE_MIN ? ~word : word;
+#endif
 }
 
 #if KIND == KIND_FLOAT
-const uint ROTATION = OMIT_NAN ? uint(NAN_COUNT) << TOP_SHIFT : 0u - (uint(NAN_COUNT) << TOP_SHIFT);
+const uint ROTATION = (OMIT_NAN ? uint(NAN_COUNT) : 0u - (uint(NAN_COUNT) + 1u)) << TOP_SHIFT;
+const uint NEUTRAL = (OMIT_NAN ? KEY_MASK : (TAKE_MIN ? 0u : BELOW_SIGN + 1u) | (BELOW_SIGN - uint(NAN_COUNT))) * LANE_ONES;
 #else
 const uint ROTATION = 0u;
+const uint NEUTRAL = (TAKE_MIN ? 0xffffffffu : 0u) ^ (KIND == KIND_SIGNED ? SIGN_BITS : 0u);
 #endif
 
 // Elements' keys in the top bits; the bits below are their neighbours and only break ties among equals.
-// Numbers ascending; NaNs at the top ("propagate") or at the bottom ("omit"), in any order.
 uint top_key(uint ordered, uint element) {
     return (ordered << (uint(TOP_SHIFT) - uint(ELEMENT_BITS) * element)) + ROTATION;
 }
@@ -115,28 +130,25 @@ WordKeys top_keys(uint ordered) { return ordered + ROTATION; }
 uint greatest(WordKeys keys) { return keys; }
 #endif
 
-// From the top bits down; one key for all NaNs, one for both zeros.
+// From the top bits down, one key for all NaNs.
 Key settled_key(uint top) {
     Key key = top >> TOP_SHIFT;
 #if KIND == KIND_FLOAT
-    const Key key_mask = 0xffffffffu >> TOP_SHIFT;
-    const Key lower_zero = (BELOW_SIGN + (ROTATION >> TOP_SHIFT)) & key_mask;
-    if (key == lower_zero) key++;
-    if (OMIT_NAN) {
-        if (key < 2u * NAN_COUNT) key = KEY_LEAST;
-    } else {
-        if (key > key_mask - 2u * NAN_COUNT) key = key_mask;
-    }
+    key = OMIT_NAN ? max(key, 2u * NAN_COUNT) : min(key, KEY_MASK - 2u * NAN_COUNT);
 #endif
     return key;
 }
 
-#if ELEMENT_BYTES == 1
-WordKeys settled_keys(WordKeys top) {
-    return uvec4(settled_key(top.x), settled_key(top.y), settled_key(top.z), settled_key(top.w));
-}
-#elif ELEMENT_BYTES == 2
-WordKeys settled_keys(WordKeys top) { return uvec2(settled_key(top.x), settled_key(top.y)); }
+#if ELEMENT_BYTES < 4
+// The same in the top bits, with a rank of up to TOP_SHIFT bits below it.
+#define RANKED_KEYS(Keys)                                                                                   \
+    Keys ranked_keys(Keys top, uint rank) {                                                                 \
+        const uint nans = KIND == KIND_FLOAT ? (2u * NAN_COUNT) << TOP_SHIFT : 0u;                          \
+        if (KIND == KIND_FLOAT) top = OMIT_NAN ? max(top, Keys(nans)) : min(top, Keys(~nans));              \
+        return (top & (KEY_MASK << TOP_SHIFT)) | rank;                                                      \
+    }
+RANKED_KEYS(uint)
+RANKED_KEYS(WordKeys)
 #endif
 
 #endif

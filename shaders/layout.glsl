@@ -8,9 +8,12 @@
 uvec2 offsets_of(uint number, uint dims, uvec2 offsets) {
     for (uint dim = dims; dim-- > 0u;) {
         uint word = dim * COPIED_WORDS;
-        uint size = layout_word(word);
-        uint coordinate = dim > 0u ? number % size : number;
-        number /= size;
+        uint coordinate = number;
+        if (dim > 0u) { // the outermost needs no division, which is slow
+            uint size = layout_word(word), outer = number / size;
+            coordinate -= outer * size;
+            number = outer;
+        }
         offsets += coordinate * uvec2(layout_word(word + 1u), layout_word(word + 2u));
     }
     return offsets;

@@ -1,23 +1,34 @@
-// What the slice1 kernels share: bindings, push constants and the layout.
+// What the slice1 kernels share: bindings, where the layout is, and words of narrow elements.
+//
+// Compile-time: ELEMENT_BYTES.
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WORKGROUP = 64;
+layout(constant_id = 1) const bool LAYOUT_IN_PUSH = true; // else at the start of the workspace
 
-layout(std430, binding = 0) readonly buffer InputWords { uint input_words[]; };
-layout(std430, binding = 1) buffer OutputWords { uint output_words[]; };
-layout(std430, binding = 2) readonly buffer Workspace { uint workspace[]; };
+layout(std430, binding = 0) readonly restrict buffer InputWords { uint input_words[]; };
+layout(std430, binding = 0) readonly restrict buffer InputPairs { uvec2 input_pairs[]; };
+layout(std430, binding = 0) readonly restrict buffer InputVectors { uvec4 input_vectors[]; };
+layout(std430, binding = 1) restrict buffer OutputWords { uint output_words[]; };
+layout(std430, binding = 1) restrict buffer OutputPairs { uvec2 output_pairs[]; };
+layout(std430, binding = 1) restrict buffer OutputVectors { uvec4 output_vectors[]; };
+layout(std430, binding = 2) readonly restrict buffer Workspace { uint workspace[]; };
 
-#define PUSH_LAYOUT_WORDS 24
-layout(push_constant) uniform Push {
-    uint layout_in_push; // 0 or 1
-    uint items; // words or elements, one invocation each
-    uint dims;
-    uint input_base; // bases and strides in elements
-    uint output_base;
-    uint run; // elements side by side in the output along the innermost dimension (narrow elements)
-    uint words_per_run;
-    uint run_input_stride;
-    uint layout_words[PUSH_LAYOUT_WORDS];
-};
+#if ELEMENT_BYTES < 4
+const uint PER_WORD = 4u / ELEMENT_BYTES;
+const uint BITS = 8u * ELEMENT_BYTES;
+const uint MASK = (1u << BITS) - 1u;
 
-uint layout_word(uint i) { return layout_in_push != 0u ? layout_words[i] : workspace[i]; }
-#include "layout.glsl"
+// The words that start `shift` bits into pairs of words; below 32.
+uint funnel(uint low, uint high, uint shift) { return (low >> shift) | (high << 1u << (31u - shift)); }
+uvec4 funnel(uvec4 low, uvec4 high, uint shift) { return (low >> shift) | (high << 1u << (31u - shift)); }
+
+// Whole words are stored; of others only the bits of `written`, since others may write their neighbours.
+void store_bits(uint word, uint bits, uint written) {
+    if (written == 0xffffffffu) {
+        output_words[word] = bits;
+    } else if (written != 0u) {
+        atomicAnd(output_words[word], ~written);
+        atomicOr(output_words[word], bits & written);
+    }
+}
+#endif

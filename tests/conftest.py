@@ -10,6 +10,8 @@ import pytest
 
 import vkdml
 
+os.environ["VKDML_PROFILE"] = "off"  # plans must not depend on what this machine's user has stored
+
 hypothesis.settings.register_profile(
     "ci", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=1000
 )

@@ -13,20 +13,19 @@ import twins
 import vkdml
 from vkdml import kernels
 from vkdml.execute import run_plan
-from vkdml.layout import canonical_copy, canonical_reduce
+from vkdml.layout import canonical_reduce, row_major_strides
 from vkdml.plan import Element
 from vkdml.plan_argreduce import plan_argreduce
-from vkdml.plan_slice1 import plan_slice1
 
 # Small tiles, so that small inputs have many of them; few positions, so that little work is split.
 SMALL = {
     "workgroup_size": 64,
-    "rows_batch": 2,
-    "vectors_per_lane": 2,
-    "columns_batch": 2,
-    "positions_per_lane": 2,
+    "row_lanes": 2,
+    "fewest_vectors_per_lane": 1,
     "tile_bytes": 128,
-    "target_workgroups": 64,
+    "positions_per_lane": 2,
+    "columns_segment_bytes": 64,
+    "target_workgroups": 4,
     "shortest_row_bytes": 16,
     "positions_per_split": 2,
 }
@@ -64,8 +63,9 @@ def run_both(device, plan, contents) -> list[str]:
         start[role] = np.full(plan.bytes_of(role), 0xA5, np.uint8)
         if role in contents:
             start[role][: contents[role].size] = contents[role]
-    if plan.layout:
-        start["workspace"][: 4 * len(plan.layout)] = np.array(plan.layout, np.uint32).view(np.uint8)
+    if plan.layout or plan.counters:
+        first_words = np.array((*plan.layout, *(0,) * plan.counters), np.uint32)
+        start["workspace"][: first_words.nbytes] = first_words.view(np.uint8)
     got = run_plan(device.executions, plan, start, roles)
     expected = {role: data.copy() for role, data in start.items()}
     for step in plan.steps:
@@ -81,7 +81,10 @@ REDUCTIONS = {
     "all_backwards": ((700,), (0,), (-1,)),
     "rows": ((5, 77), (1,), (1, 1)),
     "short_rows": ((37, 9), (1,), (1, 1)),
+    "many_rows": ((300, 40), (1,), (1, 1)),
     "columns": ((40, 13), (0,), (1, 1)),
+    "columns_split": ((400, 21), (0,), (1, 1)),
+    "strided_split": ((900, 3), (0,), (1, 2)),
     "far_columns": ((3, 30, 9), (1,), (1, 1, 1)),
     "runs_apart": ((6, 5, 40), (0, 2), (1, 1, 1)),
     "mixed_signs": ((6, 5, 40), (0, 2), (-1, 1, 1)),
@@ -89,6 +92,18 @@ REDUCTIONS = {
     "many_dims": ((3, 2, 4, 3, 2, 5), (0, 2, 4), (1, -2, 1, 2, 1, -1)),
     "repeated": ((4, 6, 8), (1,), (1, 0, 1)),
     "repeated_outputs": ((4, 30), (1,), (0, 1)),
+}
+# The same of contiguous arrays, whose vectors are aligned.
+CONTIGUOUS = {
+    "all": ((4096,), (0,)),
+    "rows": ((9, 96), (1,)),
+    "long_rows": ((3, 2000), (1,)),
+    "columns": ((70, 48), (0,)),
+    "few_columns": ((300, 16), (0,)),
+    "wide_columns": ((9, 1040), (0,)),
+    "middle": ((3, 20, 36), (1,)),
+    "outer_and_middle": ((5, 2, 7, 32), (0, 2)),
+    "outer_and_inner": ((7, 3, 160), (0, 2)),
 }
 
 
@@ -103,90 +118,83 @@ def view_layout(shape, steps):
     return tuple(reversed(strides)), base + 1, stride + 1
 
 
-@pytest.mark.parametrize("name", ELEMENTS)
-def test_argreduce_kernels_write_what_their_twins_write(device, small_limits, name):
-    seed = zlib.crc32(name.encode())
-    rng = np.random.default_rng(seed)
-    width = twins.element(name).bytes
-    ran = set()
-    rules = itertools.cycle(itertools.product((False, True), (False, True), (False, True)))
+def cases():
     for shape, axes, steps in REDUCTIONS.values():
         strides, base, count = view_layout(shape, steps)
-        take_min, take_last, omit_nan = next(rules)
-        for wide in (False, True):
-            kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
-            # Outputs lie apart, so that what is between them can be seen to stay.
-            output_strides, room = [], 2
-            for size in reversed(kept):
-                output_strides.append(room)
-                room *= size
-            layout = canonical_reduce(
-                shape,
-                strides,
-                axes,
-                tuple(reversed(output_strides)),
-                take_last=take_last,
-                input_base=base,
-                output_base=1,
-            )
-            plan = plan_argreduce(
-                layout,
-                Element(name, width),
-                count,
-                small_limits,
-                take_min=take_min,
-                take_last=take_last,
-                omit_nan=omit_nan,
-                index_bytes=8 if wide else 4,
-                with_values=wide,
-                output_elements=room + 1,
-            )
-            ran.update(run_both(device, plan, {"input": element_bits(rng, name, count)}))
-    expected = {"argreduce_rows", "argreduce_strided"} | ({"argreduce_columns"} if width < 4 else set())
-    assert {f"{kernel}_{name}" for kernel in expected} | {f"argreduce_combine_{width}_bytes"} == ran
+        yield shape, axes, strides, base, count
+    for shape, axes in CONTIGUOUS.values():
+        yield shape, axes, row_major_strides(shape), 0, int(np.prod(shape))
 
 
-COPIES = {
-    "plain": ((1000,), (1,), (1,)),
-    "rows": ((7, 11), (1, 1), (1, 1)),
-    "mirrored": ((5, 9, 7), (-1, 2, -3), (1, 1, 1)),
-    "scattered": ((6, 10), (1, 1), (2, 3)),
-    "gaps_between_rows": ((9, 5), (1, 1), (2, 1)),
-    "backwards_out": ((9, 5), (1, 1), (1, -1)),
-    "repeated_input": ((4, 6), (0, 1), (1, 1)),
-    "many_dims": ((2, 3, 2, 3, 2, 3, 2, 3, 2), (2,) * 9, (2,) * 9),
-}
-
-
-@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
-def test_slice1_kernels_write_what_their_twins_write(device, small_limits, width):
-    rng = np.random.default_rng(width)
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_argreduce_kernels_write_what_their_twins_write(device, small_limits, name, fast):
+    """``fast``: the kernels for GPUs, else those for drivers on a processor."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()) + fast)
+    width = twins.element(name).bytes
+    # SwiftShader's compiler takes all memory for the batched kernels; lavapipe's does not.
+    batched = fast and "SwiftShader" not in device.name
+    tuning = replace(small_limits.tuning, subgroups=int(fast), batched_loads=int(batched))
+    limits = replace(small_limits, tuning=tuning)
+    assert not fast or limits.subgroup_size, "both software drivers can do this"
     ran = set()
-    for shape, input_steps, output_steps in COPIES.values():
-        input_strides, input_base, input_count = view_layout(shape, input_steps)
-        output_strides, output_base, output_count = view_layout(shape, output_steps)
-        layout = canonical_copy(
-            shape, input_strides, output_strides, input_base=input_base, output_base=output_base
+    rules = itertools.cycle(itertools.product((False, True), (False, True), (False, True)))
+    wides = itertools.cycle((False, True, True, False, False))
+    for shape, axes, strides, base, count in cases():
+        take_min, take_last, omit_nan = next(rules)
+        wide = next(wides)
+        kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
+        # Outputs lie apart, so that what is between them can be seen to stay.
+        output_strides, room = [], 2
+        for size in reversed(kept):
+            output_strides.append(room)
+            room *= size
+        layout = canonical_reduce(
+            shape,
+            strides,
+            axes,
+            tuple(reversed(output_strides)) if count % 3 else row_major_strides(tuple(kept)),
+            take_last=take_last,
+            input_base=base,
+            output_base=1 if count % 3 else 0,
         )
-        plan = plan_slice1(layout, width, input_count, small_limits, output_elements=output_count)
-        content = rng.integers(0, 256, input_count * width, np.uint8)
-        ran.update(run_both(device, plan, {"input": content}))
-    assert ran == {f"slice1_{'narrow' if width < 4 else 'wide'}_{width}_bytes"}
+        plan = plan_argreduce(
+            layout,
+            Element(name, width),
+            count,
+            limits,
+            take_min=take_min,
+            take_last=take_last,
+            omit_nan=omit_nan,
+            index_bytes=8 if wide else 4,
+            with_values=wide and count % 2 == 0,
+            output_elements=room + 1,
+        )
+        ran.update(run_both(device, plan, {"input": element_bits(rng, name, count)}))
+    assert {f"{kernel}_{name}" for kernel in kernels_for(fast, batched)} <= ran
 
 
-def test_every_kernel_of_the_table_is_tested_here():
-    tested = {f"argreduce_{kernel}_{name}" for kernel in ("rows", "strided") for name in ELEMENTS}
-    tested |= {f"argreduce_columns_{name}" for name in ELEMENTS if twins.element(name).bytes < 4}
-    tested |= {f"argreduce_combine_{width}_bytes" for width in (1, 2, 4, 8)}
-    tested |= {f"slice1_{'narrow' if width < 4 else 'wide'}_{width}_bytes" for width in (1, 2, 4, 8, 16)}
-    assert tested == set(kernels.table())
+def kernels_for(subgroups: bool, batched: bool) -> set[str]:
+    names = {"argreduce_rows_subgroups" if subgroups else "argreduce_rows"}
+    for columns in ("argreduce_columns", "argreduce_unaligned", "argreduce_strided"):
+        names.add(f"{columns}_batched" if batched else columns)
+    return names | {f"{name}_split" for name in names}
+
+
+def test_every_argreduce_kernel_of_the_table_is_tested_here():
+    tested = {
+        f"{kernel}_{name}"
+        for name in ELEMENTS
+        for fast in (False, True)
+        for kernel in kernels_for(fast, fast)
+    }
+    assert tested == {name for name in kernels.table() if name.startswith("argreduce")}
 
 
 def test_more_workgroups_than_the_device_allows_are_looped_over(device, small_limits):
     few = replace(small_limits, max_workgroup_count=3)
     rng = np.random.default_rng(0)
-    for shape, axes, _ in REDUCTIONS.values():
-        strides, base, count = view_layout(shape, (1,) * len(shape))
+    for shape, axes, strides, base, count in cases():
         kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
         layout = canonical_reduce(
             shape,

@@ -32,7 +32,7 @@ class Reduce:
     output_base: int
     index_base_low: int
     index_base_high: int
-    candidates_base: int
+    scratch_base: int
     run: int
     tiles_per_run: int
     tile_vectors: int
@@ -66,35 +66,36 @@ def keys_of(bits: np.ndarray, el: Element, take_min: bool, omit_nan: bool) -> np
     top, mask = 1 << (width - 1), (1 << width) - 1
     bits = bits.astype(np.uint64)
     if el.kind == "float":
-        ordered = np.where(bits & np.uint64(top), ~bits & np.uint64(mask), bits | np.uint64(top))
+        magnitude = bits & np.uint64(top - 1)
+        negative = (bits & np.uint64(top)) != 0
+        if take_min:
+            negative = ~negative
+        ordered = np.where(negative, np.uint64(top) - magnitude, np.uint64(top) + magnitude)
     elif el.kind == "int":
         ordered = bits ^ np.uint64(top)
     elif el.kind == "bool":
         ordered = np.where(bits != 0, np.uint64(top), np.uint64(0))
     else:
         ordered = bits
-    if take_min:
-        ordered = ~ordered & np.uint64(mask)
     if el.kind != "float":
-        return ordered
+        return ~ordered & np.uint64(mask) if take_min else ordered
     count = el.nan_count
-    rotation = count if omit_nan else -count
+    rotation = count if omit_nan else -(count + 1)
     keys = (ordered + np.uint64(rotation % (1 << 64))) & np.uint64(mask)
-    lower_zero = (top - 1 + rotation) & mask
-    keys = np.where(keys == np.uint64(lower_zero), keys + np.uint64(1), keys)
     if omit_nan:
-        return np.where(keys < np.uint64(2 * count), np.uint64(0), keys)
-    return np.where(keys > np.uint64(mask - 2 * count), np.uint64(mask), keys)
+        return np.maximum(keys, np.uint64(2 * count))
+    return np.minimum(keys, np.uint64(mask - 2 * count))
 
 
 class ReduceStep:
     """One argreduce step: its numbers, its layout and its buffers."""
 
     def __init__(self, step, buffers) -> None:
+        self.kernel = step.kernel
         entry = kernels.table()[step.kernel]
         words = struct.unpack("<32I", step.push)
         self.p = p = Reduce(*words[: Reduce.HEADER])
-        self.workgroup, self.take_min, self.take_last, self.omit_nan, self.batch = step.constants
+        self.workgroup, self.take_min, self.take_last, self.omit_nan = step.constants[:4]
         self.el = element(entry.variant)
         self.words = {role: data.view(np.uint32) for role, data in buffers.items()}
         self.elements = buffers["input"].view(f"<u{self.el.bytes}")
@@ -145,13 +146,24 @@ class ReduceStep:
         if self.p.flags & FLAG_WITH_VALUES:
             self.words["values"].view(f"<u{self.el.bytes}")[target] = self.elements[source % WORD]
 
-    def finish(self, number: int, split: int, key: int, rank: int) -> None:
-        if self.p.splits == 1:
+    def finish(self, blocks: int, found: dict[tuple[int, int], tuple[int, int]]) -> None:
+        """Write the results, and what the splits leave behind. ``found``: (number, split) to key and rank."""
+        split_kernel = "_split_" in self.kernel
+        assert split_kernel == (self.p.splits > 1)
+        base = self.p.scratch_base
+        if split_kernel:
+            counters = self.words["workspace"][base : base + blocks]
+            assert not counters.any(), "counters are 0 before each run"
+        best: dict[int, tuple[int, int]] = {}
+        for (number, split), candidate in found.items():
+            best[number] = max(best.get(number, (0, 0)), candidate)
+            if split_kernel:
+                key, rank = candidate
+                at = base + blocks + (split * self.p.outputs + number) * self.candidate_words
+                key_words = [key % WORD, key >> 32][: self.candidate_words - 1]
+                self.words["workspace"][at : at + self.candidate_words] = [*key_words, rank]
+        for number, (_, rank) in best.items():
             self.write_result(number, rank)
-            return
-        at = self.p.candidates_base + (number * self.p.splits + split) * self.candidate_words
-        key_words = [key % WORD, key >> 32][: self.candidate_words - 1]
-        self.words["workspace"][at : at + self.candidate_words] = [*key_words, rank]
 
 
 def argreduce_rows(step, buffers) -> None:
@@ -159,11 +171,12 @@ def argreduce_rows(step, buffers) -> None:
     p = s.p
     per_vector = 16 // s.el.bytes
     units = p.reduce_count // p.run * p.tiles_per_run
+    found = {}
     for number in range(p.outputs):
         base, _ = s.output_offsets(number)
         for split in range(p.splits):
             positions = []
-            for unit in range(split * p.share, min((split + 1) * p.share, units)):
+            for unit in range(split, units, p.splits):
                 segment, tile = divmod(unit, p.tiles_per_run)
                 begin = base + int(s.reduced_offsets(np.array([segment]), p.reduced_dims - 1)[0])
                 begin %= WORD
@@ -171,52 +184,37 @@ def argreduce_rows(step, buffers) -> None:
                 low = max(first * per_vector, begin)
                 high = min((first + p.tile_vectors) * per_vector, begin + p.run)
                 positions.append(segment * p.run + np.arange(low, max(low, high)) - begin)
-            s.finish(number, split, *s.best(base, np.concatenate(positions)))
+            found[number, split] = s.best(base, np.concatenate(positions))
+    s.finish(-(-p.outputs // (s.workgroup // p.lanes)), found)
 
 
-def argreduce_strided(step, buffers) -> None:
+# The same outputs and splits; only how invocations exchange candidates, and where results go, differs.
+argreduce_rows_split = argreduce_rows_subgroups = argreduce_rows_subgroups_split = argreduce_rows
+
+
+def _columns(step, buffers, columns: int) -> None:
+    """``columns``: neighbouring outputs of one invocation."""
     s = ReduceStep(step, buffers)
     p = s.p
+    found = {}
     for number in range(p.outputs):
         base, _ = s.output_offsets(number)
         for split in range(p.splits):
             end = min((split + 1) * p.share, p.reduce_count)
-            s.finish(number, split, *s.best(base, np.arange(split * p.share, max(end, split * p.share))))
+            found[number, split] = s.best(base, np.arange(split * p.share, end))
+    groups = p.outputs // p.run * -(-p.run // columns)
+    s.finish(-(-groups // (s.workgroup // p.lanes)), found)
 
 
-# The same outputs and splits; only which invocation reads what differs.
-argreduce_columns = argreduce_strided
+def argreduce_columns(step, buffers) -> None:
+    _columns(step, buffers, 16 // element(kernels.table()[step.kernel].variant).bytes)
 
 
-def argreduce_combine(step, buffers) -> None:
-    s = ReduceStep(step, buffers)
-    p = s.p
-    for number in range(p.outputs):
-        at = p.candidates_base + number * p.splits * s.candidate_words
-        rows = s.words["workspace"][at : at + p.splits * s.candidate_words].reshape(p.splits, -1).tolist()
-        best = max((row[1::-1] if len(row) == 3 else row[:1], row[-1]) for row in rows)
-        s.write_result(number, best[1])
+def argreduce_strided(step, buffers) -> None:
+    _columns(step, buffers, 1)
 
 
-def _slice1(step, buffers, element_bytes: int) -> None:
-    words = struct.unpack("<32I", step.push)
-    in_push, items, dims, input_base, output_base, run, words_per_run, run_stride = words[:8]
-    layout = words[8:] if in_push else buffers["workspace"].view(np.uint32).tolist()
-    source = buffers["input"].view(f"V{element_bytes}")
-    target = buffers["output"][: buffers["output"].size // element_bytes * element_bytes]
-    target = target.view(f"V{element_bytes}")
-    for number in range(items // words_per_run):
-        offsets, rest = [input_base, output_base], number
-        for size, input_stride, output_stride in reversed([layout[3 * i : 3 * i + 3] for i in range(dims)]):
-            rest, coordinate = divmod(rest, size)
-            offsets = [offsets[0] + coordinate * input_stride, offsets[1] + coordinate * output_stride]
-        for i in range(run):
-            target[(offsets[1] + i) % WORD] = source[(offsets[0] + i * run_stride) % WORD]
-
-
-def slice1_narrow(step, buffers) -> None:
-    _slice1(step, buffers, int(step.kernel.split("_")[2]))
-
-
-def slice1_wide(step, buffers) -> None:
-    _slice1(step, buffers, int(step.kernel.split("_")[2]))
+argreduce_columns_split = argreduce_columns_batched = argreduce_columns_batched_split = argreduce_columns
+argreduce_unaligned = argreduce_unaligned_split = argreduce_unaligned_batched = argreduce_columns
+argreduce_unaligned_batched_split = argreduce_columns
+argreduce_strided_split = argreduce_strided_batched = argreduce_strided_batched_split = argreduce_strided

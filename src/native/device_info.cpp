@@ -7,11 +7,12 @@ namespace vkdml {
 
 DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     memory = device.getMemoryProperties();
-    bool driver_properties = false, storage_8bit = false;
+    bool driver_properties = false, storage_8bit = false, size_control = false;
     for (const auto& extension : device.enumerateDeviceExtensionProperties()) {
         const char* name = extension.extensionName;
         memory_budget |= !strcmp(name, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
         driver_properties |= !strcmp(name, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
+        size_control |= !strcmp(name, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
         storage_8bit |= !strcmp(name, VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
     }
     properties = device.getProperties();
@@ -26,11 +27,16 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     vk::PhysicalDeviceMaintenance3Properties maintenance;
     vk::PhysicalDeviceIDProperties identity;
     vk::PhysicalDeviceDriverProperties driver;
+    vk::PhysicalDeviceSubgroupSizeControlPropertiesEXT sizes;
     vk::PhysicalDeviceProperties2 chain;
     chain.pNext = &subgroup;
     subgroup.pNext = &maintenance;
     maintenance.pNext = &identity;
     if (driver_properties) identity.pNext = &driver;
+    if (size_control) {
+        sizes.pNext = identity.pNext;
+        identity.pNext = &sizes;
+    }
     device.getProperties2(&chain);
     subgroup.pNext = nullptr;
     max_allocation_size = maintenance.maxMemoryAllocationSize;
@@ -43,9 +49,21 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     vk::PhysicalDeviceFeatures2 feature_chain;
     feature_chain.pNext = &access_16bit;
     if (storage_8bit) access_16bit.pNext = &access_8bit;
+    vk::PhysicalDeviceSubgroupSizeControlFeaturesEXT control;
+    if (size_control) {
+        control.pNext = access_16bit.pNext;
+        access_16bit.pNext = &control;
+    }
     device.getFeatures2(&feature_chain);
     features = feature_chain.features;
     storage_buffer_16bit_access = access_16bit.storageBuffer16BitAccess;
+    const auto compute = vk::ShaderStageFlagBits::eCompute;
+    subgroup_shuffle = (subgroup.supportedStages & compute) &&
+                       (subgroup.supportedOperations & vk::SubgroupFeatureFlagBits::eShuffle);
+    subgroup_size_control = control.subgroupSizeControl && control.computeFullSubgroups &&
+                            (sizes.requiredSubgroupSizeStages & compute) &&
+                            subgroup.subgroupSize >= sizes.minSubgroupSize &&
+                            subgroup.subgroupSize <= sizes.maxSubgroupSize;
     storage_buffer_8bit_access = access_8bit.storageBuffer8BitAccess;
 }
 

@@ -28,10 +28,17 @@ void check(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bi
 } // namespace
 
 Kernel::Kernel(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bindings,
-               uint32_t push_bytes, const std::vector<uint32_t>& constants)
+               uint32_t push_bytes, const std::vector<uint32_t>& constants, uint32_t subgroup_size)
     : device_(device.handle()), bindings_(bindings), push_bytes_(push_bytes) {
     device.require_usable();
     check(device, spirv, bindings, push_bytes);
+    if (subgroup_size &&
+        (subgroup_size != device.info().subgroup.subgroupSize || !device.info().subgroup_size_control))
+        throw std::invalid_argument("this device cannot give a kernel subgroups of " +
+                                    std::to_string(subgroup_size) + " invocations" +
+                                    (device.info().subgroup_size_control
+                                         ? ", only of " + std::to_string(device.info().subgroup.subgroupSize)
+                                         : std::string()));
     vk::ShaderModule module;
     try {
         std::vector<vk::DescriptorSetLayoutBinding> slots;
@@ -47,6 +54,11 @@ Kernel::Kernel(const Device& device, const std::vector<uint32_t>& spirv, uint32_
                                               constants.data());
         vk::PipelineShaderStageCreateInfo stage({}, vk::ShaderStageFlagBits::eCompute, module, "main",
                                                 &specialization);
+        vk::PipelineShaderStageRequiredSubgroupSizeCreateInfoEXT required(subgroup_size);
+        if (subgroup_size) {
+            stage.pNext = &required;
+            stage.flags = vk::PipelineShaderStageCreateFlagBits::eRequireFullSubgroupsEXT;
+        }
         pipeline_ =
             device_->createComputePipeline(nullptr, vk::ComputePipelineCreateInfo({}, stage, layout_)).value;
     } catch (...) {

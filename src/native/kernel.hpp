@@ -11,9 +11,9 @@ namespace vkdml {
 class Kernel {
 public:
     // `bindings` storage buffers in set 0, counted from 0; `push_bytes` of push constants; specialization
-    // constant i is `constants[i]`.
+    // constant i is `constants[i]`. With a `subgroup_size` that is not 0 all subgroups are full and have it.
     Kernel(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bindings, uint32_t push_bytes,
-           const std::vector<uint32_t>& constants);
+           const std::vector<uint32_t>& constants, uint32_t subgroup_size);
     ~Kernel();
     Kernel(const Kernel&) = delete;
     Kernel& operator=(const Kernel&) = delete;

@@ -82,6 +82,8 @@ nb::dict describe(const DeviceInfo& info, uint32_t index) {
     feature["storage_buffer_16bit_access"] = info.storage_buffer_16bit_access;
     feature["storage_buffer_8bit_access"] = info.storage_buffer_8bit_access;
     feature["memory_budget"] = info.memory_budget;
+    feature["subgroup_shuffle"] = info.subgroup_shuffle;
+    feature["subgroup_size_control"] = info.subgroup_size_control;
 
     nb::dict subgroup;
     subgroup["size"] = info.subgroup.subgroupSize;
@@ -239,16 +241,18 @@ NB_MODULE(_native, m) {
         .def(
             "kernel",
             [](std::shared_ptr<Device> device, nb::bytes spirv, uint32_t bindings, uint32_t push_bytes,
-               const std::vector<uint32_t>& constants) {
+               const std::vector<uint32_t>& constants, uint32_t subgroup_size) {
                 if (spirv.size() % 4)
                     throw std::invalid_argument("SPIR-V comes in words of 4 bytes, not " +
                                                 std::to_string(spirv.size()) + " bytes");
                 std::vector<uint32_t> words(spirv.size() / 4);
                 memcpy(words.data(), spirv.data(), spirv.size());
                 nb::gil_scoped_release release;
-                return std::make_shared<Kernel>(*device, words, bindings, push_bytes, constants);
+                return std::make_shared<Kernel>(*device, words, bindings, push_bytes, constants,
+                                                subgroup_size);
             },
-            "spirv"_a, "bindings"_a, "push_bytes"_a, "constants"_a = std::vector<uint32_t>{})
+            "spirv"_a, "bindings"_a, "push_bytes"_a, "constants"_a = std::vector<uint32_t>{},
+            "subgroup_size"_a = 0)
         .def(
             "sequence",
             [](std::shared_ptr<Device> device, uint32_t timestamps) {

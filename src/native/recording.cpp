@@ -13,7 +13,7 @@ Recording::Recording(std::shared_ptr<vk::Device> owner, uint32_t queue_family, u
         command_pool = device->createCommandPool({{}, queue_family});
         commands = device->allocateCommandBuffers({command_pool, vk::CommandBufferLevel::ePrimary, 1})[0];
         fence = device->createFence({});
-        if (timestamps) queries = device->createQueryPool({{}, vk::QueryType::eTimestamp, timestamps + 1});
+        if (timestamps) queries = device->createQueryPool({{}, vk::QueryType::eTimestamp, 2 * timestamps});
     } catch (...) {
         destroy();
         throw;

@@ -64,17 +64,21 @@ void Sequence::append(std::shared_ptr<kp::OpBase> operation) {
         state_ = State::recording;
         timestamps_ = 0;
         if (timestamp_room_) {
-            commands.resetQueryPool(recording_->queries, 0, timestamp_room_ + 1);
-            commands.writeTimestamp(vk::PipelineStageFlagBits::eBottomOfPipe, recording_->queries,
-                                    timestamps_++);
+            commands.resetQueryPool(recording_->queries, 0, 2 * timestamp_room_);
         }
     }
     // Before the first operation this orders it against earlier submissions.
     BarrierOperation(BarrierOperation::Before::commands).record(commands);
+    const bool timed = timestamps_ < 2 * timestamp_room_;
+    auto stamp = [&] {
+        if (timed)
+            commands.writeTimestamp(vk::PipelineStageFlagBits::eBottomOfPipe, recording_->queries,
+                                    timestamps_++);
+    };
+    stamp();
     operation->record(commands);
     recording_->operations.push_back(std::move(operation));
-    if (timestamps_ && timestamps_ <= timestamp_room_)
-        commands.writeTimestamp(vk::PipelineStageFlagBits::eBottomOfPipe, recording_->queries, timestamps_++);
+    stamp();
 }
 
 void Sequence::copy(const Buffer& source, const Buffer& target, uint64_t bytes, uint64_t source_offset,
@@ -200,7 +204,7 @@ std::vector<double> Sequence::timings() {
     const auto& info = device_->info();
     uint64_t mask = info.timestamp_bits >= 64 ? ~0ull : (1ull << info.timestamp_bits) - 1;
     std::vector<double> nanoseconds;
-    for (size_t i = 1; i < ticks.size(); i++)
+    for (size_t i = 1; i < ticks.size(); i += 2)
         nanoseconds.push_back(double((ticks[i] - ticks[i - 1]) & mask) *
                               double(info.properties.limits.timestampPeriod));
     return nanoseconds;

@@ -9,6 +9,7 @@ from vkdml import dml
 from vkdml.device import Device, DeviceInfo, SoftwareDeviceWarning, default_device, devices
 from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
 from vkdml.ops import ArgReduceResult, argmax, argmin, slice1
+from vkdml.profile import ProfileWarning
 
 __version__ = "0.1.0"
 
@@ -19,6 +20,7 @@ __all__ = [
     "DeviceInfo",
     "DeviceLostError",
     "NoDeviceError",
+    "ProfileWarning",
     "SoftwareDeviceWarning",
     "argmax",
     "argmin",

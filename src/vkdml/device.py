@@ -7,10 +7,10 @@ import re
 import sys
 import threading
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from vkdml import _native
+from vkdml import _native, profile
 from vkdml.errors import NoDeviceError
 from vkdml.execute import ExecutionCache
 from vkdml.plan import DeviceLimits
@@ -50,7 +50,7 @@ class DeviceInfo:
 
     @property
     def plan_limits(self) -> DeviceLimits:
-        """What the planner needs to know."""
+        """What the planner needs to know, with the tuning numbers of the device's class."""
         return DeviceLimits(
             tuning=tuning_for(self.type),
             max_storage_buffer_range=min(
@@ -60,6 +60,10 @@ class DeviceInfo:
             max_workgroup_invocations=min(
                 self.limits["max_compute_workgroup_invocations"], self.limits["max_compute_workgroup_size"][0]
             ),
+            max_shared_memory=self.limits["max_compute_shared_memory_size"],
+            subgroup_size=self.subgroup["size"]
+            if self.features["subgroup_shuffle"] and self.features["subgroup_size_control"]
+            else 0,
         )
 
 
@@ -143,7 +147,12 @@ class Device:
     def _open(self, selector: int | str | None) -> None:
         self._info = select(selector, devices())
         self.native = _native.Device(self._info.index)
-        self.limits = self._info.plan_limits
+        limits = self._info.plan_limits
+        tuning, fault = profile.tuned(self._info, limits.tuning)
+        self.limits = replace(limits, tuning=tuning)
+        if fault is not None and fault not in _said_of_profiles:
+            _said_of_profiles.add(fault)
+            warnings.warn(fault, profile.ProfileWarning, stacklevel=_level_of_caller())
         self.executions = ExecutionCache(self.native, self._info.unified_memory, self.limits.tuning)
 
     @property
@@ -172,6 +181,7 @@ class Device:
 _shared: dict[int | str | None, Device] = {}
 _shared_lock = threading.Lock()
 _warned_of_software = False
+_said_of_profiles: set[str] = set()
 
 
 def default_device() -> Device:

@@ -53,8 +53,6 @@ class Execution:
         buffers = {role: device.buffer(nbytes, host if unified else local) for role, nbytes in sizes.items()}
         visible = buffers
         upload_bytes = {role: sizes[role] for role in uploads if role in sizes}
-        if plan.layout:
-            upload_bytes.setdefault("workspace", 4 * len(plan.layout))
         if not unified:
             downloads = tuple(role for role in downloads if role in sizes)
             seen = [role for role in sizes if role in upload_bytes or role in downloads]
@@ -63,7 +61,8 @@ class Execution:
         operations = len(plan.steps) + (0 if unified else len(upload_bytes) + len(downloads))
         self._sequence = device.sequence(operations if timestamps else 0)
         self._spin_us = cache.tuning.spin_microseconds
-        self._layout = np.array(plan.layout, np.uint32).view(np.uint8)
+        if plan.layout or plan.counters:
+            self._prepare(device, buffers["workspace"], (*plan.layout, *(0,) * plan.counters), unified)
 
         self.labels: list[str] = []
         for role, nbytes in upload_bytes.items() if not unified else ():
@@ -81,10 +80,21 @@ class Execution:
             self._sequence.copy(buffers[role], visible[role], sizes[role])
             self.labels.append(f"download {role}")
 
+    @staticmethod
+    def _prepare(
+        device: _native.Device, workspace: _native.Buffer, first_words: tuple[int, ...], unified: bool
+    ) -> None:
+        """Write what no run changes."""
+        content = np.array(first_words, np.uint32).view(np.uint8)
+        visible = workspace if unified else device.buffer(content.size, _native.MemoryKind.host)
+        visible.view()[: content.size] = content
+        if not unified:
+            upload = device.sequence()
+            upload.copy(visible, workspace, content.size)
+            upload.eval()
+
     def run(self) -> None:
         """Evaluate once and wait. Raises what the device raises; the execution must then be dropped."""
-        if self._layout.size:
-            self.views["workspace"][: self._layout.size] = self._layout
         self._sequence.eval(None, self._spin_us)
 
     def timings(self) -> list[tuple[str, float]]:
@@ -100,19 +110,19 @@ class ExecutionCache:
         self.unified_memory = unified_memory
         self.tuning = tuning
         self._lock = threading.Lock()
-        self._kernels: dict[tuple[str, tuple[int, ...]], _native.Kernel] = {}
+        self._kernels: dict[tuple[str, tuple[int, ...], int], _native.Kernel] = {}
         self._idle: OrderedDict[Plan, list[Execution]] = OrderedDict()
         self._idle_bytes = 0
         self._idle_count = 0
 
     def kernel(self, step: Step) -> _native.Kernel:
         """Return the pipeline of a step; pipelines are built once and kept."""
-        key = (step.kernel, step.constants)
+        key = (step.kernel, step.constants, step.subgroup_size)
         kernel = self._kernels.get(key)
         if kernel is None:
             bindings = len(kernels.table()[step.kernel].bindings)
             kernel = self.device.kernel(
-                kernels.spirv(step.kernel), bindings, PUSH_BYTES, list(step.constants)
+                kernels.spirv(step.kernel), bindings, PUSH_BYTES, list(step.constants), step.subgroup_size
             )
             # Two threads may have built it: one of the two stays.
             kernel = self._kernels.setdefault(key, kernel)

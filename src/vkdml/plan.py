@@ -16,6 +16,8 @@ WORDS_LIMIT = 1 << 32
 # Kernels count work in 32 bits and step over it, so they need some room at the end.
 WORK_LIMIT = 1 << 31
 VECTOR_BYTES = 16
+# Shared memory that a kernel has for each invocation at most.
+SHARED_BYTES = 48
 
 
 @dataclass(frozen=True)
@@ -26,11 +28,15 @@ class DeviceLimits:
     max_storage_buffer_range: int
     max_workgroup_count: int
     max_workgroup_invocations: int
+    max_shared_memory: int = 16 << 10
+    subgroup_size: int = 0
+    """Invocations that exchange registers, if kernels may ask for that; else 0."""
 
     @property
     def workgroup_size(self) -> int:
-        """Invocations per workgroup: a power of two within the limit."""
-        most = 1 << (self.max_workgroup_invocations.bit_length() - 1)
+        """Invocations per workgroup: a power of two within the limits."""
+        most = min(self.max_workgroup_invocations, self.max_shared_memory // SHARED_BYTES)
+        most = 1 << (most.bit_length() - 1)
         return min(self.tuning.workgroup_size, most)
 
 
@@ -42,19 +48,22 @@ class Step:
     constants: tuple[int, ...]
     push: bytes
     workgroups: int
+    subgroup_size: int = 0
+    """All subgroups have it, if it is not 0."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """The dispatches of one operation, in order, and the sizes in bytes of the buffers they use.
 
-    The workspace starts with ``layout``, words that the host writes; the rest is scratch. Sizes of 0 are
-    buffers that nothing uses.
+    The workspace starts with ``layout``, words that the host writes once, and ``counters`` words that are 0
+    before and after each run; the rest is scratch. Sizes of 0 are buffers that nothing uses.
     """
 
     steps: tuple[Step, ...]
     buffer_bytes: tuple[tuple[str, int], ...]
     layout: tuple[int, ...]
+    counters: int = 0
 
     def bytes_of(self, role: str) -> int:
         return dict(self.buffer_bytes).get(role, 0)

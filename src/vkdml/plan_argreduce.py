@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from vkdml.layout import Dim, ReduceLayout
 from vkdml.plan import (
@@ -22,24 +22,32 @@ from vkdml.plan import (
 )
 
 REDUCE_LAYOUT_WORDS = 16
-FLAG_LAYOUT_IN_PUSH, FLAG_WIDE_INDICES, FLAG_WITH_VALUES = 1, 2, 4
+FLAG_LAYOUT_IN_PUSH, FLAG_WIDE_INDICES, FLAG_WITH_VALUES, FLAG_POSITIONS_ADJACENT = 1, 2, 4, 8
+# 16-byte vectors of a run that one invocation takes at a time.
+BATCH = 4
+# Narrow keys share a word with the position in the split, which has 16 bits.
+NARROW_SHARE = (1 << 16) - 1
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
 NOT_REDUCED = Dim(1, 0, 0)
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """How the first pass divides its work; see the push constants in ``shaders/argreduce.glsl``."""
+    """How the work is divided; see the push constants in ``shaders/argreduce.glsl``."""
 
     kernel: str
     lanes: int
-    batch: int
+    blocks: int
+    """Workgroups that each split has."""
     splits: int
     run: int
     tiles_per_run: int
     tile_vectors: int
     share: int
-    workgroups: int
+    simplifications: tuple[bool, ...]
+    """Of what the kernel can do without, its last specialization constants."""
+    subgroup_size: int = 0
+    flags: int = 0
 
 
 def plan_argreduce(
@@ -73,6 +81,8 @@ def plan_argreduce(
         MemoryError: a buffer would exceed the device's limit.
         ValueError: more work than the kernels' 32-bit counters hold.
     """
+    if not layout.reduced:
+        layout = replace(layout, reduced=(NOT_REDUCED,))
     outputs, reduce_count = layout.outputs, layout.reduce_count
     output_elements = outputs if output_elements is None else output_elements
     input_bytes = input_elements * element.nbytes
@@ -86,7 +96,6 @@ def plan_argreduce(
         )
 
     shape = _shape(layout, element, input_bytes, limits)
-    workgroup_size = limits.workgroup_size
     # Backwards positions turn the tie rule round.
     last_position = take_last != layout.reversed_order
     dims = (
@@ -99,74 +108,59 @@ def plan_argreduce(
     )
     layout_words = words(dims)
     in_push = len(layout_words) <= REDUCE_LAYOUT_WORDS
-    candidates_base = 0 if in_push else len(layout_words)
+    scratch_base = 0 if in_push else len(layout_words)
 
     flags = (
         FLAG_LAYOUT_IN_PUSH * in_push
         + FLAG_WIDE_INDICES * (index_bytes == 8)
         + FLAG_WITH_VALUES * with_values
+        + shape.flags
     )
-    # NaN rules change nothing for elements that have none, so those share pipelines.
-    omit_nan = omit_nan and "float" in element.name
-
-    def step(kernel: str, shape: _Shape) -> Step:
-        header = (
-            flags,
-            shape.lanes,
-            outputs,
-            reduce_count,
-            shape.splits,
-            len(layout.kept),
-            len(layout.reduced),
-            layout.input_base,
-            layout.output_base,
-            layout.index_base,
-            layout.index_base >> 32,
-            candidates_base,
-            shape.run,
-            shape.tiles_per_run,
-            shape.tile_vectors,
-            shape.share,
-        )
-        push = pack(header, layout_words if in_push else ())
-        # Candidates are keys already: where they come from makes no difference any more.
-        ordered = kernel.startswith("argreduce_combine")
-        constants = (
-            workgroup_size,
-            int(take_min and not ordered),
-            int(last_position),
-            int(omit_nan and not ordered),
-            shape.batch,
-        )
-        return Step(kernel, constants, push, min(shape.workgroups, limits.max_workgroup_count))
-
-    steps = [step(f"{shape.kernel}_{element.name}", shape)]
-    candidate_words = _candidate_words(element)
-    scratch_words = 0
+    header = (
+        flags,
+        shape.lanes,
+        outputs,
+        reduce_count,
+        shape.splits,
+        len(layout.kept),
+        len(layout.reduced),
+        layout.input_base,
+        layout.output_base,
+        layout.index_base,
+        layout.index_base >> 32,
+        scratch_base,
+        shape.run,
+        shape.tiles_per_run,
+        shape.tile_vectors,
+        shape.share,
+    )
+    constants = (
+        limits.workgroup_size,
+        int(take_min),
+        int(last_position),
+        # NaN rules change nothing for elements that have none, so those share pipelines.
+        int(omit_nan and "float" in element.name),
+    )
+    step = Step(
+        f"{shape.kernel}{'_split' if shape.splits > 1 else ''}_{element.name}",
+        (*constants, shape.subgroup_size, *map(int, shape.simplifications)),
+        pack(header, layout_words if in_push else ()),
+        min(shape.blocks * shape.splits, limits.max_workgroup_count),
+        shape.subgroup_size,
+    )
+    counters = candidate_words = 0
     if shape.splits > 1:
-        scratch_words = outputs * shape.splits * candidate_words
-        lanes = min(workgroup_size, power_of_two_at_least(ceil_div(shape.splits, 4)))
-        combine = _Shape(
-            "argreduce_combine",
-            lanes,
-            1,
-            shape.splits,
-            0,
-            0,
-            0,
-            0,
-            ceil_div(outputs, workgroup_size // lanes),
-        )
-        steps.append(step(f"argreduce_combine_{element.nbytes}_bytes", combine))
+        counters, candidate_words = shape.blocks, outputs * shape.splits * _candidate_words(element)
     return Plan(
-        tuple(steps),
+        (step,),
         (
             ("input", round_up(input_bytes, VECTOR_BYTES)),
             ("indices", output_elements * index_bytes),
             ("values", round_up(output_elements * element.nbytes, 4) if with_values else 0),
-            ("workspace", 4 * (candidates_base + scratch_words)),
+            ("workspace", 4 * (scratch_base + counters + candidate_words)),
         ),
         () if in_push else layout_words,
+        counters,
     )
 
 
@@ -175,25 +169,18 @@ def _candidate_words(element: Element) -> int:
 
 
 def _most_splits(outputs: int, element: Element, input_bytes: int) -> int:
-    """Scratch memory is at most 1% of the input plus 1 MiB, of which the layout takes next to nothing."""
-    scratch = input_bytes // 100 + (1 << 20) - 4096
+    """Scratch memory is at most 1% of the input plus 1 MiB; candidates take nearly all of it."""
+    scratch = input_bytes // 100 + (1 << 20) - (1 << 16)
     return max(1, scratch // (outputs * _candidate_words(element) * 4))
 
 
 def _shape(layout: ReduceLayout, element: Element, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning = limits.tuning
-    innermost = layout.reduced[-1] if layout.reduced else NOT_REDUCED
+    innermost = layout.reduced[-1]
     long_enough = innermost.size * element.nbytes >= tuning.shortest_row_bytes
     if innermost.input_stride == 1 and long_enough:
         return _rows(layout, element, input_bytes, limits)
     return _columns(layout, element, input_bytes, limits)
-
-
-def _lanes(fewest: int, most: int, outputs: int, limits: DeviceLimits) -> int:
-    """As few invocations to an output as keep the device filled: every further one grows their tree."""
-    workgroup_size = limits.workgroup_size
-    filling = ceil_div(limits.tuning.target_workgroups * workgroup_size, outputs)
-    return min(workgroup_size, most, power_of_two_at_least(max(fewest, filling)))
 
 
 def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: DeviceLimits) -> _Shape:
@@ -203,66 +190,90 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
     segments = layout.reduce_count // run
     per_vector = VECTOR_BYTES // element.nbytes
     vectors = (run - 1 + per_vector - 1) // per_vector + 1  # wherever the run starts
-    if _runs_are_aligned(layout, per_vector):
+    aligned = _runs_are_aligned(layout, per_vector)
+    if aligned:
         vectors = ceil_div(run, per_vector)
-    tile_vectors = min(vectors, tuning.tile_bytes // VECTOR_BYTES)
-    tiles_per_run = ceil_div(vectors, tile_vectors)
+    # As few invocations to an output as keep the device filled: each takes part in its last steps.
+    filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
+    fewest = max(tuning.row_lanes, power_of_two_at_least(filling))
+    lanes = min(workgroup_size, power_of_two_at_least(ceil_div(vectors, BATCH)), fewest)
+    blocks = ceil_div(outputs, workgroup_size // lanes)
+
+    # Splits take turns at the tiles, so that all of them together read what is nearest in memory.
+    wanted = ceil_div(tuning.target_workgroups, blocks)
+    tiles_per_run, tile_vectors = 1, vectors
+    if wanted > segments:
+        tile_vectors = ceil_div(vectors, ceil_div(wanted, segments))
+        tile_vectors = max(tile_vectors, lanes * tuning.fewest_vectors_per_lane)
+        tile_vectors = min(tile_vectors, tuning.tile_bytes // VECTOR_BYTES)
+        tile_vectors = min(round_up(tile_vectors, lanes), vectors)
+        tiles_per_run = ceil_div(vectors, tile_vectors)
     units = segments * tiles_per_run
     check_work("tiles", units)
-    most = power_of_two_at_least(ceil_div(vectors, tuning.rows_batch))
-    lanes = _lanes(ceil_div(vectors, tuning.vectors_per_lane), most, outputs, limits)
-    items_per_workgroup = workgroup_size // lanes
-    wanted = ceil_div(tuning.target_workgroups * items_per_workgroup, outputs)
     splits = min(units, wanted, _most_splits(outputs, element, input_bytes))
-    share = ceil_div(units, splits)
-    splits = ceil_div(units, share)
-    check_work("splits", outputs * splits)
-    workgroups = ceil_div(outputs * splits, items_per_workgroup)
+    check_work("splits", blocks * splits)
+    subgroup_size = limits.subgroup_size if tuning.subgroups else 0
+    if subgroup_size and workgroup_size % subgroup_size:
+        subgroup_size = 0
     return _Shape(
-        "argreduce_rows",
+        "argreduce_rows_subgroups" if subgroup_size else "argreduce_rows",
         lanes,
-        tuning.rows_batch,
+        blocks,
         splits,
         run,
         tiles_per_run,
         tile_vectors,
-        share,
-        workgroups,
+        0,
+        (aligned and run % per_vector == 0, segments == 1, units == splits and tile_vectors <= lanes * BATCH),
+        subgroup_size,
     )
 
 
+def _are_multiples(offsets: Iterable[int], step: int) -> bool:
+    return all(offset % step == 0 for offset in offsets)
+
+
 def _runs_are_aligned(layout: ReduceLayout, per_vector: int) -> bool:
-    strides = [dim.input_stride for dim in (*layout.kept, *layout.reduced[:-1])]
-    return all(offset % per_vector == 0 for offset in (layout.input_base, *strides))
+    outer = (dim.input_stride for dim in (*layout.kept, *layout.reduced[:-1]))
+    return _are_multiples((layout.input_base, *outer), per_vector)
 
 
 def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     outputs, reduce_count = layout.outputs, layout.reduce_count
-    inner: Dim | None = layout.kept[-1] if layout.kept else None
-    kernel, run, groups = "argreduce_strided", 1, outputs
-    columns = 4 // element.nbytes
-    if columns > 1 and inner and inner.input_stride == 1 and inner.size >= columns:
-        kernel, run = "argreduce_columns", inner.size
-        groups = outputs // run * ceil_div(run, columns)
+    inner = layout.kept[-1] if layout.kept else Dim(1, 0, 0)
+    kernel, run, columns, load_bytes = "argreduce_strided", 1, 1, element.nbytes
+    if inner.input_stride == 1:
+        per_vector = VECTOR_BYTES // element.nbytes
+        outer = (dim.input_stride for dim in (*layout.kept[:-1], *layout.reduced))
+        if inner.size >= per_vector:
+            run, columns, load_bytes = inner.size, per_vector, VECTOR_BYTES
+            aligned = _are_multiples((layout.input_base, *outer), per_vector)
+            kernel = "argreduce_columns" if aligned else "argreduce_unaligned"
+    groups = outputs // run * ceil_div(run, columns)
 
     # Neighbouring invocations read what is nearest in memory: outputs, or positions of one output.
-    nearest_position = abs(layout.reduced[-1].input_stride) if layout.reduced else inf
-    positions_first = inner is None or nearest_position < abs(inner.input_stride)
-    most = power_of_two_at_least(ceil_div(reduce_count, tuning.columns_batch))
-    side_by_side = min(workgroup_size, power_of_two_at_least(groups))
-    lanes = min(most, workgroup_size // side_by_side)
-    if positions_first and reduce_count * element.nbytes >= tuning.shortest_row_bytes:
-        lanes = _lanes(ceil_div(reduce_count, tuning.positions_per_lane), most, outputs, limits)
-
+    adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)
+    filling = ceil_div(tuning.target_workgroups * workgroup_size, groups)
+    most = power_of_two_at_least(ceil_div(reduce_count, tuning.positions_per_lane))
+    side_by_side = min(power_of_two_at_least(groups), max(1, tuning.columns_segment_bytes // load_bytes))
+    if adjacent:
+        side_by_side = 1
+    lanes = min(workgroup_size // min(side_by_side, workgroup_size), most, power_of_two_at_least(filling))
     blocks = ceil_div(groups, workgroup_size // lanes)
-    longest_share = tuning.positions_per_split * lanes
+
     splits = min(
         ceil_div(tuning.target_workgroups, blocks),
-        ceil_div(reduce_count, longest_share),
+        ceil_div(reduce_count, tuning.positions_per_split * lanes),
         _most_splits(outputs, element, input_bytes),
     )
+    if element.nbytes < 4:
+        splits = max(splits, ceil_div(reduce_count, NARROW_SHARE))
     share = ceil_div(reduce_count, splits)
     splits = ceil_div(reduce_count, share)
     check_work("splits", blocks * splits)
-    return _Shape(kernel, lanes, tuning.columns_batch, splits, run, 0, 0, share, blocks * splits)
+    flags = FLAG_POSITIONS_ADJACENT * adjacent
+    if tuning.batched_loads:
+        kernel += "_batched"
+    simplifications = (len(layout.reduced) == 1, run == outputs)
+    return _Shape(kernel, lanes, blocks, splits, run, 0, 0, share, simplifications, flags=flags)

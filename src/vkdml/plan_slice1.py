@@ -2,21 +2,69 @@
 
 from __future__ import annotations
 
-from vkdml.layout import CopyLayout
+import math
+from dataclasses import dataclass, replace
+
+from vkdml.layout import CopyLayout, Dim
 from vkdml.plan import (
     VECTOR_BYTES,
-    WORDS_LIMIT,
     DeviceLimits,
     Plan,
     Step,
     ceil_div,
     check_buffer,
+    check_work,
     pack,
     round_up,
     words,
 )
 
-COPY_LAYOUT_WORDS = 24
+RUNS_LAYOUT_WORDS = 24
+TILES_LAYOUT_WORDS = 21
+# The innermost input strides of narrow elements that have a kernel of their own.
+STEP_KERNELS = {
+    1: "slice1_runs_forward",
+    -1: "slice1_runs_backward",
+    2: "slice1_runs_second",
+    -2: "slice1_runs_second_backward",
+}
+
+
+@dataclass(frozen=True)
+class SliceTuning:
+    """Tuning numbers of slice1. They change speed, never results."""
+
+    runs_workgroup_size: int
+    """Invocations per workgroup where runs are written, a power of two; ``workgroup_size`` may lower it."""
+    workgroup_vectors: int
+    """16-byte vectors of the output for each invocation, while there are enough for ``full_workgroups``."""
+    full_workgroups: int
+    """Workgroups that fill the device."""
+    tile_shapes: tuple[tuple[int, tuple[int, int]], ...]
+    """By element width, the blocks of a tile down and across, powers of two."""
+    tile_least_bytes: int
+    """Transposed matrices with a side shorter than this are gathered: most of a tile would be empty."""
+    tile_across_first: bool
+    """Whether neighbours along the output's rows are neighbours in the order of tiles."""
+
+
+DISCRETE = SliceTuning(
+    runs_workgroup_size=1024,
+    workgroup_vectors=1,
+    full_workgroups=2048,
+    tile_shapes=((1, (32, 32)), (2, (32, 32)), (4, (32, 32)), (8, (32, 32)), (16, (16, 16))),
+    tile_least_bytes=64,
+    tile_across_first=True,
+)
+# A processor wants few workgroups, each of which runs through memory in order; its caches do for tiles.
+SOFTWARE = replace(
+    DISCRETE, runs_workgroup_size=8, workgroup_vectors=4096, full_workgroups=16, tile_least_bytes=1 << 32
+)
+
+
+def slice_tuning(limits: DeviceLimits) -> SliceTuning:
+    """Return the numbers for a device."""
+    return SOFTWARE if limits.tuning.target_workgroups <= 64 else DISCRETE
 
 
 def plan_slice1(
@@ -34,46 +82,181 @@ def plan_slice1(
         ValueError: more work than the kernels' 32-bit counters hold.
     """
     output_elements = layout.count if output_elements is None else output_elements
-    check_buffer("input", input_elements * element_bytes, limits)
-    check_buffer("output", output_elements * element_bytes, limits)
-    dims = layout.dims
-    run = words_per_run = 1
-    run_input_stride = 0
-    items = layout.count
-    kernel = f"slice1_wide_{element_bytes}_bytes"
-    if element_bytes < 4:
-        kernel = f"slice1_narrow_{element_bytes}_bytes"
-        if dims and dims[-1].output_stride == 1:
-            run, run_input_stride = dims[-1].size, dims[-1].input_stride
-            dims = dims[:-1]
-        # Wherever in a word the run starts.
-        words_per_run = (run * element_bytes + (4 - element_bytes) + 3) // 4
-        items = layout.count // run * words_per_run
-    if items >= WORDS_LIMIT:
-        raise ValueError(
-            f"{items} elements in one call are more than the kernels count (fewer than {WORDS_LIMIT})"
-        )
-    layout_words = words(word for dim in dims for word in (dim.size, dim.input_stride, dim.output_stride))
-    in_push = len(layout_words) <= COPY_LAYOUT_WORDS
+    input_bytes, output_bytes = input_elements * element_bytes, output_elements * element_bytes
+    check_buffer("input", input_bytes, limits)
+    check_buffer("output", output_bytes, limits)
+    layout, element_bytes = widened(layout, element_bytes)
+    tuning = slice_tuning(limits)
+    matrices = transposed(layout, ceil_div(tuning.tile_least_bytes, element_bytes))
+    if matrices is None:
+        step, layout_words = _runs(layout, element_bytes, limits, tuning)
+    else:
+        step, layout_words = _tiles(matrices, element_bytes, limits, tuning)
+    return Plan(
+        (step,),
+        (
+            ("input", round_up(input_bytes, VECTOR_BYTES)),
+            ("output", round_up(output_bytes, 4)),
+            ("workspace", 4 * len(layout_words)),
+        ),
+        layout_words,
+    )
+
+
+def widened(layout: CopyLayout, element_bytes: int) -> tuple[CopyLayout, int]:
+    """Return the same copy with the widest elements, of at most 16 bytes, that describe it.
+
+    >>> widened(CopyLayout((Dim(6, 8, 8), Dim(4, 1, 1)), 4, 0), 2)
+    (CopyLayout(dims=(Dim(size=6, input_stride=2, output_stride=2),), input_base=1, output_base=0), 8)
+    """
+    while element_bytes < VECTOR_BYTES and layout.dims:
+        *outer, inner = layout.dims
+        numbers = [layout.input_base, layout.output_base, inner.size]
+        for dim in outer:
+            numbers += [dim.input_stride, dim.output_stride]
+        if (inner.input_stride, inner.output_stride) != (1, 1) or any(number % 2 for number in numbers):
+            break
+        dims = [Dim(dim.size, dim.input_stride // 2, dim.output_stride // 2) for dim in outer]
+        if inner.size > 2:
+            dims.append(replace(inner, size=inner.size // 2))
+        layout = CopyLayout(tuple(dims), layout.input_base // 2, layout.output_base // 2)
+        element_bytes *= 2
+    return layout, element_bytes
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Transposed copies: the output is contiguous along a row, the input along a column."""
+
+    outer: tuple[Dim, ...]
+    row: Dim
+    """From row to row; its input stride is 1."""
+    column: Dim
+    """From column to column; its output stride is 1."""
+    input_base: int
+    output_base: int
+
+
+def transposed(layout: CopyLayout, least: int) -> Matrices | None:
+    """Return the layout as transposed matrices with sides of at least so many elements, or None."""
+    if not layout.dims:
+        return None
+    *others, column = layout.dims
+    if column.output_stride != 1 or abs(column.input_stride) <= 1 or column.size < least:
+        return None
+    rows = [dim for dim in others if abs(dim.input_stride) == 1 and dim.size >= least]
+    if not rows:
+        return None
+    row = rows[-1]
+    input_base, output_base = layout.input_base, layout.output_base
+    outer = tuple(dim for dim in others if dim is not row)
+    if row.input_stride < 0:
+        # Rows may come in any order.
+        input_base += (row.size - 1) * row.input_stride
+        output_base += (row.size - 1) * row.output_stride
+        row = Dim(row.size, 1, -row.output_stride)
+    return Matrices(outer, row, column, input_base, output_base)
+
+
+def _layout_words(dims: tuple[Dim, ...]) -> tuple[int, ...]:
+    return words(word for dim in dims for word in (dim.size, dim.input_stride, dim.output_stride))
+
+
+def _tiles(
+    matrices: Matrices, element_bytes: int, limits: DeviceLimits, tuning: SliceTuning
+) -> tuple[Step, tuple[int, ...]]:
+    """Return the step, and the layout for the workspace unless it went with the step."""
+    outer, row, column = matrices.outer, matrices.row, matrices.column
+    per_word = max(4 // element_bytes, 1)
+    input_starts = (matrices.input_base, column.input_stride, *(dim.input_stride for dim in outer))
+    output_starts = (matrices.output_base, row.output_stride, *(dim.output_stride for dim in outer))
+    input_unaligned = any(start % per_word for start in input_starts)
+    output_unaligned = any(start % per_word for start in output_starts)
+    down, across = dict(tuning.tile_shapes)[element_bytes]
+    # A word of a row may need elements of two blocks.
+    owned = across - 1 if output_unaligned else across
+    tiles_down = ceil_div(row.size, down * per_word)
+    tiles_across = ceil_div(column.size, owned * per_word)
+    tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
+    check_work("tiles", tiles)
+    layout_words = _layout_words(outer)
+    in_push = len(layout_words) <= TILES_LAYOUT_WORDS
     header = (
-        int(in_push),
+        tiles,
+        tiles_down,
+        tiles_across,
+        len(outer),
+        matrices.input_base,
+        matrices.output_base,
+        row.size,
+        column.size,
+        row.output_stride,
+        column.input_stride,
+    )
+    workgroup_size = min(limits.workgroup_size, down * across)
+    constants = (
+        *(workgroup_size, int(in_push), down, across),
+        *(int(input_unaligned), int(output_unaligned), int(tuning.tile_across_first)),
+    )
+    step = Step(
+        f"slice1_tiles_{element_bytes}_bytes",
+        constants,
+        pack(header, layout_words if in_push else ()),
+        min(tiles, limits.max_workgroup_count),
+    )
+    return step, () if in_push else layout_words
+
+
+def _runs(
+    layout: CopyLayout, element_bytes: int, limits: DeviceLimits, tuning: SliceTuning
+) -> tuple[Step, tuple[int, ...]]:
+    """Return the step, and the layout for the workspace unless it went with the step."""
+    per_vector = VECTOR_BYTES // element_bytes
+    outer = list(layout.dims)
+    inner: list[Dim] = []
+    run = 1
+    while outer and outer[-1].output_stride == run:
+        inner.insert(0, outer.pop())
+        run *= inner[0].size
+    if not inner:
+        inner.append(Dim(1, 0, 1))
+    innermost = inner[-1]
+    if outer and any(
+        number % per_vector for number in (layout.output_base, *(d.output_stride for d in outer))
+    ):
+        before = per_vector - 1  # at most: each run starts elsewhere in a vector
+    else:
+        before = layout.output_base % per_vector
+    vectors_per_run = ceil_div(before + run, per_vector)
+    items = math.prod(dim.size for dim in outer) * vectors_per_run
+    check_work("vectors", items)
+    if innermost.size < per_vector:
+        kernel = "slice1_elements"
+    elif element_bytes < 4:
+        kernel = STEP_KERNELS.get(innermost.input_stride, "slice1_runs")
+    else:
+        kernel = "slice1_runs"
+    workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
+    rounds = min(items // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
+    # Each round of a workgroup takes one vector an invocation.
+    rounds = max(rounds, 1, ceil_div(items, workgroup_size * limits.max_workgroup_count))
+    share = rounds * workgroup_size
+    layout_words = _layout_words((*outer, *inner))
+    in_push = len(layout_words) <= RUNS_LAYOUT_WORDS
+    header = (
         items,
-        len(dims),
+        len(outer),
+        len(outer) + len(inner),
         layout.input_base,
         layout.output_base,
         run,
-        words_per_run,
-        run_input_stride,
+        vectors_per_run,
+        share,
     )
-    push = pack(header, layout_words if in_push else ())
-    workgroup_size = limits.workgroup_size
-    workgroups = min(ceil_div(items, workgroup_size), limits.max_workgroup_count)
-    return Plan(
-        (Step(kernel, (workgroup_size,), push, workgroups),),
-        (
-            ("input", round_up(input_elements * element_bytes, VECTOR_BYTES)),
-            ("output", round_up(output_elements * element_bytes, 4)),
-            ("workspace", 0 if in_push else 4 * len(layout_words)),
-        ),
-        () if in_push else layout_words,
+    step = Step(
+        f"{kernel}_{element_bytes}_bytes",
+        (workgroup_size, int(in_push)),
+        pack(header, layout_words if in_push else ()),
+        ceil_div(items, share),
     )
+    return step, () if in_push else layout_words

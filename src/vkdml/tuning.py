@@ -11,22 +11,26 @@ class Tuning:
 
     workgroup_size: int
     """Invocations per workgroup, a power of two; the device's limit may lower it."""
-    rows_batch: int
-    """16-byte loads of one invocation between two updates of its candidate."""
-    vectors_per_lane: int
-    """16-byte vectors of a row that one invocation takes while there are rows enough to fill the device."""
-    columns_batch: int
-    """Positions of one invocation between two updates of its candidate."""
-    positions_per_lane: int
-    """The same along a stride: positions that one invocation takes."""
+    row_lanes: int
+    """Invocations that share a row while there are rows enough to fill the device, a power of two."""
+    fewest_vectors_per_lane: int
+    """Where a row is split over workgroups: 16-byte vectors that an invocation takes at least."""
     tile_bytes: int
-    """Bytes of a contiguous run that one workgroup takes at a time."""
+    """The same: bytes of the row that a workgroup takes at a time, at most."""
+    positions_per_lane: int
+    """Along a stride: positions that one invocation takes at least."""
+    columns_segment_bytes: int
+    """Along a stride: bytes side by side that a workgroup reads at least, before it takes more positions."""
     target_workgroups: int
     """Workgroups that fill the device: fewer outputs than that are split."""
     shortest_row_bytes: int
     """Contiguous runs shorter than this are read element by element."""
     positions_per_split: int
     """A split along a stride has at least so many positions for each invocation."""
+    subgroups: int
+    """1: invocations exchange registers where the device can; 0: through shared memory only."""
+    batched_loads: int
+    """1: along a stride an invocation has several loads under way; 0: one after the other."""
     spin_microseconds: float
     """How long a wait polls before it blocks."""
     cached_execution_bytes: int
@@ -37,18 +41,62 @@ class Tuning:
     """How many of them may be kept: drivers limit the number of allocations."""
 
 
+SEARCH: dict[str, tuple[int, ...]] = {
+    "workgroup_size": (64, 128, 256, 512, 1024),
+    "row_lanes": (1, 2, 4, 8, 16, 32, 64, 128, 256),
+    "fewest_vectors_per_lane": (1, 2, 4, 8, 16, 64, 256),
+    "columns_segment_bytes": (64, 128, 256, 512, 1024),
+    "subgroups": (0, 1),
+    "positions_per_lane": (2, 8, 32, 128, 1024, 4096),
+    "tile_bytes": tuple(1 << exponent for exponent in range(13, 20)),
+    "target_workgroups": tuple(1 << exponent for exponent in range(1, 14)),
+    "shortest_row_bytes": (16, 32, 64, 128, 256, 1024),
+    "positions_per_split": (8, 16, 32, 64, 128, 256, 512),
+}
+"""What `vkdml tune` tries for each field, ascending; the first and the last bound what a profile may hold."""
+
+
+def accepted(field: str, value: object) -> bool:
+    """Tell whether a profile may give a field this value.
+
+    >>> accepted("workgroup_size", 128), accepted("workgroup_size", 129), accepted("no_such_field", 1)
+    (True, False, False)
+    """
+    candidates = SEARCH.get(field)
+    if candidates is None or type(value) is not int or not candidates[0] <= value <= candidates[-1]:
+        return False
+    return value.bit_count() == 1 or not _powers_of_two(candidates)
+
+
+def accepted_range(field: str) -> str:
+    """Say what :func:`accepted` takes for a field of ``SEARCH``.
+
+    >>> accepted_range("workgroup_size")
+    'a power of two from 64 to 1024'
+    """
+    candidates = SEARCH[field]
+    kind = "a power of two" if _powers_of_two(candidates) else "an integer"
+    return f"{kind} from {candidates[0]} to {candidates[-1]}"
+
+
+def _powers_of_two(candidates: tuple[int, ...]) -> bool:
+    return all(candidate.bit_count() == 1 for candidate in candidates)
+
+
 _MIB = 1 << 20
 
 DISCRETE = Tuning(
     workgroup_size=256,
-    rows_batch=4,
-    vectors_per_lane=4,
-    columns_batch=8,
-    positions_per_lane=8,
+    row_lanes=32,
+    fewest_vectors_per_lane=1,
     tile_bytes=64 * 1024,
+    positions_per_lane=4,
+    columns_segment_bytes=256,
     target_workgroups=2048,
     shortest_row_bytes=64,
-    positions_per_split=64,
+    positions_per_split=16,
+    subgroups=1,
+    batched_loads=1,
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
     execution_cache_bytes=256 * _MIB,
@@ -61,10 +109,14 @@ TUNING = {
     "software": replace(
         DISCRETE,
         workgroup_size=128,
-        rows_batch=8,
-        vectors_per_lane=512,
+        row_lanes=1,
+        fewest_vectors_per_lane=64,
         positions_per_lane=1024,
         target_workgroups=32,
+        positions_per_split=64,
+        subgroups=0,
+        # Their compilers take seconds for long code, or all memory.
+        batched_loads=0,
     ),
 }
 

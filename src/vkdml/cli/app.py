@@ -10,8 +10,10 @@ from collections.abc import Sequence
 import typer
 
 import vkdml
+from vkdml.cli.bench import bench
 from vkdml.cli.devices import devices
 from vkdml.cli.doctor import doctor
+from vkdml.cli.tune import tune
 
 app = typer.Typer(
     name="vkdml",
@@ -20,8 +22,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(bench)
 app.command()(devices)
 app.command()(doctor)
+app.command()(tune)
 
 
 @app.callback(invoke_without_command=True)

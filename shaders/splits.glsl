@@ -1,0 +1,72 @@
+// Outputs whose reduction is split over workgroups: each split leaves a candidate for every output of its block,
+// and the workgroup that comes last to a block brings them together. Nobody waits for anybody.
+//
+// The scratch memory: a counter for each block, 0 before and after; then candidates by output and split.
+layout(std430, binding = 3) coherent buffer Scratch { uint scratch[]; };
+
+#define CANDIDATE_WORDS (KEY_WORDS + 1)
+#define LOADS_AT_ONCE 4u
+
+// Neighbouring outputs lie side by side.
+uint candidate_word(uint blocks, uint number, uint split) {
+    return scratch_base + blocks + (split * outputs + number) * CANDIDATE_WORDS;
+}
+
+void store_candidate(uint blocks, uint number, uint split, Key key, uint rank) {
+    uint word = candidate_word(blocks, number, split);
+#if KEY_WORDS == 2
+    scratch[word] = key.x;
+    scratch[word + 1u] = key.y;
+#else
+    scratch[word] = key;
+#endif
+    scratch[word + KEY_WORDS] = rank;
+    memoryBarrierBuffer();
+}
+
+void load_candidate(uint blocks, uint number, uint split, out Key key, out uint rank) {
+    uint word = candidate_word(blocks, number, split);
+#if KEY_WORDS == 2
+    key = Key(scratch[word], scratch[word + 1u]);
+#else
+    key = scratch[word];
+#endif
+    rank = scratch[word + KEY_WORDS];
+}
+
+shared uint shared_arrivals;
+
+// All invocations of the workgroup must call it, once their candidates are stored. Whether all splits have come.
+bool last_to_arrive(uint block) {
+    barrier();
+    if (gl_LocalInvocationIndex == 0u) shared_arrivals = atomicAdd(scratch[scratch_base + block], 1u);
+    barrier();
+    if (shared_arrivals != splits - 1u) return false;
+    if (gl_LocalInvocationIndex == 0u) scratch[scratch_base + block] = 0u;
+    memoryBarrierBuffer();
+    return true;
+}
+
+// Writes the results of `count` outputs of which all candidates have come. All invocations must call it.
+void combine_splits(uint blocks, uint first, uint count) {
+    uint width = 1u;
+    while (width < min(count, WORKGROUP)) width *= 2u;
+    uint members = WORKGROUP / width, member = gl_LocalInvocationIndex / width;
+    for (uint side = 0u; side < count; side += width) {
+        uint number = first + side + gl_LocalInvocationIndex % width;
+        Key key = KEY_LEAST;
+        uint rank = 0u;
+        if (number < first + count) {
+            for (uint split = member; split < splits; split += members * LOADS_AT_ONCE) {
+                Key keys[LOADS_AT_ONCE];
+                uint ranks[LOADS_AT_ONCE];
+                for (uint i = 0u; i < LOADS_AT_ONCE; i++)
+                    load_candidate(blocks, number, min(split + i * members, splits - 1u), keys[i], ranks[i]);
+                for (uint i = 0u; i < LOADS_AT_ONCE; i++) keep_better(key, rank, keys[i], ranks[i]);
+            }
+        }
+        if (members > 1u) reduce_candidates(member, members, width, key, rank);
+        if (member == 0u && number < first + count) write_result(offsets_of_output(number), position_of(rank));
+        if (members > 1u) barrier();
+    }
+}

@@ -1,0 +1,89 @@
+"""Compares two records of one device: what became slower or faster by more than the readings vary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vkdml.bench.record import Record, RecordFault
+
+LEAST_CHANGE = 0.02
+"""Smaller changes are never said to be any: two runs of the same program differ by as much."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A median and the 10th and 90th percentile, in microseconds."""
+
+    us: float
+    low_us: float
+    high_us: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """A case in two records."""
+
+    case: str
+    old: Spread
+    new: Spread
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long it takes now."""
+        return self.new.us / self.old.us
+
+    @property
+    def verdict(self) -> str:
+        """``slower`` or ``faster`` if the middle 80% of both do not overlap; else ``same``."""
+        if self.new.low_us > self.old.high_us and self.ratio > 1 + LEAST_CHANGE:
+            return "slower"
+        if self.new.high_us < self.old.low_us and self.ratio < 1 / (1 + LEAST_CHANGE):
+            return "faster"
+        return "same"
+
+
+def compare(new: Record, old: Record) -> list[Change]:
+    """Return the cases that both records have, the most slowed first.
+
+    Raises:
+        RecordFault: they are of different devices, or have no case in common.
+    """
+    if new.device["name"] != old.device["name"]:
+        raise RecordFault(
+            f"the baseline is of {old.device['name']}, the run of {new.device['name']}; accepted is a record "
+            "of the same device"
+        )
+    before = dict(_spreads(old))
+    changes = [Change(case, before[case], now) for case, now in _spreads(new) if case in before]
+    if not changes:
+        raise RecordFault(
+            "the baseline and the run have no case in common; accepted is a record of the same suite"
+        )
+    return sorted(changes, key=lambda change: -change.ratio)
+
+
+def _spreads(record: Record) -> Iterator[tuple[str, Spread]]:
+    for row in record.rows:
+        if row.us > 0:
+            yield row.case, Spread(row.us, row.low_us, row.high_us)
+    for latency in record.latency:
+        quantiles = latency.ours.quantiles_us
+        yield latency.case, Spread(latency.ours.p50_us, quantiles[10], quantiles[90])
+
+
+def describe(changes: list[Change]) -> Iterator[str]:
+    """Yield a line for each change beyond noise, and the sum."""
+    counts = {"slower": 0, "faster": 0, "same": 0}
+    for change in changes:
+        counts[change.verdict] += 1
+        if change.verdict != "same":
+            yield (
+                f"{change.verdict}: {change.case}: {change.old.us:.1f} us "
+                f"({change.old.low_us:.1f} to {change.old.high_us:.1f}) before, {change.new.us:.1f} us "
+                f"({change.new.low_us:.1f} to {change.new.high_us:.1f}) now"
+            )
+    yield (
+        f"against the baseline: {counts['slower']} slower, {counts['faster']} faster, {counts['same']} the "
+        "same within noise"
+    )

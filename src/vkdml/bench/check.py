@@ -1,0 +1,276 @@
+"""Says which results are right, from the input's bits alone: integer keys, NumPy and threads, no kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vkdml.bench.cases import Case, copied_view
+from vkdml.bench.contents import INFINITY_BITS, Bytes, cores, sign_bit, unsigned
+
+Array = npt.NDArray[Any]
+
+_TILE_BYTES = 1 << 20
+_LONGEST_PIECE = 1 << 20
+_NARROW = 64
+_COPY_TILE = 512
+
+
+class WrongResult(Exception):
+    """A kernel wrote something else than it should have; the message says where."""
+
+
+class Checker:
+    """Compares results with the right ones, and keeps those for cases that share them."""
+
+    def __init__(self) -> None:
+        self._indices: dict[tuple[Any, ...], Array] = {}
+
+    def check(self, case: Case, content: Bytes, outputs: Mapping[str, Bytes], index_bytes: int) -> None:
+        """Raise unless the outputs are those of the case.
+
+        Args:
+            case: what was computed.
+            content: at least the input's bytes.
+            outputs: role to bytes: ``indices`` and ``values``, or ``output``.
+            index_bytes: of one index.
+
+        Raises:
+            WrongResult: naming the case, the position, what it holds and what it should.
+        """
+        content = content[: case.input_bytes]
+        if case.op == "slice1":
+            _check_copy(case, content, outputs["output"])
+            return
+        expected = self._expected(case, content)
+        got = outputs["indices"][: expected.size * index_bytes].view(unsigned(index_bytes))
+        _compare(case, "index", got, expected)
+        if case.return_values:
+            bits = content.view(unsigned(case.element_bytes))
+            values = outputs["values"][: expected.size * case.element_bytes].view(bits.dtype)
+            _compare(case, "bits of the value", values, bits[_offsets(case, expected)])
+
+    def _expected(self, case: Case, content: Bytes) -> Array:
+        identity = (
+            case.content, case.element, case.shape, case.alternate, case.op, case.axes,
+            case.direction, case.nan_policy,
+        )  # fmt: skip
+        known = self._indices.get(identity)
+        if known is None:
+            known = self._indices[identity] = right_indices(case, content)
+        return known
+
+    def forget(self, content: str) -> None:
+        """Drop what is kept of a content that no case needs any more."""
+        self._indices = {key: value for key, value in self._indices.items() if key[0] != content}
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(cores())
+
+
+def _run(work: Callable[[Any], None], parts: list[Any]) -> None:
+    list(_pool().map(work, parts))
+
+
+def right_indices(case: Case, content: Bytes) -> Array:
+    """Return the indices of an argmin or argmax, in row-major order, from exactly the input's bytes."""
+    bits = content.view(unsigned(case.element_bytes)).reshape(case.shape)
+    if case.alternate:
+        bits = bits[..., ::2]
+    take_last = case.direction == "decreasing"
+
+    # Neighbouring reduced axes are one; groups are reduced from the innermost out, keys and indices both.
+    keys_of: Callable[[Array], Array] = lambda part: ordered_keys(part, case)  # noqa: E731
+    current, indices, inner = bits, None, 1
+    for first, last in reversed(_groups(case.axes)):
+        sizes = current.shape
+        form = (math.prod(sizes[:first]), math.prod(sizes[first : last + 1]), math.prod(sizes[last + 1 :]))
+        rest = (*sizes[:first], *sizes[last + 1 :])
+        keys, found = _best(current.reshape(form), keys_of, take_last)
+        if indices is None:
+            indices = found
+        else:
+            chosen = np.take_along_axis(indices.reshape(form), found[:, None, :], 1)[:, 0, :]
+            indices = found * inner + chosen
+        inner *= form[1]
+        current, indices = keys.reshape(rest), indices.reshape(rest)
+        keys_of = _unchanged
+    if indices is None:
+        return np.zeros(case.outputs, np.int64)
+    flat: Array = indices.reshape(-1)
+    return flat
+
+
+def _best(data: Array, keys_of: Callable[[Array], Array], take_last: bool) -> tuple[Array, Array]:
+    """Return the greatest key along the middle axis of three, and where it is."""
+    outer, count, inner = data.shape
+    keys = np.empty((outer, inner), keys_of(data[:1, :1, :1]).dtype)
+    found = np.empty((outer, inner), np.int64)
+    if inner < _NARROW and inner > 1:
+        # Too few side by side for NumPy to be quick: one row after the other instead.
+        for column in range(inner):
+            best = _best(data[:, :, column : column + 1], keys_of, take_last)
+            keys[:, column], found[:, column] = best[0][:, 0], best[1][:, 0]
+        return keys, found
+    if inner == 1 and count > _LONGEST_PIECE:
+        return _in_pieces(data, keys_of, take_last)
+
+    def along_rows(rows: slice) -> None:
+        part = keys_of(data[rows, :, 0])
+        at = _first_greatest(part, take_last)
+        found[rows, 0] = at
+        keys[rows, 0] = np.take_along_axis(part, at[:, None], 1)[:, 0]
+
+    def along_columns(tile: tuple[int, slice]) -> None:
+        which, columns = tile
+        part = keys_of(data[which, :, columns])
+        greatest = part.max(axis=0)
+        keys[which, columns] = greatest
+        found[which, columns] = _first_row_equal(part, greatest, take_last)
+
+    width = data.dtype.itemsize
+    if inner == 1:
+        step = max(1, _TILE_BYTES // (count * width))
+        _run(along_rows, [slice(start, start + step) for start in range(0, outer, step)])
+    else:
+        step = max(512, _TILE_BYTES // (count * width))
+        columns = [slice(start, start + step) for start in range(0, inner, step)]
+        _run(along_columns, [(which, each) for which in range(outer) for each in columns])
+    return keys, found
+
+
+def _in_pieces(data: Array, keys_of: Callable[[Array], Array], take_last: bool) -> tuple[Array, Array]:
+    outer, count, _ = data.shape
+    whole = count // _LONGEST_PIECE * _LONGEST_PIECE
+    pieces = data[:, :whole, 0].reshape(outer * (whole // _LONGEST_PIECE), _LONGEST_PIECE, 1)
+    keys, found = (part.reshape(outer, whole // _LONGEST_PIECE) for part in _best(pieces, keys_of, take_last))
+    found = found + np.arange(found.shape[1]) * _LONGEST_PIECE
+    if whole < count:
+        rest_keys, rest_found = _best(data[:, whole:], keys_of, take_last)
+        keys = np.concatenate([keys, rest_keys], axis=1)
+        found = np.concatenate([found, rest_found + whole], axis=1)
+    at = _first_greatest(keys, take_last)[:, None]
+    return np.take_along_axis(keys, at, 1), np.take_along_axis(found, at, 1)
+
+
+def _check_copy(case: Case, content: Bytes, output: Bytes) -> None:
+    shape, strides, base = copied_view(case)
+    # NumPy compares no more than 8 bytes at a time by their bits.
+    width = min(case.element_bytes, 8)
+    words = case.element_bytes // width
+    source = content.view(unsigned(width))
+    got = output[: math.prod(shape) * case.element_bytes].view(source.dtype).reshape(*shape, words)
+    expected = np.lib.stride_tricks.as_strided(
+        source[base * words :],
+        (*shape, words),
+        (*(stride * case.element_bytes for stride in strides), width),
+        writeable=False,
+    )
+
+    def compare(tile: tuple[int, int]) -> None:
+        part = tuple(slice(start, start + _COPY_TILE) for start in tile)
+        different = np.nonzero((got[part] != expected[part]).any(axis=-1))
+        if different[0].size:
+            at = tuple(int(start + axis[0]) for start, axis in zip(tile, different, strict=True))
+            raise WrongResult(
+                f"{case.name}: element {at} holds the bits {got[at].tolist()}, "
+                f"expected are {expected[at].tolist()}"
+            )
+
+    tiles = [(r, c) for r in range(0, shape[0], _COPY_TILE) for c in range(0, shape[1], _COPY_TILE)]
+    _run(compare, tiles)
+
+
+def ordered_keys(bits: Array, case: Case) -> Array:
+    """Return integers of which the greatest is the element to choose; equal ones are equal as numbers.
+
+    >>> case = Case("", "argmax", "float16", (4,))
+    >>> ordered_keys(np.array([0x8000, 0, 0x3c00, 0x7e01], np.uint16), case)
+    array([    0,     0, 15360, 32767], dtype=int16)
+    """
+    element = case.element
+    if element == "bool":
+        keys: Array = (bits != 0).view(np.uint8)
+    elif "uint" in element:
+        keys = bits
+    else:
+        keys = bits.view(f"i{bits.dtype.itemsize}")
+    if "float" not in element:
+        return ~keys if case.op == "argmin" else keys
+
+    # The magnitude, negative with the sign: both zeros are 0.
+    magnitude = keys & keys.dtype.type(sign_bit(element) - 1)
+    nan = magnitude > INFINITY_BITS[element]
+    negative = keys < 0 if case.op == "argmax" else keys >= 0
+    keys = np.negative(magnitude, out=magnitude.copy(), where=negative)
+    limits = np.iinfo(keys.dtype)
+    keys[nan] = limits.min if case.nan_policy == "omit" else limits.max
+    return keys
+
+
+def _unchanged(keys: Array) -> Array:
+    return keys
+
+
+def _groups(axes: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return runs of neighbouring axes as (first, last)."""
+    groups: list[tuple[int, int]] = []
+    for axis in axes:
+        if groups and groups[-1][1] == axis - 1:
+            groups[-1] = (groups[-1][0], axis)
+        else:
+            groups.append((axis, axis))
+    return groups
+
+
+def _first_greatest(keys: Array, take_last: bool) -> Array:
+    at: Array = np.ascontiguousarray(keys[:, ::-1] if take_last else keys).argmax(axis=1)
+    return keys.shape[1] - 1 - at if take_last else at
+
+
+def _first_row_equal(keys: Array, greatest: Array, take_last: bool) -> Array:
+    """Return for each column the first (or last) row that holds its greatest key."""
+    count = keys.shape[0]
+    found = np.full(keys.shape[1], -1, np.int64)
+    step = 32
+    blocks = range(0, count, step)
+    for start in reversed(blocks) if take_last else blocks:
+        equal = keys[start : start + step] == greatest
+        columns = np.nonzero(equal.any(axis=0) & (found < 0))[0]
+        if columns.size:
+            here = equal[:, columns]
+            at = here.argmax(axis=0) if not take_last else len(here) - 1 - here[::-1].argmax(axis=0)
+            found[columns] = start + at
+            if not (found < 0).any():
+                break
+    return found
+
+
+def _offsets(case: Case, indices: Array) -> Array:
+    """Return where in memory, in elements, the chosen elements of all outputs lie."""
+    offsets = np.zeros((1,), np.int64)
+    for axis, (size, stride) in enumerate(zip(case.sizes, case.strides, strict=True)):
+        if axis not in case.axes:
+            offsets = (offsets[:, None] + np.arange(size) * stride).reshape(-1)
+    reduced = [case.sizes[axis] for axis in case.axes]
+    for axis, position in zip(case.axes, np.unravel_index(indices, reduced), strict=True):
+        offsets = offsets + position * case.strides[axis]
+    return offsets
+
+
+def _compare(case: Case, what: str, got: Array, expected: Array) -> None:
+    different = np.nonzero(got != expected)[0]
+    if different.size:
+        at = int(different[0])
+        raise WrongResult(
+            f"{case.name}: {what} of output {at} is {got[at]}, expected is {expected[at]} "
+            f"({different.size} of {expected.size} outputs differ)"
+        )

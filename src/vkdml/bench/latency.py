@@ -1,0 +1,118 @@
+"""How long a caller waits for one index, on the host's clock: from host arrays and from resident ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+import vkdml
+from vkdml.bench import resident
+from vkdml.bench.cases import MIB, Case, plan_of
+from vkdml.bench.check import WrongResult, right_indices
+from vkdml.bench.contents import Bytes
+from vkdml.bench.record import Latency, latency_of
+from vkdml.device import Device
+from vkdml.execute import Execution
+
+Floats = npt.NDArray[np.float32]
+
+SMALL_BYTES = 4096
+LARGE_BYTES = 256 * MIB
+
+
+@dataclass(frozen=True)
+class LatencyCase:
+    """One way to ask for the index of the greatest of so many float32."""
+
+    kind: str
+    """``host``, ``resident`` or ``resident in turn``."""
+    nbytes: int
+    arrays: int
+    calls: int
+    target_us: float | None
+
+    @property
+    def name(self) -> str:
+        count = self.nbytes // 4
+        return {
+            "host": f"host array, {count} f32",
+            "resident": f"resident array, {count} f32",
+            "resident in turn": f"{self.arrays} resident arrays in turn, {count} f32",
+        }[self.kind]
+
+
+def latency_cases(most_bytes: int) -> list[LatencyCase]:
+    """Return the cases, the largest as large as the device's buffers allow."""
+    large = min(LARGE_BYTES, most_bytes // 4 * 4)
+    return [
+        LatencyCase("resident", SMALL_BYTES, 1, 2000, 16.0),
+        LatencyCase("host", SMALL_BYTES, 1, 2000, 26.0),
+        LatencyCase("resident in turn", SMALL_BYTES, 100, 2000, 25.0),
+        LatencyCase("host", large, 1, 20, None),
+    ]
+
+
+def host_arrays(case: LatencyCase, content: Bytes) -> list[Floats]:
+    """Return the case's arrays, each of its own bytes where there are enough."""
+    arrays = []
+    for number in range(case.arrays):
+        start = number * case.nbytes % max(content.size - case.nbytes + 1, 1)
+        arrays.append(content[start : start + case.nbytes].copy().view(np.float32))
+    return arrays
+
+
+def time_calls(call: Callable[[int], object], calls: int, warm_seconds: float) -> Latency:
+    """Time ``call(0)``, ``call(1)``, ... one by one."""
+    warm_until = time.perf_counter() + warm_seconds
+    number = 0
+    while number == 0 or time.perf_counter() < warm_until:
+        call(number)
+        number += 1
+    seconds = []
+    for number in range(calls):
+        start = time.perf_counter()
+        call(number)
+        seconds.append(time.perf_counter() - start)
+    return latency_of(seconds)
+
+
+def measure(device: Device, case: LatencyCase, content: Bytes, warm_seconds: float) -> Latency:
+    """Time a case on a device and check each distinct answer.
+
+    Raises:
+        WrongResult: an index that is not the right one.
+    """
+    arrays = host_arrays(case, content)
+    find = _host_calls(device, arrays) if case.kind == "host" else _resident_calls(device, arrays)
+    one = Case("", "argmax", "float32", (case.nbytes // 4,))
+    for number, array in enumerate(arrays):
+        got = find(number)
+        (expected,) = right_indices(one, array.view(np.uint8))
+        if got != expected:
+            raise WrongResult(f"{case.name}: array {number}: index is {got}, expected is {expected}")
+    return time_calls(find, case.calls, warm_seconds)
+
+
+def _host_calls(device: Device, arrays: Sequence[Floats]) -> Callable[[int], int]:
+    return lambda number: int(vkdml.argmax(arrays[number % len(arrays)], device=device))
+
+
+def _resident_calls(device: Device, arrays: Sequence[Floats]) -> Callable[[int], int]:
+    plan = plan_of(Case("", "argmax", "float32", (arrays[0].size,)), device.limits)
+    runs = []
+    for array in arrays:
+        buffer = resident.allocate(device, array.nbytes)
+        resident.upload(device, buffer, array.view(np.uint8))
+        execution = Execution(device.executions, plan, (), ("indices",), bound={"input": buffer})
+        runs.append((execution, execution.views["indices"].view(np.int32)))
+
+    def find(number: int) -> int:
+        execution, index = runs[number % len(runs)]
+        execution.run()
+        return int(index[0])
+
+    return find

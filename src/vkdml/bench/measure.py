@@ -1,0 +1,265 @@
+"""Times and checks cases on one device, over buffers that stay there and are shared."""
+
+from __future__ import annotations
+
+import platform
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import vkdml
+from vkdml import _native
+from vkdml.bench import contents, latency, resident
+from vkdml.bench.cases import MIB, TARGET_DEVICE, WINDOWS, Case, fitted_suite, plan_of
+from vkdml.bench.check import Checker
+from vkdml.bench.contents import Bytes, cores
+from vkdml.bench.libraries import Unsupported, numpy_dtype, wall_clock
+from vkdml.bench.record import LatencyRow, Record, Row
+from vkdml.bench.timing import time_plan
+from vkdml.device import Device
+from vkdml.profile import driver_of
+
+SOFTWARE_MIB = 4
+WARM_SECONDS = 0.25
+# Processors have no clocks to wait for, but pages to touch and code to load.
+SOFTWARE_WARM_SECONDS = 0.02
+SOFTWARE_PATIENCE_SECONDS = 0.5
+# Input, output and what is kept for reuse must fit beside each other.
+HEAP_SHARE = 6
+
+
+class Contents:
+    """Each content once on the host and once on the device, for as long as a case is left that needs it."""
+
+    def __init__(self, device: Device, cases: Iterable[Case]) -> None:
+        self._device = device
+        self._left = Counter[str]()
+        self._nbytes: dict[str, int] = {}
+        for case in cases:
+            self._left[case.content] += 1
+            self._nbytes[case.content] = max(self._nbytes.get(case.content, 0), case.input_bytes)
+        self._held: dict[str, tuple[Bytes, _native.Buffer]] = {}
+
+    def of(self, case: Case) -> tuple[Bytes, _native.Buffer]:
+        """Return the case's content on the host and on the device."""
+        name = case.content
+        if name not in self._held:
+            # Kernels read whole 16-byte vectors.
+            host = contents.content(name, self._nbytes[name] + -self._nbytes[name] % 16)
+            buffer = resident.allocate(self._device, host.size)
+            resident.upload(self._device, buffer, host)
+            self._held[name] = host, buffer
+        return self._held[name]
+
+    def done(self, case: Case) -> bool:
+        """Count a case off; True when it was the last of its content."""
+        self._left[case.content] -= 1
+        if self._left[case.content]:
+            return False
+        del self._held[case.content]
+        return True
+
+
+def most_input_bytes(device: Device, mib: int | None) -> int:
+    """Return the largest input that this run may use: as asked for, within what the device can hold."""
+    limits = device.limits.max_storage_buffer_range
+    if device.info.type == "software":
+        return min(limits, (SOFTWARE_MIB if mib is None else mib) * MIB)
+    largest_heap = max(int(heap["size"]) for heap in device.info.heaps)
+    most = min(limits, largest_heap // HEAP_SHARE)
+    return most if mib is None else min(most, mib * MIB)
+
+
+def cases_for(device: Device, cases: Iterable[Case], most_bytes: int) -> list[Case]:
+    """Fit cases to a device; targets stay only on the device that they are meant for."""
+    if TARGET_DEVICE not in device.name:
+        cases = (replace(case, target=None) for case in cases)
+    return fitted_suite(cases, most_bytes)
+
+
+def measure(
+    device: Device,
+    cases: Sequence[Case],
+    done: Callable[[Row], None] = lambda row: None,
+    *,
+    index_bytes: int = 4,
+    readings: int = 30,
+) -> list[Row]:
+    """Time each case and check its result.
+
+    Args:
+        device: on which to run.
+        cases: that fit it.
+        done: called with each row as soon as it is there.
+        index_bytes: 4 or 8.
+        readings: of each case.
+
+    Raises:
+        WrongResult: a kernel's result is wrong.
+        MemoryError: a buffer that the device cannot hold.
+        DeviceError: the device failed.
+    """
+    checker = Checker()
+    store = Contents(device, cases)
+    software = device.info.type == "software"
+    rows = []
+    for case in cases:
+        content, buffer = store.of(case)
+        plan = plan_of(case, device.limits, index_bytes)
+        reading = time_plan(
+            device,
+            plan,
+            {"input": buffer},
+            readings=readings,
+            warm_seconds=SOFTWARE_WARM_SECONDS if software else WARM_SECONDS,
+            patience_seconds=SOFTWARE_PATIENCE_SECONDS if software else 3.0,
+        )
+        checker.check(case, content, reading.outputs, index_bytes)
+        written = case.written_bytes(index_bytes)
+        call_us = _call_us(device, case, content) if software else None
+        rows.append(
+            Row(
+                case=case.name,
+                row=case.row,
+                op=case.op,
+                element=case.element,
+                shape=list(case.shape),
+                axis=None if case.axis is None else list(case.axis),
+                data=case.data,
+                direction=case.direction,
+                nan_policy=case.nan_policy,
+                return_values=case.return_values,
+                alternate=case.alternate,
+                window=case.window,
+                scaled_from=list(case.scaled_from) if case.scaled_from else None,
+                us=reading.median_ns / 1e3,
+                low_us=reading.low_ns / 1e3,
+                high_us=reading.high_ns / 1e3,
+                readings=reading.readings,
+                kernels={name: nanoseconds / 1e3 for name, nanoseconds in reading.steps.items()},
+                read_bytes=case.read_bytes,
+                written_bytes=written,
+                gb_per_s=_rate(case.read_bytes + written, reading.median_ns),
+                input_gb_per_s=_rate(case.read_bytes, reading.median_ns),
+                call_us=call_us,
+                target=asdict(case.target) if case.target else None,
+            )
+        )
+        if store.done(case):
+            checker.forget(case.content)
+        done(rows[-1])
+    return rows
+
+
+def _rate(nbytes: int, nanoseconds: float) -> float:
+    return nbytes / nanoseconds if nanoseconds > 0 else 0.0
+
+
+def _call_us(device: Device, case: Case, content: Bytes) -> float | None:
+    """Return the median time of the public function from host array to host array."""
+    try:
+        array = content[: case.input_bytes].view(numpy_dtype(case.element)).reshape(case.shape)
+    except Unsupported:
+        return None
+    if case.op == "slice1":
+        window = WINDOWS[case.window](case.shape[0], case.shape[1])
+        view = array.T if window.transposed else array
+        readings = wall_clock(
+            lambda: vkdml.slice1(view, window.offsets, window.sizes, window.steps, device=device)
+        )
+        return statistics.median(readings)
+    view = array[..., ::2] if case.alternate else array
+    function = vkdml.argmax if case.op == "argmax" else vkdml.argmin
+    readings = wall_clock(
+        lambda: function(
+            view,
+            case.axis,
+            direction=case.direction,
+            nan_policy=case.nan_policy,
+            return_values=case.return_values,
+            device=device,
+        )
+    )
+    return statistics.median(readings)
+
+
+def ceiling_cases(most_bytes: int) -> list[Case]:
+    """Return what is timed to learn how fast the device reads: one element type of each size."""
+    nbytes = min(1 << 30, most_bytes)
+    return [
+        Case("ceiling", "argmax", element, (nbytes // size,))
+        for element, size in (("float32", 4), ("uint16", 2), ("uint8", 1))
+    ]
+
+
+def read_ceiling(rows: Iterable[Row]) -> tuple[float | None, str]:
+    """Return the fastest read of a run in GB/s, and the case that it was.
+
+    Only the largest inputs count, since smaller ones come out of caches, and only whole ones.
+    """
+    reduced = [row for row in rows if row.op != "slice1" and not row.alternate]
+    largest = max((row.read_bytes for row in reduced), default=0)
+    fastest = max(
+        (row for row in reduced if row.read_bytes * 2 > largest),
+        key=lambda row: row.input_gb_per_s,
+        default=None,
+    )
+    return (fastest.input_gb_per_s, fastest.case) if fastest else (None, "")
+
+
+def measure_latency(
+    device: Device, most_bytes: int, done: Callable[[LatencyRow], None] = lambda row: None
+) -> list[LatencyRow]:
+    """Time the latency cases; the same errors as :func:`measure`."""
+    rows = []
+    warm = SOFTWARE_WARM_SECONDS if device.info.type == "software" else WARM_SECONDS
+    cases = latency.latency_cases(most_bytes)
+    content = contents.content("numbers float32", max(case.nbytes for case in cases))
+    for case in cases:
+        ours = latency.measure(device, case, content, warm)
+        rate = case.nbytes / (ours.p50_us * 1e3) if ours.p50_us else 0.0
+        target = case.target_us if TARGET_DEVICE in device.name else None
+        rows.append(LatencyRow(case.name, case.kind, case.nbytes, ours, rate, target))
+        done(rows[-1])
+    return rows
+
+
+def new_record(device: Device, suite: str, settings: dict[str, Any]) -> Record:
+    """Return an empty record that says where it was taken."""
+    versions = {"vkdml": vkdml.__version__, "python": platform.python_version(), "numpy": np.__version__}
+    machine = {"processor": _processor(), "cores": cores(), "system": platform.system()}
+    about = {
+        "name": device.name,
+        "type": device.info.type,
+        "driver": driver_of(device.info),
+        "subgroup": device.info.subgroup["size"],
+    }
+    tuning = asdict(device.limits.tuning)
+    return Record(
+        date=date.today().isoformat(),
+        suite=suite,
+        versions=versions,
+        machine=machine,
+        device=about,
+        settings={**settings, "tuning": tuning},
+        ceiling_gb_per_s=None,
+        ceiling_case="",
+        rows=[],
+        latency=[],
+    )
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

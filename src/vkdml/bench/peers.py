@@ -1,0 +1,257 @@
+"""Times the other libraries, each in a process of its own that runs `python -m vkdml.bench.peers`."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import IO, Any
+
+from vkdml.bench.cases import MIB, Case
+from vkdml.bench.latency import LatencyCase
+from vkdml.bench.libraries import LIBRARIES, answers, nvcc, one_line
+from vkdml.bench.record import Latency, Peer, PeerTime, Record
+from vkdml.device import Device
+
+NAMES = tuple(LIBRARIES)
+NVIDIA = 0x10DE
+PEER_SECONDS = 150.0
+"""That one peer may take; what it has not reached by then stays empty."""
+PROCESSOR_BYTES = 64 * MIB
+"""Libraries on the processor are timed up to this size beside a GPU, unless they are named."""
+# A single case may take so long beyond the peer's time.
+_GRACE_SECONDS = 45.0
+
+
+class PeerFault(ValueError):
+    """A peer that was named and cannot be timed; the message is one line."""
+
+
+def chosen(text: str, device: Device) -> tuple[list[str], dict[str, str]]:
+    """Return the peers that ``--peers`` means, and why others of them are left out.
+
+    Raises:
+        PeerFault: a name that is none, or a named peer that is not here.
+    """
+    text = text.strip()
+    if text == "none":
+        return [], {}
+    if text == "auto":
+        left_out = {name: why for name in NAMES if (why := _absence(name, device))}
+        return [name for name in NAMES if name not in left_out], left_out
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in NAMES:
+            raise PeerFault(f"--peers {name!r}: accepted are auto, none, or of {','.join(NAMES)}")
+        why = _absence(name, device)
+        if why:
+            raise PeerFault(f"--peers {name}: {why}")
+    return list(dict.fromkeys(names)), {}
+
+
+def on_cuda(device: Device) -> bool:
+    return device.info.vendor_id == NVIDIA and device.info.type != "software"
+
+
+def _absence(name: str, device: Device) -> str:
+    if name in ("cub", "cupy") and not on_cuda(device):
+        return f"needs an NVIDIA GPU, and this is {device.name}"
+    if name == "cub":
+        return "" if nvcc() else "needs nvcc, which is not here"
+    for module in (name, "onnx") if name == "onnxruntime" else (name,):
+        if importlib.util.find_spec(module) is None:
+            return f"{module} is not installed"
+    return ""
+
+
+def time_peer(
+    name: str,
+    device: Device,
+    record: Record,
+    latency_cases: Sequence[LatencyCase],
+    *,
+    named: bool,
+    mib: int | None = None,
+    seconds: float = PEER_SECONDS,
+    done: Callable[[str], None] = lambda case: None,
+) -> None:
+    """Time a peer on the record's rows and put its times into them.
+
+    Args:
+        name: of :data:`NAMES`.
+        device: that vkdml ran on.
+        record: with its rows.
+        latency_cases: those of the record's latency rows.
+        named: the user asked for this peer, so it is not spared large arrays on the processor.
+        mib: it is spared arrays of more than so many MiB all the same.
+        seconds: that it may take.
+        done: called with the name of each case that is done.
+
+    Raises:
+        PeerFault: it was named and could not start.
+    """
+    rows = [row for row in record.rows if row.as_case().is_compared]
+    cases = [row.as_case() for row in rows]
+    processor_bytes = None if named or (not on_cuda(device) and name != "numpy") else PROCESSOR_BYTES
+    if mib is not None:
+        processor_bytes = min(mib * MIB, processor_bytes or mib * MIB)
+    request = {
+        "peer": name,
+        "cuda": on_cuda(device),
+        "seconds": seconds,
+        "most_bytes": processor_bytes if name in ("numpy", "onnxruntime") else None,
+        "cases": [_plain(case) for case in cases],
+        "latency": [asdict(case) for case in latency_cases],
+    }
+    about: Peer | None = None
+    ended = "out of time"
+    for said in _ask(request, device, seconds + _GRACE_SECONDS):
+        if "missing" in said:
+            ended = str(said["missing"])
+            break
+        if "ended" in said:
+            ended = str(said["ended"])
+            break
+        if "version" in said:
+            about = Peer(said["version"], said["runs_on"], said["method"])
+            record.peers[name] = about
+        elif "latency" in said:
+            latency_row = record.latency[said.pop("latency")]
+            latency_row.peers[name] = Latency(**said) if "p50_us" in said else _no_latency(said["why"])
+            done(latency_row.case)
+        else:
+            row = rows[said.pop("case")]
+            row.peers[name] = PeerTime(**said)
+            done(row.case)
+    if about is None:
+        if named:
+            raise PeerFault(f"--peers {name}: {ended}")
+        done(f"left out: {ended}")
+        return
+    late = [row for row in rows if name not in row.peers]
+    for row in late:
+        row.peers[name] = PeerTime(why=ended)
+    for latency_row in record.latency[: len(latency_cases)]:
+        latency_row.peers.setdefault(name, _no_latency(ended))
+    about.note = _note(name, [row.peers[name].why for row in rows], processor_bytes)
+
+
+def _no_latency(why: str) -> Latency:
+    return Latency(0.0, 0.0, 0, [], why)
+
+
+def _note(name: str, reasons: Sequence[str], processor_bytes: int | None) -> str:
+    said = []
+    large = sum(why == "too large for the processor" for why in reasons)
+    if large and processor_bytes:
+        said.append(
+            f"{large} cases above {processor_bytes // MIB} MiB not timed (name it in --peers for them)"
+        )
+    late = sum(why == "out of time" for why in reasons)
+    if late:
+        said.append(f"{late} cases not reached in its time")
+    crashed = sum(why.startswith("its process ended") for why in reasons)
+    if crashed:
+        said.append(f"{crashed} cases lost: {next(why for why in reasons if why.startswith('its process'))}")
+    return "; ".join(said)
+
+
+def _plain(case: Case) -> dict[str, Any]:
+    return asdict(case) | {"target": None, "scaled_from": None}
+
+
+def _environment(device: Device) -> dict[str, str]:
+    environment = dict(os.environ)
+    # Several GPUs: Vulkan and CUDA number them differently, but agree on their UUIDs.
+    if on_cuda(device) and "CUDA_VISIBLE_DEVICES" not in environment and _gpus() > 1:
+        u = device.info.uuid
+        environment["CUDA_VISIBLE_DEVICES"] = f"GPU-{u[:8]}-{u[8:12]}-{u[12:16]}-{u[16:20]}-{u[20:]}"
+    return environment
+
+
+def _gpus() -> int:
+    if shutil.which("nvidia-smi") is None:
+        return 1
+    said = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+    return said.stdout.count("GPU ")
+
+
+def _ask(request: dict[str, Any], device: Device, patience: float) -> Any:
+    """Yield what the child answers, line by line; last, if it ended badly, why."""
+    # The child imports what this process imports, wherever that lies.
+    environment = _environment(device)
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    with tempfile.TemporaryFile("w+") as errors, _Child(environment, errors) as child:
+        assert child.stdin is not None
+        try:
+            child.stdin.write(json.dumps(request))
+            child.stdin.close()
+        except BrokenPipeError:
+            pass
+        lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=_read, args=(child.stdout, lines), daemon=True).start()
+        until = time.monotonic() + patience
+        while True:
+            try:
+                line = lines.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                return
+            if line is None:
+                break
+            yield json.loads(line)
+        status = child.wait()
+        if status:
+            errors.seek(0)
+            last = errors.read().strip().rpartition("\n")[2]
+            signalled = signal.Signals(-status).name if status < 0 else ""
+            yield {"ended": f"its process ended: {signalled or one_line(last) or f'exit status {status}'}"}
+
+
+class _Child(subprocess.Popen[str]):
+    """The child process, killed when its block ends, however that ends."""
+
+    def __init__(self, environment: dict[str, str], errors: IO[str]) -> None:
+        super().__init__(
+            [sys.executable, "-m", "vkdml.bench.peers"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
+        )
+
+    def __exit__(self, *exception: Any) -> None:
+        self.kill()
+        super().__exit__(*exception)
+
+
+def _read(stream: IO[str], lines: queue.Queue[str | None]) -> None:
+    for line in stream:
+        if line.startswith("{"):
+            lines.put(line)
+    lines.put(None)
+
+
+def main() -> int:
+    """Answer the request on standard input, one line of JSON a case (runs in the child)."""
+    request = json.load(sys.stdin)
+    # Libraries print as they like: standard output is for the answers.
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    for answer in answers(request):
+        print(json.dumps(answer), file=out, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,290 @@
+"""What a run of the benchmark leaves behind: rows, where they were taken, and their JSON file."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vkdml.bench.cases import Case, Target
+
+FORMAT = 1
+
+
+class RecordFault(ValueError):
+    """A file that cannot be used; the message is one line."""
+
+
+@dataclass(frozen=True)
+class PeerTime:
+    """Another library's time of a row, or why there is none."""
+
+    us: float | None = None
+    low_us: float | None = None
+    high_us: float | None = None
+    why: str = ""
+
+
+@dataclass
+class Row:
+    """One case, timed and found right. Times are of all its kernels together, by the device's clock."""
+
+    case: str
+    row: str
+    op: str
+    element: str
+    shape: list[int]
+    axis: list[int] | None
+    data: str
+    direction: str
+    nan_policy: str
+    return_values: bool
+    alternate: bool
+    window: str
+    scaled_from: list[int] | None
+    us: float
+    low_us: float
+    high_us: float
+    readings: int
+    kernels: dict[str, float]
+    """Microseconds of each."""
+    read_bytes: int
+    written_bytes: int
+    gb_per_s: float
+    """Read and written bytes."""
+    input_gb_per_s: float
+    call_us: float | None = None
+    """Of the public function, host array to host array; taken where the device is the host's processor."""
+    target: dict[str, Any] | None = None
+    met: bool | None = None
+    peers: dict[str, PeerTime] = field(default_factory=dict)
+
+    @property
+    def compared_us(self) -> float:
+        """What other libraries are compared with: the whole call where they too start from host arrays."""
+        return self.us if self.call_us is None else self.call_us
+
+    def as_case(self) -> Case:
+        """Return what was timed."""
+        return Case(
+            self.row,
+            self.op,
+            self.element,
+            tuple(self.shape),
+            None if self.axis is None else tuple(self.axis),
+            self.data,
+            self.direction,
+            self.nan_policy,
+            self.return_values,
+            self.alternate,
+            self.window,
+            Target(**self.target) if self.target else None,
+            tuple(self.scaled_from) if self.scaled_from else None,
+        )
+
+
+@dataclass(frozen=True)
+class Latency:
+    """The distribution of one call's time on the host's clock, in microseconds."""
+
+    p50_us: float
+    p99_us: float
+    calls: int
+    quantiles_us: list[float]
+    """At 0, 1, ... 100 percent."""
+    why: str = ""
+
+
+@dataclass
+class LatencyRow:
+    """How long the caller waits for one index."""
+
+    case: str
+    kind: str
+    nbytes: int
+    ours: Latency
+    gb_per_s: float
+    target_us: float | None = None
+    met: bool | None = None
+    peers: dict[str, Latency] = field(default_factory=dict)
+
+
+@dataclass
+class Peer:
+    """Another library, as it was timed."""
+
+    version: str
+    runs_on: str
+    """``device`` or ``processor``."""
+    method: str
+    note: str = ""
+
+
+@dataclass
+class Record:
+    """A whole run."""
+
+    date: str
+    suite: str
+    versions: dict[str, str]
+    machine: dict[str, Any]
+    device: dict[str, Any]
+    settings: dict[str, Any]
+    ceiling_gb_per_s: float | None
+    """The fastest read of the run."""
+    ceiling_case: str
+    rows: list[Row]
+    latency: list[LatencyRow]
+    peers: dict[str, Peer] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Of each phase of the run."""
+
+
+def judge(record: Record) -> None:
+    """Say of each row with a target whether it is met."""
+    times = {row.case: row.us for row in record.rows}
+    for row in record.rows:
+        if row.target is None:
+            continue
+        target = Target(**row.target)
+        if target.unit == "GB/s":
+            row.met = row.gb_per_s >= target.value
+        elif target.unit == "us":
+            row.met = row.us <= target.value
+        else:
+            row.met = row.us <= target.value * times[target.case] if target.case in times else None
+    for latency in record.latency:
+        if latency.target_us is not None:
+            latency.met = latency.ours.p50_us <= latency.target_us
+
+
+def best_peer(record: Record, row: Row) -> tuple[str, float] | None:
+    """Return the fastest peer of a row that ran where vkdml ran, and its microseconds."""
+    on_device = record.device.get("type") != "software"
+    times = [
+        (time.us, name)
+        for name, time in row.peers.items()
+        if time.us is not None and not (on_device and record.peers[name].runs_on != "device")
+    ]
+    if not times:
+        return None
+    us, name = min(times)
+    return name, us
+
+
+def geometric_mean(record: Record, rows: Iterable[Row] | None = None) -> tuple[float, int] | None:
+    """Return how many times faster than the best peer of each row, and of how many rows."""
+    logs = []
+    for row in record.rows if rows is None else rows:
+        best = best_peer(record, row)
+        if best is not None and row.compared_us > 0:
+            logs.append(math.log(best[1] / row.compared_us))
+    return (math.exp(sum(logs) / len(logs)), len(logs)) if logs else None
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+def load(path: str | Path) -> Record:
+    """Read a record.
+
+    Raises:
+        RecordFault: there is none, or it is something else.
+    """
+    try:
+        content = json.loads(Path(path).read_text())
+    except OSError as error:
+        raise RecordFault(f"{path}: {error.strerror or error}") from None
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise RecordFault(f"{path}: accepted is a file that vkdml bench --json wrote (format {FORMAT})")
+    try:
+        content.pop("format")
+        content["rows"] = [
+            Row(**{**row, "peers": {name: PeerTime(**time) for name, time in row["peers"].items()}})
+            for row in content["rows"]
+        ]
+        content["latency"] = [
+            LatencyRow(
+                **{
+                    **row,
+                    "ours": Latency(**row["ours"]),
+                    "peers": {name: Latency(**peer) for name, peer in row["peers"].items()},
+                }
+            )
+            for row in content["latency"]
+        ]
+        content["peers"] = {name: Peer(**peer) for name, peer in content["peers"].items()}
+        return Record(**content)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RecordFault(f"{path}: not as vkdml bench --json writes it ({error})") from None
+
+
+def save(record: Record, path: str | Path) -> None:
+    """Write a record, whole or not at all."""
+    plain = {"format": FORMAT, **asdict(record)}
+    # One line a row: a person can read it, and a difference of two runs too.
+    parts = []
+    for key, value in plain.items():
+        if key in ("rows", "latency"):
+            lines = ",\n".join("  " + json.dumps(_rounded(row)) for row in value)
+            parts.append(f" {json.dumps(key)}: [\n{lines}\n ]" if value else f" {json.dumps(key)}: []")
+        else:
+            parts.append(f" {json.dumps(key)}: {json.dumps(_rounded(value))}")
+    write_whole(path, ("{\n" + ",\n".join(parts) + "\n}\n").encode())
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(each) for each in value]
+    return value
+
+
+def write_whole(path: str | Path, content: bytes) -> None:
+    """Write a file so that nobody ever sees a part of it."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def check_writable(path: str | Path) -> None:
+    """Find out before a long run whether a file can be written.
+
+    Raises:
+        RecordFault: it cannot.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise RecordFault(f"{path}: this is a folder; accepted is a file's name")
+    try:
+        with tempfile.NamedTemporaryFile(prefix=f".{target.name}.", dir=target.parent):
+            pass
+    except OSError as error:
+        raise RecordFault(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def latency_of(seconds: Sequence[float]) -> Latency:
+    """Return the distribution of so many calls' times."""
+    ordered = sorted(seconds)
+    last = len(ordered) - 1
+    quantiles = [ordered[round(percent / 100 * last)] * 1e6 for percent in range(101)]
+    return Latency(quantiles[50], quantiles[99], len(ordered), quantiles)

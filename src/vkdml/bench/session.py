@@ -1,0 +1,141 @@
+"""One run of the benchmark: ceiling, cases, latencies, peers, in this order, into a record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from vkdml.bench import latency, measure
+from vkdml.bench.cases import Case
+from vkdml.bench.peers import PEER_SECONDS, time_peer
+from vkdml.bench.record import Record, RecordFault, judge
+from vkdml.device import Device
+
+
+class Progress(Protocol):
+    """Told what a run does."""
+
+    def phase(self, name: str, steps: int) -> None:
+        """A part of the run begins; it has so many steps."""
+
+    def step(self, said: str) -> None:
+        """One step is done."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run."""
+
+    suite: str
+    cases: Sequence[Case]
+    with_latency: bool
+    mib: int | None = None
+    index_bytes: int = 4
+    readings: int = 30
+    peers: Sequence[str] = ()
+    peers_named: bool = False
+    peer_seconds: float = PEER_SECONDS
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+Keep = Callable[[Record], None]
+
+
+def run(device: Device, options: Options, progress: Progress, keep: Keep = lambda record: None) -> Record:
+    """Measure everything.
+
+    Args:
+        device: on which to run.
+        options: what to run.
+        progress: told of each step.
+        keep: called with the record when the cases are done, and after each peer: it is whole each time.
+
+    Raises:
+        WrongResult: a kernel's result is wrong.
+        PeerFault: a named peer could not start.
+        MemoryError: a buffer that the device cannot hold.
+        DeviceError: the device failed.
+    """
+    most = measure.most_input_bytes(device, options.mib)
+    settings = {
+        "mib": options.mib,
+        "index_dtype": f"int{8 * options.index_bytes}",
+        "readings": options.readings,
+        "warm_seconds": measure.WARM_SECONDS,
+    }
+    record = measure.new_record(device, options.suite, settings)
+    cases = measure.cases_for(device, options.cases, most)
+    if cases:
+        with _phase(record, progress, "ceiling", 0):
+            ceiling = measure.measure(device, measure.ceiling_cases(most), readings=options.readings)
+        with _phase(record, progress, f"{options.suite} suite", len(cases)):
+            record.rows = measure.measure(
+                device,
+                cases,
+                lambda row: progress.step(f"{row.case}: {row.us:.1f} us, {row.gb_per_s:.4g} GB/s"),
+                index_bytes=options.index_bytes,
+                readings=options.readings,
+            )
+        record.ceiling_gb_per_s, record.ceiling_case = measure.read_ceiling([*ceiling, *record.rows])
+    if options.with_latency:
+        with _phase(record, progress, "latency", len(latency.latency_cases(most))):
+            record.latency = measure.measure_latency(
+                device, most, lambda row: progress.step(f"{row.case}: p50 {row.ours.p50_us:.1f} us")
+            )
+    device.trim()
+    time_peers(device, record, options, progress, keep)
+    return record
+
+
+def merge(
+    device: Device,
+    record: Record,
+    options: Options,
+    progress: Progress,
+    keep: Keep = lambda record: None,
+) -> Record:
+    """Time peers on the cases of an earlier run and add them to its record; otherwise as :func:`run`.
+
+    Raises:
+        RecordFault: the record is of another device.
+    """
+    if record.device["name"] != device.name:
+        raise RecordFault(
+            f"--merge: the record is of {record.device['name']}, this is {device.name}; accepted is a record "
+            "of the same device"
+        )
+    time_peers(device, record, options, progress, keep)
+    return record
+
+
+def time_peers(device: Device, record: Record, options: Options, progress: Progress, keep: Keep) -> None:
+    """Judge the record and time the peers one after the other."""
+    judge(record)
+    keep(record)
+    sizes = {row.nbytes for row in record.latency}
+    latency_cases = latency.latency_cases(max(sizes)) if sizes else []
+    steps = sum(row.as_case().is_compared for row in record.rows) + len(latency_cases)
+    for name in options.peers:
+        with _phase(record, progress, name, steps):
+            time_peer(
+                name,
+                device,
+                record,
+                latency_cases,
+                named=options.peers_named,
+                mib=options.mib,
+                seconds=options.peer_seconds,
+                done=progress.step,
+            )
+        keep(record)
+
+
+@contextmanager
+def _phase(record: Record, progress: Progress, name: str, steps: int) -> Iterator[None]:
+    progress.phase(name, steps)
+    start = time.perf_counter()
+    yield
+    record.seconds[name] = time.perf_counter() - start

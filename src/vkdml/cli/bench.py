@@ -1,0 +1,295 @@
+"""`vkdml bench`: times kernels and calls, checks them, and says how they compare with other libraries."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+import vkdml
+from vkdml.bench import baseline, cases, peers, plots, record, report, session
+from vkdml.bench.cases import Case
+from vkdml.bench.check import WrongResult
+
+_LONG_NAMES = {short: name for name, short in cases.SHORT_NAMES.items()}
+
+
+def bench(
+    suite: str = typer.Option("quick", help="quick, full, latency, slice or real."),
+    op: str = typer.Option("", help="Only this operator: argmax, argmin or slice1."),
+    dtype: str = typer.Option("", help="Only these element types, separated by commas."),
+    shape: str = typer.Option("", help="A case of your own instead of a suite: 4096x65536."),
+    axis: str = typer.Option("", help="Only this axis; with --shape, the one to reduce: 1, 0,2 or all."),
+    device: str = typer.Option("", help="An index, a UUID or part of a device's name."),
+    peers_text: str = typer.Option(
+        "auto", "--peers", help=f"auto, none, or of {','.join(peers.NAMES)}: what to compare with."
+    ),
+    peer_seconds: float = typer.Option(peers.PEER_SECONDS, help="That each peer may take."),
+    mib: int | None = typer.Option(None, help="Inputs of at most so many MiB."),
+    index_dtype: str = typer.Option("int32", help="Of the indices: int32 or int64."),
+    readings: int = typer.Option(30, help="Of each case."),
+    json_file: str = typer.Option("", "--json", help="Write all numbers to this file."),
+    plot: str = typer.Option("", help="Write plots: FILE.svg makes FILE-dtypes.svg and more."),
+    baseline_file: str = typer.Option("", "--baseline", help="Say what changed since this JSON file."),
+    compare_only: bool = typer.Option(False, help="Run nothing: compare --json with --baseline."),
+    merge: str = typer.Option(
+        "", help="Run only --peers, on the cases of this JSON file, and add them to it."
+    ),
+) -> int:
+    """Time kernels on a device, check every result, and compare with other libraries.
+
+    Exit status 1: a result was wrong, or something became slower than in --baseline by more than noise.
+    """
+    console = Console(highlight=False)
+    try:
+        before = record.load(baseline_file) if baseline_file else None
+        if compare_only:
+            if before is None or not json_file:
+                raise typer.BadParameter("--compare-only takes two files: --json NEW --baseline OLD")
+            return _compare(record.load(json_file), before, console)
+        earlier = record.load(merge) if merge else None
+        _check_outputs(json_file or merge, plot)
+        opened = vkdml.Device(device or None)
+        options = _options(
+            suite, op, dtype, shape, axis, mib, index_dtype, readings, peers_text, peer_seconds, opened
+        )
+        if merge and not options.peers:
+            raise typer.BadParameter(f"--merge adds peers: accepted for --peers are {','.join(peers.NAMES)}")
+    except (record.RecordFault, peers.PeerFault) as error:
+        raise typer.BadParameter(str(error)) from None
+
+    for name, why in options.left_out.items():
+        print(f"vkdml: {name} is left out: {why}", file=sys.stderr)
+
+    def keep(measured: record.Record) -> None:
+        if json_file or merge:
+            record.save(measured, json_file or merge)
+
+    try:
+        with _progress(console) as progress:
+            if earlier is None:
+                measured = session.run(opened, options, progress, keep)
+            else:
+                measured = session.merge(opened, earlier, options, progress, keep)
+    except (WrongResult, MemoryError) as error:
+        print(f"vkdml: {error}", file=sys.stderr)
+        return 1
+    except (record.RecordFault, peers.PeerFault) as error:
+        raise typer.BadParameter(str(error)) from None
+
+    report.show(measured, console)
+    if json_file or merge:
+        console.print(f"written to {json_file or merge}", soft_wrap=True)
+    if plot:
+        for path in plots.write(measured, plot):
+            console.print(f"written to {path}", soft_wrap=True)
+    return _compare(measured, before, console) if before is not None else 0
+
+
+def _compare(new: record.Record, old: record.Record, console: Console) -> int:
+    try:
+        changes = baseline.compare(new, old)
+    except record.RecordFault as error:
+        raise typer.BadParameter(str(error)) from None
+    for line in baseline.describe(changes):
+        console.print(line, soft_wrap=True)
+    return 1 if any(change.verdict == "slower" for change in changes) else 0
+
+
+def _check_outputs(json_file: str, plot: str) -> None:
+    """Find out what cannot be written before anything runs."""
+    if json_file:
+        record.check_writable(json_file)
+    if plot:
+        if Path(plot).suffix not in plots.FORMATS:
+            raise typer.BadParameter(
+                f"--plot {plot}: accepted are names that end in {', '.join(plots.FORMATS)}"
+            )
+        if importlib.util.find_spec("matplotlib") is None:
+            raise typer.BadParameter("--plot needs matplotlib: pip install 'vkdml[bench]'")
+        record.check_writable(plot)
+
+
+# ---- what to run --------------------------------------------------------------------------------
+
+
+def _options(
+    suite: str,
+    op: str,
+    dtype: str,
+    shape: str,
+    axis: str,
+    mib: int | None,
+    index_dtype: str,
+    readings: int,
+    peers_text: str,
+    peer_seconds: float,
+    device: vkdml.Device,
+) -> session.Options:
+    _accept("--suite", suite, cases.SUITES)
+    if op:
+        _accept("--op", op, cases.OPS)
+    _accept("--index-dtype", index_dtype, ("int32", "int64"))
+    if mib is not None and mib < 1:
+        raise typer.BadParameter(f"--mib {mib}: at least 1 is accepted")
+    if readings < 1:
+        raise typer.BadParameter(f"--readings {readings}: at least 1 is accepted")
+    if not peer_seconds > 0:
+        raise typer.BadParameter(f"--peer-seconds {peer_seconds:g}: more than 0 is accepted")
+    elements = _elements(dtype, op)
+    sizes = _sizes(shape) if shape else None
+    axes = _axes(axis, None if sizes is None else len(sizes)) if axis else None
+    if sizes is not None:
+        selected = _own_cases(op or "argmax", elements or ("float32",), sizes, axes)
+    else:
+        selected = [
+            case
+            for case in cases.suite(suite)
+            if (not op or case.op == op)
+            and (not elements or case.element in elements)
+            and (axes is None or (case.op != "slice1" and case.axis == axes[0]))
+        ]
+        if not selected and suite != "latency":
+            raise typer.BadParameter(
+                f"--op, --dtype and --axis leave no case of the suite {suite}; --shape makes one of your own"
+            )
+    chosen, left_out = peers.chosen(peers_text, device)
+    filtered = bool(op or elements or axes or sizes)
+    return session.Options(
+        suite="own" if sizes is not None else suite,
+        cases=selected,
+        with_latency=suite in ("latency", "full") and not filtered,
+        mib=mib,
+        index_bytes=int(index_dtype[3:]) // 8,
+        readings=readings,
+        peers=chosen,
+        peers_named=peers_text != "auto",
+        peer_seconds=peer_seconds,
+        left_out=left_out,
+    )
+
+
+def _accept(option: str, value: str, accepted: Sequence[str]) -> None:
+    if value not in accepted:
+        raise typer.BadParameter(f"{option} {value!r}: accepted are {', '.join(accepted)}")
+
+
+def _elements(text: str, op: str) -> tuple[str, ...]:
+    accepted = tuple(cases.SLICE_ELEMENTS) if op == "slice1" else cases.REDUCE_ELEMENTS
+    if not op:
+        accepted = (*accepted, "complex128")
+    named = [name.strip() for name in text.split(",")] if text else []
+    for name in named:
+        _accept("--dtype", _LONG_NAMES.get(name, name), accepted)
+    return tuple(_LONG_NAMES.get(name, name) for name in named)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    words = text.replace(",", "x").lower().split("x")
+    if not all(word.strip().isdecimal() and int(word) > 0 for word in words):
+        raise typer.BadParameter(f"--shape {text!r}: accepted are sizes of at least 1 such as 4096x65536")
+    return tuple(map(int, words))
+
+
+def _axes(text: str, rank: int | None) -> tuple[tuple[int, ...] | None]:
+    """Return the axes, in a tuple of their own since None is one of the values."""
+    if text == "all":
+        return (None,)
+    wanted = "all, or distinct axes such as 1 or 0,2"
+    try:
+        axes = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"--axis {text!r}: accepted are {wanted}") from None
+    if rank is not None:
+        if not all(-rank <= axis < rank for axis in axes):
+            raise typer.BadParameter(f"--axis {text!r}: accepted are {-rank} to {rank - 1} for this --shape")
+        axes = [axis % rank for axis in axes]
+    elif min(axes) < 0:
+        raise typer.BadParameter(f"--axis {text!r}: negative ones are accepted with --shape only")
+    if len(set(axes)) != len(axes):
+        raise typer.BadParameter(f"--axis {text!r}: accepted are {wanted}")
+    return (tuple(sorted(axes)),)
+
+
+def _own_cases(
+    op: str, elements: Sequence[str], sizes: tuple[int, ...], axes: tuple[tuple[int, ...] | None] | None
+) -> list[Case]:
+    if op == "slice1":
+        if len(sizes) != 2 or axes is not None:
+            raise typer.BadParameter("--op slice1: accepted is a --shape of two sizes, and no --axis")
+        return [
+            Case("own", op, element, sizes, window=name) for element in elements for name in cases.WINDOWS
+        ]
+    return [Case("own", op, element, sizes, axes[0] if axes else None) for element in elements]
+
+
+# ---- progress -----------------------------------------------------------------------------------
+
+
+class _Lines:
+    """Says each step in a line of its own, with the seconds since the start."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._start = time.perf_counter()
+        self._at = self._steps = 0
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def phase(self, name: str, steps: int) -> None:
+        self._at, self._steps = 0, steps
+        self._say(name)
+
+    def step(self, said: str) -> None:
+        self._at += 1
+        self._say(f"  {self._at}/{self._steps} {said}")
+
+    def _say(self, text: str) -> None:
+        print(f"[{time.perf_counter() - self._start:6.1f} s] {text}", flush=True)
+
+
+class _Bar:
+    """A bar that goes when the run is over."""
+
+    def __init__(self, console: Console) -> None:
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[said]}", style="dim"),
+            console=console,
+            transient=True,
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> _Bar:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bars.stop()
+
+    def phase(self, name: str, steps: int) -> None:
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+        self._task = self._bars.add_task(name, total=steps or None, said="")
+
+    def step(self, said: str) -> None:
+        assert self._task is not None
+        self._bars.update(self._task, advance=1, said=said)
+
+
+def _progress(console: Console) -> _Bar | _Lines:
+    return _Bar(console) if console.is_terminal else _Lines(console)

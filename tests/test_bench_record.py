@@ -1,0 +1,311 @@
+"""Records of the benchmark: files, verdicts, comparison with a baseline, tables, plots, README."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from vkdml.bench import baseline, cases, measure, plots, readme, record, report
+from vkdml.bench.cases import Case, Target
+from vkdml.bench.latency import latency_cases
+from vkdml.bench.record import LatencyRow, Peer, PeerTime, Record, RecordFault, Row
+
+ROOT = Path(__file__).resolve().parent.parent
+PEERS = ("torch", "cupy", "jax", "cub", "numpy", "onnxruntime")
+
+
+def row_of(case: Case, us: float, **peers: float) -> Row:
+    written = case.written_bytes(4)
+    return Row(
+        case=case.name, row=case.row, op=case.op, element=case.element, shape=list(case.shape),
+        axis=None if case.axis is None else list(case.axis), data=case.data, direction=case.direction,
+        nan_policy=case.nan_policy, return_values=case.return_values, alternate=case.alternate,
+        window=case.window, scaled_from=None, us=us, low_us=us * 0.99, high_us=us * 1.01, readings=30,
+        kernels={"argreduce_rows_float32": us}, read_bytes=case.read_bytes, written_bytes=written,
+        gb_per_s=(case.read_bytes + written) / us / 1e3, input_gb_per_s=case.read_bytes / us / 1e3,
+        target=vars(case.target).copy() if case.target else None,
+        peers={name: PeerTime(time, time, time) for name, time in peers.items()},
+    )  # fmt: skip
+
+
+def record_of(rows: list[Row], kind: str = "discrete", with_latency: bool = False) -> Record:
+    latency = []
+    for case in latency_cases(1 << 28) if with_latency else []:
+        distribution = record.latency_of([1e-6 * (15 + call / 100) for call in range(200)])
+        others = {"torch": distribution, "cub": record.Latency(0.0, 0.0, 0, [], "is no Python library")}
+        latency.append(
+            LatencyRow(case.name, case.kind, case.nbytes, distribution, 1.0, case.target_us, None, others)
+        )
+    return Record(
+        date="2026-01-31",
+        suite="full",
+        versions={"vkdml": "0.1.0", "python": "3.12.3", "numpy": "2.5.2"},
+        machine={"processor": "A processor of a long name, Platinum 8480C", "cores": 16, "system": "Linux"},
+        device={"name": "NVIDIA H200", "type": kind, "driver": "NVIDIA 580 Vulkan 1.4", "subgroup": 32},
+        settings={},
+        ceiling_gb_per_s=4550.0,
+        ceiling_case="f32 256M all",
+        rows=rows,
+        latency=latency,
+        peers={
+            name: Peer("1.2.3", "processor" if name in ("numpy", "onnxruntime") else "device", "events")
+            for name in PEERS
+        },
+    )
+
+
+def full_record(with_latency: bool = True) -> Record:
+    rows = []
+    for number, case in enumerate(cases.suite("full")):
+        us = case.read_bytes / 4.4e6 + 3
+        times = {name: us * (1.1 + 0.1 * place + number % 7) for place, name in enumerate(PEERS)}
+        rows.append(row_of(case, us, **(times if case.is_compared else {})))
+    made = record_of(rows, with_latency=with_latency)
+    record.judge(made)
+    return made
+
+
+FULL = full_record()
+CASE = Case("", "argmax", "float32", (1 << 20,))
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+def test_a_record_comes_back_from_its_file(tmp_path):
+    path = tmp_path / "run.json"
+    record.save(FULL, path)
+    back = record.load(path)
+    assert [row.case for row in back.rows] == [row.case for row in FULL.rows]
+    assert back.rows[3].peers == {
+        name: replace(time, us=pytest.approx(time.us, rel=1e-5), low_us=pytest.approx(time.us, rel=1e-5),
+                      high_us=pytest.approx(time.us, rel=1e-5))
+        for name, time in FULL.rows[3].peers.items()
+    }  # fmt: skip
+    assert [row.as_case() for row in back.rows] == cases.suite("full")
+    assert back.latency[1].peers["cub"].why == "is no Python library"
+    assert back.peers == FULL.peers
+    assert json.loads(path.read_text())["format"] == record.FORMAT
+    again = tmp_path / "again.json"
+    record.save(back, again)
+    assert again.read_text() == path.read_text()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", '{"format": 0}', '{"format": 1}', '{"format": 1, "rows": [1]}']
+)
+def test_other_files_are_refused_in_one_line(tmp_path, content):
+    path = tmp_path / "other.json"
+    path.write_text(content)
+    with pytest.raises(RecordFault, match=r"vkdml bench --json") as refused:
+        record.load(path)
+    assert "\n" not in str(refused.value)
+
+
+def test_missing_files_and_folders_are_refused(tmp_path):
+    with pytest.raises(RecordFault, match="No such file"):
+        record.load(tmp_path / "none.json")
+    with pytest.raises(RecordFault, match="cannot be written"):
+        record.check_writable(tmp_path / "none" / "run.json")
+    with pytest.raises(RecordFault, match="is a folder"):
+        record.check_writable(tmp_path)
+    record.check_writable(tmp_path / "run.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "run.json"
+    path.write_text("old")
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(record.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        record.write_whole(path, b"new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# ---- verdicts -----------------------------------------------------------------------------------
+
+
+def test_targets_are_judged_by_their_unit():
+    fast = replace(CASE, target=Target("GB/s", 4.0))
+    slow = replace(CASE, direction="decreasing", target=Target("of", 1.05, fast.name))
+    short = replace(CASE, op="argmin", target=Target("us", 900.0))
+    lone = replace(CASE, nan_policy="omit", target=Target("of", 1.05, "not timed"))
+    made = record_of([row_of(fast, 1000), row_of(slow, 1060), row_of(short, 890), row_of(lone, 1)])
+    record.judge(made)
+    assert [row.met for row in made.rows] == [True, False, True, None]
+    made.rows[0] = row_of(fast, 1100)
+    made.rows[1] = row_of(slow, 1150)
+    record.judge(made)
+    assert [row.met for row in made.rows] == [False, True, True, None]
+
+
+def test_the_best_peer_is_one_that_ran_on_the_same_device():
+    row = row_of(CASE, 10, torch=30, jax=20, numpy=1)
+    assert record.best_peer(record_of([row]), row) == ("jax", 20)
+    assert record.best_peer(record_of([row], "software"), row) == ("numpy", 1)
+    row.peers["jax"] = PeerTime(why="out of time")
+    assert record.best_peer(record_of([row]), row) == ("torch", 30)
+    assert record.best_peer(record_of([row]), row_of(CASE, 10)) is None
+
+
+def test_the_geometric_mean_is_over_rows_with_a_peer():
+    rows = [row_of(CASE, 10, torch=20), row_of(CASE, 10, torch=80, jax=90), row_of(CASE, 10)]
+    assert record.geometric_mean(record_of(rows)) == (pytest.approx(4.0), 2)
+    assert record.geometric_mean(record_of([rows[2]])) is None
+
+
+def test_whole_calls_are_compared_where_they_were_timed():
+    row = row_of(CASE, 10, numpy=40)
+    row.call_us = 20.0
+    assert record.geometric_mean(record_of([row], "software")) == (pytest.approx(2.0), 1)
+    assert report.ratio(row, "numpy") == "2.00"
+
+
+def test_the_ceiling_is_the_fastest_large_read():
+    large = replace(CASE, shape=(1 << 26,))
+    rows = [row_of(CASE, 1), row_of(large, 100), row_of(replace(large, op="argmin"), 80)]
+    rows.append(row_of(Case("", "slice1", "float32", (8192, 8192), window="copy"), 1))
+    rate, name = measure.read_ceiling(rows)
+    assert (rate, name) == (pytest.approx((1 << 28) / 80e3), rows[2].case)
+    assert measure.read_ceiling([]) == (None, "")
+
+
+# ---- baseline -----------------------------------------------------------------------------------
+
+
+def test_only_changes_beyond_the_spread_are_said():
+    names = ["same", "slower", "faster", "within noise", "new"]
+    before = [row_of(replace(CASE, shape=(1000 + place,)), 100) for place in range(4)]
+    after = [
+        row_of(replace(CASE, shape=(1000 + place,)), us) for place, us in enumerate((101, 105, 95, 130, 7))
+    ]
+    after[3].low_us = 95
+    changes = baseline.compare(record_of(after), record_of(before))
+    verdicts = {change.case: change.verdict for change in changes}
+    expected = ["same", "slower", "faster", "same"]
+    assert verdicts == {row.case: verdict for row, verdict in zip(before, expected, strict=True)}, names
+    lines = list(baseline.describe(changes))
+    assert lines[-1].startswith("against the baseline: 1 slower, 1 faster, 2 the same")
+    assert lines[0].startswith("slower: f32 1001 all: 100.0 us (99.0 to 101.0) before, 105.0 us")
+
+
+def test_latencies_are_compared_too():
+    slow = record_of([], with_latency=True)
+    for row in slow.latency:
+        row.ours = record.latency_of([us * 2e-6 for us in row.ours.quantiles_us])
+    changes = baseline.compare(slow, record_of([], with_latency=True))
+    assert {change.verdict for change in changes} == {"slower"}
+
+
+def test_records_that_cannot_be_compared_are_refused():
+    one = record_of([row_of(CASE, 1)])
+    with pytest.raises(RecordFault, match="no case in common"):
+        baseline.compare(one, record_of([row_of(replace(CASE, op="argmin"), 1)]))
+    other = record_of([row_of(CASE, 1)])
+    other.device["name"] = "another"
+    with pytest.raises(RecordFault, match="accepted is a record of the same device"):
+        baseline.compare(one, other)
+
+
+# ---- tables, plots, README ----------------------------------------------------------------------
+
+
+def printed(made: Record) -> str:
+    console = Console(width=80, file=io.StringIO(), highlight=False)
+    report.show(made, console)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["discrete", "software"])
+def test_tables_fit_80_columns_whole(kind):
+    made = full_record()
+    made.device["type"] = kind
+    if kind == "software":
+        for name in ("cub", "cupy"):  # they need a GPU
+            del made.peers[name]
+        for row in made.rows:
+            row.us, row.call_us, row.gb_per_s = 123456.7, 234567.8, 0.34
+    text = printed(made)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    for name in made.peers:
+        assert f" {report.SHORT_PEERS.get(name, name)}" in text
+
+
+def test_the_report_says_what_was_missed_left_out_and_scaled():
+    rows = [row_of(replace(CASE, target=Target("us", 5.0)), 10, torch=9)]
+    rows[0].scaled_from = [1 << 28]
+    made = record_of(rows)
+    made.peers["numpy"].note = "3 cases not reached in its time"
+    record.judge(made)
+    text = printed(made)
+    assert "slower than the best peer in 1: f32 1M all" in text
+    assert "targets: 0 of 1 met" in text
+    assert "1 of 1 cases were made smaller" in text
+    assert "numpy: 3 cases not reached in its time" in text
+
+
+def test_plots_are_written_for_what_there_is(tmp_path):
+    written = plots.write(FULL, tmp_path / "run.svg")
+    assert [path.name for path in written] == ["run-dtypes.svg", "run-sizes.svg", "run-latency.svg"]
+    text = written[0].read_text()
+    assert "</svg>" in text
+    first = [path.read_bytes() for path in written]
+    assert [path.read_bytes() for path in plots.write(FULL, tmp_path / "run.svg")] == first
+    few = record_of([row_of(CASE, 10, torch=20)])
+    assert [path.name for path in plots.write(few, tmp_path / "few.png")] == ["few-dtypes.png"]
+    assert (tmp_path / "few-dtypes.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_readmes_section_is_rewritten_between_its_markers(tmp_path):
+    target = tmp_path / "README.md"
+    results = tmp_path / "results"
+    results.mkdir()
+    record.save(FULL, results / "h200.json")
+    (results / "h200-sizes.svg").write_text("<svg/>")
+    target.write_text(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n")
+    assert readme.main([str(target), str(results / "h200.json")]) == 0
+    text = target.read_text()
+    assert text.startswith(f"before\n{readme.BEGIN}\n### NVIDIA H200\n")
+    assert text.endswith(f"{readme.END}\nafter\n")
+    assert "old" not in text
+    assert "[results/h200.json](results/h200.json)" in text
+    assert "![NVIDIA H200: sizes](results/h200-sizes.svg)" in text
+    assert "dtypes.svg" not in text
+    assert "| segmentation | f32 f16 i8 |" in text
+    assert readme.main([str(target), str(results / "h200.json")]) == 0
+    assert target.read_text() == text
+
+
+def test_a_readme_without_markers_is_left_alone(tmp_path, capsys):
+    target = tmp_path / "README.md"
+    target.write_text("nothing here\n")
+    file = tmp_path / "run.json"
+    record.save(FULL, file)
+    assert readme.main([str(target), str(file)]) == 1
+    assert "no place for the benchmark" in capsys.readouterr().err
+    assert target.read_text() == "nothing here\n"
+    assert readme.main([str(target)]) == 2
+
+
+def test_the_repositorys_readme_shows_the_committed_results():
+    files = [path for path in sorted((ROOT / "bench" / "results").glob("*.json")) if _is_record(path)]
+    text = (ROOT / "README.md").read_text()
+    if not files:
+        assert readme.BEGIN not in text
+        return
+    assert readme.rewrite(text, readme.section_of_files(ROOT / "README.md", files)) == text
+
+
+def _is_record(path: Path) -> bool:
+    return json.loads(path.read_text()).get("format") == record.FORMAT

@@ -1,0 +1,401 @@
+"""`vkdml bench` as a user runs it: small real runs, wrong results, interruptions, mistakes."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import vkdml
+from vkdml.bench import check, libraries, measure, peers, record, resident, session, timing
+from vkdml.bench.cases import Case, plan_of
+from vkdml.cli import main
+
+SMALL = ["bench", "--shape", "40x300", "--peers", "none", "--readings", "3"]
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch):
+    monkeypatch.setattr(measure, "SOFTWARE_WARM_SECONDS", 0.0)
+    monkeypatch.setattr(measure, "SOFTWARE_MIB", 1)
+    monkeypatch.setattr(libraries, "CALL_PATIENCE_SECONDS", 0.05)
+
+
+# ---- timing -------------------------------------------------------------------------------------
+
+
+def test_a_plan_is_timed_and_its_outputs_come_back(device):
+    case = Case("", "argmax", "int16", (70, 90), (0,), return_values=True)
+    content = np.random.default_rng(0).integers(0, 256, case.input_bytes, np.uint8)
+    buffer = resident.allocate(device, content.size)
+    resident.upload(device, buffer, content)
+    plan = plan_of(case, device.limits)
+    reading = timing.time_plan(device, plan, {"input": buffer}, readings=12, warm_seconds=0)
+    assert 0 < reading.low_ns <= reading.median_ns <= reading.high_ns
+    assert reading.readings == 12
+    assert set(reading.steps) == {step.kernel for step in plan.steps}
+    assert sum(reading.steps.values()) == pytest.approx(reading.median_ns, rel=0.5)
+    array = content.view(np.int16).reshape(70, 90)
+    assert np.array_equal(reading.outputs["indices"].view(np.int32), array.argmax(axis=0))
+    assert np.array_equal(reading.outputs["values"].view(np.int16), array.max(axis=0))
+
+
+def test_without_patience_nine_readings_are_taken(device):
+    plan = plan_of(Case("", "argmax", "uint8", (100,)), device.limits)
+    bound = {"input": resident.allocate(device, 112)}
+    reading = timing.time_plan(device, plan, bound, readings=1000, warm_seconds=0, patience_seconds=0)
+    assert reading.readings == timing.FEWEST_READINGS
+    assert timing.time_plan(device, plan, bound, readings=2, warm_seconds=0).readings == 2
+
+
+def test_a_kernel_that_writes_nothing_does_not_find_an_old_result(device, monkeypatch):
+    case = Case("", "argmax", "uint8", (100,), return_values=True)
+    plan = plan_of(case, device.limits)
+    buffer = resident.allocate(device, 112)
+    resident.upload(device, buffer, np.arange(112, dtype=np.uint8))
+    timing.time_plan(device, plan, {"input": buffer}, readings=1, warm_seconds=0)
+    monkeypatch.setattr(timing.Execution, "run", lambda execution: None)
+    monkeypatch.setattr(timing.Execution, "timings", lambda execution: [(plan.steps[0].kernel, 1.0)])
+    reading = timing.time_plan(device, plan, {"input": buffer}, readings=1, warm_seconds=0)
+    assert {role: set(content.tolist()) for role, content in reading.outputs.items()} == {
+        "indices": {resident.POISON}, "values": {resident.POISON}
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("chunk", [16, 1000, 1 << 20])
+def test_bytes_go_to_a_device_buffer_and_back_in_pieces(device, monkeypatch, chunk):
+    monkeypatch.setattr(resident, "CHUNK_BYTES", chunk)
+    content = np.random.default_rng(1).integers(0, 256, 4096, np.uint8)
+    buffer = device.native.buffer(4096, vkdml._native.MemoryKind.device)
+    resident.poison(device, buffer)
+    resident.upload(device, buffer, content[:3000])
+    got = resident.download(device, buffer, 4096)
+    assert np.array_equal(got[:3000], content[:3000])
+    assert set(got[3000:]) == {resident.POISON}
+
+
+# ---- runs ---------------------------------------------------------------------------------------
+
+
+def test_a_small_run_leaves_numbers_and_plots(tmp_path, capsys):
+    file, plot = tmp_path / "run.json", tmp_path / "run.png"
+    words = ["--dtype", "f16,int8", "--axis", "0", "--json", str(file), "--plot", str(plot)]
+    assert main([*SMALL[:3], "--readings", "3", *words, "--peers", "numpy"]) == 0
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 80 or str(tmp_path) in said
+    made = record.load(file)
+    assert [row.case for row in made.rows] == ["f16 40x300 ax 0", "i8 40x300 ax 0"]
+    for row in made.rows:
+        assert 0 < row.low_us <= row.us <= row.high_us
+        assert row.peers["numpy"].us > 0
+        assert set(row.kernels) == {
+            step.kernel for step in plan_of(row.as_case(), vkdml.default_device().limits).steps
+        }
+        assert row.case in said
+    assert made.suite == "own"
+    assert made.device["name"] == vkdml.default_device().name
+    assert made.peers["numpy"].version == np.__version__
+    assert set(made.versions) == {"vkdml", "python", "numpy"}
+    assert {"ceiling", "own suite", "numpy"} == set(made.seconds)
+    assert (tmp_path / "run-dtypes.png").exists()
+
+    assert main([*SMALL, "--dtype", "f16,int8", "--axis", "0", "--baseline", str(file)]) in (0, 1)
+    assert "against the baseline" in capsys.readouterr().out
+    assert main(["bench", "--compare-only", "--json", str(file), "--baseline", str(file)]) == 0
+    assert "0 slower, 0 faster, 2 the same" in capsys.readouterr().out
+
+
+def test_slices_and_64_bit_indices_are_measured(tmp_path):
+    file = tmp_path / "run.json"
+    assert main([*SMALL, "--op", "slice1", "--dtype", "i8", "--json", str(file)]) == 0
+    assert {row.window for row in record.load(file).rows} >= {"copy", "flip", "transposed"}
+    assert main([*SMALL, "--index-dtype", "int64", "--json", str(file)]) == 0
+    (row,) = record.load(file).rows
+    assert row.written_bytes == 8
+
+
+def test_the_latency_suite_measures_and_merges_a_peer(tmp_path, monkeypatch, capsys):
+    few = [
+        session.latency.LatencyCase("resident", 4096, 1, 5, 16.0),
+        session.latency.LatencyCase("host", 4096, 1, 5, 26.0),
+        session.latency.LatencyCase("resident in turn", 4096, 3, 5, 25.0),
+    ]
+    monkeypatch.setattr(session.latency, "latency_cases", lambda most: few)
+    file = tmp_path / "latency.json"
+    assert main(["bench", "--suite", "latency", "--peers", "none", "--json", str(file)]) == 0
+    made = record.load(file)
+    assert [row.case for row in made.latency] == [case.name for case in few]
+    assert all(0 < row.ours.p50_us <= row.ours.p99_us and row.ours.calls == 5 for row in made.latency)
+    assert main(["bench", "--merge", str(file), "--peers", "numpy"]) == 0
+    merged = record.load(file)
+    assert [row.ours for row in merged.latency] == [row.ours for row in made.latency]
+    assert [row.peers["numpy"].why for row in merged.latency] == [
+        "has no device arrays",
+        "",
+        "has no device arrays",
+    ]
+    assert merged.latency[1].peers["numpy"].p50_us > 0
+
+
+def test_the_quick_suite_is_right_on_this_device(device):
+    fitted = measure.cases_for(device, measure_cases(), measure.most_input_bytes(device, 1))
+    rows = measure.measure(device, fitted, readings=1)
+    assert all(row.us > 0 for row in rows)
+    assert len(rows) == len(fitted)
+
+
+def measure_cases() -> list[Case]:
+    from vkdml.bench import cases
+
+    return [replaced for replaced in cases.suite("quick") if replaced.row != "segmentation"]
+
+
+# ---- what must not pass -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", ["argmax", "slice1"])
+def test_a_wrong_result_fails_the_run_and_leaves_no_file(op, tmp_path, monkeypatch, capsys):
+    real = resident.download
+
+    def wrong(*arguments):
+        content = real(*arguments)
+        content[5] ^= 1
+        return content
+
+    monkeypatch.setattr(timing.resident, "download", wrong)
+    monkeypatch.setattr(measure, "ceiling_cases", lambda most: [])
+    file = tmp_path / "run.json"
+    words = [] if op == "slice1" else ["--axis", "1"]
+    assert main([*SMALL, "--op", op, "--dtype", "i8", *words, "--json", str(file)]) == 1
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert "40x300" in line
+    assert "expected" in line
+    assert ("output 1 is" in line) or ("element (0, 5)" in line)
+    assert not file.exists()
+
+
+def test_a_wrong_answer_of_a_call_is_seen(device, monkeypatch):
+    case = session.latency.LatencyCase("host", 4096, 2, 3, None)
+    content = measure.contents.content("numbers float32", 8192)
+    real = vkdml.argmax
+    monkeypatch.setattr(vkdml, "argmax", lambda x, device: real(x, device=device) ^ 1)
+    with pytest.raises(check.WrongResult, match="array 0: index is"):
+        measure.latency.measure(device, case, content, 0.0)
+
+
+def test_an_interrupted_run_leaves_no_file(tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session.measure, "time_plan", interrupted)
+    file = tmp_path / "run.json"
+    assert main([*SMALL, "--json", str(file)]) == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_measured_is_kept_when_a_peer_is_interrupted(tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "time_peer", interrupted)
+    file = tmp_path / "run.json"
+    assert main([*SMALL[:3], "--peers", "numpy", "--json", str(file)]) == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+    (row,) = record.load(file).rows
+    assert row.us > 0
+
+
+def test_a_slower_run_is_said_by_the_exit_status(tmp_path, capsys):
+    file, old = tmp_path / "new.json", tmp_path / "old.json"
+    assert main([*SMALL, "--json", str(file)]) == 0
+    made = record.load(file)
+    for row in made.rows:
+        row.us, row.low_us, row.high_us = row.us / 100, row.low_us / 100, row.low_us / 99
+    record.save(made, old)
+    capsys.readouterr()
+    assert main(["bench", "--compare-only", "--json", str(file), "--baseline", str(old)]) == 1
+    assert "1 slower" in capsys.readouterr().out
+
+
+# ---- peers --------------------------------------------------------------------------------------
+
+
+def one_row_record(device: vkdml.Device) -> record.Record:
+    made = measure.new_record(device, "own", {})
+    made.rows = measure.measure(device, [Case("own", "argmax", "float32", (50, 60), (1,))], readings=1)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("import os, sys; sys.stdin.read(); os.abort()", "its process ended: SIGABRT"),
+        ("import sys; sys.stdin.read(); sys.exit('no luck')", "its process ended: no luck"),
+        ("import sys, time; sys.stdin.read(); time.sleep(60)", "out of time"),
+    ],
+)
+def test_a_peer_that_crashes_or_hangs_loses_its_own_numbers_only(device, monkeypatch, tmp_path, program, why):
+    stub = tmp_path / "python"
+    about = '{"version": "1", "runs_on": "processor", "method": "none"}'
+    stub.write_text(f"#!{sys.executable}\nprint('''{about}''', flush=True)\n{program}\n")
+    stub.chmod(0o755)
+    made = one_row_record(device)
+    monkeypatch.setattr(peers.sys, "executable", str(stub))
+    monkeypatch.setattr(peers, "_GRACE_SECONDS", 0.5)
+    start = time.monotonic()
+    peers.time_peer("numpy", device, made, [], named=True, seconds=0.5)
+    assert time.monotonic() - start < 20  # the one that hangs is killed
+    assert made.rows[0].peers["numpy"].why == why
+    assert made.peers["numpy"].note
+
+
+def test_what_a_library_lacks_is_a_reason_not_a_failure():
+    request = {
+        "peer": "numpy", "cuda": False, "seconds": 60, "most_bytes": 10_000, "latency": [],
+        "cases": [
+            peers._plain(case)
+            for case in (
+                Case("", "argmax", "float32", (4, 5, 6), (0, 2)),
+                Case("", "argmax", "bfloat16", (40, 6), (1,)),
+                Case("", "argmin", "bool", (400,)),
+                Case("", "argmax", "float32", (100, 100), (1,)),
+                Case("", "slice1", "complex128", (8, 8), window="transposed"),
+            )
+        ],
+    }  # fmt: skip
+    request = json.loads(json.dumps(request))
+    about, *said = libraries.answers(request)
+    assert about["runs_on"] == "processor"
+    assert [answer.get("why") for answer in said] == [
+        "reduces one axis at a time", None, None, "too large for the processor", None
+    ]  # fmt: skip
+    assert all(answer["us"] > 0 for answer in said if "us" in answer)
+    assert list(libraries.answers({**request, "seconds": -1}))[1] == {"case": 0, "why": "out of time"}
+    missing = next(iter(libraries.answers({**request, "peer": "cub"})))
+    assert missing == {"missing": "needs nvcc and a CUDA device"}
+
+
+def compiler(folder, fails_on: str) -> str:
+    """A stand-in for nvcc that writes a program which answers each line, or fails with a message."""
+    made = folder / "nvcc"
+    made.write_text(
+        f"""#!{sys.executable}
+import os, sys
+if {fails_on!r} == "all" or {fails_on!r} == "halves" and "-DWITHOUT_HALVES" not in sys.argv:
+    sys.exit("cub.cuh: no such file\\nand more")
+path = sys.argv[sys.argv.index("-o") + 1]
+with open(path, "w") as file:
+    file.write("#!/bin/sh\\nwhile read -r element rest; do\\n")
+    file.write('if [ $element = int8 ]; then echo \\'{{"why": "has no int8"}}\\'; ')
+    file.write("else echo '{{\\"us\\": [3, 2, 4]}}'; fi\\ndone\\n")
+os.chmod(path, 0o755)
+"""
+    )
+    made.chmod(0o755)
+    return str(made)
+
+
+@pytest.mark.parametrize("fails_on", ["none", "halves"])
+def test_cubs_program_is_built_once_and_asked(tmp_path, monkeypatch, fails_on):
+    monkeypatch.setenv("VKDML_CACHE_DIR", str(tmp_path / "cache"))
+    nvcc = compiler(tmp_path, fails_on)
+    monkeypatch.setattr(libraries, "nvcc", lambda: nvcc)
+    cub = libraries.Cub(True, 0)
+    assert cub.time(Case("", "argmax", "float32", (100,))) == [3, 2, 4]
+    with pytest.raises(libraries.Unsupported, match="has no int8"):
+        cub.time(Case("", "argmax", "int8", (100,)))
+    with pytest.raises(libraries.Unsupported, match="reduces whole arrays"):
+        cub.time(Case("", "argmax", "float32", (10, 10), (1,)))
+    built = list((tmp_path / "cache" / "bench").iterdir())
+    assert len(built) == 1
+    (tmp_path / "nvcc").write_text("")
+    assert libraries.build_cub(nvcc) == str(built[0])
+    cub._program.stdin.close()
+    cub._program.wait()
+    cub._program.stdout.close()
+
+
+def test_a_compiler_that_refuses_is_a_reason(tmp_path, monkeypatch):
+    monkeypatch.setenv("VKDML_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(libraries.Unsupported, match=r"nvcc: cub.cuh: no such file$"):
+        libraries.build_cub(compiler(tmp_path, "all"))
+
+
+def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypatch):
+    monkeypatch.setattr(peers.importlib.util, "find_spec", lambda name: None if name == "jax" else object())
+    chosen, left_out = peers.chosen("auto", device)
+    assert "jax" not in chosen
+    assert "numpy" in chosen
+    assert left_out["jax"] == "jax is not installed"
+    with pytest.raises(peers.PeerFault, match="--peers jax: jax is not installed"):
+        peers.chosen("numpy,jax", device)
+    if not peers.on_cuda(device):
+        assert "needs an NVIDIA GPU" in left_out["cub"]
+
+
+# ---- mistakes of the user's ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "accepted"),
+    [
+        (["--suite", "fast"], "accepted are quick, full, latency, slice, real"),
+        (["--op", "topk"], "accepted are argmax, argmin, slice1"),
+        (["--dtype", "float33"], "accepted are float32, float16"),
+        (["--op", "slice1", "--dtype", "uint16"], "accepted are float32, float16, int8, float64, complex128"),
+        (["--shape", "4by4"], "accepted are sizes of at least 1 such as 4096x65536"),
+        (["--shape", "0x4"], "accepted are sizes of at least 1"),
+        (["--axis", "first"], "accepted are all, or distinct axes"),
+        (["--axis", "-1"], "negative ones are accepted with --shape only"),
+        (["--shape", "4x4", "--axis", "2"], "accepted are -2 to 1"),
+        (["--shape", "4x4", "--axis", "1,-1"], "accepted are all, or distinct axes"),
+        (["--shape", "4", "--op", "slice1"], "accepted is a --shape of two sizes, and no --axis"),
+        (["--suite", "real", "--dtype", "int64"], "leave no case of the suite real"),
+        (["--peers", "tensorflow"], "accepted are auto, none, or of numpy,torch"),
+        (["--mib", "0"], "at least 1 is accepted"),
+        (["--readings", "0"], "at least 1 is accepted"),
+        (["--peer-seconds", "0"], "more than 0 is accepted"),
+        (["--index-dtype", "int16"], "accepted are int32, int64"),
+        (["--json", "/nonexistent/run.json"], "cannot be written"),
+        (["--plot", "/nonexistent/run.svg"], "cannot be written"),
+        (["--plot", "run.gif"], "accepted are names that end in .svg, .png, .pdf"),
+        (["--baseline", "/nonexistent/run.json"], "No such file"),
+        (["--compare-only"], "takes two files: --json NEW --baseline OLD"),
+        (["--merge", "/nonexistent/run.json"], "No such file"),
+    ],
+)
+def test_mistakes_are_one_line_that_says_what_is_accepted(words, accepted, capsys, monkeypatch):
+    monkeypatch.setattr(session, "run", lambda *arguments: pytest.fail("nothing may run"))
+    assert main(["bench", *words]) == 2
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert line.startswith("vkdml: ")
+    assert accepted in line
+    assert said.out == ""
+
+
+def test_a_merge_without_peers_and_of_another_device_is_refused(device, tmp_path, capsys):
+    file = tmp_path / "run.json"
+    made = one_row_record(device)
+    record.save(made, file)
+    assert main(["bench", "--merge", str(file), "--peers", "none"]) == 2
+    assert "--merge adds peers" in capsys.readouterr().err
+    made.device["name"] = "another"
+    record.save(made, file)
+    assert main(["bench", "--merge", str(file), "--peers", "numpy"]) == 2
+    assert "accepted is a record of the same device" in capsys.readouterr().err
+
+
+def test_an_unknown_device_is_a_fault_of_the_machine(capsys):
+    assert main(["bench", "--device", "nosuch"]) == 1
+    assert "no device matches 'nosuch'" in capsys.readouterr().err
+
+
+def test_no_terminal_means_a_line_for_each_step(capsys):
+    assert main([*SMALL, "--dtype", "f16"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("[") and "1/1 f16 40x300" in line for line in lines)

@@ -1,0 +1,321 @@
+"""Every slice1 kernel of the table against its NumPy twin: all bytes that it writes, and no others."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import twins_slice1
+
+import vkdml
+from vkdml import kernels, plan_slice1
+from vkdml.execute import run_plan
+from vkdml.layout import CopyLayout, Dim, canonical_copy
+
+WIDTHS = (1, 2, 4, 8, 16)
+NARROW = (1, 2)
+STEPS = {
+    1: "slice1_runs_forward",
+    -1: "slice1_runs_backward",
+    2: "slice1_runs_second",
+    -2: "slice1_runs_second_backward",
+    3: "slice1_runs",
+    -5: "slice1_runs",
+    0: "slice1_runs",
+}
+# Small tiles and shares, so that small inputs have many of them.
+DOWN, ACROSS = 8, 4
+SMALL = plan_slice1.SliceTuning(
+    runs_workgroup_size=32,
+    workgroup_vectors=2,
+    full_workgroups=2,
+    tile_shapes=tuple((width, (DOWN, ACROSS)) for width in WIDTHS),
+    tile_least_bytes=1,
+    tile_across_first=True,
+)
+
+
+@pytest.fixture(scope="module")
+def device():
+    return vkdml.default_device()
+
+
+@pytest.fixture(autouse=True)
+def small_tuning(monkeypatch):
+    monkeypatch.setattr(plan_slice1, "slice_tuning", lambda limits: SMALL)
+
+
+def use(monkeypatch, **changes):
+    monkeypatch.setattr(plan_slice1, "slice_tuning", lambda limits: replace(SMALL, **changes))
+
+
+def reach(base: int, strides, sizes) -> tuple[int, int]:
+    ends = [(size - 1) * stride for size, stride in zip(sizes, strides, strict=True)]
+    return base + sum(min(end, 0) for end in ends), base + sum(max(end, 0) for end in ends)
+
+
+def check(device, layout: CopyLayout, width: int, limits=None, spare: int = 0) -> str:
+    """Run a layout on the device and by its twin; all bytes must agree. Returns the kernel run."""
+    sizes = [dim.size for dim in layout.dims]
+    low, high = reach(layout.input_base, [dim.input_stride for dim in layout.dims], sizes)
+    assert low >= 0
+    _, last = reach(layout.output_base, [dim.output_stride for dim in layout.dims], sizes)
+    plan = plan_slice1.plan_slice1(
+        layout, width, high + 1 + spare, limits or device.limits, output_elements=last + 1 + spare
+    )
+    (step,) = plan.steps
+    rng = np.random.default_rng(high)
+    start = {
+        role: rng.integers(0, 256, nbytes, np.uint8) if role == "input" else np.full(nbytes, 0xA5, np.uint8)
+        for role, nbytes in plan.buffer_bytes
+        if nbytes
+    }
+    if plan.layout:
+        start["workspace"][: 4 * len(plan.layout)] = np.array(plan.layout, np.uint32).view(np.uint8)
+    got = run_plan(device.executions, plan, start, tuple(start))
+    expected = {role: data.copy() for role, data in start.items()}
+    entry = kernels.table()[step.kernel]
+    twins_slice1.all_twins()[entry.kernel](step, expected)
+    for role in start:
+        np.testing.assert_array_equal(
+            got[role], expected[role], err_msg=f"{role} of {layout}, {width} B: {step}"
+        )
+    # The twin is no judge of the plan: the elements, one by one.
+    opaque = f"V{width}"
+    source = start["input"].view(opaque)
+    whole = start["output"].copy()
+    target = whole[: whole.size // width * width].view(opaque)
+    for position in itertools.product(*map(range, sizes)):
+        read, written = layout.input_base, layout.output_base
+        for coordinate, dim in zip(position, layout.dims, strict=True):
+            read += coordinate * dim.input_stride
+            written += coordinate * dim.output_stride
+        target[written] = source[read]
+    np.testing.assert_array_equal(got["output"], whole, err_msg=f"{layout}, {width} B: {step}")
+    return entry.kernel
+
+
+def base_of(dims) -> int:
+    """The least base that keeps all input offsets at 0 or more."""
+    return sum(-(dim.size - 1) * dim.input_stride for dim in dims if dim.input_stride < 0)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_step_at_every_alignment_of_input_and_output(device, width):
+    """Rows at odd distances start at every place of a vector, in the input and in the output."""
+    per_vector = 16 // width
+    for step, name in STEPS.items():
+        for length in sorted({per_vector, per_vector + 1, 2 * per_vector + 3, 4 * per_vector - 1}):
+            ran = set()
+            for shift in (0, 1, 2, 3):
+                inner = Dim(length, step, 1)
+                input_apart = (length * max(abs(step), 1) // per_vector + 1) * per_vector + 1
+                apart = (length // per_vector + 1) * per_vector + 3
+                dims = (Dim(max(per_vector, 4), input_apart, apart), inner)
+                ran.add(
+                    check(device, CopyLayout(dims, base_of(dims) + shift, shift // 2), width, spare=shift)
+                )
+            if width in NARROW:
+                assert ran == {name}, (step, length)
+            else:
+                assert ran == {"slice1_runs"}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_compact_outputs_whose_vectors_straddle_rows(device, width):
+    per_vector = 16 // width
+    for length, step in itertools.product(
+        (1, 2, 3, per_vector - 1, per_vector, per_vector + 1, 37), (1, -1, 2, -2, 3)
+    ):
+        if length < 1:
+            continue
+        inner = Dim(length, step, 1)
+        for rows in (1, 2, 5):
+            dims = (Dim(3, -7 * length * rows - 1, rows * length), Dim(rows, 3 * length + 2, length), inner)
+            dims = tuple(dim for dim in dims if dim.size > 1) or (inner,)
+            for output_base in (0, 1, 5):
+                layout = CopyLayout(dims, base_of(dims) + 1, output_base)
+                ran = check(device, layout, width, spare=3)
+                if length > 1 and plan_slice1.widened(layout, width)[1] == width:
+                    assert (ran == "slice1_elements") == (length < per_vector)
+
+
+# Shape, and the steps of views taken of larger arrays: of the input (0: broadcast) and of the output.
+VIEWS = {
+    "plain": ((1000,), (1,), (1,)),
+    "rows": ((7, 11), (1, 1), (1, 1)),
+    "mirrored": ((5, 9, 7), (-1, 2, -3), (1, 1, 1)),
+    "scattered": ((6, 10), (1, 1), (2, 3)),
+    "gaps_between_rows": ((9, 5), (1, 1), (2, 1)),
+    "backwards_out": ((9, 5), (1, 1), (1, -1)),
+    "repeated_input": ((4, 6), (0, 1), (1, 1)),
+    "many_dims": ((2, 3, 2, 3, 2, 3, 2, 2, 2), (2,) * 9, (2,) * 9),
+}
+
+
+def view_strides(shape, steps) -> tuple[tuple[int, ...], int]:
+    """Element strides and base of a stepped view of a contiguous array."""
+    strides, base, stride = [], 0, 1
+    for size, step in reversed(list(zip(shape, steps, strict=True))):
+        strides.insert(0, stride * step)
+        base += (size - 1) * stride * max(-step, 0)
+        stride *= size * abs(step) + 1 if step else 1
+    return tuple(strides), base + 1
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_views_of_larger_arrays(device, width):
+    for shape, input_steps, output_steps in VIEWS.values():
+        input_strides, input_base = view_strides(shape, input_steps)
+        output_strides, output_base = view_strides(shape, output_steps)
+        layout = canonical_copy(
+            shape, input_strides, output_strides, input_base=input_base, output_base=output_base
+        )
+        check(device, layout, width, spare=1)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_elements_apart_in_the_output(device, width):
+    for dims in (
+        (Dim(50, 1, 2),),
+        (Dim(9, -3, 20), Dim(6, 2, 3)),
+        (Dim(4, 0, 100), Dim(7, 5, 10), Dim(2, 1, 3)),
+        (),
+    ):
+        for output_base in range(4):
+            ran = check(device, CopyLayout(dims, base_of(dims) + 1, output_base), width, spare=2)
+            assert ran == ("slice1_elements" if width < 16 else "slice1_runs")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_contiguous_copies_move_vectors(device, width):
+    per_vector = 16 // width
+    for vectors in (1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000):
+        plan = plan_slice1.plan_slice1(
+            canonical_copy((vectors * per_vector,), (1,), (1,)), width, vectors * per_vector, device.limits
+        )
+        assert plan.steps[0].kernel == "slice1_runs_16_bytes"
+        check(device, canonical_copy((vectors * per_vector,), (1,), (1,)), width)
+        check(device, CopyLayout((Dim(vectors * per_vector + 1, 1, 1),), 0, 0), width, spare=2)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tiles_of_every_size(device, width):
+    block = max(4 // width, 1)
+    tall, wide = DOWN * block, ACROSS * block
+    for rows in (2, tall - 1, tall, tall + 1, 2 * tall):
+        for columns in (2, wide - block, wide - block + 1, wide - 1, wide, wide + 1, 2 * wide, 3 * wide - 2):
+            if rows < 2 or columns < 2:
+                continue
+            dims = (Dim(rows, 1, columns), Dim(columns, rows, 1))
+            assert check(device, CopyLayout(dims, 0, 0), width) == "slice1_tiles"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tiles_at_every_alignment(device, width):
+    block = max(4 // width, 1)
+    rows, columns = DOWN * block + 3, 2 * ACROSS * block + 1
+    for input_more, output_more, sign in itertools.product(range(block + 1), range(block + 1), (1, -1)):
+        for across_sign in (1, -1):
+            input_apart = (rows + block) // block * block + input_more
+            output_apart = (columns + block) // block * block + output_more
+            dims = (Dim(rows, sign, output_apart), Dim(columns, across_sign * input_apart, 1))
+            for shift in range(block):
+                layout = CopyLayout(dims, base_of(dims) + shift, (shift + 1) % block)
+                assert check(device, layout, width, spare=block) == "slice1_tiles"
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_rows_within_one_word(device, width):
+    for rows, columns, apart, output_base in itertools.product((2, 9), (2, 3), (4, 5, 7), range(4)):
+        layout = CopyLayout((Dim(rows, 1, apart), Dim(columns, rows + 1, 1)), 1, output_base)
+        assert check(device, layout, width, spare=4) == "slice1_tiles"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("across_first", [False, True])
+def test_stacks_of_tiles(device, width, across_first, monkeypatch):
+    use(monkeypatch, tile_across_first=across_first)
+    dims = (Dim(2, 2000, 1500), Dim(3, -500, 450), Dim(19, 1, 23), Dim(21, 20, 1))
+    assert check(device, CopyLayout(dims, base_of(dims), 0), width) == "slice1_tiles"
+    dims = (Dim(19, 1, 80), Dim(3, 800, 26), Dim(21, -20, 1))
+    assert check(device, CopyLayout(dims, base_of(dims), 1), width) == "slice1_tiles"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_layouts_too_long_for_push_constants(device, width):
+    def stacked(count: int, inner: tuple[Dim, ...], room: int, output_room: int) -> tuple[Dim, ...]:
+        outer = []
+        for number in range(count):
+            outer.insert(0, Dim(2, (-1) ** number * room, output_room))
+            room, output_room = 2 * room + 1, 2 * output_room + number % 2
+        return (*outer, *inner)
+
+    dims = stacked(8, (Dim(19, 2, 1),), 50, 19)
+    assert check(device, CopyLayout(dims, base_of(dims), 1), width).startswith("slice1_runs")
+    dims = stacked(8, (Dim(3, 2, 2),), 10, 7)
+    check(device, CopyLayout(dims, base_of(dims), 1), width)
+    dims = stacked(8, (Dim(3, 1, 5), Dim(4, 3, 1)), 13, 16)
+    assert check(device, CopyLayout(dims, base_of(dims), 1), width) == "slice1_tiles"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_more_workgroups_than_the_device_allows_are_looped_over(device, width):
+    few = replace(device.limits, max_workgroup_count=3)
+    for dims in (
+        (Dim(5000, -1, 1),),
+        (Dim(40, 99, 60), Dim(33, 2, 1)),
+        (Dim(900, 1, 3),),
+        (Dim(60, 1, 71), Dim(70, 61, 1)),
+    ):
+        check(device, CopyLayout(dims, base_of(dims), 0), width, few)
+        plan = plan_slice1.plan_slice1(
+            CopyLayout(dims, base_of(dims), 0), width, 6000, few, output_elements=6000
+        )
+        assert plan.steps[0].workgroups <= 3
+
+
+def test_small_matrices_are_gathered(device, monkeypatch):
+    use(monkeypatch, tile_least_bytes=64)
+    for rows, columns, kernel in ((64, 64, "slice1_tiles"), (64, 63, "slice1_runs"), (63, 64, "slice1_runs")):
+        layout = CopyLayout((Dim(rows, 1, columns + 1), Dim(columns, rows + 1, 1)), 0, 0)
+        assert check(device, layout, 1) == kernel
+
+
+def test_elements_are_as_wide_as_the_layout_allows():
+    def width_of(layout: CopyLayout, width: int) -> int:
+        return plan_slice1.widened(layout, width)[1]
+
+    assert width_of(CopyLayout((Dim(64, 1, 1),), 0, 0), 1) == 16
+    assert width_of(CopyLayout((Dim(64, 1, 1),), 4, 0), 1) == 4
+    assert width_of(CopyLayout((Dim(64, 1, 1),), 0, 2), 1) == 2
+    assert width_of(CopyLayout((Dim(65, 1, 1),), 0, 0), 1) == 1
+    assert width_of(CopyLayout((Dim(64, -1, 1),), 63, 0), 1) == 1
+    assert width_of(CopyLayout((Dim(9, 10, 8), Dim(8, 1, 1)), 0, 0), 2) == 4
+    assert width_of(CopyLayout((Dim(5, 4, 4), Dim(4, 1, 1)), 0, 0), 1) == 4
+    # What is left of pairs is the next dimension.
+    assert plan_slice1.widened(CopyLayout((Dim(9, 2, 14), Dim(7, 18, 2), Dim(2, 1, 1)), 0, 0), 4) == (
+        CopyLayout((Dim(9, 1, 7), Dim(7, 9, 1)), 0, 0),
+        8,
+    )
+
+
+def test_counts_near_the_largest_buffer_do_not_wrap(device):
+    limits = replace(device.limits, max_storage_buffer_range=(1 << 32) - 1)
+    count = (1 << 32) - 1
+    step = plan_slice1.plan_slice1(
+        canonical_copy((count,), (-1,), (1,), input_base=count - 1), 1, count, limits
+    ).steps[0]
+    items, *_, share = np.frombuffer(step.push, np.uint32)[:8].tolist()
+    assert items == 1 << 28
+    assert share * step.workgroups >= items > share * (step.workgroups - 1)
+
+
+def test_every_slice1_kernel_of_the_table_is_tested_here():
+    tested = {f"{name}_{width}_bytes" for name in set(STEPS.values()) for width in NARROW}
+    tested |= {f"slice1_runs_{width}_bytes" for width in WIDTHS}
+    tested |= {f"slice1_elements_{width}_bytes" for width in WIDTHS if width < 16}
+    tested |= {f"slice1_tiles_{width}_bytes" for width in WIDTHS}
+    assert tested == {name for name in kernels.table() if name.startswith("slice1")}
