@@ -65,6 +65,13 @@ void combine_splits(uint blocks, uint first, uint count) {
                 for (uint i = 0u; i < LOADS_AT_ONCE; i++) keep_better(key, rank, keys[i], ranks[i]);
             }
         }
+#if SUBGROUPS
+        if (width == 1u) { // neighbours in a subgroup are faster
+            Key own = key;
+            key = share_greatest(WORKGROUP, key);
+            rank = share_greatest(WORKGROUP, own == key ? rank : 0u);
+        } else
+#endif
         if (members > 1u) reduce_candidates(member, members, width, key, rank);
         if (member == 0u && number < first + count) write_result(offsets_of_output(number), position_of(rank));
         if (members > 1u) barrier();

@@ -26,6 +26,8 @@ SMALL = {
     "positions_per_lane": 2,
     "columns_segment_bytes": 64,
     "target_workgroups": 4,
+    "split_workgroups": 4,
+    "columns_workgroups": 4,
     "shortest_row_bytes": 16,
     "positions_per_split": 2,
 }

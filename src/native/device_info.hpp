@@ -35,7 +35,8 @@ struct DeviceInfo {
     uint64_t max_allocation_size = 0; // bytes
     std::array<uint8_t, VK_UUID_SIZE> uuid_bytes{};
     bool storage_buffer_16bit_access = false, storage_buffer_8bit_access = false, memory_budget = false;
-    // Pipelines can ask for full subgroups of a given size, and subgroups can exchange registers by shuffling.
+    // Pipelines can ask for full subgroups of a given size, and subgroups can exchange registers by
+    // shuffling.
     bool subgroup_shuffle = false, subgroup_size_control = false;
     std::string driver_name, driver_info;
     std::optional<uint32_t> compute_queue_family;

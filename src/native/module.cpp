@@ -13,6 +13,7 @@
 #include "checked_dispatch.hpp"
 #include "device.hpp"
 #include "errors.hpp"
+#include "host_copy.hpp"
 #include "instance.hpp"
 #include "kernel.hpp"
 #include "sequence.hpp"
@@ -147,6 +148,7 @@ std::vector<uint8_t> to_bytes(const nb::bytes& bytes) {
 }
 
 using HostView = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
+using ConstHostView = nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>>;
 
 HostView host_view(const Buffer& buffer) {
     void* data = buffer.mapped();
@@ -184,6 +186,17 @@ NB_MODULE(_native, m) {
           "What is known of the Vulkan loader; never raises.");
     m.def("devices", list_devices, nb::sig("def devices() -> list[dict[str, typing.Any]]"),
           "A description of every Vulkan device.");
+    m.def(
+        "copy_in_host_memory",
+        [](HostView target, ConstHostView source) {
+            if (target.size() != source.size() || target.stride(0) != 1 || source.stride(0) != 1)
+                throw std::invalid_argument("copied are compact bytes of one length, not " +
+                                            std::to_string(source.size()) + " to " +
+                                            std::to_string(target.size()));
+            nb::gil_scoped_release release;
+            copy_in_host_memory(target.data(), source.data(), target.size());
+        },
+        "target"_a, "source"_a, "Copies bytes, many of them with several threads.");
     m.def(
         "inject_failure", [](uint64_t countdown, int result) { inject_failure(countdown, VkResult(result)); },
         "countdown"_a, "result"_a = int(VK_ERROR_OUT_OF_DEVICE_MEMORY),

@@ -161,8 +161,8 @@ bool Sequence::spin(double microseconds) {
         do {
             for (int i = 0; i < polls_between_clock_reads; i++) {
                 if (recording_->poll()) return true;
-                // Not a pause instruction: a software driver's workers need the core.
-                std::this_thread::yield();
+                // A software driver's workers need the core; elsewhere a system call costs latency.
+                if (device_->info().is_software()) std::this_thread::yield();
             }
         } while (Clock::now() < end);
     } catch (const vk::DeviceLostError&) {

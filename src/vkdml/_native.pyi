@@ -16,6 +16,9 @@ def loader() -> dict[str, Any]:
 def devices() -> list[dict[str, Any]]:
     """A description of every Vulkan device."""
 
+def copy_in_host_memory(target: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]) -> None:
+    """Copies bytes, many of them with several threads."""
+
 def inject_failure(countdown: int, result: int = -2) -> None:
     """
     Test hook: make the given fallible Vulkan call from now on fail (1: the next, 0: none).

@@ -7,13 +7,14 @@ import re
 import sys
 import threading
 import warnings
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from vkdml import _native, profile
 from vkdml.errors import NoDeviceError
 from vkdml.execute import ExecutionCache
-from vkdml.plan import DeviceLimits
+from vkdml.plan import DeviceLimits, Plan
 from vkdml.tuning import tuning_for
 
 ENVIRONMENT_SELECTOR = "VKDML_DEVICE"
@@ -153,6 +154,7 @@ class Device:
         if fault is not None and fault not in _said_of_profiles:
             _said_of_profiles.add(fault)
             warnings.warn(fault, profile.ProfileWarning, stacklevel=_level_of_caller())
+        self.plans: dict[Hashable, Plan] = {}
         self.executions = ExecutionCache(self.native, self._info.unified_memory, self.limits.tuning)
 
     @property

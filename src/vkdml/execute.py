@@ -33,6 +33,7 @@ class Execution:
         downloads: tuple[str, ...] = ("indices", "values", "output"),
         timestamps: bool = False,
         bound: Mapping[str, _native.Buffer] | None = None,
+        repeats: int = 1,
     ) -> None:
         """Record the plan.
 
@@ -43,6 +44,7 @@ class Execution:
             downloads: roles that the host reads after each run.
             timestamps: measure each operation.
             bound: buffers that lie on the device already, by role; they are neither uploaded nor downloaded.
+            repeats: how often each run does the plan's steps; for measuring.
         """
         device = cache.device
         bound = bound or {}
@@ -50,35 +52,48 @@ class Execution:
         host, local = _native.MemoryKind.host, _native.MemoryKind.device
         sizes = {role: nbytes for role, nbytes in plan.buffer_bytes if nbytes and role not in bound}
         self.nbytes = sum(sizes.values()) * (1 if unified else 2)
-        buffers = {role: device.buffer(nbytes, host if unified else local) for role, nbytes in sizes.items()}
-        visible = buffers
-        upload_bytes = {role: sizes[role] for role in uploads if role in sizes}
-        if not unified:
-            downloads = tuple(role for role in downloads if role in sizes)
-            seen = [role for role in sizes if role in upload_bytes or role in downloads]
-            visible = {role: device.buffer(sizes[role], host) for role in seen}
+        # Roles whose buffers the host and the kernels share, so that nothing is copied.
+        shared = set(sizes) if unified else self._read_over_the_bus(plan, cache.tuning)
+        buffers = {
+            role: device.buffer(nbytes, host if role in shared else local) for role, nbytes in sizes.items()
+        }
+        uploads = tuple(role for role in uploads if role in sizes)
+        downloads = tuple(role for role in downloads if role in sizes)
+        visible = {
+            role: buffers[role] if role in shared else device.buffer(sizes[role], host)
+            for role in sizes
+            if unified or role in (*uploads, *downloads)
+        }
         self.views: dict[str, Bytes] = {role: buffer.view() for role, buffer in visible.items()}
-        operations = len(plan.steps) + (0 if unified else len(upload_bytes) + len(downloads))
+        copied_in = [role for role in uploads if role not in shared]
+        copied_out = [role for role in downloads if role not in shared]
+        operations = len(plan.steps) * repeats + len(copied_in) + len(copied_out)
         self._sequence = device.sequence(operations if timestamps else 0)
         self._spin_us = cache.tuning.spin_microseconds
         if plan.layout or plan.counters:
             self._prepare(device, buffers["workspace"], (*plan.layout, *(0,) * plan.counters), unified)
 
         self.labels: list[str] = []
-        for role, nbytes in upload_bytes.items() if not unified else ():
-            self._sequence.copy(visible[role], buffers[role], nbytes)
+        for role in copied_in:
+            self._sequence.copy(visible[role], buffers[role], sizes[role])
             self.labels.append(f"upload {role}")
         buffers |= bound
-        for step in plan.steps:
+        for step in plan.steps * repeats:
             bindings = kernels.table()[step.kernel].bindings
             # A binding that the step's constants leave unused still needs some buffer.
             spare = next(iter(buffers.values()))
             arguments = [buffers.get(role, spare) for role in bindings]
             self._sequence.dispatch(cache.kernel(step), arguments, step.push, (step.workgroups, 1, 1))
             self.labels.append(step.kernel)
-        for role in downloads if not unified else ():
+        for role in copied_out:
             self._sequence.copy(buffers[role], visible[role], sizes[role])
             self.labels.append(f"download {role}")
+
+    @staticmethod
+    def _read_over_the_bus(plan: Plan, tuning: Tuning) -> set[str]:
+        """Of small plans what is read or written once, where a copy would take longer than the way there."""
+        roles: set[str] = {"input", "indices"} & dict(plan.buffer_bytes).keys()
+        return roles if sum(map(plan.bytes_of, roles)) <= tuning.shared_bytes else set()
 
     @staticmethod
     def _prepare(

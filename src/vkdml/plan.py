@@ -68,6 +68,13 @@ class Plan:
     def bytes_of(self, role: str) -> int:
         return dict(self.buffer_bytes).get(role, 0)
 
+    def __post_init__(self) -> None:
+        # Plans are looked up at each call.
+        object.__setattr__(self, "_hash", hash((self.steps, self.buffer_bytes, self.layout, self.counters)))
+
+    def __hash__(self) -> int:
+        return self.__dict__["_hash"]  # type: ignore[no-any-return]
+
 
 @dataclass(frozen=True)
 class Element:

@@ -195,12 +195,15 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
         vectors = ceil_div(run, per_vector)
     # As few invocations to an output as keep the device filled: each takes part in its last steps.
     filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
-    fewest = max(tuning.row_lanes, power_of_two_at_least(filling))
-    lanes = min(workgroup_size, power_of_two_at_least(ceil_div(vectors, BATCH)), fewest)
+    most = power_of_two_at_least(ceil_div(vectors, BATCH))
+    # A row is read in one go by few, or in many steps.
+    few = most if most <= tuning.row_lanes else power_of_two_at_least(most // tuning.row_steps)
+    fewest = max(min(few, tuning.row_lanes), power_of_two_at_least(filling))
+    lanes = min(workgroup_size, most, fewest)
     blocks = ceil_div(outputs, workgroup_size // lanes)
 
     # Splits take turns at the tiles, so that all of them together read what is nearest in memory.
-    wanted = ceil_div(tuning.target_workgroups, blocks)
+    wanted = ceil_div(tuning.split_workgroups, blocks)
     tiles_per_run, tile_vectors = 1, vectors
     if wanted > segments:
         tile_vectors = ceil_div(vectors, ceil_div(wanted, segments))
@@ -254,7 +257,7 @@ def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: D
 
     # Neighbouring invocations read what is nearest in memory: outputs, or positions of one output.
     adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)
-    filling = ceil_div(tuning.target_workgroups * workgroup_size, groups)
+    filling = ceil_div(tuning.columns_workgroups * workgroup_size, groups)
     most = power_of_two_at_least(ceil_div(reduce_count, tuning.positions_per_lane))
     side_by_side = min(power_of_two_at_least(groups), max(1, tuning.columns_segment_bytes // load_bytes))
     if adjacent:
@@ -263,7 +266,7 @@ def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: D
     blocks = ceil_div(groups, workgroup_size // lanes)
 
     splits = min(
-        ceil_div(tuning.target_workgroups, blocks),
+        ceil_div(tuning.columns_workgroups, blocks),
         ceil_div(reduce_count, tuning.positions_per_split * lanes),
         _most_splits(outputs, element, input_bytes),
     )

@@ -12,7 +12,9 @@ class Tuning:
     workgroup_size: int
     """Invocations per workgroup, a power of two; the device's limit may lower it."""
     row_lanes: int
-    """Invocations that share a row while there are rows enough to fill the device, a power of two."""
+    """Invocations that share a row at most while there are rows enough to fill the device, a power of two."""
+    row_steps: int
+    """Then, of a row too long to be read in one go: steps, of four vectors each, that it takes at least."""
     fewest_vectors_per_lane: int
     """Where a row is split over workgroups: 16-byte vectors that an invocation takes at least."""
     tile_bytes: int
@@ -22,7 +24,9 @@ class Tuning:
     columns_segment_bytes: int
     """Along a stride: bytes side by side that a workgroup reads at least, before it takes more positions."""
     target_workgroups: int
-    """Workgroups that fill the device: fewer outputs than that are split."""
+    """Workgroups that fill the device, where rows take all invocations that they can use."""
+    split_workgroups: int
+    """Workgroups over which rows are split that are fewer: more of them take longer to bring together."""
     shortest_row_bytes: int
     """Contiguous runs shorter than this are read element by element."""
     positions_per_split: int
@@ -31,6 +35,10 @@ class Tuning:
     """1: invocations exchange registers where the device can; 0: through shared memory only."""
     batched_loads: int
     """1: along a stride an invocation has several loads under way; 0: one after the other."""
+    columns_workgroups: int
+    """Workgroups that fill the device along a stride."""
+    shared_bytes: int
+    """Inputs and results of at most this size are not copied to a device's own memory and back."""
     spin_microseconds: float
     """How long a wait polls before it blocks."""
     cached_execution_bytes: int
@@ -44,12 +52,16 @@ class Tuning:
 SEARCH: dict[str, tuple[int, ...]] = {
     "workgroup_size": (64, 128, 256, 512, 1024),
     "row_lanes": (1, 2, 4, 8, 16, 32, 64, 128, 256),
+    "row_steps": (1, 2, 4, 8, 16, 32, 64),
     "fewest_vectors_per_lane": (1, 2, 4, 8, 16, 64, 256),
     "columns_segment_bytes": (64, 128, 256, 512, 1024),
     "subgroups": (0, 1),
     "positions_per_lane": (2, 8, 32, 128, 1024, 4096),
     "tile_bytes": tuple(1 << exponent for exponent in range(13, 20)),
-    "target_workgroups": tuple(1 << exponent for exponent in range(1, 14)),
+    "target_workgroups": (2, 4, 8, 16, 32, 64, 132, 264, 528, 1056, 2112, 4096, 8192),
+    "split_workgroups": (2, 4, 8, 16, 32, 64, 132, 264, 528, 1056, 2112),
+    "columns_workgroups": (2, 4, 8, 16, 32, 64, 132, 264, 528, 792, 1056, 2112, 4096, 8192),
+    "shared_bytes": (0, 16 << 10, 64 << 10, 256 << 10, 1 << 20),
     "shortest_row_bytes": (16, 32, 64, 128, 256, 1024),
     "positions_per_split": (8, 16, 32, 64, 128, 256, 512),
 }
@@ -88,15 +100,19 @@ _MIB = 1 << 20
 DISCRETE = Tuning(
     workgroup_size=256,
     row_lanes=32,
-    fewest_vectors_per_lane=1,
+    row_steps=8,
+    fewest_vectors_per_lane=4,
     tile_bytes=64 * 1024,
     positions_per_lane=4,
     columns_segment_bytes=256,
-    target_workgroups=2048,
+    target_workgroups=1056,
+    split_workgroups=528,
     shortest_row_bytes=64,
     positions_per_split=16,
     subgroups=1,
     batched_loads=1,
+    columns_workgroups=2112,
+    shared_bytes=64 * 1024,
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
     execution_cache_bytes=256 * _MIB,
@@ -104,7 +120,9 @@ DISCRETE = Tuning(
 )
 TUNING = {
     "discrete": DISCRETE,
-    "integrated": replace(DISCRETE, tile_bytes=32 * 1024, target_workgroups=256),
+    "integrated": replace(
+        DISCRETE, tile_bytes=32 * 1024, target_workgroups=256, split_workgroups=128, columns_workgroups=256
+    ),
     # A barrier costs a processor more than a load.
     "software": replace(
         DISCRETE,
@@ -113,6 +131,8 @@ TUNING = {
         fewest_vectors_per_lane=64,
         positions_per_lane=1024,
         target_workgroups=32,
+        split_workgroups=32,
+        columns_workgroups=32,
         positions_per_split=64,
         subgroups=0,
         # Their compilers take seconds for long code, or all memory.

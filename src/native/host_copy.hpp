@@ -1,0 +1,11 @@
+// Copying in host memory faster than one processor core can.
+#pragma once
+
+#include <cstddef>
+
+namespace vkdml {
+
+// Like memcpy; great copies are shared out to several threads.
+void copy_in_host_memory(void* target, const void* source, size_t bytes);
+
+} // namespace vkdml
