@@ -37,7 +37,20 @@ uint find_in_vector(uvec4 v, Key key) {
 #define ELEMENTS_PER_VECTOR uint(4 * ELEMENTS_PER_WORD)
 #define Top uint
 // One accumulator for each place in a word: no masks are needed, since the top bits decide.
-WordKeys word_tops(uint word) { return top_keys(ordered_word(word)); }
+WordKeys word_tops(uint word) {
+#if ELEMENT_BYTES < 4 && KIND == KIND_FLOAT
+    // All places rotated at once. A NaN's place may borrow from the next one, and the word holds a NaN even so.
+    if (!OMIT_NAN) {
+        uint rotated = ordered_word(word) - (uint(NAN_COUNT) + 1u) * LANE_ONES;
+#if ELEMENT_BYTES == 1
+        return uvec4(rotated << 24, rotated << 16, rotated << 8, rotated);
+#else
+        return uvec2(rotated << 16, rotated);
+#endif
+    }
+#endif
+    return top_keys(ordered_word(word));
+}
 Top vector_top(uvec4 v) {
     return greatest(max(max(word_tops(v.x), word_tops(v.y)), max(word_tops(v.z), word_tops(v.w))));
 }

@@ -180,7 +180,7 @@ class Device:
         return f"<vkdml.Device {self._info.index}: {self._info.name} ({self._info.type})>"
 
 
-_shared: dict[int | str | None, Device] = {}
+_shared: dict[int | str | tuple[str | None], Device] = {}
 _shared_lock = threading.Lock()
 _warned_of_software = False
 _said_of_profiles: set[str] = set()
@@ -198,8 +198,8 @@ def default_device() -> Device:
     """
     global _warned_of_software
     named = os.environ.get(ENVIRONMENT_SELECTOR) or None
-    device = _shared_device(None, f"{ENVIRONMENT_SELECTOR}={named}")
-    if device.info.type == "software" and named is None and not _warned_of_software:
+    device = _shared.get((named,)) or _shared_device(None, (named,))
+    if not _warned_of_software and named is None and device.info.type == "software":
         _warned_of_software = True
         warnings.warn(
             f"no GPU was found: {device.name} computes on the processor "
@@ -220,7 +220,7 @@ def _level_of_caller() -> int:
     return level
 
 
-def _shared_device(selector: int | str | None, key: int | str) -> Device:
+def _shared_device(selector: int | str | None, key: int | str | tuple[str | None]) -> Device:
     device = _shared.get(key)
     if device is None:
         with _shared_lock:

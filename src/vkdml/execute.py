@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -143,32 +142,30 @@ class ExecutionCache:
             kernel = self._kernels.setdefault(key, kernel)
         return kernel
 
-    @contextmanager
-    def execution(self, plan: Plan) -> Iterator[Execution]:
-        """Lend an execution of the plan that nobody else uses. One that fails is dropped."""
-        try:
-            execution = self._take(plan)
-            yield execution
-        except MemoryError as error:
-            memory = self.device.memory()
-            needed = sum(nbytes for _, nbytes in plan.buffer_bytes)
-            raise MemoryError(
-                f"{error}; this call needs buffers of {needed} bytes, vkdml "
-                f"holds {memory['used']} bytes of this device and {memory['pooled']} more for reuse"
-            ) from None
-        self._give_back(plan, execution)
-
-    def _take(self, plan: Plan) -> Execution:
+    def take(self, plan: Plan) -> Execution:
+        """Lend an execution of the plan that nobody else uses: :meth:`give_back`, or drop it if it failed."""
         with self._lock:
             if plan in self._idle:
                 return self._remove_idle(plan)
         try:
             return Execution(self, plan)
-        except MemoryError:
+        except MemoryError as error:
             # What waits for another call must never be the reason of a failure.
             if not self.clear():
-                raise
+                raise self.explained(error, plan) from None
+        try:
             return Execution(self, plan)
+        except MemoryError as error:
+            raise self.explained(error, plan) from None
+
+    def explained(self, error: MemoryError, plan: Plan) -> MemoryError:
+        """Return the error with what the plan needs and what there is."""
+        memory = self.device.memory()
+        needed = sum(nbytes for _, nbytes in plan.buffer_bytes)
+        return MemoryError(
+            f"{error}; this call needs buffers of {needed} bytes, vkdml "
+            f"holds {memory['used']} bytes of this device and {memory['pooled']} more for reuse"
+        )
 
     def _remove_idle(self, plan: Plan) -> Execution:
         """Take out one that is there, and the books with it. The caller holds the lock."""
@@ -180,7 +177,7 @@ class ExecutionCache:
         self._idle_bytes -= execution.nbytes
         return execution
 
-    def _give_back(self, plan: Plan, execution: Execution) -> None:
+    def give_back(self, plan: Plan, execution: Execution) -> None:
         """Keep an execution for the next call, within the tuning's limits, least recently used first out."""
         if execution.nbytes > self.tuning.cached_execution_bytes:
             return
@@ -214,7 +211,7 @@ def run_plan(
 ) -> dict[str, Bytes]:
     """Run a plan once with given buffer contents and return all of every buffer in ``downloads``.
 
-    For tests and tools that look into buffers: public functions go through :meth:`ExecutionCache.execution`.
+    For tests and tools that look into buffers: public functions go through :meth:`ExecutionCache.take`.
     """
     execution = Execution(cache, plan, tuple(contents), downloads)
     for role, content in contents.items():

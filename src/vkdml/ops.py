@@ -195,9 +195,12 @@ def _argreduce(
         target = resolve(device)
         plan = target.plans.get(call)
         if plan is not None:
-            with _context(name, x):
+            try:
                 results = _run(target, plan, x.reshape(-1), x.dtype, _repeatable[call])
-                return _deliver(results["indices"], None)
+            except (MemoryError, RuntimeError) as error:
+                with _context(name, x):
+                    raise error
+            return _deliver(results["indices"], None)
     array = np.asarray(x)
     with _context(name, array):
         take_last = bool(DIRECTIONS.index(_choice("direction", direction, DIRECTIONS)))
@@ -357,18 +360,23 @@ def _run(
 ) -> dict[str, npt.NDArray[Any]]:
     """Upload (in the byte order that the kernels want), run and download; all bits stay as they are."""
     results = {}
-    with device.executions.execution(plan) as execution:
-        upload = execution.views["input"][: flat.nbytes]
-        if flat.dtype == upload_dtype:
-            _copy(upload, flat.view(np.uint8))
-        else:
-            np.copyto(upload.view(upload_dtype), flat)
+    executions = device.executions
+    execution = executions.take(plan)
+    upload = execution.views["input"][: flat.nbytes]
+    if flat.dtype == upload_dtype:
+        _copy(upload, flat.view(np.uint8))
+    else:
+        np.copyto(upload.view(upload_dtype), flat)
+    try:
         execution.run()
-        for role, (shape, dtype) in wanted.items():
-            result = np.empty(shape, dtype)
-            target = result.reshape(-1).view(np.uint8)
-            _copy(target, execution.views[role][: target.size])
-            results[role] = result
+    except MemoryError as error:
+        raise executions.explained(error, plan) from None
+    for role, (shape, dtype) in wanted.items():
+        result = np.empty(shape, dtype)
+        target = result.reshape(-1).view(np.uint8)
+        _copy(target, execution.views[role][: target.size])
+        results[role] = result
+    executions.give_back(plan, execution)
     return results
 
 

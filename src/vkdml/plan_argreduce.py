@@ -25,6 +25,8 @@ REDUCE_LAYOUT_WORDS = 16
 FLAG_LAYOUT_IN_PUSH, FLAG_WIDE_INDICES, FLAG_WITH_VALUES, FLAG_POSITIONS_ADJACENT = 1, 2, 4, 8
 # 16-byte vectors of a run that one invocation takes at a time.
 BATCH = 4
+# Bytes: less than that side by side wastes what memory delivers.
+NARROWEST_SEGMENT = 64
 # Narrow keys share a word with the position in the split, which has 16 bits.
 NARROW_SHARE = (1 << 16) - 1
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
@@ -204,6 +206,8 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
 
     # Splits take turns at the tiles, so that all of them together read what is nearest in memory.
     wanted = ceil_div(tuning.split_workgroups, blocks)
+    if segments > 1:  # each step waits for the one before
+        wanted = ceil_div(2 * tuning.target_workgroups, blocks)
     tiles_per_run, tile_vectors = 1, vectors
     if wanted > segments:
         tile_vectors = ceil_div(vectors, ceil_div(wanted, segments))
@@ -259,17 +263,23 @@ def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: D
     adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)
     filling = ceil_div(tuning.columns_workgroups * workgroup_size, groups)
     most = power_of_two_at_least(ceil_div(reduce_count, tuning.positions_per_lane))
-    side_by_side = min(power_of_two_at_least(groups), max(1, tuning.columns_segment_bytes // load_bytes))
-    if adjacent:
-        side_by_side = 1
-    lanes = min(workgroup_size // min(side_by_side, workgroup_size), most, power_of_two_at_least(filling))
-    blocks = ceil_div(groups, workgroup_size // lanes)
+    segment = max(tuning.columns_segment_bytes, load_bytes)
+    while True:
+        side_by_side = 1 if adjacent else min(power_of_two_at_least(groups), segment // load_bytes)
+        lanes = min(workgroup_size // min(side_by_side, workgroup_size), most, power_of_two_at_least(filling))
+        block_groups = workgroup_size // lanes
+        blocks = ceil_div(groups, block_groups)
+        splits = min(
+            ceil_div(tuning.columns_workgroups, blocks),
+            ceil_div(reduce_count, tuning.positions_per_split * lanes),
+            max(tuning.most_candidates // (min(block_groups, groups) * columns), 1),
+            _most_splits(outputs, element, input_bytes),
+        )
+        # Narrower blocks leave each fewer candidates to bring together, so there may be more splits.
+        if adjacent or segment <= NARROWEST_SEGMENT or blocks * splits >= tuning.split_workgroups:
+            break
+        segment //= 2
 
-    splits = min(
-        ceil_div(tuning.columns_workgroups, blocks),
-        ceil_div(reduce_count, tuning.positions_per_split * lanes),
-        _most_splits(outputs, element, input_bytes),
-    )
     if element.nbytes < 4:
         splits = max(splits, ceil_div(reduce_count, NARROW_SHARE))
     share = ceil_div(reduce_count, splits)

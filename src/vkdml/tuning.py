@@ -35,6 +35,8 @@ class Tuning:
     """1: invocations exchange registers where the device can; 0: through shared memory only."""
     batched_loads: int
     """1: along a stride an invocation has several loads under way; 0: one after the other."""
+    most_candidates: int
+    """Along a stride: what one workgroup brings together at the end at most."""
     columns_workgroups: int
     """Workgroups that fill the device along a stride."""
     shared_bytes: int
@@ -60,6 +62,7 @@ SEARCH: dict[str, tuple[int, ...]] = {
     "tile_bytes": tuple(1 << exponent for exponent in range(13, 20)),
     "target_workgroups": (2, 4, 8, 16, 32, 64, 132, 264, 528, 1056, 2112, 4096, 8192),
     "split_workgroups": (2, 4, 8, 16, 32, 64, 132, 264, 528, 1056, 2112),
+    "most_candidates": (1024, 4096, 8192, 16384, 65536),
     "columns_workgroups": (2, 4, 8, 16, 32, 64, 132, 264, 528, 792, 1056, 2112, 4096, 8192),
     "shared_bytes": (0, 16 << 10, 64 << 10, 256 << 10, 1 << 20),
     "shortest_row_bytes": (16, 32, 64, 128, 256, 1024),
@@ -112,6 +115,7 @@ DISCRETE = Tuning(
     subgroups=1,
     batched_loads=1,
     columns_workgroups=2112,
+    most_candidates=8192,
     shared_bytes=64 * 1024,
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
