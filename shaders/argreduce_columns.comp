@@ -235,17 +235,15 @@ uint output_of_group(uint group, uint groups_per_run) {
 void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
     uint dim = reduced_word(ONE_STRIDE ? 0u : reduced_dims - 1u);
     uint inner = layout_word(dim), stride = layout_word(dim + 1u), first_mine = NOWHERE;
-    uint segment = ONE_STRIDE ? 0u : first / inner;
-    for (uint position = first; position < end; segment++) {
-        uint segment_end = end, mine = position + member, offset = base;
-        if (!ONE_STRIDE) {
-            segment_end = min((segment + 1u) * inner, end);
-            offset += reduced_offset(segment, reduced_dims - 1u);
-        }
+    for (uint position = first; position < end;) {
+        // What is as far as the offset grows by the stride; or one position for each, where that is not far.
+        uint segment_end = end, mine = position + member;
+        if (!ONE_STRIDE) segment_end = min(inner < lanes ? position + lanes : (position / inner + 1u) * inner, end);
         if (mine < segment_end) {
             first_mine = min(first_mine, mine);
             uint count = ((segment_end - mine - 1u) >> findLSB(lanes)) + 1u;
-            offset += (mine - segment * inner) * stride;
+            uint segment = ONE_STRIDE ? 0u : mine / inner, offset = base + (mine - segment * inner) * stride;
+            if (!ONE_STRIDE) offset += reduced_offset(segment, reduced_dims - 1u);
             fold_positions(best, mine - first, lanes, offset, lanes * stride, count);
         }
         position = segment_end;

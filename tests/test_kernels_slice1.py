@@ -13,6 +13,7 @@ import vkdml
 from vkdml import kernels, plan_slice1
 from vkdml.execute import run_plan
 from vkdml.layout import CopyLayout, Dim, canonical_copy
+from vkdml.tuning import SliceTuning
 
 WIDTHS = (1, 2, 4, 8, 16)
 NARROW = (1, 2)
@@ -25,9 +26,10 @@ STEPS = {
     -5: "slice1_runs",
     0: "slice1_runs",
 }
+PLAN_SLICE1 = plan_slice1.plan_slice1
 # Small tiles and shares, so that small inputs have many of them.
 DOWN, ACROSS = 8, 4
-SMALL = plan_slice1.SliceTuning(
+SMALL = SliceTuning(
     runs_workgroup_size=32,
     workgroup_vectors=2,
     full_workgroups=2,
@@ -44,11 +46,17 @@ def device():
 
 @pytest.fixture(autouse=True)
 def small_tuning(monkeypatch):
-    monkeypatch.setattr(plan_slice1, "slice_tuning", lambda limits: SMALL)
+    use(monkeypatch)
 
 
 def use(monkeypatch, **changes):
-    monkeypatch.setattr(plan_slice1, "slice_tuning", lambda limits: replace(SMALL, **changes))
+    """Plan with these numbers, whatever the device."""
+    tuning = replace(vkdml.default_device().limits.tuning, slice1=replace(SMALL, **changes))
+
+    def plan_small(layout, width, count, limits, **options):
+        return PLAN_SLICE1(layout, width, count, replace(limits, tuning=tuning), **options)
+
+    monkeypatch.setattr(plan_slice1, "plan_slice1", plan_small)
 
 
 def reach(base: int, strides, sizes) -> tuple[int, int]:

@@ -53,7 +53,7 @@ class DeviceInfo:
     def plan_limits(self) -> DeviceLimits:
         """What the planner needs to know, with the tuning numbers of the device's class."""
         return DeviceLimits(
-            tuning=tuning_for(self.type),
+            tuning=tuning_for(self.type, self.driver_name),
             max_storage_buffer_range=min(
                 self.limits["max_storage_buffer_range"], self.limits["max_allocation_size"]
             ),

@@ -30,6 +30,8 @@ NARROWEST_SEGMENT = 64
 # Narrow keys share a word with the position in the split, which has 16 bits.
 NARROW_SHARE = (1 << 16) - 1
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
+# Lavapipe leaves a shader's loops, without a word, once they have made 65535 steps all together.
+LOOP_STEPS = 1 << 15
 NOT_REDUCED = Dim(1, 0, 0)
 
 
@@ -205,7 +207,7 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
     blocks = ceil_div(outputs, workgroup_size // lanes)
 
     # Splits take turns at the tiles, so that all of them together read what is nearest in memory.
-    wanted = ceil_div(tuning.split_workgroups, blocks)
+    wanted = max(tuning.split_workgroups // blocks, 1)
     if segments > 1:  # each step waits for the one before
         wanted = ceil_div(2 * tuning.target_workgroups, blocks)
     tiles_per_run, tile_vectors = 1, vectors
@@ -218,6 +220,8 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
     units = segments * tiles_per_run
     check_work("tiles", units)
     splits = min(units, wanted, _most_splits(outputs, element, input_bytes))
+    steps_per_unit = ceil_div(tile_vectors, BATCH * lanes) + len(layout.reduced) + 2
+    splits = min(units, max(splits, ceil_div(units * steps_per_unit, LOOP_STEPS)))
     check_work("splits", blocks * splits)
     subgroup_size = limits.subgroup_size if tuning.subgroups else 0
     if subgroup_size and workgroup_size % subgroup_size:
@@ -282,6 +286,9 @@ def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: D
 
     if element.nbytes < 4:
         splits = max(splits, ceil_div(reduce_count, NARROW_SHARE))
+    innermost = layout.reduced[-1].size
+    steps = ceil_div(innermost, lanes) + len(layout.reduced) + 2
+    splits = max(splits, ceil_div(ceil_div(reduce_count, max(innermost, lanes)) * steps, LOOP_STEPS))
     share = ceil_div(reduce_count, splits)
     splits = ceil_div(reduce_count, share)
     check_work("splits", blocks * splits)

@@ -18,6 +18,7 @@ from vkdml.plan import (
     round_up,
     words,
 )
+from vkdml.tuning import SliceTuning
 
 RUNS_LAYOUT_WORDS = 24
 TILES_LAYOUT_WORDS = 21
@@ -28,43 +29,6 @@ STEP_KERNELS = {
     2: "slice1_runs_second",
     -2: "slice1_runs_second_backward",
 }
-
-
-@dataclass(frozen=True)
-class SliceTuning:
-    """Tuning numbers of slice1. They change speed, never results."""
-
-    runs_workgroup_size: int
-    """Invocations per workgroup where runs are written, a power of two; ``workgroup_size`` may lower it."""
-    workgroup_vectors: int
-    """16-byte vectors of the output for each invocation, while there are enough for ``full_workgroups``."""
-    full_workgroups: int
-    """Workgroups that fill the device."""
-    tile_shapes: tuple[tuple[int, tuple[int, int]], ...]
-    """By element width, the blocks of a tile down and across, powers of two."""
-    tile_least_bytes: int
-    """Transposed matrices with a side shorter than this are gathered: most of a tile would be empty."""
-    tile_across_first: bool
-    """Whether neighbours along the output's rows are neighbours in the order of tiles."""
-
-
-DISCRETE = SliceTuning(
-    runs_workgroup_size=1024,
-    workgroup_vectors=1,
-    full_workgroups=2048,
-    tile_shapes=((1, (32, 32)), (2, (32, 32)), (4, (32, 32)), (8, (32, 32)), (16, (16, 16))),
-    tile_least_bytes=64,
-    tile_across_first=True,
-)
-# A processor wants few workgroups, each of which runs through memory in order; its caches do for tiles.
-SOFTWARE = replace(
-    DISCRETE, runs_workgroup_size=8, workgroup_vectors=4096, full_workgroups=16, tile_least_bytes=1 << 32
-)
-
-
-def slice_tuning(limits: DeviceLimits) -> SliceTuning:
-    """Return the numbers for a device."""
-    return SOFTWARE if limits.tuning.target_workgroups <= 64 else DISCRETE
 
 
 def plan_slice1(
@@ -86,7 +50,7 @@ def plan_slice1(
     check_buffer("input", input_bytes, limits)
     check_buffer("output", output_bytes, limits)
     layout, element_bytes = widened(layout, element_bytes)
-    tuning = slice_tuning(limits)
+    tuning = limits.tuning.slice1
     matrices = transposed(layout, ceil_div(tuning.tile_least_bytes, element_bytes))
     if matrices is None:
         step, layout_words = _runs(layout, element_bytes, limits, tuning)

@@ -6,6 +6,24 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
+class SliceTuning:
+    """The numbers of slice1."""
+
+    runs_workgroup_size: int
+    """Invocations per workgroup where runs are written, a power of two; ``workgroup_size`` may lower it."""
+    workgroup_vectors: int
+    """16-byte vectors of the output for each invocation, while there are enough for ``full_workgroups``."""
+    full_workgroups: int
+    """Workgroups that fill the device."""
+    tile_shapes: tuple[tuple[int, tuple[int, int]], ...]
+    """By element width, the blocks of a tile down and across, powers of two."""
+    tile_least_bytes: int
+    """Transposed matrices with a side shorter than this are gathered: most of a tile would be empty."""
+    tile_across_first: bool
+    """Whether neighbours along the output's rows are neighbours in the order of tiles."""
+
+
+@dataclass(frozen=True)
 class Tuning:
     """Sizes that the planner and the runtime take from here and from nowhere else."""
 
@@ -41,6 +59,7 @@ class Tuning:
     """Workgroups that fill the device along a stride."""
     shared_bytes: int
     """Inputs and results of at most this size are not copied to a device's own memory and back."""
+    slice1: SliceTuning
     spin_microseconds: float
     """How long a wait polls before it blocks."""
     cached_execution_bytes: int
@@ -52,7 +71,7 @@ class Tuning:
 
 
 SEARCH: dict[str, tuple[int, ...]] = {
-    "workgroup_size": (64, 128, 256, 512, 1024),
+    "workgroup_size": (8, 16, 32, 64, 128, 256, 512, 1024),
     "row_lanes": (1, 2, 4, 8, 16, 32, 64, 128, 256),
     "row_steps": (1, 2, 4, 8, 16, 32, 64),
     "fewest_vectors_per_lane": (1, 2, 4, 8, 16, 64, 256),
@@ -64,7 +83,6 @@ SEARCH: dict[str, tuple[int, ...]] = {
     "split_workgroups": (2, 4, 8, 16, 32, 64, 132, 264, 528, 1056, 2112),
     "most_candidates": (1024, 4096, 8192, 16384, 65536),
     "columns_workgroups": (2, 4, 8, 16, 32, 64, 132, 264, 528, 792, 1056, 2112, 4096, 8192),
-    "shared_bytes": (0, 16 << 10, 64 << 10, 256 << 10, 1 << 20),
     "shortest_row_bytes": (16, 32, 64, 128, 256, 1024),
     "positions_per_split": (8, 16, 32, 64, 128, 256, 512),
 }
@@ -109,7 +127,7 @@ DISCRETE = Tuning(
     positions_per_lane=4,
     columns_segment_bytes=256,
     target_workgroups=1056,
-    split_workgroups=528,
+    split_workgroups=924,
     shortest_row_bytes=64,
     positions_per_split=16,
     subgroups=1,
@@ -117,38 +135,57 @@ DISCRETE = Tuning(
     columns_workgroups=2112,
     most_candidates=8192,
     shared_bytes=64 * 1024,
+    slice1=SliceTuning(
+        runs_workgroup_size=1024,
+        workgroup_vectors=1,
+        full_workgroups=2048,
+        tile_shapes=((1, (32, 16)), (2, (32, 16)), (4, (64, 32)), (8, (32, 32)), (16, (32, 16))),
+        tile_least_bytes=64,
+        tile_across_first=True,
+    ),
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
     execution_cache_bytes=256 * _MIB,
     execution_cache_count=256,
+)
+# A barrier costs a processor more than a load, and one invocation after the other reads memory in order.
+SOFTWARE = replace(
+    DISCRETE,
+    workgroup_size=8,
+    row_lanes=1,
+    fewest_vectors_per_lane=64,
+    positions_per_lane=1024,
+    target_workgroups=32,
+    split_workgroups=32,
+    columns_workgroups=32,
+    positions_per_split=64,
+    subgroups=0,
+    # Few workgroups, each of which runs through memory in order; a processor's caches do for tiles.
+    slice1=replace(
+        DISCRETE.slice1,
+        runs_workgroup_size=8,
+        workgroup_vectors=4096,
+        full_workgroups=16,
+        tile_least_bytes=1 << 32,
+    ),
 )
 TUNING = {
     "discrete": DISCRETE,
     "integrated": replace(
         DISCRETE, tile_bytes=32 * 1024, target_workgroups=256, split_workgroups=128, columns_workgroups=256
     ),
-    # A barrier costs a processor more than a load.
-    "software": replace(
-        DISCRETE,
-        workgroup_size=128,
-        row_lanes=1,
-        fewest_vectors_per_lane=64,
-        positions_per_lane=1024,
-        target_workgroups=32,
-        split_workgroups=32,
-        columns_workgroups=32,
-        positions_per_split=64,
-        subgroups=0,
-        # Their compilers take seconds for long code, or all memory.
-        batched_loads=0,
-    ),
+    "software": SOFTWARE,
 }
+# Its compiler takes seconds for long code, or all memory.
+_SWIFTSHADER = replace(SOFTWARE, batched_loads=0)
 
 
-def tuning_for(device_type: str) -> Tuning:
+def tuning_for(device_type: str, driver_name: str = "") -> Tuning:
     """Return the struct of a device class; classes without one of their own are taken for discrete.
 
     >>> tuning_for("software").workgroup_size
-    128
+    8
     """
+    if device_type == "software" and "swiftshader" in driver_name.lower():
+        return _SWIFTSHADER
     return TUNING.get(device_type, DISCRETE)
