@@ -48,7 +48,8 @@ def test_without_patience_nine_readings_are_taken(device):
     bound = {"input": resident.allocate(device, 112)}
     reading = timing.time_plan(device, plan, bound, readings=1000, warm_seconds=0, patience_seconds=0)
     assert reading.readings == timing.FEWEST_READINGS
-    assert timing.time_plan(device, plan, bound, readings=2, warm_seconds=0).readings == 2
+    fewer = timing.time_plan(device, plan, bound, readings=2, warm_seconds=0).readings
+    assert 2 <= fewer < 2 + timing.REPEATS, "one evaluation takes some together"
 
 
 def test_a_kernel_that_writes_nothing_does_not_find_an_old_result(device, monkeypatch):
@@ -58,7 +59,9 @@ def test_a_kernel_that_writes_nothing_does_not_find_an_old_result(device, monkey
     resident.upload(device, buffer, np.arange(112, dtype=np.uint8))
     timing.time_plan(device, plan, {"input": buffer}, readings=1, warm_seconds=0)
     monkeypatch.setattr(timing.Execution, "run", lambda execution: None)
-    monkeypatch.setattr(timing.Execution, "timings", lambda execution: [(plan.steps[0].kernel, 1.0)])
+    monkeypatch.setattr(
+        timing.Execution, "timings", lambda execution: [(plan.steps[0].kernel, 1.0)] * timing.REPEATS
+    )
     reading = timing.time_plan(device, plan, {"input": buffer}, readings=1, warm_seconds=0)
     assert {role: set(content.tolist()) for role, content in reading.outputs.items()} == {
         "indices": {resident.POISON}, "values": {resident.POISON}

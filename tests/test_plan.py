@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from twins import Reduce, element
 
 from vkdml.layout import canonical_copy, canonical_reduce, row_major_strides
-from vkdml.plan import PUSH_BYTES, DeviceLimits, Element
-from vkdml.plan_argreduce import plan_argreduce
+from vkdml.plan import PUSH_BYTES, SHARED_BYTES, DeviceLimits, Element
+from vkdml.plan_argreduce import NARROW_SHARE, plan_argreduce
 from vkdml.plan_slice1 import plan_slice1
 from vkdml.tuning import TUNING, tuning_for
 
 LIMITS = {
-    "swiftshader": DeviceLimits(TUNING["software"], 1 << 30, 65535, 256),
-    "lavapipe": DeviceLimits(TUNING["software"], 1 << 27, 65535, 1024),
-    "h200": DeviceLimits(TUNING["discrete"], (1 << 32) - 1, (1 << 31) - 1, 1024),
-    "least": DeviceLimits(TUNING["integrated"], 1 << 27, 65535, 128),
+    "swiftshader": DeviceLimits(tuning_for("software", "SwiftShader driver"), 1 << 30, 65535, 256),
+    "lavapipe": DeviceLimits(TUNING["software"], 1 << 27, 65535, 1024, 32 << 10),
+    "h200": DeviceLimits(TUNING["discrete"], (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32),
+    "least": DeviceLimits(TUNING["integrated"], 1 << 27, 65535, 128, 16 << 10),
 }
 ELEMENTS = [Element(name, element(name).bytes) for name in ("uint8", "float16", "float32", "int64")]
 
@@ -64,24 +64,72 @@ def test_plans_respect_limits_and_their_scratch_allowance(sizes, data, name, el)
     assert made.bytes_of("workspace") <= input_bytes // 100 + (1 << 20)
     assert made.bytes_of("input") < input_bytes + 16
     assert made.bytes_of("indices") == outputs * 8
-    first = header(made.steps[0])
-    assert first.outputs == outputs
-    assert len(made.steps) == (1 if first.splits == 1 else 2)
-    for step in made.steps:
-        assert 1 <= step.workgroups <= limits.max_workgroup_count
-        workgroup_size = step.constants[0]
-        assert workgroup_size <= limits.max_workgroup_invocations
-        assert workgroup_size & (workgroup_size - 1) == 0
-        lanes = header(step).lanes
-        assert 1 <= lanes <= workgroup_size
-        assert lanes & (lanes - 1) == 0
+    (step,) = made.steps
+    pushed = header(step)
+    assert pushed.outputs == outputs
+    assert 1 <= step.workgroups <= limits.max_workgroup_count
+    workgroup_size = step.constants[0]
+    assert workgroup_size <= limits.max_workgroup_invocations
+    assert workgroup_size * SHARED_BYTES <= limits.max_shared_memory
+    assert workgroup_size & (workgroup_size - 1) == 0
+    assert step.subgroup_size in {0, limits.subgroup_size}
+    assert step.constants[4] == step.subgroup_size
+    assert 1 <= pushed.lanes <= workgroup_size
+    assert pushed.lanes & (pushed.lanes - 1) == 0
+    # Workgroups count their arrivals, and each has room for its candidates.
+    assert ("_split_" in step.kernel) == (pushed.splits > 1)
+    assert (made.counters > 0) == (pushed.splits > 1)
+    candidates = outputs * pushed.splits * (12 if el.nbytes == 8 else 8) if pushed.splits > 1 else 0
+    assert made.bytes_of("workspace") == 4 * (len(made.layout) + made.counters) + candidates
+    if made.counters:
+        assert step.workgroups == min(made.counters * pushed.splits, limits.max_workgroup_count)
     # The splits cover all there is, and none is empty.
-    if made.steps[0].kernel.startswith("argreduce_rows"):
-        work = first.reduce_count // first.run * first.tiles_per_run
-        assert first.tiles_per_run * first.tile_vectors * 16 >= first.run * el.nbytes
+    if step.kernel.startswith("argreduce_rows"):
+        assert pushed.tiles_per_run * pushed.tile_vectors * 16 >= pushed.run * el.nbytes
+        assert pushed.splits <= pushed.reduce_count // pushed.run * pushed.tiles_per_run
     else:
-        work = first.reduce_count
-    assert (first.splits - 1) * first.share < work <= first.splits * first.share
+        assert (pushed.splits - 1) * pushed.share < pushed.reduce_count <= pushed.splits * pushed.share
+        assert el.nbytes >= 4 or pushed.share <= NARROW_SHARE
+    assert loop_steps(step) < LAVAPIPE_LOOP_STEPS
+
+
+LAVAPIPE_LOOP_STEPS = 65535
+
+
+def loop_steps(step) -> int:
+    """How often the loops of one invocation go round at most, each once more to see that it has ended."""
+    pushed = header(step)
+    if step.kernel.startswith("argreduce_rows"):
+        units = -(-(pushed.reduce_count // pushed.run * pushed.tiles_per_run) // pushed.splits)
+        chunks = -(-pushed.tile_vectors // (4 * pushed.lanes))
+        return units * (1 + chunks + 1 + pushed.reduced_dims)
+    at_once = 4 if "_batched_" in step.kernel else 1
+    words = struct.unpack("<32I", step.push)[16:]
+    inner = words[3 * pushed.kept_dims + 4 * (pushed.reduced_dims - 1)] if pushed.flags & 1 else 1
+    inner = min(inner, pushed.share)
+    rounds = -(-pushed.share // max(inner, pushed.lanes)) + 1
+    return rounds * (1 + -(-inner // (pushed.lanes * at_once)) + 1 + pushed.reduced_dims)
+
+
+@pytest.mark.parametrize("name", ["lavapipe", "swiftshader"])
+@pytest.mark.parametrize(
+    ("sizes", "strides", "axes"),
+    [
+        ((1 << 20, 16), (32, 1), (0, 1)),  # many short runs
+        ((1 << 19, 2, 16), (64, 17, 1), (0, 1, 2)),
+        ((1 << 12, 3, 1 << 10), (1 << 13, 1 << 11, 2), (0, 2)),
+        ((1 << 14, 3, 1 << 8, 2), (1 << 11, 1 << 10, 4, 2), (0, 2, 3)),
+        ((2,) * 20, tuple(1 << i for i in range(20)), tuple(range(20))),
+        ((1 << 25,), (1,), (0,)),
+        ((1 << 24,), (2,), (0,)),
+    ],
+)
+@pytest.mark.parametrize("el", ELEMENTS[:3])
+def test_lavapipe_ends_no_loop_early(sizes, strides, axes, el, name):
+    count = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
+    limits = replace(LIMITS[name], max_storage_buffer_range=1 << 32)
+    (step,) = plan(sizes, axes, el, limits, strides=strides, count=count).steps
+    assert loop_steps(step) < LAVAPIPE_LOOP_STEPS
 
 
 def test_kernels_are_chosen_by_what_is_contiguous():
@@ -89,14 +137,18 @@ def test_kernels_are_chosen_by_what_is_contiguous():
         return [step.kernel for step in plan(*arguments, **options).steps]
 
     u1, f2, f4, i8 = ELEMENTS
-    assert kernels((1 << 20,), (0,)) == ["argreduce_rows_float32", "argreduce_combine_4_bytes"]
-    assert kernels((1 << 16, 256), (1,)) == ["argreduce_rows_float32"]
-    assert kernels((256, 1 << 20), (0,), u1) == ["argreduce_columns_uint8"]
-    assert kernels((256, 1 << 20), (0,), f2) == ["argreduce_columns_float16"]
-    assert kernels((256, 1 << 20), (0,), f4) == ["argreduce_strided_float32"]
-    assert kernels((256, 1 << 20), (0,), i8) == ["argreduce_strided_int64"]
-    assert kernels((1 << 20, 3), (1,)) == ["argreduce_strided_float32"]
-    assert kernels((4, 1 << 14, 64), (0, 2))[0] == "argreduce_rows_float32"
+    assert kernels((1 << 20,), (0,)) == ["argreduce_rows_subgroups_split_float32"]
+    assert kernels((1 << 16, 256), (1,)) == ["argreduce_rows_subgroups_float32"]
+    assert kernels((256, 1 << 20), (0,), u1) == ["argreduce_columns_batched_uint8"]
+    assert kernels((256, 1 << 20), (0,), f2) == ["argreduce_columns_batched_float16"]
+    assert kernels((256, 1 << 20), (0,), f4) == ["argreduce_columns_batched_float32"]
+    assert kernels((256, 1 << 20), (0,), i8) == ["argreduce_columns_batched_int64"]
+    assert kernels((256, (1 << 20) + 1), (0,), u1) == ["argreduce_unaligned_batched_uint8"]
+    assert kernels((1 << 20, 3), (1,)) == ["argreduce_strided_batched_float32"]
+    assert kernels((1 << 14, 64), (0,), u1) == ["argreduce_columns_batched_split_uint8"]
+    assert kernels((4, 1 << 14, 64), (0, 2))[0].startswith("argreduce_rows_subgroups")
+    assert kernels((1 << 16, 256), (1,), limits=LIMITS["swiftshader"]) == ["argreduce_rows_float32"]
+    assert kernels((256, 1 << 16), (0,), limits=LIMITS["swiftshader"]) == ["argreduce_columns_float32"]
 
 
 def test_pipelines_are_shared_by_calls_that_differ_in_shape_only():
@@ -130,6 +182,7 @@ def test_the_smallest_devices_get_smaller_workgroups():
     assert plan((1000, 1000), (1,), limits=LIMITS["least"]).steps[0].constants[0] == 128
     odd = DeviceLimits(TUNING["discrete"], 1 << 27, 65535, 200)
     assert odd.workgroup_size == 128
+    assert replace(odd, max_shared_memory=4 << 10).workgroup_size == 64
 
 
 def test_every_device_class_has_a_tuning():

@@ -215,11 +215,12 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
         tile_vectors = ceil_div(vectors, ceil_div(wanted, segments))
         tile_vectors = max(tile_vectors, lanes * tuning.fewest_vectors_per_lane)
         tile_vectors = min(tile_vectors, tuning.tile_bytes // VECTOR_BYTES)
-        tile_vectors = min(round_up(tile_vectors, lanes), vectors)
+        tile_vectors = min(round_up(tile_vectors, lanes * BATCH), vectors)
         tiles_per_run = ceil_div(vectors, tile_vectors)
     units = segments * tiles_per_run
     check_work("tiles", units)
-    splits = min(units, wanted, _most_splits(outputs, element, input_bytes))
+    rounds = ceil_div(units, min(units, wanted, _most_splits(outputs, element, input_bytes)))
+    splits = ceil_div(units, rounds)
     steps_per_unit = ceil_div(tile_vectors, BATCH * lanes) + len(layout.reduced) + 2
     splits = min(units, max(splits, ceil_div(units * steps_per_unit, LOOP_STEPS)))
     check_work("splits", blocks * splits)

@@ -123,11 +123,12 @@ DISCRETE = Tuning(
     row_lanes=32,
     row_steps=8,
     fewest_vectors_per_lane=4,
-    tile_bytes=64 * 1024,
+    tile_bytes=32 * 1024,
     positions_per_lane=4,
     columns_segment_bytes=256,
     target_workgroups=1056,
-    split_workgroups=924,
+    # On an H200 six to a multiprocessor, as many as run at once with the registers they take.
+    split_workgroups=792,
     shortest_row_bytes=64,
     positions_per_split=16,
     subgroups=1,
@@ -171,9 +172,7 @@ SOFTWARE = replace(
 )
 TUNING = {
     "discrete": DISCRETE,
-    "integrated": replace(
-        DISCRETE, tile_bytes=32 * 1024, target_workgroups=256, split_workgroups=128, columns_workgroups=256
-    ),
+    "integrated": replace(DISCRETE, target_workgroups=256, split_workgroups=128, columns_workgroups=256),
     "software": SOFTWARE,
 }
 # Its compiler takes seconds for long code, or all memory.
