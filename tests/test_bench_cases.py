@@ -12,12 +12,13 @@ from vkdml import kernels
 from vkdml.bench import cases
 from vkdml.bench.cases import GIB, MIB, Case, Target
 from vkdml.plan import DeviceLimits
-from vkdml.tuning import TUNING
+from vkdml.tuning import TUNING, tuning_for
 
 LIMITS = {
     kind: DeviceLimits(tuning, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10)
     for kind, tuning in TUNING.items()
 }
+LIMITS["swiftshader"] = replace(LIMITS["software"], tuning=tuning_for("software", "SwiftShader driver"))
 LIMITS["subgroups"] = replace(LIMITS["discrete"], subgroup_size=32)
 FULL = cases.suite("full")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import zlib
 from dataclasses import replace
 
@@ -128,52 +129,99 @@ def cases():
         yield shape, axes, row_major_strides(shape), 0, int(np.prod(shape))
 
 
+def limits_for(small_limits, fast: bool, batched: bool):
+    return replace(
+        small_limits,
+        tuning=replace(small_limits.tuning, subgroups=int(fast), batched_loads=int(batched)),
+        subgroup_size=small_limits.subgroup_size or 4,
+    )
+
+
+def plan_case(case, name: str, limits, rules=(False, False, False)):
+    take_min, take_last, omit_nan = rules
+    shape, axes, strides, base, count = case
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    apart = count % 3 > 0  # outputs with room between, so that it can be seen to stay
+    output_strides = tuple(stride * (2 if apart else 1) for stride in row_major_strides(kept))
+    layout = canonical_reduce(
+        shape,
+        strides,
+        axes,
+        output_strides,
+        take_last=take_last,
+        input_base=base,
+        output_base=1 if apart else 0,
+    )
+    return plan_argreduce(
+        layout,
+        Element(name, twins.element(name).bytes),
+        count,
+        limits,
+        take_min=take_min,
+        take_last=take_last,
+        omit_nan=omit_nan,
+        index_bytes=8 if count % 5 in (1, 2) else 4,
+        with_values=count % 5 in (0, 2),
+        output_elements=math.prod(kept) * 2 + 3,
+    )
+
+
+def chosen(name: str, limits, fast: bool) -> list:
+    """Cases and their rules: of each kernel two pipelines, which differ in every rule.
+
+    Compilers take longer than all else, so elements of the same width share the cases.
+    """
+    alike = [other for other in ELEMENTS if twins.element(other).bytes == twins.element(name).bytes]
+    turn = alike.index(name)
+    rules = list(itertools.product((False, True), repeat=3))[2 * fast + turn % 4]
+    opposite = tuple(not rule for rule in rules)
+    kernels_cases = {}
+    for case in cases():
+        (step,) = plan_case(case, name, limits).steps
+        simplified = step.constants[5:]
+        kernels_cases.setdefault(step.kernel, {}).setdefault(simplified, []).append(case)
+    plans = []
+    for pipelines in kernels_cases.values():
+        groups = [pipelines[constants] for constants in sorted(pipelines)]
+        if len(groups) == 1:
+            groups = [groups[0][::2], groups[0][1::2] or groups[0]]
+        first, second = groups[2 * turn % len(groups)], groups[(2 * turn + 1) % len(groups)]
+        plans += [(case, rules) for case in first] + [(case, opposite) for case in second]
+    return plans
+
+
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_argreduce_kernels_write_what_their_twins_write(device, small_limits, name, fast):
     """``fast``: the kernels for GPUs, else those for drivers on a processor."""
     rng = np.random.default_rng(zlib.crc32(name.encode()) + fast)
-    width = twins.element(name).bytes
+    assert not fast or small_limits.subgroup_size, "both software drivers can do this"
     # SwiftShader's compiler takes all memory for the batched kernels; lavapipe's does not.
     batched = fast and "SwiftShader" not in device.name
-    tuning = replace(small_limits.tuning, subgroups=int(fast), batched_loads=int(batched))
-    limits = replace(small_limits, tuning=tuning)
-    assert not fast or limits.subgroup_size, "both software drivers can do this"
+    limits = limits_for(small_limits, fast, batched)
     ran = set()
-    rules = itertools.cycle(itertools.product((False, True), (False, True), (False, True)))
-    wides = itertools.cycle((False, True, True, False, False))
-    for shape, axes, strides, base, count in cases():
-        take_min, take_last, omit_nan = next(rules)
-        wide = next(wides)
-        kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
-        # Outputs lie apart, so that what is between them can be seen to stay.
-        output_strides, room = [], 2
-        for size in reversed(kept):
-            output_strides.append(room)
-            room *= size
-        layout = canonical_reduce(
-            shape,
-            strides,
-            axes,
-            tuple(reversed(output_strides)) if count % 3 else row_major_strides(tuple(kept)),
-            take_last=take_last,
-            input_base=base,
-            output_base=1 if count % 3 else 0,
-        )
-        plan = plan_argreduce(
-            layout,
-            Element(name, width),
-            count,
-            limits,
-            take_min=take_min,
-            take_last=take_last,
-            omit_nan=omit_nan,
-            index_bytes=8 if wide else 4,
-            with_values=wide and count % 2 == 0,
-            output_elements=room + 1,
-        )
-        ran.update(run_both(device, plan, {"input": element_bits(rng, name, count)}))
-    assert {f"{kernel}_{name}" for kernel in kernels_for(fast, batched)} <= ran
+    for case, rules in chosen(name, limits, fast):
+        plan = plan_case(case, name, limits, rules)
+        ran.update(run_both(device, plan, {"input": element_bits(rng, name, case[-1])}))
+    assert {f"{kernel}_{name}" for kernel in kernels_for(fast, batched)} == ran
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_elements_of_each_width_run_every_case_and_every_rule(small_limits, width, fast):
+    limits = limits_for(small_limits, fast, fast)
+    ran, rules_of = set(), {}
+    for name in ELEMENTS:
+        if twins.element(name).bytes != width:
+            continue
+        for case, rules in chosen(name, limits, fast):
+            ran.add(case)
+            (step,) = plan_case(case, name, limits, rules).steps
+            rules_of.setdefault(step.kernel, []).append(rules)
+    assert ran == set(cases())
+    for kernel, rules in rules_of.items():
+        for rule in zip(*rules, strict=True):
+            assert set(rule) == {False, True}, f"{kernel} has one rule only one way"
 
 
 def kernels_for(subgroups: bool, batched: bool) -> set[str]:
@@ -196,26 +244,7 @@ def test_every_argreduce_kernel_of_the_table_is_tested_here():
 def test_more_workgroups_than_the_device_allows_are_looped_over(device, small_limits):
     few = replace(small_limits, max_workgroup_count=3)
     rng = np.random.default_rng(0)
-    for shape, axes, strides, base, count in cases():
-        kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-        layout = canonical_reduce(
-            shape,
-            strides,
-            axes,
-            tuple(int(np.prod(kept[i + 1 :])) for i in range(len(kept))),
-            take_last=False,
-            input_base=base,
-        )
-        plan = plan_argreduce(
-            layout,
-            Element("int16", 2),
-            count,
-            few,
-            take_min=False,
-            take_last=False,
-            omit_nan=False,
-            index_bytes=4,
-            with_values=True,
-        )
+    for case in cases():
+        plan = plan_case(case, "int16", few)
         assert all(step.workgroups <= 3 for step in plan.steps)
-        run_both(device, plan, {"input": element_bits(rng, "int16", count)})
+        run_both(device, plan, {"input": element_bits(rng, "int16", case[-1])})

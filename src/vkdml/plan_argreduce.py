@@ -227,6 +227,8 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
     subgroup_size = limits.subgroup_size if tuning.subgroups else 0
     if subgroup_size and workgroup_size % subgroup_size:
         subgroup_size = 0
+    one_chunk = units == splits and tile_vectors <= lanes * BATCH
+    simplifications = (aligned and run % per_vector == 0, segments == 1, one_chunk)
     return _Shape(
         "argreduce_rows_subgroups" if subgroup_size else "argreduce_rows",
         lanes,
@@ -236,7 +238,7 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
         tiles_per_run,
         tile_vectors,
         0,
-        (aligned and run % per_vector == 0, segments == 1, units == splits and tile_vectors <= lanes * BATCH),
+        simplifications if subgroup_size else (),
         subgroup_size,
     )
 
