@@ -105,7 +105,7 @@ def accepted_range(field: str) -> str:
     """Say what :func:`accepted` takes for a field of ``SEARCH``.
 
     >>> accepted_range("workgroup_size")
-    'a power of two from 64 to 1024'
+    'a power of two from 8 to 1024'
     """
     candidates = SEARCH[field]
     kind = "a power of two" if _powers_of_two(candidates) else "an integer"
