@@ -417,8 +417,8 @@ def test_too_little_time_is_said(cache, monkeypatch, capsys):
     ("words", "named"),
     [
         (["--seconds", "0"], "seconds"),
-        (["--seconds", "nan"], "integer"),
-        (["--seconds", "long"], "integer"),
+        (["--seconds", "nan"], "--seconds"),
+        (["--seconds", "long"], "--seconds"),
         (["--device", "nosuch"], "there is 0: "),
         (["--show", "--reset"], "of --dry-run, --reset and --show one is accepted"),
         (["--dry-run", "--show"], "of --dry-run, --reset and --show one is accepted"),
