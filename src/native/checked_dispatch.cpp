@@ -1,9 +1,11 @@
 // The checked functions that stand in Vulkan-Hpp's default dispatcher.
 #include "checked_dispatch.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <pthread.h>
+#include <stdexcept>
 #include <type_traits>
 
 VULKAN_HPP_DEFAULT_DISPATCH_LOADER_DYNAMIC_STORAGE
@@ -17,10 +19,15 @@ std::atomic<uint64_t> call_count{0};
 std::atomic<uint64_t> failing_call{0};
 std::atomic<VkResult> injected_result{VK_SUCCESS};
 std::atomic<const char*> last_injected{""};
+// Names are compared by address: this is one of `result_functions`, or null for all fallible ones.
+std::atomic<const char*> only_function{nullptr};
+std::vector<const char*> result_functions;
 std::atomic<bool> forked{false};
 
 // Whether this call is the one that a test wants to fail.
-bool inject(const char* name) {
+bool inject(const char* name, bool fallible) {
+    const char* only = only_function.load(std::memory_order_relaxed);
+    if (only ? only != name : !fallible) return false;
     uint64_t number = call_count.fetch_add(1, std::memory_order_relaxed) + 1;
     if (number != failing_call.load(std::memory_order_relaxed)) return false;
     last_injected = name;
@@ -44,7 +51,7 @@ struct Checked<Member> {
             if (!blocked) driver(args...);
         } else {
             if (blocked) return guard && guard->failed() ? guard->result : VK_ERROR_INITIALIZATION_FAILED;
-            bool injected = fallible == Fallible::yes && inject(name);
+            bool injected = inject(name, fallible == Fallible::yes);
             Result result = injected ? injected_result.load() : driver(args...);
             if (guard && result < 0 && !guard->failed()) {
                 guard->result = result;
@@ -59,6 +66,7 @@ struct Checked<Member> {
         driver = dispatcher.*Member;
         name = function_name;
         fallible = can_fail;
+        if constexpr (!std::is_void_v<Result>) result_functions.push_back(name);
         dispatcher.*Member = replacement;
     }
 };
@@ -156,9 +164,19 @@ void install_checked_dispatch() {
 #undef CHECKED
 }
 
-void inject_failure(uint64_t countdown, VkResult result) {
+void inject_failure(uint64_t countdown, VkResult result, const std::string& function) {
+    const char* only = nullptr;
+    if (!function.empty()) {
+        auto found = std::find(result_functions.begin(), result_functions.end(), function);
+        if (found == result_functions.end())
+            throw std::invalid_argument("no failure can be injected into '" + function +
+                                        "': accepted are the checked functions that return a VkResult, once "
+                                        "a device was looked for");
+        only = *found;
+    }
     failing_call = 0;
     call_count = 0;
+    only_function = only;
     last_injected = "";
     injected_result = result;
     failing_call = countdown;

@@ -44,9 +44,11 @@ private:
 // Replaces the dispatcher's functions by checked ones; called once, after the instance exists.
 void install_checked_dispatch();
 
-// Test hook: the call number `countdown` (1 is the next) of those that can run out of memory fails with
-// `result` without reaching the driver; 0 injects nothing. Arming also zeroes the count.
-void inject_failure(uint64_t countdown, VkResult result);
+// Test hook: the call number `countdown` (1 is the next) of those that can run out of memory, or of those to
+// `function`, fails with `result` without reaching the driver; 0 injects nothing. Arming also zeroes the
+// count.
+void inject_failure(uint64_t countdown, VkResult result, const std::string& function);
+// Calls of the kind that the last inject_failure() counts.
 uint64_t fallible_calls();
 // The name of the last call that failed by injection, empty when none did.
 std::string injected_call();

@@ -2,6 +2,7 @@
 #include "device.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include "checked_dispatch.hpp"
 #include "errors.hpp"
@@ -17,6 +18,13 @@ vk::PhysicalDevice physical_device(uint32_t index) {
         throw NoDeviceError("there is no Vulkan device " + std::to_string(index) + ": " +
                             std::to_string(devices.size()) + " found, counted from 0");
     return devices[index];
+}
+
+// A thread that has been the only one for so long is taken to stay it.
+constexpr std::chrono::nanoseconds sharing_lasts = std::chrono::milliseconds(20);
+
+int64_t now_ns() {
+    return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 } // namespace
@@ -60,6 +68,7 @@ void Device::require_usable() const {
 void Device::submit(vk::CommandBuffer commands, vk::Fence fence) {
     require_usable();
     collect_finished();
+    note_thread();
     std::lock_guard lock(queue_mutex_);
     try {
         queue_.submit(vk::SubmitInfo(0, nullptr, nullptr, 1, &commands), fence);
@@ -68,6 +77,14 @@ void Device::submit(vk::CommandBuffer commands, vk::Fence fence) {
         require_usable();
     }
 }
+
+void Device::note_thread() {
+    const auto self = std::this_thread::get_id();
+    const auto last = last_thread_.exchange(self);
+    if (last != self && last != std::thread::id()) shared_until_ = now_ns() + sharing_lasts.count();
+}
+
+bool Device::shared_by_threads() const { return now_ns() < shared_until_; }
 
 void Device::finish_later(std::unique_ptr<Recording> recording) {
     std::lock_guard lock(unfinished_mutex_);

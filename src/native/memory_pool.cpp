@@ -214,8 +214,14 @@ uint64_t MemoryPool::trim() {
 }
 
 MemoryUse MemoryPool::use() const {
-    std::lock_guard lock(mutex_);
-    return use_;
+    MemoryUse use;
+    {
+        std::lock_guard lock(mutex_);
+        use = use_;
+    }
+    for (const HeapInfo& heap : info_.heaps())
+        if (heap.device_local) use.budget = std::max(use.budget, heap.budget.value_or(heap.size));
+    return use;
 }
 
 } // namespace vkdml

@@ -33,6 +33,7 @@ struct MemoryUse {
     uint64_t used = 0;   // bytes in tensors that somebody holds
     uint64_t pooled = 0; // bytes in tensors kept for reuse
     uint64_t limit = 0;  // bytes the pool keeps at most
+    uint64_t budget = 0; // bytes of the device's memory that this process may use, its own included
 };
 
 // Thread-safe. Tensors may outlive it: they are then freed instead of kept.

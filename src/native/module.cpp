@@ -159,11 +159,13 @@ HostView host_view(const Buffer& buffer) {
     return HostView(data, {size_t(buffer.bytes())}, owner);
 }
 
-// The GIL is kept while spinning (giving it up costs milliseconds when another thread computes) and given up
-// to block; signals are looked at between slices, so Ctrl-C works.
+// The GIL is kept while spinning (giving it up costs milliseconds when another thread computes) unless other
+// threads use the device too, and given up to block; signals are looked at between slices, so Ctrl-C works.
 bool wait(Sequence& sequence, std::optional<double> timeout, double spin_us) {
-    if (sequence.spin(spin_us)) return true;
+    const bool shared = sequence.device()->shared_by_threads();
+    if (sequence.spin(shared ? 0 : spin_us)) return true;
     nb::gil_scoped_release release;
+    if (shared && !sequence.device()->info().is_software() && sequence.spin(spin_us)) return true;
     return sequence.block(timeout.value_or(-1), [] {
         nb::gil_scoped_acquire acquire;
         if (PyErr_CheckSignals()) throw nb::python_error();
@@ -198,10 +200,14 @@ NB_MODULE(_native, m) {
         },
         "target"_a, "source"_a, "Copies bytes, many of them with several threads.");
     m.def(
-        "inject_failure", [](uint64_t countdown, int result) { inject_failure(countdown, VkResult(result)); },
-        "countdown"_a, "result"_a = int(VK_ERROR_OUT_OF_DEVICE_MEMORY),
-        "Test hook: make the given fallible Vulkan call from now on fail (1: the next, 0: none).");
-    m.def("fallible_calls", fallible_calls, "Fallible Vulkan calls since inject_failure().");
+        "inject_failure",
+        [](uint64_t countdown, int result, const std::string& call) {
+            inject_failure(countdown, VkResult(result), call);
+        },
+        "countdown"_a, "result"_a = int(VK_ERROR_OUT_OF_DEVICE_MEMORY), "call"_a = "",
+        "Test hook: make the given fallible Vulkan call from now on fail (1: the next, 0: none), or with the "
+        "name of a Vulkan function the given one of its calls.");
+    m.def("fallible_calls", fallible_calls, "Calls counted since inject_failure().");
     m.def("injected_call", injected_call, "The Vulkan function that failed by injection, or ''.");
 
     nb::enum_<MemoryKind>(m, "MemoryKind")
@@ -209,6 +215,7 @@ NB_MODULE(_native, m) {
         .value("host", MemoryKind::host, "Mapped and coherent; shaders can use it too.");
 
     nb::class_<Buffer>(m, "Buffer", "A piece of a device's memory.")
+        .def_prop_ro("id", &Buffer::id, "A number that no other buffer of this process has or had.")
         .def_prop_ro("nbytes", &Buffer::bytes)
         .def_prop_ro("capacity", &Buffer::capacity)
         .def_prop_ro("kind", &Buffer::kind)
@@ -224,11 +231,18 @@ NB_MODULE(_native, m) {
         .def(
             "dispatch",
             [](Sequence& sequence, std::shared_ptr<Kernel> kernel, const std::vector<Buffer*>& buffers,
-               nb::bytes push, kp::Workgroup workgroups) {
-                sequence.dispatch(std::move(kernel), {buffers.begin(), buffers.end()}, to_bytes(push),
-                                  workgroups);
+               nb::bytes push, kp::Workgroup workgroups, const std::vector<uint64_t>& offsets,
+               const std::vector<bool>& read_only) {
+                std::vector<Binding> bindings;
+                for (size_t i = 0; i < buffers.size(); i++)
+                    bindings.push_back({buffers[i], i < offsets.size() ? offsets[i] : 0,
+                                        !(i < read_only.size() && read_only[i])});
+                sequence.dispatch(std::move(kernel), bindings, to_bytes(push), workgroups);
             },
-            "kernel"_a, "buffers"_a, "push"_a, "workgroups"_a)
+            "kernel"_a, "buffers"_a, "push"_a, "workgroups"_a, "offsets"_a = std::vector<uint64_t>{},
+            "read_only"_a = std::vector<bool>{},
+            "Offsets are bytes, 0 where none is given; a buffer not said to be read only is taken as "
+            "written.")
         .def("clear", &Sequence::clear)
         .def("submit", &Sequence::submit)
         .def("wait", wait, "timeout"_a = nb::none(), "spin_us"_a = 1000.0,
@@ -268,10 +282,11 @@ NB_MODULE(_native, m) {
             "subgroup_size"_a = 0)
         .def(
             "sequence",
-            [](std::shared_ptr<Device> device, uint32_t timestamps) {
-                return std::make_shared<Sequence>(std::move(device), timestamps);
+            [](std::shared_ptr<Device> device, uint32_t timestamps, bool owns_buffers) {
+                return std::make_shared<Sequence>(std::move(device), timestamps, owns_buffers);
             },
-            "timestamps"_a = 0)
+            "timestamps"_a = 0, "owns_buffers"_a = true)
+        .def_prop_ro("lost", &Device::lost, "Whether the driver has given the device up.")
         .def(
             "memory",
             [](const Device& device) {
@@ -280,6 +295,7 @@ NB_MODULE(_native, m) {
                 dict["used"] = use.used;
                 dict["pooled"] = use.pooled;
                 dict["limit"] = use.limit;
+                dict["budget"] = use.budget;
                 return dict;
             },
             nb::sig("def memory(self) -> dict[str, int]"))

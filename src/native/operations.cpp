@@ -19,21 +19,17 @@ void BarrierOperation::record(const vk::CommandBuffer& commands) {
 }
 
 void CopyOperation::record(const vk::CommandBuffer& commands) {
-    commands.copyBuffer(source_->handle(), target_->handle(), range_);
+    commands.copyBuffer(source_, target_, range_);
 }
 
 DispatchOperation::DispatchOperation(std::shared_ptr<Kernel> kernel,
-                                     std::vector<std::shared_ptr<Tensor>> tensors, vk::DescriptorSet set,
-                                     std::vector<uint8_t> push, kp::Workgroup workgroups)
-    : kernel_(std::move(kernel)), tensors_(std::move(tensors)), set_(set), push_(std::move(push)),
-      workgroups_(workgroups) {
-    std::vector<vk::DescriptorBufferInfo> infos;
+                                     const std::vector<vk::DescriptorBufferInfo>& buffers,
+                                     vk::DescriptorSet set, std::vector<uint8_t> push,
+                                     kp::Workgroup workgroups)
+    : kernel_(std::move(kernel)), set_(set), push_(std::move(push)), workgroups_(workgroups) {
     std::vector<vk::WriteDescriptorSet> writes;
-    infos.reserve(tensors_.size());
-    for (uint32_t i = 0; i < tensors_.size(); i++) {
-        infos.emplace_back(tensors_[i]->handle(), 0, tensors_[i]->capacity());
-        writes.emplace_back(set_, i, 0, 1, vk::DescriptorType::eStorageBuffer, nullptr, &infos[i]);
-    }
+    for (uint32_t i = 0; i < buffers.size(); i++)
+        writes.emplace_back(set_, i, 0, 1, vk::DescriptorType::eStorageBuffer, nullptr, &buffers[i]);
     kernel_->device()->updateDescriptorSets(writes, nullptr);
 }
 

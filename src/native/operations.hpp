@@ -1,4 +1,4 @@
-// Our operations for Kompute: each records one command and owns what that command uses.
+// Our operations for Kompute: each records one command and knows which tensors that reads and writes.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,15 @@
 
 namespace vkdml {
 
-// Kompute calls these round every evaluation; ours need neither.
+// Kompute calls preEval and postEval round every evaluation; ours need neither.
 class Operation : public kp::OpBase {
 public:
+    struct Use {
+        std::shared_ptr<Tensor> tensor;
+        bool written;
+    };
+    using Uses = std::vector<Use>;
+
     void preEval(const vk::CommandBuffer&) override {}
     void postEval(const vk::CommandBuffer&) override {}
 };
@@ -30,25 +36,24 @@ private:
 
 class CopyOperation : public Operation {
 public:
-    CopyOperation(std::shared_ptr<Tensor> source, std::shared_ptr<Tensor> target, vk::BufferCopy range)
-        : source_(std::move(source)), target_(std::move(target)), range_(range) {}
+    CopyOperation(vk::Buffer source, vk::Buffer target, vk::BufferCopy range)
+        : source_(source), target_(target), range_(range) {}
     void record(const vk::CommandBuffer& commands) override;
 
 private:
-    std::shared_ptr<Tensor> source_, target_;
+    vk::Buffer source_, target_;
     vk::BufferCopy range_;
 };
 
 // Runs a kernel on buffers through a descriptor set of its own, so that other buffers need no new pipeline.
 class DispatchOperation : public Operation {
 public:
-    DispatchOperation(std::shared_ptr<Kernel> kernel, std::vector<std::shared_ptr<Tensor>> tensors,
+    DispatchOperation(std::shared_ptr<Kernel> kernel, const std::vector<vk::DescriptorBufferInfo>& buffers,
                       vk::DescriptorSet set, std::vector<uint8_t> push, kp::Workgroup workgroups);
     void record(const vk::CommandBuffer& commands) override;
 
 private:
     std::shared_ptr<Kernel> kernel_;
-    std::vector<std::shared_ptr<Tensor>> tensors_;
     vk::DescriptorSet set_;
     std::vector<uint8_t> push_;
     kp::Workgroup workgroups_;

@@ -46,6 +46,7 @@ void Recording::reset() {
     for (auto pool : descriptor_pools_) device->resetDescriptorPool(pool);
     sets_allocated_ = 0;
     operations.clear();
+    owned.clear();
 }
 
 bool Recording::poll() {
@@ -72,6 +73,7 @@ void Recording::wait_forever() noexcept {
 void Recording::finish() {
     device->resetFences(fence);
     pending = false;
+    in_flight.clear();
     for (auto& operation : operations) operation->postEval(commands);
 }
 

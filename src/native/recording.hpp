@@ -1,10 +1,11 @@
-// The Vulkan objects of one recorded sequence, and the operations it keeps alive while the device runs it.
+// The Vulkan objects of one recorded sequence, and what it keeps alive while the device runs it.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "kompute/operations/OpBase.hpp"
+#include "memory_pool.hpp"
 
 namespace vkdml {
 
@@ -29,6 +30,8 @@ public:
     vk::Fence fence; // one for the recording's whole life: creating fences costs hundreds of microseconds
     vk::QueryPool queries;
     std::vector<std::shared_ptr<kp::OpBase>> operations;
+    std::vector<std::shared_ptr<Tensor>> owned;     // for as long as they are recorded
+    std::vector<std::shared_ptr<Tensor>> in_flight; // while pending
     bool pending = false;
 
 private:

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "errors.hpp"
-#include "operations.hpp"
 
 namespace vkdml {
 namespace {
@@ -31,8 +30,8 @@ private:
     Sequence& sequence_;
 };
 
-Sequence::Sequence(std::shared_ptr<Device> device, uint32_t timestamps)
-    : device_(std::move(device)), timestamp_room_(timestamps) {
+Sequence::Sequence(std::shared_ptr<Device> device, uint32_t timestamps, bool owns_buffers)
+    : device_(std::move(device)), owns_buffers_(owns_buffers), timestamp_room_(timestamps) {
     device_->require_usable();
     if (timestamps && !device_->info().timestamp_bits)
         throw DeviceError("the compute queue of " +
@@ -57,9 +56,17 @@ void Sequence::require_idle(const char* action) const {
                           " a sequence that is running: wait() for it first");
 }
 
-void Sequence::append(std::shared_ptr<kp::OpBase> operation) {
+bool Sequence::depends_on_earlier(const Operation::Uses& uses) const {
+    for (const auto& [tensor, written] : since_barrier_)
+        for (const auto& use : uses)
+            if (use.tensor.get() == tensor && (use.written || written)) return true;
+    return false;
+}
+
+void Sequence::append(std::shared_ptr<Operation> operation, const Operation::Uses& uses) {
     const auto& commands = recording_->commands;
-    if (state_ == State::empty) {
+    const bool first = state_ == State::empty;
+    if (first) {
         commands.begin(vk::CommandBufferBeginInfo());
         state_ = State::recording;
         timestamps_ = 0;
@@ -67,18 +74,28 @@ void Sequence::append(std::shared_ptr<kp::OpBase> operation) {
             commands.resetQueryPool(recording_->queries, 0, 2 * timestamp_room_);
         }
     }
-    // Before the first operation this orders it against earlier submissions.
-    BarrierOperation(BarrierOperation::Before::commands).record(commands);
+    // Before the first operation a barrier orders it against earlier submissions.
+    const bool barrier = first || depends_on_earlier(uses);
+    if (barrier) {
+        BarrierOperation(BarrierOperation::Before::commands).record(commands);
+        since_barrier_.clear();
+    }
     const bool timed = timestamps_ < 2 * timestamp_room_;
-    auto stamp = [&] {
-        if (timed)
-            commands.writeTimestamp(vk::PipelineStageFlagBits::eBottomOfPipe, recording_->queries,
-                                    timestamps_++);
+    auto stamp = [&](vk::PipelineStageFlagBits stage) {
+        if (timed) commands.writeTimestamp(stage, recording_->queries, timestamps_++);
     };
-    stamp();
+    // What may overlap with the operation before it begins when it is begun, not when that one is done.
+    stamp(barrier ? vk::PipelineStageFlagBits::eBottomOfPipe : vk::PipelineStageFlagBits::eTopOfPipe);
     operation->record(commands);
     recording_->operations.push_back(std::move(operation));
-    stamp();
+    stamp(vk::PipelineStageFlagBits::eBottomOfPipe);
+    for (const auto& use : uses) {
+        since_barrier_.emplace_back(use.tensor.get(), use.written);
+        if (owns_buffers_)
+            recording_->owned.push_back(use.tensor);
+        else
+            used_.push_back(use.tensor);
+    }
 }
 
 void Sequence::copy(const Buffer& source, const Buffer& target, uint64_t bytes, uint64_t source_offset,
@@ -96,20 +113,21 @@ void Sequence::copy(const Buffer& source, const Buffer& target, uint64_t bytes, 
             "cannot copy " + std::to_string(bytes) + " bytes from offset " + std::to_string(source_offset) +
             " of " + std::to_string(source.capacity()) + " to offset " + std::to_string(target_offset) +
             " of " + std::to_string(target.capacity()));
-    append(std::make_shared<CopyOperation>(source.tensor(), target.tensor(),
-                                           vk::BufferCopy(source_offset, target_offset, bytes)));
+    append(std::make_shared<CopyOperation>(source.tensor()->handle(), target.tensor()->handle(),
+                                           vk::BufferCopy(source_offset, target_offset, bytes)),
+           {{source.tensor(), false}, {target.tensor(), true}});
 }
 
-void Sequence::dispatch(std::shared_ptr<Kernel> kernel, const std::vector<const Buffer*>& buffers,
+void Sequence::dispatch(std::shared_ptr<Kernel> kernel, const std::vector<Binding>& bindings,
                         std::vector<uint8_t> push, kp::Workgroup workgroups) {
     Use use(*this);
     require_idle("record into");
     if (state_ == State::ready) throw DeviceError("this sequence is complete: clear() it to record another");
     if (kernel->device() != device_->handle()) throw DeviceError("the kernel belongs to another device");
-    if (buffers.size() != kernel->bindings() || push.size() != kernel->push_bytes())
+    if (bindings.size() != kernel->bindings() || push.size() != kernel->push_bytes())
         throw std::invalid_argument("the kernel takes " + std::to_string(kernel->bindings()) +
                                     " buffers and " + std::to_string(kernel->push_bytes()) +
-                                    " bytes of push constants, given are " + std::to_string(buffers.size()) +
+                                    " bytes of push constants, given are " + std::to_string(bindings.size()) +
                                     " and " + std::to_string(push.size()));
     const auto& limits = device_->info().properties.limits;
     for (int i = 0; i < 3; i++)
@@ -117,14 +135,21 @@ void Sequence::dispatch(std::shared_ptr<Kernel> kernel, const std::vector<const 
             throw std::invalid_argument("dimension " + std::to_string(i) + " takes 1 to " +
                                         std::to_string(limits.maxComputeWorkGroupCount[i]) +
                                         " workgroups on this device, not " + std::to_string(workgroups[i]));
-    std::vector<std::shared_ptr<Tensor>> tensors;
-    for (const Buffer* buffer : buffers) {
+    std::vector<vk::DescriptorBufferInfo> infos;
+    Operation::Uses uses;
+    for (const auto& [buffer, offset, written] : bindings) {
         if (buffer->device() != device_) throw DeviceError("a buffer belongs to another device");
-        tensors.push_back(buffer->tensor());
+        if (offset % limits.minStorageBufferOffsetAlignment || offset >= buffer->capacity())
+            throw std::invalid_argument("a buffer of " + std::to_string(buffer->capacity()) +
+                                        " bytes is bound from a multiple of " +
+                                        std::to_string(limits.minStorageBufferOffsetAlignment) +
+                                        " within it, not from " + std::to_string(offset));
+        infos.emplace_back(buffer->tensor()->handle(), offset, buffer->capacity() - offset);
+        uses.push_back({buffer->tensor(), written});
     }
     auto set = recording_->allocate_set(kernel->set_layout());
-    append(std::make_shared<DispatchOperation>(std::move(kernel), std::move(tensors), set, std::move(push),
-                                               workgroups));
+    append(std::make_shared<DispatchOperation>(std::move(kernel), infos, set, std::move(push), workgroups),
+           uses);
 }
 
 void Sequence::clear() {
@@ -132,6 +157,8 @@ void Sequence::clear() {
     require_idle("clear");
     device_->require_usable();
     recording_->reset();
+    used_.clear();
+    since_barrier_.clear();
     state_ = State::empty;
 }
 
@@ -148,9 +175,25 @@ void Sequence::submit() {
     require_idle("submit");
     device_->require_usable();
     end_recording();
+    hold_buffers();
     for (auto& operation : recording_->operations) operation->preEval(recording_->commands);
-    device_->submit(recording_->commands, recording_->fence);
+    try {
+        device_->submit(recording_->commands, recording_->fence);
+    } catch (...) {
+        recording_->in_flight.clear();
+        throw;
+    }
     recording_->pending = true;
+}
+
+void Sequence::hold_buffers() {
+    for (const auto& tensor : used_) {
+        recording_->in_flight.push_back(tensor.lock());
+        if (recording_->in_flight.back()) continue;
+        recording_->in_flight.clear();
+        throw DeviceError("a buffer that this sequence uses is gone: keep it, or clear() the sequence and "
+                          "record with others");
+    }
 }
 
 bool Sequence::spin(double microseconds) {

@@ -9,19 +9,30 @@
 
 #include "buffer.hpp"
 #include "kernel.hpp"
+#include "operations.hpp"
 #include "recording.hpp"
 
 namespace vkdml {
 
-// One thread at a time: a second one gets DeviceError instead of a race.
+// A piece of a buffer, from an offset to the buffer's end, as a kernel is given it.
+struct Binding {
+    const Buffer* buffer;
+    uint64_t offset = 0; // bytes
+    bool written = true;
+};
+
+// One thread at a time: a second one gets DeviceError instead of a race. Barriers stand only between
+// operations of which one writes what the other uses.
 class Sequence {
 public:
-    Sequence(std::shared_ptr<Device> device, uint32_t timestamps);
+    // Owns the buffers that it records, or else holds them only while the device runs it: submit() then
+    // throws DeviceError if one is gone.
+    Sequence(std::shared_ptr<Device> device, uint32_t timestamps, bool owns_buffers);
     ~Sequence(); // never waits: what still runs is handed to the device
 
     void copy(const Buffer& source, const Buffer& target, uint64_t bytes, uint64_t source_offset,
               uint64_t target_offset);
-    void dispatch(std::shared_ptr<Kernel> kernel, const std::vector<const Buffer*>& buffers,
+    void dispatch(std::shared_ptr<Kernel> kernel, const std::vector<Binding>& bindings,
                   std::vector<uint8_t> push, kp::Workgroup workgroups);
     void clear();
 
@@ -33,15 +44,21 @@ public:
     bool block(double seconds, const std::function<void()>& between_slices);
     // Nanoseconds that each recorded operation took in the last evaluation.
     std::vector<double> timings();
+    const std::shared_ptr<Device>& device() const { return device_; }
 
 private:
     class Use;
-    void append(std::shared_ptr<kp::OpBase> operation);
+    void append(std::shared_ptr<Operation> operation, const Operation::Uses& uses);
+    bool depends_on_earlier(const Operation::Uses& uses) const;
+    void hold_buffers();
     void end_recording();
     void require_idle(const char* action) const;
 
     std::shared_ptr<Device> device_;
     std::unique_ptr<Recording> recording_;
+    const bool owns_buffers_;
+    std::vector<std::weak_ptr<Tensor>> used_;                   // where the recording does not own them
+    std::vector<std::pair<const Tensor*, bool>> since_barrier_; // what was used, and whether it was written
     uint32_t timestamp_room_, timestamps_ = 0;
     enum class State { empty, recording, ready } state_ = State::empty;
     std::atomic<bool> in_use_{false};

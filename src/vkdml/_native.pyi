@@ -19,13 +19,13 @@ def devices() -> list[dict[str, Any]]:
 def copy_in_host_memory(target: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]) -> None:
     """Copies bytes, many of them with several threads."""
 
-def inject_failure(countdown: int, result: int = -2) -> None:
+def inject_failure(countdown: int, result: int = -2, call: str = '') -> None:
     """
-    Test hook: make the given fallible Vulkan call from now on fail (1: the next, 0: none).
+    Test hook: make the given fallible Vulkan call from now on fail (1: the next, 0: none), or with the name of a Vulkan function the given one of its calls.
     """
 
 def fallible_calls() -> int:
-    """Fallible Vulkan calls since inject_failure()."""
+    """Calls counted since inject_failure()."""
 
 def injected_call() -> str:
     """The Vulkan function that failed by injection, or ''."""
@@ -39,6 +39,10 @@ class MemoryKind(enum.Enum):
 
 class Buffer:
     """A piece of a device's memory."""
+
+    @property
+    def id(self) -> int:
+        """A number that no other buffer of this process has or had."""
 
     @property
     def nbytes(self) -> int: ...
@@ -66,7 +70,10 @@ class Sequence:
 
     def copy(self, source: Buffer, target: Buffer, nbytes: int, source_offset: int = 0, target_offset: int = 0) -> None: ...
 
-    def dispatch(self, kernel: Kernel, buffers: _Sequence[Buffer], push: bytes, workgroups: _Sequence[int]) -> None: ...
+    def dispatch(self, kernel: Kernel, buffers: _Sequence[Buffer], push: bytes, workgroups: _Sequence[int], offsets: _Sequence[int] = [], read_only: _Sequence[bool] = []) -> None:
+        """
+        Offsets are bytes, 0 where none is given; a buffer not said to be read only is taken as written.
+        """
 
     def clear(self) -> None: ...
 
@@ -92,7 +99,11 @@ class Device:
 
     def kernel(self, spirv: bytes, bindings: int, push_bytes: int, constants: _Sequence[int] = [], subgroup_size: int = 0) -> Kernel: ...
 
-    def sequence(self, timestamps: int = 0) -> Sequence: ...
+    def sequence(self, timestamps: int = 0, owns_buffers: bool = True) -> Sequence: ...
+
+    @property
+    def lost(self) -> bool:
+        """Whether the driver has given the device up."""
 
     def memory(self) -> dict[str, int]: ...
 

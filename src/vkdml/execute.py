@@ -111,6 +111,14 @@ class Execution:
         """Evaluate once and wait. Raises what the device raises; the execution must then be dropped."""
         self._sequence.eval(None, self._spin_us)
 
+    def submit(self) -> None:
+        """Start an evaluation; raises as :meth:`run`. :meth:`wait` before touching ``views``."""
+        self._sequence.submit()
+
+    def wait(self) -> None:
+        """Wait for what :meth:`submit` started; raises as :meth:`run`."""
+        self._sequence.wait(None, self._spin_us)
+
     def timings(self) -> list[tuple[str, float]]:
         """Return (operation, nanoseconds) for each operation of the last run, if made with timestamps."""
         return list(zip(self.labels, self._sequence.timings(), strict=False))
