@@ -13,6 +13,7 @@
 #include "checked_dispatch.hpp"
 #include "device.hpp"
 #include "errors.hpp"
+#include "gil.hpp"
 #include "host_copy.hpp"
 #include "instance.hpp"
 #include "kernel.hpp"
@@ -164,10 +165,10 @@ HostView host_view(const Buffer& buffer) {
 bool wait(Sequence& sequence, std::optional<double> timeout, double spin_us) {
     const bool shared = sequence.device()->shared_by_threads();
     if (sequence.spin(shared ? 0 : spin_us)) return true;
-    nb::gil_scoped_release release;
+    WithoutGil release;
     if (shared && !sequence.device()->info().is_software() && sequence.spin(spin_us)) return true;
     return sequence.block(timeout.value_or(-1), [] {
-        nb::gil_scoped_acquire acquire;
+        WithGil acquire;
         if (PyErr_CheckSignals()) throw nb::python_error();
     });
 }
@@ -195,7 +196,7 @@ NB_MODULE(_native, m) {
                 throw std::invalid_argument("copied are compact bytes of one length, not " +
                                             std::to_string(source.size()) + " to " +
                                             std::to_string(target.size()));
-            nb::gil_scoped_release release;
+            WithoutGil release;
             copy_in_host_memory(target.data(), source.data(), target.size());
         },
         "target"_a, "source"_a, "Copies bytes, many of them with several threads.");
@@ -261,7 +262,7 @@ NB_MODULE(_native, m) {
         .def(
             "buffer",
             [](std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind) {
-                nb::gil_scoped_release release;
+                WithoutGil release;
                 return std::make_shared<Buffer>(std::move(device), bytes, kind);
             },
             "nbytes"_a, "kind"_a)
@@ -273,8 +274,8 @@ NB_MODULE(_native, m) {
                     throw std::invalid_argument("SPIR-V comes in words of 4 bytes, not " +
                                                 std::to_string(spirv.size()) + " bytes");
                 std::vector<uint32_t> words(spirv.size() / 4);
-                memcpy(words.data(), spirv.data(), spirv.size());
-                nb::gil_scoped_release release;
+                if (!words.empty()) memcpy(words.data(), spirv.data(), spirv.size());
+                WithoutGil release;
                 return std::make_shared<Kernel>(*device, words, bindings, push_bytes, constants,
                                                 subgroup_size);
             },
@@ -286,6 +287,8 @@ NB_MODULE(_native, m) {
                 return std::make_shared<Sequence>(std::move(device), timestamps, owns_buffers);
             },
             "timestamps"_a = 0, "owns_buffers"_a = true)
+        .def("require_usable", &Device::require_usable,
+             "Raises what every use of this device would raise: it was lost, or the process forked.")
         .def_prop_ro("lost", &Device::lost, "Whether the driver has given the device up.")
         .def(
             "memory",

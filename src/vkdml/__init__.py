@@ -5,16 +5,19 @@
 array([1, 0])
 """
 
-from vkdml import dml
+from vkdml import array_api, dml
+from vkdml.array import Array, asarray, empty, from_dlpack
 from vkdml.device import Device, DeviceInfo, SoftwareDeviceWarning, default_device, devices
 from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
-from vkdml.ops import ArgReduceResult, argmax, argmin, slice1
+from vkdml.host_ops import ArgReduceResult
+from vkdml.ops import argmax, argmin, slice1
 from vkdml.profile import ProfileWarning
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ArgReduceResult",
+    "Array",
     "Device",
     "DeviceError",
     "DeviceInfo",
@@ -24,8 +27,12 @@ __all__ = [
     "SoftwareDeviceWarning",
     "argmax",
     "argmin",
+    "array_api",
+    "asarray",
     "default_device",
     "devices",
     "dml",
+    "empty",
+    "from_dlpack",
     "slice1",
 ]

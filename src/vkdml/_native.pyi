@@ -101,6 +101,11 @@ class Device:
 
     def sequence(self, timestamps: int = 0, owns_buffers: bool = True) -> Sequence: ...
 
+    def require_usable(self) -> None:
+        """
+        Raises what every use of this device would raise: it was lost, or the process forked.
+        """
+
     @property
     def lost(self) -> bool:
         """Whether the driver has given the device up."""

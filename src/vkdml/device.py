@@ -14,7 +14,7 @@ from typing import Any
 from vkdml import _native, profile
 from vkdml.errors import NoDeviceError
 from vkdml.execute import ExecutionCache
-from vkdml.plan import DeviceLimits, Plan
+from vkdml.plan import DeviceLimits
 from vkdml.tuning import tuning_for
 
 ENVIRONMENT_SELECTOR = "VKDML_DEVICE"
@@ -154,7 +154,7 @@ class Device:
         if fault is not None and fault not in _said_of_profiles:
             _said_of_profiles.add(fault)
             warnings.warn(fault, profile.ProfileWarning, stacklevel=_level_of_caller())
-        self.plans: dict[Hashable, Plan] = {}
+        self.plans: dict[Hashable, object] = {}
         self.executions = ExecutionCache(self.native, self._info.unified_memory, self.limits.tuning)
 
     @property
@@ -168,8 +168,16 @@ class Device:
         return self._info.name
 
     def memory(self) -> dict[str, int]:
-        """Return bytes of memory: ``used`` now, ``pooled`` for reuse, and the pool's ``limit``."""
+        """Return bytes of memory: ``used`` now, ``pooled`` for reuse, the pool's ``limit``, and ``budget``.
+
+        The budget is what this process may have of the device's memory all together, as its driver tells it;
+        a driver that does not tell gives the size of that memory.
+        """
         return self.native.memory()
+
+    def require_usable(self) -> None:
+        """Raise DeviceLostError if the driver gave the device up, DeviceError in a forked process."""
+        self.native.require_usable()
 
     def trim(self) -> int:
         """Give back all memory that is kept for later calls; returns the bytes freed."""
@@ -230,7 +238,10 @@ def _shared_device(selector: int | str | None, key: int | str | tuple[str | None
     return device
 
 
-def resolve(device: Device | int | str | None) -> Device:
+DeviceLike = Device | int | str | None
+
+
+def resolve(device: DeviceLike) -> Device:
     """Return the device that a public function's ``device=`` means; selectors share one device each."""
     if isinstance(device, Device):
         return device

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,11 @@ from vkdml.plan import PUSH_BYTES, Plan, Step
 from vkdml.tuning import Tuning
 
 Bytes = npt.NDArray[np.uint8]
+_Made = TypeVar("_Made")
+
+IDLE_SEQUENCES = 16
+# Plans with greater workspaces are made ready anew at each call, which takes long anyway.
+KEPT_WORKSPACE_BYTES = 1 << 20
 
 
 class Execution:
@@ -70,7 +76,7 @@ class Execution:
         self._sequence = device.sequence(operations if timestamps else 0)
         self._spin_us = cache.tuning.spin_microseconds
         if plan.layout or plan.counters:
-            self._prepare(device, buffers["workspace"], (*plan.layout, *(0,) * plan.counters), unified)
+            prepare_workspace(device, buffers["workspace"], (*plan.layout, *(0,) * plan.counters), unified)
 
         self.labels: list[str] = []
         for role in copied_in:
@@ -94,19 +100,6 @@ class Execution:
         roles: set[str] = {"input", "indices"} & dict(plan.buffer_bytes).keys()
         return roles if sum(map(plan.bytes_of, roles)) <= tuning.shared_bytes else set()
 
-    @staticmethod
-    def _prepare(
-        device: _native.Device, workspace: _native.Buffer, first_words: tuple[int, ...], unified: bool
-    ) -> None:
-        """Write what no run changes."""
-        content = np.array(first_words, np.uint32).view(np.uint8)
-        visible = workspace if unified else device.buffer(content.size, _native.MemoryKind.host)
-        visible.view()[: content.size] = content
-        if not unified:
-            upload = device.sequence()
-            upload.copy(visible, workspace, content.size)
-            upload.eval()
-
     def run(self) -> None:
         """Evaluate once and wait. Raises what the device raises; the execution must then be dropped."""
         self._sequence.eval(None, self._spin_us)
@@ -124,6 +117,114 @@ class Execution:
         return list(zip(self.labels, self._sequence.timings(), strict=False))
 
 
+Region = tuple[_native.Buffer, int]
+"""A buffer, and the byte in it from which on a kernel sees it."""
+
+
+class Rebindable:
+    """A plan made ready for buffers that lie on the device already, others at each run.
+
+    It keeps a workspace, a recorded sequence and nothing else: recorded buffers are not kept alive, and the
+    same ones again are not recorded again. One thread at a time.
+    """
+
+    def __init__(self, cache: ExecutionCache, plan: Plan) -> None:
+        self.plan = plan
+        self.nbytes = plan.bytes_of("workspace")
+        self._workspace = workspace_for(cache, plan)
+        self._steps = recordable_steps(cache, plan)
+        self._sequence = cache.device.sequence(0, False)
+        self._spin_us = cache.tuning.spin_microseconds
+        self._recorded: tuple[tuple[int, int], ...] = ()
+
+    def run(self, regions: Mapping[str, Region]) -> None:
+        """Evaluate on these buffers and wait. Raises what the device raises; drop it then."""
+        self.submit(regions)
+        self._sequence.wait(None, self._spin_us)
+
+    def submit(self, regions: Mapping[str, Region]) -> None:
+        """Start an evaluation on these buffers, which must be kept until :meth:`wait` returns."""
+        wanted = tuple((buffer.id, offset) for buffer, offset in regions.values())
+        if wanted != self._recorded:
+            self._recorded = ()
+            self._sequence.clear()
+            record_steps(self._sequence, self._steps, self._workspace, regions)
+            self._recorded = wanted
+        self._sequence.submit()
+
+    def wait(self) -> None:
+        """Wait for what :meth:`submit` started."""
+        self._sequence.wait(None, self._spin_us)
+
+
+@dataclass(frozen=True)
+class RecordableStep:
+    """A step with its pipeline, and the roles of the buffers that it takes, in order."""
+
+    kernel: _native.Kernel
+    roles: tuple[str, ...]
+    push: bytes
+    workgroups: int
+
+
+def recordable_steps(cache: ExecutionCache, plan: Plan) -> tuple[RecordableStep, ...]:
+    """Build what is missing of the pipelines of a plan."""
+    return tuple(
+        RecordableStep(cache.kernel(step), kernels.table()[step.kernel].bindings, step.push, step.workgroups)
+        for step in plan.steps
+    )
+
+
+def workspace_for(cache: ExecutionCache, plan: Plan) -> _native.Buffer | None:
+    """Return a workspace of the plan's own, made ready, or None if it needs none."""
+    nbytes = plan.bytes_of("workspace")
+    if not nbytes:
+        return None
+    unified = cache.unified_memory
+    kind = _native.MemoryKind.host if unified else _native.MemoryKind.device
+    workspace = cache.device.buffer(nbytes, kind)
+    if plan.layout or plan.counters:
+        prepare_workspace(cache.device, workspace, (*plan.layout, *(0,) * plan.counters), unified)
+    return workspace
+
+
+def record_steps(
+    sequence: _native.Sequence,
+    steps: tuple[RecordableStep, ...],
+    workspace: _native.Buffer | None,
+    regions: Mapping[str, Region],
+) -> None:
+    """Record a plan's steps on these buffers."""
+    given = dict(regions)
+    if workspace is not None:
+        given["workspace"] = (workspace, 0)
+    # A binding that the step's constants leave unused still needs some buffer.
+    spare = next(iter(regions.values()))
+    for step in steps:
+        bound = [given.get(role, spare) for role in step.roles]
+        sequence.dispatch(
+            step.kernel,
+            [buffer for buffer, _ in bound],
+            step.push,
+            (step.workgroups, 1, 1),
+            [offset for _, offset in bound],
+            [role == "input" or role not in given for role in step.roles],
+        )
+
+
+def prepare_workspace(
+    device: _native.Device, workspace: _native.Buffer, first_words: tuple[int, ...], unified: bool
+) -> None:
+    """Write what no run changes."""
+    content = np.array(first_words, np.uint32).view(np.uint8)
+    visible = workspace if unified else device.buffer(content.size, _native.MemoryKind.host)
+    visible.view()[: content.size] = content
+    if not unified:
+        upload = device.sequence()
+        upload.copy(visible, workspace, content.size)
+        upload.eval()
+
+
 class ExecutionCache:
     """The kernels of a device, and the executions that wait for another call. Thread-safe."""
 
@@ -136,6 +237,9 @@ class ExecutionCache:
         self._idle: OrderedDict[Plan, list[Execution]] = OrderedDict()
         self._idle_bytes = 0
         self._idle_count = 0
+        self._idle_rebindables: OrderedDict[Plan, list[Rebindable]] = OrderedDict()
+        self._idle_rebindable_count = 0
+        self._idle_sequences: list[_native.Sequence] = []
 
     def kernel(self, step: Step) -> _native.Kernel:
         """Return the pipeline of a step; pipelines are built once and kept."""
@@ -153,18 +257,75 @@ class ExecutionCache:
     def take(self, plan: Plan) -> Execution:
         """Lend an execution of the plan that nobody else uses: :meth:`give_back`, or drop it if it failed."""
         with self._lock:
-            if plan in self._idle:
+            if self._idle.get(plan):
                 return self._remove_idle(plan)
         try:
-            return Execution(self, plan)
-        except MemoryError as error:
-            # What waits for another call must never be the reason of a failure.
-            if not self.clear():
-                raise self.explained(error, plan) from None
-        try:
-            return Execution(self, plan)
+            return self.insist(lambda: Execution(self, plan))
         except MemoryError as error:
             raise self.explained(error, plan) from None
+
+    def take_rebindable(self, plan: Plan) -> Rebindable:
+        """Lend a plan made ready for buffers on the device: :meth:`give_back_rebindable`, or drop it."""
+        with self._lock:
+            if self._idle_rebindables.get(plan):
+                return self._remove_idle_rebindable(plan)
+        try:
+            return self.insist(lambda: Rebindable(self, plan))
+        except MemoryError as error:
+            raise self.explained(error, plan) from None
+
+    def give_back_rebindable(self, rebindable: Rebindable) -> None:
+        """Keep it for the next call with its plan, least recently used plan first out."""
+        if rebindable.nbytes > KEPT_WORKSPACE_BYTES:
+            return
+        dropped = []
+        with self._lock:
+            self._idle_rebindables.setdefault(rebindable.plan, []).append(rebindable)
+            self._idle_rebindables.move_to_end(rebindable.plan)
+            self._idle_rebindable_count += 1
+            while self._idle_rebindables and self._idle_rebindable_count > self.tuning.execution_cache_count:
+                oldest = next(iter(self._idle_rebindables))
+                if self._idle_rebindables[oldest]:
+                    dropped.append(self._remove_idle_rebindable(oldest))
+                else:
+                    del self._idle_rebindables[oldest]
+            if not self._idle_rebindables:
+                self._idle_rebindable_count = 0
+
+    def _remove_idle_rebindable(self, plan: Plan) -> Rebindable:
+        """Take out one that is there. The caller holds the lock."""
+        idle = self._idle_rebindables[plan]
+        rebindable = idle.pop()
+        self._idle_rebindable_count -= 1
+        if not idle:
+            del self._idle_rebindables[plan]
+        return rebindable
+
+    def take_sequence(self) -> _native.Sequence:
+        """Lend a sequence that holds its buffers only while it runs; :meth:`give_back_sequence`."""
+        with self._lock:
+            if self._idle_sequences:
+                return self._idle_sequences.pop()
+        return self.device.sequence(0, False)
+
+    def give_back_sequence(self, sequence: _native.Sequence) -> None:
+        """Keep a sequence that is not running for another caller, who clears it."""
+        with self._lock:
+            if len(self._idle_sequences) < IDLE_SEQUENCES:
+                self._idle_sequences.append(sequence)
+
+    def buffer(self, nbytes: int, kind: _native.MemoryKind) -> _native.Buffer:
+        """Return memory; what waits for another call is given up for it."""
+        return self.insist(lambda: self.device.buffer(nbytes, kind))
+
+    def insist(self, make: Callable[[], _Made]) -> _Made:
+        """Make something that needs memory; what waits for another call must never be why it fails."""
+        try:
+            return make()
+        except MemoryError:
+            if not self.clear():
+                raise
+        return make()
 
     def explained(self, error: MemoryError, plan: Plan) -> MemoryError:
         """Return the error with what the plan needs and what there is."""
@@ -176,13 +337,17 @@ class ExecutionCache:
         )
 
     def _remove_idle(self, plan: Plan) -> Execution:
-        """Take out one that is there, and the books with it. The caller holds the lock."""
+        """Take out one that is there, and the books with it. The caller holds the lock.
+
+        Ctrl-C may come between any two lines, here as in :meth:`give_back`: then an empty list is left, and
+        the books are wrong by one execution until there is none.
+        """
         idle = self._idle[plan]
         execution = idle.pop()
-        if not idle:
-            del self._idle[plan]
         self._idle_count -= 1
         self._idle_bytes -= execution.nbytes
+        if not idle:
+            del self._idle[plan]
         return execution
 
     def give_back(self, plan: Plan, execution: Execution) -> None:
@@ -195,20 +360,25 @@ class ExecutionCache:
             self._idle.move_to_end(plan)
             self._idle_bytes += execution.nbytes
             self._idle_count += 1
-            while (
+            while self._idle and (
                 self._idle_bytes > self.tuning.execution_cache_bytes
                 or self._idle_count > self.tuning.execution_cache_count
             ):
-                dropped.append(self._remove_idle(next(iter(self._idle))))
+                oldest = next(iter(self._idle))
+                if self._idle[oldest]:
+                    dropped.append(self._remove_idle(oldest))
+                else:
+                    del self._idle[oldest]
+            if not self._idle:
+                self._idle_bytes = self._idle_count = 0
 
     def clear(self) -> bool:
-        """Drop all idle executions; False when there were none."""
+        """Drop all that waits for another call; False when there was nothing."""
         with self._lock:
-            dropped = self._idle
-            self._idle = OrderedDict()
-            self._idle_bytes = 0
-            self._idle_count = 0
-        return bool(dropped)
+            dropped = (self._idle, self._idle_rebindables, self._idle_sequences)
+            self._idle, self._idle_rebindables, self._idle_sequences = OrderedDict(), OrderedDict(), []
+            self._idle_bytes = self._idle_count = self._idle_rebindable_count = 0
+        return any(dropped)
 
 
 def run_plan(

@@ -8,10 +8,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vkdml import _native
 from vkdml.layout import extent
 
 # A span of at most so many times the data is sent as it lies; a wider one is gathered on the host.
 SPAN_LIMIT = 2
+# From here on several threads copy faster than one.
+SHARED_COPY_BYTES = 8 << 20
+
+
+def copy_bytes(target: npt.NDArray[np.uint8], source: npt.NDArray[np.uint8]) -> None:
+    """Copy contiguous bytes."""
+    if target.size < SHARED_COPY_BYTES:
+        np.copyto(target, source)
+    else:
+        _native.copy_in_host_memory(target, source)
 
 
 @dataclass(frozen=True)

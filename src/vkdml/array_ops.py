@@ -1,0 +1,267 @@
+"""The operators on arrays that lie on a device: they read through views, and results stay there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vkdml import arguments
+from vkdml.arguments import Reduction, context
+from vkdml.device import Device, DeviceLike, resolve
+from vkdml.execute import Region
+from vkdml.host_ops import ArgReduceResult
+from vkdml.indexing import View
+from vkdml.layout import canonical_reduce, row_major_strides
+from vkdml.memory import Memory
+from vkdml.plan import Plan
+from vkdml.planning import argreduce_plan, slice1_plan
+
+if TYPE_CHECKING:
+    from vkdml.array import Array
+
+REMEMBERED_CALLS = 1024
+
+
+def require_same_device(first: Device, second: Device) -> None:
+    """Raise ValueError, naming both, where two arrays lie on different devices."""
+    if first is not second:
+        hint = "copy one with to_device()"
+        if first.info.uuid == second.info.uuid:
+            hint = "they are one device opened twice: use the same vkdml.Device for both"
+        raise ValueError(f"arrays on two devices, {first!r} and {second!r}, cannot be combined: {hint}")
+
+
+def argreduce(
+    name: str,
+    x: Array,
+    axis: Any,
+    keepdims: bool,
+    dtype: Any,
+    direction: str,
+    nan_policy: str,
+    return_values: bool,
+    out: Any,
+    device: DeviceLike,
+) -> Any:
+    """See :func:`vkdml.argmax`; ``name`` is argmin or argmax."""
+    call = None
+    if device is None and out is None and not return_values:
+        call = _call_key(name, x, axis, keepdims, dtype, direction, nan_policy)
+        known = None if call is None else x.device.plans.get(call)
+        if isinstance(known, _KnownCall):
+            with context(name, x):
+                indices = _fresh(x.device, known.shape, known.index_dtype)
+                _run(x.device, known.plan, {"input": x.binding[0], "indices": indices.binding[0]})
+                return indices
+    with context(name, x):
+        if device is not None:
+            require_same_device(x.device, resolve(device))
+        x.device.require_usable()
+        out_indices, out_values = arguments.out_pair(out, return_values)
+        if dtype is None and out_indices is not None and hasattr(out_indices, "dtype"):
+            dtype = out_indices.dtype
+        wish = arguments.reduction(name, x.shape, x.dtype, axis, keepdims, dtype, direction, nan_policy)
+        _check_out(out_indices, x, wish.shape, wish.index_dtype, "out")
+        _check_out(out_values, x, wish.shape, x.dtype, "the values of out")
+        if out_indices is not None and out_values is not None and out_indices.overlaps(out_values):
+            raise ValueError("the indices and the values of out overlap; accepted are separate arrays")
+        wish.require_elements(name)
+        indices, values = _reduce(x, wish, return_values, out_indices, out_values, call)
+        return ArgReduceResult(indices, values) if return_values else indices
+
+
+def _reduce(
+    x: Array,
+    wish: Reduction,
+    with_values: bool,
+    out_indices: Array | None,
+    out_values: Array | None,
+    call: Hashable | None,
+) -> tuple[Array, Array | None]:
+    device = x.device
+    if math.prod(wish.shape) == 0:
+        empty_values = _target(out_values, x, wish.shape, x.dtype) if with_values else None
+        return _target(out_indices, x, wish.shape, wish.index_dtype), empty_values
+    if not any(x.shape[a] > 1 and x.view.strides[a] != 0 for a in wish.axes):
+        return _uncontested(x, wish, with_values, out_indices, out_values)
+
+    # Written in place where that disturbs nothing and one layout describes all outputs.
+    indices = _target(out_indices, x, wish.shape, wish.index_dtype)
+    values = None
+    if with_values:
+        values = _target(out_values, x, wish.shape, x.dtype)
+        if _output_layout(values, wish) != _output_layout(indices, wish):
+            indices = _fresh(device, wish.shape, wish.index_dtype)
+            values = _fresh(device, wish.shape, x.dtype)
+    region, base, elements = x.binding
+    output_strides, output_base, output_elements = _output_layout(indices, wish)
+    plan = argreduce_plan(
+        x.shape,
+        x.view.strides,
+        base,
+        elements,
+        wish.axes,
+        output_strides,
+        wish.element,
+        wish.take_min,
+        wish.take_last,
+        wish.omit_nan,
+        wish.index_dtype.itemsize,
+        with_values,
+        device.limits,
+        output_base,
+        output_elements,
+    )
+    regions = {"input": region, "indices": indices.binding[0]}
+    if values is not None:
+        regions["values"] = values.binding[0]
+    _run(device, plan, regions)
+    if call is not None:
+        if len(device.plans) >= REMEMBERED_CALLS:
+            device.plans.clear()
+        device.plans[call] = _KnownCall(plan, wish.shape, wish.index_dtype)
+    if out_indices is not None and indices is not out_indices:
+        indices = copy_to(indices, out_indices)
+    if out_values is not None and values is not None and values is not out_values:
+        values = copy_to(values, out_values)
+    return indices, values
+
+
+def _target(out: Array | None, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return ``out`` if it can be written while ``x`` is read, else a new array."""
+    return _fresh(x.device, shape, dtype) if out is None or out.overlaps(x) else out
+
+
+def _output_layout(out: Array, wish: Reduction) -> tuple[tuple[int, ...], int, int]:
+    """Return strides with reduced dimensions kept, the element of coordinate 0, and the elements spanned."""
+    _, base, elements = out.binding
+    strides = out.view.strides
+    if len(strides) != len(wish.kept_shape):
+        kept = iter(strides)
+        strides = tuple(0 if a in wish.axes else next(kept) for a in range(len(wish.kept_shape)))
+    return strides, base, elements
+
+
+def _uncontested(
+    x: Array, wish: Reduction, with_values: bool, out_indices: Array | None, out_values: Array | None
+) -> tuple[Array, Array | None]:
+    """One distinct element for each output: nothing competes."""
+    layout = canonical_reduce(x.shape, x.view.strides, wish.axes, (0,) * x.ndim, take_last=wish.take_last)
+    values = None
+    if with_values:
+        chosen = x[tuple(slice(1) if a in wish.axes else slice(None) for a in range(x.ndim))]
+        reshaped = chosen if chosen.shape == wish.shape else _without(chosen, wish.axes)
+        values = copy_to(reshaped, out_values)
+    indices = _fresh(x.device, wish.shape, wish.index_dtype) if out_indices is None else out_indices
+    indices[...] = np.array(layout.index_base, wish.index_dtype)
+    return indices, values
+
+
+def _without(x: Array, axes: tuple[int, ...]) -> Array:
+    return x[tuple(0 if a in axes else slice(None) for a in range(x.ndim))]
+
+
+def slice1(
+    x: Array, offsets: Any, sizes: Any, strides: Any, output_sizes: Any, out: Any, device: DeviceLike
+) -> Array:
+    """See :func:`vkdml.slice1`."""
+    with context("slice1", x):
+        if device is not None:
+            require_same_device(x.device, resolve(device))
+        window = arguments.window(x.shape, offsets, sizes, strides, output_sizes)
+        _check_out(out, x, window.shape, x.dtype, "out")
+        stepped = x[window.inside][tuple(slice(None, None, step) for step in window.steps)]
+        return copy_to(stepped[tuple(slice(size) for size in window.shape)], out)
+
+
+def copy_to(x: Array, out: Array | None) -> Array:
+    """Copy elements on the device into a new compact array, or into one of the same shape and dtype."""
+    device = x.device
+    device.require_usable()
+    result = _fresh(device, x.shape, x.dtype) if out is None else out
+    if x.size == 0:
+        return result
+    if result.overlaps(x):
+        x = copy_to(x, None)
+    region, base, elements = x.binding
+    output_region, output_base, output_elements = result.binding
+    plan = slice1_plan(
+        x.shape,
+        x.view.strides,
+        base,
+        elements,
+        result.view.strides,
+        x.itemsize,
+        device.limits,
+        output_base,
+        output_elements,
+    )
+    _run(device, plan, {"input": region, "output": output_region})
+    return result
+
+
+class _KnownCall:
+    """A call that was right once: the next one of the kind need not be looked at again."""
+
+    __slots__ = ("index_dtype", "plan", "shape")
+
+    def __init__(self, plan: Plan, shape: tuple[int, ...], index_dtype: np.dtype[Any]) -> None:
+        self.plan = plan
+        self.shape = shape
+        self.index_dtype = index_dtype
+
+
+def _call_key(name: str, x: Array, axis: Any, *options: Any) -> Hashable | None:
+    # Types are compared too: True and 1.0 equal 1, but are no axes.
+    if axis is not None and type(axis) is not int:
+        return None
+    _, base, _ = x.binding
+    key = ("array", name, x.view.shape, x.view.strides, base, x.dtype, axis, *options, *map(type, options))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _run(device: Device, plan: Plan, regions: Mapping[str, Region]) -> None:
+    executions = device.executions
+    rebindable = executions.take_rebindable(plan)
+    try:
+        rebindable.run(regions)
+    except MemoryError as error:
+        raise executions.explained(error, plan) from None
+    executions.give_back_rebindable(rebindable)
+
+
+def _fresh(device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    from vkdml.array import Array
+
+    nbytes = math.prod(shape) * dtype.itemsize
+    memory = Memory(device, nbytes, near_host=nbytes <= device.limits.tuning.shared_bytes)
+    return Array(memory, dtype, View(shape, row_major_strides(shape), 0))
+
+
+def _check_out(out: Any, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
+    if out is None:
+        return
+    if not isinstance(out, type(x)):
+        raise TypeError(
+            f"{what} must be a vkdml.Array of shape {shape} and type {dtype}, as the input is one, "
+            f"not {type(out).__name__}"
+        )
+    require_same_device(x.device, out.device)
+    if out.shape != shape:
+        raise ValueError(f"{what} has shape {out.shape}, the result has shape {shape}")
+    if out.dtype != dtype:
+        raise TypeError(f"{what} has type {out.dtype}, the result has type {dtype}")
+    if not out.writeable:
+        raise ValueError(
+            f"{what} repeats elements and is read-only; accepted is a writeable array of shape {shape}"
+        )
+
+
+__all__ = ["argreduce", "copy_to", "require_same_device", "slice1"]

@@ -1,0 +1,176 @@
+"""Views of strided arrays: what indexing, reshaping and broadcasting make of shape, strides and offset.
+
+Strides and offsets count elements. Nothing here knows of devices, dtypes or data.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class View:
+    """Where the elements of an array lie."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+def indexed(view: View, key: Any) -> View:
+    """Return the view that basic indexing chooses: ints, slices, ``...`` and None, alone or in a tuple.
+
+    >>> indexed(View((4, 6), (6, 1), 0), (slice(None, None, -2), 5))
+    View(shape=(2,), strides=(-12,), offset=23)
+
+    Raises:
+        IndexError: an index out of bounds, too many of them, or of another kind.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    named = sum(part is not None and part is not Ellipsis for part in parts)
+    rank = len(view.shape)
+    if named > rank:
+        raise IndexError(f"{named} indices for an array of {rank} dimensions; accepted are at most {rank}")
+    ellipses = sum(part is Ellipsis for part in parts)
+    if ellipses > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not ellipses:
+        parts = (*parts, Ellipsis)
+    shape: list[int] = []
+    strides: list[int] = []
+    offset, dim = view.offset, 0
+    for part in parts:
+        if part is None:
+            shape.append(1)
+            strides.append(0)
+        elif part is Ellipsis:
+            kept = rank - named
+            shape += view.shape[dim : dim + kept]
+            strides += view.strides[dim : dim + kept]
+            dim += kept
+        elif isinstance(part, slice):
+            size, stride = view.shape[dim], view.strides[dim]
+            start, stop, step = part.indices(size)
+            count = len(range(start, stop, step))
+            offset += start * stride if count else 0
+            shape.append(count)
+            strides.append(stride * step)
+            dim += 1
+        else:
+            offset += _position(part, view.shape[dim], dim) * view.strides[dim]
+            dim += 1
+    return View(tuple(shape), tuple(strides), offset)
+
+
+def _position(part: Any, size: int, dim: int) -> int:
+    try:
+        if isinstance(part, bool | np.bool_) or getattr(part, "ndim", 0) > 0:
+            raise TypeError
+        position = operator.index(part)
+    except TypeError:
+        raise IndexError(
+            f"index {part!r} of dimension {dim} is of type {type(part).__name__}; accepted are integers, "
+            "slices, '...' and None (np.newaxis): arrays of indices and masks would need a copy"
+        ) from None
+    if not -size <= position < size:
+        raise IndexError(
+            f"index {position} is out of bounds for dimension {dim} with size {size}; accepted are "
+            f"{-size} to {size - 1}"
+        )
+    return position % size
+
+
+def full_shape(shape: Any, size: int) -> tuple[int, ...]:
+    """Return a shape for so many elements, with the one -1 that it may have filled in.
+
+    >>> full_shape((2, -1), 12)
+    (2, 6)
+
+    Raises:
+        ValueError: the number of elements is another, or there are several -1.
+    """
+    sizes = list(as_shape(shape, -1))
+    if sizes.count(-1) > 1:
+        raise ValueError(f"shape {tuple(sizes)} leaves several sizes open; accepted is one -1")
+    if -1 in sizes:
+        known = math.prod(s for s in sizes if s != -1)
+        if known and size % known == 0:
+            sizes[sizes.index(-1)] = size // known
+    if -1 in sizes or math.prod(sizes) != size:
+        raise ValueError(f"{size} elements cannot have shape {tuple(sizes)}; accepted are shapes of {size}")
+    return tuple(sizes)
+
+
+def as_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
+    """Return a shape, given as an int or a sequence of ints, as a tuple.
+
+    Raises:
+        TypeError: not integers.
+        ValueError: a size less than ``least``.
+    """
+    try:
+        sizes = tuple(map(operator.index, shape)) if hasattr(shape, "__iter__") else (operator.index(shape),)
+    except TypeError:
+        raise TypeError(f"a shape is an integer or a sequence of integers, not {shape!r}") from None
+    for size in sizes:
+        if size < least:
+            raise ValueError(f"size {size} of shape {sizes} is negative; accepted are sizes from {least} on")
+    return sizes
+
+
+def reshaped(view: View, shape: tuple[int, ...]) -> View | None:
+    """Return a view of the same elements in the same (row-major) order, or None where there is none.
+
+    >>> reshaped(View((2, 6), (6, 1), 0), (2, 3, 2)).strides
+    (6, 2, 1)
+    >>> reshaped(View((6, 2), (1, 6), 0), (12,)) is None
+    True
+    """
+    if math.prod(shape) == 0:
+        return View(shape, (0,) * len(shape), view.offset)
+    old = [(size, stride) for size, stride in zip(view.shape, view.strides, strict=True) if size != 1]
+    strides = [0] * len(shape)
+    dim = len(shape) - 1
+    while old:
+        # Old dimensions that lie in memory as one dimension do.
+        size, stride = old.pop()
+        inner = stride
+        while old and old[-1][1] == size * inner:
+            size *= old.pop()[0]
+        while size > 1:
+            while shape[dim] == 1:
+                dim -= 1
+            if size % shape[dim]:
+                return None
+            strides[dim] = stride
+            stride *= shape[dim]
+            size //= shape[dim]
+            dim -= 1
+    return View(shape, tuple(strides), view.offset)
+
+
+def broadcast(view: View, shape: tuple[int, ...]) -> View:
+    """Return the view repeated to a greater shape, by strides of 0.
+
+    >>> broadcast(View((3, 1), (1, 1), 0), (2, 3, 4)).strides
+    (0, 1, 0)
+
+    Raises:
+        ValueError: the shapes do not fit.
+    """
+    added = len(shape) - len(view.shape)
+    fits = added >= 0 and all(
+        size in (1, wanted) for size, wanted in zip(view.shape, shape[max(added, 0) :], strict=False)
+    )
+    if not fits:
+        raise ValueError(
+            f"shape {view.shape} cannot be broadcast to {shape}; accepted are shapes that end in the same "
+            "sizes where these are not 1"
+        )
+    strides = (0 if size == 1 else stride for size, stride in zip(view.shape, view.strides, strict=True))
+    return View(shape, ((0,) * added) + tuple(strides), view.offset)

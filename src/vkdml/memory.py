@@ -1,0 +1,153 @@
+"""Memory of device arrays: allocations that views share, and bytes to and from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+from weakref import ref
+
+import numpy as np
+import numpy.typing as npt
+
+from vkdml import _native
+from vkdml.host import copy_bytes
+from vkdml.plan import VECTOR_BYTES, round_up
+
+if TYPE_CHECKING:
+    from vkdml.device import Device
+
+Bytes = npt.NDArray[np.uint8]
+
+# Transfers through staging memory go in pieces of this size: one is filled while another travels.
+STAGING_BYTES = 16 << 20
+# Kernels may be given a buffer from any multiple of this on; no device asks for a greater one.
+BINDING_ALIGNMENT = 256
+
+
+class Running(Protocol):
+    """Something that may use memory while the host goes on."""
+
+    def settle(self) -> None:
+        """Wait until it no longer does."""
+
+
+class Memory:
+    """An allocation on a device. It goes back to the device's pool with the last array that uses it."""
+
+    __slots__ = ("__weakref__", "_users", "_visible", "buffer", "device", "nbytes")
+
+    def __init__(self, device: Device, nbytes: int, *, near_host: bool = False) -> None:
+        """Allocate.
+
+        Args:
+            device: where.
+            nbytes: at least so many.
+            near_host: the host will read it soon, so that it should lie where both reach it.
+
+        Raises:
+            MemoryError: the device has not so much, or not in one piece.
+            DeviceError: the device failed.
+        """
+        self.device = device
+        self.nbytes = nbytes
+        visible = near_host or device.info.unified_memory
+        kind = _native.MemoryKind.host if visible else _native.MemoryKind.device
+        self.buffer = device.executions.buffer(max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES), kind)
+        self._visible: Bytes | None = self.buffer.view() if visible else None
+        self._users: list[ref[Running]] = []
+
+    def used_by(self, running: Running) -> None:
+        """Note what the host must wait for before it reads or writes here."""
+        self._users = [user for user in self._users if user() is not None]
+        self._users.append(ref(running))
+
+    def settle(self) -> None:
+        """Wait for what still uses this memory."""
+        users, self._users = self._users, []
+        for user in users:
+            running = user()
+            if running is not None:
+                running.settle()
+
+    def visible(self) -> Bytes | None:
+        """Return the bytes if the host sees them, once nothing on the device writes them any more."""
+        if self._visible is not None:
+            self.device.require_usable()
+            if self._users:
+                self.settle()
+        return self._visible
+
+    def write(self, start: int, source: Bytes) -> None:
+        """Copy contiguous bytes here."""
+        visible = self.visible()
+        if visible is not None:
+            copy_bytes(visible[start : start + source.size], source)
+            return
+        with _Staging(self.device, source.size) as staging:
+            for begin in range(0, source.size, STAGING_BYTES):
+                part = source[begin : begin + STAGING_BYTES]
+                sequence, buffer, view = staging.next()
+                copy_bytes(view[: part.size], part)
+                sequence.copy(buffer, self.buffer, part.size, 0, start + begin)
+                sequence.submit()
+            staging.finish()
+
+    def read(self, start: int, target: Bytes) -> None:
+        """Copy bytes from here to contiguous host memory."""
+        visible = self.visible()
+        if visible is not None:
+            copy_bytes(target, visible[start : start + target.size])
+            return
+        with _Staging(self.device, target.size) as staging:
+            waiting: list[tuple[Bytes, Bytes]] = []
+            for begin in range(0, target.size, STAGING_BYTES):
+                part = target[begin : begin + STAGING_BYTES]
+                sequence, buffer, view = staging.next()
+                sequence.copy(self.buffer, buffer, part.size, start + begin, 0)
+                sequence.submit()
+                waiting.append((part, view))
+                if len(waiting) > 1:
+                    staging.wait_for_oldest()
+                    arrived, piece = waiting.pop(0)
+                    copy_bytes(arrived, piece[: arrived.size])
+            staging.finish()
+            for arrived, piece in waiting:
+                copy_bytes(arrived, piece[: arrived.size])
+
+
+class _Staging:
+    """Two pieces of host-visible memory, used in turn, each with the sequence that copies from or to it."""
+
+    def __init__(self, device: Device, nbytes: int) -> None:
+        self._device = device
+        self._size = min(nbytes, STAGING_BYTES)
+        self._pieces = 2 if nbytes > STAGING_BYTES else 1
+        self._idle: list[tuple[_native.Sequence, _native.Buffer, Bytes]] = []
+        self._running: list[tuple[_native.Sequence, _native.Buffer, Bytes]] = []
+
+    def __enter__(self) -> _Staging:
+        for _ in range(self._pieces):
+            buffer = self._device.executions.buffer(self._size, _native.MemoryKind.host)
+            self._idle.append((self._device.executions.take_sequence(), buffer, buffer.view()))
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:  # after an error they may still be running, and are dropped
+            for sequence, _buffer, _view in self._idle:
+                self._device.executions.give_back_sequence(sequence)
+
+    def next(self) -> tuple[_native.Sequence, _native.Buffer, Bytes]:
+        """Return a piece that nobody uses, with an empty sequence to be recorded and submitted."""
+        if not self._idle:
+            self.wait_for_oldest()
+        piece = self._idle.pop()
+        piece[0].clear()
+        self._running.append(piece)
+        return piece
+
+    def wait_for_oldest(self) -> None:
+        self._running[0][0].wait(None, self._device.limits.tuning.spin_microseconds)
+        self._idle.insert(0, self._running.pop(0))
+
+    def finish(self) -> None:
+        while self._running:
+            self.wait_for_oldest()

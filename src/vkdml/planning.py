@@ -1,0 +1,71 @@
+"""Plans by the description of a call, kept for the next call of the kind."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from vkdml.layout import CopyLayout, ReduceLayout, canonical_copy, canonical_reduce
+from vkdml.plan import DeviceLimits, Element, Plan
+from vkdml.plan_argreduce import plan_argreduce
+from vkdml.plan_slice1 import plan_slice1
+
+
+@lru_cache(maxsize=1024)
+def argreduce_plan(
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    base: int,
+    input_elements: int,
+    axes: tuple[int, ...],
+    output_strides: tuple[int, ...],
+    element: Element,
+    take_min: bool,
+    take_last: bool,
+    omit_nan: bool,
+    index_bytes: int,
+    with_values: bool,
+    limits: DeviceLimits,
+    output_base: int = 0,
+    output_elements: int | None = None,
+) -> Plan:
+    """Return the plan of an argmin or argmax; strides, bases and counts are in elements."""
+    layout: ReduceLayout = canonical_reduce(
+        sizes,
+        strides,
+        axes,
+        output_strides,
+        take_last=take_last,
+        input_base=base,
+        output_base=output_base,
+    )
+    return plan_argreduce(
+        layout,
+        element,
+        input_elements,
+        limits,
+        take_min=take_min,
+        take_last=take_last,
+        omit_nan=omit_nan,
+        index_bytes=index_bytes,
+        with_values=with_values,
+        output_elements=output_elements,
+    )
+
+
+@lru_cache(maxsize=1024)
+def slice1_plan(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    base: int,
+    input_elements: int,
+    output_strides: tuple[int, ...],
+    element_bytes: int,
+    limits: DeviceLimits,
+    output_base: int = 0,
+    output_elements: int | None = None,
+) -> Plan:
+    """Return the plan of a strided copy; strides, bases and counts are in elements."""
+    layout: CopyLayout = canonical_copy(
+        shape, strides, output_strides, input_base=base, output_base=output_base
+    )
+    return plan_slice1(layout, element_bytes, input_elements, limits, output_elements=output_elements)
