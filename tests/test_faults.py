@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import time
 
 import numpy as np
+import processes
 import pytest
+from test_native import HOST, long_sequence
 
 import vkdml
-from vkdml import _native
+from vkdml import _native, kernels
 
 VK_ERROR_OUT_OF_HOST_MEMORY = -1
 VK_ERROR_DEVICE_LOST = -4
@@ -89,16 +92,100 @@ def test_a_device_that_cannot_be_opened_leaves_others_usable():
     reduce_all(vkdml.Device())
 
 
-def test_a_lost_device_says_so_from_then_on_and_a_new_one_works():
+LOSING_CALLS = ("vkQueueSubmit", "vkGetFenceStatus", "vkWaitForFences")
+
+
+def lose(device, call):
+    """The device is lost at a call, though in truth it works on; returns the sequence that met with it."""
+    sequence = long_sequence(device, 0.3)
+    if call != "vkQueueSubmit":
+        sequence.submit()
+    _native.inject_failure(1, VK_ERROR_DEVICE_LOST, call)
+    with pytest.raises(vkdml.DeviceLostError, match=r"was lost .* make a new vkdml\.Device\(\)"):
+        sequence.submit() if call == "vkQueueSubmit" else sequence.wait(spin_us=0)
+    assert _native.injected_call() == call
+    _native.inject_failure(0)
+    return sequence
+
+
+@pytest.mark.parametrize("call", LOSING_CALLS)
+def test_a_lost_device_says_so_at_once_from_then_on_and_a_new_one_works(call):
     device = vkdml.Device()
     reduce_all(device)
-    _native.inject_failure(1, VK_ERROR_DEVICE_LOST)  # a repeated action only submits
-    with pytest.raises(vkdml.DeviceLostError, match=r"was lost .* make a new vkdml\.Device\(\)"):
-        reduce_all(device)
-    assert _native.injected_call() == "vkQueueSubmit"
+    idle = long_sequence(device, 0.01)
+    running = lose(device, call)
+    code = kernels.spirv(next(iter(kernels.table())))
+    later = [
+        reduce_all,
+        slice_window,
+        lambda _: running.wait(),
+        lambda _: idle.submit(),
+        lambda _: idle.eval(),
+    ]
+    later += [
+        lambda _: idle.clear(),
+        lambda _: device.native.sequence(),
+        lambda _: device.native.buffer(64, HOST),
+    ]
+    later += [lambda _: device.native.kernel(code, 4, 128)]
+    for action in later:
+        started = time.perf_counter()
+        with pytest.raises(vkdml.DeviceLostError, match=r"was lost .* make a new vkdml\.Device\(\)"):
+            action(device)
+        assert time.perf_counter() - started < 0.2
+    reduce_all(vkdml.Device())
+    assert device.name in repr(device)
+    assert device.memory()["used"] >= 0
+    device.trim()
+
+
+@pytest.mark.parametrize("call", ["vkGetFenceStatus", "vkWaitForFences"])
+def test_what_a_lost_device_may_still_use_is_not_freed_under_it(call):
+    device = vkdml.Device()
+    running = lose(device, call)
+    used = device.memory()["used"]
+    del running
+    gc.collect()
+    assert device.memory()["used"] == used > 0
+    reduce_all(vkdml.Device())
+
+
+@pytest.mark.parametrize("call", LOSING_CALLS[:2])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_public_function_that_meets_with_the_loss_says_so(action, call):
+    device = vkdml.Device()
+    action(device)
+    _native.inject_failure(1, VK_ERROR_DEVICE_LOST, call)
+    with pytest.raises(vkdml.DeviceLostError, match=r"^(argm..|slice1) of .*was lost"):
+        action(device)
+    assert _native.injected_call() == call
     _native.inject_failure(0)
-    with pytest.raises(vkdml.DeviceLostError):
-        slice_window(device)
+    with pytest.raises(vkdml.DeviceLostError, match=r"^(argm..|slice1) of .*was lost"):
+        action(device)
+    action(vkdml.Device())
+
+
+@pytest.mark.parametrize("call", LOSING_CALLS)
+def test_a_process_that_lost_a_device_with_work_in_flight_ends_cleanly(call):
+    assert (
+        processes.printed(f"""
+            import test_faults
+            device = vkdml.Device()
+            kept = test_faults.lose(device, {call!r})
+            test_faults.reduce_all(vkdml.Device())
+            try:
+                vkdml.argmax([1, 2], device=device)
+            except vkdml.DeviceLostError:
+                print("lost")
+        """)
+        == "lost\n"
+    )
+
+
+def test_failures_are_injected_only_into_functions_that_are_checked_and_can_fail():
+    for name in ("vkNoSuchFunction", "vkDestroyBuffer", "vkCmdDispatch"):
+        with pytest.raises(ValueError, match=f"no failure can be injected into '{name}': accepted are"):
+            _native.inject_failure(1, -2, name)
     reduce_all(vkdml.Device())
 
 

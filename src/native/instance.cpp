@@ -159,6 +159,13 @@ vk::Instance instance() {
         made = vk::createInstance(vk::InstanceCreateInfo({}, &application));
     } catch (const vk::IncompatibleDriverError&) {
         throw NoDeviceError(std::string("the Vulkan loader found no usable driver: ") + remedy);
+    } catch (const vk::OutOfHostMemoryError&) {
+        // What the loader returns for a manifest that it cannot parse.
+        std::string files;
+        for (auto& file : find_icd_files()) files += (files.empty() ? "" : ", ") + file;
+        throw NoDeviceError("the Vulkan loader found no usable driver: memory ran out, or the manifest of a "
+                            "driver is damaged (" +
+                            files + "): " + remedy);
     } catch (const vk::LayerNotPresentError& error) {
         throw NoDeviceError(
             std::string("a Vulkan layer that the environment asks for (VK_INSTANCE_LAYERS) is "

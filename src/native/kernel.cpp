@@ -3,17 +3,12 @@
 
 #include <stdexcept>
 
+#include "spirv_check.hpp"
+
 namespace vkdml {
 namespace {
 
-constexpr uint32_t spirv_magic = 0x07230203u;
-constexpr size_t spirv_header_words = 5;
-
 void check(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bindings, uint32_t push_bytes) {
-    // Some drivers crash on anything but SPIR-V.
-    if (spirv.size() <= spirv_header_words || spirv[0] != spirv_magic)
-        throw std::invalid_argument("this is not SPIR-V: " + std::to_string(spirv.size() * 4) +
-                                    " bytes that do not start with 0x07230203");
     const auto& limits = device.info().properties.limits;
     if (bindings == 0 || bindings > limits.maxPerStageDescriptorStorageBuffers)
         throw std::invalid_argument("a kernel binds 1 to " +
@@ -23,6 +18,7 @@ void check(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bi
         throw std::invalid_argument("push constants are whole words of at most " +
                                     std::to_string(limits.maxPushConstantsSize) +
                                     " bytes on this device, not " + std::to_string(push_bytes));
+    check_spirv(spirv, {bindings, push_bytes, limits.maxComputeWorkGroupInvocations});
 }
 
 } // namespace

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from vkdml import array_ops
 from vkdml.arguments import context, distinct_axes, integer, require_movable
-from vkdml.device import Device, DeviceLike, resolve
+from vkdml.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
 from vkdml.execute import Region
 from vkdml.indexing import View, as_shape, broadcast, full_shape, indexed, reshaped
 from vkdml.layout import extent, row_major_strides
@@ -210,7 +210,8 @@ class Array:
     def to_device(self, device: DeviceLike, /, *, stream: None = None) -> Array:
         """Return the array on another device, copied by way of the host; itself if it is there already."""
         target = resolve(device)
-        return self if target is self.device else asarray(self.numpy(), target)
+        moved: Array = self if target is self.device else asarray(self.numpy(), target)
+        return moved
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
@@ -373,7 +374,7 @@ def _public(name: str) -> Any:
     return getattr(vkdml, name)
 
 
-def asarray(host: Any, device: DeviceLike = None, *, dtype: Any = None) -> Array:
+def asarray(host: Any, device: DevicesLike = None, *, dtype: Any = None) -> Any:
     """Copy an array to a device.
 
     >>> import numpy as np, vkdml
@@ -384,8 +385,12 @@ def asarray(host: Any, device: DeviceLike = None, *, dtype: Any = None) -> Array
     Args:
         host: what ``numpy.asarray`` takes, of elements of 1, 2, 4, 8 or 16 bytes. An Array that lies on the
             device already is returned as it is; one on another device is copied by way of the host.
-        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
+        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device. A list of them
+            gives a :class:`vkdml.ShardedArray`, cut along the first axis.
         dtype: to convert to first, on the host; None keeps the type, in the machine's byte order.
+
+    Returns:
+        An :class:`Array`, or a :class:`vkdml.ShardedArray` for a list of devices.
 
     Raises:
         TypeError: elements of another size, or Python objects.
@@ -394,6 +399,10 @@ def asarray(host: Any, device: DeviceLike = None, *, dtype: Any = None) -> Array
 
     Source of the rule: the Python array API standard's ``asarray``.
     """
+    if isinstance(device, list | tuple):
+        from vkdml.sharded import shard
+
+        return shard(host, resolve_all(device), dtype)
     if isinstance(host, Array):
         if dtype is not None and np.dtype(dtype) != host.dtype:
             host = host.numpy()
@@ -453,7 +462,7 @@ def from_dlpack(x: Any, /, device: DeviceLike = None) -> Array:
     Source of the rule: the Python array API standard's ``from_dlpack``.
     """
     if isinstance(x, Array):
-        return asarray(x, device)
+        return x if device is None else x.to_device(device)
     if not hasattr(x, "__dlpack_device__") or not hasattr(x, "__dlpack__"):
         raise TypeError(
             f"{type(x).__name__} does not offer DLPack; vkdml.asarray takes what NumPy understands"
@@ -464,7 +473,8 @@ def from_dlpack(x: Any, /, device: DeviceLike = None) -> Array:
             f"the tensor lies on DLPack device ({int(kind)}, {index}); accepted are tensors in host memory, "
             f"device ({DLPACK_CPU}, 0): copy it there first"
         )
-    return asarray(np.from_dlpack(x), device)
+    result: Array = asarray(np.from_dlpack(x), device)
+    return result
 
 
 __all__ = ["Array", "asarray", "empty", "from_dlpack"]

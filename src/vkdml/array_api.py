@@ -42,11 +42,12 @@ def for_version(api_version: str | None) -> ModuleType:
 def asarray(obj: Any, /, *, dtype: Any = None, device: DeviceLike = None, copy: Any = None) -> Array:
     """Copy to a device; an Array is returned as it is, or with ``copy=True`` copied on the device."""
     if isinstance(obj, Array):
-        result = _asarray(obj, device, dtype=dtype)
+        result: Array = _asarray(obj, device, dtype=dtype)
         return result.copy() if copy and result is obj else result
     if copy is False:
         raise ValueError("what lies in host memory reaches a device only by a copy; accepted is copy=None")
-    return _asarray(obj, device, dtype=dtype)
+    made: Array = _asarray(obj, device, dtype=dtype)
+    return made
 
 
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: Any = False) -> Array:

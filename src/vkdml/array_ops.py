@@ -7,10 +7,11 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from vkdml import arguments
 from vkdml.arguments import Reduction, context
-from vkdml.device import Device, DeviceLike, resolve
+from vkdml.device import Device, DevicesLike, resolve_all
 from vkdml.execute import Region
 from vkdml.host_ops import ArgReduceResult
 from vkdml.indexing import View
@@ -34,6 +35,12 @@ def require_same_device(first: Device, second: Device) -> None:
         raise ValueError(f"arrays on two devices, {first!r} and {second!r}, cannot be combined: {hint}")
 
 
+def require_all_on(lies_on: Device, device: DevicesLike) -> None:
+    """Raise ValueError where ``device=`` means others than the one that the array lies on."""
+    for other in resolve_all(device):
+        require_same_device(lies_on, other)
+
+
 def argreduce(
     name: str,
     x: Array,
@@ -44,7 +51,7 @@ def argreduce(
     nan_policy: str,
     return_values: bool,
     out: Any,
-    device: DeviceLike,
+    device: DevicesLike,
 ) -> Any:
     """See :func:`vkdml.argmax`; ``name`` is argmin or argmax."""
     call = None
@@ -58,7 +65,7 @@ def argreduce(
                 return indices
     with context(name, x):
         if device is not None:
-            require_same_device(x.device, resolve(device))
+            require_all_on(x.device, device)
         x.device.require_usable()
         out_indices, out_values = arguments.out_pair(out, return_values)
         if dtype is None and out_indices is not None and hasattr(out_indices, "dtype"):
@@ -165,12 +172,12 @@ def _without(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def slice1(
-    x: Array, offsets: Any, sizes: Any, strides: Any, output_sizes: Any, out: Any, device: DeviceLike
+    x: Array, offsets: Any, sizes: Any, strides: Any, output_sizes: Any, out: Any, device: DevicesLike
 ) -> Array:
     """See :func:`vkdml.slice1`."""
     with context("slice1", x):
         if device is not None:
-            require_same_device(x.device, resolve(device))
+            require_all_on(x.device, device)
         window = arguments.window(x.shape, offsets, sizes, strides, output_sizes)
         _check_out(out, x, window.shape, x.dtype, "out")
         stepped = x[window.inside][tuple(slice(None, None, step) for step in window.steps)]
@@ -227,6 +234,48 @@ def _call_key(name: str, x: Array, axis: Any, *options: Any) -> Hashable | None:
     return key
 
 
+class StartedReduction:
+    """The reduction of a part of a greater array, under way on the part's device."""
+
+    def __init__(self, x: Array, wish: Reduction, weights: tuple[int, ...]) -> None:
+        """Start it; the index counts with the weights of the whole array."""
+        device = x.device
+        # Values too, which the parts' candidates are compared by.
+        indices = _fresh(device, wish.kept_shape, np.dtype(np.uint64))
+        values = _fresh(device, wish.kept_shape, x.dtype)
+        region, base, elements = x.binding
+        output_strides, output_base, output_elements = _output_layout(indices, wish)
+        plan = argreduce_plan(
+            x.shape,
+            x.view.strides,
+            base,
+            elements,
+            wish.axes,
+            output_strides,
+            wish.element,
+            wish.take_min,
+            wish.take_last,
+            wish.omit_nan,
+            indices.itemsize,
+            True,
+            device.limits,
+            output_base,
+            output_elements,
+            weights,
+        )
+        self._device = device
+        self._results = indices, values
+        self._rebindable = device.executions.take_rebindable(plan)
+        self._rebindable.submit({"input": region, "indices": indices.binding[0], "values": values.binding[0]})
+
+    def finish(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
+        """Wait, and return indices and values on the host."""
+        self._rebindable.wait()
+        self._device.executions.give_back_rebindable(self._rebindable)
+        indices, values = self._results
+        return indices.numpy(), values.numpy()
+
+
 def _run(device: Device, plan: Plan, regions: Mapping[str, Region]) -> None:
     executions = device.executions
     rebindable = executions.take_rebindable(plan)
@@ -264,4 +313,4 @@ def _check_out(out: Any, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any],
         )
 
 
-__all__ = ["argreduce", "copy_to", "require_same_device", "slice1"]
+__all__ = ["StartedReduction", "argreduce", "copy_to", "require_same_device", "slice1"]

@@ -9,13 +9,18 @@ import threading
 import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vkdml import _native, profile
 from vkdml.errors import NoDeviceError
 from vkdml.execute import ExecutionCache
 from vkdml.plan import DeviceLimits
 from vkdml.tuning import tuning_for
+
+if TYPE_CHECKING:
+    from vkdml.compiled import CompiledOperator
+    from vkdml.dml import FeatureLevel, OperatorDesc
+    from vkdml.sequence import Sequence
 
 ENVIRONMENT_SELECTOR = "VKDML_DEVICE"
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
@@ -184,6 +189,49 @@ class Device:
         self.executions.clear()
         return self.native.trim()
 
+    def compile(self, desc: OperatorDesc, *, feature_level: FeatureLevel | str = "4_1") -> CompiledOperator:
+        """Validate and plan a DirectML operator and build its kernels, to be dispatched any number of times.
+
+        >>> x = vkdml.dml.BufferTensorDesc(vkdml.dml.DataType.UINT8, sizes=(4,))
+        >>> y = vkdml.dml.BufferTensorDesc(vkdml.dml.DataType.UINT32, sizes=(1,))
+        >>> op = vkdml.default_device().compile(vkdml.dml.ArgMinOperatorDesc(x, y, axes=(0,)))
+        >>> op.dispatch(input=vkdml.asarray([3, 1, 2, 1], dtype="uint8")).item()
+        1
+
+        Args:
+            desc: one of :mod:`vkdml.dml`'s operators.
+            feature_level: as in :func:`vkdml.dml.validate`.
+
+        Raises:
+            ValueError, TypeError: as :func:`vkdml.dml.validate`.
+            MemoryError: a tensor is more than a buffer of the device can hold, or there is no memory left.
+            DeviceError: the device failed.
+
+        Source of the rule: DirectML's ``IDMLDevice::CompileOperator``.
+        """
+        from vkdml.compiled import CompiledOperator
+
+        return CompiledOperator(self, desc, feature_level=feature_level)
+
+    def sequence(self, *, timings: bool = True) -> Sequence:
+        """Return an empty sequence, to record compiled operators, uploads and downloads.
+
+        >>> a, host = vkdml.empty(3), np.arange(3.0)
+        >>> with a.device.sequence() as sequence:
+        ...     sequence.upload(a, host)
+        ...     sequence.eval().running
+        False
+
+        Args:
+            timings: measure each operation on the device; see :meth:`vkdml.Sequence.timings`.
+
+        Raises:
+            DeviceError: the device was lost, or this process was forked after Vulkan was in use.
+        """
+        from vkdml.sequence import Sequence
+
+        return Sequence(self, timings=timings)
+
     def __repr__(self) -> str:
         return f"<vkdml.Device {self._info.index}: {self._info.name} ({self._info.type})>"
 
@@ -199,14 +247,15 @@ def default_device() -> Device:
 
     It is the one that ``VKDML_DEVICE`` names (index, UUID or part of a name), else the best there is:
     discrete before integrated before software. A software device not asked for is said once, by a
-    :class:`SoftwareDeviceWarning`.
+    :class:`SoftwareDeviceWarning`. If its driver gave it up (:class:`DeviceLostError`), the next call opens
+    it anew; what lay on the lost one is lost.
 
     Raises:
         NoDeviceError: there is none, or none that ``VKDML_DEVICE`` names.
     """
     global _warned_of_software
     named = os.environ.get(ENVIRONMENT_SELECTOR) or None
-    device = _shared.get((named,)) or _shared_device(None, (named,))
+    device = _shared_device(None, (named,))
     if not _warned_of_software and named is None and device.info.type == "software":
         _warned_of_software = True
         warnings.warn(
@@ -230,15 +279,16 @@ def _level_of_caller() -> int:
 
 def _shared_device(selector: int | str | None, key: int | str | tuple[str | None]) -> Device:
     device = _shared.get(key)
-    if device is None:
+    if device is None or device.native.lost:
         with _shared_lock:
             device = _shared.get(key)
-            if device is None:
+            if device is None or device.native.lost:
                 device = _shared[key] = Device(selector)
     return device
 
 
 DeviceLike = Device | int | str | None
+DevicesLike = DeviceLike | list[Device | int | str] | tuple[Device | int | str, ...]
 
 
 def resolve(device: DeviceLike) -> Device:
@@ -252,3 +302,13 @@ def resolve(device: DeviceLike) -> Device:
             f"device is a vkdml.Device, an index (int), a name or UUID (str) or None, not {device!r}"
         )
     return _shared_device(device, device)
+
+
+def resolve_all(device: DevicesLike) -> list[Device]:
+    """Return the devices that ``device=`` means where it may be a list of those that share the work."""
+    if not isinstance(device, list | tuple):
+        return [resolve(device)]
+    found = [resolve(one) for one in device]
+    if not found or len(set(map(id, found))) != len(found):
+        raise ValueError(f"device={device!r} is empty or names a device twice; accepted are distinct devices")
+    return found

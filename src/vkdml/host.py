@@ -64,3 +64,27 @@ def host_span(x: npt.NDArray[Any]) -> HostSpan:
     opaque = lowest_first.view(f"V{itemsize}")
     flat = np.lib.stride_tricks.as_strided(opaque, (high - low,), (itemsize,), writeable=False)
     return HostSpan(flat.view(x.dtype), x.shape, strides, -low)
+
+
+def elements_overlap(x: npt.NDArray[Any]) -> bool:
+    """Whether two elements of an array share a byte.
+
+    >>> elements_overlap(np.broadcast_to(np.zeros(3), (2, 3)))
+    True
+    """
+    if x.size < 2 or x.flags.forc:
+        return False
+    dims = sorted((abs(stride), size) for size, stride in zip(x.shape, x.strides, strict=True) if size > 1)
+    covered = x.itemsize
+    nested = True
+    for stride, size in dims:
+        nested &= stride >= covered
+        covered += (size - 1) * stride
+    if nested or x.size * x.itemsize > covered:
+        return not nested
+    # Dimensions that interleave may still miss each other: only the places themselves tell.
+    places = np.zeros(1, np.int64)
+    for stride, size in dims:
+        places = (places[:, None] + np.arange(size) * stride).reshape(-1)
+    places.sort()
+    return bool((np.diff(places) < x.itemsize).any())

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import arguments
+from vkdml import arguments, stream
 from vkdml.arguments import Reduction, context
-from vkdml.device import Device, DeviceLike, resolve
-from vkdml.host import copy_bytes, host_span
+from vkdml.device import Device, DevicesLike, resolve, resolve_all
+from vkdml.host import copy_bytes, elements_overlap, host_span
 from vkdml.layout import canonical_reduce, row_major_strides
 from vkdml.plan import Plan
 from vkdml.planning import argreduce_plan, slice1_plan
@@ -28,7 +28,14 @@ class ArgReduceResult(NamedTuple):
 
 
 def slice1(
-    x: Any, offsets: Any, sizes: Any, strides: Any, output_sizes: Any, out: Any, device: DeviceLike
+    x: Any,
+    offsets: Any,
+    sizes: Any,
+    strides: Any,
+    output_sizes: Any,
+    out: Any,
+    device: DevicesLike,
+    progress: stream.Progress,
 ) -> npt.NDArray[Any]:
     """See :func:`vkdml.slice1`."""
     array = np.asarray(x)
@@ -39,8 +46,16 @@ def slice1(
         result = _out_array(out, shape, array.dtype, "out")
         if math.prod(shape) == 0:
             return np.empty(shape, array.dtype) if result is None else result
-        target = resolve(device)
-        span = host_span(_view(array, window.inside))
+        inside = _view(array, window.inside)
+        devices = resolve_all(device)
+        largest = max(_distinct_bytes(inside), math.prod(shape) * array.itemsize)
+        if _is_streamed(largest, devices, progress):
+            stepped = _view(inside, (slice(None, None, step) for step in window.steps))
+            whole = stream.copy(_view(stepped, map(slice, shape)), devices=devices, progress=progress)
+            whole_result: npt.NDArray[Any] = whole if result is None else _deliver(whole, result)
+            return whole_result
+        (target,) = devices
+        span = host_span(inside)
         base = span.base
         step_strides = []
         for size, stride, step in zip(span.sizes, span.strides, window.steps, strict=True):
@@ -70,11 +85,14 @@ def argreduce(
     nan_policy: str,
     return_values: bool,
     out: Any,
-    device: DeviceLike,
+    device: DevicesLike,
+    progress: stream.Progress,
 ) -> Any:
     """See :func:`vkdml.argmax`; ``name`` is argmin or argmax."""
-    call = _call_key(name, x, axis, keepdims, dtype, direction, nan_policy) if out is None else None
-    if call is not None and not return_values and call in _repeatable:
+    call = None
+    if out is None and progress is None and not return_values:
+        call = _call_key(name, x, axis, keepdims, dtype, direction, nan_policy)
+    if call in _repeatable and call is not None and not isinstance(device, list | tuple):
         target = resolve(device)
         plan = target.plans.get(call)
         if isinstance(plan, Plan):
@@ -101,7 +119,7 @@ def argreduce(
         if math.prod(wish.shape) == 0:
             results = {role: np.empty(*description) for role, description in wanted.items()}
         else:
-            results = _reduce(array, wish, wanted, device, call)
+            results = _reduce(array, wish, wanted, device, call, progress)
         indices = _deliver(results["indices"], out_indices)
         if not return_values:
             return indices
@@ -113,8 +131,9 @@ def _reduce(
     x: npt.NDArray[Any],
     wish: Reduction,
     wanted: dict[str, tuple[tuple[int, ...], np.dtype[Any]]],
-    device: DeviceLike,
+    device: DevicesLike,
     call: Hashable | None,
+    progress: stream.Progress,
 ) -> dict[str, npt.NDArray[Any]]:
     axes = wish.axes
     if not any(size > 1 and x.strides[a] != 0 for a, size in enumerate(x.shape) if a in axes):
@@ -125,7 +144,10 @@ def _reduce(
             chosen = _view(x, (slice(1) if a in axes else slice(None) for a in range(x.ndim)))
             results["values"] = chosen.reshape(wish.shape).copy()
         return results
-    target = resolve(device)
+    devices = resolve_all(device)
+    if _is_streamed(_distinct_bytes(x), devices, progress):
+        return _stream(x, wish, wanted, devices, progress)
+    (target,) = devices
     span = host_span(x)
     plan = argreduce_plan(
         x.shape,
@@ -149,7 +171,48 @@ def _reduce(
             target.plans.clear()
         _repeatable[call] = wanted
         target.plans[call] = plan
-    return _run(target, plan, span.flat, x.dtype.newbyteorder("="), wanted)
+    try:
+        return _run(target, plan, span.flat, x.dtype.newbyteorder("="), wanted)
+    except MemoryError:
+        # In parts there may be room, where there are parts.
+        if x.nbytes <= target.limits.tuning.stream_tile_bytes:
+            raise
+        return _stream(x, wish, wanted, devices, progress)
+
+
+def _stream(
+    x: npt.NDArray[Any],
+    wish: Reduction,
+    wanted: dict[str, tuple[tuple[int, ...], np.dtype[Any]]],
+    devices: list[Device],
+    progress: stream.Progress,
+) -> dict[str, npt.NDArray[Any]]:
+    """Reduce in tiles."""
+    indices, values = stream.reduce(
+        x,
+        wish.axes,
+        element=wish.element,
+        take_min=wish.take_min,
+        take_last=wish.take_last,
+        omit_nan=wish.omit_nan,
+        with_values="values" in wanted,
+        devices=devices,
+        progress=progress,
+    )
+    results = {"indices": indices.reshape(wish.shape).astype(wish.index_dtype, copy=False)}
+    if values is not None:
+        results["values"] = values.reshape(wish.shape)
+    return results
+
+
+def _is_streamed(nbytes: int, devices: list[Device], progress: stream.Progress) -> bool:
+    return len(devices) > 1 or progress is not None or stream.wanted(nbytes, devices[0].limits)
+
+
+def _distinct_bytes(x: npt.NDArray[Any]) -> int:
+    """Return the bytes of all elements, those repeated along a stride of 0 counted once."""
+    sizes = (size for size, stride in zip(x.shape, x.strides, strict=True) if stride)
+    return int(math.prod(sizes) * x.itemsize)
 
 
 # Calls that were right once: what they want. The next one of the kind need not be looked at again.
@@ -225,6 +288,11 @@ def _out_array(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str
     if not out.flags.writeable:
         raise ValueError(
             f"{what} is read-only; accepted is a writeable array of shape {shape} and type {dtype}"
+        )
+    if elements_overlap(out):
+        raise ValueError(
+            f"{what} of shape {shape} has strides of {out.strides} bytes, which puts several elements in one "
+            "place; accepted are strides that give each element a place of its own"
         )
     return out
 

@@ -82,6 +82,7 @@ def canonical_reduce(
     take_last: bool,
     input_base: int = 0,
     output_base: int = 0,
+    index_weights: tuple[int, ...] | None = None,
 ) -> ReduceLayout:
     """Return the canonical layout of a reduction over ``axes`` (distinct, ascending, not negative).
 
@@ -97,6 +98,8 @@ def canonical_reduce(
         take_last: the last of equals wins, not the first.
         input_base: element offset of coordinate (0, ..., 0) in the input.
         output_base: the same for the output.
+        index_weights: what a step along each reduced axis adds to the index, where the reduction is part of
+            a greater one; by default the row-major weights of these sizes.
     """
     kept = []
     reduced = []
@@ -108,6 +111,8 @@ def canonical_reduce(
             if size > 1:
                 kept.append(Dim(size, stride, output_strides[axis]))
             continue
+        if index_weights is not None:
+            weight = index_weights[axis]
         if size > 1 and stride != 0:
             reduced.append(Dim(size, stride, weight))
         elif take_last:

@@ -57,13 +57,13 @@ class Memory:
 
     def used_by(self, running: Running) -> None:
         """Note what the host must wait for before it reads or writes here."""
-        self._users = [user for user in self._users if user() is not None]
-        self._users.append(ref(running))
+        users = [user for user in self._users if user() is not None]
+        self._users = users if ref(running) in users else [*users, ref(running)]
 
     def settle(self) -> None:
         """Wait for what still uses this memory."""
-        users, self._users = self._users, []
-        for user in users:
+        # They stay noted: another thread may ask meanwhile, and this wait may be interrupted.
+        for user in self._users:
             running = user()
             if running is not None:
                 running.settle()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy.typing as npt
 
 from vkdml import array_ops, host_ops
 from vkdml.array import Array
-from vkdml.device import DeviceLike
+from vkdml.device import DevicesLike
+from vkdml.sharded import ShardedArray
+from vkdml.stream import Progress
 
 
 def argmax(
@@ -22,7 +24,8 @@ def argmax(
     nan_policy: str = "propagate",
     return_values: bool = False,
     out: Any = None,
-    device: DeviceLike = None,
+    device: DevicesLike = None,
+    progress: Progress = None,
 ) -> Any:
     """Return the indices of the greatest elements along one axis, several, or all.
 
@@ -31,7 +34,8 @@ def argmax(
     array([1, 0])
 
     Args:
-        x: array of any shape and strides, or what ``numpy.asarray`` makes one of. Elements: float16, float32,
+        x: array of any shape, size and strides, or what ``numpy.asarray`` makes one of; or a
+            :class:`vkdml.Array`. Elements: float16, float32,
             float64, (u)int8 to (u)int64, bool, and ml_dtypes' bfloat16, float8_e4m3fn, float8_e5m2.
         axis: None reduces all axes; an int or a set of distinct ints reduces those, negative ones counted
             from the end. The index is the row-major position among the reduced axes in ascending order.
@@ -42,11 +46,14 @@ def argmax(
         return_values: return ``(indices, values)``, the values bit for bit.
         out: array of the result's shape and dtype to write to, with any strides; with ``return_values`` a
             pair ``(indices, values)``.
-        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
+        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device. A list of them
+            shares a host array out to several.
+        progress: called as ``progress(done, total)``, in bytes, after each part of a host array; True draws a
+            bar on standard error. Great arrays are worked on in parts; with ``progress`` any is.
 
     Returns:
         The indices (a NumPy scalar where NumPy's ``argmax`` gives one), or a named tuple
-        ``(indices, values)``.
+        ``(indices, values)``. Of a :class:`vkdml.Array` they are Arrays on its device.
 
     Raises:
         ValueError: nothing to choose from, the reduced count does not fit ``dtype``, a bad option, or an
@@ -58,9 +65,14 @@ def argmax(
 
     Source of the rule: DirectML's ``DML_ARGMAX_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
-    argreduce = array_ops.argreduce if isinstance(x, Array) else host_ops.argreduce
-    return argreduce(
-        "argmax", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device
+    if isinstance(x, ShardedArray):
+        return _of_shards(x.argmax, axis, keepdims, dtype, direction, nan_policy, return_values, out, device)
+    if isinstance(x, Array):
+        return array_ops.argreduce(
+            "argmax", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device
+        )  # fmt: skip
+    return host_ops.argreduce(
+        "argmax", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )  # fmt: skip
 
 
@@ -74,7 +86,8 @@ def argmin(
     nan_policy: str = "propagate",
     return_values: bool = False,
     out: Any = None,
-    device: DeviceLike = None,
+    device: DevicesLike = None,
+    progress: Progress = None,
 ) -> Any:
     """Return the indices of the least elements along one axis, several, or all.
 
@@ -86,9 +99,14 @@ def argmin(
 
     Source of the rule: DirectML's ``DML_ARGMIN_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
-    argreduce = array_ops.argreduce if isinstance(x, Array) else host_ops.argreduce
-    return argreduce(
-        "argmin", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device
+    if isinstance(x, ShardedArray):
+        return _of_shards(x.argmin, axis, keepdims, dtype, direction, nan_policy, return_values, out, device)
+    if isinstance(x, Array):
+        return array_ops.argreduce(
+            "argmin", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device
+        )  # fmt: skip
+    return host_ops.argreduce(
+        "argmin", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )  # fmt: skip
 
 
@@ -100,7 +118,8 @@ def slice1(
     *,
     output_sizes: Sequence[int] | None = None,
     out: Any = None,
-    device: DeviceLike = None,
+    device: DevicesLike = None,
+    progress: Progress = None,
 ) -> Any:
     """Copy a strided, possibly mirrored window of an array.
 
@@ -110,17 +129,21 @@ def slice1(
            [ 5,  7]])
 
     Args:
-        x: array of any shape and strides whose elements have 1, 2, 4, 8 or 16 bytes; they move bit for bit.
+        x: array of any shape, size and strides, or a :class:`vkdml.Array`, whose elements have 1, 2, 4, 8 or
+            16 bytes; they move bit for bit.
         offsets: the window's first element in each dimension.
         sizes: the window's extent in each dimension, in elements of ``x``.
         strides: the step in each dimension, not 0; a negative one starts at the window's end.
         output_sizes: elements to copy in each dimension; by default, and at most, as many as the window
             holds: ``1 + (size - 1) // abs(stride)``.
         out: array of the result's shape and dtype to write to, with any strides.
-        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
+        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device. A list of them
+            shares a host array out to several.
+        progress: called as ``progress(done, total)``, in bytes, after each part of a host array; True draws a
+            bar on standard error. Great arrays are worked on in parts; with ``progress`` any is.
 
     Returns:
-        The copied elements, in a new array or in ``out``.
+        The copied elements, in a new array or in ``out``; on the device if ``x`` is there.
 
     Raises:
         ValueError: a window that is not inside ``x``, a stride of 0, too great an output, or an ``out`` of
@@ -131,8 +154,34 @@ def slice1(
 
     Source of the rule: DirectML's ``DML_SLICE1_OPERATOR_DESC``.
     """
-    copy = array_ops.slice1 if isinstance(x, Array) else host_ops.slice1
-    return copy(x, offsets, sizes, strides, output_sizes, out, device)
+    if isinstance(x, Array):
+        return array_ops.slice1(x, offsets, sizes, strides, output_sizes, out, device)
+    return host_ops.slice1(x, offsets, sizes, strides, output_sizes, out, device, progress)
+
+
+def _of_shards(
+    operator: Callable[..., Any],
+    axis: Any,
+    keepdims: bool,
+    dtype: Any,
+    direction: str,
+    nan_policy: str,
+    return_values: bool,
+    out: Any,
+    device: DevicesLike,
+) -> Any:
+    if out is not None or device is not None:
+        raise TypeError(
+            "a sharded array's results are new host arrays of its own devices: no out=, no device="
+        )
+    return operator(
+        axis,
+        keepdims=keepdims,
+        dtype=dtype,
+        direction=direction,
+        nan_policy=nan_policy,
+        return_values=return_values,
+    )
 
 
 __all__ = ["argmax", "argmin", "slice1"]

@@ -27,6 +27,7 @@ def argreduce_plan(
     limits: DeviceLimits,
     output_base: int = 0,
     output_elements: int | None = None,
+    index_weights: tuple[int, ...] | None = None,
 ) -> Plan:
     """Return the plan of an argmin or argmax; strides, bases and counts are in elements."""
     layout: ReduceLayout = canonical_reduce(
@@ -37,6 +38,7 @@ def argreduce_plan(
         take_last=take_last,
         input_base=base,
         output_base=output_base,
+        index_weights=index_weights,
     )
     return plan_argreduce(
         layout,

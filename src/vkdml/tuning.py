@@ -59,6 +59,10 @@ class Tuning:
     """Workgroups that fill the device along a stride."""
     shared_bytes: int
     """Inputs and results of at most this size are not copied to a device's own memory and back."""
+    stream_tile_bytes: int
+    """What is streamed goes in tiles of at most this size, two of them on their way."""
+    stream_from_bytes: int
+    """Host arrays of at least this size are streamed even if one buffer could hold them."""
     slice1: SliceTuning
     spin_microseconds: float
     """How long a wait polls before it blocks."""
@@ -136,6 +140,9 @@ DISCRETE = Tuning(
     columns_workgroups=2112,
     most_candidates=8192,
     shared_bytes=64 * 1024,
+    stream_tile_bytes=32 * _MIB,
+    # Copying to staging memory, uploading and computing then take place at the same time.
+    stream_from_bytes=64 * _MIB,
     slice1=SliceTuning(
         runs_workgroup_size=1024,
         workgroup_vectors=1,
@@ -161,6 +168,8 @@ SOFTWARE = replace(
     columns_workgroups=32,
     positions_per_split=64,
     subgroups=0,
+    # The processor does all of it, so there is nothing to overlap: this only bounds the memory taken.
+    stream_from_bytes=128 * _MIB,
     # Few workgroups, each of which runs through memory in order; a processor's caches do for tiles.
     slice1=replace(
         DISCRETE.slice1,

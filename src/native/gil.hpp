@@ -1,0 +1,49 @@
+// Giving up and taking the GIL in threads that the interpreter's end may leave behind.
+//
+// A daemon thread that asks for the GIL while the interpreter ends does not get it: until Python 3.14 it is
+// ended by pthread_exit(), whose unwinding aborts the process where it meets a destructor. It sleeps here
+// instead until the process is gone, as Python itself does it from 3.14 on.
+#pragma once
+
+#include <Python.h>
+#include <unistd.h>
+
+namespace vkdml {
+
+template <class Take> void take_gil_or_sleep(Take take) noexcept {
+    try {
+        take();
+    } catch (...) { // the unwinding of pthread_exit(); nothing else is thrown, and it must not go on
+        for (;;) pause();
+    }
+}
+
+// The GIL is given up for the length of a scope.
+class WithoutGil {
+public:
+    WithoutGil() : state_(PyEval_SaveThread()) {}
+    ~WithoutGil() {
+        take_gil_or_sleep([this] { PyEval_RestoreThread(state_); });
+    }
+    WithoutGil(const WithoutGil&) = delete;
+    WithoutGil& operator=(const WithoutGil&) = delete;
+
+private:
+    PyThreadState* state_;
+};
+
+// The GIL is held for the length of a scope.
+class WithGil {
+public:
+    WithGil() {
+        take_gil_or_sleep([this] { state_ = PyGILState_Ensure(); });
+    }
+    ~WithGil() { PyGILState_Release(state_); }
+    WithGil(const WithGil&) = delete;
+    WithGil& operator=(const WithGil&) = delete;
+
+private:
+    PyGILState_STATE state_;
+};
+
+} // namespace vkdml

@@ -1,0 +1,468 @@
+"""Hostile arguments: a named error or a right answer, nothing written, and a device that still works."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
+
+import vkdml
+from vkdml import dml, kernels
+from vkdml.host import elements_overlap
+from vkdml.plan import PUSH_BYTES
+
+pytestmark = pytest.mark.usefixtures("device")
+
+NAMED = (ValueError, TypeError, MemoryError, vkdml.DeviceError)
+EDGES = (0, 1, 2, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 10**30)
+
+
+class LyingIndex:
+    """Says that it is an integer, and is none."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def __index__(self) -> Any:
+        return self.answer
+
+    def __repr__(self) -> str:
+        return f"LyingIndex({self.answer!r})"
+
+
+integers = st.sampled_from([sign * edge for edge in EDGES for sign in (1, -1)]) | st.integers(-3, 5)
+no_integers = st.sampled_from(
+    [
+        None,
+        True,
+        1.0,
+        0.5,
+        float("nan"),
+        float("inf"),
+        "1",
+        b"1",
+        [],
+        (1,),
+        {},
+        1j,
+        np.float32(1),
+        np.bool_(True),
+        object(),
+        LyingIndex("1"),
+        LyingIndex(1.5),
+        LyingIndex(None),
+        LyingIndex(2**70),
+        np.array([1, 2]),
+    ]
+)
+entries = st.one_of(
+    integers, integers, integers, no_integers, st.sampled_from([np.int8(-1), np.uint64(2**64 - 1)])
+)
+sequences = st.lists(entries, max_size=5) | st.lists(st.integers(0, 4), min_size=3, max_size=3) | no_integers
+X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def the_device_still_works() -> Iterator[None]:
+    yield
+    assert vkdml.argmax([1, 3, 2]) == 1
+    assert vkdml.slice1([1, 3, 2], [0], [3], [-1]).tolist() == [2, 3, 1]
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call returns, or which of the named errors it raises; that must say something."""
+    try:
+        given = call()
+    except NAMED as error:
+        given = error
+    assert str(given) or not isinstance(given, Exception)
+    return given
+
+
+@given(sequences, sequences, sequences, st.none() | sequences, st.booleans())
+def test_slice1_arguments(offsets: Any, sizes: Any, strides: Any, output_sizes: Any, with_out: bool) -> None:
+    out = np.full((2, 2, 2), 0x5A5A5A5A, np.uint32).view(np.float32) if with_out else None
+    before = None if out is None else out.tobytes()
+    given = outcome(lambda: vkdml.slice1(X, offsets, sizes, strides, output_sizes=output_sizes, out=out))
+    if isinstance(given, Exception):
+        assert before is None or out.tobytes() == before
+    else:
+        inside = X[tuple(slice(o, o + n) for o, n in zip(offsets, sizes, strict=True))]
+        window = inside[tuple(slice(None, None, s) for s in strides)]
+        assert np.array_equal(given, window[tuple(slice(n) for n in output_sizes or window.shape)])
+
+
+@given(
+    entries | sequences,
+    entries | st.sampled_from(["int64", "int32", "uint32", "int8", "no type", np.float32]),
+    st.sampled_from(["increasing", "decreasing"]) | entries,
+    st.sampled_from(["propagate", "omit"]) | entries,
+    st.booleans(),
+)
+def test_argmax_arguments(axis: Any, dtype: Any, direction: Any, nan_policy: Any, with_out: bool) -> None:
+    out = np.full((3, 5), -7, np.int64) if with_out else None
+    given = outcome(
+        lambda: vkdml.argmax(X, axis, dtype=dtype, direction=direction, nan_policy=nan_policy, out=out)
+    )
+    if isinstance(given, Exception):
+        assert out is None or (out == -7).all()
+    else:
+        axes = tuple(range(3)) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
+        rows = np.moveaxis(X, axes, range(-len(axes), 0)) if sorted(axes) == list(axes) else None
+        assert rows is None or np.asarray(given).size == rows[..., 0].size or len(axes) != 1
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> Callable[[], dml.BufferTensorDesc]:
+    fields: dict[str, Any] = {"sizes": draw(sequences)}
+    for name, strategy in (
+        ("strides", st.none() | sequences),
+        ("dimension_count", entries),
+        ("total_tensor_size_in_bytes", entries),
+        ("guaranteed_base_offset_alignment", entries),
+        ("flags", st.sampled_from(list(dml.TensorFlags)) | entries),
+    ):
+        if draw(st.integers(0, 3)) == 0:
+            fields[name] = draw(strategy)
+    data_type = draw(st.sampled_from(list(dml.DataType)) if draw(st.integers(0, 9)) else entries)
+    return lambda: dml.BufferTensorDesc(data_type, **fields)
+
+
+@given(
+    tensors(), tensors(), sequences, sequences, sequences, st.sampled_from(["2_1", "3_0", "4_1"]) | entries
+)
+def test_descriptors(
+    input: Callable[[], Any], output: Callable[[], Any], a: Any, b: Any, c: Any, level: Any
+) -> None:
+    def validated(desc: Callable[[Any, Any], Any]) -> Any:
+        made = desc(input(), output())
+        dml.validate(made, level)
+        return made
+
+    for desc in (
+        lambda x, y: dml.ArgMinOperatorDesc(x, y, a),
+        lambda x, y: dml.ArgMaxOperatorDesc(x, y, a, axis_count=b),
+        lambda x, y: dml.ReduceOperatorDesc(dml.ReduceFunction.ARGMAX, x, y, a),
+        lambda x, y: dml.Slice1OperatorDesc(x, y, a, b, c),
+    ):
+        outcome(lambda desc=desc: validated(desc))
+
+
+numbers = st.sampled_from([1, 2, 3, 2**15, 2**16, 2**31 - 1, 2**31, 2**32 - 1])
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(numbers, st.sampled_from([0, *EDGES[:7]])), min_size=1, max_size=8), st.data())
+def test_descriptors_of_great_tensors_are_decided_at_once_and_their_buffers_are_asked_for(
+    dims: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    sizes, strides = zip(*dims, strict=True)
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    kept = tuple(1 if a == axis else size for a, size in enumerate(sizes))
+    x = dml.BufferTensorDesc(dml.DataType.UINT8, sizes=sizes, strides=strides)
+    y = dml.BufferTensorDesc(
+        dml.DataType.UINT32, sizes=kept, strides=data.draw(st.sampled_from([None, strides]))
+    )
+    desc = dml.ArgMaxOperatorDesc(x, y, (axis,))
+    room = np.zeros(64, np.uint8)
+    given = outcome(lambda: dml.run(desc, bytes(64), output=room.data))
+    if isinstance(given, Exception):
+        assert not room.any()
+    else:
+        assert x.total_tensor_size_in_bytes <= 64
+        assert y.total_tensor_size_in_bytes <= 64
+
+
+LIES: dict[str, Any] = {
+    "negative shape": {"shape": (-1,), "typestr": "<f4", "data": bytes(64), "version": 3},
+    "shape of floats": {"shape": (1.5,), "typestr": "<f4", "data": bytes(64), "version": 3},
+    "shape of 2^63": {"shape": (2**63,), "typestr": "<f4", "data": bytes(64), "version": 3},
+    "product beyond 64 bits": {"shape": (2**40, 2**40), "typestr": "<f4", "data": bytes(64), "version": 3},
+    "no such type": {"shape": (1,), "typestr": "<q9", "data": bytes(64), "version": 3},
+    "objects": {"shape": (1,), "typestr": "|O", "data": bytes(64), "version": 3},
+    "strides of another rank": {
+        "shape": (4,), "typestr": "<f4", "data": bytes(64), "strides": (4, 4), "version": 3,
+    },
+    "no shape": {"typestr": "<f4", "data": bytes(64), "version": 3},
+    "no dictionary": 7,
+}  # fmt: skip
+
+
+class LyingInterface:
+    def __init__(self, interface: Any) -> None:
+        self.__array_interface__ = interface
+
+
+class LyingArray:
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.answer
+
+
+class LyingLength:
+    def __init__(self, length: Any) -> None:
+        self.length = length
+
+    def __len__(self) -> Any:
+        return self.length
+
+    def __getitem__(self, index: int) -> float:
+        raise IndexError(index)
+
+
+def refused_everywhere(x: Any) -> None:
+    out = np.full((), -7, np.int64)
+    for call in (
+        lambda: vkdml.argmax(x),
+        lambda: vkdml.argmin(x, 0, return_values=True),
+        lambda: vkdml.argmax(x, out=out),
+        lambda: vkdml.slice1(x, (0,), (1,), (1,)),
+        lambda: vkdml.asarray(x),
+    ):
+        with pytest.raises((*NAMED, OverflowError)):  # NumPy's own for what is no size at all
+            call()
+    assert out == -7
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_objects_whose_array_interface_lies(lie: str) -> None:
+    refused_everywhere(LyingInterface(LIES[lie]))
+
+
+@pytest.mark.parametrize("answer", [None, 7, [1, 2], "text", object()], ids=repr)
+def test_objects_whose_array_method_lies(answer: Any) -> None:
+    refused_everywhere(LyingArray(answer))
+
+
+@pytest.mark.parametrize("length", [-1, 2**63, 2**100, 1.5, None])
+def test_sequences_whose_length_lies(length: Any) -> None:
+    refused_everywhere(LyingLength(length))
+
+
+@pytest.mark.parametrize("repeats", [1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**61, 2**63 // 3])
+def test_great_sizes_of_few_elements_are_counted_right_or_refused(repeats: int) -> None:
+    x = np.broadcast_to(np.int8([3, 9, 9]), (repeats, 3))
+    assert vkdml.argmax(x) == 1
+    assert vkdml.argmax(x, direction="decreasing") == (repeats - 1) * 3 + 2
+    assert vkdml.slice1(x, (repeats - 1, 0), (1, 3), (-(2**62), 2)).tolist() == [[3, 9]]
+    if repeats * 3 > 2**32:
+        with pytest.raises(ValueError, match=f"{repeats * 3}"):
+            vkdml.argmax(x, dtype="uint32")
+    if repeats >= 2**40:
+        with pytest.raises(MemoryError):
+            vkdml.slice1(x, (0, 0), (repeats, 3), (1, 1))
+        with pytest.raises(MemoryError):
+            vkdml.argmax(x, axis=1)
+
+
+OVERLAPPING = {
+    "one place for all": ((3, 4), (0, 0)),
+    "rows in one place": ((3, 4), (0, 8)),
+    "columns in one place": ((3, 4), (8, 0)),
+    "sliding": ((3, 4), (8, 8)),
+    "interleaved": ((3, 4), (24, 16)),
+    "bytes shared by neighbours": ((3, 4), (64, 4)),
+    "mirrored onto itself": ((3, 4), (-8, 8)),
+}
+APART = {
+    "every second": ((3, 4), (64, 16)),
+    "transposed": ((3, 4), (8, 24)),
+    "mirrored": ((3, 4), (-32, -8)),
+    "interleaved apart": ((3, 4), (24, 72)),
+    "threes and fours": ((3, 2), (32, 24)),
+    "a single row": ((1, 4), (0, 8)),
+}
+
+
+def strided(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    buffer = np.full(64, -7, np.int64)
+    low = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True) if stride < 0)
+    return as_strided(buffer.view(np.uint8)[-low:].view("V1")[:256].view(np.int64), shape, strides), buffer
+
+
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_an_out_whose_elements_overlap_is_refused_and_not_written(name: str) -> None:
+    shape, strides = OVERLAPPING[name]
+    out, buffer = strided(shape, strides)
+    x = np.random.default_rng(0).integers(0, 9, (*shape, 5))
+    fault = rf"out of shape .* strides of \({strides[0]}, {strides[1]}\) bytes.* in one place; accepted are"
+    with pytest.raises(ValueError, match=fault):
+        vkdml.argmax(x, axis=2, out=out)
+    with pytest.raises(ValueError, match="values of " + fault):
+        vkdml.argmin(x, axis=2, return_values=True, out=(np.zeros(shape, np.int64), out))
+    with pytest.raises(ValueError, match=fault):
+        vkdml.slice1(x[..., 0], (0, 0), shape, (1, 1), out=out)
+    assert (buffer == -7).all()
+
+
+@pytest.mark.parametrize("name", APART)
+def test_an_out_whose_elements_are_apart_is_written(name: str) -> None:
+    shape, strides = APART[name]
+    out, buffer = strided(shape, strides)
+    x = np.random.default_rng(0).integers(0, 9, (*shape, 5))
+    vkdml.argmax(x, axis=2, out=out)
+    assert np.array_equal(out, x.argmax(axis=2))
+    assert (buffer == -7).sum() == buffer.size - out.size
+    vkdml.slice1(x[..., 0], (0, 0), shape, (1, 1), out=out)
+    assert np.array_equal(out, x[..., 0])
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(-20, 20)), max_size=4), st.sampled_from([1, 2, 4]))
+def test_elements_overlap_exactly_when_two_share_a_byte(dims: list[tuple[int, int]], itemsize: int) -> None:
+    shape, strides = zip(*dims, strict=True) if dims else ((), ())
+    buffer = np.zeros(1024, np.uint8)
+    x = np.ndarray(shape, f"V{itemsize}", buffer.data, 512, strides)
+    places = np.zeros(1, np.int64)
+    for size, stride in dims:
+        places = np.add.outer(places, np.arange(size) * stride).reshape(-1)
+    covered = np.add.outer(places, np.arange(itemsize)).reshape(-1)
+    assert elements_overlap(x) == (np.unique(covered).size < covered.size)
+
+
+# ---- SPIR-V ---------------------------------------------------------------------------------------
+
+CUT_KERNELS = ("argreduce_rows_float32", "slice1_elements_4_bytes")
+
+
+@pytest.mark.parametrize("name", CUT_KERNELS)
+def test_spirv_cut_off_at_any_word_is_refused(name: str, device: vkdml.Device) -> None:
+    code = kernels.spirv(name)
+    bindings = len(kernels.table()[name].bindings)
+    for length in (*range(0, 400, 4), *range(400, len(code), 52), len(code) - 4):
+        with pytest.raises(ValueError, match="SPIR-V"):
+            device.native.kernel(code[:length], bindings, PUSH_BYTES)
+    with pytest.raises(ValueError, match="words of 4 bytes"):
+        device.native.kernel(code[:-1], bindings, PUSH_BYTES)
+    assert device.native.kernel(code, bindings, PUSH_BYTES).bindings == bindings
+
+
+def changed(code: bytes, word: int, value: int) -> bytes:
+    words = np.frombuffer(code, np.uint32).copy()
+    words[word] = value
+    return words.tobytes()
+
+
+def test_damaged_spirv_is_refused_with_what_is_wrong(device: vkdml.Device) -> None:
+    code = kernels.spirv("slice1_elements_4_bytes")
+    words = np.frombuffer(code, np.uint32)
+    entry = next(at for at, word in enumerate(words) if word & 0xFFFF == 15)
+    faults = {
+        changed(code, 0, 0x03022307): "this is not SPIR-V",
+        changed(code, 1, 0x00010600): r"its version is 1\.6; accepted are 1\.0 to 1\.3",
+        changed(code, 3, 0): "its ids are below 0",
+        changed(code, 3, 0xFFFFFFFF): "its ids are below 4294967295",
+        changed(code, 3, 20): "below the bound in its header",
+        changed(code, 4, 9): "its schema is 9",
+        changed(code, 5, 17): "has 0 words",
+        changed(code, 6, 23): r"it needs capability 23.* accepted are Shader \(1\)",
+        changed(code, entry + 1, 0): r"no entry point 'main' of a compute shader .* has main \(model 0\)",
+        changed(code, entry + 3, 0x6E69616E): r"has nain \(model 5\)",
+        code + bytes(4): "has 0 words of the 1 that are left",
+        code + np.uint32([0x00010000]).tobytes(): r"its last instruction is 0, not OpFunctionEnd",
+    }
+    for damaged, fault in faults.items():
+        with pytest.raises(ValueError, match=fault):
+            device.native.kernel(damaged, 4, PUSH_BYTES)
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_an_id_out_of_place_is_refused(device: vkdml.Device, data: st.DataObject) -> None:
+    """Wherever a result is named, another result's name is one too many, and one name is missing."""
+    code = kernels.spirv("slice1_elements_4_bytes")
+    words = np.frombuffer(code, np.uint32)
+    places = []
+    at = 5
+    while at < words.size:
+        if words[at] & 0xFFFF in (61, 65, 128, 248):  # OpLoad, OpAccessChain, OpIAdd, OpLabel
+            places.append(at + (1 if words[at] & 0xFFFF == 248 else 2))
+        at += int(words[at] >> 16)
+    place = data.draw(st.sampled_from(places))
+    value = data.draw(
+        st.sampled_from([0, int(words[3]), 2**32 - 1, *(int(words[p]) for p in places if p != place)])
+    )
+    with pytest.raises(ValueError, match="this SPIR-V cannot be a kernel"):
+        device.native.kernel(changed(code, place, value), 4, PUSH_BYTES)
+
+
+BUFFERS = "".join(f"layout(binding = {i}) buffer B{i} {{ uint b{i}[]; }};\n" for i in range(5))
+MAIN = "layout(local_size_x = 8) in;\nvoid main() { b0[gl_GlobalInvocationID.x] = 1u; }\n"
+ONE = "layout(binding = 0) buffer B { uint b0[]; };\n"
+FOREIGN = {
+    "vertex shader": ("vert", "void main() { gl_Position = vec4(0); }", "no entry point 'main'"),
+    "too many bindings": ("comp", BUFFERS + MAIN, r"it uses binding \d; given are 2, counted from 0"),
+    "another set": ("comp", ONE.replace("binding", "set = 1, binding") + MAIN, "set 1; accepted is set 0"),
+    "an image": (
+        "comp",
+        ONE + "layout(binding = 1, r32ui) uniform uimage2D i;\n"
+        "layout(local_size_x = 8) in;\nvoid main() { b0[0] = imageLoad(i, ivec2(0)).x; }",
+        "storage class 0 .* accepted are storage buffers",
+    ),
+    "a uniform buffer": (
+        "comp",
+        ONE + "layout(binding = 1) uniform U { uint u; };\n"
+        "layout(local_size_x = 8) in;\nvoid main() { b0[0] = u; }",
+        "is a uniform buffer; accepted are storage buffers",
+    ),
+    "an array of buffers": (
+        "comp",
+        "layout(binding = 0) buffer B { uint b0[]; } all_of_them[2];\n"
+        "layout(local_size_x = 8) in;\nvoid main() { all_of_them[1].b0[0] = 1u; }",
+        "is no single storage buffer",
+    ),
+    "more push constants": (
+        "comp",
+        ONE + "layout(push_constant) uniform P { uint p[4]; uint q; };\n"
+        "layout(local_size_x = 8) in;\nvoid main() { b0[0] = q; }",
+        "reads push constants from byte 16 on; given are 8 bytes",
+    ),
+    "64-bit integers": (
+        "comp",
+        "#extension GL_ARB_gpu_shader_int64 : require\n" + ONE + "layout(local_size_x = 8) in;\n"
+        "void main() { b0[0] = uint(uint64_t(b0[1]) * b0[2] >> 32); }",
+        "it needs capability 11",
+    ),
+    "great workgroups": (
+        "comp",
+        ONE + MAIN.replace("local_size_x = 8", "local_size_x = 1024, local_size_y = 1024"),
+        "its workgroups are of 1024 x 1024 x 1 invocations; accepted are 1 to",
+    ),
+}  # fmt: skip
+
+
+def compiled(folder: Any, stage: str, source: str) -> bytes:
+    (folder / f"shader.{stage}").write_text("#version 450\n" + source)
+    subprocess.run(
+        [
+            "glslangValidator",
+            "-V",
+            "--target-env",
+            "vulkan1.1",
+            "-o",
+            folder / "shader.spv",
+            folder / f"shader.{stage}",
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return (folder / "shader.spv").read_bytes()
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_foreign_spirv_is_refused_with_what_is_wrong(name: str, tmp_path: Any, device: vkdml.Device) -> None:
+    stage, source, fault = FOREIGN[name]
+    code = compiled(tmp_path, stage, source)
+    with pytest.raises(ValueError, match=fault):
+        device.native.kernel(code, 2, 8)
+
+
+def test_a_plain_foreign_kernel_is_accepted(tmp_path: Any, device: vkdml.Device) -> None:
+    assert device.native.kernel(compiled(tmp_path, "comp", BUFFERS + MAIN), 5, 0).bindings == 5
