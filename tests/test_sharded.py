@@ -103,7 +103,8 @@ def test_shards_that_do_not_fit_are_refused(pair):
         vkdml.asarray(1.0, pair)
 
 
-def test_a_lost_default_device_is_opened_anew_by_the_next_call():
+def test_a_lost_default_device_is_opened_anew_by_the_next_call(monkeypatch):
+    monkeypatch.setattr(vkdml.device, "_shared", {})  # the other tests keep theirs
     lost = vkdml.default_device()
     array = vkdml.asarray([1, 2, 3])
     kept = [vkdml.argmax(array), vkdml.argmax(array)]

@@ -9,8 +9,8 @@ class Buffer {
 public:
     Buffer(std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind);
 
-    // No other buffer of the process has had it or will have it.
-    uint64_t id() const { return id_; }
+    // Of the memory: a later buffer has the same number only if it has the same memory.
+    uint64_t id() const { return tensor_->id(); }
     uint64_t bytes() const { return bytes_; }
     // What a shader may touch: at least bytes(), so that whole vectors can be read at the end.
     uint64_t capacity() const { return tensor_->capacity(); }
@@ -22,7 +22,7 @@ public:
 
 private:
     std::shared_ptr<Device> device_;
-    uint64_t id_, bytes_;
+    uint64_t bytes_;
     std::shared_ptr<Tensor> tensor_;
 };
 

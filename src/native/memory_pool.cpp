@@ -2,6 +2,7 @@
 #include "memory_pool.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <sys/mman.h>
 
@@ -15,6 +16,7 @@ namespace {
 constexpr uint64_t kompute_limit = 0xFFFFFFFCull;
 constexpr uint64_t smallest_capacity = 256;
 constexpr uint64_t driver_padding = 64 << 10;
+std::atomic<uint64_t> tensors_made{0};
 // Left to the system when memory that is RAM is taken.
 constexpr uint64_t ram_reserve = 64ull << 20;
 
@@ -57,7 +59,7 @@ Tensor::Tensor(std::shared_ptr<vk::PhysicalDevice> physical, std::shared_ptr<vk:
     : kp::Tensor(std::move(physical), std::move(device), const_cast<void*>(contents), uint32_t(capacity / 4),
                  4, TensorDataTypes::eUnsignedInt,
                  kind == MemoryKind::host ? TensorTypes::eHost : TensorTypes::eStorage),
-      capacity_(capacity), kind_(kind) {}
+      id_(++tensors_made), capacity_(capacity), kind_(kind) {}
 
 MemoryPool::MemoryPool(const DeviceInfo& info, std::shared_ptr<vk::PhysicalDevice> physical,
                        std::shared_ptr<vk::Device> device)

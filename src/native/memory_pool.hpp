@@ -20,12 +20,13 @@ class Tensor : public kp::Tensor {
 public:
     Tensor(std::shared_ptr<vk::PhysicalDevice> physical, std::shared_ptr<vk::Device> device,
            const void* contents, uint64_t capacity, MemoryKind kind);
+    uint64_t id() const { return id_; } // no other tensor of the process has had it or will have it
     uint64_t capacity() const { return capacity_; }
     MemoryKind kind() const { return kind_; }
     vk::Buffer handle() { return constructDescriptorBufferInfo().buffer; }
 
 private:
-    uint64_t capacity_;
+    uint64_t id_, capacity_;
     MemoryKind kind_;
 };
 

@@ -216,7 +216,8 @@ NB_MODULE(_native, m) {
         .value("host", MemoryKind::host, "Mapped and coherent; shaders can use it too.");
 
     nb::class_<Buffer>(m, "Buffer", "A piece of a device's memory.")
-        .def_prop_ro("id", &Buffer::id, "A number that no other buffer of this process has or had.")
+        .def_prop_ro("id", &Buffer::id,
+                     "Of the memory: a later buffer has it only if it has the same memory.")
         .def_prop_ro("nbytes", &Buffer::bytes)
         .def_prop_ro("capacity", &Buffer::capacity)
         .def_prop_ro("kind", &Buffer::kind)
@@ -245,16 +246,25 @@ NB_MODULE(_native, m) {
             "Offsets are bytes, 0 where none is given; a buffer not said to be read only is taken as "
             "written.")
         .def("clear", &Sequence::clear)
-        .def("submit", &Sequence::submit)
+        .def(
+            "submit",
+            [](Sequence& sequence, const std::vector<Buffer*>& holding) {
+                sequence.submit({holding.begin(), holding.end()});
+            },
+            "holding"_a = std::vector<Buffer*>{},
+            "Starts an evaluation. A sequence that does not own its buffers keeps those given until it ends; "
+            "they must have the memory of those recorded.")
         .def("wait", wait, "timeout"_a = nb::none(), "spin_us"_a = 1000.0,
              "True when done; False when the time (seconds) ran out, which harms nothing: wait again.")
         .def(
             "eval",
-            [](Sequence& sequence, std::optional<double> timeout, double spin_us) {
-                sequence.submit();
+            [](Sequence& sequence, std::optional<double> timeout, double spin_us,
+               const std::vector<Buffer*>& holding) {
+                sequence.submit({holding.begin(), holding.end()});
                 return wait(sequence, timeout, spin_us);
             },
-            "timeout"_a = nb::none(), "spin_us"_a = 1000.0, "submit() and wait().")
+            "timeout"_a = nb::none(), "spin_us"_a = 1000.0, "holding"_a = std::vector<Buffer*>{},
+            "submit() and wait().")
         .def("timings", &Sequence::timings, "Nanoseconds of each recorded operation in the last evaluation.");
 
     nb::class_<Device>(m, "Device", "A logical device with one compute queue.")

@@ -170,12 +170,12 @@ void Sequence::end_recording() {
     state_ = State::ready;
 }
 
-void Sequence::submit() {
+void Sequence::submit(const std::vector<const Buffer*>& holding) {
     Use use(*this);
     require_idle("submit");
     device_->require_usable();
     end_recording();
-    hold_buffers();
+    hold_buffers(holding);
     for (auto& operation : recording_->operations) operation->preEval(recording_->commands);
     try {
         device_->submit(recording_->commands, recording_->fence);
@@ -186,7 +186,12 @@ void Sequence::submit() {
     recording_->pending = true;
 }
 
-void Sequence::hold_buffers() {
+void Sequence::hold_buffers(const std::vector<const Buffer*>& holding) {
+    if (owns_buffers_) return;
+    if (!holding.empty()) {
+        for (const Buffer* buffer : holding) recording_->in_flight.push_back(buffer->tensor());
+        return;
+    }
     for (const auto& tensor : used_) {
         recording_->in_flight.push_back(tensor.lock());
         if (recording_->in_flight.back()) continue;

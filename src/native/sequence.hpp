@@ -25,8 +25,8 @@ struct Binding {
 // operations of which one writes what the other uses.
 class Sequence {
 public:
-    // Owns the buffers that it records, or else holds them only while the device runs it: submit() then
-    // throws DeviceError if one is gone.
+    // Owns the buffers that it records, or else holds them only while the device runs it: those given to
+    // submit(), or if none are given those recorded; then submit() throws DeviceError if one is gone.
     Sequence(std::shared_ptr<Device> device, uint32_t timestamps, bool owns_buffers);
     ~Sequence(); // never waits: what still runs is handed to the device
 
@@ -36,7 +36,7 @@ public:
                   std::vector<uint8_t> push, kp::Workgroup workgroups);
     void clear();
 
-    void submit();
+    void submit(const std::vector<const Buffer*>& holding = {});
     // Both return false while the device still runs the sequence, which stays whole: wait again.
     bool spin(double microseconds);
     // Blocks in slices and calls `between_slices`, which may throw to leave the wait; negative: no time
@@ -50,7 +50,7 @@ private:
     class Use;
     void append(std::shared_ptr<Operation> operation, const Operation::Uses& uses);
     bool depends_on_earlier(const Operation::Uses& uses) const;
-    void hold_buffers();
+    void hold_buffers(const std::vector<const Buffer*>& holding);
     void end_recording();
     void require_idle(const char* action) const;
 

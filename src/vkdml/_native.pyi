@@ -42,7 +42,7 @@ class Buffer:
 
     @property
     def id(self) -> int:
-        """A number that no other buffer of this process has or had."""
+        """Of the memory: a later buffer has it only if it has the same memory."""
 
     @property
     def nbytes(self) -> int: ...
@@ -77,14 +77,17 @@ class Sequence:
 
     def clear(self) -> None: ...
 
-    def submit(self) -> None: ...
+    def submit(self, holding: _Sequence[Buffer] = []) -> None:
+        """
+        Starts an evaluation. A sequence that does not own its buffers keeps those given until it ends; they must have the memory of those recorded.
+        """
 
     def wait(self, timeout: float | None = None, spin_us: float = 1000.0) -> bool:
         """
         True when done; False when the time (seconds) ran out, which harms nothing: wait again.
         """
 
-    def eval(self, timeout: float | None = None, spin_us: float = 1000.0) -> bool:
+    def eval(self, timeout: float | None = None, spin_us: float = 1000.0, holding: _Sequence[Buffer] = []) -> bool:
         """submit() and wait()."""
 
     def timings(self) -> list[float]:

@@ -59,10 +59,13 @@ def argreduce(
         call = _call_key(name, x, axis, keepdims, dtype, direction, nan_policy)
         known = None if call is None else x.device.plans.get(call)
         if isinstance(known, _KnownCall):
-            with context(name, x):
+            try:
                 indices = _fresh(x.device, known.shape, known.index_dtype)
                 _run(x.device, known.plan, {"input": x.binding[0], "indices": indices.binding[0]})
-                return indices
+            except (MemoryError, RuntimeError) as error:
+                with context(name, x):
+                    raise error
+            return indices
     with context(name, x):
         if device is not None:
             require_all_on(x.device, device)

@@ -135,22 +135,28 @@ class Rebindable:
         self._steps = recordable_steps(cache, plan)
         self._sequence = cache.device.sequence(0, False)
         self._spin_us = cache.tuning.spin_microseconds
-        self._recorded: tuple[tuple[int, int], ...] = ()
+        self._recorded: tuple[tuple[str, int, int], ...] = ()
 
     def run(self, regions: Mapping[str, Region]) -> None:
         """Evaluate on these buffers and wait. Raises what the device raises; drop it then."""
-        self.submit(regions)
-        self._sequence.wait(None, self._spin_us)
+        self._sequence.eval(None, self._spin_us, self._recorded_for(regions))
 
     def submit(self, regions: Mapping[str, Region]) -> None:
-        """Start an evaluation on these buffers, which must be kept until :meth:`wait` returns."""
-        wanted = tuple((buffer.id, offset) for buffer, offset in regions.values())
+        """Start an evaluation on these buffers; :meth:`wait` for it."""
+        self._sequence.submit(self._recorded_for(regions))
+
+    def _recorded_for(self, regions: Mapping[str, Region]) -> list[_native.Buffer]:
+        """Record unless that is done; return the buffers that must last until the evaluation ends."""
+        wanted = tuple([(role, buffer.id, offset) for role, (buffer, offset) in regions.items()])
         if wanted != self._recorded:
             self._recorded = ()
             self._sequence.clear()
             record_steps(self._sequence, self._steps, self._workspace, regions)
             self._recorded = wanted
-        self._sequence.submit()
+        held = [buffer for buffer, _ in regions.values()]
+        if self._workspace is not None:
+            held.append(self._workspace)
+        return held
 
     def wait(self) -> None:
         """Wait for what :meth:`submit` started."""
