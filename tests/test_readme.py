@@ -15,17 +15,25 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
-def test_the_example_prints_what_the_readme_says() -> None:
-    example, printed = blocks("python")[0], blocks("text")[0]
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_examples_print_what_the_readme_says(number: int) -> None:
+    example, printed = blocks("python")[number], blocks("text")[number]
     ran = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=True)
     assert ran.stdout == printed
 
 
+def test_the_compiled_example_finds_the_classes() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", blocks("python")[2]], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "[[1], [0]]\n[[2], [1]]\n"
+
+
 def test_run_has_the_commands_that_the_readme_names() -> None:
     usage = subprocess.run([ROOT / "run"], capture_output=True, text=True, check=True).stdout
-    named = set(re.findall(r"\./run ([a-z]+)", README))
+    named = set(re.findall(r"\./run ([a-z-]+)", README))
     assert named
-    assert named <= set(re.findall(r"^  ([a-z]+)", usage, re.MULTILINE))
+    assert named <= set(re.findall(r"^  ([a-z-]+)", usage, re.MULTILINE))
 
 
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"`vkdml ([a-z]+)`", README))))

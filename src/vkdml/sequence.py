@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -74,8 +75,8 @@ class _Recorded:
 
     def gone(self, number: int, place: _Place) -> str:
         return (
-            f"the {place.role} array of operation {number} ({self.label}) is gone: a sequence does not keep the "
-            "arrays that it uses; keep them, or clear() the sequence and record with others"
+            f"the {place.role} array of operation {number} ({self.label}) is gone: a sequence does not keep "
+            "the arrays that it uses; keep them, or clear() the sequence and record with others"
         )
 
 
@@ -102,10 +103,10 @@ class Sequence:
     ('upload', [[0], [0]])
 
     Operations take effect in the order in which they were recorded. Those of which one writes memory that
-    the other uses wait for each other; others may overlap. Arrays are not kept alive: evaluating after one
-    is gone raises DeviceError. NumPy arrays of uploads and downloads are kept, and uploads read theirs at each
-    evaluation. An array on the device that a running sequence uses can be read and written at any time:
-    the host waits for the sequence first.
+    the other uses wait for each other; others may overlap. Arrays given to it are not kept alive: evaluating
+    after one is gone raises DeviceError. NumPy arrays of uploads and downloads are kept; uploads read theirs
+    at each evaluation. An array on the device that a running sequence uses can be read and written at any
+    time: the host waits for the sequence first.
 
     Each thread is to record and evaluate sequences of its own; any number of threads may wait for one.
     ``await sequence`` evaluates without blocking the event loop. As a context manager it waits at the end for
@@ -122,6 +123,7 @@ class Sequence:
         self._recorded: list[_Recorded] = []
         self._uploads: list[tuple[npt.NDArray[Any], Bytes]] = []
         self._downloads: list[Download] = []
+        self._outputs: list[Array] = []
         self._native: _native.Sequence | None = None
         self._native_timestamps = 0
         self._is_built = False
@@ -153,7 +155,7 @@ class Sequence:
     # ---- recording -----------------------------------------------------------------------------------------
 
     def record(self, op: CompiledOperator, input: Array, output: Array | None = None) -> Array:
-        """Record an operator on arrays, which are checked now as :meth:`vkdml.CompiledOperator.dispatch` does.
+        """Record an operator on arrays, which are checked now.
 
         >>> x = vkdml.dml.BufferTensorDesc(vkdml.dml.DataType.UINT8, sizes=(4,))
         >>> reverse = vkdml.default_device().compile(vkdml.dml.Slice1OperatorDesc(x, x, (0,), (4,), (-1,)))
@@ -170,7 +172,8 @@ class Sequence:
             output: as for ``dispatch``; a new array for None.
 
         Returns:
-            The output, whose elements are there once the sequence was evaluated. Keep it.
+            The output, whose elements are there once the sequence was evaluated. A new one is kept by the
+            sequence too.
 
         Raises:
             TypeError, ValueError, MemoryError: as ``dispatch``; then nothing is recorded.
@@ -180,11 +183,11 @@ class Sequence:
         """
         if not isinstance(op, CompiledOperator):
             raise TypeError(
-                f"recorded are compiled operators, which device.compile(desc) makes, not a {type(op).__name__}"
+                f"op is a {type(op).__name__}; accepted: a CompiledOperator, made by device.compile(desc)"
             )
         if op.device is not self._device:
             raise ValueError(
-                f"an operator compiled for {op.device!r} cannot be recorded in a sequence of {self._device!r}; "
+                f"an operator of {op.device!r} cannot be recorded in a sequence of {self._device!r}; "
                 "accepted are operators that the sequence's device compiled"
             )
         with self._lock:
@@ -196,6 +199,8 @@ class Sequence:
                 _Place(op.output_role, ref(written.memory), None, regions[op.output_role][1]),
             )
             self._append(self._dispatched(op.desc.operator, plan, places))
+            if output is None:
+                self._outputs.append(result)
         return result
 
     def upload(self, array: Array, host: npt.NDArray[Any]) -> None:
@@ -291,7 +296,7 @@ class Sequence:
         """
         with self._lock:
             self._require_idle("clear")
-            self._recorded, self._uploads, self._downloads = [], [], []
+            self._recorded, self._uploads, self._downloads, self._outputs = [], [], [], []
             self._is_built = self._evaluated = False
 
     def _append(self, recorded: _Recorded) -> None:
@@ -596,10 +601,8 @@ class Evaluation:
     def is_done(self) -> bool:
         """Look, without waiting, and without raising."""
         if self.under_way and self._attendant is None:
-            try:
+            with suppress(RuntimeError):  # the next to wait is told
                 self.wait(0.0, spins=False)
-            except RuntimeError:
-                pass
         return not self.under_way
 
     def settle(self) -> None:
