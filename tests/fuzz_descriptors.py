@@ -1,4 +1,4 @@
-"""Random descriptors and layouts against slow rules, no device: python tests/fuzz_descriptors.py --seconds 60."""
+"""Random descriptors and layouts against slow rules: python tests/fuzz_descriptors.py --seconds 60."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ PROPERTIES: dict[str, Callable[[Draw], None]] = {
 def run_batch(name: str, seed: int) -> float:
     """Seconds that a batch takes. Raises what its first wrong case raises."""
     draw, check = Draw(f"{name} {seed}"), PROPERTIES[name]
-    faulthandler.dump_traceback_later(HANGING_SECONDS, exit=True)
+    faulthandler.dump_traceback_later(HANGING_SECONDS, exit=True, file=sys.__stderr__)
     started = time.perf_counter()
     for _ in range(BATCH):
         check(draw)

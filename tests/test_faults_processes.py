@@ -129,8 +129,16 @@ sys.modules["kept to the last"] = Asleep()
 }
 
 
-@pytest.mark.parametrize("end", AT_THE_END)
-@pytest.mark.parametrize("work", ["one long wait", "many short waits", "calls"])
+@pytest.mark.parametrize(
+    ("work", "end"),
+    [
+        ("one long wait", "at once"),
+        ("one long wait", "asleep"),
+        ("many short waits", "busy"),
+        ("calls", "busy"),
+        ("calls", "at once"),
+    ],
+)
 def test_the_interpreter_may_end_while_a_daemon_thread_waits(work, end):
     """A thread that cannot have the GIL back must not take the process with it."""
     processes.printed(f"""

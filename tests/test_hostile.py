@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
+import fuzz_descriptors
 import numpy as np
 import pytest
+import test_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 import vkdml
 from vkdml import dml, kernels
+from vkdml.dml import validation
 from vkdml.host import elements_overlap
+from vkdml.layout import CopyLayout
 from vkdml.plan import PUSH_BYTES
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -85,6 +91,7 @@ def outcome(call: Callable[[], Any]) -> Any:
     return given
 
 
+@settings(max_examples=300)
 @given(sequences, sequences, sequences, st.none() | sequences, st.booleans())
 def test_slice1_arguments(offsets: Any, sizes: Any, strides: Any, output_sizes: Any, with_out: bool) -> None:
     out = np.full((2, 2, 2), 0x5A5A5A5A, np.uint32).view(np.float32) if with_out else None
@@ -98,6 +105,7 @@ def test_slice1_arguments(offsets: Any, sizes: Any, strides: Any, output_sizes: 
         assert np.array_equal(given, window[tuple(slice(n) for n in output_sizes or window.shape)])
 
 
+@settings(max_examples=300)
 @given(
     entries | sequences,
     entries | st.sampled_from(["int64", "int32", "uint32", "int8", "no type", np.float32]),
@@ -134,6 +142,7 @@ def tensors(draw: st.DrawFn) -> Callable[[], dml.BufferTensorDesc]:
     return lambda: dml.BufferTensorDesc(data_type, **fields)
 
 
+@settings(max_examples=300)
 @given(
     tensors(), tensors(), sequences, sequences, sequences, st.sampled_from(["2_1", "3_0", "4_1"]) | entries
 )
@@ -177,6 +186,76 @@ def test_descriptors_of_great_tensors_are_decided_at_once_and_their_buffers_are_
     else:
         assert x.total_tensor_size_in_bytes <= 64
         assert y.total_tensor_size_in_bytes <= 64
+
+
+dimensions = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 20)), min_size=1, max_size=4)
+
+
+def written(dims: list[tuple[int, int]]) -> dml.OperatorDesc:
+    """A descriptor that writes a tensor of such sizes and strides."""
+    sizes, strides = zip(*dims, strict=True)
+    x = dml.BufferTensorDesc(dml.DataType.UINT8, sizes=sizes)
+    y = dml.BufferTensorDesc(dml.DataType.UINT8, sizes=sizes, strides=strides)
+    return dml.Slice1OperatorDesc(x, y, (0,) * len(sizes), sizes, (1,) * len(sizes))
+
+
+@settings(max_examples=300)
+@given(dimensions)
+def test_strides_are_judged_alike_where_the_search_for_coinciding_elements_is_given_up(
+    dims: list[tuple[int, int]],
+) -> None:
+    searched = outcome(lambda: dml.validate(written(dims)))
+    validation._validate.cache_clear()
+    with mock.patch.object(validation, "_SEARCH_STEPS", 0):
+        given = outcome(lambda: dml.validate(written(dims)))
+        assert str(given) == str(searched)
+    validation._validate.cache_clear()
+    with mock.patch.multiple(validation, _SEARCH_STEPS=0, _SUMS=0):
+        given = outcome(lambda: dml.validate(written(dims)))
+        assert str(given) == str(searched) or "cannot be told" in str(given)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides"),
+    [
+        ((16, 13, 13, 10, 16, 8, 10), (44983446, 12740600, 20358717, 19069613, 39431867, 33511621, 33909024)),
+        (
+            (11, 10, 5, 10, 8, 9, 15, 7),
+            (32105169, 50120344, 50175063, 52972828, 58440688, 52602488, 43163123, 1),
+        ),
+        ((877, 868, 789), (822088, 233813, 1668895)),
+    ],
+)
+def test_interleaved_strides_are_judged_in_time(sizes: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    started = time.perf_counter()
+    outcome(lambda: dml.validate(written(list(zip(sizes, strides, strict=True)))))
+    assert time.perf_counter() - started < 15  # without a bound, minutes
+
+
+def test_random_descriptors_and_layouts_obey_the_slow_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fuzz_descriptors.main(["--seconds", "1", "--seed", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "no failure" in said
+    for name in fuzz_descriptors.PROPERTIES:
+        assert f"{name}: " in said
+
+
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [
+        (mock.patch.object(dml, "validate", return_value=None), "validate"),
+        (
+            mock.patch.object(test_layout, "canonical_copy", return_value=CopyLayout((), 0, 0)),
+            "canonical_copy",
+        ),
+    ],
+)
+def test_random_cases_find_a_planted_fault(fault: Any, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with fault:
+        assert fuzz_descriptors.main(["--seconds", "1", "--seed", "0", "--only", name]) == 1
+    captured = capsys.readouterr()
+    assert "AssertionError: " in captured.err
+    assert f"again: python tests/fuzz_descriptors.py --only {name} --seed 0" in captured.out
 
 
 LIES: dict[str, Any] = {
@@ -315,6 +394,7 @@ def test_an_out_whose_elements_are_apart_is_written(name: str) -> None:
     assert np.array_equal(out, x[..., 0])
 
 
+@settings(max_examples=300)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(-20, 20)), max_size=4), st.sampled_from([1, 2, 4]))
 def test_elements_overlap_exactly_when_two_share_a_byte(dims: list[tuple[int, int]], itemsize: int) -> None:
     shape, strides = zip(*dims, strict=True) if dims else ((), ())
@@ -462,6 +542,17 @@ def test_foreign_spirv_is_refused_with_what_is_wrong(name: str, tmp_path: Any, d
     code = compiled(tmp_path, stage, source)
     with pytest.raises(ValueError, match=fault):
         device.native.kernel(code, 2, 8)
+
+
+def test_constants_that_make_a_workgroup_too_great_are_refused(device: vkdml.Device) -> None:
+    name = "slice1_elements_4_bytes"
+    bindings, most = len(kernels.table()[name].bindings), device.limits.max_workgroup_invocations
+    assert device.native.kernel(kernels.spirv(name), bindings, PUSH_BYTES, [most]).bindings == bindings
+    for size in (0, most + 1, 2**32 - 1):
+        with pytest.raises(
+            ValueError, match=f"workgroups are of {size} x 1 x 1 .* accepted are 1 to {most} on"
+        ):
+            device.native.kernel(kernels.spirv(name), bindings, PUSH_BYTES, [size])
 
 
 def test_a_plain_foreign_kernel_is_accepted(tmp_path: Any, device: vkdml.Device) -> None:

@@ -100,7 +100,7 @@ def reductions(draw):
     return case, tile_bytes, draw(st.integers(0, 3)) == 3
 
 
-@settings(max_examples=150)
+@settings(max_examples=120)
 @given(reductions())
 def test_any_reduction(two_devices, drawn):
     case, tile_bytes, several = drawn
@@ -119,7 +119,7 @@ def test_any_reduction(two_devices, drawn):
     assert x.tobytes() == before
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(strategies.slice1_cases(), TILE_BYTES, st.booleans())
 def test_any_slice(two_devices, case, tile_bytes, several):
     x = case.input()
@@ -144,8 +144,13 @@ MODES = [
 ]
 
 
-@pytest.mark.parametrize("name", ["float32", "float16", "uint8", "float64", "bfloat16", "int64", ">f4"])
-@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize(
+    ("name", "axis"),
+    [
+        *(("float32", None), ("float16", None), ("uint8", None), ("int64", None)),
+        *(("float32", 0), ("uint8", 0), (">f4", 1), ("bool", 1)),
+    ],
+)
 def test_ties_and_nans_on_both_sides_of_each_border(two_devices, name, axis):
     dtype = oracle.dtype_named(name)
     devices = [with_tiles(device, 64 * dtype.itemsize) for device in two_devices]
@@ -153,21 +158,16 @@ def test_ties_and_nans_on_both_sides_of_each_border(two_devices, name, axis):
     special = strategies.from_bits(strategies.special_bits(dtype), dtype)
     with np.errstate(invalid="ignore"):
         numbers = oracle.numbers(special)
-    extremes = [
-        special[numbers == numbers].max(),
-        special[numbers == numbers].min(),
-        *special[numbers != numbers][:1],
-    ]
+    real, nan = np.flatnonzero(numbers == numbers), np.flatnonzero(numbers != numbers)
     rng = np.random.default_rng(5)
-    for value in extremes:
-        # A pair of places close to each other everywhere: some have a border between them.
+    for place in (real[numbers[real].argmax()], real[numbers[real].argmin()], *nan[:1]):
+        value = oracle.raw(special)[place]
+        # Pairs of neighbours all over it: some have a border between them.
         for row, column in rng.integers(0, 36, (6, 2)):
-            oracle.raw(x)[row, column] = oracle.raw(x)[row - 1, column - 1] = oracle.raw(np.asarray(value))[
-                ()
-            ]
+            oracle.raw(x)[row, column] = oracle.raw(x)[row - 1, column - 1] = value
         for op, direction, nan_policy in MODES:
             check_reduce(x, axis, op=op, direction=direction, nan_policy=nan_policy, devices=devices[:1])
-            check_reduce(x, axis, op=op, direction=direction, nan_policy=nan_policy, devices=devices)
+        check_reduce(x, axis, devices=devices)
 
 
 @pytest.mark.parametrize("place", range(0, 640, 37))
@@ -211,18 +211,20 @@ def test_indices_beyond_32_bits(two_devices, direction):
     ]
 
 
-def test_elements_beyond_4_gibibytes_of_a_file(two_devices, tmp_path):
-    device = with_tiles(two_devices[0], MIB)
+def test_more_than_32_bits_can_count(device, tmp_path):
+    """Every element of a file of over 4 GiB, nearly all of it a hole."""
+    if "swiftshader" in device.info.driver_name.lower():
+        pytest.skip("half a minute on SwiftShader; lavapipe runs it")
     path = tmp_path / "sparse"
-    size = (4 << 30) + (8 << 20)
+    size = (4 << 30) + (96 << 20)
+    places = [(1 << 32) + 5, size - 40_000_000, size - 3]
     with path.open("wb") as file:
         file.truncate(size)
-        file.seek(size - 1000)
-        file.write(b"\7")
-    # Two rows, from far apart in the file.
-    x = np.memmap(path, np.uint8, "r").reshape(2, size // 2)[:, -(4 << 20) :]
-    indices, values = reduce(x, devices=[device])
-    assert indices == 2 * (4 << 20) - 1000
+        for place, value in zip(places, (b"\6", b"\7", b"\7"), strict=True):
+            file.seek(place)
+            file.write(value)
+    indices, values = reduce(np.memmap(path, np.uint8, "r"), devices=[device])
+    assert indices == places[1]
     assert values == 7
 
 
@@ -402,34 +404,30 @@ def bytes_and_answers(shape, axis):
 
 
 def rows(device):
-    x, want_indices, want_values = bytes_and_answers((900, 6000), 1)
+    x, want_indices, want_values = bytes_and_answers((500, 6000), 1)
     indices, values = reduce(x, 1, devices=[device])
     assert np.array_equal(indices, want_indices)
     assert np.array_equal(values, want_values)
 
 
 def columns(device):
-    x, want, _ = bytes_and_answers((3000, 1400), 0)
+    x, want, _ = bytes_and_answers((2200, 1400), 0)
     indices, _ = reduce(x, 0, devices=[device], with_values=False)
     assert np.array_equal(indices, want)
 
 
 def window(device):
-    x = bytes_and_answers((900, 6000), 1)[0][::-1].T
+    x = bytes_and_answers((500, 6000), 1)[0][::-1, 1:]
     assert np.array_equal(stream.copy(x, devices=[device]), x)
 
 
 @pytest.mark.parametrize("action", [rows, columns, window])
 def test_a_failed_allocation_at_each_call_is_survived(action):
     device = with_tiles(vkdml.Device(), 2 * MIB)
-    _native.inject_failure(0)
-    action(device)
-    calls = _native.fallible_calls()
-    assert calls > 10
     failed = []
-    for number in range(1, calls + 1):
-        device = with_tiles(vkdml.Device(), 2 * MIB)
-        _native.inject_failure(number)
+    while not failed or failed[-1]:
+        device.trim()  # so that all is allocated again
+        _native.inject_failure(len(failed) + 1)
         # Tiles of half the size may well find room.
         with contextlib.suppress(MemoryError):
             action(device)
@@ -439,8 +437,8 @@ def test_a_failed_allocation_at_each_call_is_survived(action):
         device.trim()
         assert device.memory()["used"] == 0, failed[-1]
         action(device)
-    assert all(failed)
-    assert {"vkAllocateMemory", "vkQueueSubmit", "vkCreateFence"} <= set(failed)
+    assert len(failed) > 20
+    assert {"vkAllocateMemory", "vkMapMemory", "vkQueueSubmit", "vkCreateFence"} <= set(failed)
 
 
 def test_tiles_are_made_smaller_until_memory_suffices(monkeypatch):

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 #include <pthread.h>
+#include <set>
 #include <stdexcept>
 #include <type_traits>
 
@@ -93,6 +95,47 @@ VkResult VKAPI_CALL allocate_memory(VkDevice device, const VkMemoryAllocateInfo*
     return result;
 }
 
+using CreateDevice = Checked<&Dispatcher::vkCreateDevice>;
+using DestroyDevice = Checked<&Dispatcher::vkDestroyDevice>;
+using WaitIdle = Checked<&Dispatcher::vkDeviceWaitIdle>;
+
+// Never destroyed: a thread may still be at work while the process ends.
+struct LiveDevices {
+    std::mutex mutex;
+    std::set<VkDevice> handles;
+};
+LiveDevices& live_devices() {
+    static auto* devices = new LiveDevices;
+    return *devices;
+}
+
+VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
+                                  const VkAllocationCallbacks* callbacks, VkDevice* device) {
+    VkResult result = CreateDevice::call(physical, info, callbacks, device);
+    if (result == VK_SUCCESS) {
+        std::lock_guard lock(live_devices().mutex);
+        live_devices().handles.insert(*device);
+    }
+    return result;
+}
+
+void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* callbacks) {
+    if (in_forked_child()) return;
+    {
+        std::lock_guard lock(live_devices().mutex);
+        live_devices().handles.erase(device);
+    }
+    DestroyDevice::call(device, callbacks);
+}
+
+// What a daemon thread, or an object that is never freed, has left running when the process ends: some
+// drivers' own threads would crash in it once the driver's library has been torn down.
+void wait_for_live_devices() {
+    if (in_forked_child()) return;
+    std::lock_guard lock(live_devices().mutex);
+    for (VkDevice device : live_devices().handles) WaitIdle::driver(device);
+}
+
 // kp::Tensor takes the first host-visible coherent type, often write-combined and slow to read: hide those
 // while a cached one exists.
 void VKAPI_CALL memory_properties(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties* properties) {
@@ -123,7 +166,8 @@ void install_checked_dispatch() {
     CreateBuffer::install("vkCreateBuffer", Fallible::yes, create_buffer);
     AllocateMemory::install("vkAllocateMemory", Fallible::yes, allocate_memory);
     MemoryProperties::install("vkGetPhysicalDeviceMemoryProperties", Fallible::no, memory_properties);
-    CHECKED(vkCreateDevice, yes);
+    CreateDevice::install("vkCreateDevice", Fallible::yes, create_device);
+    DestroyDevice::install("vkDestroyDevice", Fallible::no, destroy_device);
     CHECKED(vkBindBufferMemory, yes);
     CHECKED(vkMapMemory, yes);
     CHECKED(vkFlushMappedMemoryRanges, no);
@@ -160,8 +204,9 @@ void install_checked_dispatch() {
     CHECKED(vkDestroyCommandPool, no);
     CHECKED(vkDestroyFence, no);
     CHECKED(vkDestroyQueryPool, no);
-    CHECKED(vkDestroyDevice, no);
 #undef CHECKED
+    // Drivers are loaded by now, so this runs before their own ends.
+    std::atexit(wait_for_live_devices);
 }
 
 void inject_failure(uint64_t countdown, VkResult result, const std::string& function) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "checked_dispatch.hpp"
 #include "errors.hpp"
@@ -27,7 +28,18 @@ int64_t now_ns() {
     return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+std::atomic<std::thread::id> last_thread{};
+std::atomic<int64_t> shared_until{0}; // nanoseconds of the steady clock
+
+void note_thread() {
+    const auto self = std::this_thread::get_id();
+    const auto last = last_thread.exchange(self);
+    if (last != self && last != std::thread::id()) shared_until = now_ns() + sharing_lasts.count();
+}
+
 } // namespace
+
+bool several_threads_submit() { return now_ns() < shared_until; }
 
 Device::Device(uint32_t index) : info_(physical_device(index)) {
     std::string name = info_.properties.deviceName.data();
@@ -77,14 +89,6 @@ void Device::submit(vk::CommandBuffer commands, vk::Fence fence) {
         require_usable();
     }
 }
-
-void Device::note_thread() {
-    const auto self = std::this_thread::get_id();
-    const auto last = last_thread_.exchange(self);
-    if (last != self && last != std::thread::id()) shared_until_ = now_ns() + sharing_lasts.count();
-}
-
-bool Device::shared_by_threads() const { return now_ns() < shared_until_; }
 
 void Device::finish_later(std::unique_ptr<Recording> recording) {
     std::lock_guard lock(unfinished_mutex_);

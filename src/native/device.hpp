@@ -4,7 +4,6 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "device_info.hpp"
@@ -13,6 +12,10 @@
 namespace vkdml {
 
 class Recording;
+
+// Whether several threads have lately submitted work, to any device: a thread that waits should then leave
+// the others what it does not need.
+bool several_threads_submit();
 
 class Device : public std::enable_shared_from_this<Device> {
 public:
@@ -29,16 +32,12 @@ public:
     void submit(vk::CommandBuffer commands, vk::Fence fence);
     void mark_lost() { lost_ = true; }
     bool lost() const { return lost_; }
-    // Whether several threads have lately submitted work: a thread that waits should then leave the others
-    // what it does not need.
-    bool shared_by_threads() const;
 
     // Takes over a recording whose owner died while the device still ran it.
     void finish_later(std::unique_ptr<Recording> recording);
 
 private:
     void collect_finished();
-    void note_thread();
 
     DeviceInfo info_;
     std::shared_ptr<vk::PhysicalDevice> physical_;
@@ -48,8 +47,6 @@ private:
     std::mutex queue_mutex_, unfinished_mutex_;
     std::vector<std::unique_ptr<Recording>> unfinished_;
     std::atomic<bool> lost_{false};
-    std::atomic<std::thread::id> last_thread_{};
-    std::atomic<int64_t> shared_until_{0}; // nanoseconds of the steady clock
 };
 
 } // namespace vkdml

@@ -6,15 +6,22 @@
 #pragma once
 
 #include <Python.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace vkdml {
 
+[[noreturn]] inline void sleep_until_the_process_ends() {
+    for (;;) pause();
+}
+
 template <class Take> void take_gil_or_sleep(Take take) noexcept {
+    // The thread that ends the interpreter still has it.
+    if (!Py_IsInitialized() && syscall(SYS_gettid) != getpid()) sleep_until_the_process_ends();
     try {
         take();
     } catch (...) { // the unwinding of pthread_exit(); nothing else is thrown, and it must not go on
-        for (;;) pause();
+        sleep_until_the_process_ends();
     }
 }
 

@@ -8,7 +8,8 @@
 namespace vkdml {
 namespace {
 
-void check(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bindings, uint32_t push_bytes) {
+void check(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bindings, uint32_t push_bytes,
+           const std::vector<uint32_t>& constants) {
     const auto& limits = device.info().properties.limits;
     if (bindings == 0 || bindings > limits.maxPerStageDescriptorStorageBuffers)
         throw std::invalid_argument("a kernel binds 1 to " +
@@ -18,7 +19,7 @@ void check(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bi
         throw std::invalid_argument("push constants are whole words of at most " +
                                     std::to_string(limits.maxPushConstantsSize) +
                                     " bytes on this device, not " + std::to_string(push_bytes));
-    check_spirv(spirv, {bindings, push_bytes, limits.maxComputeWorkGroupInvocations});
+    check_spirv(spirv, {bindings, push_bytes, constants, limits.maxComputeWorkGroupInvocations});
 }
 
 } // namespace
@@ -27,7 +28,7 @@ Kernel::Kernel(const Device& device, const std::vector<uint32_t>& spirv, uint32_
                uint32_t push_bytes, const std::vector<uint32_t>& constants, uint32_t subgroup_size)
     : device_(device.handle()), bindings_(bindings), push_bytes_(push_bytes) {
     device.require_usable();
-    check(device, spirv, bindings, push_bytes);
+    check(device, spirv, bindings, push_bytes, constants);
     if (subgroup_size &&
         (subgroup_size != device.info().subgroup.subgroupSize || !device.info().subgroup_size_control))
         throw std::invalid_argument("this device cannot give a kernel subgroups of " +

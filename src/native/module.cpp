@@ -161,9 +161,9 @@ HostView host_view(const Buffer& buffer) {
 }
 
 // The GIL is kept while spinning (giving it up costs milliseconds when another thread computes) unless other
-// threads use the device too, and given up to block; signals are looked at between slices, so Ctrl-C works.
+// threads submit work too, and given up to block; signals are looked at between slices, so Ctrl-C works.
 bool wait(Sequence& sequence, std::optional<double> timeout, double spin_us) {
-    const bool shared = sequence.device()->shared_by_threads();
+    const bool shared = several_threads_submit();
     if (sequence.spin(shared ? 0 : spin_us)) return true;
     WithoutGil release;
     if (shared && !sequence.device()->info().is_software() && sequence.spin(spin_us)) return true;

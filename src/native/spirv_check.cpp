@@ -2,6 +2,7 @@
 #include "spirv_check.hpp"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -25,19 +26,12 @@ enum Op : uint32_t {
     OpTypeVoid = 19,
     OpTypeStruct = 30,
     OpTypePointer = 32,
-    OpTypePipe = 38,
     OpTypeForwardPointer = 39,
-    OpConstantTrue = 41,
     OpConstant = 43,
     OpConstantComposite = 44,
-    OpConstantSampler = 45,
-    OpConstantNull = 46,
-    OpSpecConstantTrue = 48,
     OpSpecConstant = 50,
     OpSpecConstantComposite = 51,
-    OpSpecConstantOp = 52,
     OpFunction = 54,
-    OpFunctionParameter = 55,
     OpFunctionEnd = 56,
     OpFunctionCall = 57,
     OpVariable = 59,
@@ -64,7 +58,15 @@ enum Op : uint32_t {
 enum ExecutionModel : uint32_t { GLCompute = 5 };
 enum ExecutionMode : uint32_t { LocalSize = 17 };
 enum Capability : uint32_t { Matrix = 0, Shader = 1, GroupNonUniform = 61, GroupNonUniformQuad = 68 };
-enum Decoration : uint32_t { BufferBlock = 3, Binding = 33, DescriptorSet = 34, Offset = 35 };
+enum Decoration : uint32_t {
+    SpecId = 1,
+    BufferBlock = 3,
+    BuiltIn = 11,
+    Binding = 33,
+    DescriptorSet = 34,
+    Offset = 35
+};
+enum BuiltInValue : uint32_t { WorkgroupSize = 25 };
 enum StorageClass : uint32_t {
     UniformConstant = 0,
     Uniform = 2,
@@ -87,10 +89,10 @@ struct Operands {
 };
 
 bool has_no_result(uint32_t op) {
-    static const std::vector<uint32_t> none = {
-        0,   2,   3,   4,   5,   6,   8,   10,  14,  15,  16,  17,  39,  56,  62,  63,  64,
-        71,  72,  74,  75,  99,  218, 219, 220, 221, 224, 225, 228, 246, 247, 249, 250, 251,
-        252, 253, 254, 255, 256, 257, 297, 298, 299, 300, 301, 302, 317, 330, 331, 332};
+    static const std::vector<uint32_t> none = // ascending
+        {0,   2,   3,   4,   5,   6,   8,   10,  14,  15,  16,  17,  39,  56,  62,  63,  64,
+         71,  72,  74,  75,  99,  218, 219, 220, 221, 224, 225, 228, 246, 247, 249, 250, 251,
+         252, 253, 254, 255, 256, 257, 297, 298, 299, 300, 301, 302, 317, 330, 331, 332};
     return std::binary_search(none.begin(), none.end(), op);
 }
 
@@ -196,6 +198,7 @@ public:
         for (uint32_t id : used_)
             if (!defined_[id]) refuse("id " + number(id) + " is used and nowhere defined");
         check_entry_point();
+        check_workgroup_size();
         check_variables();
     }
 
@@ -246,7 +249,7 @@ private:
             visit_entry_point(word, count);
             break;
         case OpExecutionMode:
-            if (word[2] == LocalSize && count >= 6) visit_local_size(word);
+            if (word[2] == LocalSize && count >= 6) local_size_ = {word[3], word[4], word[5]};
             break;
         case OpTypeStruct:
             structs_[word[1]];
@@ -256,6 +259,8 @@ private:
             break;
         case OpDecorate:
             if (word[2] == BufferBlock) buffer_blocks_[word[1]] = true;
+            if (word[2] == SpecId && count >= 4) spec_ids_[word[1]] = word[3];
+            if (word[2] == BuiltIn && count >= 4 && word[3] == WorkgroupSize) workgroup_size_ = word[1];
             if (word[2] == Binding && count >= 4) bindings_[word[1]] = word[3];
             if (word[2] == DescriptorSet && count >= 4 && word[3])
                 refuse("it uses descriptor set " + number(word[3]) + "; accepted is set 0");
@@ -265,6 +270,14 @@ private:
                 uint32_t& farthest = structs_[word[1]];
                 farthest = std::max(farthest, word[4]);
             }
+            break;
+        case OpConstant:
+        case OpSpecConstant:
+            if (count == 4) constants_[word[2]] = word[3];
+            break;
+        case OpConstantComposite:
+        case OpSpecConstantComposite:
+            if (count == 6) triples_[word[2]] = {word[3], word[4], word[5]};
             break;
         case OpVariable:
             variables_.push_back({word[1], word[2], word[3]});
@@ -296,12 +309,21 @@ private:
         refuse("the name of an entry point does not end");
     }
 
-    void visit_local_size(const uint32_t* word) const {
-        uint64_t invocations = uint64_t(word[3]) * word[4];
-        if (!invocations || !word[5] || invocations > interface_.max_invocations ||
-            invocations * word[5] > interface_.max_invocations)
-            refuse("its workgroups are of " + number(word[3]) + " x " + number(word[4]) + " x " +
-                   number(word[5]) + " invocations; accepted are 1 to " + number(interface_.max_invocations) +
+    void check_workgroup_size() const {
+        auto size = local_size_;
+        auto stated = triples_.find(workgroup_size_); // goes before the execution mode
+        for (int i = 0; stated != triples_.end() && i < 3; i++) {
+            auto constant = constants_.find(stated->second[i]);
+            if (constant == constants_.end()) refuse("its workgroup size is no constant");
+            auto spec = spec_ids_.find(constant->first);
+            bool given = spec != spec_ids_.end() && spec->second < interface_.constants.size();
+            size[i] = given ? interface_.constants[spec->second] : constant->second;
+        }
+        uint64_t invocations = 1;
+        for (uint32_t extent : size) invocations = std::min(invocations * extent, uint64_t(1) << 31);
+        if (!invocations || invocations > interface_.max_invocations)
+            refuse("its workgroups are of " + number(size[0]) + " x " + number(size[1]) + " x " +
+                   number(size[2]) + " invocations; accepted are 1 to " + number(interface_.max_invocations) +
                    " on this device");
     }
 
@@ -361,13 +383,17 @@ private:
     };
     const std::vector<uint32_t>& words_;
     const SpirvInterface& interface_;
+
     std::vector<bool> defined_;
     std::vector<uint32_t> used_, called_;
     std::vector<Variable> variables_;
     std::unordered_map<uint32_t, uint32_t> pointees_, bindings_;
     std::unordered_map<uint32_t, uint32_t> structs_; // with the offset of the farthest member
     std::unordered_map<uint32_t, bool> functions_, buffer_blocks_;
-    uint32_t main_ = 0;
+    std::unordered_map<uint32_t, uint32_t> constants_, spec_ids_;
+    std::unordered_map<uint32_t, std::array<uint32_t, 3>> triples_;
+    std::array<uint32_t, 3> local_size_{1, 1, 1};
+    uint32_t main_ = 0, workgroup_size_ = 0;
     std::string entry_points_;
 };
 

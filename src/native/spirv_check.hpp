@@ -14,6 +14,7 @@ namespace vkdml {
 struct SpirvInterface {
     uint32_t bindings;
     uint32_t push_bytes;
+    std::vector<uint32_t> constants; // by their specialization ids
     uint32_t max_invocations;
 };
 

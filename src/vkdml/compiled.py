@@ -16,6 +16,7 @@ from vkdml.explain import explain
 from vkdml.indexing import View
 from vkdml.lowering import plan_of, strides_of
 from vkdml.memory import BINDING_ALIGNMENT, Memory
+from vkdml.overlap import Box, may_overlap
 from vkdml.plan import Plan
 
 # Bytes: DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT.
@@ -198,8 +199,9 @@ class CompiledOperator:
         return Array(memory, slot.dtype, View(slot.sizes, slot.strides, 0))
 
     def _require_apart(self, start: int, output_start: int) -> None:
-        end, output_end = start + self._input.span, output_start + self._output.span
-        if start < output_end and output_start < end:
+        read, written = self._input.box(start), self._output.box(output_start)
+        end, output_end = read.end, written.end
+        if start < output_end and output_start < end and may_overlap(read, written):
             raise ValueError(
                 f"{self._output.where} in bytes {output_start} to {output_end} overlaps the input in bytes "
                 f"{start} to {end} of the same memory; accepted: an output that lies apart, or None"
@@ -209,9 +211,7 @@ class CompiledOperator:
 class _Slot:
     """What an array must be to stand for one of an operator's tensors."""
 
-    __slots__ = (
-        *("accepted", "alignment", "dtype", "new_bytes", "sizes", "span", "strides", "total", "where"),
-    )
+    __slots__ = (*("accepted", "alignment", "dtype", "new_bytes", "sizes", "strides", "total", "where"),)
 
     def __init__(self, where: str, tensor: BufferTensorDesc) -> None:
         self.where = where
@@ -219,8 +219,8 @@ class _Slot:
         self.sizes = tuple(tensor.sizes)
         self.strides = strides_of(tensor)
         self.total = tensor.total_tensor_size_in_bytes
-        self.span = spanned_elements(tensor.sizes, tensor.strides) * self.dtype.itemsize
-        self.new_bytes = self.span if tensor.strides is None else self.total
+        elements = spanned_elements(tensor.sizes, tensor.strides)
+        self.new_bytes = elements * self.dtype.itemsize if tensor.strides is None else self.total
         self.alignment = max(TENSOR_ALIGNMENT, tensor.guaranteed_base_offset_alignment)
         self.accepted = (
             f"a {self.dtype} Array of shape {self.sizes} with strides "
@@ -253,6 +253,11 @@ class _Slot:
                 f"{self.where} starts at byte {start} of its memory; accepted: multiples of {self.alignment}"
             )
         return start
+
+    def box(self, start: int) -> Box:
+        """Return where the elements lie of a tensor that starts at a byte."""
+        itemsize = self.dtype.itemsize
+        return Box(start, self.sizes, tuple(stride * itemsize for stride in self.strides), itemsize)
 
     def _strides_fit(self, strides: tuple[int, ...]) -> bool:
         """Whether strides are the tensor's but for dimensions of size 1."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,13 +172,10 @@ def _reduce(
             target.plans.clear()
         _repeatable[call] = wanted
         target.plans[call] = plan
-    try:
+    with suppress(MemoryError) if x.nbytes > target.limits.tuning.stream_tile_bytes else nullcontext():
         return _run(target, plan, span.flat, x.dtype.newbyteorder("="), wanted)
-    except MemoryError:
-        # In parts there may be room, where there are parts.
-        if x.nbytes <= target.limits.tuning.stream_tile_bytes:
-            raise
-        return _stream(x, wish, wanted, devices, progress)
+    # In parts there may be room.
+    return _stream(x, wish, wanted, devices, progress)
 
 
 def _stream(

@@ -24,7 +24,7 @@ class ShardedArray:
     >>> import numpy as np, vkdml
     >>> parts = [vkdml.asarray(np.int32([[1, 2], [9, 3]])), vkdml.asarray(np.int32([[4, 9]]))]
     >>> whole = vkdml.ShardedArray(parts)
-    >>> whole.shape, whole.argmax(), whole.argmax(axis=0, direction="decreasing")
+    >>> whole.shape, int(whole.argmax()), whole.argmax(axis=0, direction="decreasing")
     ((3, 2), 2, array([1, 2]))
 
     Args:

@@ -9,6 +9,7 @@ from math import prod
 from typing import get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from .descriptors import (
     UINT32_MAX,
@@ -229,16 +230,25 @@ def _check_window(where: str, desc: Slice1OperatorDesc) -> None:
 def _check_written(where: str, tensor: BufferTensorDesc) -> None:
     if tensor.flags & TensorFlags.OWNED_BY_DML:
         raise refusal(f"{where}flags", "OWNED_BY_DML", "NONE; only an input can be owned by DirectML")
-    if tensor.strides is not None and _elements_coincide(tensor.sizes, tensor.strides):
+    if tensor.strides is None:
+        return
+    coincide = _elements_coincide(tensor.sizes, tensor.strides)
+    if coincide is not False:
+        fault = "puts" if coincide else "is so interleaved that it cannot be told whether that puts"
         raise refusal(
             f"{where}strides",
-            f"{tensor.strides} for sizes {tensor.sizes}, which puts several elements in one place",
+            f"{tensor.strides} for sizes {tensor.sizes}, which {fault} several elements in one place",
             "strides that give each element a place of its own",
         )
 
 
-def _elements_coincide(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether two different coordinates address one element.
+# What a search for coinciding elements may cost: some tens of milliseconds, then about a second and 64 MiB.
+_SEARCH_STEPS = 50_000
+_SUMS = 1 << 21
+
+
+def _elements_coincide(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
+    """Whether two different coordinates address one element; None where it would take too long to tell.
 
     They do if some signed steps, not all zero and each below its dimension's size, add up to nothing.
     Dimensions are taken from the largest stride down: the smaller ones must make up for the steps taken, and
@@ -247,10 +257,17 @@ def _elements_coincide(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     dims = sorted(((t, size - 1) for size, t in zip(sizes, strides, strict=True) if size > 1), reverse=True)
     if dims and dims[-1][0] == 0:
         return True
+    if prod(sizes) > spanned_elements(sizes, strides):  # more elements than places
+        return True
     reach = [sum(stride * steps for stride, steps in dims[first:]) for first in range(len(dims) + 1)]
+    steps_left = _SEARCH_STEPS
 
     def cancel(first: int, rest: int) -> bool:
         """Whether steps in the dimensions from `first` on add up to `rest`."""
+        nonlocal steps_left
+        steps_left -= 1
+        if steps_left < 0:
+            raise TimeoutError
         if first == len(dims):
             return rest == 0
         stride, steps = dims[first]
@@ -258,8 +275,36 @@ def _elements_coincide(sizes: Sequence[int], strides: Sequence[int]) -> bool:
         high = min(steps, (reach[first + 1] + rest) // stride)
         return any(cancel(first + 1, rest - step * stride) for step in range(low, high + 1))
 
-    return any(
-        cancel(first + 1, step * stride)
-        for first, (stride, steps) in reversed(list(enumerate(dims)))
-        for step in range(1, min(steps, reach[first + 1] // stride) + 1)
-    )
+    try:
+        return any(
+            cancel(first + 1, step * stride)
+            for first, (stride, steps) in reversed(list(enumerate(dims)))
+            for step in range(1, min(steps, reach[first + 1] // stride) + 1)
+        )
+    except TimeoutError:
+        return _sums_meet(dims)
+
+
+def _sums_meet(dims: Sequence[tuple[int, int]]) -> bool | None:
+    """The same of strides and steps, by all sums that either half of the dimensions can reach."""
+    halves: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+    for dim in sorted(dims, key=lambda dim: -dim[1]):
+        min(halves, key=_count_of_sums).append(dim)
+    if max(map(_count_of_sums, halves)) > _SUMS:
+        return None
+    one, other = (_sums(half) for half in halves)
+    # Only no steps at all may lead nowhere; sums come with both signs, so that those above 0 are enough.
+    if any(np.count_nonzero(sums == 0) > 1 for sums in (one, other)):
+        return True
+    return bool(np.intersect1d(one[one > 0], other[other > 0]).size)
+
+
+def _count_of_sums(half: Sequence[tuple[int, int]]) -> int:
+    return prod(2 * steps + 1 for _, steps in half)
+
+
+def _sums(half: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64]:
+    sums = np.zeros(1, np.int64)
+    for stride, steps in half:
+        sums = np.add.outer(sums, np.arange(-steps, steps + 1) * stride).reshape(-1)
+    return sums
