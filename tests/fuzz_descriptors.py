@@ -261,12 +261,13 @@ def run_batch(name: str, seed: int) -> float:
     """Seconds that a batch takes. Raises what its first wrong case raises."""
     draw, check = Draw(f"{name} {seed}"), PROPERTIES[name]
     faulthandler.dump_traceback_later(HANGING_SECONDS, exit=True, file=sys.__stderr__)
-    started = time.perf_counter()
-    for _ in range(BATCH):
-        check(draw)
-    took = time.perf_counter() - started
-    faulthandler.cancel_dump_traceback_later()
-    return took
+    try:
+        started = time.perf_counter()
+        for _ in range(BATCH):
+            check(draw)
+        return time.perf_counter() - started
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def main(arguments: list[str] | None = None) -> int:

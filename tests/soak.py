@@ -81,8 +81,9 @@ def replays(device: vkdml.Device, count: int) -> Iterator[int]:
 def fresh_calls(device: vkdml.Device, count: int) -> Iterator[int]:
     """Calls of which each has a shape of its own."""
     rng = np.random.default_rng(2)
-    for done in range(1, count + 1):
-        shape = (done % 317 + 1, done // 317 + 1)
+    # In any order, so that what the caches keep is as large at the beginning as at the end.
+    for done, number in enumerate(rng.permutation(count), 1):
+        shape = (int(number) % 317 + 1, int(number) // 317 + 1)
         x = rng.integers(-9, 9, shape).astype((np.int16, np.float32, np.uint8)[done % 3])
         axis = done % 2
         if done % 5:

@@ -194,9 +194,9 @@ def test_more_than_a_buffer_can_hold_is_refused_with_numbers():
     limit = device.limits.max_storage_buffer_range
     spread = np.lib.stride_tricks.as_strided(np.zeros(1, np.uint8), (3, limit // 2), (0, 0), writeable=False)
     assert vkdml.argmax(spread, device=device) == 0  # repeated elements take no memory
-    big = np.broadcast_to(np.uint8(0), (limit + 1,))
-    with pytest.raises(
-        MemoryError, match=rf"slice1 of .*the output spans {limit + 1} bytes.*\({limit} bytes\)"
-    ):
-        vkdml.slice1(big, (0,), (limit + 1,), (1,), device=device)
+    fault = rf"an array of \({limit + 1},\) uint8 on .*: the device's limit for one buffer is {limit} bytes"
+    with pytest.raises(MemoryError, match=fault):
+        vkdml.empty((limit + 1,), np.uint8, device=device)
+    with pytest.raises(MemoryError, match=fault):
+        vkdml.asarray(np.broadcast_to(np.uint8(0), (limit + 1,)), device=device)
     reduce_all(device)

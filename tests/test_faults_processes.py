@@ -144,7 +144,7 @@ def test_the_interpreter_may_end_while_a_daemon_thread_waits(work, end):
     processes.printed(f"""
 import test_native
 device = vkdml.Device()
-sequence = test_native.long_sequence(device, {2 if work == "one long wait" else 0.05})
+sequence = test_native.long_sequence(device, {1 if work == "one long wait" else 0.05})
 x = np.arange(1 << 20, dtype=np.float32)
 begun = threading.Event()
 def work():

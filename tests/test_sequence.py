@@ -210,15 +210,14 @@ def test_host_access_waits_for_what_runs(device):
 
 def test_a_sequence_dropped_while_it_runs_is_waited_for(device):
     long = Long(device)
-    arrays = long.arrays
-    arrays[0][...] = long.host
-    arrays[1][...] = 0
+    host, arrays = long.host, long.arrays
+    last = long.sequence.record(reverse(device, host.size), input=arrays[0])
+    long.sequence.eval()
+    last[...] = 0
     evaluation = weakref.ref(long.sequence._evaluation)
-    host = long.host
     long.sequence.eval_async()
     del long
-    gc.collect()
-    assert np.array_equal(arrays[1].numpy(), host[::-1])
+    assert np.array_equal(last.numpy(), host[::-1])
     device.sequence()
     gc.collect()
     assert evaluation() is None

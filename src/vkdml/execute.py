@@ -204,8 +204,9 @@ def record_steps(
     given = dict(regions)
     if workspace is not None:
         given["workspace"] = (workspace, 0)
-    # A binding that the step's constants leave unused still needs some buffer.
-    spare = next(iter(regions.values()))
+    # A binding that the step's constants leave unused still needs some buffer: one that the step writes
+    # anyway, since the shader might write it, and others may read the input at the same time.
+    *_, spare = regions.values()
     for step in steps:
         bound = [given.get(role, spare) for role in step.roles]
         sequence.dispatch(
