@@ -136,7 +136,7 @@ def test_bad_devices(op: str) -> None:
     refuse((ValueError, IndexError, vkdml.DeviceError), ("99",), function, X, device=99)
     refuse((ValueError, IndexError, vkdml.DeviceError), ("-1",), function, X, device=-1)
     refuse((ValueError, vkdml.DeviceError), ("ab" * 16,), function, X, device="ab" * 16)
-    for device in (1.5, object(), [0]):
+    for device in (1.5, object(), [1.5], {0: 0}):
         refuse(TypeError, ("device",), function, X, device=device)
     refuse(
         (ValueError, vkdml.DeviceError),

@@ -65,9 +65,12 @@ def long_sequence(device, seconds: float):
     while took < 0.02:  # long enough to tell what a dispatch takes when there are many
         times *= 4
         sequence = record(times)
-        started = time.perf_counter()
-        sequence.eval()
-        took = time.perf_counter() - started
+        readings = []
+        for _ in range(3):  # other programs may slow one down
+            started = time.perf_counter()
+            sequence.eval()
+            readings.append(time.perf_counter() - started)
+        took = min(readings)
     return record(max(2, int(1.5 * seconds * times / took)))
 
 

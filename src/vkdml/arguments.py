@@ -7,6 +7,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -211,7 +212,8 @@ def out_pair(out: Any, return_values: bool) -> tuple[Any, Any]:
 def per_dimension(what: str, values: Any, rank: int) -> tuple[int, ...]:
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise TypeError(f"{what} must be a sequence of {rank} integers, not {values!r}")
-    numbers = tuple(integer(what, value) for value in values)
+    # Of an endless one only so many are looked at.
+    numbers = tuple(integer(what, value) for value in islice(values, rank + 1000))
     if len(numbers) != rank:
         raise ValueError(f"{what} has {len(numbers)} entries; accepted is one for each of {rank} dimensions")
     return numbers
