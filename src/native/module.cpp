@@ -1,4 +1,5 @@
 // Python bindings only: types in, types out, exceptions mapped, the GIL given up where a call blocks.
+#include <algorithm>
 #include <cstring>
 
 #include <nanobind/nanobind.h>
@@ -164,6 +165,7 @@ HostView host_view(const Buffer& buffer) {
 // threads submit work too, and given up to block; signals are looked at between slices, so Ctrl-C works.
 bool wait(Sequence& sequence, std::optional<double> timeout, double spin_us) {
     const bool shared = several_threads_submit();
+    if (timeout) spin_us = std::min(spin_us, std::max(*timeout, 0.0) * 1e6);
     if (sequence.spin(shared ? 0 : spin_us)) return true;
     WithoutGil release;
     if (shared && !sequence.device()->info().is_software() && sequence.spin(spin_us)) return true;
