@@ -6,7 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from vkdml.host import host_span
+import vkdml
+from vkdml.host import empty, host_span
 
 
 def elements(span) -> np.ndarray:
@@ -69,3 +70,11 @@ def test_extension_types_are_described_too():
     span = host_span(x)
     assert span.flat.dtype == x.dtype
     assert np.array_equal(elements(span), x)
+
+
+def test_a_result_that_no_memory_can_hold_is_refused_before_it_is_filled():
+    free = vkdml._native.available_host_memory()
+    with pytest.raises(MemoryError, match=rf"the result of {1 << 50} bytes does not fit in the \d+ bytes"):
+        empty((1 << 47,), np.int64)
+    assert free > 1 << 20
+    assert empty((3,), np.int8).shape == (3,)

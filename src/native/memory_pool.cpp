@@ -41,6 +41,8 @@ private:
     uint64_t bytes_;
 };
 
+} // namespace
+
 uint64_t available_ram() {
     unsigned long long kib = ~0ull / 1024;
     if (FILE* file = fopen("/proc/meminfo", "r")) {
@@ -51,8 +53,6 @@ uint64_t available_ram() {
     }
     return kib * 1024;
 }
-
-} // namespace
 
 Tensor::Tensor(std::shared_ptr<vk::PhysicalDevice> physical, std::shared_ptr<vk::Device> device,
                const void* contents, uint64_t capacity, MemoryKind kind)

@@ -191,6 +191,7 @@ NB_MODULE(_native, m) {
           "What is known of the Vulkan loader; never raises.");
     m.def("devices", list_devices, nb::sig("def devices() -> list[dict[str, typing.Any]]"),
           "A description of every Vulkan device.");
+    m.def("available_host_memory", available_ram, "Bytes of RAM that programs can still have.");
     m.def(
         "copy_in_host_memory",
         [](HostView target, ConstHostView source) {

@@ -16,6 +16,9 @@ def loader() -> dict[str, Any]:
 def devices() -> list[dict[str, Any]]:
     """A description of every Vulkan device."""
 
+def available_host_memory() -> int:
+    """Bytes of RAM that programs can still have."""
+
 def copy_in_host_memory(target: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]) -> None:
     """Copies bytes, many of them with several threads."""
 

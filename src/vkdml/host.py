@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,27 @@ from vkdml.layout import extent
 SPAN_LIMIT = 2
 # From here on several threads copy faster than one.
 SHARED_COPY_BYTES = 8 << 20
+
+
+# Smaller results are not worth a look at what is free.
+LARGE_RESULT_BYTES = 1 << 30
+
+
+def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return a NumPy array for a result, of arbitrary elements.
+
+    Raises:
+        MemoryError: a large one that the free memory cannot hold. Systems that promise more memory than
+            there is would give it, and end the process when it is filled.
+    """
+    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if nbytes >= LARGE_RESULT_BYTES:
+        free = _native.available_host_memory()
+        if nbytes > free:
+            raise MemoryError(
+                f"the result of {nbytes} bytes does not fit in the {free} bytes of host memory that are free"
+            )
+    return np.empty(shape, dtype)
 
 
 def copy_bytes(target: npt.NDArray[np.uint8], source: npt.NDArray[np.uint8]) -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from vkdml import arguments, stream
 from vkdml.arguments import Reduction, context
 from vkdml.device import Device, DevicesLike, resolve, resolve_all
-from vkdml.host import copy_bytes, elements_overlap, host_span
+from vkdml.host import copy_bytes, elements_overlap, empty, host_span
 from vkdml.layout import canonical_reduce, row_major_strides
 from vkdml.plan import Plan
 from vkdml.planning import argreduce_plan, slice1_plan
@@ -140,10 +140,13 @@ def _reduce(
     if not any(size > 1 and x.strides[a] != 0 for a, size in enumerate(x.shape) if a in axes):
         # One distinct element for each output: nothing competes, so nothing needs a device.
         layout = canonical_reduce(x.shape, x.strides, axes, (0,) * x.ndim, take_last=wish.take_last)
-        results = {"indices": np.full(wish.shape, layout.index_base, wish.index_dtype)}
+        results = {"indices": empty(wish.shape, wish.index_dtype)}
+        results["indices"].fill(layout.index_base)
         if "values" in wanted:
             chosen = _view(x, (slice(1) if a in axes else slice(None) for a in range(x.ndim)))
-            results["values"] = chosen.reshape(wish.shape).copy()
+            opaque = f"V{x.itemsize}"
+            results["values"] = empty(wish.shape, x.dtype)
+            results["values"].view(opaque)[...] = chosen.view(opaque).reshape(wish.shape)
         return results
     devices = resolve_all(device)
     if _is_streamed(_distinct_bytes(x), devices, progress):
@@ -254,7 +257,7 @@ def _run(
     except MemoryError as error:
         raise executions.explained(error, plan) from None
     for role, (shape, dtype) in wanted.items():
-        result = np.empty(shape, dtype)
+        result = empty(shape, dtype)
         target = result.reshape(-1).view(np.uint8)
         copy_bytes(target, execution.views[role][: target.size])
         results[role] = result

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native
+from vkdml import _native, host
 from vkdml.device import Device
 from vkdml.execute import Execution
 from vkdml.fold import Order
@@ -309,8 +309,8 @@ class _Reduction:
         self._met: set[tuple[int, ...]] = set()
         self._lock = threading.Lock()
         shape = tuple(1 if axis in axes else size for axis, size in enumerate(source.sizes))
-        self._indices = np.empty(shape, np.uint64)
-        self._bits = np.empty(shape, BITS[source.itemsize]) if with_values or self._folds else None
+        self._indices = host.empty(shape, np.uint64)
+        self._bits = host.empty(shape, BITS[source.itemsize]) if with_values or self._folds else None
 
     @property
     def itemsize(self) -> int:
@@ -366,7 +366,11 @@ class _Reduction:
 
 
 def _repeated(x: AnyArray, shape: tuple[int, ...]) -> AnyArray:
-    return x if x.shape == shape else np.broadcast_to(x, shape).copy()
+    if x.shape == shape:
+        return x
+    repeated = host.empty(shape, x.dtype)
+    repeated[...] = x
+    return repeated
 
 
 @lru_cache(maxsize=256)
@@ -412,7 +416,7 @@ class _Copy:
         bits = BITS[x.itemsize]
         self._source = _Source(x.view(bits))
         self.tiling = tile_copy(x.shape, self._source.byte_strides, x.itemsize, tile_bytes)
-        self.target = np.empty(x.shape, x.dtype)
+        self.target = host.empty(x.shape, x.dtype)
         self._target_bits: AnyArray = self.target.view(bits)
 
     @property
