@@ -336,7 +336,7 @@ def test_what_the_calling_thread_raises_ends_all(two_devices, several, kind):
     threads = threading.active_count()
     with pytest.raises(kind):
         reduce(x, devices=devices, progress=report)
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
     check_reduce(x[:1000], devices=devices)
 
 
@@ -354,7 +354,7 @@ def test_an_interrupt_ends_all(two_devices, several):
 
     with pytest.raises(KeyboardInterrupt):
         reduce(x, devices=devices, progress=report)
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
     assert done[-1][0] < x.nbytes
     check_reduce(np.arange(1000), devices=devices)
 
@@ -372,7 +372,7 @@ def test_a_fault_of_one_device_stops_all_and_names_it(two_devices, monkeypatch, 
     threads = threading.active_count()
     with pytest.raises(type(fault), match=r"<vkdml\.Device \d+: .*>: (it broke|too odd)"):
         reduce(x, devices=devices, progress=lambda done, total: taken.append(done))
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
     assert not taken or taken[-1] < x.nbytes
     fault.args = (str(fault.args[0]).rpartition(": ")[2],)
 
