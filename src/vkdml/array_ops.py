@@ -106,26 +106,8 @@ def _reduce(
         if _output_layout(values, wish) != _output_layout(indices, wish):
             indices = _fresh(device, wish.shape, wish.index_dtype)
             values = _fresh(device, wish.shape, x.dtype)
-    region, base, elements = x.binding
-    output_strides, output_base, output_elements = _output_layout(indices, wish)
-    plan = argreduce_plan(
-        x.shape,
-        x.view.strides,
-        base,
-        elements,
-        wish.axes,
-        output_strides,
-        wish.element,
-        wish.take_min,
-        wish.take_last,
-        wish.omit_nan,
-        wish.index_dtype.itemsize,
-        with_values,
-        device.limits,
-        output_base,
-        output_elements,
-    )
-    regions = {"input": region, "indices": indices.binding[0]}
+    plan = _plan(x, wish, indices, with_values)
+    regions = {"input": x.binding[0], "indices": indices.binding[0]}
     if values is not None:
         regions["values"] = values.binding[0]
     _run(device, plan, regions)
@@ -143,6 +125,36 @@ def _reduce(
 def _target(out: Array | None, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return ``out`` if it can be written while ``x`` is read, else a new array."""
     return _fresh(x.device, shape, dtype) if out is None or out.overlaps(x) else out
+
+
+def _plan(
+    x: Array,
+    wish: Reduction,
+    indices: Array,
+    with_values: bool,
+    weights: tuple[int, ...] | None = None,
+) -> Plan:
+    """Return the plan that writes indices, and values that lie as these do."""
+    _, base, elements = x.binding
+    output_strides, output_base, output_elements = _output_layout(indices, wish)
+    return argreduce_plan(
+        x.shape,
+        x.view.strides,
+        base,
+        elements,
+        wish.axes,
+        output_strides,
+        wish.element,
+        wish.take_min,
+        wish.take_last,
+        wish.omit_nan,
+        indices.itemsize,
+        with_values,
+        x.device.limits,
+        output_base,
+        output_elements,
+        weights,
+    )
 
 
 def _output_layout(out: Array, wish: Reduction) -> tuple[tuple[int, ...], int, int]:
@@ -246,30 +258,13 @@ class StartedReduction:
         # Values too, which the parts' candidates are compared by.
         indices = _fresh(device, wish.kept_shape, np.dtype(np.uint64))
         values = _fresh(device, wish.kept_shape, x.dtype)
-        region, base, elements = x.binding
-        output_strides, output_base, output_elements = _output_layout(indices, wish)
-        plan = argreduce_plan(
-            x.shape,
-            x.view.strides,
-            base,
-            elements,
-            wish.axes,
-            output_strides,
-            wish.element,
-            wish.take_min,
-            wish.take_last,
-            wish.omit_nan,
-            indices.itemsize,
-            True,
-            device.limits,
-            output_base,
-            output_elements,
-            weights,
-        )
+        plan = _plan(x, wish, indices, True, weights)
         self._device = device
         self._results = indices, values
         self._rebindable = device.executions.take_rebindable(plan)
-        self._rebindable.submit({"input": region, "indices": indices.binding[0], "values": values.binding[0]})
+        self._rebindable.submit(
+            {"input": x.binding[0], "indices": indices.binding[0], "values": values.binding[0]}
+        )
 
     def finish(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
         """Wait, and return indices and values on the host."""
