@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -196,6 +196,19 @@ def integer(what: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"{what} must be an integer or a tuple of integers, not {value!r}") from None
+
+
+def call_key(described: tuple[Hashable, ...], axis: Any, *options: Any) -> Hashable | None:
+    """Return what tells calls on arrays so described apart, or None for calls that are not remembered."""
+    # Types are compared too: True and 1.0 equal 1, but are no axes.
+    if axis is not None and type(axis) is not int:
+        return None
+    key = (*described, axis, *options, *map(type, options))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def out_pair(out: Any, return_values: bool) -> tuple[Any, Any]:

@@ -192,7 +192,7 @@ class Array:
         """
         host = np.empty(self.shape, self.dtype)
         if self.size:
-            compact = self if self._is_compact() else self.copy()
+            compact = self if self.is_compact else self.copy()
             target = host.reshape(-1).view(np.uint8)
             compact._memory.read(compact._view.offset * self.itemsize, target)
         return host
@@ -228,7 +228,7 @@ class Array:
                 raise ValueError("this view repeats elements and is read-only: assign to the array itself")
             if not isinstance(value, Array):
                 host = np.ascontiguousarray(np.asarray(value, self.dtype))
-                if target._is_compact() and host.size == target.size and host.ndim <= target.ndim:
+                if target.is_compact and host.size == target.size and host.ndim <= target.ndim:
                     broadcast(View(host.shape, row_major_strides(host.shape), 0), target.shape)
                     target._write(host)
                     return
@@ -336,6 +336,15 @@ class Array:
         return self._view
 
     @property
+    def is_compact(self) -> bool:
+        """Whether the elements lie one after the other, in row-major order."""
+        compact = row_major_strides(self.shape)
+        return all(
+            size == 1 or stride == wanted
+            for size, stride, wanted in zip(self.shape, self._view.strides, compact, strict=True)
+        )
+
+    @property
     def binding(self) -> tuple[Region, int, int]:
         """The region to bind to a kernel, the element in it of coordinate 0, and the elements it spans."""
         if self._binding is None:
@@ -359,13 +368,6 @@ class Array:
         begin, end = self.byte_range()
         other_begin, other_end = other.byte_range()
         return begin < other_end and other_begin < end
-
-    def _is_compact(self) -> bool:
-        compact = row_major_strides(self.shape)
-        return all(
-            size == 1 or stride == wanted
-            for size, stride, wanted in zip(self.shape, self._view.strides, compact, strict=True)
-        )
 
 
 def _public(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy.typing as npt
 from vkdml import arguments
 from vkdml.arguments import Reduction, context
 from vkdml.device import Device, DevicesLike, resolve_all
-from vkdml.execute import Region
 from vkdml.host_ops import ArgReduceResult
 from vkdml.indexing import View
 from vkdml.layout import canonical_reduce, row_major_strides
@@ -56,12 +55,13 @@ def argreduce(
     """See :func:`vkdml.argmax`; ``name`` is argmin or argmax."""
     call = None
     if device is None and out is None and not return_values:
-        call = _call_key(name, x, axis, keepdims, dtype, direction, nan_policy)
+        described = ("array", name, x.view.shape, x.view.strides, x.binding[1], x.dtype)
+        call = arguments.call_key(described, axis, keepdims, dtype, direction, nan_policy)
         known = None if call is None else x.device.plans.get(call)
         if isinstance(known, _KnownCall):
             try:
                 indices = _fresh(x.device, known.shape, known.index_dtype)
-                _run(x.device, known.plan, {"input": x.binding[0], "indices": indices.binding[0]})
+                x.device.executions.run(known.plan, {"input": x.binding[0], "indices": indices.binding[0]})
             except (MemoryError, RuntimeError) as error:
                 with context(name, x):
                     raise error
@@ -110,7 +110,7 @@ def _reduce(
     regions = {"input": x.binding[0], "indices": indices.binding[0]}
     if values is not None:
         regions["values"] = values.binding[0]
-    _run(device, plan, regions)
+    device.executions.run(plan, regions)
     if call is not None:
         if len(device.plans) >= REMEMBERED_CALLS:
             device.plans.clear()
@@ -221,7 +221,7 @@ def copy_to(x: Array, out: Array | None) -> Array:
         output_base,
         output_elements,
     )
-    _run(device, plan, {"input": region, "output": output_region})
+    device.executions.run(plan, {"input": region, "output": output_region})
     return result
 
 
@@ -234,19 +234,6 @@ class _KnownCall:
         self.plan = plan
         self.shape = shape
         self.index_dtype = index_dtype
-
-
-def _call_key(name: str, x: Array, axis: Any, *options: Any) -> Hashable | None:
-    # Types are compared too: True and 1.0 equal 1, but are no axes.
-    if axis is not None and type(axis) is not int:
-        return None
-    _, base, _ = x.binding
-    key = ("array", name, x.view.shape, x.view.strides, base, x.dtype, axis, *options, *map(type, options))
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
 
 
 class StartedReduction:
@@ -272,16 +259,6 @@ class StartedReduction:
         self._device.executions.give_back_rebindable(self._rebindable)
         indices, values = self._results
         return indices.numpy(), values.numpy()
-
-
-def _run(device: Device, plan: Plan, regions: Mapping[str, Region]) -> None:
-    executions = device.executions
-    rebindable = executions.take_rebindable(plan)
-    try:
-        rebindable.run(regions)
-    except MemoryError as error:
-        raise executions.explained(error, plan) from None
-    executions.give_back_rebindable(rebindable)
 
 
 def _fresh(device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

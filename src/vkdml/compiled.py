@@ -135,13 +135,7 @@ class CompiledOperator:
         Source of the rule: DirectML's ``IDMLCommandRecorder::RecordDispatch`` and ``DML_BUFFER_BINDING``.
         """
         plan, regions, result = self.bind(input, output)
-        executions = self._device.executions
-        rebindable = executions.take_rebindable(plan)
-        try:
-            rebindable.run(regions)
-        except MemoryError as error:
-            raise executions.explained(error, plan) from None
-        executions.give_back_rebindable(rebindable)
+        self._device.executions.run(plan, regions)
         return result
 
     # ---- for sequences -------------------------------------------------------------------------------------

@@ -75,21 +75,19 @@ class Execution:
         operations = len(plan.steps) * repeats + len(copied_in) + len(copied_out)
         self._sequence = device.sequence(operations if timestamps else 0)
         self._spin_us = cache.tuning.spin_microseconds
-        if plan.layout or plan.counters:
-            prepare_workspace(device, buffers["workspace"], (*plan.layout, *(0,) * plan.counters), unified)
+        if "workspace" in buffers:
+            prepare_workspace(cache, plan, buffers["workspace"])
 
         self.labels: list[str] = []
         for role in copied_in:
             self._sequence.copy(visible[role], buffers[role], sizes[role])
             self.labels.append(f"upload {role}")
         buffers |= bound
-        for step in plan.steps * repeats:
-            bindings = kernels.table()[step.kernel].bindings
-            # A binding that the step's constants leave unused still needs some buffer.
-            spare = next(iter(buffers.values()))
-            arguments = [buffers.get(role, spare) for role in bindings]
-            self._sequence.dispatch(cache.kernel(step), arguments, step.push, (step.workgroups, 1, 1))
-            self.labels.append(step.kernel)
+        steps = recordable_steps(cache, plan)
+        regions = {role: (buffer, 0) for role, buffer in buffers.items()}
+        for _ in range(repeats):
+            record_steps(self._sequence, steps, None, regions)
+            self.labels += [step.kernel for step in plan.steps]
         for role in copied_out:
             self._sequence.copy(buffers[role], visible[role], sizes[role])
             self.labels.append(f"download {role}")
@@ -186,11 +184,9 @@ def workspace_for(cache: ExecutionCache, plan: Plan) -> _native.Buffer | None:
     nbytes = plan.bytes_of("workspace")
     if not nbytes:
         return None
-    unified = cache.unified_memory
-    kind = _native.MemoryKind.host if unified else _native.MemoryKind.device
+    kind = _native.MemoryKind.host if cache.unified_memory else _native.MemoryKind.device
     workspace = cache.device.buffer(nbytes, kind)
-    if plan.layout or plan.counters:
-        prepare_workspace(cache.device, workspace, (*plan.layout, *(0,) * plan.counters), unified)
+    prepare_workspace(cache, plan, workspace)
     return workspace
 
 
@@ -219,15 +215,16 @@ def record_steps(
         )
 
 
-def prepare_workspace(
-    device: _native.Device, workspace: _native.Buffer, first_words: tuple[int, ...], unified: bool
-) -> None:
+def prepare_workspace(cache: ExecutionCache, plan: Plan, workspace: _native.Buffer) -> None:
     """Write what no run changes."""
-    content = np.array(first_words, np.uint32).view(np.uint8)
-    visible = workspace if unified else device.buffer(content.size, _native.MemoryKind.host)
+    content = np.array((*plan.layout, *(0,) * plan.counters), np.uint32).view(np.uint8)
+    if not content.size:
+        return
+    unified = cache.unified_memory
+    visible = workspace if unified else cache.device.buffer(content.size, _native.MemoryKind.host)
     visible.view()[: content.size] = content
     if not unified:
-        upload = device.sequence()
+        upload = cache.device.sequence()
         upload.copy(visible, workspace, content.size)
         upload.eval()
 
@@ -280,6 +277,15 @@ class ExecutionCache:
             return self.insist(lambda: Rebindable(self, plan))
         except MemoryError as error:
             raise self.explained(error, plan) from None
+
+    def run(self, plan: Plan, regions: Mapping[str, Region]) -> None:
+        """Run a plan on buffers that lie on the device, and wait."""
+        rebindable = self.take_rebindable(plan)
+        try:
+            rebindable.run(regions)
+        except MemoryError as error:
+            raise self.explained(error, plan) from None
+        self.give_back_rebindable(rebindable)
 
     def give_back_rebindable(self, rebindable: Rebindable) -> None:
         """Keep it for the next call with its plan, least recently used plan first out."""

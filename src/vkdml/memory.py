@@ -33,7 +33,7 @@ class Running(Protocol):
 class Memory:
     """An allocation on a device. It goes back to the device's pool with the last array that uses it."""
 
-    __slots__ = ("__weakref__", "_users", "_visible", "buffer", "device", "nbytes")
+    __slots__ = ("__weakref__", "_users", "_visible", "buffer", "device")
 
     def __init__(self, device: Device, nbytes: int, *, near_host: bool = False) -> None:
         """Allocate.
@@ -48,7 +48,6 @@ class Memory:
             DeviceError: the device failed.
         """
         self.device = device
-        self.nbytes = nbytes
         visible = near_host or device.info.unified_memory
         kind = _native.MemoryKind.host if visible else _native.MemoryKind.device
         self.buffer = device.executions.buffer(max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES), kind)

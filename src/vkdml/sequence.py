@@ -231,16 +231,7 @@ class Sequence:
             if not array.writeable:
                 raise ValueError("upload: array is a read-only view; accepted: a writeable Array")
             staging = self._staging(array)
-            at = _Place("input", None, staging, 0)
-            if _is_compact(array):
-                target = _Place("output", ref(array.memory), None, array.view.offset * array.itemsize)
-                self._append(_Recorded("upload", (at, target), copied_bytes=array.nbytes))
-            else:
-                (_, offset), base, elements = array.binding
-                target = _Place("output", ref(array.memory), None, offset)
-                packed = row_major_strides(array.shape)
-                plan = self._copy_plan(array, packed, 0, array.size, array.view.strides, base, elements)
-                self._append(self._dispatched("upload", plan, (at, target)))
+            self._append(self._transfer("upload", array, staging))
             self._uploads.append((host, staging.view()[: array.nbytes]))
 
     def download(self, array: Array, out: npt.NDArray[Any] | None = None) -> Download:
@@ -273,16 +264,7 @@ class Sequence:
                 if not out.flags.writeable:
                     raise ValueError("download: out is read-only; accepted: a writeable NumPy array")
             staging = self._staging(array)
-            target = _Place("output", None, staging, 0)
-            if _is_compact(array):
-                at = _Place("input", ref(array.memory), None, array.view.offset * array.itemsize)
-                self._append(_Recorded("download", (at, target), copied_bytes=array.nbytes))
-            else:
-                (_, offset), base, elements = array.binding
-                at = _Place("input", ref(array.memory), None, offset)
-                packed = row_major_strides(array.shape)
-                plan = self._copy_plan(array, array.view.strides, base, elements, packed, 0, array.size)
-                self._append(self._dispatched("download", plan, (at, target)))
+            self._append(self._transfer("download", array, staging))
             arrived = staging.view()[: array.nbytes]
             download = Download(self._evaluation, arrived, array.shape, array.dtype, out)
             self._downloads.append(download)
@@ -319,20 +301,33 @@ class Sequence:
         except MemoryError as error:
             raise MemoryError(f"memory to bring {array.shape} {array.dtype} over: {error}") from None
 
-    def _copy_plan(
-        self,
-        array: Array,
-        strides: tuple[int, ...],
-        base: int,
-        elements: int,
-        output_strides: tuple[int, ...],
-        output_base: int,
-        output_elements: int,
-    ) -> Plan:
-        return slice1_plan(
-            *(array.shape, strides, base, elements, output_strides),
-            *(array.itemsize, self._device.limits, output_base, output_elements),
+    def _transfer(self, label: str, array: Array, staging: _native.Buffer) -> _Recorded:
+        """Return the upload or download of an array: a copy of bytes, or a kernel that knows its strides."""
+        upload = label == "upload"
+        packed = row_major_strides(array.shape), 0, array.size
+        (_, offset), base, elements = array.binding
+        if array.is_compact:
+            offset = array.view.offset * array.itemsize
+        lies = _Place("output" if upload else "input", ref(array.memory), None, offset)
+        staged = _Place("input" if upload else "output", None, staging, 0)
+        places = (staged, lies) if upload else (lies, staged)
+        if array.is_compact:
+            return _Recorded(label, places, copied_bytes=array.nbytes)
+        strided = array.view.strides, base, elements
+        (strides, base, elements), output = (packed, strided) if upload else (strided, packed)
+        output_strides, output_base, output_elements = output
+        plan = slice1_plan(
+            array.shape,
+            strides,
+            base,
+            elements,
+            output_strides,
+            array.itemsize,
+            self._device.limits,
+            output_base,
+            output_elements,
         )
+        return self._dispatched(label, plan, places)
 
     def _require_array(self, action: str, array: Any) -> None:
         if not isinstance(array, Array):
@@ -668,12 +663,6 @@ def _forget_what_is_done() -> None:
     for evaluation in tuple(_left_running):
         if evaluation.is_done():
             _left_running.discard(evaluation)
-
-
-def _is_compact(array: Array) -> bool:
-    packed = row_major_strides(array.shape)
-    dims = zip(array.shape, array.view.strides, packed, strict=True)
-    return all(size == 1 or stride == wanted for size, stride, wanted in dims)
 
 
 def _opaque(array: npt.NDArray[Any]) -> str:

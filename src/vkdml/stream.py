@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -22,10 +21,9 @@ from vkdml import _native, host
 from vkdml.device import Device
 from vkdml.execute import Execution
 from vkdml.fold import Order
-from vkdml.layout import canonical_copy, canonical_reduce, row_major_strides
+from vkdml.layout import row_major_strides
 from vkdml.plan import DeviceLimits, Element, Plan
-from vkdml.plan_argreduce import plan_argreduce
-from vkdml.plan_slice1 import plan_slice1
+from vkdml.planning import argreduce_plan, slice1_plan
 from vkdml.tiles import Tile, Tiling, memory_order, tile_copy, tile_reduction
 
 AnyArray = npt.NDArray[Any]
@@ -318,10 +316,23 @@ class _Reduction:
 
     def plan(self, sizes: tuple[int, ...], limits: DeviceLimits) -> Plan:
         strides, base = self._source.staged(sizes)
-        return _reduction_plan(
-            sizes, strides, base, self._axes, self._weights, self._element, self._order,
-            self._index_dtype.itemsize, self._bits is not None, limits,
-        )  # fmt: skip
+        kept = tuple(1 if axis in self._axes else size for axis, size in enumerate(sizes))
+        return argreduce_plan(
+            sizes,
+            strides,
+            base,
+            math.prod(sizes),
+            self._axes,
+            row_major_strides(kept),
+            self._element,
+            self._order.take_min,
+            self._order.take_last,
+            self._order.omit_nan,
+            self._index_dtype.itemsize,
+            self._bits is not None,
+            limits,
+            index_weights=self._weights,
+        )
 
     def stage(self, tile: Tile, views: Views, copier: _Copier) -> None:
         self._source.stage(tile, views["input"], copier)
@@ -373,42 +384,6 @@ def _repeated(x: AnyArray, shape: tuple[int, ...]) -> AnyArray:
     return repeated
 
 
-@lru_cache(maxsize=256)
-def _reduction_plan(
-    sizes: tuple[int, ...],
-    strides: tuple[int, ...],
-    base: int,
-    axes: tuple[int, ...],
-    weights: tuple[int, ...],
-    element: Element,
-    order: Order,
-    index_bytes: int,
-    with_values: bool,
-    limits: DeviceLimits,
-) -> Plan:
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
-    layout = canonical_reduce(
-        sizes,
-        strides,
-        axes,
-        row_major_strides(kept),
-        take_last=order.take_last,
-        input_base=base,
-        index_weights=weights,
-    )
-    return plan_argreduce(
-        layout,
-        element,
-        math.prod(sizes),
-        limits,
-        take_min=order.take_min,
-        take_last=order.take_last,
-        omit_nan=order.omit_nan,
-        index_bytes=index_bytes,
-        with_values=with_values,
-    )
-
-
 class _Copy:
     """slice1 in tiles."""
 
@@ -424,7 +399,9 @@ class _Copy:
         return self.target.itemsize
 
     def plan(self, sizes: tuple[int, ...], limits: DeviceLimits) -> Plan:
-        return _copy_plan(sizes, *self._source.staged(sizes), self.itemsize, limits)
+        strides, base = self._source.staged(sizes)
+        staged = math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride)
+        return slice1_plan(sizes, strides, base, staged, row_major_strides(sizes), self.itemsize, limits)
 
     def stage(self, tile: Tile, views: Views, copier: _Copier) -> None:
         self._source.stage(tile, views["input"], copier)
@@ -432,15 +409,6 @@ class _Copy:
     def collect(self, tile: Tile, views: Views, copier: _Copier) -> None:
         target = self._target_bits[tile.slices]
         copier.copy(target, _first(views["output"], target.size, target.dtype).reshape(target.shape))
-
-
-@lru_cache(maxsize=256)
-def _copy_plan(
-    sizes: tuple[int, ...], strides: tuple[int, ...], base: int, itemsize: int, limits: DeviceLimits
-) -> Plan:
-    layout = canonical_copy(sizes, strides, row_major_strides(sizes), input_base=base)
-    staged = math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride)
-    return plan_slice1(layout, itemsize, staged, limits)
 
 
 # ---- the ring ----------------------------------------------------------------------------------------------
