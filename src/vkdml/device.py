@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vkdml import _native, profile
 from vkdml.errors import NoDeviceError
 from vkdml.execute import ExecutionCache
+from vkdml.loop_steps import most_loop_steps
 from vkdml.plan import DeviceLimits
 from vkdml.tuning import tuning_for
 
@@ -70,6 +71,7 @@ class DeviceInfo:
             subgroup_size=self.subgroup["size"]
             if self.features["subgroup_shuffle"] and self.features["subgroup_size_control"]
             else 0,
+            max_loop_steps=most_loop_steps(self.driver_name),
         )
 
 
