@@ -7,7 +7,7 @@ import struct
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twins import Reduce, element
 
@@ -121,6 +121,31 @@ def test_only_a_limit_on_loop_steps_makes_more_splits():
         (kept,) = plan(sizes, (0,), limits=limited).steps
         assert (step == kept) == (step.loop_steps <= 65535) == shared
         assert kept.loop_steps <= 65535
+
+
+@settings(max_examples=300)
+@given(st.data(), st.sampled_from([1, 2, 4, 8, 16]))
+def test_every_copy_that_fits_a_buffer_is_within_lavapipes_loop_steps(data, width):
+    """Any order of dimensions, with room between runs of any length: up to the greatest buffer."""
+    limits = LIMITS["lavapipe"]
+    most = limits.max_storage_buffer_range // width
+    sizes = [data.draw(st.sampled_from([1, 2, 3, 5, 16, 17, 1000]))]
+    while math.prod(sizes) < most // 6 and len(sizes) < 25:
+        sizes.append(data.draw(st.sampled_from([2, 2, 3, 5, 64, 4096])))
+    sizes[-1] = max(most // math.prod(sizes[:-1]), 1)
+    order = data.draw(st.permutations(range(len(sizes))))
+    output_order = data.draw(st.permutations(range(len(sizes))))
+    strides, output_strides = [0] * len(sizes), [0] * len(sizes)
+    reach = output_reach = 1
+    for axis, output_axis in zip(order, output_order, strict=True):
+        strides[axis], reach = reach, reach * sizes[axis]
+        output_strides[output_axis], output_reach = output_reach, output_reach * sizes[output_axis]
+    if math.prod(sizes) > most:
+        return
+    (step,) = plan_slice1(
+        canonical_copy(tuple(sizes), tuple(strides), tuple(output_strides)), width, reach, limits
+    ).steps
+    assert 0 < step.loop_steps <= limits.max_loop_steps
 
 
 def test_kernels_are_chosen_by_what_is_contiguous():
