@@ -89,6 +89,10 @@ class Element:
     nbytes: int
 
 
+class TooMuchWork(ValueError):
+    """More work than one call of the kernels does: tiles of a host array may still be within the limits."""
+
+
 def power_of_two_at_least(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
@@ -111,7 +115,7 @@ def check_buffer(what: str, nbytes: int, limits: DeviceLimits) -> None:
 
 def check_work(what: str, count: int) -> None:
     if count >= WORK_LIMIT:
-        raise ValueError(
+        raise TooMuchWork(
             f"{count} {what} in one call are more than the kernels count (fewer than {WORK_LIMIT})"
         )
 
@@ -120,10 +124,10 @@ def checked_step(step: Step, limits: DeviceLimits) -> Step:
     """Return the step if the device runs it whole: planning makes every step of a plan through here.
 
     Raises:
-        ValueError: the driver would leave its loops before they end.
+        TooMuchWork: the driver would leave its loops before they end.
     """
     if step.loop_steps > limits.max_loop_steps:
-        raise ValueError(
+        raise TooMuchWork(
             f"{step.kernel} would make {step.loop_steps} loop steps in each of {step.workgroups} workgroups, "
             f"and this driver leaves a kernel's loops after {limits.max_loop_steps}: work on it in parts"
         )

@@ -13,6 +13,7 @@ from vkdml.plan import (
     Element,
     Plan,
     Step,
+    TooMuchWork,
     ceil_div,
     check_buffer,
     check_work,
@@ -87,7 +88,7 @@ def plan_argreduce(
 
     Raises:
         MemoryError: a buffer would exceed the device's limit.
-        ValueError: more work than the kernels' 32-bit counters hold, or than the driver's loops make.
+        TooMuchWork: more than the kernels' 32-bit counters hold, or than the driver's loops make.
     """
     if not layout.reduced:
         layout = replace(layout, reduced=(NOT_REDUCED,))
@@ -98,7 +99,7 @@ def plan_argreduce(
     check_buffer("output", output_elements * index_bytes, limits)
     check_work("outputs", outputs)
     if reduce_count >= REDUCE_LIMIT:
-        raise ValueError(
+        raise TooMuchWork(
             f"{reduce_count} overlapping elements compete for one output, more than the kernels count "
             f"(fewer than {REDUCE_LIMIT})"
         )

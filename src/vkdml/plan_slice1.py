@@ -45,7 +45,7 @@ def plan_slice1(
 
     Raises:
         MemoryError: a buffer would exceed the device's limit.
-        ValueError: more work than the kernels' 32-bit counters hold, or than the driver's loops make.
+        TooMuchWork: more than the kernels' 32-bit counters hold, or than the driver's loops make.
     """
     output_elements = layout.count if output_elements is None else output_elements
     input_bytes, output_bytes = input_elements * element_bytes, output_elements * element_bytes
