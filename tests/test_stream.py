@@ -545,6 +545,10 @@ def test_written_pages_of_a_private_mapping_stay(two_devices, tmp_path):
 
 def test_what_is_streamed(device):
     limits = device.limits
-    assert stream.wanted(limits.max_storage_buffer_range + 1, limits)
-    assert stream.wanted(limits.tuning.stream_from_bytes, limits)
-    assert not stream.wanted(limits.tuning.stream_from_bytes - 1, limits)
+    greatest = min(limits.max_storage_buffer_range, limits.tuning.stream_from_bytes - 1)
+    assert not stream.wanted([greatest, 0, greatest], limits)
+    for place in range(3):
+        assert stream.wanted([greatest + (i == place) for i in range(3)], limits)
+    half = dataclasses.replace(limits, max_storage_buffer_range=greatest // 2)
+    assert stream.wanted([1, greatest // 2 + 1], half)
+    assert not stream.wanted([1, greatest // 2], half)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
 
-from vkdml import array_ops, host_ops
+from vkdml import array_ops, host_ops, sharded
+from vkdml.arguments import context, flag
 from vkdml.array import Array
 from vkdml.device import DevicesLike
 from vkdml.sharded import ShardedArray
@@ -65,13 +66,7 @@ def argmax(
 
     Source of the rule: DirectML's ``DML_ARGMAX_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
-    if isinstance(x, ShardedArray):
-        return _of_shards(x.argmax, axis, keepdims, dtype, direction, nan_policy, return_values, out, device)
-    if isinstance(x, Array):
-        return array_ops.argreduce(
-            "argmax", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device
-        )  # fmt: skip
-    return host_ops.argreduce(
+    return _argreduce(
         "argmax", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )  # fmt: skip
 
@@ -99,24 +94,18 @@ def argmin(
 
     Source of the rule: DirectML's ``DML_ARGMIN_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
-    if isinstance(x, ShardedArray):
-        return _of_shards(x.argmin, axis, keepdims, dtype, direction, nan_policy, return_values, out, device)
-    if isinstance(x, Array):
-        return array_ops.argreduce(
-            "argmin", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device
-        )  # fmt: skip
-    return host_ops.argreduce(
+    return _argreduce(
         "argmin", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )  # fmt: skip
 
 
 def slice1(
     x: Any,
-    offsets: Sequence[int],
-    sizes: Sequence[int],
-    strides: Sequence[int],
+    offsets: int | Sequence[int],
+    sizes: int | Sequence[int],
+    strides: int | Sequence[int],
     *,
-    output_sizes: Sequence[int] | None = None,
+    output_sizes: int | Sequence[int] | None = None,
     out: Any = None,
     device: DevicesLike = None,
     progress: Progress = None,
@@ -155,12 +144,19 @@ def slice1(
     Source of the rule: DirectML's ``DML_SLICE1_OPERATOR_DESC``.
     """
     if isinstance(x, Array):
+        with context("slice1", x):
+            _refuse_on_a_device(progress=progress)
         return array_ops.slice1(x, offsets, sizes, strides, output_sizes, out, device)
+    if isinstance(x, ShardedArray):
+        with context("slice1", x):
+            _refuse_of_shards(out=out, device=device, progress=progress)
+        return sharded.slice1(x, offsets, sizes, strides, output_sizes)  # type: ignore[attr-defined,unused-ignore]
     return host_ops.slice1(x, offsets, sizes, strides, output_sizes, out, device, progress)
 
 
-def _of_shards(
-    operator: Callable[..., Any],
+def _argreduce(
+    name: str,
+    x: Any,
     axis: Any,
     keepdims: bool,
     dtype: Any,
@@ -169,19 +165,50 @@ def _of_shards(
     return_values: bool,
     out: Any,
     device: DevicesLike,
+    progress: Progress,
 ) -> Any:
-    if out is not None or device is not None:
-        raise TypeError(
-            "a sharded array's results are new host arrays of its own devices: no out=, no device="
+    if return_values is not False and return_values is not True:
+        with context(name, x):
+            return_values = flag("return_values", return_values)
+    if isinstance(x, Array):
+        if progress is not None:
+            with context(name, x):
+                _refuse_on_a_device(progress=progress)
+        return array_ops.argreduce(
+            name, x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device
         )
-    return operator(
-        axis,
-        keepdims=keepdims,
-        dtype=dtype,
-        direction=direction,
-        nan_policy=nan_policy,
-        return_values=return_values,
+    if isinstance(x, ShardedArray):
+        with context(name, x):
+            _refuse_of_shards(out=out, device=device, progress=progress)
+        operator = x.argmax if name == "argmax" else x.argmin
+        return operator(
+            axis,
+            keepdims=keepdims,
+            dtype=dtype,
+            direction=direction,
+            nan_policy=nan_policy,
+            return_values=return_values,
+        )
+    return host_ops.argreduce(
+        name, x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )
+
+
+def _refuse_on_a_device(*, progress: Any) -> None:
+    if progress is not None:
+        raise TypeError(
+            "progress= is for host arrays, which are processed in tiles; an Array on a device is processed "
+            "in one piece: accepted is progress=None"
+        )
+
+
+def _refuse_of_shards(**options: Any) -> None:
+    given = [f"{name}=" for name, value in options.items() if value is not None]
+    if given:
+        raise TypeError(
+            "the devices of its shards process a sharded array, and its results are new arrays: accepted is "
+            f"no {given[0]}"
+        )
 
 
 __all__ = ["argmax", "argmin", "slice1"]
