@@ -105,9 +105,9 @@ class CallCache:
     def put(self, key: Hashable, call: KnownCall) -> None:
         """Remember a call."""
         with self._lock:
-            while len(self._calls) >= self._most:
-                self._calls.pop(next(iter(self._calls)), None)
             self._calls[key] = call
+            while len(self._calls) > self._most:
+                self._calls.pop(next(iter(self._calls)), None)
 
     def clear(self) -> None:
         """Forget all."""
