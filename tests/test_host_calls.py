@@ -156,6 +156,21 @@ def test_a_known_call_that_finds_no_memory_goes_in_tiles(device, limited, monkey
     assert tiled == ["reduce", "copy"]
 
 
+@pytest.mark.parametrize("fault", [vkdml.DeviceError, vkdml.DeviceLostError, ValueError, TypeError])
+def test_a_fault_of_a_known_call_carries_the_operator_too(device, monkeypatch, fault):
+    assert vkdml.argmax(X, 1).tolist() == X.argmax(1).tolist()
+
+    def failing(plan):
+        raise fault("it broke")
+
+    monkeypatch.setattr(device.executions, "take", failing)
+    with pytest.raises(fault, match=r"^argmax of \(6, 50\) int32: it broke$"):
+        vkdml.argmax(X, 1)
+    known_calls.clear()
+    with pytest.raises(fault, match=r"^argmax of \(6, 50\) int32: it broke$"):
+        vkdml.argmax(X, 1)
+
+
 # ---- in tiles or not ---------------------------------------------------------------------------------------
 
 PAIRS = np.random.default_rng(1).integers(-3, 3, (1000, 2), np.int8)

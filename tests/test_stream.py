@@ -313,7 +313,7 @@ def test_a_bar_without_rich_is_refused_before_anything_runs(two_devices, monkeyp
 
 
 def test_other_progress_and_no_devices_are_refused(two_devices):
-    with pytest.raises(TypeError, match=r"progress is True, a function of .* not 'yes'"):
+    with pytest.raises(TypeError, match=r"progress must be True, a function of .* not 'yes'"):
         reduce(np.zeros(4, np.float32), devices=two_devices, progress="yes")
     with pytest.raises(ValueError, match="no device was given; accepted is at least one"):
         reduce(np.zeros(4, np.float32), devices=[])
