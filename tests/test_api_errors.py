@@ -435,9 +435,9 @@ def test_a_sharded_array_names_what_it_does_not_take(op: str) -> None:
     shards = vkdml.ShardedArray([vkdml.asarray(X), vkdml.asarray(X)])
     function = getattr(vkdml, op)
     where = f"{op} of (4, 3, 4) float32: "
-    refuse(TypeError, (where, "no out="), function, shards, out=np.zeros(()))
-    refuse(TypeError, (where, "no device="), function, shards, device=0)
-    refuse(TypeError, (where, "no progress="), function, shards, progress=print)
+    refuse(TypeError, (where, "out= is not accepted"), function, shards, out=np.zeros(()))
+    refuse(TypeError, (where, "device= is not accepted"), function, shards, device=0)
+    refuse(TypeError, (where, "progress= is not accepted"), function, shards, progress=print)
     refuse(TypeError, (where, "keepdims", "'no'"), function, shards, keepdims="no")
     refuse(TypeError, (where, "return_values", "'no'"), function, shards, return_values="no")
     assert function(shards, 0, keepdims=np.True_).shape == (1, 3, 4)

@@ -19,6 +19,11 @@ from vkdml.planning import CallCache, KnownCall, known_calls
 X = np.random.default_rng(3).integers(0, 100, (6, 50), np.int32)
 
 
+def set_limits(monkeypatch, device, limits):
+    """Give a device other limits for one test."""
+    monkeypatch.setattr(device, "_limits" if hasattr(device, "_limits") else "limits", limits)
+
+
 def noting(calls, name, function):
     """The function, which leaves its name in a list."""
     return lambda *args, **options: calls.append(name) or function(*args, **options)
@@ -31,7 +36,7 @@ def limited(device, monkeypatch):
     def lower(most_bytes: int, from_bytes: int = 1 << 40) -> list[str]:
         tuning = dataclasses.replace(device.limits.tuning, stream_from_bytes=from_bytes)
         limits = dataclasses.replace(device.limits, tuning=tuning, max_storage_buffer_range=most_bytes)
-        monkeypatch.setattr(device, "limits", limits)
+        set_limits(monkeypatch, device, limits)
         tiled: list[str] = []
         for name in ("reduce", "copy"):
             run = getattr(stream, name)
@@ -138,7 +143,7 @@ def test_known_calls_of_other_options_and_devices_are_told_apart(device):
 def test_a_known_call_that_finds_no_memory_goes_in_tiles(device, limited, monkeypatch):
     tiled = limited(1 << 40)
     tuning = dataclasses.replace(device.limits.tuning, stream_tile_bytes=64)
-    monkeypatch.setattr(device, "limits", dataclasses.replace(device.limits, tuning=tuning))
+    set_limits(monkeypatch, device, dataclasses.replace(device.limits, tuning=tuning))
     assert vkdml.argmax(X, 1).tolist() == X.argmax(1).tolist()
     assert not tiled
     take = device.executions.take
@@ -305,6 +310,23 @@ def test_arrays_beyond_one_buffer_at_true_size(device):
 )
 def test_the_bytes_that_would_be_sent_are_those_that_are_sent(x):
     assert host.sent_bytes(x) == host.host_span(x).flat.nbytes
+
+
+def test_a_result_that_no_memory_can_hold_is_named_before_numpy_asks_for_it(device):
+    """Whether it is copied, computed, or nothing competes for it."""
+    x = np.broadcast_to(np.uint8(1), (1 << 50, 1))
+    pairs = np.broadcast_to(np.uint8([1, 2]), (1 << 50, 2))
+    for call in (
+        lambda: vkdml.slice1(x, (0, 0), x.shape, (1, 1)),
+        lambda: vkdml.slice1(x, (0, 0), x.shape, (-1, 1), output_sizes=((1 << 49), 1)),
+        lambda: vkdml.argmax(x, 1),
+        lambda: vkdml.argmin(pairs, 1, return_values=True),
+        lambda: vkdml.argmin(pairs, ()),
+    ):
+        with pytest.raises(MemoryError, match=r"of \(1125899906842624, .*the result of \d+ bytes does not"):
+            call()
+    assert vkdml.argmax(pairs) == 1
+    assert vkdml.argmax(x, 0).tolist() == [0]
 
 
 # ---- indices that fit --------------------------------------------------------------------------------------

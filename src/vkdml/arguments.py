@@ -199,13 +199,13 @@ def distinct_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
     return tuple(axes)
 
 
-def integer(what: str, value: Any) -> int:
-    if isinstance(value, bool | np.bool_):
-        raise TypeError(f"{what} must be an integer, not {value!r}")
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{what} must be an integer or a tuple of integers, not {value!r}") from None
+def integer(what: str, value: Any, accepted: str = "an integer or a tuple of integers") -> int:
+    if not isinstance(value, bool | np.bool_):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{what} must be {accepted}, not {value!r}")
 
 
 def call_key(described: tuple[Hashable, ...], axis: Any, *options: Any) -> Hashable | None:
@@ -227,20 +227,22 @@ def out_pair(out: Any, return_values: bool) -> tuple[Any, Any]:
         return out, None
     if not isinstance(out, tuple) or len(out) != 2:
         raise TypeError(
-            "with return_values out must be a pair of arrays (indices, values); either may be None"
+            "with return_values=True out must be a pair of arrays (indices, values), either of which may be "
+            "None"
         )
     return out[0], out[1]
 
 
 def per_dimension(what: str, values: Any, rank: int) -> tuple[int, ...]:
     """Return an integer for each dimension; a single one does for one dimension."""
+    accepted = f"a sequence of {rank} integers" if rank != 1 else "an integer or a sequence of one"
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         if rank == 1 and hasattr(values, "__index__"):
-            return (integer(what, values),)
-        accepted = f"a sequence of {rank} integers" if rank != 1 else "an integer or a sequence of one"
+            return (integer(what, values, accepted),)
         raise TypeError(f"{what} must be {accepted}, not {values!r}")
     # Of an endless one only so many are looked at.
-    numbers = tuple(integer(what, value) for value in islice(values, rank + 1000))
+    looked_at = islice(values, rank + 1000)
+    numbers = tuple(integer(f"each entry of {what}", value, "an integer") for value in looked_at)
     if len(numbers) != rank:
         entries = "1 entry" if len(numbers) == 1 else f"{len(numbers)} entries"
         dimensions = "1 dimension" if rank == 1 else f"{rank} dimensions"

@@ -35,31 +35,34 @@ def argmax(
     array([1, 0])
 
     Args:
-        x: array of any shape, size and strides, or what ``numpy.asarray`` makes one of; or a
-            :class:`vkdml.Array`. Elements: float16, float32,
-            float64, (u)int8 to (u)int64, bool, and ml_dtypes' bfloat16, float8_e4m3fn, float8_e5m2.
+        x: array of any shape, size and strides, what ``numpy.asarray`` makes one of, or a tensor in host
+            memory that offers DLPack; or a :class:`vkdml.Array` or :class:`vkdml.ShardedArray`. Elements:
+            float16, float32, float64, (u)int8 to (u)int64, bool, and ml_dtypes' bfloat16, float8_e4m3fn,
+            float8_e5m2. What NumPy would drop (masks, missing elements, categories) is refused; a matrix is
+            taken as the plain array that it is.
         axis: None reduces all axes; an int or a set of distinct ints reduces those, negative ones counted
             from the end. The index is the row-major position among the reduced axes in ascending order.
-        keepdims: keep reduced axes with size 1.
+        keepdims: True keeps reduced axes with size 1.
         dtype: of the indices: int64 (default), int32, uint64 or uint32.
         direction: of equals, ``"increasing"`` takes the first, ``"decreasing"`` the last.
         nan_policy: ``"propagate"``: a NaN beats every number; ``"omit"``: it loses to every number.
-        return_values: return ``(indices, values)``, the values bit for bit.
+        return_values: True returns ``(indices, values)``, the values bit for bit.
         out: array of the result's shape and dtype to write to, with any strides; with ``return_values`` a
-            pair ``(indices, values)``.
+            pair ``(indices, values)`` that do not overlap. It may overlap ``x``.
         device: a :class:`vkdml.Device`, or a selector of one; None takes the default device. A list of them
             shares a host array out to several.
-        progress: called as ``progress(done, total)``, in bytes, after each part of a host array; True draws a
-            bar on standard error. Great arrays are worked on in parts; with ``progress`` any is.
+        progress: called as ``progress(done, total)``, in bytes, after each tile of a host array; True draws a
+            bar on standard error. Large arrays are processed in tiles; ``progress=`` forces tiling.
 
     Returns:
         The indices (a NumPy scalar where NumPy's ``argmax`` gives one), or a named tuple
         ``(indices, values)``. Of a :class:`vkdml.Array` they are Arrays on its device.
 
     Raises:
-        ValueError: nothing to choose from, the reduced count does not fit ``dtype``, a bad option, or an
+        ValueError: nothing to choose from, the greatest index does not fit ``dtype``, a bad option, or an
             ``out`` of another shape.
-        TypeError: elements that cannot be compared, or a wrong dtype.
+        TypeError: elements that cannot be compared, an object that carries more than numbers, or an option of
+            a wrong type.
         numpy.exceptions.AxisError: an axis that ``x`` does not have.
         MemoryError: a buffer that the device cannot hold.
         DeviceError: the device failed.
@@ -118,18 +121,18 @@ def slice1(
            [ 5,  7]])
 
     Args:
-        x: array of any shape, size and strides, or a :class:`vkdml.Array`, whose elements have 1, 2, 4, 8 or
-            16 bytes; they move bit for bit.
-        offsets: the window's first element in each dimension.
+        x: as for :func:`argmax`, of elements that have 1, 2, 4, 8 or 16 bytes; they move bit for bit.
+        offsets: the window's first element in each dimension. Here, as in the next three, an integer does for
+            an array of one dimension.
         sizes: the window's extent in each dimension, in elements of ``x``.
         strides: the step in each dimension, not 0; a negative one starts at the window's end.
         output_sizes: elements to copy in each dimension; by default, and at most, as many as the window
             holds: ``1 + (size - 1) // abs(stride)``.
-        out: array of the result's shape and dtype to write to, with any strides.
+        out: array of the result's shape and dtype to write to, with any strides. It may overlap ``x``.
         device: a :class:`vkdml.Device`, or a selector of one; None takes the default device. A list of them
             shares a host array out to several.
-        progress: called as ``progress(done, total)``, in bytes, after each part of a host array; True draws a
-            bar on standard error. Great arrays are worked on in parts; with ``progress`` any is.
+        progress: called as ``progress(done, total)``, in bytes, after each tile of a host array; True draws a
+            bar on standard error. Large arrays are processed in tiles; ``progress=`` forces tiling.
 
     Returns:
         The copied elements, in a new array or in ``out``; on the device if ``x`` is there.
@@ -203,12 +206,12 @@ def _refuse_on_a_device(*, progress: Any) -> None:
 
 
 def _refuse_of_shards(**options: Any) -> None:
-    given = [f"{name}=" for name, value in options.items() if value is not None]
-    if given:
-        raise TypeError(
-            "the devices of its shards process a sharded array, and its results are new arrays: accepted is "
-            f"no {given[0]}"
-        )
+    for name, value in options.items():
+        if value is not None:
+            raise TypeError(
+                f"{name}= is not accepted with a sharded array: the devices of its shards process it, and "
+                "results are new arrays"
+            )
 
 
 __all__ = ["argmax", "argmin", "slice1"]
