@@ -224,7 +224,7 @@ def test_an_output_that_does_not_fit(device):
     x = vkdml.empty(X, np.float32)
     for output, error, message in (
         (np.zeros(Y, np.uint32), TypeError, "is a ndarray"),
-        (vkdml.empty(Y, np.int64), TypeError, "is a int64 Array"),
+        (vkdml.empty(Y, np.int64), TypeError, "is an int64 Array"),
         (
             vkdml.empty(40, np.uint32),
             ValueError,
