@@ -184,7 +184,7 @@ def drivers(facts: Facts) -> Iterator[Finding]:
 
 def _without_advice(fault: str) -> str:
     """The library's message up to its general advice, for which the doctor has something more exact."""
-    return fault.removeprefix("VKDML_DEVICE: ").partition(": install ")[0].partition("; there is ")[0]
+    return fault.removeprefix("VKDML_DEVICE: ").partition(": install ")[0].partition("; the devices are: ")[0]
 
 
 def _devices_remedy(facts: Facts, forced: str | None) -> str:
