@@ -75,7 +75,9 @@ if not _TYPE_CHECKING:  # a type checker would take every name to be here
         if not name.startswith("_"):
             import difflib
 
-            meant = _OTHER_NAMES.get(name) or next(iter(difflib.get_close_matches(name, __all__, 1)), None)
+            lower = {public.lower(): public for public in __all__}
+            close = difflib.get_close_matches(name.lower(), lower, 1)
+            meant = _OTHER_NAMES.get(name) or (lower[close[0]] if close else None)
             message += f"; did you mean {meant!r}?" if meant else ""
         raise AttributeError(message)
 
