@@ -244,7 +244,8 @@ def check_descriptor(draw: Draw) -> None:
         found = dml.validate(desc, named)
         rules = rules_at(desc.operator, level)
         assert rules is not None, f"accepted wrongly: {desc} at {level}, which does not have it"
-        assert found == dml.Validated(dml.FeatureLevel.of(level), dml.FeatureLevel.of(rules))
+        expected = dml.Validated(dml.FeatureLevel.of(level), dml.FeatureLevel.of(rules))
+        assert found == expected, f"{found} for {desc} at {level}"
         said = None
     except ValueError as error:
         said = str(error)
