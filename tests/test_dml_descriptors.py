@@ -148,6 +148,10 @@ DIRECTIONS = "AxisDirection or its number: INCREASING (0), DECREASING (1)"
             "sizes is (2.0,), of type tuple; accepted: a sequence of integers",
         ),
         (
+            lambda: untyped.ArgMaxOperatorDesc(X, Y, axes=""),
+            "axes is '', of type str; accepted: a sequence of integers",
+        ),
+        (
             lambda: untyped.BufferTensorDesc(dml.DataType.INT8, sizes=(2,), strides="1"),
             "strides is '1', of type str; accepted: a sequence of integers",
         ),

@@ -340,6 +340,18 @@ def test_output_is_refused(data: Any, error: type[Exception], fault: str) -> Non
     assert str(raised.value) == f"ARGMIN: output is {fault}"
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@pytest.mark.parametrize("side", ["input", "output"])
+def test_a_mask_is_not_dropped(side: str, dtype: type) -> None:
+    masked = np.ma.zeros((2, 3) if dtype is np.float32 else 24, dtype)
+    masked[0] = np.ma.masked
+    arguments = {"input": np.zeros((2, 3), np.float32), side: masked}
+    with pytest.raises(
+        TypeError, match=rf"^ARGMIN: {side} has [13] masked elements, whose mask would be lost; "
+    ):
+        dml.run(ARGMIN, **arguments)
+
+
 def test_the_descriptor_is_validated_first_and_nothing_is_written() -> None:
     desc = dml.ArgMinOperatorDesc(tensor("INT64", 4), tensor("UINT32", 1), (0,))
     buffer = poisoned(4)
@@ -588,3 +600,10 @@ def test_wrapped_descriptors_are_run_and_compiled(device: vkdml.Device) -> None:
     compiled = device.compile(wrapped, feature_level=0x6400)
     assert compiled.desc is desc
     assert compiled.dispatch(vkdml.asarray(REDUCED)).tolist() == expected
+
+
+@needs_device
+def test_int32_holds_the_last_index_of_2_to_the_31_elements(device: vkdml.Device) -> None:
+    x = tensor("INT8", 2**16, 2**15, strides=(0, 0))
+    desc = dml.ArgMaxOperatorDesc(x, tensor("INT32", 1, 1), (0, 1), DECREASING)
+    assert device.compile(desc).dispatch(vkdml.asarray(np.zeros(4, np.uint8))).tolist() == [[2**31 - 1]]

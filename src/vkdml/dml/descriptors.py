@@ -94,14 +94,16 @@ def calc_buffer_tensor_size(
 
 def _integer(where: str, value: int) -> int:
     try:
-        return index(value)
+        return int(index(value))  # int, also of True and of a member of an enumeration
     except TypeError:
         raise wrong_type(where, value, "an integer") from None
 
 
 def _integers(where: str, values: Iterable[int]) -> tuple[int, ...]:
     try:
-        return tuple(index(value) for value in values)
+        if isinstance(values, str):  # of which an empty one would be an empty array
+            raise TypeError
+        return tuple(int(index(value)) for value in values)
     except TypeError:
         raise wrong_type(where, values, "a sequence of integers") from None
 

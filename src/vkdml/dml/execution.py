@@ -146,6 +146,11 @@ def _tensor_view(where: str, tensor: BufferTensorDesc, data: Any) -> Any:
         f"{kind} of {dtype} with shape {sizes}, or {buffer} "
         f"of at least {tensor.total_tensor_size_in_bytes} contiguous bytes"
     )
+    if np.ma.is_masked(data):
+        raise TypeError(
+            f"{where} has {np.count_nonzero(data.mask)} masked elements, whose mask would be lost; accepted: "
+            f"{accepted}, without a mask"
+        )
     if isinstance(data, np.ndarray | Array):
         if data.dtype == dtype and data.shape == sizes:
             return data
