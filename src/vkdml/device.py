@@ -19,8 +19,7 @@ from vkdml.tuning import tuning_for
 
 if TYPE_CHECKING:
     from vkdml.compiled import CompiledOperator
-    from vkdml.dml import OperatorDesc, TypedOperatorDesc
-    from vkdml.dml.enums import FeatureLevelLike
+    from vkdml.dml import FeatureLevel, OperatorDesc
     from vkdml.sequence import Sequence
 
 ENVIRONMENT_SELECTOR = "VKDML_DEVICE"
@@ -190,9 +189,7 @@ class Device:
         self.executions.clear()
         return self.native.trim()
 
-    def compile(
-        self, desc: OperatorDesc | TypedOperatorDesc, *, feature_level: FeatureLevelLike = "4_1"
-    ) -> CompiledOperator:
+    def compile(self, desc: OperatorDesc, *, feature_level: FeatureLevel | str = "4_1") -> CompiledOperator:
         """Validate and plan a DirectML operator and build its kernels, to be dispatched any number of times.
 
         >>> x = vkdml.dml.BufferTensorDesc(vkdml.dml.DataType.UINT8, sizes=(4,))
