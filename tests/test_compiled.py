@@ -128,7 +128,7 @@ def test_descriptors_are_validated_at_the_feature_level(device, level):
     else:
         with pytest.raises(ValueError, match=f"^SLICE1 at feature level {level}: input_tensor"):
             device.compile(desc, feature_level=level)
-    with pytest.raises(TypeError, match=r"^desc is a str; accepted: ArgMin"):
+    with pytest.raises(TypeError, match=r"^desc is 'ARGMAX', of type str; accepted: ArgMin"):
         device.compile("ARGMAX")
 
 

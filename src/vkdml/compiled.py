@@ -9,8 +9,9 @@ import numpy as np
 from vkdml.array import Array
 from vkdml.array_ops import require_same_device
 from vkdml.device import Device
-from vkdml.dml import BufferTensorDesc, FeatureLevel, OperatorDesc, validate
-from vkdml.dml.descriptors import spanned_elements
+from vkdml.dml import BufferTensorDesc, OperatorDesc, TypedOperatorDesc, validate
+from vkdml.dml.descriptors import operator_of, spanned_elements
+from vkdml.dml.enums import FeatureLevelLike
 from vkdml.execute import RecordableStep, Region, recordable_steps
 from vkdml.explain import explain
 from vkdml.indexing import View
@@ -43,14 +44,15 @@ class CompiledOperator:
     def __init__(
         self,
         device: Device,
-        desc: OperatorDesc,
+        desc: OperatorDesc | TypedOperatorDesc,
         *,
-        feature_level: FeatureLevel | str = FeatureLevel.FL_4_1,
+        feature_level: FeatureLevelLike = "4_1",
     ) -> None:
         """See :meth:`vkdml.Device.compile`."""
         if not isinstance(device, Device):
             raise TypeError(f"device is {type_of(device)}; accepted: a vkdml.Device")
         validate(desc, feature_level)
+        desc = operator_of(desc)
         device.require_usable()
         self._device = device
         self._desc = desc
