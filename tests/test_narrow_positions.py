@@ -1,8 +1,7 @@
 """Elements of one and two bytes share a word with their position in a split, for which 16 bits are left.
 
-A split has at most 65535 positions. Where the last of equals is taken, a position ranks one above its number: the
-65536th would have rank 0 again. One position more to a split thus gives wrong indices, but only around multiples of
-65536 elements.
+A split has at most 65535 positions. Where the last of equals is taken, a position ranks one above its number:
+the 65536th would have rank 0 again. One position more to a split gives wrong indices near multiples of 65536.
 """
 
 from __future__ import annotations
