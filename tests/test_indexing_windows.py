@@ -1,4 +1,4 @@
-"""Every window of small arrays, in every order of dimensions, in every shape: views exactly where NumPy has them."""
+"""Every window of small arrays, in every order of dimensions and every shape: views where NumPy has them."""
 
 from __future__ import annotations
 
