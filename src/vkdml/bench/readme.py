@@ -71,6 +71,8 @@ def _of_record(link: str, record: Record, folder: Path) -> Iterator[str]:
             "Times are those of the kernels, by the device's clock. Every result was checked. "
             f"GB/s count bytes read and written. {ceiling(record)}.\n"
         )
+    if record.peers:
+        yield f"{_methods(record)}\n"
     yield "| case | types | vkdml | best other library | times as fast |"
     yield "|---|---|--:|--:|--:|"
     for name in dict.fromkeys(row.row for row in record.rows if row.row not in _LEFT_OUT):
@@ -102,6 +104,15 @@ def _line(record: Record, name: str, rows: Sequence[Row]) -> str:
     faster = _range(ratios, "times")
     names = ", ".join(dict.fromkeys(LIBRARY_NAMES[best[0]] for _, best in compared))
     return f"| {name} | {types} | {ours} | {f'{names}: {theirs}' if compared else ''} | {faster} |"
+
+
+def _methods(record: Record) -> str:
+    """Say how the other libraries were timed."""
+    by_method: dict[str, list[str]] = {}
+    for name, peer in record.peers.items():
+        by_method.setdefault(peer.method, []).append(LIBRARY_NAMES[name])
+    said = [f"{', '.join(names)}: {method}" for method, names in by_method.items()]
+    return f"How the other libraries were timed: {'. '.join(said)}."
 
 
 _NUMBERS: dict[str, Callable[[float], str]] = {
