@@ -1,4 +1,4 @@
-"""Host arrays as the memory they cover: which bytes to send, and how the elements lie in them."""
+"""Host arrays: what a user's object means as one, which bytes to send, and how elements lie in them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native
+from vkdml import _native, foreign
 from vkdml.layout import extent
 
 # A span of at most so many times the data is sent as it lies; a wider one is gathered on the host.
 SPAN_LIMIT = 2
+# NumPy's strings of any length: their elements point to bytes elsewhere.
+STRINGS = "T"
 # From here on several threads copy faster than one.
 SHARED_COPY_BYTES = 8 << 20
 
@@ -29,14 +31,86 @@ def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         MemoryError: a large one that the free memory cannot hold. Systems that promise more memory than
             there is would give it, and end the process when it is filled.
     """
-    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    require_host_memory("the result", math.prod(shape) * np.dtype(dtype).itemsize)
+    return np.empty(shape, dtype)
+
+
+def require_host_memory(what: str, nbytes: int) -> None:
+    """Raise MemoryError for so many bytes at once, if they are many and more than are free."""
     if nbytes >= LARGE_RESULT_BYTES:
         free = _native.available_host_memory()
         if nbytes > free:
             raise MemoryError(
-                f"the result of {nbytes} bytes does not fit in the {free} bytes of host memory that are free"
+                f"{what} of {nbytes} bytes does not fit in the {free} bytes of host memory that are free"
             )
-    return np.empty(shape, dtype)
+
+
+def as_host_array(
+    x: Any, dtype: np.dtype[Any] | None = None, *, copy: bool | None = None
+) -> npt.NDArray[Any]:
+    """Return the NumPy array, of no subclass, that a user's object means; every conversion goes through here.
+
+    >>> as_host_array([[1, 2], [3, 4]]).shape
+    (2, 2)
+    >>> as_host_array(np.ma.array([1, 5, 3], mask=[0, 1, 0]))
+    Traceback (most recent call last):
+    TypeError: the mask of this MaskedArray hides elements (1 of them), and NumPy would drop it; accepted ...
+
+    Args:
+        x: what ``numpy.asarray`` makes an array of, or a tensor in host memory that offers DLPack.
+        dtype: to convert to; None keeps the type.
+        copy: True always copies, False never, None where that must be.
+
+    Raises:
+        TypeError: the object carries what NumPy would drop (a mask, missing elements, categories), holds no
+            numbers but Python objects or strings, or lies on another device.
+        ValueError: NumPy makes no array of it, or only by a copy that ``copy=False`` forbids.
+        MemoryError: a copy that the free memory cannot hold.
+    """
+    if dtype is not None:
+        dtype = np.dtype(dtype)
+    if type(x) is np.ndarray:
+        array = x
+    else:
+        foreign.require_plain(x)
+        array = _converted(x, dtype)
+    for element in (array.dtype, dtype):
+        if element is not None and element.kind == STRINGS:
+            raise TypeError(f"elements of type {element} are strings; accepted are numbers")
+    if dtype is not None and array.dtype != dtype:
+        require_host_memory(f"a copy of type {dtype}", array.size * dtype.itemsize)
+        converted: npt.NDArray[Any] = array.astype(dtype)
+    elif copy:
+        require_host_memory("a copy", array.nbytes)
+        converted = array.copy()
+    else:
+        converted = array
+    if copy is False and converted is not x and converted.base is None and converted.size:
+        raise ValueError(f"this {type(x).__name__} cannot be taken without a copy; accepted is copy=None")
+    return converted
+
+
+def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
+    if foreign.offers_only_dlpack(x):
+        return foreign.from_dlpack(x)
+    try:
+        # Subclasses are looked at before they are dropped: an object's __array__() may give a masked array.
+        if dtype is not None and isinstance(x, list | tuple | int | float):
+            array = np.asanyarray(x, dtype)
+        else:
+            array = np.asanyarray(x)
+    except (TypeError, RuntimeError, BufferError) as error:
+        if foreign.offers_dlpack(x):
+            return foreign.from_dlpack(x)
+        raise TypeError(f"NumPy makes no array of this {type(x).__name__}: {error}") from None
+    foreign.require_plain(array)
+    if array.dtype.hasobject and not isinstance(x, np.ndarray) and dtype is None:
+        hint = ": x.toarray() makes one" if hasattr(x, "toarray") else ""
+        raise TypeError(
+            f"NumPy makes an array of Python objects of this {type(x).__name__}; accepted are arrays and "
+            f"nested sequences of numbers{hint}"
+        )
+    return np.asarray(array)
 
 
 def copy_bytes(target: npt.NDArray[np.uint8], source: npt.NDArray[np.uint8]) -> None:
