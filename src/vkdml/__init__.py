@@ -6,7 +6,7 @@ array([1, 0])
 """
 
 from vkdml import array_api, dml
-from vkdml.array import Array, asarray, empty, from_dlpack
+from vkdml.array import Array, asarray, empty, from_dlpack, zeros
 from vkdml.compiled import CompiledOperator
 from vkdml.device import Device, DeviceInfo, SoftwareDeviceWarning, default_device, devices
 from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
@@ -41,4 +41,5 @@ __all__ = [
     "empty",
     "from_dlpack",
     "slice1",
+    "zeros",
 ]
