@@ -54,7 +54,7 @@ class Array(DeviceArray):
         """Element type."""
         dtype = self._dtype
         # Its field names can be changed, so everyone gets a type of his own.
-        return dtype if dtype.names is None else np.dtype(dtype, copy=True)
+        return dtype if dtype.names is None else dtype.newbyteorder("=")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ class Array(DeviceArray):
         (3, 1)
         """
         given = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
-        if not given or given == (None,):
+        if len(given) == 0 or (len(given) == 1 and given[0] is None):
             order = tuple(reversed(range(self.ndim)))
         else:
             order = tuple(integer("axes", axis) for axis in given)

@@ -104,11 +104,16 @@ class DeviceArray(ReadOnly):
             )
         return self._element()
 
+    def _real(self, kind: str) -> Any:
+        if self.dtype.kind == "c":
+            raise TypeError(f"{kind}() of {self.dtype} would drop the imaginary part; complex() takes both")
+        return self._scalar(kind)
+
     def __int__(self) -> int:
-        return int(self._scalar("int"))
+        return int(self._real("int"))
 
     def __float__(self) -> float:
-        return float(self._scalar("float"))
+        return float(self._real("float"))
 
     def __complex__(self) -> complex:
         return complex(self._scalar("complex"))
@@ -171,7 +176,9 @@ class DeviceArray(ReadOnly):
                 "an array on a device cannot be seen by NumPy without a copy; accepted are copy=None and True"
             )
         host = self.numpy()
-        return host if dtype is None else host.astype(dtype, copy=False)
+        # A cast that may lose something is left to NumPy, which knows whether it was asked for.
+        keeps_all = dtype is not None and np.can_cast(host.dtype, dtype)
+        return host.astype(dtype, copy=False) if keeps_all else host
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         from vkdml import numpy_functions

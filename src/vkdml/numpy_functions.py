@@ -1,9 +1,13 @@
-"""NumPy's functions on device arrays: on the device where vkdml has them, else on copies on the host."""
+"""NumPy's functions on device arrays: where vkdml has them on the device, else on copies on the host.
+
+Views stay on the device; all that is computed comes back as NumPy's own arrays and scalars.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -15,6 +19,8 @@ from vkdml.array_base import DeviceArray
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Apply a universal function, or a method of one, to copies on the host."""
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+    if method == "at" and isinstance(inputs[0], DeviceArray):
+        raise TypeError(f"numpy.{name} cannot write to a device; accepted is a[...] = values")
     return _on_copies(getattr(ufunc, method), name, inputs, kwargs)
 
 
@@ -50,7 +56,7 @@ def _on_copies(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwarg
     try:
         return func(*host_args, **host_kwargs)
     except ValueError as error:
-        if "read-only" not in str(error):
+        if not any(said in str(error) for said in _OF_WRITING):
             raise
         raise TypeError(
             f"numpy.{name} cannot write to a device ({error}); accepted are np.asarray(a) and a[...] = values"
@@ -83,8 +89,11 @@ def _argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False)
 
 
 def _found(operator: Callable[..., Any], axis: Any, out: Any, keepdims: Any) -> Any:
+    axis = None if axis is None else index(axis)  # several axes are vkdml's own
     if out is None:
-        return operator(axis, keepdims=keepdims)
+        return np.asarray(operator(axis, keepdims=keepdims))[()]
+    if isinstance(out, DeviceArray) and out.dtype != np.intp:
+        raise TypeError(f"NumPy writes indices of type {np.dtype(np.intp)} to out=, not of {out.dtype}")
     return operator(axis, keepdims=keepdims, out=out)
 
 
@@ -121,6 +130,8 @@ def _reshape(a: Any, /, shape: Any) -> Any:
 def _flip(m: Any, axis: Any = None) -> Any:
     from vkdml import array_api
 
+    if not m.ndim:
+        return np.flip(m.numpy(), axis)
     return array_api.flip(m, axis=axis)
 
 
@@ -137,4 +148,6 @@ _ON_DEVICE: dict[Callable[..., Any], Callable[..., Any]] = {
     np.flip: _flip,
 }
 _OF_SHARDS_TOO = (_argmax, _argmin, _shape, _ndim, _size)
+# What NumPy says of an array that it would write to and that is read-only.
+_OF_WRITING = ("read-only", "not writeable", "output array is not acceptable")
 _OF_MEMORY = (np.shares_memory, np.may_share_memory)
