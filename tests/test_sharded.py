@@ -34,7 +34,7 @@ def test_a_sharded_array_answers_as_the_whole(pair, along, others, name, seed):
     bits = f"V{parts[0].dtype.itemsize}"
     whole = np.concatenate([part.view(bits) for part in parts], axis).view(parts[0].dtype)
     shards = vkdml.ShardedArray(
-        [vkdml.asarray(part, pair[n % 2]) for n, part in enumerate(parts)], axis - len(others)
+        [vkdml.asarray(part, device=pair[n % 2]) for n, part in enumerate(parts)], axis - len(others)
     )
     assert shards.shape == whole.shape
     assert same_bits(shards.numpy(), whole)
@@ -60,7 +60,7 @@ def test_a_sharded_array_answers_as_the_whole(pair, along, others, name, seed):
 
 def test_asarray_cuts_an_array_for_several_devices(pair):
     host = np.arange(7 * 3, dtype=np.int16).reshape(7, 3)
-    shards = vkdml.asarray(host, pair)
+    shards = vkdml.asarray(host, device=pair)
     assert [shard.shape for shard in shards.shards] == [(3, 3), (4, 3)]
     assert shards.devices == tuple(pair)
     assert np.array_equal(shards.numpy(), host)
@@ -87,7 +87,7 @@ def test_a_host_array_is_shared_out_to_several_devices(pair):
 
 
 def test_shards_that_do_not_fit_are_refused(pair):
-    a = vkdml.asarray(np.zeros((2, 3), np.float32), pair[0])
+    a = vkdml.asarray(np.zeros((2, 3), np.float32), device=pair[0])
     with pytest.raises(ValueError, match="at least one shard"):
         vkdml.ShardedArray([])
     with pytest.raises(TypeError, match=r"not ndarray: vkdml\.asarray makes one"):
@@ -101,7 +101,7 @@ def test_shards_that_do_not_fit_are_refused(pair):
     with pytest.raises(TypeError, match="no out=, no device="):
         vkdml.argmax(vkdml.ShardedArray([a]), device=pair[0])
     with pytest.raises(ValueError, match="no dimensions cannot be shared out"):
-        vkdml.asarray(1.0, pair)
+        vkdml.asarray(1.0, device=pair)
 
 
 def test_a_lost_default_device_is_opened_anew_by_the_next_call(monkeypatch):

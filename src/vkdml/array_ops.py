@@ -272,11 +272,11 @@ class StartedReduction:
 
 
 def _fresh(device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    from vkdml.array import Array
+    from vkdml.array import array_in
 
     nbytes = math.prod(shape) * dtype.itemsize
     memory = Memory(device, nbytes, near_host=nbytes <= device.limits.tuning.shared_bytes)
-    return Array(memory, dtype, View(shape, row_major_strides(shape), 0))
+    return array_in(memory, dtype, View(shape, row_major_strides(shape), 0))
 
 
 def _check_out(out: Any, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from vkdml.array import Array
+from vkdml.array import Array, array_in
 from vkdml.array_ops import require_same_device
 from vkdml.device import Device
 from vkdml.dml import BufferTensorDesc, OperatorDesc, TypedOperatorDesc, validate
@@ -207,7 +207,7 @@ class CompiledOperator:
             memory = Memory(self._device, slot.new_bytes, near_host=near_host)
         except MemoryError as error:
             raise MemoryError(f"{slot.where} of {slot.sizes} {slot.dtype}: {error}") from None
-        return Array(memory, slot.dtype, View(slot.sizes, slot.strides, 0))
+        return array_in(memory, slot.dtype, View(slot.sizes, slot.strides, 0))
 
     def _require_apart(self, start: int, output_start: int) -> None:
         read, written = self._input.box(start), self._output.box(output_start)
@@ -286,7 +286,9 @@ class _Slot:
         """Return the tensor in an array that was checked: itself, or a view of a buffer."""
         if array.dtype == self.dtype and array.view.shape == self.sizes:
             return array
-        return Array(array.memory, self.dtype, View(self.sizes, self.strides, start // self.dtype.itemsize))
+        return array_in(
+            array.memory, self.dtype, View(self.sizes, self.strides, start // self.dtype.itemsize)
+        )
 
 
 __all__ = ["CompiledOperator"]

@@ -334,7 +334,7 @@ class Device:
     def sequence(self, *, timings: bool = True) -> RecordedSequence:
         """Return an empty sequence, to record compiled operators, uploads and downloads.
 
-        >>> a, host = vkdml.empty(3), np.arange(3.0)
+        >>> a, host = vkdml.empty(3, "float64"), np.arange(3.0)
         >>> with a.device.sequence() as sequence:
         ...     sequence.upload(a, host)
         ...     sequence.eval().running

@@ -1,4 +1,4 @@
-"""A mapping that cannot be changed, and still is a dict to JSON, pickle and dataclasses.asdict."""
+"""What cannot be changed: attributes that belong together, and dicts and lists at any depth."""
 
 from __future__ import annotations
 
@@ -47,3 +47,26 @@ def read_only(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(map(read_only, value))
     return value
+
+
+class ReadOnly:
+    """An object whose attributes cannot be set or deleted; :func:`fix` sets them where it is made."""
+
+    __slots__ = ()
+    _instead = ""
+    """What to do instead, for the message."""
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise self._refusal("set", name)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise self._refusal("delete", name)
+
+    def _refusal(self, verb: str, name: str) -> AttributeError:
+        kind = type(self).__qualname__
+        return AttributeError(
+            f"cannot {verb} {name!r}: all attributes of {kind} are read-only{self._instead}"
+        )
+
+
+fix = object.__setattr__
