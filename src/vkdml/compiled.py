@@ -9,7 +9,13 @@ import numpy as np
 from vkdml.array import Array
 from vkdml.array_ops import require_same_device
 from vkdml.device import Device
-from vkdml.dml import BufferTensorDesc, OperatorDesc, TypedOperatorDesc, validate
+from vkdml.dml import (
+    MINIMUM_BUFFER_TENSOR_ALIGNMENT,
+    BufferTensorDesc,
+    OperatorDesc,
+    TypedOperatorDesc,
+    validate,
+)
 from vkdml.dml.descriptors import operator_of, spanned_elements
 from vkdml.dml.enums import FeatureLevelLike
 from vkdml.execute import RecordableStep, Region, recordable_steps
@@ -19,9 +25,6 @@ from vkdml.lowering import plan_of, strides_of
 from vkdml.memory import BINDING_ALIGNMENT, Memory
 from vkdml.overlap import Box, may_overlap
 from vkdml.plan import Plan
-
-# Bytes: DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT.
-TENSOR_ALIGNMENT = 16
 
 
 class CompiledOperator:
@@ -217,7 +220,7 @@ class _Slot:
         self.total = tensor.total_tensor_size_in_bytes
         elements = spanned_elements(tensor.sizes, tensor.strides)
         self.new_bytes = elements * self.dtype.itemsize if tensor.strides is None else self.total
-        self.alignment = max(TENSOR_ALIGNMENT, tensor.guaranteed_base_offset_alignment)
+        self.alignment = max(MINIMUM_BUFFER_TENSOR_ALIGNMENT, tensor.guaranteed_base_offset_alignment)
         self.accepted = (
             f"a {self.dtype} Array of shape {self.sizes} with strides "
             f"{tuple(stride * self.dtype.itemsize for stride in self.strides)} bytes, or a compact 1-D uint8 "
