@@ -291,11 +291,11 @@ def test_output_may_be_bytes_or_the_array_itself() -> None:
 
 ARGMIN = dml.ArgMinOperatorDesc(tensor("FLOAT32", 2, 3), tensor("UINT32", 2, 1, strides=(4, 1)), (1,))
 EXPECTED_INPUT = (
-    "accepted: array of float32 with shape (2, 3), or bytes-like object or 1-D array of uint8 "
+    "accepted: an array of float32 with shape (2, 3), or a bytes-like object or 1-D array of uint8 "
     "of at least 24 contiguous bytes"
 )
 EXPECTED_OUTPUT = (
-    "accepted: array of uint32 with shape (2, 1), or bytes-like object or 1-D array of uint8 "
+    "accepted: an array of uint32 with shape (2, 1), or a bytes-like object or 1-D array of uint8 "
     "of at least 20 contiguous bytes"
 )
 
@@ -303,10 +303,10 @@ EXPECTED_OUTPUT = (
 @pytest.mark.parametrize(
     ("data", "error", "fault"),
     [
-        (np.zeros((2, 3)), TypeError, "array of float64 with shape (2, 3)"),
-        (np.zeros((2, 3), ">f4"), TypeError, "array of >f4 with shape (2, 3)"),
-        (np.zeros((3, 2), np.float32), ValueError, "array of float32 with shape (3, 2)"),
-        (np.zeros((4, 6), np.uint8), TypeError, "array of uint8 with shape (4, 6)"),
+        (np.zeros((2, 3)), TypeError, "an array of float64 with shape (2, 3)"),
+        (np.zeros((2, 3), ">f4"), TypeError, "an array of >f4 with shape (2, 3)"),
+        (np.zeros((3, 2), np.float32), ValueError, "an array of float32 with shape (3, 2)"),
+        (np.zeros((4, 6), np.uint8), TypeError, "an array of uint8 with shape (4, 6)"),
         (np.zeros(23, np.uint8), ValueError, "a buffer of 23 bytes"),
         (np.zeros(48, np.uint8)[::2], ValueError, "a buffer of 24 bytes that are not contiguous"),
         (bytes(20), ValueError, "a buffer of 20 bytes"),
@@ -323,8 +323,8 @@ def test_input_is_refused(data: Any, error: type[Exception], fault: str) -> None
 @pytest.mark.parametrize(
     ("data", "error", "fault"),
     [
-        (np.zeros((2, 1), np.int64), TypeError, f"array of int64 with shape (2, 1); {EXPECTED_OUTPUT}"),
-        (np.zeros(2, np.uint32), ValueError, f"array of uint32 with shape (2,); {EXPECTED_OUTPUT}"),
+        (np.zeros((2, 1), np.int64), TypeError, f"an array of int64 with shape (2, 1); {EXPECTED_OUTPUT}"),
+        (np.zeros(2, np.uint32), ValueError, f"an array of uint32 with shape (2,); {EXPECTED_OUTPUT}"),
         (bytearray(19), ValueError, f"a buffer of 19 bytes; {EXPECTED_OUTPUT}"),
         (bytes(20), ValueError, "read-only; accepted: a writable array or buffer"),
         (
@@ -521,11 +521,11 @@ def test_an_output_that_overlaps_the_input_on_a_device_takes_what_was_there() ->
 
 
 ON_DEVICE_INPUT = (
-    "accepted: vkdml.Array of float32 with shape (2, 3), or vkdml.Array of uint8 "
+    "accepted: a vkdml.Array of float32 with shape (2, 3), or a vkdml.Array of uint8 "
     "of at least 24 contiguous bytes"
 )
 ON_DEVICE_OUTPUT = (
-    "accepted: vkdml.Array of uint32 with shape (2, 1), or vkdml.Array of uint8 "
+    "accepted: a vkdml.Array of uint32 with shape (2, 1), or a vkdml.Array of uint8 "
     "of at least 20 contiguous bytes"
 )
 
@@ -534,9 +534,9 @@ ON_DEVICE_OUTPUT = (
 @pytest.mark.parametrize(
     ("host", "error", "fault"),
     [
-        (np.zeros((2, 3)), TypeError, "vkdml.Array of float64 with shape (2, 3)"),
-        (np.zeros((3, 2), np.float32), ValueError, "vkdml.Array of float32 with shape (3, 2)"),
-        (np.zeros((4, 6), np.uint8), TypeError, "vkdml.Array of uint8 with shape (4, 6)"),
+        (np.zeros((2, 3)), TypeError, "a vkdml.Array of float64 with shape (2, 3)"),
+        (np.zeros((3, 2), np.float32), ValueError, "a vkdml.Array of float32 with shape (3, 2)"),
+        (np.zeros((4, 6), np.uint8), TypeError, "a vkdml.Array of uint8 with shape (4, 6)"),
         (np.zeros(23, np.uint8), ValueError, "a buffer of 23 bytes"),
     ],
 )
@@ -562,8 +562,8 @@ def test_a_device_buffer_that_does_not_fit() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "fault"),
     [
-        (lambda: vkdml.empty((2, 1), np.int64), TypeError, "vkdml.Array of int64 with shape (2, 1); {}"),
-        (lambda: vkdml.empty(2, np.uint32), ValueError, "vkdml.Array of uint32 with shape (2,); {}"),
+        (lambda: vkdml.empty((2, 1), np.int64), TypeError, "a vkdml.Array of int64 with shape (2, 1); {}"),
+        (lambda: vkdml.empty(2, np.uint32), ValueError, "a vkdml.Array of uint32 with shape (2,); {}"),
         (lambda: vkdml.empty(19, np.uint8), ValueError, "a buffer of 19 bytes; {}"),
         (
             lambda: vkdml.empty((1, 1), np.uint32).broadcast_to((2, 1)),

@@ -9,7 +9,13 @@ import numpy as np
 from vkdml.array import Array, array_in
 from vkdml.array_ops import require_same_device
 from vkdml.device import Device
-from vkdml.dml import BufferTensorDesc, OperatorDesc, TypedOperatorDesc, validate
+from vkdml.dml import (
+    MINIMUM_BUFFER_TENSOR_ALIGNMENT,
+    BufferTensorDesc,
+    OperatorDesc,
+    TypedOperatorDesc,
+    validate,
+)
 from vkdml.dml.descriptors import operator_of, spanned_elements
 from vkdml.dml.enums import FeatureLevelLike
 from vkdml.execute import RecordableStep, Region, recordable_steps
@@ -20,9 +26,6 @@ from vkdml.memory import BINDING_ALIGNMENT, Memory
 from vkdml.overlap import Box, may_overlap
 from vkdml.plan import Plan
 from vkdml.wording import type_of, with_article
-
-# Bytes: DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT.
-TENSOR_ALIGNMENT = 16
 
 
 class CompiledOperator:
@@ -232,7 +235,7 @@ class _Slot:
         self.total = tensor.total_tensor_size_in_bytes
         elements = spanned_elements(tensor.sizes, tensor.strides)
         self.new_bytes = elements * self.dtype.itemsize if tensor.strides is None else self.total
-        self.alignment = max(TENSOR_ALIGNMENT, tensor.guaranteed_base_offset_alignment)
+        self.alignment = max(MINIMUM_BUFFER_TENSOR_ALIGNMENT, tensor.guaranteed_base_offset_alignment)
         self.accepted = (
             f"{with_article(self.dtype)} Array of shape {self.sizes} with strides "
             f"{tuple(stride * self.dtype.itemsize for stride in self.strides)} bytes, or a compact 1-D uint8 "

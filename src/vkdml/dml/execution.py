@@ -140,8 +140,8 @@ def _tensor_view(where: str, tensor: BufferTensorDesc, data: Any) -> Any:
     from vkdml import Array
 
     dtype, sizes = tensor.data_type.dtype, tuple(tensor.sizes)
-    kind = "vkdml.Array" if isinstance(data, Array) else "array"
-    buffer = f"{kind} of uint8" if isinstance(data, Array) else f"bytes-like object or 1-D {kind} of uint8"
+    kind = "a vkdml.Array" if isinstance(data, Array) else "an array"
+    buffer = f"{kind} of uint8" if isinstance(data, Array) else "a bytes-like object or 1-D array of uint8"
     accepted = (
         f"{kind} of {dtype} with shape {sizes}, or {buffer} "
         f"of at least {tensor.total_tensor_size_in_bytes} contiguous bytes"
