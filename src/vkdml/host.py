@@ -16,14 +16,14 @@ from vkdml.layout import extent
 SPAN_LIMIT = 2
 # NumPy's strings of any length: their elements point to bytes elsewhere.
 STRINGS = "T"
-# Steps of NumPy's search for a common byte, after which arrays count as overlapping.
-OVERLAP_STEPS = 10_000
 # From here on several threads copy faster than one.
 SHARED_COPY_BYTES = 8 << 20
 
 
 # Smaller results are not worth a look at what is free.
 LARGE_RESULT_BYTES = 1 << 30
+# Steps of NumPy's search for a common byte, after which arrays count as overlapping.
+OVERLAP_STEPS = 10_000
 
 
 def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
