@@ -1,49 +1,28 @@
-"""A mapping that cannot be changed, and still is a dict to JSON, pickle and dataclasses.asdict."""
+"""Objects whose attributes cannot be changed: their shape, type and memory belong together."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, NoReturn, TypeVar
-
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
+from typing import NoReturn
 
 
-class ReadOnlyDict(dict[Key, Value]):
-    """A dict whose items cannot be assigned or removed; hashable if its values are.
+class ReadOnly:
+    """Refuses that attributes are set or deleted; :func:`fix` sets them where the object is made."""
 
-    >>> limits = ReadOnlyDict(subgroup=8)
-    >>> limits["subgroup"], limits | {"subgroup": 4}
-    (8, {'subgroup': 4})
-
-    Raises:
-        TypeError: on every attempt to change it; ``dict(it)`` is a copy that can be changed.
-    """
-
-    # types.MappingProxyType would do, but for json.dumps, pickle, copy.deepcopy and asdict, which refuse it.
     __slots__ = ()
+    _instead = ""
+    """What to do instead, for the message."""
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("this dict is read-only: dict(...) makes a copy that can be changed")
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise self._refusal("set", name)
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    def __delattr__(self, name: str) -> NoReturn:
+        raise self._refusal("delete", name)
 
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(frozenset(self.items()))
+    def _refusal(self, verb: str, name: str) -> AttributeError:
+        kind = type(self).__qualname__
+        return AttributeError(
+            f"cannot {verb} {name!r}: all attributes of {kind} are read-only{self._instead}"
+        )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (dict(self),)
 
-
-def read_only(value: Any) -> Any:
-    """Return a value of which no part can be changed: dicts read-only, lists as tuples, at any depth.
-
-    >>> read_only({"sizes": [1, 2]})
-    {'sizes': (1, 2)}
-    """
-    if isinstance(value, dict):
-        return ReadOnlyDict({key: read_only(item) for key, item in value.items()})
-    if isinstance(value, list | tuple):
-        return tuple(map(read_only, value))
-    return value
+fix = object.__setattr__
