@@ -23,6 +23,7 @@ import vkdml
 from vkdml import _native, dml
 from vkdml import device as devices
 from vkdml.device import select
+from vkdml.readonly import fix
 
 H200 = "NVIDIA H200"
 
@@ -231,7 +232,7 @@ def test_equal_cards_with_one_uuid_are_two_devices(fresh, monkeypatch):
 
 def separate_device_of(info, index, real=devices.open_device):
     device = real(info)
-    device._info = replace(info, index=index)
+    fix(device, "info", replace(info, index=index))
     return device
 
 

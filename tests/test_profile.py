@@ -19,6 +19,7 @@ import vkdml
 from vkdml import device as devices
 from vkdml import profile, tune, tuning
 from vkdml.profile import Profile, ProfileFault
+from vkdml.readonly import fix
 
 FIELD = next(iter(tuning.SEARCH))
 
@@ -342,7 +343,7 @@ def test_no_accepted_value_changes_a_result(info):
         if len(values) > 1:
             calls = [*calls[:3], (x.astype("float32"), 1)]
         tuned = profile_for(info, **values).apply(info.plan_limits.tuning)
-        device._limits = replace(info.plan_limits, tuning=tuned)
+        fix(device, "limits", replace(info.plan_limits, tuning=tuned))
         for array, axis in calls:
             got = vkdml.argmax(array, axis=axis, device=device)
             wanted = np.argmax(array, axis=axis)

@@ -26,6 +26,7 @@ from separate import separate_device
 import vkdml
 from vkdml import _native, dtypes, stream
 from vkdml.plan import Element
+from vkdml.readonly import fix
 
 MIB = 1 << 20
 
@@ -33,7 +34,7 @@ MIB = 1 << 20
 def with_tiles(device: vkdml.Device, tile_bytes: int) -> vkdml.Device:
     """The device, from now on with tiles of so many bytes."""
     tuning = dataclasses.replace(device.limits.tuning, stream_tile_bytes=tile_bytes)
-    device._limits = dataclasses.replace(device.limits, tuning=tuning)
+    fix(device, "limits", dataclasses.replace(device.limits, tuning=tuning))
     return device
 
 
@@ -487,6 +488,7 @@ import sys, warnings, dataclasses, threading, time
 import numpy as np, vkdml
 from vkdml import stream
 from vkdml.plan import Element
+from vkdml.readonly import fix
 
 warnings.simplefilter("ignore")
 
@@ -496,7 +498,7 @@ def resident():
 
 device = vkdml.Device()
 tuning = dataclasses.replace(device.limits.tuning, stream_tile_bytes=8 << 20)
-device._limits = dataclasses.replace(device.limits, tuning=tuning)
+fix(device, "limits", dataclasses.replace(device.limits, tuning=tuning))
 x = np.memmap(sys.argv[1], np.float32, "r").reshape(1 << 14, -1)
 order = dict(element=Element("float32", 4), take_min=False, take_last=False, omit_nan=False)
 options = dict(**order, with_values=True, devices=[device])

@@ -12,14 +12,15 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast, final
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, final
 
 from vkdml import _native, profile
 from vkdml.errors import DeviceError, NoDeviceError
 from vkdml.execute import ExecutionCache
 from vkdml.loop_steps import most_loop_steps
 from vkdml.plan import DeviceLimits
-from vkdml.readonly import read_only
+from vkdml.read_only_dict import read_only
+from vkdml.readonly import ReadOnly, fix
 from vkdml.tuning import tuning_for
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class DeviceInfo:
 
     def __post_init__(self) -> None:
         for name in ("limits", "features", "subgroup", "heaps"):
-            object.__setattr__(self, name, read_only(getattr(self, name)))
+            fix(self, name, read_only(getattr(self, name)))
 
     @property
     def plan_limits(self) -> DeviceLimits:
@@ -107,7 +108,7 @@ def normal_selector(selector: Any) -> int | str | None:
     Raises:
         TypeError: it is none of these.
     """
-    if selector is None or isinstance(selector, str):
+    if selector is None or type(selector) is int or isinstance(selector, str):
         return selector
     if not isinstance(selector, bool):
         with suppress(TypeError):
@@ -177,7 +178,7 @@ class _Closed:
 
 
 @final
-class Device:
+class Device(ReadOnly):
     """A Vulkan device, open for computing. In a process there is one for each piece of hardware.
 
     >>> vkdml.Device(0) is vkdml.Device("0")
@@ -202,13 +203,18 @@ class Device:
         DeviceError: the driver refused to open it, or this process was forked after Vulkan was in use.
     """
 
-    __slots__ = ("__weakref__", "_executions", "_handle", "_info", "_limits", "_plans")
+    __slots__ = ("__weakref__", "executions", "info", "limits", "native", "plans")
 
-    _info: DeviceInfo
-    _handle: _native.Device | _Closed
-    _limits: DeviceLimits
-    _plans: dict[Hashable, object]
-    _executions: ExecutionCache | _Closed
+    info: DeviceInfo
+    """What this device is and can do."""
+    native: _native.Device
+    """For the runtime: the native device. This and what follows is no part of the interface."""
+    executions: ExecutionCache
+    """For the runtime: what is kept between calls."""
+    limits: DeviceLimits
+    """For the planner: what it needs to know, with this device's tuning numbers."""
+    plans: dict[Hashable, object]
+    """For the operators: plans by the calls that they are for."""
 
     def __new__(cls, selector: DeviceLike = None) -> Device:
         return selector if isinstance(selector, Device) else _selected(selector)
@@ -229,34 +235,9 @@ class Device:
         )
 
     @property
-    def native(self) -> _native.Device:
-        """For the runtime: the native device."""
-        return cast("_native.Device", self._handle)
-
-    @property
-    def limits(self) -> DeviceLimits:
-        """For the planner: what it needs to know, with this device's tuning numbers."""
-        return self._limits
-
-    @property
-    def plans(self) -> dict[Hashable, object]:
-        """For the operators: plans by the calls that they are for."""
-        return self._plans
-
-    @property
-    def executions(self) -> ExecutionCache:
-        """For the runtime: what is kept between calls."""
-        return cast("ExecutionCache", self._executions)
-
-    @property
-    def info(self) -> DeviceInfo:
-        """What this device is and can do."""
-        return self._info
-
-    @property
     def name(self) -> str:
         """The device's name, as its driver gives it."""
-        return self._info.name
+        return self.info.name
 
     def memory(self) -> dict[str, int]:
         """Return bytes of memory: ``used`` now, ``pooled`` for reuse, the pool's ``limit``, and ``budget``.
@@ -268,7 +249,7 @@ class Device:
 
     def require_usable(self) -> None:
         """Raise DeviceLostError if the driver gave the device up, DeviceError if closed or forked."""
-        self._handle.require_usable()
+        self.native.require_usable()
 
     def trim(self) -> int:
         """Give back all memory that is kept for later calls; returns the bytes freed."""
@@ -288,12 +269,13 @@ class Device:
         number, name or UUID or as the default, opens it anew, as another Device.
         """
         with _lock:
-            native, executions = self._handle, self._executions
-            self._handle = self._executions = _Closed(self._info)
+            native, executions, closed = self.native, self.executions, _Closed(self.info)
+            fix(self, "native", closed)
+            fix(self, "executions", closed)
             for known in (_open, _chosen):
                 for key in [key for key, device in known.items() if device is self]:
                     del known[key]
-        self._plans.clear()
+        self.plans.clear()
         with suppress(DeviceError):  # closed before, or in a forked process
             executions.clear()
             native.trim()
@@ -351,8 +333,9 @@ class Device:
         return Sequence(self, timings=timings)
 
     def __repr__(self) -> str:
-        state = ", closed" if isinstance(self._handle, _Closed) else ", lost" if self._handle.lost else ""
-        return f"<vkdml.Device {self._info.index}: {self._info.name} ({self._info.type}){state}>"
+        native: _native.Device | _Closed = self.native
+        state = ", closed" if isinstance(native, _Closed) else ", lost" if native.lost else ""
+        return f"<vkdml.Device {self.info.index}: {self.info.name} ({self.info.type}){state}>"
 
 
 def open_device(info: DeviceInfo) -> Device:
@@ -364,11 +347,12 @@ def open_device(info: DeviceInfo) -> Device:
     limits = info.plan_limits
     tuning, fault = profile.tuned(info, limits.tuning)
     device = object.__new__(Device)
-    device._info = info
-    device._handle = native = _native.Device(info.index)
-    device._limits = limits = replace(limits, tuning=tuning)
-    device._plans = {}
-    device._executions = ExecutionCache(native, info.unified_memory, limits.tuning)
+    native = _native.Device(info.index)
+    fix(device, "info", info)
+    fix(device, "native", native)
+    fix(device, "executions", ExecutionCache(native, info.unified_memory, tuning))
+    fix(device, "limits", replace(limits, tuning=tuning))
+    fix(device, "plans", {})
     if fault is not None and fault not in _said_of_profiles:
         _said_of_profiles.add(fault)
         warnings.warn(fault, profile.ProfileWarning, stacklevel=_level_of_caller())
@@ -399,17 +383,17 @@ def _identity(info: DeviceInfo, infos: list[DeviceInfo]) -> Hashable:
 def _device_for(selector: int | str | None, key: Hashable) -> Device:
     """Return the open device that a selector means; ``key`` is what the choice is remembered by."""
     device = _chosen.get(key)
-    if device is None or device._handle.lost:
+    if device is None or device.native.lost:
         infos = devices()
         info = select(selector, infos)
         identity = _identity(info, infos)
         with _lock:
             device = _open.get(identity)
-            if device is None or device._handle.lost:
+            if device is None or device.native.lost:
                 _open.pop(identity, None)
                 device = _open.setdefault(identity, open_device(info))
             _chosen[key] = device
-    device._handle.require_usable()
+    device.native.require_usable()
     return device
 
 
@@ -426,8 +410,8 @@ def _default() -> Device:
     global _set_as_default
     device = _set_as_default
     if device is not None:
-        if not device._handle.lost:
-            device._handle.require_usable()
+        if not device.native.lost:
+            device.native.require_usable()
             return device
         anew = _device_for(device.info.index, device.info.index)
         with _lock:
