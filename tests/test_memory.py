@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import vkdml
-from vkdml import _native, memory
+from vkdml import _native, dml, memory
 from vkdml.memory import Memory
 
 PIECE = 64
@@ -75,6 +76,23 @@ def test_two_sequences_that_use_an_array_are_both_waited_for(device, access, ord
     else:
         assert int(array.argmax()) == 0
     assert sequences[0].wait()
+
+
+def test_a_sequence_keeps_the_outputs_that_it_made(device):
+    """Nobody else does where one operation's output is the next one's input."""
+    host = np.arange(1000, dtype=np.int32)
+    x = dml.BufferTensorDesc(dml.DataType.INT32, sizes=(1000,))
+    reverse = device.compile(dml.Slice1OperatorDesc(x, x, (0,), (1000,), (-1,)))
+    source = vkdml.asarray(host, device=device)
+    sequence = device.sequence()
+    last = sequence.record(reverse, input=sequence.record(reverse, input=source))
+    last = sequence.record(reverse, input=last)
+    gc.collect()
+    sequence.eval()
+    assert np.array_equal(last, host[::-1])
+    source[...] = host * 3
+    sequence.eval()
+    assert np.array_equal(last, 3 * host[::-1])
 
 
 # ---- through staging memory --------------------------------------------------------------------------------
