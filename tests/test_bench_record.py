@@ -364,7 +364,7 @@ def test_report_and_readme_compare_in_the_same_words_and_direction():
     assert "vkdml (its kernels) is so many times as fast as that library" in said
     assert report.ratio(made.rows[0], "torch") == "2.50"
     for text in (said, section):
-        assert "over 1 cases: vkdml is 2.50 times as fast as the best other library of each." in text
+        assert "over 1 case: vkdml is 2.50 times as fast as the best other library of each." in text
     made.rows[0].peers["torch"] = PeerTime(0.04)
     assert "| 0.004 |" in readme.section([("run.json", made)], Path("."))
     assert report.ratio(made.rows[0], "torch") == "0.004"

@@ -189,7 +189,7 @@ def test_a_case_of_a_suite_that_was_made_smaller_says_what_it_was(tmp_path, caps
     assert "f32 1024x256 ax 0 (made smaller, from 4096x16384)" in progress
     assert "from 4096x16384" in table
     assert "1 of 1 cases were made smaller" in table
-    assert "inputs of at most 1 MiB" in " ".join(table.split())
+    assert "inputs have at most 1 MiB" in " ".join(table.split())
 
 
 def limited(device, **limits):
@@ -212,12 +212,12 @@ def limited(device, **limits):
             {"max_storage_buffer_range": 4 << 20},
             "is more than one buffer of a device can hold; accepted are at most 4 MiB",
         ),
-        # The indices are what is too large.
         (
             ("argmax", "int8", (1 << 20, 4), (1,)),
             {"max_storage_buffer_range": (4 << 20) - 1},
             "accepted are at most",
         ),
+        # The input fits; the indices do not.
         (("argmax", "int8", (1 << 20, 3), (1,)), {"max_storage_buffer_range": (4 << 20) - 1}, ""),
         (
             ("argmax", "float32", (1 << 20,)),
@@ -347,6 +347,14 @@ def test_the_drivers_own_copy_is_timed_beside_the_ceiling(tmp_path, capsys):
     said = " ".join(capsys.readouterr().out.split())
     assert f"Fastest read by vkdml itself in this run: {made.ceiling_gb_per_s:.4g} GB/s" in said
     assert "the driver's own copy of " in said
+
+
+@pytest.mark.parametrize("kind", list(vkdml._native.MemoryKind))
+def test_copies_are_timed_in_either_kind_of_memory(device, monkeypatch, kind):
+    monkeypatch.setattr(
+        timing.resident, "allocate", lambda device, nbytes: device.native.buffer(nbytes, kind)
+    )
+    assert timing.time_copy(device, 1 << 20, readings=5, warm_seconds=0) > 0
 
 
 # ---- what must not pass -------------------------------------------------------------------------

@@ -338,7 +338,7 @@ def test_it_shows_tables_of_80_columns_and_stores_the_profile(cache, finding, ca
     assert sum(row[-1:] == ["same"] for row in rows) == len(tuning.SEARCH) - 1
     assert ["slice1", "flip", "1", "B", "8000000.0", "1000000.0", "8.00"] in rows
     assert ["geometric", "mean", "4.00"] in rows
-    assert "tried 41 candidates beside the defaults, which made 99 plans that differ" in " ".join(out.split())
+    assert "tried 41 candidates beside the defaults, 99 different plans in all" in " ".join(out.split())
     vkdml.Device().close()  # one that is open keeps its numbers
     assert vkdml.Device().limits.tuning == replace(vkdml.Device().info.plan_limits.tuning, **{A: value})
 

@@ -64,7 +64,7 @@ def _of_record(link: str, record: Record, folder: Path) -> Iterator[str]:
     if record.device["type"] == "software":
         said = "Times are those of whole calls, from host array to host array. Every result was checked."
         if any(row.scaled_from for row in record.rows):
-            said += f" The cases were made smaller: inputs have at most {limit(record)}."
+            said += f" The cases were made smaller{limit(record)}."
         yield f"{said}\n"
     elif record.ceiling_gb_per_s:
         yield (

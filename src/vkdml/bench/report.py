@@ -74,8 +74,9 @@ def sums(record: Record) -> Iterator[str]:
     mean = geometric_mean(record)
     if mean is None:
         return
+    cases = f"{mean[1]} case{'' if mean[1] == 1 else 's'}"
     yield (
-        f"Geometric mean over {mean[1]} cases: vkdml is {mean[0]:.2f} times as fast as the best other "
+        f"Geometric mean over {cases}: vkdml is {mean[0]:.2f} times as fast as the best other "
         "library of each."
     )
     lost = [row for row in record.rows if (best := best_peer(record, row)) and best[1] < row.compared_us]
@@ -109,7 +110,7 @@ def case_table(record: Record) -> Table:
         table.add_row(
             f"{row.case}\n  from {row.full_shape}" if row.full_shape else row.case,
             f" {microseconds(row.us)}",
-            f" {row.gb_per_s:.{0 if row.gb_per_s >= 100 else 1}f}",
+            f" {rate(row.gb_per_s)}",
             f" {share}",
             {True: " +", False: " -", None: ""}[row.met],
             *([f" {microseconds(row.call_us or 0)}"] if calls else []),
@@ -135,6 +136,15 @@ def times_as_fast(times: float) -> str:
     if times < 0.095:
         return f"{times:.1g}"
     return f"{times:.{2 if times < 10 else 1 if times < 100 else 0}f}"
+
+
+def rate(gb_per_s: float) -> str:
+    """Say a rate in GB/s.
+
+    >>> [rate(value) for value in (4389.07, 8.15, 0.0412)]
+    ['4389', '8.2', '0.04']
+    """
+    return f"{gb_per_s:.{0 if gb_per_s >= 100 else 1 if gb_per_s >= 1 else 2}f}"
 
 
 def microseconds(us: float) -> str:
@@ -166,6 +176,7 @@ def latency_table(record: Record) -> Table:
 def notes(record: Record) -> Iterator[str]:
     """Yield the sums of a run and what its table leaves out."""
     if record.ceiling_gb_per_s:
+        yield "GB/s: bytes read and written"
         yield f"%: of the fastest read by vkdml itself in this run ({record.ceiling_case})"
         yield ceiling(record)
     if any(row.call_us is not None for row in record.rows):
@@ -187,8 +198,8 @@ def notes(record: Record) -> Iterator[str]:
     scaled = sum(row.scaled_from is not None for row in record.rows)
     if scaled:
         yield (
-            f"{scaled} of {len(record.rows)} cases were made smaller, from the shape below each: inputs of "
-            f"at most {limit(record)}; --mib and the device's limits decide"
+            f"{scaled} of {len(record.rows)} cases were made smaller, from the shape below each (--mib or "
+            f"the device's limits){limit(record)}"
         )
     for name, peer in record.peers.items():
         if peer.note:
@@ -196,9 +207,9 @@ def notes(record: Record) -> Iterator[str]:
 
 
 def limit(record: Record) -> str:
-    """Say how large the inputs of a run's suite could be."""
+    """Say how large the inputs of a run's suite could be; nothing where the record does not tell."""
     most = record.settings.get("most_input_bytes") or (record.settings.get("mib") or 0) << 20
-    return f"{most / (1 << 20):.4g} MiB" if most else "some size"
+    return f": inputs have at most {most / (1 << 20):.4g} MiB" if most else ""
 
 
 def latency_notes(record: Record) -> Iterator[str]:

@@ -92,8 +92,8 @@ def _tune(device: vkdml.Device, seconds: int, dry_run: bool, console: Console) -
     if not found.cases:
         return _complain(f"{seconds} s are too few to measure the defaults; nothing was stored")
     console.print(
-        f"tried {count(found.candidates, 'candidate')} beside the defaults, which made "
-        f"{count(found.plans, 'plan')} that differ"
+        f"tried {count(found.candidates, 'candidate')} beside the defaults, "
+        f"{count(found.plans, 'different plan')} in all"
     )
     console.print(cases_table(found))
     console.print(values_table(found.default, found.values))
