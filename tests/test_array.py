@@ -164,6 +164,31 @@ def test_assigning_overlapping_windows_reads_before_it_writes():
         assert np.array_equal(array.numpy(), host)
 
 
+def test_assignments_from_views_of_the_array_itself_are_numpys():
+    host = np.arange(25, dtype=np.int32).reshape(5, 5)
+    array = vkdml.asarray(host)
+    for target, source in [
+        (lambda a: a[...], lambda a: a.T),
+        (lambda a: a[1:], lambda a: a[:-1]),
+        (lambda a: a[::-1], lambda a: a[:, 2]),
+        (lambda a: a.T, lambda a: a[::-1, ::-1]),
+        (lambda a: a[:, 1:], lambda a: a[:1, 1:]),
+        (lambda a: a[2], lambda a: a[1:2]),
+        (lambda a: a[3], lambda a: a[None, None, 0]),
+        (lambda a: a[1, 1:2], lambda a: a[4:5, 3:4]),
+        (lambda a: a[4], lambda a: a[0, 0]),
+    ]:
+        wanted = source(host).copy()
+        target(host)[...] = wanted
+        target(array)[...] = source(array)
+        assert np.array_equal(array.numpy(), host)
+    array[0] = wanted = np.arange(5)[None]  # as NumPy, without the dimensions of size 1 in front
+    host[0] = wanted
+    assert np.array_equal(array.numpy(), host)
+    with pytest.raises(ValueError, match="cannot be broadcast"):
+        array[0] = np.arange(10).reshape(2, 5)
+
+
 def test_scalars_and_other_types_are_converted_on_the_host():
     array = vkdml.asarray(np.zeros((3, 4), np.float16))
     array[1, ::2] = 2
