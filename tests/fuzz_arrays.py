@@ -257,8 +257,9 @@ class Case:
             place = tuple(int(self.rng.integers(size)) for size in host.shape)
             x, host = x[place], host[place]
         for convert in SCALARS:
-            if host.dtype.kind == "S" and convert in (str, PLAIN):
-                continue  # NumPy's own arrays and scalars differ in them
+            strings = host.dtype.kind == "S" and convert in (str, PLAIN)
+            if strings or (host.dtype.kind == "c" and convert is round):
+                continue  # NumPy's versions, arrays and scalars differ in them
             scalar = np.asarray(host, x.dtype)
             of_numpy = scalar[()] if convert is round else scalar  # arrays do not round
             wanted, fault = numpy_surface.outcome(convert, lambda n=of_numpy: ((n,), {}))
