@@ -22,6 +22,8 @@ SHARED_COPY_BYTES = 8 << 20
 
 # Smaller results are not worth a look at what is free.
 LARGE_RESULT_BYTES = 1 << 30
+# Steps of NumPy's search for a common byte, after which arrays count as overlapping.
+OVERLAP_STEPS = 10_000
 
 
 def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -143,23 +145,54 @@ def host_span(x: npt.NDArray[Any]) -> HostSpan:
         if any(size == 1 for size in x.shape):  # NumPy leaves the strides of such dimensions open
             strides = tuple(0 if size == 1 else s for size, s in zip(x.shape, strides, strict=True))
         return HostSpan(x.reshape(-1), x.shape, strides, 0)
-    # Repeated elements are sent once; dimensions of size 1 may have any stride.
-    x = x[tuple(slice(1) if stride == 0 else slice(None) for stride in x.strides)]
-    byte_strides = tuple(0 if size == 1 else s for size, s in zip(x.shape, x.strides, strict=True))
-    whole = all(stride % itemsize == 0 for stride in byte_strides)
-    strides = tuple(stride // itemsize for stride in byte_strides)
-    low, high = extent(x.shape, strides)
-    if not whole or high - low > SPAN_LIMIT * x.size:
+    x = _once(x)
+    stretch = _stretch(x)
+    if stretch is None:
         compact = np.ascontiguousarray(x)
         strides = tuple(
             0 if size == 1 else s // itemsize for size, s in zip(x.shape, compact.strides, strict=True)
         )
         return HostSpan(compact.reshape(-1), x.shape, strides, 0)
+    strides, low, high = stretch
     lowest_first = x[tuple(slice(None, None, -1) if stride < 0 else slice(None) for stride in strides)]
     # As plain bytes, since NumPy cannot describe all extension types to itself.
     opaque = lowest_first.view(f"V{itemsize}")
     flat = np.lib.stride_tricks.as_strided(opaque, (high - low,), (itemsize,), writeable=False)
     return HostSpan(flat.view(x.dtype), x.shape, strides, -low)
+
+
+def sent_bytes(x: npt.NDArray[Any]) -> int:
+    """Return the bytes of the span that :func:`host_span` would return; copies nothing.
+
+    >>> x = np.zeros((100, 10), np.int8)
+    >>> sent_bytes(x), sent_bytes(x[:, ::2]), sent_bytes(x[:, ::5])
+    (1000, 999, 200)
+    """
+    if x.flags.c_contiguous:
+        return x.nbytes
+    x = _once(x)
+    stretch = _stretch(x)
+    if stretch is None:
+        return x.nbytes
+    _, low, high = stretch
+    return (high - low) * x.itemsize
+
+
+def _once(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the array with elements that a stride of 0 repeats taken once."""
+    once: npt.NDArray[Any] = x[tuple(slice(1) if stride == 0 else slice(None) for stride in x.strides)]
+    return once
+
+
+def _stretch(x: npt.NDArray[Any]) -> tuple[tuple[int, ...], int, int] | None:
+    """Return strides and extent, in elements, of an array that is sent as it lies; None: it is gathered."""
+    # Dimensions of size 1 may have any stride.
+    byte_strides = tuple(0 if size == 1 else s for size, s in zip(x.shape, x.strides, strict=True))
+    strides = tuple(stride // x.itemsize for stride in byte_strides)
+    low, high = extent(x.shape, strides)
+    if any(stride % x.itemsize for stride in byte_strides) or high - low > SPAN_LIMIT * x.size:
+        return None
+    return strides, low, high
 
 
 def elements_overlap(x: npt.NDArray[Any]) -> bool:
@@ -184,3 +217,16 @@ def elements_overlap(x: npt.NDArray[Any]) -> bool:
         places = (places[:, None] + np.arange(size) * stride).reshape(-1)
     places.sort()
     return bool((np.diff(places) < x.itemsize).any())
+
+
+def may_share_bytes(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> bool:
+    """Whether two arrays have a byte of memory in common; True, too, where finding out would take long.
+
+    >>> x = np.zeros(6)
+    >>> may_share_bytes(x[::2], x[1::2]), may_share_bytes(x[::2], x[::3])
+    (False, True)
+    """
+    try:
+        return np.shares_memory(first, second, max_work=OVERLAP_STEPS)  # type: ignore[arg-type,unused-ignore]
+    except np.exceptions.TooHardError:
+        return True
