@@ -57,18 +57,8 @@ OPERATORS = (
     *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, operator.contains),
 )
 READ_ONLY = (AttributeError, TypeError)
-SCALARS = (
-    int,
-    float,
-    complex,
-    bool,
-    operator.index,
-    round,
-    str,
-    "{:}".format,
-    "{:d}".format,
-    "{:.3f}".format,
-)
+PLAIN = "{:}".format
+SCALARS = (int, float, complex, bool, operator.index, round, str, PLAIN, "{:d}".format, "{:.3f}".format)
 
 
 def random_host(rng: np.random.Generator) -> np.ndarray:
@@ -267,6 +257,9 @@ class Case:
             place = tuple(int(self.rng.integers(size)) for size in host.shape)
             x, host = x[place], host[place]
         for convert in SCALARS:
+            strings = host.dtype.kind == "S" and convert in (str, PLAIN)
+            if strings or (host.dtype.kind == "c" and convert is round):
+                continue  # NumPy's versions, arrays and scalars differ in them
             scalar = np.asarray(host, x.dtype)
             of_numpy = scalar[()] if convert is round else scalar  # arrays do not round
             wanted, fault = numpy_surface.outcome(convert, lambda n=of_numpy: ((n,), {}))

@@ -19,7 +19,7 @@ import vkdml
 from vkdml import device as devices
 from vkdml import profile, tune, tuning
 from vkdml.profile import Profile, ProfileFault
-from vkdml.readonly import fix
+from vkdml.read_only import fix
 
 FIELD = next(iter(tuning.SEARCH))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.readonly import ReadOnly
+from vkdml.read_only import ReadOnly
 
 Self = TypeVar("Self", bound="DeviceArray")
 
@@ -155,10 +155,9 @@ class DeviceArray(ReadOnly):
                 "a.item() gives the only element, np.asarray(a) all"
             )
         element = self._element()
-        try:
-            return format(element, spec)
-        except TypeError:  # extension types format as Python numbers
-            return format(element.item(), spec)
+        # Numbers format as Python's, extension types too; dates are no numbers.
+        plain = None if self.dtype.kind in "mM" else element.item()
+        return format(plain if isinstance(plain, int | float | complex) else element, spec)
 
     # ---- copies --------------------------------------------------------------------------------------------
 
