@@ -25,7 +25,8 @@ from vkdml.tuning import tuning_for
 
 if TYPE_CHECKING:
     from vkdml.compiled import CompiledOperator
-    from vkdml.dml import FeatureLevel, OperatorDesc
+    from vkdml.dml import OperatorDesc, TypedOperatorDesc
+    from vkdml.dml.enums import FeatureLevelLike
     from vkdml.sequence import Sequence as RecordedSequence
 
 ENVIRONMENT_SELECTOR = "VKDML_DEVICE"
@@ -286,7 +287,9 @@ class Device(ReadOnly):
     ) -> None:
         self.close()
 
-    def compile(self, desc: OperatorDesc, *, feature_level: FeatureLevel | str = "4_1") -> CompiledOperator:
+    def compile(
+        self, desc: OperatorDesc | TypedOperatorDesc, *, feature_level: FeatureLevelLike = "4_1"
+    ) -> CompiledOperator:
         """Validate and plan a DirectML operator and build its kernels, to be dispatched any number of times.
 
         >>> x = vkdml.dml.BufferTensorDesc(vkdml.dml.DataType.UINT8, sizes=(4,))
