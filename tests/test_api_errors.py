@@ -441,6 +441,8 @@ def test_a_sharded_array_names_what_it_does_not_take(op: str) -> None:
     refuse(TypeError, (where, "keepdims", "'no'"), function, shards, keepdims="no")
     refuse(TypeError, (where, "return_values", "'no'"), function, shards, return_values="no")
     assert function(shards, 0, keepdims=np.True_).shape == (1, 3, 4)
+    for array in (shards, shards.shards[0]):
+        assert int(function(array, progress=False)) == int(function(array))
 
 
 def test_slice1_of_one_dimension_takes_integers() -> None:
