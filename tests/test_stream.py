@@ -483,11 +483,15 @@ def test_what_is_done_again_in_smaller_tiles_is_not_reported_again(two_devices, 
         return slot(ring, plan, tile)
 
     monkeypatch.setattr(stream._Ring, "slot", scarce)
+    trim = vkdml.Device.trim
+    trimmed = []
+    monkeypatch.setattr(vkdml.Device, "trim", lambda device: trimmed.append(device) or trim(device))
     x = np.arange(16 * MIB, dtype=np.int64).astype(np.uint8)
     said = []
     indices, _ = reduce(x, devices=[device], progress=lambda done, total: said.append(done))
     assert indices == 255
     assert len(tiles) == 5 + 16
+    assert trimmed == [device]  # memory kept for later calls is given back first
     assert all(a < b for a, b in itertools.pairwise(said))
     assert said[-1] == x.nbytes
 
