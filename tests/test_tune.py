@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from separate import forget_open_devices
 
 import vkdml
-import vkdml.device
+from vkdml import device as devices
 from vkdml import kernels, profile, tune, tuning
 from vkdml.bench import timing
 from vkdml.cli import main
@@ -64,6 +65,13 @@ def test_it_finds_the_optimum_and_says_what_it_gained():
     assert found.complete
     assert found.cases == (CaseTimes("x", 1300, 1000), CaseTimes("y", 1300 * 1.3, 1000))
     assert found.speed_up == pytest.approx(1.3 * math.sqrt(1.3))
+
+
+def test_it_counts_the_candidates_and_plans_that_it_measured():
+    bench = Bench(lambda *_: 1000)
+    found = search([case("x", A), case("y", A, B)], LIMITS, bench, candidates=CANDIDATES)
+    assert found.candidates == 3 * (len(VALUES) - 1), "C changes no plan, but is a candidate all the same"
+    assert found.plans == len(set(bench.ran)) == len(VALUES) + 2 * len(VALUES) - 1
 
 
 def test_fields_that_depend_on_each_other_take_a_second_pass():
@@ -233,15 +241,20 @@ def few_cases(_):
 def test_a_device_is_searched_and_opens_with_what_was_found(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("VKDML_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("VKDML_PROFILE", raising=False)
+    forget_open_devices(monkeypatch)
     monkeypatch.setattr(tune, "representative_cases", few_cases)
     monkeypatch.setattr(tune, "SEARCH", {A: tuning.SEARCH[A][:2]})
     assert main(["tune", "--seconds", "60"]) == 0
     said = capsys.readouterr()
     assert said.err == ""
     assert f"pass 1: {A} = " in said.out
+    tried = sum(value != getattr(vkdml.Device().info.plan_limits.tuning, A) for value in tuning.SEARCH[A][:2])
+    assert f"tried {tried} candidate" in said.out
     info = vkdml.Device().info
     stored = profile.load(info)
+    assert stored.candidates == tried
     assert f"stored {profile.path_of(info)}" in said.out
+    vkdml.Device().close()  # one that is open keeps its numbers
     assert vkdml.Device().limits.tuning == stored.apply(info.plan_limits.tuning)
 
 
@@ -271,17 +284,18 @@ def test_a_reading_stands_for_time_and_results(monkeypatch):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """An empty cache directory, and 80 columns."""
+    """An empty cache directory, no device open, and 80 columns."""
     monkeypatch.setenv("VKDML_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("VKDML_PROFILE", raising=False)
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(vkdml.device, "_said_of_profiles", set())
+    monkeypatch.setattr(devices, "_said_of_profiles", set())
+    forget_open_devices(monkeypatch)
     return tmp_path
 
 
 def found_on(device, **values):
     cases = (CaseTimes("argmax all axes float32", 2e6, 1e6), CaseTimes("slice1 flip 1 B", 8e9, 1e9))
-    return Found(device.info.plan_limits.tuning, values, cases, complete=True)
+    return Found(device.info.plan_limits.tuning, values, cases, complete=True, candidates=41, plans=99)
 
 
 @pytest.fixture
@@ -324,6 +338,8 @@ def test_it_shows_tables_of_80_columns_and_stores_the_profile(cache, finding, ca
     assert sum(row[-1:] == ["same"] for row in rows) == len(tuning.SEARCH) - 1
     assert ["slice1", "flip", "1", "B", "8000000.0", "1000000.0", "8.00"] in rows
     assert ["geometric", "mean", "4.00"] in rows
+    assert "tried 41 candidates beside the defaults, 99 different plans in all" in " ".join(out.split())
+    vkdml.Device().close()  # one that is open keeps its numbers
     assert vkdml.Device().limits.tuning == replace(vkdml.Device().info.plan_limits.tuning, **{A: value})
 
 
@@ -337,6 +353,7 @@ def test_show_and_reset(cache, finding, capsys, monkeypatch):
     capsys.readouterr()
     assert main(["tune", "--show"]) == 0
     out = capsys.readouterr().out
+    assert "of 41 candidates" in out
     assert str(file) in out
     assert [A, str(other_value())] in [line.split()[::2] for line in out.splitlines()]
     assert "not used" not in out
@@ -419,7 +436,7 @@ def test_too_little_time_is_said(cache, monkeypatch, capsys):
         (["--seconds", "0"], "seconds"),
         (["--seconds", "nan"], "--seconds"),
         (["--seconds", "long"], "--seconds"),
-        (["--device", "nosuch"], "there is 0: "),
+        (["--device", "nosuch"], "the devices are: 0: "),
         (["--show", "--reset"], "of --dry-run, --reset and --show one is accepted"),
         (["--dry-run", "--show"], "of --dry-run, --reset and --show one is accepted"),
         (["now"], "now"),
