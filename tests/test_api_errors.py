@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -489,3 +491,15 @@ def test_structured_elements_move_whole_and_do_not_compete() -> None:
     pairs = np.array([(1, 2.5), (3, 4.5)], "i4,f4")
     assert vkdml.slice1(pairs, 0, 2, -1).tolist() == [(3, 4.5), (1, 2.5)]
     refuse(TypeError, ("argmax", "cannot be compared", "float32"), vkdml.argmax, pairs)
+
+
+def test_no_message_puts_an_article_before_a_name_that_is_filled_in() -> None:
+    """The article would be wrong for some: "a int", "a Array"."""
+    package = Path(vkdml.__file__).parent
+    lines = [
+        f"{path.relative_to(package)}:{number}: {line.strip()}"
+        for path in sorted(package.rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(r"\ba \{(?!read_only|writeable|base\})", line)
+    ]
+    assert not lines, lines
