@@ -70,8 +70,8 @@ def rebind(devices: list[vkdml.Device], count: int = 2000) -> dict[str, Any]:
     op = rows_op(device, 4, 1024)
     host = np.random.default_rng(0).random((4, 1024), np.float32)
     expected = host.argmax(axis=1, keepdims=True)
-    inputs = [vkdml.asarray(host, device) for _ in range(8)]
-    outputs = [vkdml.empty((4, 1), np.uint32, device) for _ in range(8)]
+    inputs = [vkdml.asarray(host, device=device) for _ in range(8)]
+    outputs = [vkdml.empty((4, 1), np.uint32, device=device) for _ in range(8)]
     for array, out in zip(inputs, outputs, strict=True):
         op.dispatch(input=array, output=out)
     until = time.perf_counter() + WARM_SECONDS
@@ -82,7 +82,7 @@ def rebind(devices: list[vkdml.Device], count: int = 2000) -> dict[str, Any]:
     for out in outputs:
         if not np.array_equal(out.numpy(), expected):
             raise AssertionError("rebind: wrong indices")
-    vector = vkdml.asarray(host[0], device)
+    vector = vkdml.asarray(host[0], device=device)
     to_index = p50_us(lambda _: int(vector.argmax()), count)
     expect(vector.argmax(), int(host[0].argmax()), "rebind")
     sequence = device.sequence(timings=False)
@@ -147,7 +147,7 @@ def evaluations(device: vkdml.Device, rows: int, columns: int) -> dict[str, floa
     expected = host.argmax(axis=1, keepdims=True)
 
     def make() -> tuple[Callable[[], object], Callable[[], bool]]:
-        array = vkdml.asarray(host, device)
+        array = vkdml.asarray(host, device=device)
         sequence = device.sequence(timings=False)
         indices = sequence.record(rows_op(device, rows, columns), input=array)
 
@@ -220,7 +220,7 @@ def sharded(devices: list[vkdml.Device], shard_gib: float, shards: int) -> tuple
     for number in range(shards):
         last = number == shards - 1
         host[place] = 2 if last else 0.5
-        parts.append(vkdml.asarray(host, devices[number % len(devices)]))
+        parts.append(vkdml.asarray(host, device=devices[number % len(devices)]))
     return vkdml.ShardedArray(parts), (shards - 1) * host.size + place
 
 

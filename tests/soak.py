@@ -57,7 +57,7 @@ def replays(device: vkdml.Device, count: int) -> Iterator[int]:
     x = dml.BufferTensorDesc(dml.DataType.FLOAT32, sizes=host.shape)
     y = dml.BufferTensorDesc(dml.DataType.UINT32, sizes=(16, 1))
     op = device.compile(dml.ArgMaxOperatorDesc(x, y, axes=(1,)))
-    array = vkdml.asarray(host, device)
+    array = vkdml.asarray(host, device=device)
     sequence = device.sequence(timings=False)
     indices = sequence.record(op, input=array)
     sequence.eval()
@@ -107,7 +107,7 @@ def arrays(device: vkdml.Device, count: int) -> Iterator[int]:
             for _ in range(count // THREADS):
                 rows, columns = rng.integers(1, 40, 2)
                 host = rng.integers(0, 99, (rows, columns)).astype(np.int32)
-                array = vkdml.asarray(host, device)
+                array = vkdml.asarray(host, device=device)
                 step = int(rng.integers(1, 4))
                 view, expected = array[::-step].T, host[::-step].T
                 if not np.array_equal(view.argmin(axis=1).numpy(), expected.argmin(axis=1)):

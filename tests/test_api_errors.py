@@ -355,3 +355,135 @@ def test_a_thousand_refusals_leave_nothing_behind(device: vkdml.Device) -> None:
             with pytest.raises((ValueError, TypeError)):
                 call()
     assert device.memory()["used"] == before
+
+
+# ---- every argument, in every call -------------------------------------------------------------------------
+
+CONTESTED = X, 1
+UNCONTESTED = X[:, :1], 1
+EMPTY = X[:0], 1
+EVERY_KIND = pytest.mark.parametrize(
+    ("x", "axis"), [CONTESTED, UNCONTESTED, EMPTY], ids=("some", "one", "none")
+)
+
+
+@OPERATORS
+@EVERY_KIND
+def test_every_argument_is_checked_whatever_there_is_to_compute(op: str, x: Any, axis: int) -> None:
+    function = getattr(vkdml, op)
+    where = f"{op} of {x.shape} float32: "
+    for on_a_device in (False, True):
+        array = vkdml.asarray(x) if on_a_device else x
+        function(array, axis)  # a known call from now on
+        for _ in range(2):
+            refuse(vkdml.NoDeviceError, (where, "garbage"), function, array, axis, device="garbage")
+            refuse(TypeError, (where, "device", "1.5"), function, array, axis, device=1.5)
+            for value in ("no", 1, 0, None, "", [], np.int8(1)):
+                says = where, repr(value), "must be True or False"
+                refuse(TypeError, (*says, "keepdims"), function, array, axis, keepdims=value)
+                refuse(TypeError, (*says, "return_values"), function, array, axis, return_values=value)
+            refuse(ValueError, (where, "direction"), function, array, axis, direction="up")
+            refuse(ValueError, (where, "nan_policy"), function, array, axis, nan_policy="drop")
+            refuse(TypeError, (where, "indices cannot be"), function, array, axis, dtype="int8")
+            refuse(TypeError, (where, "out must be"), function, array, axis, out=7)
+            refuse(np.exceptions.AxisError, (f"{op} of {x.shape}", "7"), function, array, 7)
+    refuse((ValueError, TypeError), (where, "distinct devices"), function, x, axis, device=[])
+    for progress in (5, "yes", [print]):
+        says = where, "progress must be True, a function", repr(progress)
+        refuse(TypeError, says, function, x, axis, progress=progress)
+    refuse(
+        TypeError, (where, "host arrays", "progress=None"), function, vkdml.asarray(x), axis, progress=print
+    )
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4), (0, 3, 4)])
+def test_every_argument_of_slice1_is_checked_whatever_there_is_to_copy(sizes: tuple[int, ...]) -> None:
+    refuse_slice(vkdml.NoDeviceError, (f"of {X.shape} float32: ", "garbage"), sizes=sizes, device="garbage")
+    refuse_slice(TypeError, ("progress", "5"), sizes=sizes, progress=5)
+    refuse_slice(TypeError, ("out must be",), sizes=sizes, out=7)
+    on_a_device = vkdml.asarray(X)
+    refuse_slice(vkdml.NoDeviceError, ("garbage",), x=on_a_device, sizes=sizes, device="garbage")
+    refuse_slice(TypeError, ("progress=None",), x=on_a_device, sizes=sizes, progress=print)
+    refuse_slice(TypeError, ("out must be",), x=on_a_device, sizes=sizes, out=7)
+
+
+@OPERATORS
+def test_flags_of_numpys_type_are_taken(op: str) -> None:
+    function = getattr(vkdml, op)
+    for x in (X, X[:, :1], vkdml.asarray(X)):
+        assert function(x, 1, keepdims=np.True_).shape == (2, 1, 4)
+        assert function(x, 1, keepdims=np.False_).shape == (2, 4)
+        assert function(x, 1, return_values=np.True_).values.shape == (2, 4)
+        assert function(x, 1, return_values=np.False_).shape == (2, 4)
+
+
+@EVERY_KIND
+def test_progress_of_what_needs_no_tile_is_the_whole_at_once(x: Any, axis: int) -> None:
+    for progress, calls in ((False, False), (None, False), (True, True)):
+        said: list[tuple[int, int]] = []
+
+        def report(done: int, total: int, said: list[tuple[int, int]] = said) -> None:
+            said.append((done, total))
+
+        vkdml.argmax(x, axis, progress=report if progress else progress)
+        vkdml.slice1(x, (0,) * 3, x.shape, (1,) * 3, progress=report if progress else progress)
+        assert said == ([(x.nbytes, x.nbytes)] * 2 if calls else [])
+
+
+@OPERATORS
+def test_a_sharded_array_names_what_it_does_not_take(op: str) -> None:
+    shards = vkdml.ShardedArray([vkdml.asarray(X), vkdml.asarray(X)])
+    function = getattr(vkdml, op)
+    where = f"{op} of (4, 3, 4) float32: "
+    refuse(TypeError, (where, "out= is not accepted"), function, shards, out=np.zeros(()))
+    refuse(TypeError, (where, "device= is not accepted"), function, shards, device=0)
+    refuse(TypeError, (where, "progress= is not accepted"), function, shards, progress=print)
+    refuse(TypeError, (where, "keepdims", "'no'"), function, shards, keepdims="no")
+    refuse(TypeError, (where, "return_values", "'no'"), function, shards, return_values="no")
+    assert function(shards, 0, keepdims=np.True_).shape == (1, 3, 4)
+
+
+def test_slice1_of_one_dimension_takes_integers() -> None:
+    for x in (np.arange(9), vkdml.asarray(np.arange(9))):
+        assert np.asarray(vkdml.slice1(x, 1, 7, -2)).tolist() == [7, 5, 3, 1]
+        assert np.asarray(vkdml.slice1(x, np.int8(1), (7,), 3, output_sizes=2)).tolist() == [1, 4]
+        refuse(ValueError, ("slice1", "0 to 3", "stride 3"), vkdml.slice1, x, 1, 7, 3, output_sizes=9)
+        refuse(ValueError, ("slice1", "offset 1", "size 9"), vkdml.slice1, x, 1, 9, 1)
+        for wrong in (1.0, True, "1", None, np.bool_(True), np.float32(1)):
+            refuse(TypeError, ("slice1", "offsets", "an integer"), vkdml.slice1, x, wrong, 7, 1)
+    refuse_slice(TypeError, ("offsets", "a sequence of 3 integers, not 1"), offsets=1)
+    refuse(TypeError, ("a sequence of 0 integers",), vkdml.slice1, np.float32(1), 0, (), ())
+
+
+def test_what_is_no_array_of_numbers_is_named_by_its_type() -> None:
+    masked = np.ma.array([1, 5, 3], mask=[0, 1, 0])
+    for function, operands in ((vkdml.argmax, ()), (vkdml.slice1, (0, 3, 1))):
+        name = function.__name__
+        refuse(
+            TypeError,
+            (f"{name} of (3,) int64: ", "the mask of this MaskedArray"),
+            function,
+            masked,
+            *operands,
+        )
+        refuse(TypeError, (f"{name} of dict: ", "this dict"), function, {}, *operands)
+        refuse(TypeError, (f"{name} of list: ", "this list"), function, [1, None, 2], *operands)
+        refuse(ValueError, (f"{name} of list: ",), function, [[1, 2], [3]], *operands)
+    assert vkdml.argmax(np.ma.array([1, 5, 3], mask=[0, 0, 0])) == 1
+    assert type(vkdml.argmax(np.array([[1, 5], [7, 2]]).view(np.matrix), 1)) is np.ndarray
+    refuse(TypeError, ("out must be", "MaskedArray"), vkdml.argmax, X, 1, out=np.ma.zeros((2, 4), np.int64))
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="NumPy 2 has this type")
+def test_strings_of_any_length_are_no_elements_and_no_indices() -> None:
+    strings = np.array(["a", "b"], np.dtypes.StringDType())
+    refuse(TypeError, ("argmax of (2,) StringDType()", "strings", "numbers"), vkdml.argmax, strings)
+    refuse(TypeError, ("slice1 of (2,) StringDType()", "strings"), vkdml.slice1, strings, 0, 2, 1)
+    refuse(TypeError, ("argmax", "indices cannot be StringDType"), vkdml.argmax, X, dtype=strings.dtype)
+    refuse(TypeError, ("out has type StringDType",), vkdml.slice1, [1, 2], 0, 2, 1, out=strings)
+
+
+def test_structured_elements_move_whole_and_do_not_compete() -> None:
+    pairs = np.array([(1, 2.5), (3, 4.5)], "i4,f4")
+    assert vkdml.slice1(pairs, 0, 2, -1).tolist() == [(3, 4.5), (1, 2.5)]
+    refuse(TypeError, ("argmax", "cannot be compared", "float32"), vkdml.argmax, pairs)

@@ -14,6 +14,7 @@ from separate import separate_device
 
 import vkdml
 from vkdml.dtypes import ML_DTYPES_ELEMENTS, NUMPY_ELEMENTS
+from vkdml.planning import known_calls
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 ELEMENTS = (*NUMPY_ELEMENTS, *ML_DTYPES_ELEMENTS)
@@ -165,6 +166,31 @@ def test_assigning_overlapping_windows_reads_before_it_writes():
         assert np.array_equal(array.numpy(), host)
 
 
+def test_assignments_from_views_of_the_array_itself_are_numpys():
+    host = np.arange(25, dtype=np.int32).reshape(5, 5)
+    array = vkdml.asarray(host)
+    for target, source in [
+        (lambda a: a[...], lambda a: a.T),
+        (lambda a: a[1:], lambda a: a[:-1]),
+        (lambda a: a[::-1], lambda a: a[:, 2]),
+        (lambda a: a.T, lambda a: a[::-1, ::-1]),
+        (lambda a: a[:, 1:], lambda a: a[:1, 1:]),
+        (lambda a: a[2], lambda a: a[1:2]),
+        (lambda a: a[3], lambda a: a[None, None, 0]),
+        (lambda a: a[1, 1:2], lambda a: a[4:5, 3:4]),
+        (lambda a: a[4], lambda a: a[0, 0]),
+    ]:
+        wanted = source(host).copy()
+        target(host)[...] = wanted
+        target(array)[...] = source(array)
+        assert np.array_equal(array.numpy(), host)
+    array[0] = wanted = np.arange(5)[None]  # as NumPy, without the dimensions of size 1 in front
+    host[0] = wanted
+    assert np.array_equal(array.numpy(), host)
+    with pytest.raises(ValueError, match="cannot be broadcast"):
+        array[0] = np.arange(10).reshape(2, 5)
+
+
 def test_scalars_and_other_types_are_converted_on_the_host():
     array = vkdml.asarray(np.zeros((3, 4), np.float16))
     array[1, ::2] = 2
@@ -212,7 +238,7 @@ def test_out_is_checked_before_anything_runs():
         (vkdml.empty(4, np.int64), ValueError, r"out has shape \(4,\), the result has shape \(3,\)"),
         (vkdml.empty(3, np.float32), TypeError, "indices cannot be float32"),
         (vkdml.empty(1, np.int64).broadcast_to(3), ValueError, "repeats elements"),
-        (vkdml.empty(3, np.int64, separate_device()), ValueError, "arrays on two devices"),
+        (vkdml.empty(3, np.int64, device=separate_device()), ValueError, "arrays on two devices"),
     ]
     for out, error, message in wrong:
         with pytest.raises(error, match=rf"argmax of \(3, 4\) float32: .*{message}"):
@@ -226,7 +252,7 @@ def test_out_is_checked_before_anything_runs():
 
 def test_devices_do_not_mix():
     first, second = separate_device(), separate_device()
-    a, b = vkdml.asarray([1, 3, 2], first), vkdml.asarray([0, 0, 0], second)
+    a, b = vkdml.asarray([1, 3, 2], device=first), vkdml.asarray([0, 0, 0], device=second)
     named = rf"{first!r} and {second!r}".replace("(", r"\(").replace(")", r"\)")
     with pytest.raises(ValueError, match=named):
         vkdml.argmax(a, device=second)
@@ -236,18 +262,18 @@ def test_devices_do_not_mix():
         vkdml.slice1(a, (0,), (3,), (1,), device=second)
     assert vkdml.argmax(a, device=first).item() == 1
     assert a.to_device(second).device is second
-    assert vkdml.asarray(a, second).numpy().tolist() == [1, 3, 2]
+    assert vkdml.asarray(a, device=second).numpy().tolist() == [1, 3, 2]
     assert vkdml.asarray(a) is a
 
 
 def test_slice1_makes_a_compact_array_of_a_window(device):
     host = np.arange(7 * 9, dtype=np.uint16).reshape(7, 9)
-    array = vkdml.asarray(host, device)
+    array = vkdml.asarray(host, device=device)
     got = vkdml.slice1(array[:, ::-1], (1, 2), (5, 6), (-2, 3), output_sizes=(2, 2))
     expected = vkdml.slice1(host[:, ::-1], (1, 2), (5, 6), (-2, 3), output_sizes=(2, 2))
     assert np.array_equal(got.numpy(), expected)
     assert got.strides == expected.strides
-    out = vkdml.asarray(np.zeros((4, 3), np.uint16), device)
+    out = vkdml.asarray(np.zeros((4, 3), np.uint16), device=device)
     assert vkdml.slice1(array, (1, 2), (5, 6), (-2, 3), output_sizes=(2, 2), out=out[::3, ::2]) is not None
     assert np.array_equal(out.numpy()[::3, ::2], host[1:6, 2:8][::-1][::2, ::3][:2])
     with pytest.raises(ValueError, match=r"slice1 of \(7, 9\) uint16: the window of dimension 0"):
@@ -255,7 +281,7 @@ def test_slice1_makes_a_compact_array_of_a_window(device):
 
 
 def test_repr_tells_shape_type_and_device_without_reading(device, monkeypatch):
-    array = vkdml.empty((3, 4), np.float32, device)
+    array = vkdml.empty((3, 4), np.float32, device=device)
     monkeypatch.setattr(vkdml.Array, "numpy", None)
     assert repr(array) == (
         f"<vkdml.Array shape=(3, 4) dtype=float32 device={device.info.index}: {device.info.name}>"
@@ -318,7 +344,7 @@ def test_interchange_with_numpy_and_dlpack(device):
     assert big_endian.dtype.isnative
     assert np.array_equal(big_endian.numpy(), host[:, ::-1])
     assert np.array_equal(vkdml.asarray(memoryview(b"abc")).numpy(), [97, 98, 99])
-    with pytest.raises(TypeError, match="not Python objects"):
+    with pytest.raises(TypeError, match="Python objects"):
         vkdml.asarray([object()])
     with pytest.raises(TypeError, match=r"\(3 bytes\) cannot be moved"):
         vkdml.empty(2, "S3")
@@ -341,7 +367,7 @@ class Foreign:
 
 def test_the_array_api_subset(device):
     host = np.arange(24, dtype=np.float32).reshape(2, 3, 4) % 7
-    array = vkdml.asarray(host, device)
+    array = vkdml.asarray(host, device=device)
     xp = array.__array_namespace__(api_version="2023.12")
     assert xp is vkdml.array_api
     with pytest.raises(ValueError, match="accepted are 2021"):
@@ -362,7 +388,7 @@ def test_the_array_api_subset(device):
     copied[...] = 0
     assert np.array_equal(array.numpy(), host)
     assert xp.broadcast_to(array[0, 0], (5, 4)).numpy().tolist() == [host[0, 0].tolist()] * 5
-    with pytest.raises(ValueError, match="accepted is copy=None"):
+    with pytest.raises(ValueError, match="accepted are copy=None and copy=True"):
         xp.asarray(host, copy=False)
     for name in xp.__all__:
         assert hasattr(xp, name)
@@ -380,7 +406,7 @@ def test_empty_arrays():
 
 def test_memory_returns_with_the_last_view():
     device = separate_device()
-    array = vkdml.asarray(np.zeros((64, 1024), np.float32), device)
+    array = vkdml.asarray(np.zeros((64, 1024), np.float32), device=device)
     held = device.memory()["used"]
     assert held >= array.nbytes
     view = array[3:, ::2].T
@@ -393,7 +419,7 @@ def test_memory_returns_with_the_last_view():
     assert memory["used"] < 64 * 1024 * 4
     assert memory["pooled"] >= 64 * 1024 * 4
     assert memory["budget"] > 0
-    again = vkdml.empty((64, 1024), np.float32, device)
+    again = vkdml.empty((64, 1024), np.float32, device=device)
     assert device.memory()["pooled"] < memory["pooled"]
     del again
     assert device.trim() >= 64 * 1024 * 4
@@ -407,13 +433,13 @@ def test_the_pool_keeps_what_was_used_last(device):
     if limit > 8 << 30:
         pytest.skip("a pool as large as this one would take too long to fill")
     count = limit // size + 2
-    arrays = [vkdml.empty(size, np.uint8, device) for _ in range(min(count, 3))]
+    arrays = [vkdml.empty(size, np.uint8, device=device) for _ in range(min(count, 3))]
     del arrays
     assert 0 < device.memory()["pooled"] <= limit
 
 
 def test_the_same_call_on_other_arrays_builds_nothing(device):
-    arrays = [vkdml.asarray(np.roll(np.arange(999), n), device) for n in range(5)]
+    arrays = [vkdml.asarray(np.roll(np.arange(999), n), device=device) for n in range(5)]
     vkdml.argmax(arrays[0])
     vkdml._native.inject_failure(0)
     for n, array in enumerate(arrays):
@@ -426,9 +452,9 @@ def test_the_same_call_on_other_arrays_builds_nothing(device):
 
 
 def test_parts_of_an_array_share_their_plan(device):
-    array = vkdml.asarray(np.random.default_rng(0).integers(0, 99, (40, 512)).astype(np.int32), device)
+    array = vkdml.asarray(np.random.default_rng(0).integers(0, 99, (40, 512)).astype(np.int32), device=device)
     host = array.numpy()
-    before = len(device.plans)
+    known_calls.clear()
     for row in range(40):
         assert int(vkdml.argmin(array[row])) == host[row].argmin()
-    assert len(device.plans) <= before + 1
+    assert len(known_calls) == 1

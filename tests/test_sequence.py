@@ -57,7 +57,7 @@ class Long:
         count = 1 << 18
         self.host = np.arange(count, dtype=np.int32)
         op = reverse(device, count)
-        self.arrays = [vkdml.asarray(self.host, device), vkdml.empty(count, np.int32, device)]
+        self.arrays = [vkdml.asarray(self.host, device=device), vkdml.empty(count, np.int32, device=device)]
         self.sequence = device.sequence()
         self.rounds = LONG_ROUNDS if device.info.type == "software" else 50 * LONG_ROUNDS
         for i in range(self.rounds):
@@ -233,7 +233,7 @@ def test_arrays_dropped_while_a_sequence_runs(device, rng):
     long.sequence.eval_async()
     del dropped
     long.arrays.clear()
-    others = [vkdml.asarray(np.full(long.host.size, 5, np.int32), device) for _ in range(4)]
+    others = [vkdml.asarray(np.full(long.host.size, 5, np.int32), device=device) for _ in range(4)]
     assert long.sequence.wait()
     assert all(np.all(other.numpy() == 5) for other in others)
     with pytest.raises(
@@ -299,7 +299,7 @@ def test_misuse_of_arrays_and_operators(device):
         (
             ValueError,
             "arrays on two devices",
-            lambda: sequence.record(reverse(device), input=vkdml.empty(COUNT, np.int32, other)),
+            lambda: sequence.record(reverse(device), input=vkdml.empty(COUNT, np.int32, device=other)),
         ),
         (
             ValueError,
@@ -309,21 +309,29 @@ def test_misuse_of_arrays_and_operators(device):
         (
             ValueError,
             "arrays on two devices",
-            lambda: sequence.upload(vkdml.empty(1, np.int32, other), host[:1]),
+            lambda: sequence.upload(vkdml.empty(1, np.int32, device=other), host[:1]),
         ),
-        (ValueError, "arrays on two devices", lambda: sequence.download(vkdml.empty(1, np.int32, other))),
-        (TypeError, r"upload: array is a ndarray", lambda: sequence.upload(host, host)),
-        (TypeError, r"download: array is a ndarray", lambda: sequence.download(host)),
-        (TypeError, r"upload: host is a list; accepted: a int32 NumPy", lambda: sequence.upload(array, [0])),
-        (TypeError, r"upload: host is a >i4 array", lambda: sequence.upload(array, host.astype(">i4"))),
         (
             ValueError,
-            r"upload: host is a int32 array of shape \(1,\)",
+            "arrays on two devices",
+            lambda: sequence.download(vkdml.empty(1, np.int32, device=other)),
+        ),
+        (TypeError, r"upload: array is a ndarray", lambda: sequence.upload(host, host)),
+        (TypeError, r"download: array is a ndarray", lambda: sequence.download(host)),
+        (TypeError, r"upload: host is a list; accepted: a NumPy array", lambda: sequence.upload(array, [0])),
+        (
+            TypeError,
+            r"upload: host is a NumPy array .* type >i4",
+            lambda: sequence.upload(array, host.astype(">i4")),
+        ),
+        (
+            ValueError,
+            r"upload: host is a NumPy array of shape \(1,\)",
             lambda: sequence.upload(array, host[:1]),
         ),
         (
             TypeError,
-            r"download: out is a int64 array",
+            r"download: out is a NumPy array of .* type int64",
             lambda: sequence.download(array, out=np.zeros(COUNT, np.int64)),
         ),
         (
@@ -440,7 +448,7 @@ def test_eight_threads_with_sequences_of_their_own(device):
 
     def work(seed):
         rng = np.random.default_rng(seed)
-        host, array = np.empty(COUNT, np.int32), vkdml.empty(COUNT, np.int32, device)
+        host, array = np.empty(COUNT, np.int32), vkdml.empty(COUNT, np.int32, device=device)
         sequence = device.sequence()
         sequence.upload(array, host)
         turned = sequence.record(turn, input=array)
@@ -557,7 +565,7 @@ def test_cancelling_harms_nothing(device):
 
 def test_exceptions_reach_the_one_who_awaits():
     device = separate_device()
-    array = vkdml.asarray(np.zeros(4, np.int32), device)
+    array = vkdml.asarray(np.zeros(4, np.int32), device=device)
     sequence = device.sequence()
     down = sequence.download(array)
     sequence.eval()
@@ -602,7 +610,7 @@ def test_a_failed_allocation_at_each_call_is_survived(rng):
     assert op.temporary_size
 
     def used():
-        array = vkdml.empty((2, count), np.int32, device)[0]
+        array = vkdml.empty((2, count), np.int32, device=device)[0]
         sequence = device.sequence()
         sequence.upload(array, host)
         turned = sequence.record(turn, input=array)
@@ -636,7 +644,7 @@ def test_a_failed_allocation_at_each_call_is_survived(rng):
 
 def test_a_failed_evaluation_can_be_repeated(rng):
     device = separate_device()
-    host, array = numbers(rng), vkdml.empty(COUNT, np.int32, device)
+    host, array = numbers(rng), vkdml.empty(COUNT, np.int32, device=device)
     sequence = device.sequence()
     sequence.upload(array, host)
     turned = sequence.record(reverse(device), input=array)
@@ -664,7 +672,7 @@ def test_memory_comes_back(rng):
     device = separate_device()
     for _ in range(3):
         with device.sequence() as sequence:
-            array = vkdml.empty(COUNT, np.int32, device)
+            array = vkdml.empty(COUNT, np.int32, device=device)
             sequence.upload(array, numbers(rng))
             down = sequence.download(array)
             sequence.eval()

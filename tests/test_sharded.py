@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import views
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from separate import forget_open_devices, separate_device
 from test_array import element_type, random_bits, same_bits
 
 import vkdml
+from vkdml.sharded import slice1
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,7 @@ def test_a_sharded_array_answers_as_the_whole(pair, along, others, name, seed):
     bits = f"V{parts[0].dtype.itemsize}"
     whole = np.concatenate([part.view(bits) for part in parts], axis).view(parts[0].dtype)
     shards = vkdml.ShardedArray(
-        [vkdml.asarray(part, pair[n % 2]) for n, part in enumerate(parts)], axis - len(others)
+        [vkdml.asarray(part, device=pair[n % 2]) for n, part in enumerate(parts)], axis - len(others)
     )
     assert shards.shape == whole.shape
     assert same_bits(shards.numpy(), whole)
@@ -60,7 +65,7 @@ def test_a_sharded_array_answers_as_the_whole(pair, along, others, name, seed):
 
 def test_asarray_cuts_an_array_for_several_devices(pair):
     host = np.arange(7 * 3, dtype=np.int16).reshape(7, 3)
-    shards = vkdml.asarray(host, pair)
+    shards = vkdml.asarray(host, device=pair)
     assert [shard.shape for shard in shards.shards] == [(3, 3), (4, 3)]
     assert shards.devices == tuple(pair)
     assert np.array_equal(shards.numpy(), host)
@@ -87,7 +92,7 @@ def test_a_host_array_is_shared_out_to_several_devices(pair):
 
 
 def test_shards_that_do_not_fit_are_refused(pair):
-    a = vkdml.asarray(np.zeros((2, 3), np.float32), pair[0])
+    a = vkdml.asarray(np.zeros((2, 3), np.float32), device=pair[0])
     with pytest.raises(ValueError, match="at least one shard"):
         vkdml.ShardedArray([])
     with pytest.raises(TypeError, match=r"not ndarray: vkdml\.asarray makes one"):
@@ -101,7 +106,7 @@ def test_shards_that_do_not_fit_are_refused(pair):
     with pytest.raises(TypeError, match="no out=, no device="):
         vkdml.argmax(vkdml.ShardedArray([a]), device=pair[0])
     with pytest.raises(ValueError, match="no dimensions cannot be shared out"):
-        vkdml.asarray(1.0, pair)
+        vkdml.asarray(1.0, device=pair)
 
 
 def test_a_lost_default_device_is_opened_anew_by_the_next_call(monkeypatch):
@@ -118,3 +123,102 @@ def test_a_lost_default_device_is_opened_anew_by_the_next_call(monkeypatch):
         np.asarray(array)
     assert vkdml.argmax([1, 5, 2]) == 1
     assert vkdml.default_device() is not lost
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_indexing_and_assignment_are_numpys(data):
+    shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=6))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    cuts = sorted(data.draw(st.lists(st.integers(0, shape[axis]), max_size=3)))
+    host = np.arange(math.prod(shape), dtype=np.int16).reshape(shape)
+    whole = vkdml.ShardedArray([vkdml.asarray(part) for part in np.split(host, cuts, axis)], axis)
+    key = data.draw(views.keys(shape))
+    got, wanted = whole[key], views.view_of(host, key)
+    assert got.shape == wanted.shape
+    assert same_bits(got.numpy(), wanted)
+    value = np.resize(np.arange(100, 200, dtype=np.int16), wanted.shape)
+    if wanted.ndim and data.draw(st.booleans()):
+        value = value[:1]
+    whole[key] = vkdml.asarray(value) if data.draw(st.booleans()) else value
+    wanted[...] = value
+    assert same_bits(whole.numpy(), host)
+
+
+def sharded(host: np.ndarray, *cuts: int, axis: int = 0) -> vkdml.ShardedArray:
+    return vkdml.ShardedArray([vkdml.asarray(part) for part in np.split(host, cuts, axis)], axis)
+
+
+def test_what_lies_on_one_shard_is_an_array():
+    host = np.arange(24).reshape(6, 4)
+    whole = sharded(host, 2, 5)
+    assert isinstance(whole[3], vkdml.Array)
+    assert isinstance(whole[2:5], vkdml.Array)
+    assert isinstance(whole[4:4], vkdml.Array)
+    assert isinstance(whole[1:3], vkdml.ShardedArray)
+    turned = whole[::-1, None, 1:]
+    assert [part.shape for part in turned.shards] == [(1, 1, 3), (3, 1, 3), (2, 1, 3)]
+    assert whole[:, 1].axis == 0
+    assert sharded(host, 2, axis=1)[None, 0].axis == 1
+    assert [part.tolist() for part in whole] == host.tolist()
+    for key, message in [
+        (6, "index 6 is out of bounds for dimension 0 with size 6"),
+        ((0, 0, 0), "3 indices for an array of 2 dimensions"),
+        ([1, 2], "arrays of indices and masks would need a copy"),
+        (np.ones(6, bool), "arrays of indices and masks would need a copy"),
+    ]:
+        with pytest.raises(IndexError, match=message):
+            whole[key]
+
+
+def test_overlapping_parts_are_read_before_they_are_written():
+    host = np.arange(20).reshape(10, 2)
+    whole = sharded(host, 3, 4, 8)
+    for target, source in [(np.s_[1:], np.s_[:-1]), (np.s_[...], np.s_[::-1]), (np.s_[:5], np.s_[5:])]:
+        host[target] = host[source].copy()
+        whole[target] = whole[source]
+        assert np.array_equal(whole.numpy(), host)
+    with pytest.raises(TypeError, match="type float32 cannot be assigned to an array of int64 on devices"):
+        whole[...] = vkdml.zeros(2)
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        whole[...] = np.zeros((3, 2))
+    assert np.array_equal(whole.numpy(), host)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_slice1_copies_each_shards_part_of_the_window(data):
+    shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=6))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    cuts = sorted(data.draw(st.lists(st.integers(0, shape[axis]), max_size=3)))
+    host = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
+    offsets = tuple(data.draw(st.integers(0, size)) for size in shape)
+    sizes = tuple(data.draw(st.integers(0, size - o)) for size, o in zip(shape, offsets, strict=True))
+    steps = tuple(data.draw(st.sampled_from([-3, -2, -1, 1, 2, 3])) for _ in shape)
+    whole = sharded(host, *cuts, axis=axis)
+    got = slice1(whole, offsets, sizes, steps, None)
+    assert isinstance(got, vkdml.ShardedArray)
+    wanted = vkdml.slice1(host, offsets, sizes, steps)
+    assert same_bits(got.numpy(), wanted)
+    got[...] = 0  # a copy
+    assert same_bits(whole.numpy(), host)
+
+
+def test_slice1_takes_output_sizes_and_names_what_is_wrong():
+    host = np.arange(24).reshape(6, 4)
+    whole = sharded(host, 2, 5)
+    got = slice1(whole, (0, 0), (6, 4), (2, -1), (2, 3))
+    assert np.array_equal(got.numpy(), host[::2, ::-1][:2, :3])
+    with pytest.raises(ValueError, match=r"slice1 of \(6, 4\) int64: the window of dimension 0"):
+        slice1(whole, (3, 0), (4, 4), (1, 1))
+
+
+def test_a_sharded_array_is_shared_out_anew_by_a_list_of_devices(device):
+    host = np.arange(12, dtype=np.int8).reshape(6, 2)
+    whole = sharded(host, 1)
+    again = vkdml.asarray(whole, device=[device])
+    assert isinstance(again, vkdml.ShardedArray)
+    assert same_bits(again.numpy(), host)
+    assert same_bits(vkdml.asarray(whole, "float32").numpy(), host.astype(np.float32))
+    with pytest.raises(ValueError, match="copy=False, but a copy is needed"):
+        vkdml.asarray(whole, device=[device], copy=False)

@@ -26,7 +26,7 @@ from separate import separate_device
 import vkdml
 from vkdml import _native, dtypes, stream
 from vkdml.plan import Element
-from vkdml.readonly import fix
+from vkdml.read_only import fix
 
 MIB = 1 << 20
 
@@ -315,7 +315,7 @@ def test_a_bar_without_rich_is_refused_before_anything_runs(two_devices, monkeyp
 
 
 def test_other_progress_and_no_devices_are_refused(two_devices):
-    with pytest.raises(TypeError, match=r"progress is True, a function of .* not 'yes'"):
+    with pytest.raises(TypeError, match=r"progress must be True, a function of .* not 'yes'"):
         reduce(np.zeros(4, np.float32), devices=two_devices, progress="yes")
     with pytest.raises(ValueError, match="no device was given; accepted is at least one"):
         reduce(np.zeros(4, np.float32), devices=[])
@@ -488,7 +488,7 @@ import sys, warnings, dataclasses, threading, time
 import numpy as np, vkdml
 from vkdml import stream
 from vkdml.plan import Element
-from vkdml.readonly import fix
+from vkdml.read_only import fix
 
 warnings.simplefilter("ignore")
 
@@ -548,6 +548,10 @@ def test_written_pages_of_a_private_mapping_stay(two_devices, tmp_path):
 
 def test_what_is_streamed(device):
     limits = device.limits
-    assert stream.wanted(limits.max_storage_buffer_range + 1, limits)
-    assert stream.wanted(limits.tuning.stream_from_bytes, limits)
-    assert not stream.wanted(limits.tuning.stream_from_bytes - 1, limits)
+    greatest = min(limits.max_storage_buffer_range, limits.tuning.stream_from_bytes - 1)
+    assert not stream.wanted([greatest, 0, greatest], limits)
+    for place in range(3):
+        assert stream.wanted([greatest + (i == place) for i in range(3)], limits)
+    half = dataclasses.replace(limits, max_storage_buffer_range=greatest // 2)
+    assert stream.wanted([1, greatest // 2 + 1], half)
+    assert not stream.wanted([1, greatest // 2], half)

@@ -9,7 +9,7 @@ from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from vkdml import array_api, dml
-from vkdml.array import Array, asarray, empty, from_dlpack
+from vkdml.array import Array, asarray, empty, from_dlpack, zeros
 from vkdml.compiled import CompiledOperator
 from vkdml.device import (
     Device,
@@ -52,6 +52,7 @@ __all__ = [
     "from_dlpack",
     "set_default_device",
     "slice1",
+    "zeros",
 ]
 
 _OTHER_NAMES = {

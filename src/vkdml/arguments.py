@@ -65,6 +65,7 @@ def reduction(
     omit_nan = bool(NAN_POLICIES.index(_choice("nan_policy", nan_policy, NAN_POLICIES)))
     native = element_dtype.newbyteorder("=")
     element = Element(dtypes.element_name(native), native.itemsize)
+    keepdims = flag("keepdims", keepdims)
     axes = distinct_axes(axis, len(sizes), f"{name} of {sizes} {element_dtype}")
     reduce_count = math.prod(sizes[a] for a in axes)
     index_dtype = dtypes.index_dtype(dtype, reduce_count)
@@ -103,10 +104,10 @@ class Window:
 
 def window(
     extents: tuple[int, ...],
-    offsets: Sequence[int],
-    sizes: Sequence[int],
-    strides: Sequence[int],
-    output_sizes: Sequence[int] | None,
+    offsets: int | Sequence[int],
+    sizes: int | Sequence[int],
+    strides: int | Sequence[int],
+    output_sizes: int | Sequence[int] | None,
 ) -> Window:
     """Check the arguments of slice1 against the array's shape.
 
@@ -137,7 +138,7 @@ def window(
             if not 0 <= size <= limit:
                 raise ValueError(
                     f"output size {size} of dimension {dim} is not within its window of size {sizes[dim]} "
-                    f"with stride {strides[dim]}; accepted are 0 to {limit}"
+                    f"with stride {steps[dim]}; accepted are 0 to {limit}"
                 )
     return Window(offsets, sizes, steps, shape)
 
@@ -153,15 +154,24 @@ def require_movable(dtype: np.dtype[Any]) -> None:
 
 
 @contextmanager
-def context(name: str, array: Any) -> Iterator[None]:
-    """Put operator, shape and dtype in front of what the inner code says."""
+def context(name: str, x: Any) -> Iterator[None]:
+    """Put the operator, and what it was called with, in front of what the inner code says."""
     try:
         yield
     except AxisError:
         raise
     except (ValueError, TypeError, MemoryError, RuntimeError) as error:
-        error.args = (f"{name} of {array.shape} {array.dtype}: {error}",)
+        shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+        described = f"{shape} {dtype}" if isinstance(shape, tuple) else type(x).__name__
+        error.args = (f"{name} of {described}: {error}",)
         raise
+
+
+def flag(what: str, value: Any) -> bool:
+    """Return True or False if the value is one of these, or NumPy's."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{what} must be True or False, not {value!r}")
+    return bool(value)
 
 
 def _choice(what: str, value: Any, accepted: tuple[str, ...]) -> str:
@@ -189,13 +199,13 @@ def distinct_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
     return tuple(axes)
 
 
-def integer(what: str, value: Any) -> int:
-    if isinstance(value, bool | np.bool_):
-        raise TypeError(f"{what} must be an integer, not {value!r}")
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{what} must be an integer or a tuple of integers, not {value!r}") from None
+def integer(what: str, value: Any, accepted: str = "an integer or a tuple of integers") -> int:
+    if not isinstance(value, bool | np.bool_):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{what} must be {accepted}, not {value!r}")
 
 
 def call_key(described: tuple[Hashable, ...], axis: Any, *options: Any) -> Hashable | None:
@@ -217,16 +227,24 @@ def out_pair(out: Any, return_values: bool) -> tuple[Any, Any]:
         return out, None
     if not isinstance(out, tuple) or len(out) != 2:
         raise TypeError(
-            "with return_values out must be a pair of arrays (indices, values); either may be None"
+            "with return_values=True out must be a pair of arrays (indices, values), either of which may be "
+            "None"
         )
     return out[0], out[1]
 
 
 def per_dimension(what: str, values: Any, rank: int) -> tuple[int, ...]:
+    """Return an integer for each dimension; a single one does for one dimension."""
+    accepted = f"a sequence of {rank} integers" if rank != 1 else "an integer or a sequence of one"
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{what} must be a sequence of {rank} integers, not {values!r}")
+        if rank == 1 and hasattr(values, "__index__"):
+            return (integer(what, values, accepted),)
+        raise TypeError(f"{what} must be {accepted}, not {values!r}")
     # Of an endless one only so many are looked at.
-    numbers = tuple(integer(what, value) for value in islice(values, rank + 1000))
+    looked_at = islice(values, rank + 1000)
+    numbers = tuple(integer(f"each entry of {what}", value, "an integer") for value in looked_at)
     if len(numbers) != rank:
-        raise ValueError(f"{what} has {len(numbers)} entries; accepted is one for each of {rank} dimensions")
+        entries = "1 entry" if len(numbers) == 1 else f"{len(numbers)} entries"
+        dimensions = "1 dimension" if rank == 1 else f"{rank} dimensions"
+        raise ValueError(f"{what} has {entries}; accepted is one for each of {dimensions}")
     return numbers

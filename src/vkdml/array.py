@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import array_ops
+from vkdml import array_ops, foreign, host
 from vkdml.arguments import context, distinct_axes, integer, require_movable
+from vkdml.array_base import DeviceArray
 from vkdml.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
 from vkdml.execute import Region
 from vkdml.indexing import View, as_shape, broadcast, full_shape, indexed, reshaped
@@ -21,7 +21,8 @@ from vkdml.memory import BINDING_ALIGNMENT, Memory
 DLPACK_CPU, DLPACK_VULKAN = 1, 7
 
 
-class Array:
+@final
+class Array(DeviceArray):
     """An array on a device, or a view of one; made by :func:`vkdml.asarray` and :func:`vkdml.empty`.
 
     >>> import numpy as np, vkdml
@@ -35,17 +36,25 @@ class Array:
     to the array. The memory goes back to the device's pool when the last view is gone.
     """
 
-    __array_priority__ = 1000.0
-    __hash__ = None  # type: ignore[assignment]
-    __slots__ = ("_binding", "_memory", "_view", "_writeable", "dtype")
+    __slots__ = ("__weakref__", "_binding", "_dtype", "_memory", "_view", "_writeable")
+    _binding: tuple[Region, int, int] | None
+    _dtype: np.dtype[Any]
+    _memory: Memory
+    _view: View
+    _writeable: bool
 
-    def __init__(self, memory: Memory, dtype: np.dtype[Any], view: View, writeable: bool = True) -> None:
-        self._memory = memory
-        self.dtype: np.dtype[Any] = dtype
+    def __new__(cls, *_: Any, **__: Any) -> Array:
+        raise TypeError(
+            "vkdml.Array is not made by its name; accepted are vkdml.asarray(x), vkdml.empty(shape), "
+            "vkdml.zeros(shape) and vkdml.from_dlpack(x)"
+        )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
         """Element type."""
-        self._view = view
-        self._writeable = writeable
-        self._binding: tuple[Region, int, int] | None = None
+        dtype = self._dtype
+        # Its field names can be changed, so everyone gets a type of his own.
+        return dtype if dtype.names is None else dtype.newbyteorder("=")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -53,29 +62,9 @@ class Array:
         return self._view.shape
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self._view.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self._view.shape)
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements; a view may address more or fewer bytes of memory."""
-        return self.size * self.dtype.itemsize
-
-    @property
     def strides(self) -> tuple[int, ...]:
         """Bytes from one element to the next along each dimension."""
-        return tuple(stride * self.dtype.itemsize for stride in self._view.strides)
+        return tuple(stride * self._dtype.itemsize for stride in self._view.strides)
 
     @property
     def device(self) -> Device:
@@ -94,20 +83,12 @@ class Array:
 
     def __repr__(self) -> str:
         where = f"{self.device.info.index}: {self.device.name}"
-        return f"<vkdml.Array shape={self.shape} dtype={self.dtype} device={where}>"
+        return f"<vkdml.Array shape={self.shape} dtype={self._dtype} device={where}>"
 
     # ---- views ---------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Array:
         return self._with(indexed(self._view, key))
-
-    def __len__(self) -> int:
-        if not self._view.shape:
-            raise TypeError("len() of an array of no dimensions")
-        return self._view.shape[0]
-
-    def __iter__(self) -> Iterator[Array]:
-        return (self[i] for i in range(len(self)))
 
     def transpose(self, *axes: Any) -> Array:
         """Return the view with dimensions in another order: as many axes as dimensions, or none to reverse.
@@ -116,7 +97,7 @@ class Array:
         (3, 1)
         """
         given = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
-        if not given or given == (None,):
+        if len(given) == 0 or (len(given) == 1 and given[0] is None):
             order = tuple(reversed(range(self.ndim)))
         else:
             order = tuple(integer("axes", axis) for axis in given)
@@ -172,10 +153,10 @@ class Array:
         >>> vkdml.asarray([1, 2, 3]).broadcast_to((4, 3)).strides
         (0, 8)
         """
-        return Array(self._memory, self.dtype, broadcast(self._view, as_shape(shape)), False)
+        return array_in(self._memory, self._dtype, broadcast(self._view, as_shape(shape)), False)
 
     def _with(self, view: View) -> Array:
-        return Array(self._memory, self.dtype, view, self._writeable)
+        return array_in(self._memory, self._dtype, view, self._writeable)
 
     # ---- copies --------------------------------------------------------------------------------------------
 
@@ -190,36 +171,21 @@ class Array:
             MemoryError: the device has no room to bring a view's elements together.
             DeviceError: the device failed.
         """
-        host = np.empty(self.shape, self.dtype)
+        result = host.empty(self.shape, self.dtype)
         if self.size:
             compact = self if self.is_compact else self.copy()
-            target = host.reshape(-1).view(np.uint8)
+            target = result.reshape(-1).view(np.uint8)
             compact._memory.read(compact._view.offset * self.itemsize, target)
-        return host
-
-    def item(self) -> Any:
-        """Return the only element as a Python scalar."""
-        if self.size != 1:
-            raise ValueError(f"{self.shape} is {self.size} elements; accepted is an array of one")
-        return self._element().item()
-
-    def tolist(self) -> Any:
-        """Return the elements as nested lists of Python scalars."""
-        return self.numpy().tolist()
+        return result
 
     def to_device(self, device: DeviceLike, /, *, stream: None = None) -> Array:
         """Return the array on another device, copied by way of the host; itself if it is there already."""
         target = resolve(device)
-        moved: Array = self if target is self.device else asarray(self.numpy(), target)
-        return moved
+        return self if target is self.device else _uploaded(self.numpy(), target)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        if copy is False:
-            raise ValueError(
-                "an array on a device cannot be seen by NumPy without a copy; accepted are copy=None and True"
-            )
-        host = self.numpy()
-        return host if dtype is None else host.astype(dtype, copy=False)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the elements; they are read back to the default device."""
+        return asarray, (self.numpy(),)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         target = self[key]
@@ -227,13 +193,18 @@ class Array:
             if not target._writeable:
                 raise ValueError("this view repeats elements and is read-only: assign to the array itself")
             if not isinstance(value, Array):
-                host = np.ascontiguousarray(np.asarray(value, self.dtype))
-                if target.is_compact and host.size == target.size and host.ndim <= target.ndim:
-                    broadcast(View(host.shape, row_major_strides(host.shape), 0), target.shape)
-                    target._write(host)
+                value = _element_source(value, self._dtype)
+            # As NumPy has it, dimensions of size 1 in front count for nothing.
+            while value.ndim > target.ndim and value.shape[0] == 1:
+                value = value[0]
+            broadcast(View(value.shape, (0,) * value.ndim, 0), target.shape)
+            if not isinstance(value, Array):
+                elements = np.ascontiguousarray(value, self._dtype).reshape(value.shape)
+                if target.is_compact and value.size == target.size:
+                    target._write(elements)
                     return
-                value = asarray(host.reshape(np.shape(value)), self.device)
-            if value.dtype != self.dtype:
+                value = _uploaded(elements, self.device)
+            if value._dtype != self._dtype:
                 raise TypeError(
                     f"elements of type {value.dtype} cannot be assigned to an array of {self.dtype} on the "
                     f"device; accepted are arrays of {self.dtype}, and host arrays of any type"
@@ -241,51 +212,18 @@ class Array:
             array_ops.require_same_device(self.device, value.device)
             array_ops.copy_to(value.broadcast_to(target.shape), target)
 
-    def _write(self, host: npt.NDArray[Any]) -> None:
+    def _write(self, elements: npt.NDArray[Any]) -> None:
         """Fill this compact view from a contiguous host array of its dtype."""
-        if host.size:
-            self._memory.write(self._view.offset * self.itemsize, host.reshape(-1).view(np.uint8))
-
-    # ---- scalars -------------------------------------------------------------------------------------------
+        if elements.size:
+            self._memory.write(self._view.offset * self.itemsize, elements.reshape(-1).view(np.uint8))
 
     def _element(self) -> Any:
+        """Return the only element as a NumPy scalar."""
         visible = self._memory.visible()
         if visible is None:
             return self.numpy().reshape(-1)[0]
         begin = self._view.offset * self.itemsize
         return visible[begin : begin + self.itemsize].view(self.dtype)[0]
-
-    def _scalar(self, kind: str) -> Any:
-        if self._view.shape and self.size != 1:
-            raise TypeError(
-                f"{kind}() takes an array of one element, not one of shape {self.shape}; numpy() gives all"
-            )
-        return self._element()
-
-    def __int__(self) -> int:
-        return int(self._scalar("int"))
-
-    def __float__(self) -> float:
-        return float(self._scalar("float"))
-
-    def __complex__(self) -> complex:
-        return complex(self._scalar("complex"))
-
-    def __bool__(self) -> bool:
-        return bool(self._scalar("bool"))
-
-    def __index__(self) -> int:
-        if self.ndim or self.dtype.kind not in "iu":
-            raise TypeError(
-                f"only integer arrays of no dimensions are indices, not {self.shape} {self.dtype}"
-            )
-        return int(self._element())
-
-    def _not_computed(self, other: object) -> NoReturn:
-        raise TypeError("vkdml.Array does not compare or compute: use np.asarray(a)")
-
-    __eq__ = _not_computed
-    __ne__ = _not_computed
 
     # ---- operators -----------------------------------------------------------------------------------------
 
@@ -347,14 +285,16 @@ class Array:
     @property
     def binding(self) -> tuple[Region, int, int]:
         """The region to bind to a kernel, the element in it of coordinate 0, and the elements it spans."""
-        if self._binding is None:
+        binding = self._binding
+        if binding is None:
             shape, strides, offset = self._view.shape, self._view.strides, self._view.offset
             low, high = extent(shape, strides)
             aligned = BINDING_ALIGNMENT // self.itemsize
             first = (offset + low) // aligned * aligned
             region = (self._memory.buffer, first * self.itemsize)
-            self._binding = region, offset - first, offset + high - first
-        return self._binding
+            binding = region, offset - first, offset + high - first
+            _set_binding(self, binding)
+        return binding
 
     def byte_range(self) -> tuple[int, int]:
         """Return the first byte of the memory that elements lie in, and one past the last."""
@@ -370,57 +310,125 @@ class Array:
         return begin < other_end and other_begin < end
 
 
+_set_memory, _set_dtype, _set_view, _set_writeable, _set_binding = (
+    Array.__dict__[slot].__set__ for slot in ("_memory", "_dtype", "_view", "_writeable", "_binding")
+)
+
+
+def array_in(memory: Memory, dtype: np.dtype[Any], view: View, writeable: bool = True) -> Array:
+    """Return the array of these elements of an allocation. Nothing is checked: users have no way here."""
+    made = object.__new__(Array)
+    _set_memory(made, memory)
+    _set_dtype(made, dtype)
+    _set_view(made, view)
+    _set_writeable(made, writeable)
+    _set_binding(made, None)
+    return made
+
+
 def _public(name: str) -> Any:
     import vkdml
 
     return getattr(vkdml, name)
 
 
-def asarray(host: Any, device: DevicesLike = None, *, dtype: Any = None) -> Any:
+def asarray(x: Any, dtype: Any = None, *, device: DevicesLike = None, copy: bool | None = None) -> Any:
     """Copy an array to a device.
 
     >>> import numpy as np, vkdml
-    >>> a = vkdml.asarray(np.float32([[1, 5], [7, 2]]))
+    >>> a = vkdml.asarray([[1, 5], [7, 2]], "float16")
     >>> a.shape, a.dtype, int(a.argmax())
-    ((2, 2), dtype('float32'), 2)
+    ((2, 2), dtype('float16'), 2)
 
     Args:
-        host: what ``numpy.asarray`` takes, of elements of 1, 2, 4, 8 or 16 bytes. An Array that lies on the
+        x: what ``numpy.asarray`` takes, of elements of 1, 2, 4, 8 or 16 bytes. An Array that lies on the
             device already is returned as it is; one on another device is copied by way of the host.
-        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device. A list of them
-            gives a :class:`vkdml.ShardedArray`, cut along the first axis.
         dtype: to convert to first, on the host; None keeps the type, in the machine's byte order.
+        device: a :class:`vkdml.Device`, or a selector of one; None leaves an Array where it is, and takes the
+            default device for all else. A list of them gives a :class:`vkdml.ShardedArray`, cut along the
+            first axis.
+        copy: True always copies; False never does; None copies where ``x`` is not such an Array already.
 
     Returns:
         An :class:`Array`, or a :class:`vkdml.ShardedArray` for a list of devices.
 
     Raises:
-        TypeError: elements of another size, or Python objects.
+        TypeError: elements of another size, or Python objects; a ``dtype`` that is none.
+        ValueError: ``copy=False`` where a copy is needed.
         MemoryError: more than one buffer of the device can hold, or than is free.
         DeviceError: the device failed.
 
     Source of the rule: the Python array API standard's ``asarray``.
     """
-    if isinstance(device, list | tuple):
-        from vkdml.sharded import shard
+    from vkdml import sharded
 
-        return shard(host, resolve_all(device), dtype)
-    if isinstance(host, Array):
-        if dtype is not None and np.dtype(dtype) != host.dtype:
-            host = host.numpy()
-        elif device is None:
-            return host
-        else:
-            return host.to_device(device)
-    array = np.asarray(host, dtype)
-    array = np.asarray(array, array.dtype.newbyteorder("="), order="C")
-    result = empty(array.shape, array.dtype, device)
+    wanted = None if dtype is None else _element_type(dtype)
+    if not isinstance(copy, bool | None):
+        raise TypeError(f"copy must be True, False or None, not {copy!r}")
+    if isinstance(device, list | tuple):
+        _require_copy_allowed(copy)
+        return sharded.shard(x, resolve_all(device), wanted)
+    if isinstance(x, sharded.ShardedArray) and device is None:
+        if wanted is None or wanted == x.dtype:
+            return x.copy() if copy else x
+        _require_copy_allowed(copy)
+        return sharded.ShardedArray([_uploaded(s.numpy(), s.device, wanted) for s in x.shards], x.axis)
+    if isinstance(x, Array):
+        target = x.device if device is None else resolve(device)
+        if target is x.device and (wanted is None or wanted == x.dtype):
+            return x.copy() if copy else x
+        _require_copy_allowed(copy)
+        return _uploaded(x.numpy(), target, wanted)
+    _require_copy_allowed(copy)
+    return _uploaded(_element_source(x, wanted), resolve(device), wanted)
+
+
+def _require_copy_allowed(copy: bool | None) -> None:
+    if copy is False:
+        raise ValueError(
+            "copy=False, but a copy is needed: only a vkdml.Array of that type and on that device can be "
+            "taken as it is; accepted are copy=None and copy=True"
+        )
+
+
+def _element_type(dtype: Any) -> np.dtype[Any]:
+    """Return an element type that can lie on a device, in the machine's byte order."""
+    try:
+        element = np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(
+            f"dtype {dtype!r} is no element type ({error}); accepted is what numpy.dtype takes. A device is "
+            "named by device="
+        ) from None
+    require_movable(element)  # before all else: some types have no byte order to ask for
+    native: np.dtype[Any] = element.newbyteorder("=")
+    return native
+
+
+def _element_source(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
+    """Return a host array of what a user gave; one that he gave is neither converted nor brought together."""
+    return host.as_host_array(x, None if isinstance(x, np.ndarray) else dtype)
+
+
+def _uploaded(array: npt.NDArray[Any], device: Device, dtype: np.dtype[Any] | None = None) -> Array:
+    """Copy a host array, after it was converted to ``dtype``."""
     with context("asarray", array):
-        result._write(array)
+        element = _element_type(array.dtype if dtype is None else dtype)
+        # Room is made first: what repeats its elements may be far greater than what the host can hold.
+        result = _allocated(device, array.shape, element)
+        result._write(np.asarray(array, element, order="C"))
     return result
 
 
-def empty(shape: Any, dtype: Any = np.float64, device: DeviceLike = None) -> Array:
+def _allocated(device: Device, shape: tuple[int, ...], element: np.dtype[Any]) -> Array:
+    try:
+        memory = Memory(device, math.prod(shape) * element.itemsize)
+    except MemoryError as error:
+        raise MemoryError(f"an array of {shape} {element} on {device.name}: {error}") from None
+    return array_in(memory, element, View(shape, row_major_strides(shape), 0))
+
+
+def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None) -> Array:
     """Return an array on a device whose elements are arbitrary.
 
     >>> vkdml.empty((2, 3), "float16").nbytes
@@ -432,51 +440,81 @@ def empty(shape: Any, dtype: Any = np.float64, device: DeviceLike = None) -> Arr
         device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
 
     Raises:
-        TypeError: elements of another size, or Python objects.
+        TypeError: elements of another size, or Python objects; a ``dtype`` that is none.
+        ValueError: a negative size.
         MemoryError: more than one buffer of the device can hold, or than is free.
         DeviceError: the device failed.
 
-    Source of the rule: the Python array API standard's ``empty``.
+    Source of the rule: the Python array API standard's ``empty``; single precision, as devices have it.
     """
     sizes = as_shape(shape)
-    element = np.dtype(dtype).newbyteorder("=")
-    require_movable(element)
-    target = resolve(device)
-    nbytes = math.prod(sizes) * element.itemsize
-    try:
-        memory = Memory(target, nbytes)
-    except MemoryError as error:
-        raise MemoryError(f"an array of {sizes} {element} on {target.name}: {error}") from None
-    return Array(memory, element, View(sizes, row_major_strides(sizes), 0))
+    element = _element_type(np.float32 if dtype is None else dtype)
+    if element.subdtype is not None:  # a small array for an element: dimensions of its own
+        element, inner = element.subdtype
+        sizes += inner
+    return _allocated(resolve(device), sizes, element)
 
 
-def from_dlpack(x: Any, /, device: DeviceLike = None) -> Array:
+def zeros(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None) -> Array:
+    """Return an array on a device whose elements are 0.
+
+    >>> vkdml.zeros(3, "int8").tolist()
+    [0, 0, 0]
+
+    Args:
+        shape: an int or a sequence of ints, none negative.
+        dtype: elements of 1, 2, 4, 8 or 16 bytes.
+        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
+
+    Raises:
+        TypeError, ValueError, MemoryError, DeviceError: as :func:`empty`.
+
+    Source of the rule: the Python array API standard's ``zeros``; single precision, as devices have it.
+    """
+    result = empty(shape, dtype, device=device)
+    visible = result.memory.visible()
+    if visible is None:
+        result[...] = np.zeros((), result.dtype)
+    else:
+        visible[: result.nbytes] = 0
+    return result
+
+
+def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> Array:
     """Copy a tensor of another library that lies in host memory to a device.
 
     >>> import numpy as np, vkdml
     >>> vkdml.from_dlpack(np.arange(3.0)).shape
     (3,)
 
+    Args:
+        x: an object with ``__dlpack__`` and ``__dlpack_device__``. An Array that lies on the device already
+            is returned as it is.
+        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
+        copy: as of :func:`asarray`.
+
     Raises:
         TypeError: ``x`` has no ``__dlpack__``.
         BufferError: ``x`` lies on another device than the host's processor.
+        ValueError: ``copy=False`` where a copy is needed.
 
     Source of the rule: the Python array API standard's ``from_dlpack``.
     """
-    if isinstance(x, Array):
-        return x if device is None else x.to_device(device)
+    if isinstance(x, Array | np.ndarray):
+        same: Array = asarray(x, device=device, copy=copy)
+        return same
     if not hasattr(x, "__dlpack_device__") or not hasattr(x, "__dlpack__"):
         raise TypeError(
             f"{type(x).__name__} does not offer DLPack; vkdml.asarray takes what NumPy understands"
         )
     kind, index = x.__dlpack_device__()
-    if int(kind) != DLPACK_CPU:
+    if int(kind) not in foreign.HOST_DEVICES:
         raise BufferError(
             f"the tensor lies on DLPack device ({int(kind)}, {index}); accepted are tensors in host memory, "
             f"device ({DLPACK_CPU}, 0): copy it there first"
         )
-    result: Array = asarray(np.from_dlpack(x), device)
+    result: Array = asarray(foreign.from_dlpack(x), device=device, copy=copy)
     return result
 
 
-__all__ = ["Array", "asarray", "empty", "from_dlpack"]
+__all__ = ["Array", "array_in", "asarray", "empty", "from_dlpack", "zeros"]

@@ -1,6 +1,6 @@
 """What vkdml has of the Python array API standard, under the standard's names and signatures.
 
-``Array.__array_namespace__()`` returns this module. It holds creation (``asarray``, ``empty``,
+``Array.__array_namespace__()`` returns this module. It holds creation (``asarray``, ``empty``, ``zeros``,
 ``from_dlpack``), searching (``argmax``, ``argmin``), manipulation without copies (``broadcast_to``,
 ``expand_dims``, ``flip``, ``moveaxis``, ``permute_dims``, ``reshape``, ``squeeze``) and the standard's data
 types. It does not hold arithmetic, comparison or statistics: vkdml is no array library, only three operators.
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from vkdml import array as _creation
 from vkdml import ops
 from vkdml.arguments import distinct_axes
-from vkdml.array import Array, empty, from_dlpack
-from vkdml.array import asarray as _asarray
+from vkdml.array import Array, from_dlpack
 from vkdml.device import DeviceLike
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
@@ -40,14 +40,19 @@ def for_version(api_version: str | None) -> ModuleType:
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: DeviceLike = None, copy: Any = None) -> Array:
-    """Copy to a device; an Array is returned as it is, or with ``copy=True`` copied on the device."""
-    if isinstance(obj, Array):
-        result: Array = _asarray(obj, device, dtype=dtype)
-        return result.copy() if copy and result is obj else result
-    if copy is False:
-        raise ValueError("what lies in host memory reaches a device only by a copy; accepted is copy=None")
-    made: Array = _asarray(obj, device, dtype=dtype)
-    return made
+    """Copy to a device; an Array that is what is asked for is returned as it is, unless ``copy=True``."""
+    result: Array = _creation.asarray(obj, dtype, device=device, copy=copy)
+    return result
+
+
+def empty(shape: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
+    """Return an array of arbitrary elements, of type float32 where none is named."""
+    return _creation.empty(shape, dtype, device=device)
+
+
+def zeros(shape: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
+    """Return an array of zeros, of type float32 where none is named."""
+    return _creation.zeros(shape, dtype, device=device)
 
 
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: Any = False) -> Array:
@@ -113,5 +118,5 @@ def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
 __all__ = [
     "argmax", "argmin", "asarray", "bool", "broadcast_to", "complex64", "complex128", "empty", "expand_dims",
     "flip", "float32", "float64", "from_dlpack", "int8", "int16", "int32", "int64", "moveaxis",
-    "permute_dims", "reshape", "squeeze", "uint8", "uint16", "uint32", "uint64",
+    "permute_dims", "reshape", "squeeze", "uint8", "uint16", "uint32", "uint64", "zeros",
 ]  # fmt: skip

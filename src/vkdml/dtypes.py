@@ -49,19 +49,19 @@ def index_dtype(dtype: Any, reduce_count: int) -> np.dtype[Any]:
 
     Raises:
         TypeError: not one of the four index types.
-        ValueError: the reduced count does not fit the type.
+        ValueError: the greatest index that can occur does not fit the type.
     """
     accepted = ", ".join(INDEX_DTYPES)
     try:
         chosen = np.dtype(np.int64 if dtype is None else dtype)
     except TypeError:
         raise TypeError(f"dtype {dtype!r} is not a type; accepted are {accepted}") from None
-    if chosen.newbyteorder("=").name not in INDEX_DTYPES or not chosen.isnative:
+    if chosen.name not in INDEX_DTYPES or not chosen.isnative:
         raise TypeError(f"indices cannot be {chosen}; accepted are {accepted}")
-    most = int(np.iinfo(chosen).max)
-    if reduce_count > most:
+    greatest = int(np.iinfo(chosen).max)
+    if reduce_count - 1 > greatest:
         raise ValueError(
-            f"{reduce_count} elements are reduced at a time, more than dtype {chosen} can count "
-            f"(at most {most}); accepted are wider ones of {accepted}"
+            f"{reduce_count} elements are reduced at a time, whose greatest index {reduce_count - 1} does "
+            f"not fit dtype {chosen} (at most {greatest}); accepted are wider ones of {accepted}"
         )
     return chosen

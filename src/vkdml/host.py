@@ -1,4 +1,4 @@
-"""Host arrays as the memory they cover: which bytes to send, and how the elements lie in them."""
+"""Host arrays: what a user's object means as one, which bytes to send, and how elements lie in them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native
+from vkdml import _native, foreign
 from vkdml.layout import extent
 
 # A span of at most so many times the data is sent as it lies; a wider one is gathered on the host.
 SPAN_LIMIT = 2
+# NumPy's strings of any length: their elements point to bytes elsewhere.
+STRINGS = "T"
 # From here on several threads copy faster than one.
 SHARED_COPY_BYTES = 8 << 20
 
 
 # Smaller results are not worth a look at what is free.
 LARGE_RESULT_BYTES = 1 << 30
+# Steps of NumPy's search for a common byte, after which arrays count as overlapping.
+OVERLAP_STEPS = 10_000
 
 
 def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -29,14 +33,86 @@ def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         MemoryError: a large one that the free memory cannot hold. Systems that promise more memory than
             there is would give it, and end the process when it is filled.
     """
-    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    require_host_memory("the result", math.prod(shape) * np.dtype(dtype).itemsize)
+    return np.empty(shape, dtype)
+
+
+def require_host_memory(what: str, nbytes: int) -> None:
+    """Raise MemoryError for so many bytes at once, if they are many and more than are free."""
     if nbytes >= LARGE_RESULT_BYTES:
         free = _native.available_host_memory()
         if nbytes > free:
             raise MemoryError(
-                f"the result of {nbytes} bytes does not fit in the {free} bytes of host memory that are free"
+                f"{what} of {nbytes} bytes does not fit in the {free} bytes of host memory that are free"
             )
-    return np.empty(shape, dtype)
+
+
+def as_host_array(
+    x: Any, dtype: np.dtype[Any] | None = None, *, copy: bool | None = None
+) -> npt.NDArray[Any]:
+    """Return the NumPy array, of no subclass, that a user's object means; every conversion goes through here.
+
+    >>> as_host_array([[1, 2], [3, 4]]).shape
+    (2, 2)
+    >>> as_host_array(np.ma.array([1, 5, 3], mask=[0, 1, 0]))
+    Traceback (most recent call last):
+    TypeError: the mask of this MaskedArray hides elements (1 of them), and NumPy would drop it; accepted ...
+
+    Args:
+        x: what ``numpy.asarray`` makes an array of, or a tensor in host memory that offers DLPack.
+        dtype: to convert to; None keeps the type.
+        copy: True always copies, False never, None where that must be.
+
+    Raises:
+        TypeError: the object carries what NumPy would drop (a mask, missing elements, categories), holds no
+            numbers but Python objects or strings, or lies on another device.
+        ValueError: NumPy makes no array of it, or only by a copy that ``copy=False`` forbids.
+        MemoryError: a copy that the free memory cannot hold.
+    """
+    if dtype is not None:
+        dtype = np.dtype(dtype)
+    if type(x) is np.ndarray:
+        array = x
+    else:
+        foreign.require_plain(x)
+        array = _converted(x, dtype)
+    for element in (array.dtype, dtype):
+        if element is not None and element.kind == STRINGS:
+            raise TypeError(f"elements of type {element} are strings; accepted are numbers")
+    if dtype is not None and array.dtype != dtype:
+        require_host_memory(f"a copy of type {dtype}", array.size * dtype.itemsize)
+        converted: npt.NDArray[Any] = array.astype(dtype)
+    elif copy:
+        require_host_memory("a copy", array.nbytes)
+        converted = array.copy()
+    else:
+        converted = array
+    if copy is False and converted is not x and converted.base is None and converted.size:
+        raise ValueError(f"this {type(x).__name__} cannot be taken without a copy; accepted is copy=None")
+    return converted
+
+
+def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
+    if foreign.offers_only_dlpack(x):
+        return foreign.from_dlpack(x)
+    try:
+        # Subclasses are looked at before they are dropped: an object's __array__() may give a masked array.
+        if dtype is not None and isinstance(x, list | tuple | int | float):
+            array = np.asanyarray(x, dtype)
+        else:
+            array = np.asanyarray(x)
+    except (TypeError, RuntimeError, BufferError) as error:
+        if foreign.offers_dlpack(x):
+            return foreign.from_dlpack(x)
+        raise TypeError(f"NumPy makes no array of this {type(x).__name__}: {error}") from None
+    foreign.require_plain(array)
+    if array.dtype.hasobject and not isinstance(x, np.ndarray) and dtype is None:
+        hint = ": x.toarray() makes one" if hasattr(x, "toarray") else ""
+        raise TypeError(
+            f"NumPy makes an array of Python objects of this {type(x).__name__}; accepted are arrays and "
+            f"nested sequences of numbers{hint}"
+        )
+    return np.asarray(array)
 
 
 def copy_bytes(target: npt.NDArray[np.uint8], source: npt.NDArray[np.uint8]) -> None:
@@ -69,23 +145,54 @@ def host_span(x: npt.NDArray[Any]) -> HostSpan:
         if any(size == 1 for size in x.shape):  # NumPy leaves the strides of such dimensions open
             strides = tuple(0 if size == 1 else s for size, s in zip(x.shape, strides, strict=True))
         return HostSpan(x.reshape(-1), x.shape, strides, 0)
-    # Repeated elements are sent once; dimensions of size 1 may have any stride.
-    x = x[tuple(slice(1) if stride == 0 else slice(None) for stride in x.strides)]
-    byte_strides = tuple(0 if size == 1 else s for size, s in zip(x.shape, x.strides, strict=True))
-    whole = all(stride % itemsize == 0 for stride in byte_strides)
-    strides = tuple(stride // itemsize for stride in byte_strides)
-    low, high = extent(x.shape, strides)
-    if not whole or high - low > SPAN_LIMIT * x.size:
+    x = _once(x)
+    stretch = _stretch(x)
+    if stretch is None:
         compact = np.ascontiguousarray(x)
         strides = tuple(
             0 if size == 1 else s // itemsize for size, s in zip(x.shape, compact.strides, strict=True)
         )
         return HostSpan(compact.reshape(-1), x.shape, strides, 0)
+    strides, low, high = stretch
     lowest_first = x[tuple(slice(None, None, -1) if stride < 0 else slice(None) for stride in strides)]
     # As plain bytes, since NumPy cannot describe all extension types to itself.
     opaque = lowest_first.view(f"V{itemsize}")
     flat = np.lib.stride_tricks.as_strided(opaque, (high - low,), (itemsize,), writeable=False)
     return HostSpan(flat.view(x.dtype), x.shape, strides, -low)
+
+
+def sent_bytes(x: npt.NDArray[Any]) -> int:
+    """Return the bytes of the span that :func:`host_span` would return; copies nothing.
+
+    >>> x = np.zeros((100, 10), np.int8)
+    >>> sent_bytes(x), sent_bytes(x[:, ::2]), sent_bytes(x[:, ::5])
+    (1000, 999, 200)
+    """
+    if x.flags.c_contiguous:
+        return x.nbytes
+    x = _once(x)
+    stretch = _stretch(x)
+    if stretch is None:
+        return x.nbytes
+    _, low, high = stretch
+    return (high - low) * x.itemsize
+
+
+def _once(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the array with elements that a stride of 0 repeats taken once."""
+    once: npt.NDArray[Any] = x[tuple(slice(1) if stride == 0 else slice(None) for stride in x.strides)]
+    return once
+
+
+def _stretch(x: npt.NDArray[Any]) -> tuple[tuple[int, ...], int, int] | None:
+    """Return strides and extent, in elements, of an array that is sent as it lies; None: it is gathered."""
+    # Dimensions of size 1 may have any stride.
+    byte_strides = tuple(0 if size == 1 else s for size, s in zip(x.shape, x.strides, strict=True))
+    strides = tuple(stride // x.itemsize for stride in byte_strides)
+    low, high = extent(x.shape, strides)
+    if any(stride % x.itemsize for stride in byte_strides) or high - low > SPAN_LIMIT * x.size:
+        return None
+    return strides, low, high
 
 
 def elements_overlap(x: npt.NDArray[Any]) -> bool:
@@ -110,3 +217,16 @@ def elements_overlap(x: npt.NDArray[Any]) -> bool:
         places = (places[:, None] + np.arange(size) * stride).reshape(-1)
     places.sort()
     return bool((np.diff(places) < x.itemsize).any())
+
+
+def may_share_bytes(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> bool:
+    """Whether two arrays have a byte of memory in common; True, too, where finding out would take long.
+
+    >>> x = np.zeros(6)
+    >>> may_share_bytes(x[::2], x[1::2]), may_share_bytes(x[::2], x[::3])
+    (False, True)
+    """
+    try:
+        return np.shares_memory(first, second, max_work=OVERLAP_STEPS)  # type: ignore[arg-type,unused-ignore]
+    except np.exceptions.TooHardError:
+        return True

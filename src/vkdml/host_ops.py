@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import nullcontext, suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,22 @@ import numpy.typing as npt
 from vkdml import arguments, stream
 from vkdml.arguments import Reduction, context
 from vkdml.device import Device, DevicesLike, resolve, resolve_all
-from vkdml.host import copy_bytes, elements_overlap, empty, host_span
+from vkdml.host import (
+    HostSpan,
+    as_host_array,
+    copy_bytes,
+    elements_overlap,
+    empty,
+    host_span,
+    may_share_bytes,
+    sent_bytes,
+)
 from vkdml.layout import canonical_reduce, row_major_strides
-from vkdml.plan import Plan
-from vkdml.planning import argreduce_plan, slice1_plan
+from vkdml.plan import DeviceLimits, Plan
+from vkdml.planning import KnownCall, argreduce_plan, known_calls, slice1_plan
+
+Wanted = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
+"""Shape and type of each result."""
 
 
 class ArgReduceResult(NamedTuple):
@@ -39,41 +51,45 @@ def slice1(
     progress: stream.Progress,
 ) -> npt.NDArray[Any]:
     """See :func:`vkdml.slice1`."""
-    array = np.asarray(x)
-    with context("slice1", array):
+    with context("slice1", x):
+        array = as_host_array(x)
         arguments.require_movable(array.dtype)
         window = arguments.window(array.shape, offsets, sizes, strides, output_sizes)
-        shape = window.shape
-        result = _out_array(out, shape, array.dtype, "out")
-        if math.prod(shape) == 0:
-            return np.empty(shape, array.dtype) if result is None else result
-        inside = _view(array, window.inside)
-        devices = resolve_all(device)
-        largest = max(_distinct_bytes(inside), math.prod(shape) * array.itemsize)
-        if _is_streamed(largest, devices, progress):
-            stepped = _view(inside, (slice(None, None, step) for step in window.steps))
-            whole = stream.copy(_view(stepped, map(slice, shape)), devices=devices, progress=progress)
-            whole_result: npt.NDArray[Any] = whole if result is None else _deliver(whole, result)
-            return whole_result
-        (target,) = devices
-        span = host_span(inside)
+        result = _out_array(out, window.shape, array.dtype, "out")
+        devices = _checked(device, progress)
+        if math.prod(window.shape) == 0:
+            stream.report_all(progress, 0)
+            return np.empty(window.shape, array.dtype) if result is None else result
+        copied = _copy(array, window, devices or resolve_all(device), progress)
+        delivered: npt.NDArray[Any] = copied if result is None else _deliver(copied, result)
+        return delivered
+
+
+def _copy(
+    x: npt.NDArray[Any], window: arguments.Window, devices: list[Device], progress: stream.Progress
+) -> npt.NDArray[Any]:
+    inside = _view(x, window.inside)
+    shape = window.shape
+
+    def in_tiles() -> npt.NDArray[Any]:
+        stepped = _view(inside, (slice(None, None, step) for step in window.steps))
+        return stream.copy(_view(stepped, map(slice, shape)), devices=devices, progress=progress)
+
+    def plan(span: HostSpan, limits: DeviceLimits) -> Plan:
         base = span.base
         step_strides = []
         for size, stride, step in zip(span.sizes, span.strides, window.steps, strict=True):
             base += (size - 1) * stride if step < 0 else 0
             step_strides.append(stride * step)
-        plan = slice1_plan(
-            shape,
-            tuple(step_strides),
-            base,
-            span.flat.size,
-            row_major_strides(shape),
-            array.itemsize,
-            target.limits,
+        output_strides = row_major_strides(shape)
+        return slice1_plan(
+            shape, tuple(step_strides), base, span.flat.size, output_strides, x.itemsize, limits
         )
-        copied = _run(target, plan, span.flat, array.dtype, {"output": (shape, array.dtype)})["output"]
-        delivered: npt.NDArray[Any] = copied if result is None else _deliver(copied, result)
-        return delivered
+
+    needs = sent_bytes(inside), math.prod(shape) * x.itemsize
+    wanted = {"output": (shape, x.dtype)}
+    results = _in_one_piece(inside, x.dtype, wanted, needs, plan, devices, progress)
+    return in_tiles() if results is None else results["output"]
 
 
 def argreduce(
@@ -92,19 +108,23 @@ def argreduce(
     """See :func:`vkdml.argmax`; ``name`` is argmin or argmax."""
     call = None
     if out is None and progress is None and not return_values:
-        call = _call_key(name, x, axis, keepdims, dtype, direction, nan_policy)
-    if call in _repeatable and call is not None and not isinstance(device, list | tuple):
-        target = resolve(device)
-        plan = target.plans.get(call)
-        if isinstance(plan, Plan):
+        selector = device if device is None else _selector_key(device)
+        call = _call_key(name, x, axis, keepdims, dtype, direction, nan_policy, selector)
+        known = None if call is None else known_calls.get(call)
+        if known is not None:
             try:
-                results = _run(target, plan, x.reshape(-1), x.dtype, _repeatable[call])
-            except (MemoryError, RuntimeError) as error:
+                target = resolve(device)  # type: ignore[arg-type]  # no list is remembered
+                if known.limits is target.limits:
+                    wanted = {"indices": (known.shape, known.index_dtype)}
+                    results = _run(target, known.plan, x.reshape(-1), x.dtype, wanted)
+                    return _deliver(results["indices"], None)
+            except MemoryError:
+                pass  # in tiles there may be room
+            except (ValueError, TypeError, RuntimeError) as error:
                 with context(name, x):
                     raise error
-            return _deliver(results["indices"], None)
-    array = np.asarray(x)
-    with context(name, array):
+    with context(name, x):
+        array = as_host_array(x)
         out_indices, out_values = arguments.out_pair(out, return_values)
         if dtype is None and isinstance(out_indices, np.ndarray):
             dtype = out_indices.dtype
@@ -113,14 +133,21 @@ def argreduce(
         )
         out_indices = _out_array(out_indices, wish.shape, wish.index_dtype, "out")
         out_values = _out_array(out_values, wish.shape, array.dtype, "the values of out")
+        if out_indices is not None and out_values is not None and may_share_bytes(out_indices, out_values):
+            raise ValueError("the indices and the values of out overlap; accepted are separate arrays")
+        devices = _checked(device, progress)
         wish.require_elements(name)
         wanted = {"indices": (wish.shape, wish.index_dtype)}
         if return_values:
             wanted["values"] = (wish.shape, array.dtype.newbyteorder("="))
         if math.prod(wish.shape) == 0:
+            stream.report_all(progress, 0)
             results = {role: np.empty(*description) for role, description in wanted.items()}
+        elif not any(array.shape[a] > 1 and array.strides[a] != 0 for a in wish.axes):
+            results = _uncontested(array, wish, wanted)
+            stream.report_all(progress, array.nbytes)
         else:
-            results = _reduce(array, wish, wanted, device, call, progress)
+            results = _reduce(array, wish, wanted, devices or resolve_all(device), call, progress)
         indices = _deliver(results["indices"], out_indices)
         if not return_values:
             return indices
@@ -128,63 +155,102 @@ def argreduce(
         return ArgReduceResult(indices, _deliver(values, out_values))
 
 
+def _checked(device: DevicesLike, progress: stream.Progress) -> list[Device] | None:
+    """Check what not every call needs; return the devices that were asked for, None for the default one.
+
+    That one is not opened for results that need no device.
+    """
+    stream.require_progress(progress)
+    return None if device is None else resolve_all(device)
+
+
+def _uncontested(x: npt.NDArray[Any], wish: Reduction, wanted: Wanted) -> dict[str, npt.NDArray[Any]]:
+    """One distinct element for each output: nothing competes, so nothing needs a device."""
+    axes = wish.axes
+    layout = canonical_reduce(x.shape, x.strides, axes, (0,) * x.ndim, take_last=wish.take_last)
+    results = {"indices": empty(wish.shape, wish.index_dtype)}
+    results["indices"].fill(layout.index_base)
+    if "values" in wanted:
+        chosen = _view(x, (slice(1) if a in axes else slice(None) for a in range(x.ndim)))
+        opaque = f"V{x.itemsize}"
+        results["values"] = empty(wish.shape, x.dtype)
+        results["values"].view(opaque)[...] = chosen.view(opaque).reshape(wish.shape)
+    return results
+
+
 def _reduce(
     x: npt.NDArray[Any],
     wish: Reduction,
-    wanted: dict[str, tuple[tuple[int, ...], np.dtype[Any]]],
-    device: DevicesLike,
+    wanted: Wanted,
+    devices: list[Device],
     call: Hashable | None,
     progress: stream.Progress,
 ) -> dict[str, npt.NDArray[Any]]:
-    axes = wish.axes
-    if not any(size > 1 and x.strides[a] != 0 for a, size in enumerate(x.shape) if a in axes):
-        # One distinct element for each output: nothing competes, so nothing needs a device.
-        layout = canonical_reduce(x.shape, x.strides, axes, (0,) * x.ndim, take_last=wish.take_last)
-        results = {"indices": empty(wish.shape, wish.index_dtype)}
-        results["indices"].fill(layout.index_base)
-        if "values" in wanted:
-            chosen = _view(x, (slice(1) if a in axes else slice(None) for a in range(x.ndim)))
-            opaque = f"V{x.itemsize}"
-            results["values"] = empty(wish.shape, x.dtype)
-            results["values"].view(opaque)[...] = chosen.view(opaque).reshape(wish.shape)
-        return results
-    devices = resolve_all(device)
-    if _is_streamed(_distinct_bytes(x), devices, progress):
-        return _stream(x, wish, wanted, devices, progress)
-    (target,) = devices
+    def plan(span: HostSpan, limits: DeviceLimits) -> Plan:
+        return argreduce_plan(
+            x.shape,
+            span.strides,
+            span.base,
+            span.flat.size,
+            wish.axes,
+            row_major_strides(wish.kept_shape),
+            wish.element,
+            wish.take_min,
+            wish.take_last,
+            wish.omit_nan,
+            wish.index_dtype.itemsize,
+            "values" in wanted,
+            limits,
+        )
+
+    outputs = [math.prod(shape) * dtype.itemsize for shape, dtype in wanted.values()]
+    # Elements that overlap are sent once, but all of them are read.
+    needs = sent_bytes(x), _distinct_bytes(x), *outputs
+    results = _in_one_piece(x, x.dtype.newbyteorder("="), wanted, needs, plan, devices, progress, call)
+    return _stream(x, wish, wanted, devices, progress) if results is None else results
+
+
+def _in_one_piece(
+    x: npt.NDArray[Any],
+    upload_dtype: np.dtype[Any],
+    wanted: Wanted,
+    needs: tuple[int, ...],
+    plan_of: Callable[[HostSpan, DeviceLimits], Plan],
+    devices: list[Device],
+    progress: stream.Progress,
+    call: Hashable | None = None,
+) -> dict[str, npt.NDArray[Any]] | None:
+    """Return the results of one call on one device, or None where it must go in tiles.
+
+    Args:
+        x: to send.
+        upload_dtype: in whose byte order.
+        wanted: the results.
+        needs: bytes of each buffer, as far as they are known without the plan.
+        plan_of: returns the plan for a span and a device.
+        devices: that were asked for; several share tiles.
+        progress: if any is reported, by the tile.
+        call: by which an argmin or argmax is remembered.
+    """
+    limits = devices[0].limits
+    if len(devices) > 1 or stream.is_reported(progress) or stream.wanted(needs, limits):
+        return None
     span = host_span(x)
-    plan = argreduce_plan(
-        x.shape,
-        span.strides,
-        span.base,
-        span.flat.size,
-        axes,
-        row_major_strides(wish.kept_shape),
-        wish.element,
-        wish.take_min,
-        wish.take_last,
-        wish.omit_nan,
-        wish.index_dtype.itemsize,
-        "values" in wanted,
-        target.limits,
-    )
-    if call is not None and list(wanted) == ["indices"]:
-        if len(_repeatable) >= REPEATABLE_CALLS:
-            _repeatable.clear()
-        if len(target.plans) >= REPEATABLE_CALLS:
-            target.plans.clear()
-        _repeatable[call] = wanted
-        target.plans[call] = plan
-    with suppress(MemoryError) if x.nbytes > target.limits.tuning.stream_tile_bytes else nullcontext():
-        return _run(target, plan, span.flat, x.dtype.newbyteorder("="), wanted)
-    # In parts there may be room.
-    return _stream(x, wish, wanted, devices, progress)
+    plan = plan_of(span, limits)
+    if stream.wanted((nbytes for _, nbytes in plan.buffer_bytes), limits):
+        return None
+    if call is not None:
+        known_calls.put(call, KnownCall(plan, limits, *wanted["indices"]))
+    # Where memory is short, there may be room for tiles.
+    with suppress(MemoryError) if max(needs) > limits.tuning.stream_tile_bytes else nullcontext():
+        return _run(devices[0], plan, span.flat, upload_dtype, wanted)
+    return None
 
 
 def _stream(
     x: npt.NDArray[Any],
     wish: Reduction,
-    wanted: dict[str, tuple[tuple[int, ...], np.dtype[Any]]],
+    wanted: Wanted,
     devices: list[Device],
     progress: stream.Progress,
 ) -> dict[str, npt.NDArray[Any]]:
@@ -206,19 +272,10 @@ def _stream(
     return results
 
 
-def _is_streamed(nbytes: int, devices: list[Device], progress: stream.Progress) -> bool:
-    return len(devices) > 1 or progress is not None or stream.wanted(nbytes, devices[0].limits)
-
-
 def _distinct_bytes(x: npt.NDArray[Any]) -> int:
     """Return the bytes of all elements, those repeated along a stride of 0 counted once."""
     sizes = (size for size, stride in zip(x.shape, x.strides, strict=True) if stride)
     return int(math.prod(sizes) * x.itemsize)
-
-
-# Calls that were right once: what they want. The next one of the kind need not be looked at again.
-_repeatable: dict[Hashable, dict[str, tuple[tuple[int, ...], np.dtype[Any]]]] = {}
-REPEATABLE_CALLS = 1024
 
 
 def _call_key(name: str, x: Any, axis: Any, *options: Any) -> Hashable | None:
@@ -228,12 +285,19 @@ def _call_key(name: str, x: Any, axis: Any, *options: Any) -> Hashable | None:
     return arguments.call_key((name, x.shape, x.dtype), axis, *options)
 
 
+def _selector_key(device: DevicesLike) -> Hashable:
+    """Return what stands for ``device=`` in a call's key: no key keeps a device alive."""
+    if isinstance(device, list | tuple):
+        return (list(device),)  # cannot be hashed: such calls are not remembered
+    return id(device) if isinstance(device, Device) else cast(Hashable, device)
+
+
 def _run(
     device: Device,
     plan: Plan,
     flat: npt.NDArray[Any],
     upload_dtype: np.dtype[Any],
-    wanted: dict[str, tuple[tuple[int, ...], np.dtype[Any]]],
+    wanted: Wanted,
 ) -> dict[str, npt.NDArray[Any]]:
     """Upload (in the byte order that the kernels want), run and download; all bits stay as they are."""
     results = {}
@@ -270,7 +334,7 @@ def _deliver(result: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> Any:
 def _out_array(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> npt.NDArray[Any] | None:
     if out is None:
         return None
-    if not isinstance(out, np.ndarray):
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(
             f"{what} must be a NumPy array of shape {shape} and type {dtype}, not {type(out).__name__}"
         )

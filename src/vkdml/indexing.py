@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+_ALL = slice(None)
 
-@dataclass(frozen=True)
-class View:
+
+class View(NamedTuple):
     """Where the elements of an array lie."""
 
     shape: tuple[int, ...]
@@ -31,28 +31,17 @@ def indexed(view: View, key: Any) -> View:
     Raises:
         IndexError: an index out of bounds, too many of them, or of another kind.
     """
-    parts = key if isinstance(key, tuple) else (key,)
-    named = sum(part is not None and part is not Ellipsis for part in parts)
-    rank = len(view.shape)
-    if named > rank:
-        raise IndexError(f"{named} indices for an array of {rank} dimensions; accepted are at most {rank}")
-    ellipses = sum(part is Ellipsis for part in parts)
-    if ellipses > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
-    if not ellipses:
-        parts = (*parts, Ellipsis)
     shape: list[int] = []
     strides: list[int] = []
     offset, dim = view.offset, 0
-    for part in parts:
+    for part in spelt_out(key, len(view.shape)):
         if part is None:
             shape.append(1)
             strides.append(0)
-        elif part is Ellipsis:
-            kept = rank - named
-            shape += view.shape[dim : dim + kept]
-            strides += view.strides[dim : dim + kept]
-            dim += kept
+        elif part is _ALL:
+            shape.append(view.shape[dim])
+            strides.append(view.strides[dim])
+            dim += 1
         elif isinstance(part, slice):
             size, stride = view.shape[dim], view.strides[dim]
             start, stop, step = part.indices(size)
@@ -62,12 +51,51 @@ def indexed(view: View, key: Any) -> View:
             strides.append(stride * step)
             dim += 1
         else:
-            offset += _position(part, view.shape[dim], dim) * view.strides[dim]
+            offset += position(part, view.shape[dim], dim) * view.strides[dim]
             dim += 1
     return View(tuple(shape), tuple(strides), offset)
 
 
-def _position(part: Any, size: int, dim: int) -> int:
+def spelt_out(key: Any, rank: int) -> tuple[Any, ...]:
+    """Return a key as one entry for each dimension, besides those that are None.
+
+    >>> spelt_out((None, ..., 2), 3)
+    (None, slice(None, None, None), slice(None, None, None), 2)
+
+    Raises:
+        IndexError: too many indices, or several ellipses.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    named = sum(part is not None and part is not Ellipsis for part in parts)
+    if named > rank:
+        raise IndexError(f"{named} indices for an array of {rank} dimensions; accepted are at most {rank}")
+    ellipses = sum(part is Ellipsis for part in parts)
+    if ellipses > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not ellipses:
+        parts = (*parts, Ellipsis)
+    spelt: list[Any] = []
+    for part in parts:
+        spelt += (_ALL,) * (rank - named) if part is Ellipsis else (part,)
+    return tuple(spelt)
+
+
+def place_of(spelt: tuple[Any, ...], dim: int) -> int:
+    """Return where in a key that is spelt out the entry of a dimension stands.
+
+    >>> place_of((None, 3, None, 5), 1)
+    3
+    """
+    places = [place for place, part in enumerate(spelt) if part is not None]
+    return places[dim]
+
+
+def position(part: Any, size: int, dim: int) -> int:
+    """Return the element of a dimension that an index means.
+
+    Raises:
+        IndexError: no integer, or out of bounds.
+    """
     try:
         if isinstance(part, bool | np.bool_) or getattr(part, "ndim", 0) > 0:
             raise TypeError

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from vkdml import _native
 from vkdml.host import copy_bytes
 from vkdml.plan import VECTOR_BYTES, round_up
+from vkdml.read_only import ReadOnly, fix
 
 if TYPE_CHECKING:
     from vkdml.device import Device
@@ -30,10 +31,14 @@ class Running(Protocol):
         """Wait until it no longer does."""
 
 
-class Memory:
+class Memory(ReadOnly):
     """An allocation on a device. It goes back to the device's pool with the last array that uses it."""
 
-    __slots__ = ("__weakref__", "_users", "_visible", "buffer", "device")
+    __slots__ = ("__weakref__", "_buffer", "_device", "_users", "_visible")
+    _buffer: _native.Buffer
+    _device: Device
+    _users: list[ref[Running]]
+    _visible: Bytes | None
 
     def __init__(self, device: Device, nbytes: int, *, near_host: bool = False) -> None:
         """Allocate.
@@ -47,17 +52,34 @@ class Memory:
             MemoryError: the device has not so much, or not in one piece.
             DeviceError: the device failed.
         """
-        self.device = device
+        # The native module counts in 64 bits: what no buffer can be does not reach it.
+        limit = device.limits.max_storage_buffer_range
+        if nbytes > limit:
+            raise MemoryError(
+                f"cannot allocate {nbytes} bytes: the device's limit for one buffer is {limit} bytes"
+            )
         visible = near_host or device.info.unified_memory
         kind = _native.MemoryKind.host if visible else _native.MemoryKind.device
-        self.buffer = device.executions.buffer(max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES), kind)
-        self._visible: Bytes | None = self.buffer.view() if visible else None
-        self._users: list[ref[Running]] = []
+        buffer = device.executions.buffer(max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES), kind)
+        fix(self, "_device", device)
+        fix(self, "_buffer", buffer)
+        fix(self, "_visible", buffer.view() if visible else None)
+        fix(self, "_users", [])
+
+    @property
+    def device(self) -> Device:
+        """The device that it is of."""
+        return self._device
+
+    @property
+    def buffer(self) -> _native.Buffer:
+        """What kernels are given."""
+        return self._buffer
 
     def used_by(self, running: Running) -> None:
         """Note what the host must wait for before it reads or writes here."""
         users = [user for user in self._users if user() is not None]
-        self._users = users if ref(running) in users else [*users, ref(running)]
+        fix(self, "_users", users if ref(running) in users else [*users, ref(running)])
 
     def settle(self) -> None:
         """Wait for what still uses this memory."""

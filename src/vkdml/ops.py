@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
 
-from vkdml import array_ops, host_ops
+from vkdml import array_ops, host_ops, sharded
+from vkdml.arguments import context, flag
 from vkdml.array import Array
 from vkdml.device import DevicesLike
 from vkdml.sharded import ShardedArray
@@ -34,44 +35,41 @@ def argmax(
     array([1, 0])
 
     Args:
-        x: array of any shape, size and strides, or what ``numpy.asarray`` makes one of; or a
-            :class:`vkdml.Array`. Elements: float16, float32,
-            float64, (u)int8 to (u)int64, bool, and ml_dtypes' bfloat16, float8_e4m3fn, float8_e5m2.
+        x: array of any shape, size and strides, what ``numpy.asarray`` makes one of, or a tensor in host
+            memory that offers DLPack; or a :class:`vkdml.Array` or :class:`vkdml.ShardedArray`. Elements:
+            float16, float32, float64, (u)int8 to (u)int64, bool, and ml_dtypes' bfloat16, float8_e4m3fn,
+            float8_e5m2. What NumPy would drop (masks, missing elements, categories) is refused; a matrix is
+            taken as the plain array that it is.
         axis: None reduces all axes; an int or a set of distinct ints reduces those, negative ones counted
             from the end. The index is the row-major position among the reduced axes in ascending order.
-        keepdims: keep reduced axes with size 1.
+        keepdims: True keeps reduced axes with size 1.
         dtype: of the indices: int64 (default), int32, uint64 or uint32.
         direction: of equals, ``"increasing"`` takes the first, ``"decreasing"`` the last.
         nan_policy: ``"propagate"``: a NaN beats every number; ``"omit"``: it loses to every number.
-        return_values: return ``(indices, values)``, the values bit for bit.
+        return_values: True returns ``(indices, values)``, the values bit for bit.
         out: array of the result's shape and dtype to write to, with any strides; with ``return_values`` a
-            pair ``(indices, values)``.
+            pair ``(indices, values)`` that do not overlap. It may overlap ``x``.
         device: a :class:`vkdml.Device`, or a selector of one; None takes the default device. A list of them
             shares a host array out to several.
-        progress: called as ``progress(done, total)``, in bytes, after each part of a host array; True draws a
-            bar on standard error. Great arrays are worked on in parts; with ``progress`` any is.
+        progress: called as ``progress(done, total)``, in bytes, after each tile of a host array; True draws a
+            bar on standard error. Large arrays are processed in tiles; ``progress=`` forces tiling.
 
     Returns:
         The indices (a NumPy scalar where NumPy's ``argmax`` gives one), or a named tuple
         ``(indices, values)``. Of a :class:`vkdml.Array` they are Arrays on its device.
 
     Raises:
-        ValueError: nothing to choose from, the reduced count does not fit ``dtype``, a bad option, or an
+        ValueError: nothing to choose from, the greatest index does not fit ``dtype``, a bad option, or an
             ``out`` of another shape.
-        TypeError: elements that cannot be compared, or a wrong dtype.
+        TypeError: elements that cannot be compared, an object that carries more than numbers, or an option of
+            a wrong type.
         numpy.exceptions.AxisError: an axis that ``x`` does not have.
         MemoryError: a buffer that the device cannot hold.
         DeviceError: the device failed.
 
     Source of the rule: DirectML's ``DML_ARGMAX_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
-    if isinstance(x, ShardedArray):
-        return _of_shards(x.argmax, axis, keepdims, dtype, direction, nan_policy, return_values, out, device)
-    if isinstance(x, Array):
-        return array_ops.argreduce(
-            "argmax", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device
-        )  # fmt: skip
-    return host_ops.argreduce(
+    return _argreduce(
         "argmax", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )  # fmt: skip
 
@@ -99,24 +97,18 @@ def argmin(
 
     Source of the rule: DirectML's ``DML_ARGMIN_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
-    if isinstance(x, ShardedArray):
-        return _of_shards(x.argmin, axis, keepdims, dtype, direction, nan_policy, return_values, out, device)
-    if isinstance(x, Array):
-        return array_ops.argreduce(
-            "argmin", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device
-        )  # fmt: skip
-    return host_ops.argreduce(
+    return _argreduce(
         "argmin", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )  # fmt: skip
 
 
 def slice1(
     x: Any,
-    offsets: Sequence[int],
-    sizes: Sequence[int],
-    strides: Sequence[int],
+    offsets: int | Sequence[int],
+    sizes: int | Sequence[int],
+    strides: int | Sequence[int],
     *,
-    output_sizes: Sequence[int] | None = None,
+    output_sizes: int | Sequence[int] | None = None,
     out: Any = None,
     device: DevicesLike = None,
     progress: Progress = None,
@@ -129,18 +121,18 @@ def slice1(
            [ 5,  7]])
 
     Args:
-        x: array of any shape, size and strides, or a :class:`vkdml.Array`, whose elements have 1, 2, 4, 8 or
-            16 bytes; they move bit for bit.
-        offsets: the window's first element in each dimension.
+        x: as for :func:`argmax`, of elements that have 1, 2, 4, 8 or 16 bytes; they move bit for bit.
+        offsets: the window's first element in each dimension. Here, as in the next three, an integer does for
+            an array of one dimension.
         sizes: the window's extent in each dimension, in elements of ``x``.
         strides: the step in each dimension, not 0; a negative one starts at the window's end.
         output_sizes: elements to copy in each dimension; by default, and at most, as many as the window
             holds: ``1 + (size - 1) // abs(stride)``.
-        out: array of the result's shape and dtype to write to, with any strides.
+        out: array of the result's shape and dtype to write to, with any strides. It may overlap ``x``.
         device: a :class:`vkdml.Device`, or a selector of one; None takes the default device. A list of them
             shares a host array out to several.
-        progress: called as ``progress(done, total)``, in bytes, after each part of a host array; True draws a
-            bar on standard error. Great arrays are worked on in parts; with ``progress`` any is.
+        progress: called as ``progress(done, total)``, in bytes, after each tile of a host array; True draws a
+            bar on standard error. Large arrays are processed in tiles; ``progress=`` forces tiling.
 
     Returns:
         The copied elements, in a new array or in ``out``; on the device if ``x`` is there.
@@ -155,12 +147,19 @@ def slice1(
     Source of the rule: DirectML's ``DML_SLICE1_OPERATOR_DESC``.
     """
     if isinstance(x, Array):
+        with context("slice1", x):
+            _refuse_on_a_device(progress=progress)
         return array_ops.slice1(x, offsets, sizes, strides, output_sizes, out, device)
+    if isinstance(x, ShardedArray):
+        with context("slice1", x):
+            _refuse_of_shards(out=out, device=device, progress=progress)
+        return sharded.slice1(x, offsets, sizes, strides, output_sizes)  # type: ignore[attr-defined,unused-ignore]
     return host_ops.slice1(x, offsets, sizes, strides, output_sizes, out, device, progress)
 
 
-def _of_shards(
-    operator: Callable[..., Any],
+def _argreduce(
+    name: str,
+    x: Any,
     axis: Any,
     keepdims: bool,
     dtype: Any,
@@ -169,19 +168,50 @@ def _of_shards(
     return_values: bool,
     out: Any,
     device: DevicesLike,
+    progress: Progress,
 ) -> Any:
-    if out is not None or device is not None:
-        raise TypeError(
-            "a sharded array's results are new host arrays of its own devices: no out=, no device="
+    if return_values is not False and return_values is not True:
+        with context(name, x):
+            return_values = flag("return_values", return_values)
+    if isinstance(x, Array):
+        if progress is not None:
+            with context(name, x):
+                _refuse_on_a_device(progress=progress)
+        return array_ops.argreduce(
+            name, x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device
         )
-    return operator(
-        axis,
-        keepdims=keepdims,
-        dtype=dtype,
-        direction=direction,
-        nan_policy=nan_policy,
-        return_values=return_values,
+    if isinstance(x, ShardedArray):
+        with context(name, x):
+            _refuse_of_shards(out=out, device=device, progress=progress)
+        operator = x.argmax if name == "argmax" else x.argmin
+        return operator(
+            axis,
+            keepdims=keepdims,
+            dtype=dtype,
+            direction=direction,
+            nan_policy=nan_policy,
+            return_values=return_values,
+        )
+    return host_ops.argreduce(
+        name, x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )
+
+
+def _refuse_on_a_device(*, progress: Any) -> None:
+    if progress is not None:
+        raise TypeError(
+            "progress= is for host arrays, which are processed in tiles; an Array on a device is processed "
+            "in one piece: accepted is progress=None"
+        )
+
+
+def _refuse_of_shards(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise TypeError(
+                f"{name}= is not accepted with a sharded array: the devices of its shards process it, and "
+                "results are new arrays"
+            )
 
 
 __all__ = ["argmax", "argmin", "slice1"]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Hashable
 from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from vkdml.layout import CopyLayout, ReduceLayout, canonical_copy, canonical_reduce
 from vkdml.plan import DeviceLimits, Element, Plan
@@ -71,3 +76,47 @@ def slice1_plan(
         shape, strides, output_strides, input_base=base, output_base=output_base
     )
     return plan_slice1(layout, element_bytes, input_elements, limits, output_elements=output_elements)
+
+
+class KnownCall(NamedTuple):
+    """A call that was right once: the next one of the kind need not be looked at again."""
+
+    plan: Plan
+    limits: DeviceLimits
+    """Those that the plan was made for: on a device with others the call is not known."""
+    shape: tuple[int, ...]
+    """Of the indices."""
+    index_dtype: np.dtype[Any]
+
+
+class CallCache:
+    """Known calls by all that tells calls apart, so many at most; the oldest make room.
+
+    Threads share it. A look-up is a single read, and what it returns is complete in itself.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._calls: dict[Hashable, KnownCall] = {}
+        self._lock = threading.RLock()  # a signal handler may call in the middle of a call
+        self.get: Callable[[Hashable], KnownCall | None] = self._calls.get
+        """Return the known call of a key, or None."""
+
+    def put(self, key: Hashable, call: KnownCall) -> None:
+        """Remember a call."""
+        with self._lock:
+            self._calls[key] = call
+            while len(self._calls) > self._most:
+                self._calls.pop(next(iter(self._calls)), None)
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._calls.clear()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+
+known_calls = CallCache(1024)
+"""Of the public functions, on all devices."""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import arguments
-from vkdml.array import Array
+from vkdml import arguments, host, indexing
+from vkdml.array import Array, asarray
+from vkdml.array_base import DeviceArray
 from vkdml.array_ops import StartedReduction
 from vkdml.device import Device
 from vkdml.fold import Order
 from vkdml.host_ops import ArgReduceResult
 from vkdml.layout import row_major_strides
+from vkdml.read_only import fix
 
 
-class ShardedArray:
+@final
+class ShardedArray(DeviceArray):
     """Arrays that lie side by side along one axis: one array, greater than a buffer or a device may hold.
 
     >>> import numpy as np, vkdml
@@ -34,56 +36,76 @@ class ShardedArray:
     All devices work at the same time. Their results are brought together on the host, so that ``argmax`` and
     ``argmin`` return NumPy arrays.
 
+    Indexing with ints, slices, ``...`` and None gives views, as of an Array: a ShardedArray of what is left
+    of the shards, or, where that is of one shard, an Array. Assigning to a view writes to the shards.
+
     Raises:
         TypeError: shards that are no Arrays, or of several dtypes.
         ValueError: no shard, or shapes that do not fit.
         numpy.exceptions.AxisError: an axis that the shards do not have.
     """
 
-    def __init__(self, shards: Sequence[Array], axis: int = 0) -> None:
-        self.shards = tuple(shards)
-        """The parts, in order."""
-        if not self.shards:
+    __slots__ = ("__weakref__", "_axis", "_shape", "_shards")
+    _axis: int
+    _shape: tuple[int, ...]
+    _shards: tuple[Array, ...]
+
+    # Not __init__(), which could be called again.
+    def __new__(cls, shards: Sequence[Array], axis: int = 0) -> ShardedArray:
+        """Put Arrays side by side."""
+        if isinstance(shards, DeviceArray | np.ndarray):
+            raise TypeError(
+                f"shards are a list or tuple of vkdml.Arrays, not one {type(shards).__name__}: "
+                "vkdml.asarray(x, device=[...]) shares one out"
+            )
+        shards = tuple(shards)
+        if not shards:
             raise ValueError("a sharded array needs at least one shard")
-        for shard in self.shards:
+        for shard in shards:
             if not isinstance(shard, Array):
                 raise TypeError(
                     f"shards are vkdml.Arrays, not {type(shard).__name__}: vkdml.asarray makes one"
                 )
-        first = self.shards[0]
+        first = shards[0]
         axes = arguments.distinct_axes(axis, first.ndim, "ShardedArray")
         if len(axes) != 1:
             raise ValueError(f"axis={axis!r} of {first.ndim} dimensions is not one axis to lie along")
-        (self.axis,) = axes
-        others = [a for a in range(first.ndim) if a != self.axis]
-        for shard in self.shards:
+        (along,) = axes
+        others = [a for a in range(first.ndim) if a != along]
+        for shard in shards:
             if shard.dtype != first.dtype:
                 raise TypeError(f"shards of types {first.dtype} and {shard.dtype}; accepted is one type")
             if shard.ndim != first.ndim or any(shard.shape[a] != first.shape[a] for a in others):
                 raise ValueError(
                     f"shards of shapes {first.shape} and {shard.shape} do not fit: accepted are shapes that "
-                    f"differ along axis {self.axis} only"
+                    f"differ along axis {along} only"
                 )
-        self.dtype = first.dtype
+        made: ShardedArray = object.__new__(cls)
+        length = sum(shard.shape[along] for shard in shards)
+        fix(made, "_axis", along)
+        fix(made, "_shards", shards)
+        fix(made, "_shape", tuple(length if a == along else size for a, size in enumerate(first.shape)))
+        return made
+
+    @property
+    def shards(self) -> tuple[Array, ...]:
+        """The parts, in order."""
+        return self._shards
+
+    @property
+    def axis(self) -> int:
+        """The dimension along which the shards follow each other."""
+        return self._axis
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
         """Element type."""
-        along = sum(shard.shape[self.axis] for shard in self.shards)
-        self.shape = tuple(along if a == self.axis else size for a, size in enumerate(first.shape))
+        return self._shards[0].dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
         """Size of each dimension, of all shards together."""
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.dtype.itemsize
+        return self._shape
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -97,11 +119,89 @@ class ShardedArray:
             f"axis={self.axis} devices={on}>"
         )
 
+    # ---- views ---------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Array | ShardedArray:
+        places = indexing.spelt_out(key, self.ndim)
+        along = indexing.place_of(places, self._axis)
+        chosen = places[along]
+        axis = sum(part is None or isinstance(part, slice) for part in places[:along])
+        length = self._shape[self._axis]
+        if not isinstance(chosen, slice):
+            chosen = indexing.position(chosen, length, self._axis)
+        before, after = places[:along], places[along + 1 :]
+        parts = []
+        for shard, start in zip(self._shards, self.starts, strict=True):
+            inside = _within(chosen, length, start, shard.shape[self._axis])
+            if inside is not None:
+                parts.append(shard[before + (inside,) + after])  # noqa: RUF005
+        if not parts:  # an empty slice
+            return self._shards[0][before + (slice(0),) + after]  # noqa: RUF005
+        if len(parts) == 1:
+            return parts[0]
+        if chosen.step is not None and chosen.step < 0:
+            parts.reverse()
+        return ShardedArray(parts, axis)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        target = self[key]
+        if isinstance(target, Array):
+            target[...] = value.numpy() if isinstance(value, ShardedArray) else value
+            return
+        with arguments.context("assignment", target):
+            if isinstance(value, DeviceArray) and value.dtype != self.dtype:
+                raise TypeError(
+                    f"elements of type {value.dtype} cannot be assigned to an array of {self.dtype} on "
+                    f"devices; accepted are arrays of {self.dtype}, and host arrays of any type"
+                )
+            source = value.numpy() if isinstance(value, DeviceArray) else host.as_host_array(value)
+            while source.ndim > target.ndim and source.shape[0] == 1:
+                source = source[0]
+            bits = source.astype(self.dtype, copy=False).view(f"V{self.itemsize}")
+            spread = np.broadcast_to(bits, target.shape)
+            for part, start in zip(target.shards, target.starts, strict=True):
+                cell = _cell(target.axis, start, part.shape[target.axis], target.ndim)
+                part[...] = spread[cell].view(self.dtype)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Where along the axis each shard begins."""
+        starts, start = [], 0
+        for shard in self._shards:
+            starts.append(start)
+            start += shard.shape[self._axis]
+        return tuple(starts)
+
+    # ---- copies --------------------------------------------------------------------------------------------
+
+    def copy(self) -> ShardedArray:
+        """Return a new array with the same elements, each shard copied on its device."""
+        return ShardedArray([shard.copy() for shard in self._shards], self._axis)
+
     def numpy(self) -> npt.NDArray[Any]:
-        """Return all elements as one NumPy array."""
+        """Return all elements as one NumPy array.
+
+        Raises:
+            MemoryError: the host has no room for it.
+            DeviceError: a device failed.
+        """
+        result = host.empty(self._shape, self.dtype)
         # As bits: NumPy cannot join arrays of all extension types.
-        bits = [shard.numpy().view(f"V{self.dtype.itemsize}") for shard in self.shards]
-        return np.concatenate(bits, axis=self.axis).view(self.dtype)
+        bits = result.view(f"V{self.itemsize}")
+        for shard, start in zip(self._shards, self.starts, strict=True):
+            cell = _cell(self._axis, start, shard.shape[self._axis], self.ndim)
+            bits[cell] = shard.numpy().view(bits.dtype)
+        return result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the elements, in their shards; all are read back to the default device."""
+        return _from_host, ([shard.numpy() for shard in self._shards], self._axis)
+
+    def _element(self) -> Any:
+        """Return the only element as a NumPy scalar."""
+        return next(shard for shard in self._shards if shard.size)._element()
+
+    # ---- operators -----------------------------------------------------------------------------------------
 
     def argmax(self, axis: Any = None, **options: Any) -> Any:
         """Return the indices of the greatest elements, as :func:`vkdml.argmax` does of a host array.
@@ -140,20 +240,16 @@ class ShardedArray:
             indices = np.empty(wish.kept_shape, np.uint64)
             bits = np.empty(wish.kept_shape, f"u{self.dtype.itemsize}")
             order = Order(wish.element.name, wish.take_min, wish.take_last, wish.omit_nan)
-            started: list[tuple[int, StartedReduction]] = []
-            start = 0
-            for shard in self.shards:
-                if shard.size:
-                    started.append((start, StartedReduction(shard, wish_for(shard.shape), weights)))
-                start += shard.shape[self.axis]
+            started = [
+                (start, StartedReduction(shard, wish_for(shard.shape), weights))
+                for shard, start in zip(self._shards, self.starts, strict=True)
+                if shard.size
+            ]
             for number, (start, reduction) in enumerate(started):
                 found, values = reduction.finish()
                 found_bits = values.view(bits.dtype)
                 if not folds:
-                    cell = tuple(
-                        slice(start, start + size) if a == self.axis else slice(None)
-                        for a, size in enumerate(found.shape)
-                    )
+                    cell = _cell(self._axis, start, found.shape[self._axis], found.ndim)
                     indices[cell], bits[cell] = found, found_bits
                     continue
                 found += np.uint64(start * weights[self.axis])
@@ -167,17 +263,59 @@ class ShardedArray:
             return ArgReduceResult(result, bits.reshape(wish.shape).view(self.dtype)[()])
 
 
-def shard(host: Any, devices: Sequence[Device], dtype: Any = None) -> ShardedArray:
-    """Copy a host array to several devices, cut along its first axis into parts as even as can be."""
-    from vkdml.array import asarray
+def slice1(x: ShardedArray, offsets: Any, sizes: Any, strides: Any, output_sizes: Any = None) -> ShardedArray:
+    """See :func:`vkdml.slice1`: each shard's part of the window is copied on its device."""
+    with arguments.context("slice1", x):
+        window = arguments.window(x.shape, offsets, sizes, strides, output_sizes)
+        stepped = x[window.inside][tuple(slice(None, None, step) for step in window.steps)]
+        chosen = stepped[tuple(slice(size) for size in window.shape)]
+        parts = (chosen,) if isinstance(chosen, Array) else chosen.shards
+        return ShardedArray([part.copy() for part in parts], x.axis)
 
-    array = np.asarray(host, dtype)
+
+def shard(x: Any, devices: Sequence[Device], dtype: np.dtype[Any] | None = None) -> ShardedArray:
+    """Copy an array to several devices, cut along its first axis into parts as even as can be."""
+    array = x.numpy() if isinstance(x, DeviceArray) else host.as_host_array(x)
     if array.ndim == 0:
         raise ValueError("an array of no dimensions cannot be shared out to several devices")
     rows = array.shape[0]
     bounds = [rows * part // len(devices) for part in range(len(devices) + 1)]
     parts = [
-        asarray(array[low:high], device)
+        asarray(array[low:high], dtype, device=device)
         for device, low, high in zip(devices, bounds[:-1], bounds[1:], strict=True)
     ]
     return ShardedArray(parts)
+
+
+def _from_host(parts: Sequence[npt.NDArray[Any]], axis: int) -> ShardedArray:
+    return ShardedArray([asarray(part) for part in parts], axis)
+
+
+def _cell(axis: int, start: int, size: int, rank: int) -> tuple[slice, ...]:
+    """Return where a shard lies in the whole."""
+    return tuple(slice(start, start + size) if a == axis else slice(None) for a in range(rank))
+
+
+def _within(chosen: Any, length: int, start: int, size: int) -> Any:
+    """Return what an index of the whole chooses of a shard, or None for nothing.
+
+    >>> _within(slice(None, None, -3), 10, 4, 4)  # 9, 6, 3, 0 of which 6 lies in 4 to 7
+    slice(2, 1, -3)
+    """
+    if not isinstance(chosen, slice):
+        return chosen - start if start <= chosen < start + size else None
+    places = range(*chosen.indices(length))
+    step = places.step
+    # The lowest and the highest place that lie in the shard.
+    first, last = (places[0], places[-1]) if places else (0, -1)
+    low, high = (first, last) if step > 0 else (last, first)
+    low += max(0, -((low - start) // abs(step))) * abs(step)
+    high -= max(0, -((start + size - 1 - high) // abs(step))) * abs(step)
+    if not places or low > high:
+        return None
+    if step > 0:
+        return slice(low - start, high - start + 1, step)
+    return slice(high - start, low - start - 1 if low > start else None, step)
+
+
+__all__ = ["ShardedArray", "shard", "slice1"]

@@ -9,7 +9,7 @@ import mmap
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -40,13 +40,14 @@ MOST_COPY_THREADS = 8
 BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 
-def wanted(nbytes: int, limits: DeviceLimits) -> bool:
-    """Tell whether a host array should be streamed, by the bytes it (or its result) spans.
+def wanted(buffers: Iterable[int], limits: DeviceLimits) -> bool:
+    """Tell whether a call on host arrays goes in tiles, by the bytes of each buffer that it would need.
 
-    >>> wanted(1 << 40, vkdml.default_device().limits)
+    >>> wanted([1 << 40, 8], vkdml.default_device().limits)
     True
     """
-    return nbytes >= limits.tuning.stream_from_bytes or nbytes > limits.max_storage_buffer_range
+    largest = max(buffers)
+    return largest >= limits.tuning.stream_from_bytes or largest > limits.max_storage_buffer_range
 
 
 def reduce(
@@ -605,18 +606,37 @@ class _Ring:
 # ---- progress ----------------------------------------------------------------------------------------------
 
 
+def require_progress(progress: Any) -> None:
+    """Raise TypeError for what is no ``progress=``."""
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise TypeError(
+            f"progress must be True, a function of (done, total) bytes, or None, not {progress!r}"
+        )
+
+
+def is_reported(progress: Progress) -> bool:
+    """Tell whether ``progress=`` asks for reports."""
+    return progress is not None and progress is not False
+
+
+def report_all(progress: Progress, total: int) -> None:
+    """Report so many bytes done at once, where no tile is needed for them."""
+    if is_reported(progress):
+        with _reporting(progress) as report:
+            report(total, total)
+
+
 @contextlib.contextmanager
 def _reporting(progress: Progress) -> Iterator[Report]:
     """Yield what is to be called with (done, total) bytes."""
-    if progress is None or progress is False:
-        yield lambda done, total: None
-    elif progress is True:
+    require_progress(progress)
+    if progress is True:
         with _bar() as report:
             yield report
     elif callable(progress):
         yield progress
     else:
-        raise TypeError(f"progress is True, a function of (done, total) bytes or None, not {progress!r}")
+        yield lambda done, total: None
 
 
 @contextlib.contextmanager

@@ -1,0 +1,187 @@
+"""Objects of other libraries: what they carry besides numbers, and tensors that offer only DLPack."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+# Types that carry nothing but a number.
+NUMBERS = frozenset({bool, int, float, complex, np.bool_, *np.sctypeDict.values()})
+# As deep as NumPy's arrays may have dimensions.
+DEEPEST_NESTING = 64
+
+
+def require_plain(x: Any, nesting: int = 0) -> None:
+    """Raise TypeError for an object, or one in a list, of which NumPy would silently drop a part.
+
+    >>> require_plain(np.ma.array([1, 5, 3], mask=[0, 0, 0]))
+    >>> require_plain([np.ma.array([1, 5, 3], mask=[0, 1, 0])])
+    Traceback (most recent call last):
+    TypeError: the mask of this MaskedArray hides elements (1 of them), and NumPy would drop it; accepted ...
+    """
+    if isinstance(x, list | tuple):
+        if nesting < DEEPEST_NESTING and not NUMBERS.issuperset(map(type, x)):
+            for item in x:
+                require_plain(item, nesting + 1)
+    elif type(x) is not np.ndarray and type(x) not in NUMBERS:
+        _require_no_mask(x)
+        _require_no_missing(x)
+
+
+def _require_no_mask(x: Any) -> None:
+    mask = _attribute(x, "mask")
+    if mask is None or callable(mask):
+        return
+    mask = np.asarray(mask)
+    fields = mask.dtype.names is not None  # records have a mask for each field
+    if not (fields or mask.dtype == np.bool_) or mask.shape not in ((), _attribute(x, "shape")):
+        return
+    hidden = mask != np.zeros((), mask.dtype)
+    if hidden.any():
+        raise TypeError(
+            f"the mask of this {type(x).__name__} hides elements ({np.count_nonzero(hidden)} of them), and "
+            "NumPy would drop it; accepted are arrays without masked elements: x.filled(value) makes one"
+        )
+
+
+def _require_no_missing(x: Any) -> None:
+    """Raise for pandas' and Arrow's missing values and categories, also where xarray holds them."""
+    dtypes = _column_dtypes(x)
+    if any(_attribute(dtype, "categories") is not None for dtype in dtypes):
+        raise TypeError(
+            f"the categories of this {type(x).__name__} have an order of their own, which NumPy would drop; "
+            "accepted are numbers: its codes"
+        )
+    # In columns of NumPy's own types, dense or pandas' sparse ones, NaN is a number like any other.
+    extension = [
+        not any(isinstance(own, np.dtype) for own in (dtype, _attribute(dtype, "subtype")))
+        for dtype in dtypes
+    ]
+    missing = 0
+    if any(extension):
+        held = x if all(extension) else x.loc[:, extension]
+        find = _attribute(held, "isna") or _attribute(held, "isnull")
+        missing = int(np.count_nonzero(np.asarray(find()))) if callable(find) else 0
+    columns = _attribute(x, "columns")
+    for part in (x, *columns) if isinstance(columns, list) else (x,):
+        count = _attribute(part, "null_count")  # Arrow's and polars' missing values
+        if count is not None:
+            missing += int(np.sum(np.asarray(count() if callable(count) else count)))
+    if missing:
+        raise TypeError(
+            f"this {type(x).__name__} has missing elements (null or NA, {missing} of them), in whose place "
+            "NumPy would put others; accepted are arrays without missing elements: fill or drop them first"
+        )
+
+
+def _column_dtypes(x: Any) -> tuple[Any, ...]:
+    """Return the types of an array's elements, or of a table's columns."""
+    dtype = _attribute(x, "dtype")
+    if dtype is not None:
+        return (dtype,)
+    dtypes = _attribute(x, "dtypes")
+    if not isinstance(dtypes, Iterable) or isinstance(dtypes, Mapping):
+        return ()
+    return tuple(dtypes)
+
+
+def _attribute(x: Any, name: str) -> Any:
+    try:
+        return getattr(x, name, None)
+    except Exception:  # some libraries raise errors of their own for what an object does not support
+        return None
+
+
+# ---- DLPack ------------------------------------------------------------------------------------------------
+
+DLPACK_UNSIGNED = 1
+# Devices whose memory the processor reads: its own, and memory pinned for CUDA and ROCm.
+HOST_DEVICES = (1, 3, 11)
+# ml_dtypes' types by DLPack's code: NumPy takes them as unsigned integers of their width.
+SMALL_FLOATS = {4: ("bfloat16", 16), 10: ("float8_e4m3fn", 8), 12: ("float8_e5m2", 8)}
+# Where the capsules of either name hold their DLTensor, and where that holds its type's code and width.
+CAPSULES = {b"dltensor": 0, b"dltensor_versioned": 32}
+CODE, BITS = 20, 21
+
+
+def offers_dlpack(x: Any) -> bool:
+    """Tell whether an object is a DLPack producer."""
+    return hasattr(type(x), "__dlpack__") and hasattr(type(x), "__dlpack_device__")
+
+
+def offers_only_dlpack(x: Any) -> bool:
+    """Tell whether an object has DLPack, and nothing else that NumPy understands."""
+    if not offers_dlpack(x):
+        return False
+    if any(hasattr(x, f"__array{kind}__") for kind in ("", "_interface", "_struct")):
+        return False
+    try:
+        memoryview(x)
+    except TypeError:
+        return True
+    return False
+
+
+def from_dlpack(x: Any) -> npt.NDArray[Any]:
+    """Return the array that a DLPack producer in host memory lends, ml_dtypes' types included.
+
+    Raises:
+        TypeError: it lies on another device, or its producer or NumPy refuses.
+    """
+    try:
+        kind, index = x.__dlpack_device__()
+        if int(kind) not in HOST_DEVICES:
+            raise TypeError(
+                f"this {type(x).__name__} lies on DLPack device ({int(kind)}, {index}); accepted are tensors "
+                "in host memory, device (1, 0): copy it there first"
+            )
+        capsule = x.__dlpack__()
+        small_float = _as_unsigned(capsule)
+        array = np.from_dlpack(_Lent(capsule, (1, 0)))
+    except (BufferError, RuntimeError, AttributeError, ValueError) as error:
+        raise TypeError(
+            f"this {type(x).__name__} cannot be taken through DLPack: {error}; accepted are tensors in host "
+            "memory that numpy.from_dlpack takes"
+        ) from None
+    return array if small_float is None else array.view(small_float)
+
+
+class _Lent:
+    """A capsule as the producer that NumPy asks for one."""
+
+    def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
+        self._capsule, self._device = capsule, device
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
+
+
+def _as_unsigned(capsule: Any) -> np.dtype[Any] | None:
+    """Declare ml_dtypes' elements in a fresh capsule unsigned integers; return what they are, or None."""
+    python = ctypes.pythonapi
+    python.PyCapsule_GetName.restype = ctypes.c_char_p
+    python.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    python.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    name = python.PyCapsule_GetName(capsule)
+    if name not in CAPSULES:
+        return None
+    tensor = python.PyCapsule_GetPointer(capsule, name) + CAPSULES[name]
+    code = ctypes.c_uint8.from_address(tensor + CODE)
+    element, bits = SMALL_FLOATS.get(code.value, ("", 0))
+    if not element or ctypes.c_uint8.from_address(tensor + BITS).value != bits:
+        return None
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError(f"elements of type {element} need the package ml_dtypes: install it") from None
+    code.value = DLPACK_UNSIGNED
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, element))
+    return dtype

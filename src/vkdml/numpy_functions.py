@@ -1,0 +1,153 @@
+"""NumPy's functions on device arrays: where vkdml has them on the device, else on copies on the host.
+
+Views stay on the device; all that is computed comes back as NumPy's own arrays and scalars.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from vkdml.array import Array
+from vkdml.array_base import DeviceArray
+
+
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Apply a universal function, or a method of one, to copies on the host."""
+    name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+    if method == "at" and isinstance(inputs[0], DeviceArray):
+        raise TypeError(f"numpy.{name} cannot write to a device; accepted is a[...] = values")
+    return _on_copies(getattr(ufunc, method), name, inputs, kwargs)
+
+
+def call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Answer a function of NumPy's: on the device by one of ``_ON_DEVICE``, else on copies on the host."""
+    name = getattr(func, "__name__", repr(func))
+    if func in _OF_MEMORY:
+        raise TypeError(f"numpy.{name} cannot look into the memory of a device")
+    ours = _ON_DEVICE.get(func)
+    if ours is not None:
+        try:
+            bound = inspect.signature(ours).bind(*args, **kwargs)
+        except TypeError:
+            bound = None  # an option that only NumPy has
+        if bound is not None and _is_for_device(ours, *bound.args, **bound.kwargs):
+            return ours(*bound.args, **bound.kwargs)
+    return _on_copies(func, name, args, kwargs)
+
+
+def _is_for_device(ours: Callable[..., Any], x: Any, /, *others: Any, **options: Any) -> bool:
+    kind = DeviceArray if ours in _OF_SHARDS_TOO else Array
+    return isinstance(x, kind)
+
+
+def _on_copies(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    out = kwargs.get("out")
+    if any(isinstance(one, DeviceArray) for one in (out if isinstance(out, tuple | list) else (out,))):
+        raise TypeError(f"numpy.{name} cannot write to a device; accepted is out= in host memory")
+    copies: dict[int, Any] = {}
+    host_args, host_kwargs = _on_host(args, copies), _on_host(kwargs, copies)
+    if not copies:
+        raise TypeError(f"numpy.{name} cannot be asked about an array on a device so: use np.asarray(a)")
+    try:
+        return func(*host_args, **host_kwargs)
+    except ValueError as error:
+        if not any(said in str(error) for said in _OF_WRITING):
+            raise
+        raise TypeError(
+            f"numpy.{name} cannot write to a device ({error}); accepted are np.asarray(a) and a[...] = values"
+        ) from None
+
+
+def _on_host(value: Any, copies: dict[int, Any]) -> Any:
+    """Return a structure with copies on the host for the arrays in it, read-only: writes would be lost."""
+    if isinstance(value, DeviceArray):
+        if id(value) not in copies:
+            copies[id(value)] = value.numpy()
+            copies[id(value)].flags.writeable = False
+        return copies[id(value)]
+    if type(value) in (list, tuple):
+        return type(value)([_on_host(one, copies) for one in value])
+    if type(value) is dict:
+        return {key: _on_host(one, copies) for key, one in value.items()}
+    return value
+
+
+# ---- on the device: NumPy's names and order of arguments --------------------------------------------------
+
+
+def _argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    return _found(a.argmax, axis, out, keepdims)
+
+
+def _argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    return _found(a.argmin, axis, out, keepdims)
+
+
+def _found(operator: Callable[..., Any], axis: Any, out: Any, keepdims: Any) -> Any:
+    axis = None if axis is None else index(axis)  # several axes are vkdml's own
+    if out is None:
+        return np.asarray(operator(axis, keepdims=keepdims))[()]
+    if isinstance(out, DeviceArray) and out.dtype != np.intp:
+        raise TypeError(f"NumPy writes indices of type {np.dtype(np.intp)} to out=, not of {out.dtype}")
+    return operator(axis, keepdims=keepdims, out=out)
+
+
+def _shape(a: Any) -> Any:
+    return a.shape
+
+
+def _ndim(a: Any) -> Any:
+    return a.ndim
+
+
+def _size(a: Any) -> Any:
+    return a.size
+
+
+def _transpose(a: Any, axes: Any = None) -> Any:
+    return a.transpose(axes)
+
+
+def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    return a.moveaxis(source, destination)
+
+
+def _broadcast_to(array: Any, shape: Any) -> Any:
+    return array.broadcast_to(shape)
+
+
+def _reshape(a: Any, /, shape: Any) -> Any:
+    from vkdml import array_api
+
+    return array_api.reshape(a, shape)
+
+
+def _flip(m: Any, axis: Any = None) -> Any:
+    from vkdml import array_api
+
+    if not m.ndim:
+        return np.flip(m.numpy(), axis)
+    return array_api.flip(m, axis=axis)
+
+
+_ON_DEVICE: dict[Callable[..., Any], Callable[..., Any]] = {
+    np.argmax: _argmax,
+    np.argmin: _argmin,
+    np.shape: _shape,
+    np.ndim: _ndim,
+    np.size: _size,
+    np.transpose: _transpose,
+    np.moveaxis: _moveaxis,
+    np.broadcast_to: _broadcast_to,
+    np.reshape: _reshape,
+    np.flip: _flip,
+}
+_OF_SHARDS_TOO = (_argmax, _argmin, _shape, _ndim, _size)
+# What NumPy says of an array that it would write to and that is read-only.
+_OF_WRITING = ("read-only", "not writeable", "output array is not acceptable")
+_OF_MEMORY = (np.shares_memory, np.may_share_memory)

@@ -1,0 +1,138 @@
+"""asarray, empty, zeros and from_dlpack: their arguments' order, copies, limits, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import vkdml
+
+
+def test_the_type_comes_second_and_the_device_by_name(device):
+    assert vkdml.asarray([1, 2], "float16").dtype == np.float16
+    assert vkdml.asarray([1, 2], np.int8, device=device).device is device
+    assert vkdml.empty((2, 3)).dtype == np.float32
+    assert vkdml.empty(2, "int8").dtype == np.int8
+    assert vkdml.empty(2, None).dtype == np.float32
+    for make in (vkdml.asarray, vkdml.empty, vkdml.zeros):
+        with pytest.raises(TypeError, match="positional"):
+            make(3, "int8", device)
+    for wrong in (device, "nvidia", 0, object()):
+        with pytest.raises(TypeError, match=r"is no element type .* A device is named by device="):
+            vkdml.asarray([1, 2], wrong)
+    with pytest.raises(TypeError, match="positional"):
+        vkdml.from_dlpack(np.zeros(3), device)
+
+
+def test_large_integers_keep_their_value():
+    assert vkdml.asarray([2**63, 1], "uint64").tolist() == [2**63, 1]
+    assert vkdml.asarray([2**62 + 1, -1], "int64").tolist() == [2**62 + 1, -1]
+
+
+def test_zeros_are_zero_where_there_was_something(device):
+    for dtype in ("int8", "float64", "complex128", "S2", "bool"):
+        for shape in (5000, (70, 30), (), (0, 3)):
+            used = vkdml.empty(shape, dtype, device=device)
+            used[...] = np.ones((), dtype)
+            del used
+            made = vkdml.zeros(shape, dtype, device=device)
+            assert made.numpy().tobytes() == np.zeros(shape, dtype).tobytes()
+    assert vkdml.zeros(3).dtype == np.float32
+    assert vkdml.zeros(2, "2i4").numpy().tolist() == [[0, 0], [0, 0]]
+
+
+def test_copy_true_always_copies_and_false_never_does():
+    host = np.arange(3, dtype=np.float32)
+    a = vkdml.asarray(host)
+    s = vkdml.ShardedArray([a, a])
+    xp = vkdml.array_api
+    for make in (vkdml.asarray, xp.asarray, vkdml.from_dlpack):
+        assert make(a) is a
+        assert make(a, copy=False) is a
+        copied = make(a, copy=True)
+        copied[...] = 9
+        assert a.tolist() == host.tolist()
+        with pytest.raises(ValueError, match="copy=False, but a copy is needed"):
+            make(host, copy=False)
+    assert vkdml.asarray(s) is s
+    assert vkdml.asarray(s, copy=False) is s
+    copied = vkdml.asarray(s, copy=True)
+    copied[...] = 9
+    assert s.tolist() == [0, 1, 2, 0, 1, 2]
+    for x in (a, s):
+        with pytest.raises(ValueError, match="copy=False, but a copy is needed"):
+            vkdml.asarray(x, "float64", copy=False)
+        assert vkdml.asarray(x, "<f4", copy=False) is x
+        converted = vkdml.asarray(x, "float64")
+        assert type(converted) is type(x)
+        assert converted.dtype == np.float64
+        assert converted.tolist() == x.tolist()
+    assert vkdml.asarray(s, device=a.device).tolist() == s.tolist()
+    with pytest.raises(TypeError, match="copy must be True, False or None, not 'yes'"):
+        vkdml.asarray(host, copy="yes")
+
+
+def test_the_array_api_keeps_the_standards_signatures():
+    xp = vkdml.array_api
+    assert xp.empty((2,), dtype=xp.int8).dtype == np.int8
+    assert xp.zeros((2,), dtype=xp.uint64).tolist() == [0, 0]
+    assert xp.zeros(2).dtype == np.float32
+    with pytest.raises(TypeError, match="positional"):
+        xp.empty((2,), xp.int8)
+
+
+def test_limits_are_named_before_anything_is_made(device):
+    limit = device.limits.max_storage_buffer_range
+    for elements in (2**62, 2**70, 2**31, limit + 1):
+        with pytest.raises(MemoryError, match=rf"{elements} bytes: .* limit for one buffer is {limit} bytes"):
+            vkdml.empty((elements,), "int8")
+    for size, dtype, nbytes in (
+        (1 << 40, None, 1 << 40),
+        (1 << 40, "float64", 8 << 40),
+        (limit, "int16", 2 * limit),
+    ):
+        wide = np.broadcast_to(np.uint8(1), (size,))
+        with pytest.raises(
+            MemoryError, match=rf"asarray .*: an array of \({size},\) .* {nbytes} bytes: .*{limit}"
+        ):
+            vkdml.asarray(wide, dtype)
+        a = vkdml.empty(3, "int8")
+        with pytest.raises(ValueError, match="cannot be broadcast"):
+            a[...] = wide
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ([object()], "Python objects"),
+        (np.array([1, None]), "Python objects"),
+        (np.zeros(2, "V3"), r"\(3 bytes\) cannot be moved"),
+        (np.ma.array([1, 5, 3], mask=[0, 1, 0]), "mask"),
+    ],
+)
+def test_elements_that_cannot_lie_on_a_device_are_named(x, message):
+    with pytest.raises(TypeError, match=message):
+        vkdml.asarray(x)
+    a = vkdml.zeros(3)
+    if "mask" in message:
+        with pytest.raises(TypeError, match=message):
+            a[...] = x
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="NumPy 2 has them")
+def test_strings_of_any_length_are_named():
+    strings = np.dtypes.StringDType()
+    for does in (
+        lambda: vkdml.asarray(np.array(["a", "b"], strings)),
+        lambda: vkdml.asarray(["a"], strings),
+        lambda: vkdml.empty(3, strings),
+        lambda: vkdml.zeros(3, strings),
+    ):
+        with pytest.raises(TypeError, match="StringDType"):
+            does()
+
+
+def test_an_array_stays_on_its_device_when_converted():
+    a = vkdml.asarray([1, 2, 3])
+    assert vkdml.asarray(a, "int8").device is a.device
+    assert vkdml.asarray(a, device=a.device) is a

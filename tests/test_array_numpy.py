@@ -1,0 +1,199 @@
+"""Device arrays among NumPy's functions, Python's operators, and modules that copy or store objects."""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+import pickle
+
+import ml_dtypes
+import numpy as np
+import numpy_surface
+import pytest
+
+import vkdml
+
+HOST = np.float32([[1, 5, 2], [7, 7, 0]])
+
+
+def shards(host: np.ndarray) -> vkdml.ShardedArray:
+    return vkdml.ShardedArray([vkdml.asarray(host[:1]), vkdml.asarray(host[1:])])
+
+
+BOTH = pytest.mark.parametrize("make", [vkdml.asarray, shards])
+
+
+def test_every_function_of_numpy_answers_right_or_refuses():
+    rng = np.random.default_rng(0)
+    hosts = [
+        rng.integers(0, 4, (2, 3)).astype(np.float32),
+        rng.integers(0, 5, 4),
+        rng.random((3, 3)),
+        np.array(2, np.uint8),
+    ]
+    whole = [(vkdml.asarray(host), host) for host in hosts]
+    parts = [(shards(host), host) for host in hosts[:3]]
+    cases = [*whole, *parts]
+    answers = 0
+    for number, (name, function) in enumerate(numpy_surface.functions()):
+        x, host = cases[number % len(cases)]
+        answers += numpy_surface.check(name, function, x, host)
+    assert number > 350
+    assert answers > 2000
+
+
+@BOTH
+def test_numpy_sees_the_elements_and_not_an_object(make):
+    x = make(HOST)
+    assert np.argmax(x) == 3
+    assert np.asarray(x).shape == (2, 3)
+    assert np.max(x) == 7
+    assert np.array_equal(np.asarray(x), HOST)
+    assert np.array_equal(np.add(x, 1), HOST + 1)
+    assert np.array_equal(np.stack([x, x]), np.stack([HOST, HOST]))
+    assert np.array_equal(np.asarray([x, x]), np.stack([HOST, HOST]))
+    assert np.array_equal(HOST + x, HOST + HOST)
+    assert np.array_equal(np.isin(x, [7]), HOST == 7)
+    assert np.ndim(x) == 2
+    assert int(np.argmin(x, axis=0, keepdims=True)[0, 2]) == 1
+
+
+@BOTH
+def test_what_would_write_to_a_copy_is_refused(make):
+    x = make(HOST)
+    for does in (
+        lambda: np.copyto(x, 0),
+        lambda: np.put(x, [0], 9),
+        lambda: np.place(x, HOST > 1, [9]),
+        lambda: np.putmask(x, HOST > 1, 9),
+        lambda: np.fill_diagonal(x, 9),
+        lambda: np.add.at(x, 0, 9),
+        lambda: np.add(HOST, 1, out=x),
+        lambda: np.clip(HOST, 0, 1, x),
+        lambda: np.cumsum(HOST, 0, None, x),
+        lambda: np.nan_to_num(x, copy=False),
+    ):
+        with pytest.raises(TypeError, match="cannot write to a device"):
+            does()
+        assert np.array_equal(x.numpy(), HOST)
+    with pytest.raises(TypeError, match="cannot look into the memory of a device"):
+        np.may_share_memory(x, x)
+    with pytest.raises(TypeError, match=r"use np.asarray\(a\)"):
+        np.zeros(3, like=x)
+    # A view that NumPy makes of the copy cannot be written to either.
+    with pytest.raises(ValueError, match="read-only"):
+        np.ravel(x)[0] = 3
+
+
+def test_views_stay_on_the_device_and_indices_are_found_there():
+    a = vkdml.asarray(HOST)
+    assert isinstance(np.argmax(a), np.int64)
+    assert np.argmax(a, axis=1).tolist() == [1, 0]
+    for got, wanted in [
+        (np.transpose(a), HOST.T),
+        (np.reshape(a, (3, -1)), HOST.reshape(3, -1)),
+        (np.moveaxis(a, 0, 1), HOST.T),
+        (np.flip(a, 0), HOST[::-1]),
+        (np.broadcast_to(a, (2, 2, 3)), np.broadcast_to(HOST, (2, 2, 3))),
+    ]:
+        assert isinstance(got, vkdml.Array)
+        assert np.array_equal(got.numpy(), wanted)
+    out = vkdml.zeros(2, "int64")
+    assert np.argmax(a, axis=1, out=out) is out
+    assert out.tolist() == [1, 0]
+    assert isinstance(np.reshape(a, (3, 2), order="F"), np.ndarray)
+
+
+@BOTH
+def test_operators_are_refused_and_say_what_computes(make):
+    x = make(HOST)
+    binary = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, operator.add]
+    binary += [operator.sub, operator.mul, operator.matmul, operator.truediv, operator.floordiv, operator.mod]
+    binary += [operator.pow, operator.and_, operator.or_, operator.xor, operator.lshift, divmod]
+    binary += [operator.iadd, operator.imul]
+    for compute in binary:
+        for other in (x, 1, HOST.tolist(), None):
+            with pytest.raises(TypeError, match=r"does not compare or compute: use np.asarray\(a\)"):
+                compute(x, other)
+        with pytest.raises(TypeError, match=r"use np.asarray\(a\)"):
+            compute(1, x)
+    for compute in (operator.neg, operator.pos, abs, operator.invert, lambda x: 7 in x, sorted, min, sum):
+        with pytest.raises(TypeError, match=r"use np.asarray\(a\)"):
+            compute(x)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(x)
+    with pytest.raises(AttributeError, match=r"has no attribute 'mean'; NumPy has it: np.asarray\(a\).mean"):
+        x.mean()
+    assert np.array_equal([row.numpy() for row in x], HOST)
+    assert np.array_equal([row.numpy() for row in list(reversed(x))], HOST[::-1])
+    assert len(x) == 2
+
+
+def test_scalars_format_and_round_as_numpys():
+    a = vkdml.asarray(HOST)
+    assert f"{a.argmax():d} {a[0, 1]:.2f} {a[0, 1]:>6.1f}|{a.argmax()}" == "3 5.00    5.0|3"
+    assert f"{a}" == repr(a)
+    assert str(a[0, 1]) == "5.0"
+    with pytest.raises(
+        TypeError, match=r"format '.2f' takes an array of no dimensions, not one of shape \(2, 3\)"
+    ):
+        f"{a:.2f}"
+    half = vkdml.asarray(np.float64(2.567))
+    assert (round(half), round(half, 1), math.floor(half), math.ceil(half), math.trunc(half)) == (
+        3,
+        2.6,
+        2,
+        3,
+        2,
+    )
+    great = vkdml.asarray(np.int64(2**60 + 1))
+    assert math.floor(great) == 2**60 + 1
+    assert operator.index(great) == 2**60 + 1
+    assert (complex(half), bool(half), float(half), int(half)) == (2.567, True, 2.567, 2)
+    for refused in (int, float):
+        with pytest.raises(TypeError, match="would drop the imaginary part"):
+            refused(vkdml.asarray(np.complex64(1 + 2j)))
+    small = vkdml.asarray(ml_dtypes.bfloat16(1.5))
+    assert f"{small:.2f}" == "1.50"
+    for refused in (int, float, bool, round, operator.index):
+        with pytest.raises(TypeError):
+            refused(a)
+    one = vkdml.ShardedArray([vkdml.asarray(np.int32([])), vkdml.asarray(np.int32([41]))])
+    assert (int(one), float(one), bool(one), one.item(), one.tolist()) == (41, 41.0, True, 41, [41])
+    with pytest.raises(TypeError, match=r"bool\(\) takes an array of one element"):
+        bool(shards(HOST))
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "S2", "datetime64[s]", [("a", "i4"), ("b", "f4")]])
+def test_copies_and_pickles_hold_the_elements(make, dtype):
+    dtype = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    host = np.arange(6 * dtype.itemsize, dtype=np.uint8).view(dtype).reshape(2, 3)
+    x = make(host)
+    for made in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x)), copy.deepcopy([x, x])[1]):
+        assert type(made) is type(x)
+        assert made.dtype == dtype
+        assert made.numpy().tobytes() == host.tobytes()
+        made[...] = np.zeros((), dtype)
+        assert x.numpy().tobytes() == host.tobytes()
+    if isinstance(x, vkdml.Array):
+        view = pickle.loads(pickle.dumps(x[:, ::-1]))
+        assert view.numpy().tobytes() == host[:, ::-1].tobytes()
+
+
+def test_huge_arrays_print_at_once(monkeypatch):
+    monkeypatch.setattr(vkdml.Array, "numpy", None)  # nothing is read
+    a = vkdml.zeros(1, "int8").broadcast_to((1 << 40, 1 << 10))
+    assert f"{a}" == str(a) == repr(a)
+    assert "shape=(1099511627776, 1024)" in repr(a)
+    assert "shape=(2199023255552, 1024)" in repr(vkdml.ShardedArray([a, a]))
+
+
+def test_what_the_host_cannot_hold_is_refused_with_numbers():
+    a = vkdml.zeros(1, "int8").broadcast_to(1 << 50)
+    for does in (a.numpy, lambda: np.asarray(a), vkdml.ShardedArray([a, a]).numpy, lambda: np.sum(a)):
+        with pytest.raises(MemoryError, match="bytes of host memory that are free"):
+            does()
+    with pytest.raises(MemoryError, match=f"{1 << 50} bytes: the device's limit for one buffer is"):
+        a.copy()
