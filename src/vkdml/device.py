@@ -267,13 +267,9 @@ class Device(ReadOnly):
         on; a sequence that is running ends, and can be waited for. The next selection of the device, by
         number, name or UUID or as the default, opens it anew, as another Device.
         """
-        with _lock:
-            native, executions, closed = self.native, self.executions, _Closed(self.info)
-            fix(self, "native", closed)
-            fix(self, "executions", closed)
-            for known in (_open, _chosen):
-                for key in [key for key, device in known.items() if device is self]:
-                    del known[key]
+        native, executions, closed = self.native, self.executions, _Closed(self.info)
+        fix(self, "native", closed)
+        fix(self, "executions", closed)
         with suppress(DeviceError):  # closed before, or in a forked process
             executions.clear()
             native.trim()
