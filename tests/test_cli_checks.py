@@ -12,6 +12,7 @@ from vkdml.cli import checks
 from vkdml.cli.checks import Card, Driver, Facts, Finding, Loader, Trial
 from vkdml.cli.doctor import summary
 from vkdml.cli.text import count, size
+from vkdml.device import select
 
 LOADER = Loader("/lib/libvulkan.so.1", None, "1.3.239", ("VK_LAYER_KHRONOS_validation",))
 ENOUGH = {need.limit: need.least for need in checks.NEEDS}
@@ -184,10 +185,35 @@ def test_a_selector_that_names_nothing_is_a_problem_that_lists_the_devices() -> 
     assert fault.remedy == "unset VKDML_DEVICE, or set it to one of these: 0 (Card 0), 1 (Card 1)"
 
 
+@pytest.mark.parametrize("selector", ["card", "nosuch"])
+def test_the_fault_of_a_selector_is_said_without_the_list_that_the_remedy_gives(selector: str) -> None:
+    listed = "0: Card 0 (discrete, driver); 1: Card 1 (discrete, driver)"
+    said = {
+        "card": f"'card' matches 2 devices: {listed}; choose one by its number, UUID or whole name",
+        "nosuch": f"no device matches 'nosuch'; the devices are: {listed}",
+    }
+    infos = a_device(0), a_device(1)
+    with pytest.raises(vkdml.NoDeviceError) as caught:
+        select(selector, list(infos))
+    assert str(caught.value) == said[selector]
+    fault = only_fault(
+        facts(
+            *infos,
+            environment={"VKDML_DEVICE": selector},
+            default=None,
+            default_fault=f"VKDML_DEVICE: {said[selector]}",
+        )
+    )
+    assert fault.detail == (
+        f"'card' matches 2 devices: {listed}" if selector == "card" else "no device matches 'nosuch'"
+    )
+
+
 def test_a_software_default_is_a_warning_unless_it_was_asked_for() -> None:
     software = a_device(type="software")
     assert only_fault(facts(software)).level == "warning"
     assert faults(facts(software, environment={"VKDML_DEVICE": "card"})) == []
+    assert only_fault(facts(software, environment={"VKDML_DEVICE": "  "})).level == "warning"
     assert faults(facts(a_device(0), a_device(1, type="software"))) == []
 
 

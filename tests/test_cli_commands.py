@@ -177,12 +177,39 @@ def test_doctor_names_what_is_wrong_with_a_driver_manifest(tmp_path: Path, manif
     assert fault in line
 
 
-def test_devices_are_listed_when_the_selector_names_none(device: vkdml.Device) -> None:
-    ran = vkdml_command("devices", VKDML_DEVICE="nosuch")
-    assert ran.returncode == 0
+UNREADABLE = os.fsdecode(b"\xff\xfe")
+
+
+@pytest.mark.parametrize("selector", ["nosuch", "7", "-1", "True", "0" * 32, UNREADABLE])
+def test_devices_are_listed_and_the_exit_is_1_when_the_selector_names_none(
+    device: vkdml.Device, selector: str
+) -> None:
+    ran = vkdml_command("devices", VKDML_DEVICE=selector)
+    assert ran.returncode == 1
     assert device.name.split()[0] in ran.stdout
     assert "*" not in ran.stdout
-    assert "nosuch" in one_line(ran.stderr)
+    assert f"VKDML_DEVICE: no device matches {selector!r}; the devices are: 0: " in one_line(ran.stderr)
+
+    ran = vkdml_command("devices", "--json", VKDML_DEVICE=selector)
+    assert ran.returncode == 1
+    said = json.loads(ran.stdout)
+    assert (said["default"], len(said["devices"])) == (None, len(vkdml.devices()))
+    assert said["error"].startswith("VKDML_DEVICE: no device matches ")
+    assert ran.stderr == f"vkdml: {said['error']}\n"
+
+
+@pytest.mark.parametrize("selector", ["", "  "])
+def test_an_empty_selector_is_none(device: vkdml.Device, selector: str) -> None:
+    ran = vkdml_command("devices", "--json", VKDML_DEVICE=selector)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert json.loads(ran.stdout)["default"] == 0
+
+
+def test_doctor_when_the_selector_is_unreadable() -> None:
+    ran = vkdml_command("doctor", VKDML_DEVICE=UNREADABLE)
+    assert (ran.returncode, ran.stderr) == (1, "")
+    (line,) = [line for line in ran.stdout.splitlines() if line.startswith("problem")]
+    assert line.endswith(f"no device matches {UNREADABLE!r}")
 
 
 def test_doctor_when_the_selector_names_no_device(device: vkdml.Device) -> None:

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import processes
 import pytest
+from separate import separate_device
 from test_native import HOST, long_sequence
 
 import vkdml
@@ -54,14 +55,14 @@ def no_injection_left():
 @pytest.mark.parametrize("result", [VK_ERROR_OUT_OF_HOST_MEMORY, -2], ids=["host", "device"])
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_failed_allocation_at_each_call_is_survived(action, result, record_property):
-    device = vkdml.Device()
+    device = separate_device()
     _native.inject_failure(0)
     action(device)
     calls = _native.fallible_calls()
     assert calls > 10
     failed = []
     for number in range(1, calls + 1):
-        device = vkdml.Device()
+        device = separate_device()
         _native.inject_failure(number, result)
         with pytest.raises(
             MemoryError, match=r"of \(.*\) .*: .*this call needs buffers of \d+ bytes"
@@ -86,10 +87,10 @@ def test_a_failed_allocation_at_each_call_is_survived(action, result, record_pro
 def test_a_device_that_cannot_be_opened_leaves_others_usable():
     _native.inject_failure(1, -2)
     with pytest.raises(MemoryError):
-        vkdml.Device()
+        separate_device()
     assert _native.injected_call() == "vkCreateDevice"
     _native.inject_failure(0)
-    reduce_all(vkdml.Device())
+    reduce_all(separate_device())
 
 
 LOSING_CALLS = ("vkQueueSubmit", "vkGetFenceStatus", "vkWaitForFences")
@@ -110,7 +111,7 @@ def lose(device, call):
 
 @pytest.mark.parametrize("call", LOSING_CALLS)
 def test_a_lost_device_says_so_at_once_from_then_on_and_a_new_one_works(call):
-    device = vkdml.Device()
+    device = separate_device()
     reduce_all(device)
     idle = long_sequence(device, 0.01)
     running = lose(device, call)
@@ -133,7 +134,7 @@ def test_a_lost_device_says_so_at_once_from_then_on_and_a_new_one_works(call):
         with pytest.raises(vkdml.DeviceLostError, match=r"was lost .* make a new vkdml\.Device\(\)"):
             action(device)
         assert time.perf_counter() - started < 0.2
-    reduce_all(vkdml.Device())
+    reduce_all(separate_device())
     assert device.name in repr(device)
     assert device.memory()["used"] >= 0
     device.trim()
@@ -141,19 +142,19 @@ def test_a_lost_device_says_so_at_once_from_then_on_and_a_new_one_works(call):
 
 @pytest.mark.parametrize("call", ["vkGetFenceStatus", "vkWaitForFences"])
 def test_what_a_lost_device_may_still_use_is_not_freed_under_it(call):
-    device = vkdml.Device()
+    device = separate_device()
     running = lose(device, call)
     used = device.memory()["used"]
     del running
     gc.collect()
     assert device.memory()["used"] == used > 0
-    reduce_all(vkdml.Device())
+    reduce_all(separate_device())
 
 
 @pytest.mark.parametrize("call", LOSING_CALLS[:2])
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_public_function_that_meets_with_the_loss_says_so(action, call):
-    device = vkdml.Device()
+    device = separate_device()
     action(device)
     _native.inject_failure(1, VK_ERROR_DEVICE_LOST, call)
     with pytest.raises(vkdml.DeviceLostError, match=r"^(argm..|slice1) of .*was lost"):
@@ -162,7 +163,7 @@ def test_a_public_function_that_meets_with_the_loss_says_so(action, call):
     _native.inject_failure(0)
     with pytest.raises(vkdml.DeviceLostError, match=r"^(argm..|slice1) of .*was lost"):
         action(device)
-    action(vkdml.Device())
+    action(separate_device())
 
 
 @pytest.mark.parametrize("call", LOSING_CALLS)
@@ -186,11 +187,11 @@ def test_failures_are_injected_only_into_functions_that_are_checked_and_can_fail
     for name in ("vkNoSuchFunction", "vkDestroyBuffer", "vkCmdDispatch"):
         with pytest.raises(ValueError, match=f"no failure can be injected into '{name}': accepted are"):
             _native.inject_failure(1, -2, name)
-    reduce_all(vkdml.Device())
+    reduce_all(separate_device())
 
 
 def test_more_than_a_buffer_can_hold_is_refused_with_numbers():
-    device = vkdml.Device()
+    device = separate_device()
     limit = device.limits.max_storage_buffer_range
     spread = np.lib.stride_tricks.as_strided(np.zeros(1, np.uint8), (3, limit // 2), (0, 0), writeable=False)
     assert vkdml.argmax(spread, device=device) == 0  # repeated elements take no memory

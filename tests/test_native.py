@@ -14,6 +14,7 @@ import time
 
 import numpy as np
 import pytest
+from separate import separate_device
 
 import vkdml
 from vkdml import _native, kernels
@@ -27,7 +28,7 @@ HOST = _native.MemoryKind.host
 
 @pytest.fixture
 def device():
-    return vkdml.Device()
+    return separate_device()
 
 
 def rows_plan(device, rows: int, length: int):
@@ -124,7 +125,7 @@ def test_misuse_is_refused_with_numbers(device):
         sequence.dispatch(kernel, [small], b"1234", (1, 1, 1))
     with pytest.raises(ValueError, match=r"dimension 1 takes 1 to .* workgroups on this device, not 0"):
         sequence.dispatch(kernel, [small] * 4, step.push, (1, 0, 1))
-    other = vkdml.Device()
+    other = separate_device()
     with pytest.raises(vkdml.DeviceError, match="a buffer belongs to another device"):
         sequence.dispatch(kernel, [other.native.buffer(64, HOST)] * 4, step.push, (1, 1, 1))
     with pytest.raises(vkdml.DeviceError, match="the kernel belongs to another device"):
@@ -149,7 +150,7 @@ def test_a_view_keeps_its_memory_alive(device):
     used = device.memory()["used"]
     del device
     gc.collect()
-    other = vkdml.Device()
+    other = separate_device()
     other.native.buffer(4096, HOST).view()[:] = 9
     assert (view == 7).all()
     assert used >= 4096
@@ -157,7 +158,7 @@ def test_a_view_keeps_its_memory_alive(device):
 
 def test_objects_may_be_destroyed_in_any_order_and_thread():
     for order in itertools.permutations(range(4)):
-        device = vkdml.Device()
+        device = separate_device()
         plan = rows_plan(device, 3, 100)
         execution = Execution(device.executions, plan)
         execution.run()

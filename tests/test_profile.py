@@ -13,11 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from separate import forget_open_devices
 
 import vkdml
-import vkdml.device
+from vkdml import device as devices
 from vkdml import profile, tune, tuning
 from vkdml.profile import Profile, ProfileFault
+from vkdml.readonly import fix
 
 FIELD = next(iter(tuning.SEARCH))
 
@@ -29,10 +31,11 @@ def info():
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """An empty cache directory, profiles in use, nothing warned of yet."""
+    """An empty cache directory, profiles in use, nothing warned of yet, and no device open."""
     monkeypatch.setenv("VKDML_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("VKDML_PROFILE", raising=False)
-    monkeypatch.setattr(vkdml.device, "_said_of_profiles", set())
+    monkeypatch.setattr(devices, "_said_of_profiles", set())
+    forget_open_devices(monkeypatch)
     return tmp_path
 
 
@@ -278,7 +281,7 @@ def test_a_device_without_a_profile_costs_one_look_and_says_nothing(info, monkey
 def test_a_device_plans_with_its_profile_and_computes_the_same(info):
     rng = np.random.default_rng(3)
     x = rng.integers(-100, 100, (300, 500)).astype(np.int8)
-    plain = vkdml.Device(info.index)
+    plain = devices.open_device(info)
     wanted = [vkdml.argmax(x, axis=axis, device=plain) for axis in (None, 0, 1)]
     values = {field: other_value(info, field) for field in tuning.SEARCH}
     profile.store(info, profile_for(info, **values))
@@ -301,7 +304,7 @@ def test_the_switch_goes_before_the_profile_and_the_profile_before_the_class(inf
     for setting in ("off", "OFF "):
         monkeypatch.setenv("VKDML_PROFILE", setting)
         assert profile.tuned(info, numbers) == (numbers, None)
-        assert vkdml.Device(info.index).limits == info.plan_limits
+        assert devices.open_device(info).limits == info.plan_limits
     monkeypatch.setenv("VKDML_PROFILE", "of")
     assert profile.tuned(info, numbers) == (
         numbers,
@@ -314,12 +317,12 @@ def test_a_device_warns_once_of_a_profile_at_the_line_that_opened_it(info):
     path.write_text("{")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        devices = [vkdml.Device(info.index) for _ in range(3)]
+        opened = [devices.open_device(info) for _ in range(3)]
     assert [(w.category, w.filename) for w in caught] == [(vkdml.ProfileWarning, __file__)]
     assert str(caught[0].message).startswith(f"{path} is ignored: damaged: not JSON")
     assert issubclass(vkdml.ProfileWarning, UserWarning)
-    assert all(device.limits == info.plan_limits for device in devices)
-    assert vkdml.argmax([1, 3, 2], device=devices[0]) == 1
+    assert all(device.limits == info.plan_limits for device in opened)
+    assert vkdml.argmax([1, 3, 2], device=opened[0]) == 1
 
 
 def extremes():
@@ -339,7 +342,7 @@ def test_no_accepted_value_changes_a_result(info):
         if len(values) > 1:
             calls = [*calls[:3], (x.astype("float32"), 1)]
         tuned = profile_for(info, **values).apply(info.plan_limits.tuning)
-        device.limits = replace(info.plan_limits, tuning=tuned)
+        fix(device, "limits", replace(info.plan_limits, tuning=tuned))
         for array, axis in calls:
             got = vkdml.argmax(array, axis=axis, device=device)
             wanted = np.argmax(array, axis=axis)

@@ -21,10 +21,12 @@ import strategies
 from checking import assert_same, difference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from separate import separate_device
 
 import vkdml
 from vkdml import _native, dtypes, stream
 from vkdml.plan import Element
+from vkdml.readonly import fix
 
 MIB = 1 << 20
 
@@ -32,14 +34,14 @@ MIB = 1 << 20
 def with_tiles(device: vkdml.Device, tile_bytes: int) -> vkdml.Device:
     """The device, from now on with tiles of so many bytes."""
     tuning = dataclasses.replace(device.limits.tuning, stream_tile_bytes=tile_bytes)
-    device.limits = dataclasses.replace(device.limits, tuning=tuning)
+    fix(device, "limits", dataclasses.replace(device.limits, tuning=tuning))
     return device
 
 
 @pytest.fixture(scope="module")
 def two_devices(device):
     """Of one driver, each with a queue and memory of its own."""
-    return [vkdml.Device(), vkdml.Device()]
+    return [separate_device(), separate_device()]
 
 
 @pytest.fixture(autouse=True)
@@ -421,7 +423,7 @@ def window(device):
 
 @pytest.mark.parametrize("action", [rows, columns, window])
 def test_a_failed_allocation_at_each_call_is_survived(action):
-    device = with_tiles(vkdml.Device(), 2 * MIB)
+    device = with_tiles(separate_device(), 2 * MIB)
     failed = []
     while not failed or failed[-1]:
         device.trim()  # so that all is allocated again
@@ -440,7 +442,7 @@ def test_a_failed_allocation_at_each_call_is_survived(action):
 
 
 def test_tiles_are_made_smaller_until_memory_suffices(monkeypatch):
-    device = with_tiles(vkdml.Device(), 8 * MIB)
+    device = with_tiles(separate_device(), 8 * MIB)
     take = device.executions.take
     asked = []
 
@@ -468,17 +470,17 @@ def test_tiles_are_made_smaller_until_memory_suffices(monkeypatch):
     assert asked[-1] <= MIB
     asked.clear()
     with pytest.raises(MemoryError, match=r"<vkdml\.Device .*none left"):
-        reduce(x, devices=[device, with_tiles(vkdml.Device(), 8 * MIB)])
+        reduce(x, devices=[device, with_tiles(separate_device(), 8 * MIB)])
 
 
 def test_a_lost_device_is_named_so():
-    device = with_tiles(vkdml.Device(), 1 * MIB)
+    device = with_tiles(separate_device(), 1 * MIB)
     rows(device)
     _native.inject_failure(2, -4)  # VK_ERROR_DEVICE_LOST
     with pytest.raises(vkdml.DeviceLostError):
         rows(device)
     _native.inject_failure(0)
-    rows(with_tiles(vkdml.Device(), 1 * MIB))
+    rows(with_tiles(separate_device(), 1 * MIB))
 
 
 RESIDENT = """
@@ -486,6 +488,7 @@ import sys, warnings, dataclasses, threading, time
 import numpy as np, vkdml
 from vkdml import stream
 from vkdml.plan import Element
+from vkdml.readonly import fix
 
 warnings.simplefilter("ignore")
 
@@ -495,7 +498,7 @@ def resident():
 
 device = vkdml.Device()
 tuning = dataclasses.replace(device.limits.tuning, stream_tile_bytes=8 << 20)
-device.limits = dataclasses.replace(device.limits, tuning=tuning)
+fix(device, "limits", dataclasses.replace(device.limits, tuning=tuning))
 x = np.memmap(sys.argv[1], np.float32, "r").reshape(1 << 14, -1)
 order = dict(element=Element("float32", 4), take_min=False, take_last=False, omit_nan=False)
 options = dict(**order, with_values=True, devices=[device])

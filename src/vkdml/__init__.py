@@ -5,10 +5,20 @@
 array([1, 0])
 """
 
+from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from vkdml import array_api, dml
 from vkdml.array import Array, asarray, empty, from_dlpack, zeros
 from vkdml.compiled import CompiledOperator
-from vkdml.device import Device, DeviceInfo, SoftwareDeviceWarning, default_device, devices
+from vkdml.device import (
+    Device,
+    DeviceInfo,
+    SoftwareDeviceWarning,
+    default_device,
+    devices,
+    set_default_device,
+)
 from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
 from vkdml.host_ops import ArgReduceResult
 from vkdml.ops import argmax, argmin, slice1
@@ -40,6 +50,47 @@ __all__ = [
     "dml",
     "empty",
     "from_dlpack",
+    "set_default_device",
     "slice1",
     "zeros",
 ]
+
+_OTHER_NAMES = {
+    "array": "asarray",
+    "as_tensor": "asarray",
+    "from_numpy": "asarray",
+    "ndarray": "Array",
+    "slice": "slice1",
+    "tensor": "asarray",
+}
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
+if not _TYPE_CHECKING:  # a type checker would take every name to be here
+
+    def __getattr__(name: str) -> object:
+        message = f"module 'vkdml' has no attribute {name!r}"
+        if not name.startswith("_"):
+            import difflib
+
+            lower = {public.lower(): public for public in __all__}
+            close = difflib.get_close_matches(name.lower(), lower, 1)
+            meant = _OTHER_NAMES.get(name) or (lower[close[0]] if close else None)
+            message += f"; did you mean {meant!r}?" if meant else ""
+        raise AttributeError(message)
+
+
+def _hide_modules() -> None:
+    """Take back the names that importing the inner modules gave this one, which are no part of its interface.
+
+    ``import vkdml.array`` still works, and so does ``from vkdml import array``; ``vkdml.array`` is refused.
+    """
+    for name, value in tuple(globals().items()):
+        if isinstance(value, _ModuleType) and not name.startswith("_") and name not in __all__:
+            del globals()[name]
+
+
+_hide_modules()

@@ -26,18 +26,28 @@ REMEMBERED_CALLS = 1024
 
 
 def require_same_device(first: Device, second: Device) -> None:
-    """Raise ValueError, naming both, where two arrays lie on different devices."""
+    """Raise ValueError, naming both, where two arrays lie on different devices.
+
+    Raises:
+        DeviceError: one of the devices was lost or closed, and may be the other as it was before.
+    """
     if first is not second:
-        hint = "copy one with to_device()"
-        if first.info.uuid == second.info.uuid:
-            hint = "they are one device opened twice: use the same vkdml.Device for both"
-        raise ValueError(f"arrays on two devices, {first!r} and {second!r}, cannot be combined: {hint}")
+        first.require_usable()
+        second.require_usable()
+        raise ValueError(
+            f"arrays on two devices, {first!r} and {second!r}, cannot be combined: copy one with to_device()"
+        )
 
 
 def require_all_on(lies_on: Device, device: DevicesLike) -> None:
     """Raise ValueError where ``device=`` means others than the one that the array lies on."""
     for other in resolve_all(device):
-        require_same_device(lies_on, other)
+        if other is not lies_on:
+            lies_on.require_usable()
+            raise ValueError(
+                f"the array's device and the one of device= are two, {lies_on!r} and {other!r}: "
+                "accepted are None and the array's own; to_device() copies it to another"
+            )
 
 
 def argreduce(

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import sys
 import threading
 import warnings
-from collections.abc import Hashable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, final
 
 from vkdml import _native, profile
-from vkdml.errors import NoDeviceError
+from vkdml.errors import DeviceError, NoDeviceError
 from vkdml.execute import ExecutionCache
 from vkdml.plan import DeviceLimits
+from vkdml.read_only_dict import read_only
+from vkdml.readonly import ReadOnly, fix
 from vkdml.tuning import tuning_for
 
 if TYPE_CHECKING:
     from vkdml.compiled import CompiledOperator
     from vkdml.dml import FeatureLevel, OperatorDesc
-    from vkdml.sequence import Sequence
+    from vkdml.sequence import Sequence as RecordedSequence
 
 ENVIRONMENT_SELECTOR = "VKDML_DEVICE"
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
@@ -31,9 +36,9 @@ class SoftwareDeviceWarning(UserWarning):
     """The default device is a software driver: results are right, speed is a processor's."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """What a device is and can do, as its driver tells it. Sizes are in bytes."""
+    """What a device is and can do, as its driver tells it. Sizes are in bytes. Immutable and hashable."""
 
     index: int
     name: str
@@ -46,13 +51,19 @@ class DeviceInfo:
     api_version: str
     driver_name: str
     driver_info: str
-    limits: dict[str, Any]
-    features: dict[str, bool]
-    subgroup: dict[str, Any]
-    heaps: list[dict[str, Any]]
+    limits: Mapping[str, Any]
+    features: Mapping[str, bool]
+    subgroup: Mapping[str, Any]
+    # What is in use changes all the time; a device that is described twice is the same device.
+    heaps: Sequence[Mapping[str, Any]] = field(compare=False)
+    """``size``, ``device_local``, ``budget`` and ``usage`` of each, as they were when this was asked for."""
     queue_timestamp_bits: int
     unified_memory: bool
     """Shaders read host-visible memory as fast as any other, so nothing is copied."""
+
+    def __post_init__(self) -> None:
+        for name in ("limits", "features", "subgroup", "heaps"):
+            fix(self, name, read_only(getattr(self, name)))
 
     @property
     def plan_limits(self) -> DeviceLimits:
@@ -89,88 +100,142 @@ def _describe(infos: list[DeviceInfo]) -> str:
     return "; ".join(f"{info.index}: {info.name} ({info.type}, {info.driver_name})" for info in infos)
 
 
-def select(selector: int | str | None, infos: list[DeviceInfo]) -> DeviceInfo:
-    """Choose one of ``infos`` (not empty): by index, UUID, part of a name, or with None the best.
-
-    Of several that match, discrete comes before integrated before software, then the lower index.
+def normal_selector(selector: Any) -> int | str | None:
+    """Return a device's number, name or UUID as an int or a str.
 
     Raises:
-        NoDeviceError: nothing matches; the message lists what there is.
+        TypeError: it is none of these.
+    """
+    if selector is None or type(selector) is int or isinstance(selector, str):
+        return selector
+    if not isinstance(selector, bool):
+        with suppress(TypeError):
+            return operator.index(selector)
+    raise TypeError(
+        "a device is a vkdml.Device, an index (int), a UUID or part of a name (str), or None, "
+        f"not {selector!r:.80}"
+    )
+
+
+def select(selector: object, infos: list[DeviceInfo]) -> DeviceInfo:
+    """Choose one of ``infos`` (not empty): by index, by UUID, by name, or with None the best.
+
+    A str of digits is an index. A name is compared without regard to case: a device's whole name goes before
+    a part of several names. The best is discrete before integrated before software, then of the lowest index.
+
+    Raises:
+        NoDeviceError: nothing matches, or several do; the message lists them.
         TypeError: the selector is of another type.
     """
-    if isinstance(selector, bool) or not isinstance(selector, int | str | None):
-        raise TypeError(
-            f"a device is chosen by index (int), by name or UUID (str), or with None, not by {selector!r}"
+    wanted = normal_selector(selector)
+    if wanted is None:
+        return min(infos, key=lambda info: (_PREFERENCE.index(info.type), info.index))
+    matching = _matching(wanted, infos)
+    if not matching:
+        raise NoDeviceError(f"no device matches {wanted!r}; the devices are: {_describe(infos)}")
+    if len(matching) > 1:
+        raise NoDeviceError(
+            f"{wanted!r} matches {len(matching)} devices: {_describe(matching)}; "
+            "choose one by its number, UUID or whole name"
         )
-    if isinstance(selector, str) and selector.strip().isdecimal() and len(selector.strip()) < 10:
-        selector = int(selector)
-    if selector is None:
-        matching = infos
-    elif isinstance(selector, int):
-        matching = [info for info in infos if info.index == selector]
-    else:
-        wanted = selector.strip().lower()
+    return matching[0]
+
+
+def _matching(selector: int | str, infos: list[DeviceInfo]) -> list[DeviceInfo]:
+    wanted = selector.strip().lower() if isinstance(selector, str) else selector
+    if isinstance(wanted, str):
         plain = wanted.replace("-", "")
         if _UUID.fullmatch(plain):
-            matching = [info for info in infos if info.uuid == plain]
-        else:
-            matching = [
-                info
-                for info in infos
-                if wanted and (wanted in info.name.lower() or wanted in info.driver_name.lower())
-            ]
-    if not matching:
-        raise NoDeviceError(f"no device matches {selector!r}; there is {_describe(infos)}")
-    return min(matching, key=lambda info: (_PREFERENCE.index(info.type), info.index))
+            return [info for info in infos if info.uuid == plain]
+        if wanted.isdecimal():
+            wanted = int(wanted)
+    if isinstance(wanted, int):
+        return [info for info in infos if info.index == wanted]
+    if not wanted:
+        return []
+    named = [info for info in infos if info.name.lower() == wanted]
+    return named or [
+        info for info in infos if wanted in info.name.lower() or wanted in info.driver_name.lower()
+    ]
 
 
-class Device:
-    """A Vulkan device, opened for computing.
+class _Closed:
+    """What a closed device has in place of its native device and its executions: every use raises."""
 
+    lost = True
+    """So the next selection opens the device anew."""
+
+    def __init__(self, info: DeviceInfo) -> None:
+        self._message = (
+            f"device {info.index}, {info.name}, was closed, and what lay on it is gone: "
+            f"select it again, as vkdml.Device({info.index}), which opens it anew"
+        )
+
+    def __getattr__(self, _: str) -> NoReturn:
+        raise DeviceError(self._message)
+
+
+@final
+class Device(ReadOnly):
+    """A Vulkan device, open for computing. In a process there is one for each piece of hardware.
+
+    >>> vkdml.Device(0) is vkdml.Device("0")
+    True
     >>> vkdml.Device("nvidia").info.type  # doctest: +SKIP
     'discrete'
 
     Args:
-        selector: an index of :func:`devices`, a UUID, or part of a device's or driver's name in any case;
-            None takes ``VKDML_DEVICE`` if that is set, else the best device.
+        selector: an index of :func:`devices`, a UUID, or part of a device's or driver's name in any case (a
+            device's whole name goes before a part of several); None takes the default device, as
+            :func:`default_device` does. A Device is returned as it is.
+
+    However it is selected, it is the same object, and its first selection opens it. The driver may give it up
+    (:class:`DeviceLostError`), or :meth:`close` may end it; it stays so then, and the next selection by
+    number, name or UUID opens the hardware anew, as another Device. Attributes are read-only.
+
+    In a ``with`` block, it is closed at the end, for all who use it.
 
     Raises:
-        NoDeviceError: no such device.
+        NoDeviceError: no such device, or several; the message lists them.
+        TypeError: the selector is of another type.
         DeviceError: the driver refused to open it, or this process was forked after Vulkan was in use.
     """
 
-    def __init__(self, selector: int | str | None = None) -> None:
-        if selector is None:
-            selector = os.environ.get(ENVIRONMENT_SELECTOR) or None
-            if selector is not None:
-                try:
-                    self._open(selector)
-                except NoDeviceError as error:
-                    raise NoDeviceError(f"{ENVIRONMENT_SELECTOR}: {error}") from None
-                return
-        self._open(selector)
+    __slots__ = ("__weakref__", "executions", "info", "limits", "native", "plans")
 
-    def _open(self, selector: int | str | None) -> None:
-        self._info = select(selector, devices())
-        self.native = _native.Device(self._info.index)
-        limits = self._info.plan_limits
-        tuning, fault = profile.tuned(self._info, limits.tuning)
-        self.limits = replace(limits, tuning=tuning)
-        if fault is not None and fault not in _said_of_profiles:
-            _said_of_profiles.add(fault)
-            warnings.warn(fault, profile.ProfileWarning, stacklevel=_level_of_caller())
-        self.plans: dict[Hashable, object] = {}
-        self.executions = ExecutionCache(self.native, self._info.unified_memory, self.limits.tuning)
+    info: DeviceInfo
+    """What this device is and can do."""
+    native: _native.Device
+    """For the runtime: the native device. This and what follows is no part of the interface."""
+    executions: ExecutionCache
+    """For the runtime: what is kept between calls."""
+    limits: DeviceLimits
+    """For the planner: what it needs to know, with this device's tuning numbers."""
+    plans: dict[Hashable, object]
+    """For the operators: plans by the calls that they are for."""
 
-    @property
-    def info(self) -> DeviceInfo:
-        """What this device is and can do."""
-        return self._info
+    def __new__(cls, selector: DeviceLike = None) -> Device:
+        return selector if isinstance(selector, Device) else _selected(selector)
+
+    def __init_subclass__(cls, **_: object) -> NoReturn:
+        raise TypeError("vkdml.Device cannot be subclassed: each device is one object, shared by all")
+
+    def __copy__(self) -> Device:
+        return self
+
+    def __deepcopy__(self, _: object) -> Device:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} is open in this process and cannot be pickled: "
+            "send its info.uuid, and select it there by vkdml.Device(uuid)"
+        )
 
     @property
     def name(self) -> str:
         """The device's name, as its driver gives it."""
-        return self._info.name
+        return self.info.name
 
     def memory(self) -> dict[str, int]:
         """Return bytes of memory: ``used`` now, ``pooled`` for reuse, the pool's ``limit``, and ``budget``.
@@ -181,13 +246,46 @@ class Device:
         return self.native.memory()
 
     def require_usable(self) -> None:
-        """Raise DeviceLostError if the driver gave the device up, DeviceError in a forked process."""
+        """Raise DeviceLostError if the driver gave the device up, DeviceError if closed or forked."""
         self.native.require_usable()
 
     def trim(self) -> int:
         """Give back all memory that is kept for later calls; returns the bytes freed."""
         self.executions.clear()
         return self.native.trim()
+
+    def close(self) -> None:
+        """Close the device for all who use it; a closed one stays so, and closing it again does nothing.
+
+        >>> with vkdml.Device(0) as device:  # doctest: +SKIP
+        ...     vkdml.argmax([1, 3, 2], device=device)
+        1
+
+        What was kept for later calls is freed at once, the memory of an Array when the last view of it goes.
+        Every use of the device, of Arrays on it and of operators compiled for it raises DeviceError from now
+        on; a sequence that is running ends, and can be waited for. The next selection of the device, by
+        number, name or UUID or as the default, opens it anew, as another Device.
+        """
+        with _lock:
+            native, executions, closed = self.native, self.executions, _Closed(self.info)
+            fix(self, "native", closed)
+            fix(self, "executions", closed)
+            for known in (_open, _chosen):
+                for key in [key for key, device in known.items() if device is self]:
+                    del known[key]
+        self.plans.clear()
+        with suppress(DeviceError):  # closed before, or in a forked process
+            executions.clear()
+            native.trim()
+
+    def __enter__(self) -> Device:
+        self.require_usable()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def compile(self, desc: OperatorDesc, *, feature_level: FeatureLevel | str = "4_1") -> CompiledOperator:
         """Validate and plan a DirectML operator and build its kernels, to be dispatched any number of times.
@@ -213,7 +311,7 @@ class Device:
 
         return CompiledOperator(self, desc, feature_level=feature_level)
 
-    def sequence(self, *, timings: bool = True) -> Sequence:
+    def sequence(self, *, timings: bool = True) -> RecordedSequence:
         """Return an empty sequence, to record compiled operators, uploads and downloads.
 
         >>> a, host = vkdml.empty(3, "float64"), np.arange(3.0)
@@ -233,30 +331,119 @@ class Device:
         return Sequence(self, timings=timings)
 
     def __repr__(self) -> str:
-        return f"<vkdml.Device {self._info.index}: {self._info.name} ({self._info.type})>"
+        native: _native.Device | _Closed = self.native
+        state = ", closed" if isinstance(native, _Closed) else ", lost" if native.lost else ""
+        return f"<vkdml.Device {self.info.index}: {self.info.name} ({self.info.type}){state}>"
 
 
-_shared: dict[int | str | tuple[str | None], Device] = {}
-_shared_lock = threading.Lock()
+def open_device(info: DeviceInfo) -> Device:
+    """Open a device, whether or not it is open already: for :class:`Device`, which sees that it is not.
+
+    Raises:
+        DeviceError: as :class:`Device`.
+    """
+    limits = info.plan_limits
+    tuning, fault = profile.tuned(info, limits.tuning)
+    device = object.__new__(Device)
+    native = _native.Device(info.index)
+    fix(device, "info", info)
+    fix(device, "native", native)
+    fix(device, "executions", ExecutionCache(native, info.unified_memory, tuning))
+    fix(device, "limits", replace(limits, tuning=tuning))
+    fix(device, "plans", {})
+    if fault is not None and fault not in _said_of_profiles:
+        _said_of_profiles.add(fault)
+        warnings.warn(fault, profile.ProfileWarning, stacklevel=_level_of_caller())
+    return device
+
+
+# The open devices by identity, and those that selectors chose, so that calls need not list the devices.
+_open: dict[Hashable, Device] = {}
+_chosen: dict[Hashable, Device] = {}
+_set_as_default: Device | None = None
+# A warning's hook or a signal's handler may compute while a device is being opened.
+_lock = threading.RLock()
 _warned_of_software = False
 _said_of_profiles: set[str] = set()
+
+
+def _identity(info: DeviceInfo, infos: list[DeviceInfo]) -> Hashable:
+    """Return what a device is known by while the process lasts, though others may come and go."""
+
+    def alike(other: DeviceInfo) -> bool:
+        return (other.uuid, other.name, other.driver_name) == (info.uuid, info.name, info.driver_name)
+
+    # A driver may give equal cards one UUID, and one card may have two drivers.
+    before = sum(alike(other) for other in infos if other.index < info.index)
+    return info.uuid, info.name, info.driver_name, before
+
+
+def _device_for(selector: int | str | None, key: Hashable) -> Device:
+    """Return the open device that a selector means; ``key`` is what the choice is remembered by."""
+    device = _chosen.get(key)
+    if device is None or device.native.lost:
+        infos = devices()
+        info = select(selector, infos)
+        identity = _identity(info, infos)
+        with _lock:
+            device = _open.get(identity)
+            if device is None or device.native.lost:
+                _open.pop(identity, None)
+                device = _open.setdefault(identity, open_device(info))
+            _chosen[key] = device
+    device.native.require_usable()
+    return device
+
+
+def _selected(selector: object) -> Device:
+    wanted = normal_selector(selector)
+    return _default() if wanted is None else _device_for(wanted, wanted)
+
+
+def _named_in_environment() -> str | None:
+    return os.environ.get(ENVIRONMENT_SELECTOR, "").strip() or None
+
+
+def _default() -> Device:
+    global _set_as_default
+    device = _set_as_default
+    if device is not None:
+        if not device.native.lost:
+            device.native.require_usable()
+            return device
+        anew = _device_for(device.info.index, device.info.index)
+        with _lock:
+            if _set_as_default is device:
+                _set_as_default = anew
+        return anew
+    named = _named_in_environment()
+    if named is None:
+        return _device_for(None, None)
+    try:
+        return _device_for(named, named)
+    except NoDeviceError as error:
+        raise NoDeviceError(f"{ENVIRONMENT_SELECTOR}: {error}") from None
 
 
 def default_device() -> Device:
     """Return the device that calls without ``device=`` use; opened at first use.
 
-    It is the one that ``VKDML_DEVICE`` names (index, UUID or part of a name), else the best there is:
-    discrete before integrated before software. A software device not asked for is said once, by a
-    :class:`SoftwareDeviceWarning`. If its driver gave it up (:class:`DeviceLostError`), the next call opens
-    it anew; what lay on the lost one is lost.
+    It is the one that :func:`set_default_device` set, else the one that ``VKDML_DEVICE`` names (index, UUID
+    or part of a name), else the best there is: discrete before integrated before software. A software device
+    not asked for is said once, by a :class:`SoftwareDeviceWarning`. If its driver gave it up
+    (:class:`DeviceLostError`) or it was closed, the next call opens it anew; what lay on it is lost.
 
     Raises:
-        NoDeviceError: there is none, or none that ``VKDML_DEVICE`` names.
+        NoDeviceError: there is none, or ``VKDML_DEVICE`` names none or several.
     """
     global _warned_of_software
-    named = os.environ.get(ENVIRONMENT_SELECTOR) or None
-    device = _shared_device(None, (named,))
-    if not _warned_of_software and named is None and device.info.type == "software":
+    device = _default()
+    if (
+        not _warned_of_software
+        and device.info.type == "software"
+        and _set_as_default is None
+        and _named_in_environment() is None
+    ):
         _warned_of_software = True
         warnings.warn(
             f"no GPU was found: {device.name} computes on the processor "
@@ -265,6 +452,27 @@ def default_device() -> Device:
             stacklevel=_level_of_caller(),
         )
     return device
+
+
+def set_default_device(selector: DeviceLike) -> None:
+    """Set the device that calls without ``device=`` use, in all threads of this process.
+
+    >>> vkdml.set_default_device(0)
+    >>> vkdml.default_device() is vkdml.Device(0)
+    True
+    >>> vkdml.set_default_device(None)
+
+    Args:
+        selector: as for :class:`Device`, which is opened; it goes before ``VKDML_DEVICE``. None returns to
+            the rule of :func:`default_device`.
+
+    Raises:
+        NoDeviceError, TypeError, DeviceError: as :class:`Device`; the default is as it was then.
+    """
+    global _set_as_default
+    device = None if selector is None else resolve(selector)
+    with _lock:
+        _set_as_default = device
 
 
 def _level_of_caller() -> int:
@@ -277,38 +485,31 @@ def _level_of_caller() -> int:
     return level
 
 
-def _shared_device(selector: int | str | None, key: int | str | tuple[str | None]) -> Device:
-    device = _shared.get(key)
-    if device is None or device.native.lost:
-        with _shared_lock:
-            device = _shared.get(key)
-            if device is None or device.native.lost:
-                device = _shared[key] = Device(selector)
-    return device
-
-
-DeviceLike = Device | int | str | None
-DevicesLike = DeviceLike | list[Device | int | str] | tuple[Device | int | str, ...]
+DeviceLike = Device | SupportsIndex | str | None
+DevicesLike = DeviceLike | list[Device | SupportsIndex | str] | tuple[Device | SupportsIndex | str, ...]
 
 
 def resolve(device: DeviceLike) -> Device:
-    """Return the device that a public function's ``device=`` means; selectors share one device each."""
+    """Return the device that a public function's ``device=`` means, which can be used.
+
+    Raises:
+        NoDeviceError, TypeError, DeviceError: as :class:`Device`.
+        DeviceLostError: it is a Device that was lost.
+    """
     if isinstance(device, Device):
+        device.require_usable()
         return device
-    if device is None:
-        return default_device()
-    if isinstance(device, bool) or not isinstance(device, int | str):
-        raise TypeError(
-            f"device is a vkdml.Device, an index (int), a name or UUID (str) or None, not {device!r}"
-        )
-    return _shared_device(device, device)
+    return default_device() if device is None else _selected(device)
 
 
 def resolve_all(device: DevicesLike) -> list[Device]:
     """Return the devices that ``device=`` means where it may be a list of those that share the work."""
     if not isinstance(device, list | tuple):
         return [resolve(device)]
+    if not device:
+        raise ValueError("device= is an empty list; accepted is at least one device")
     found = [resolve(one) for one in device]
-    if not found or len(set(map(id, found))) != len(found):
-        raise ValueError(f"device={device!r} is empty or names a device twice; accepted are distinct devices")
+    twice = next((one for place, one in enumerate(found) if one in found[:place]), None)
+    if twice is not None:
+        raise ValueError(f"device={device!r} has {twice!r} twice; accepted are distinct devices")
     return found

@@ -381,6 +381,7 @@ class Sequence:
 
     def _start(self) -> None:
         self._require_idle("evaluate")
+        self._device.require_usable()
         if not self._recorded:
             raise DeviceError("the sequence is empty: record() an operation first")
         self._require_kept()

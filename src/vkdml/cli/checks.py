@@ -184,7 +184,10 @@ def drivers(facts: Facts) -> Iterator[Finding]:
 
 def _without_advice(fault: str) -> str:
     """The library's message up to its general advice, for which the doctor has something more exact."""
-    return fault.removeprefix("VKDML_DEVICE: ").partition(": install ")[0].partition("; there is ")[0]
+    fault = fault.removeprefix("VKDML_DEVICE: ")
+    for advice in (": install ", "; the devices are: ", "; choose one by "):
+        fault = fault.partition(advice)[0]
+    return fault
 
 
 def _devices_remedy(facts: Facts, forced: str | None) -> str:
@@ -299,7 +302,7 @@ def default(facts: Facts) -> Iterator[Finding]:
     """Which device a call without `device=` uses, and whether VKDML_DEVICE names one."""
     if not facts.devices:
         return
-    selector = facts.environment.get("VKDML_DEVICE")
+    selector = facts.environment.get("VKDML_DEVICE", "").strip()
     subject = "VKDML_DEVICE" if selector else "default"
     chosen = next((info for info in facts.devices if info.index == facts.default), None)
     if chosen is None:

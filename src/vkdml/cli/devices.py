@@ -39,7 +39,7 @@ def devices(
         Console(highlight=False).print(table(infos, default))
     if why_none is not None:
         print("vkdml: " + " ".join(why_none.split()), file=sys.stderr)
-    return 0
+    return 0 if why_none is None else 1
 
 
 def _default_index() -> tuple[int | None, str | None]:
