@@ -289,7 +289,7 @@ def _selector_key(device: DevicesLike) -> Hashable:
     """Return what stands for ``device=`` in a call's key: no key keeps a device alive."""
     if isinstance(device, list | tuple):
         return (list(device),)  # cannot be hashed: such calls are not remembered
-    key: Any = id(device) if isinstance(device, Device) else device
+    key: Hashable = id(device) if isinstance(device, Device) else device  # type: ignore[assignment]
     return key
 
 
