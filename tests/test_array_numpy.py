@@ -78,7 +78,12 @@ def test_what_would_write_to_a_copy_is_refused(make):
             does()
         assert np.array_equal(x.numpy(), HOST)
     with pytest.raises(TypeError, match="cannot look into the memory of a device"):
-        np.may_share_memory(x, x)
+        np.shares_memory(x, x)
+    assert np.may_share_memory(x, x[1:])
+    assert not np.may_share_memory(x[:1], x[1:])
+    assert not np.may_share_memory(x, x.copy())
+    assert not np.may_share_memory(x, HOST)
+    assert np.array_equal(np.sort(np.random.default_rng(0).permutation(x), axis=0), np.sort(HOST, axis=0))
     with pytest.raises(TypeError, match=r"use np.asarray\(a\)"):
         np.zeros(3, like=x)
     # A view that NumPy makes of the copy cannot be written to either.
@@ -128,6 +133,7 @@ def test_operators_are_refused_and_say_what_computes(make):
     assert np.array_equal([row.numpy() for row in x], HOST)
     assert np.array_equal([row.numpy() for row in list(reversed(x))], HOST[::-1])
     assert len(x) == 2
+    assert bytes(x) == HOST.tobytes()
 
 
 def test_scalars_format_and_round_as_numpys():

@@ -96,8 +96,11 @@ def test_an_array_is_not_made_by_its_name():
     with pytest.raises(TypeError, match=r"accepted are vkdml.asarray\(x\), vkdml.empty"):
         vkdml.Array([1, 2, 3])
     a = vkdml.asarray(HOST)
-    a.__init__(a.memory, np.dtype("float64"), a.view)  # changes nothing
+    # To initialize it again changes nothing.
+    a.__init__(a.memory, np.dtype("float64"), a.view)
+    a.memory.__init__(a.device, 1)
     assert a.dtype == np.float32
+    assert np.array_equal(a.numpy(), HOST)
 
 
 def test_arrays_can_be_referred_to_weakly():

@@ -33,7 +33,8 @@ class Array(DeviceArray):
     Indexing with ints, slices, ``...`` and None, and :meth:`transpose`, :meth:`moveaxis`, :meth:`reshape` and
     :meth:`broadcast_to` give views: no element is copied. argmin and argmax read through a view in one
     kernel; :meth:`copy` and :func:`vkdml.slice1` make a new compact array of it. Assigning to a view writes
-    to the array. The memory goes back to the device's pool when the last view is gone.
+    to the array. A single element is a view, too: to swap two, ``copy()`` one. The memory goes back to the
+    device's pool when the last view is gone.
     """
 
     __slots__ = ("__weakref__", "_binding", "_dtype", "_memory", "_view", "_writeable")

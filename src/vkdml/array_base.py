@@ -159,6 +159,9 @@ class DeviceArray(ReadOnly):
         plain = None if self.dtype.kind in "mM" else element.item()
         return format(plain if isinstance(plain, int | float | complex) else element, spec)
 
+    def __bytes__(self) -> bytes:
+        return self.numpy().tobytes()
+
     # ---- copies --------------------------------------------------------------------------------------------
 
     def __copy__(self: Self) -> Self:

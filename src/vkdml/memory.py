@@ -40,7 +40,8 @@ class Memory(ReadOnly):
     _users: list[ref[Running]]
     _visible: Bytes | None
 
-    def __init__(self, device: Device, nbytes: int, *, near_host: bool = False) -> None:
+    # Not __init__(), which could be called again and leave arrays with less than they cover.
+    def __new__(cls, device: Device, nbytes: int, *, near_host: bool = False) -> Memory:
         """Allocate.
 
         Args:
@@ -61,10 +62,12 @@ class Memory(ReadOnly):
         visible = near_host or device.info.unified_memory
         kind = _native.MemoryKind.host if visible else _native.MemoryKind.device
         buffer = device.executions.buffer(max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES), kind)
-        fix(self, "_device", device)
-        fix(self, "_buffer", buffer)
-        fix(self, "_visible", buffer.view() if visible else None)
-        fix(self, "_users", [])
+        made = object.__new__(cls)
+        fix(made, "_device", device)
+        fix(made, "_buffer", buffer)
+        fix(made, "_visible", buffer.view() if visible else None)
+        fix(made, "_users", [])
+        return made
 
     @property
     def device(self) -> Device:

@@ -14,6 +14,7 @@ import numpy as np
 
 from vkdml.array import Array
 from vkdml.array_base import DeviceArray
+from vkdml.sharded import ShardedArray
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -28,7 +29,7 @@ def call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     """Answer a function of NumPy's: on the device by one of ``_ON_DEVICE``, else on copies on the host."""
     name = getattr(func, "__name__", repr(func))
     if func in _OF_MEMORY:
-        raise TypeError(f"numpy.{name} cannot look into the memory of a device")
+        return _shares_memory(func, name, *args, **kwargs)
     ours = _ON_DEVICE.get(func)
     if ours is not None:
         try:
@@ -38,6 +39,20 @@ def call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         if bound is not None and _is_for_device(ours, *bound.args, **bound.kwargs):
             return ours(*bound.args, **bound.kwargs)
     return _on_copies(func, name, args, kwargs)
+
+
+def _shares_memory(func: Callable[..., Any], name: str, a: Any, b: Any, /, max_work: Any = None) -> bool:
+    func(np.empty(0), np.empty(0), max_work)  # raises for what is no amount of work
+    shared = any(
+        isinstance(one, Array) and isinstance(other, Array) and one.overlaps(other)
+        for one in (a.shards if isinstance(a, ShardedArray) else (a,))
+        for other in (b.shards if isinstance(b, ShardedArray) else (b,))
+    )
+    if shared and func is np.shares_memory:
+        raise TypeError(
+            f"numpy.{name} cannot look into the memory of a device; accepted is numpy.may_share_memory"
+        )
+    return shared
 
 
 def _is_for_device(ours: Callable[..., Any], x: Any, /, *others: Any, **options: Any) -> bool:
