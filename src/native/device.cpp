@@ -74,7 +74,8 @@ void Device::require_usable() const {
     refuse_forked_child();
     if (lost_)
         throw DeviceLostError(std::string(info_.properties.deviceName.data()) +
-                              " was lost (its driver gave it up): make a new vkdml.Device()");
+                              " was lost (its driver gave it up), and what lay on it is gone: "
+                              "select the device again, which opens it anew");
 }
 
 void Device::submit(vk::CommandBuffer commands, vk::Fence fence) {

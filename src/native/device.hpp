@@ -35,10 +35,10 @@ public:
 
     // Takes over a recording whose owner died while the device still ran it.
     void finish_later(std::unique_ptr<Recording> recording);
-
-private:
+    // Frees those of them that have finished, and with them the memory that they held.
     void collect_finished();
 
+private:
     DeviceInfo info_;
     std::shared_ptr<vk::PhysicalDevice> physical_;
     std::shared_ptr<vk::Device> handle_;

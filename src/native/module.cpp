@@ -326,6 +326,7 @@ NB_MODULE(_native, m) {
             [](std::shared_ptr<Device> device, const nb::object& nbytes, MemoryKind kind) {
                 const uint64_t bytes = byte_count(nbytes, *device);
                 WithoutGil release;
+                device->collect_finished();
                 return std::make_shared<Buffer>(std::move(device), bytes, kind);
             },
             "nbytes"_a, "kind"_a, nb::sig("def buffer(self, nbytes: int, kind: MemoryKind) -> Buffer"))
@@ -355,7 +356,8 @@ NB_MODULE(_native, m) {
         .def_prop_ro("lost", &Device::lost, "Whether the driver has given the device up.")
         .def(
             "memory",
-            [](const Device& device) {
+            [](Device& device) {
+                device.collect_finished();
                 MemoryUse use = device.memory()->use();
                 nb::dict dict;
                 dict["used"] = use.used;
@@ -365,5 +367,8 @@ NB_MODULE(_native, m) {
                 return dict;
             },
             nb::sig("def memory(self) -> dict[str, int]"))
-        .def("trim", [](const Device& device) { return device.memory()->trim(); });
+        .def("trim", [](Device& device) {
+            device.collect_finished();
+            return device.memory()->trim();
+        });
 }

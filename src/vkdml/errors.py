@@ -6,11 +6,11 @@ class DeviceError(RuntimeError):
 
 
 class NoDeviceError(DeviceError):
-    """There is no Vulkan loader, no driver, or no device as asked for."""
+    """There is no Vulkan loader, no driver, no device as asked for, or several that match."""
 
 
 class DeviceLostError(DeviceError):
-    """The driver gave the device up; a new ``vkdml.Device()`` works again."""
+    """The driver gave the device up; the next selection of the device opens it anew."""
 
 
 for _exception in (DeviceError, NoDeviceError, DeviceLostError):

@@ -24,7 +24,7 @@ from vkdml.host import (
     sent_bytes,
 )
 from vkdml.layout import canonical_reduce, row_major_strides
-from vkdml.plan import DeviceLimits, Plan
+from vkdml.plan import DeviceLimits, Plan, TooMuchWork
 from vkdml.planning import KnownCall, argreduce_plan, known_calls, slice1_plan
 
 Wanted = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
@@ -236,7 +236,10 @@ def _in_one_piece(
     if len(devices) > 1 or stream.is_reported(progress) or stream.wanted(needs, limits):
         return None
     span = host_span(x)
-    plan = plan_of(span, limits)
+    try:
+        plan = plan_of(span, limits)
+    except TooMuchWork:
+        return None
     if stream.wanted((nbytes for _, nbytes in plan.buffer_bytes), limits):
         return None
     if call is not None:
