@@ -197,3 +197,36 @@ def check_slice1_case(case: strategies.Slice1Case) -> None:
         assert result is out.view
         out.assert_holds(want, str(case))
     assert x.tobytes() == before, f"{case}: the input was written"
+
+
+def check_large_slice1_case(case: strategies.Slice1Case) -> None:
+    """One generated call of slice1 on a large array, by one of the ways that lead to its kernels."""
+    x = case.input()
+    window = tuple(slice(o, o + size) for o, size in zip(case.offsets, case.sizes, strict=True))
+    steps = tuple(slice(None, None, step) for step in case.strides)
+    want = oracle.raw(x)[window][steps]
+    call = (case.offsets, case.sizes, case.strides)
+    way = case.seed % 5
+    if case.out is not None:
+        out = Poisoned.scaled(case.out, x.dtype)
+        vkdml.slice1(x, *call, out=out.view)
+        out.assert_holds(np.ascontiguousarray(want).view(x.dtype), str(case))
+        return
+    if way == 0:
+        got = vkdml.slice1(x, *call)
+    elif way == 1:
+        got = vkdml.slice1(x, *call, progress=lambda done, total: None)
+    else:
+        # On the device the dimensions lie in memory in the order in which they lie on the host.
+        order = tuple(np.argsort([-abs(stride) for stride in x.strides], kind="stable"))
+        on_device = vkdml.asarray(oracle.raw(x).transpose(order)).transpose(*np.argsort(order).tolist())
+        if way == 2:
+            got = vkdml.slice1(on_device, *call).numpy()
+        elif way == 3:
+            got = np.asarray(on_device[window][steps])
+        else:
+            target = vkdml.empty(want.shape[::-1], on_device.dtype)
+            target.T[...] = on_device[window][steps]
+            got = target.numpy().T
+    problem = difference(oracle.raw(got), want)
+    assert problem is None, f"{case}, way {way}: {problem}"

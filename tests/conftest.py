@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 
+import asked_driver
+import forced_memory
 import hypothesis
 import pytest
 
@@ -19,6 +21,17 @@ hypothesis.settings.register_profile("explore", deadline=None, print_blob=True, 
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+if forced_memory.wanted():
+    forced_memory.force()
+
+
+def pytest_sessionstart() -> None:
+    """Results of another driver than the one that was asked for would be taken for that one's."""
+    fault = asked_driver.fault(os.environ.get("DRIVER", ""))
+    if fault is not None:
+        raise pytest.UsageError(fault)
+
+
 def pytest_report_header() -> list[str]:
     """What the tests run on."""
     try:
@@ -27,7 +40,8 @@ def pytest_report_header() -> list[str]:
         return [f"vulkan: no device: {error}"]
     chosen = os.environ.get("VKDML_DEVICE")
     lines = [f"vulkan {d.index}: {d.name} ({d.type}), {d.driver_name} {d.driver_info}" for d in found]
-    return lines + ([f"VKDML_DEVICE={chosen}"] if chosen else [])
+    memory = ["memory: taken for a discrete device's"] if forced_memory.wanted() else []
+    return lines + memory + ([f"VKDML_DEVICE={chosen}"] if chosen else [])
 
 
 @pytest.fixture(scope="session")

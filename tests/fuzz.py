@@ -28,12 +28,17 @@ import vkdml
 Case = strategies.ArgReduceCase | strategies.Slice1Case
 
 BATCH = 200  # cases of one property drawn from one seed
+LARGE_BATCH = 4
 OUT = pathlib.Path(__file__).resolve().parent.parent / "out" / "fuzz"
 PROPERTIES: dict[str, tuple[Any, Callable[[Any], None]]] = {
     "argreduce": (strategies.argreduce_cases(), checking.check_argreduce_case),
     "slice1": (strategies.slice1_cases(), checking.check_slice1_case),
+    "large_argreduce": (strategies.argreduce_cases(large=True), checking.check_argreduce_case),
+    "large_slice1": (strategies.slice1_cases(large=True), checking.check_large_slice1_case),
 }
-CASE_TYPES: dict[str, type[Any]] = {"argreduce": strategies.ArgReduceCase, "slice1": strategies.Slice1Case}
+CASE_TYPES: dict[str, type[Any]] = {
+    name: strategies.Slice1Case if "slice1" in name else strategies.ArgReduceCase for name in PROPERTIES
+}
 
 
 class Progress:
@@ -91,7 +96,7 @@ def failing_case(
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
-        max_examples=BATCH,
+        max_examples=LARGE_BATCH if name.startswith("large") else BATCH,
         database=None,
         deadline=None,
         phases=(Phase.generate, Phase.shrink),
@@ -171,8 +176,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--seconds", type=float, default=60.0, help="how long to look for failures (default 60)"
     )
     parser.add_argument("--seed", type=int, help="the first batch's seed, to repeat a run (default: random)")
-    parser.add_argument("--only", choices=sorted(PROPERTIES), help="one property alone")
-
+    parser.add_argument(
+        "--only",
+        choices=sorted(PROPERTIES),
+        nargs="+",
+        metavar="PROPERTY",
+        help=f"some of {sorted(PROPERTIES)}",
+    )
     parser.add_argument("--replay", type=pathlib.Path, metavar="CASE.json", help="run one saved case again")
     return parser.parse_args(arguments)
 
@@ -187,7 +197,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{info.name} ({info.type}), {driver}; NumPy {np.__version__}, Python {platform.python_version()}")
     if options.replay:
         return replay(options.replay)
-    names = [options.only] if options.only else list(PROPERTIES)
+    names = options.only or list(PROPERTIES)
     first = secrets.randbits(32) if options.seed is None else options.seed
     progress = Progress(options.seconds)
     running = Running()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import faulthandler
 import itertools
 import math
@@ -13,13 +14,15 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import test_layout
-from test_dml_validation import FEATURE_LEVELS, REDUCTIONS, SUPPORT
+from test_dml_validation import ALL_LEVELS, REDUCTIONS, SUPPORT, rules_at
 
 from vkdml import dml
 from vkdml.dml import DataType, ReduceFunction, TensorFlags
+from vkdml.dml.c_names import c_field_name
 
 # A case takes well below a millisecond: one that takes so long hangs.
 HANGING_SECONDS = 30
@@ -79,9 +82,10 @@ def tensor_is_accepted(tensor: dml.BufferTensorDesc, types: str, counts: tuple[i
 
 def is_accepted(desc: dml.OperatorDesc, level: str) -> bool:
     """What `vkdml.dml.validate` must say."""
-    if (desc.operator, level) not in SUPPORT:
+    rules = rules_at(desc.operator, level)
+    if rules is None:
         return False
-    counts, input_types, output_types = SUPPORT[desc.operator, level]
+    counts, input_types, output_types = SUPPORT[desc.operator, rules]
     x, y = desc.input_tensor, desc.output_tensor
     if not tensor_is_accepted(x, input_types, counts) or not tensor_is_accepted(y, output_types, counts):
         return False
@@ -111,7 +115,7 @@ def is_accepted(desc: dml.OperatorDesc, level: str) -> bool:
     if tuple(y.sizes) != tuple(1 if a in axes else size for a, size in enumerate(x.sizes)):
         return False
     bits = y.data_type.size_in_bits - y.data_type.name.startswith("INT")
-    return math.prod(x.sizes[a] for a in axes) < 2**bits
+    return math.prod(x.sizes[a] for a in axes) <= 2**bits
 
 
 # ---- random cases -----------------------------------------------------------------------------------------
@@ -158,11 +162,10 @@ class Draw(random.Random):
         return dml.BufferTensorDesc(data_type, sizes=sizes, **fields)
 
     def descriptor(self) -> tuple[dml.OperatorDesc, str]:
-        operator, level = self.choice(sorted(SUPPORT))
-        if self.rarely():
-            level = self.choice(FEATURE_LEVELS)
+        operator, level = self.choice(sorted({operator for operator, _ in SUPPORT})), self.choice(ALL_LEVELS)
+        rules = rules_at(operator, level)
         counts, input_types, output_types = (
-            SUPPORT[operator, level] if (operator, level) in SUPPORT else ((4,),) + 2 * ("FLOAT32",)
+            ((4,),) + 2 * ("FLOAT32",) if rules is None else SUPPORT[operator, rules]
         )
         rank = self.randint(0, 9) if self.rarely() else self.choice(counts)
         sizes = tuple(self.choice((1, 2, 3, 4, 5)) for _ in range(rank))
@@ -215,10 +218,34 @@ class Draw(random.Random):
 counted: Counter[str] = Counter()
 
 
+def check_c_names(draw: Draw) -> None:
+    """Any mixture of positions, Python names, C names and numbers makes the same descriptor."""
+    desc, _ = draw.descriptor()
+    for struct in (desc, desc.input_tensor):
+        members = [field.name for field in dataclasses.fields(struct)]
+        values = {name: getattr(struct, name) for name in members}
+        if draw.random() < 0.5:
+            values = {n: int(v) if isinstance(v, Enum) else v for n, v in values.items()}
+        positions = draw.randint(0, len(members))
+        named = {
+            draw.choice((name, c_field_name(name))): values[name]
+            for name in draw.sample(members[positions:], len(members) - positions)
+        }
+        rebuilt = type(struct)(*(values[name] for name in members[:positions]), **named)
+        assert rebuilt == struct, f"{positions} by position, {named} by name: {rebuilt} for {struct}"
+        assert hash(rebuilt) == hash(struct)
+        assert all(getattr(rebuilt, c_field_name(name)) == getattr(struct, name) for name in members)
+
+
 def check_descriptor(draw: Draw) -> None:
     desc, level = draw.descriptor()
     try:
-        dml.validate(desc, level)
+        named = draw.choice((level, f"DML_FEATURE_LEVEL_{level}", dml.FeatureLevel.of(level)))
+        found = dml.validate(desc, named)
+        rules = rules_at(desc.operator, level)
+        assert rules is not None, f"accepted wrongly: {desc} at {level}, which does not have it"
+        expected = dml.Validated(dml.FeatureLevel.of(level), dml.FeatureLevel.of(rules))
+        assert found == expected, f"{found} for {desc} at {level}"
         said = None
     except ValueError as error:
         said = str(error)
@@ -252,6 +279,7 @@ def check_copy(draw: Draw) -> None:
 
 PROPERTIES: dict[str, Callable[[Draw], None]] = {
     "validate": check_descriptor,
+    "c_names": check_c_names,
     "canonical_reduce": check_reduction,
     "canonical_copy": check_copy,
 }

@@ -271,10 +271,11 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @st.composite
-def argreduce_cases(draw: st.DrawFn) -> ArgReduceCase:
-    """Any valid call of argmax or argmin."""
+def argreduce_cases(draw: st.DrawFn, large: bool = False) -> ArgReduceCase:
+    """Any valid call of argmax or argmin; with `large` one of an array of a mebibyte or more."""
     dtype = draw(st.sampled_from((*oracle.ARGREDUCE_DTYPES, ">f4", ">i8")))
-    shape = draw(shapes())
+    itemsize = oracle.dtype_named(dtype).itemsize
+    shape = draw(large_shapes(itemsize, LARGE_REDUCED_ELEMENTS) if large else shapes())
     axis = draw(axes(shape))
     keepdims = draw(st.booleans())
     out = None
@@ -283,7 +284,7 @@ def argreduce_cases(draw: st.DrawFn) -> ArgReduceCase:
     return ArgReduceCase(
         op=draw(st.sampled_from(oracle.OPERATORS)),
         dtype=dtype,
-        layout=draw(layouts(shape, oracle.dtype_named(dtype).itemsize)),
+        layout=draw(layouts(shape, itemsize, overlap=not large)),
         fill=draw(st.sampled_from(FILLS)),
         seed=draw(SEEDS),
         axis=axis,
@@ -296,29 +297,37 @@ def argreduce_cases(draw: st.DrawFn) -> ArgReduceCase:
     )
 
 
+STEPS = (1, -1, 1, -1, 2, -2, 3, -3, 7, -8, 100, -1000)
+# Longer steps would leave little of a large array.
+LARGE_STEPS = (1, 1, 1, -1, -1, 2, -2, 3)
+
+
 @st.composite
-def slice1_cases(draw: st.DrawFn) -> Slice1Case:
-    """Any valid call of slice1."""
+def slice1_cases(draw: st.DrawFn, large: bool = False) -> Slice1Case:
+    """Any valid call of slice1; with `large` one of an array of a mebibyte or more."""
     dtype = draw(st.sampled_from(SLICE1_DTYPES))
-    shape = draw(shapes(min_size=1))
+    itemsize = oracle.dtype_named(dtype).itemsize
+    shape = draw(large_shapes(itemsize, LARGE_BYTES // itemsize) if large else shapes(min_size=1))
     offsets, sizes, strides, output_sizes = [], [], [], []
     for n in shape:
         whole = draw(st.booleans())
-        offset = 0 if whole else draw(st.integers(0, n - 1))
-        size = n - offset if whole else draw(st.integers(1, n - offset))
-        stride = draw(st.sampled_from((1, -1, 1, -1, 2, -2, 3, -3, 7, -8, 100, -1000)))
+        offset = 0 if whole else draw(st.integers(0, n // 8 if large else n - 1))
+        size = n - offset if whole else draw(st.integers((n - offset) // 2 + 1 if large else 1, n - offset))
+        stride = draw(st.sampled_from(LARGE_STEPS if large else STEPS))
         most = 1 + (size - 1) // abs(stride)
         offsets.append(offset)
         sizes.append(size)
         strides.append(stride)
-        output_sizes.append(draw(st.integers(1, most)) if draw(st.integers(0, 3)) == 3 else most)
+        output_sizes.append(
+            draw(st.integers(1, most)) if draw(st.integers(0, 3)) == 3 and not large else most
+        )
     partial = any(
         o != m for o, m in zip(output_sizes, oracle.max_copied_elements(sizes, strides), strict=True)
     )
     out = draw(layouts(tuple(output_sizes), 1, overlap=False)) if draw(st.integers(0, 2)) == 2 else None
     return Slice1Case(
         dtype=dtype,
-        layout=draw(layouts(shape, oracle.dtype_named(dtype).itemsize)),
+        layout=draw(layouts(shape, itemsize, overlap=not large)),
         seed=draw(SEEDS),
         offsets=tuple(offsets),
         sizes=tuple(sizes),
@@ -326,3 +335,44 @@ def slice1_cases(draw: st.DrawFn) -> Slice1Case:
         output_sizes=tuple(output_sizes) if partial or draw(st.booleans()) else None,
         out=out,
     )
+
+
+LARGE_BYTES = 64 << 20
+# The oracle takes some dozen bytes, and as many nanoseconds, for each element that it compares.
+LARGE_REDUCED_ELEMENTS = 4 << 20
+LARGE_KINDS = (
+    "image",
+    "channels first",
+    "channels last",
+    "flat",
+    "short rows",
+    "few rows",
+    "small dimensions",
+)
+
+
+@st.composite
+def large_shapes(draw: st.DrawFn, itemsize: int, most_elements: int) -> tuple[int, ...]:
+    """Shapes as users have them, of at least a mebibyte and at most LARGE_BYTES or `most_elements`."""
+    most = min(LARGE_BYTES // itemsize, most_elements)
+    count = min((1 << 20) // itemsize << draw(st.integers(0, 6)), most)
+    kind = draw(st.sampled_from(LARGE_KINDS))
+    channels = draw(st.sampled_from((1, 2, 3, 4, 21, 64)))
+    side = draw(st.sampled_from((28, 224, 256, 513, 719)))
+    if kind == "flat":
+        return (count - draw(st.integers(0, 17)),)
+    if kind == "image":
+        rows = max(math.isqrt(count // channels) * 3 // 4, 1)
+        return rows, max(count // (rows * channels), 1), channels
+    if kind in ("channels first", "channels last"):
+        images = max(count // (channels * side * side), 1)
+        return (images, channels, side, side) if kind == "channels first" else (images, side, side, channels)
+    if kind in ("short rows", "few rows"):
+        few = draw(st.integers(1, 70))
+        long = max(count // few, 1)
+        return (long, few) if kind == "short rows" else (few, long)
+    sizes: list[int] = []
+    while count > 6 and len(sizes) < 11:
+        sizes.append(draw(st.integers(2, 6)))
+        count //= sizes[-1]
+    return tuple(draw(st.permutations([*sizes, count])))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from vkdml.bench import baseline, cases, measure, plots, readme, record, report
+from vkdml.bench import baseline, cases, datasheets, measure, plots, readme, record, report, session
 from vkdml.bench.cases import Case, Target
 from vkdml.bench.latency import latency_cases
 from vkdml.bench.record import LatencyRow, Peer, PeerTime, Record, RecordFault, Row
@@ -107,6 +107,34 @@ def test_other_files_are_refused_in_one_line(tmp_path, content):
     assert "\n" not in str(refused.value)
 
 
+def test_a_record_of_the_former_format_says_recorded_sequence(tmp_path):
+    path = tmp_path / "old.json"
+    record.save(FULL, path)
+    old = json.loads(path.read_text())
+    old["format"] = 1
+    del old["copy_gb_per_s"], old["copy_bytes"]
+    former = {"recorded": "resident", "recorded in turn": "resident in turn"}
+    for row in old["latency"]:
+        row["kind"] = former.get(row["kind"], row["kind"])
+        row["case"] = row["case"].replace("recorded sequence", "resident array")
+    assert "100 resident arrays in turn, 1024 f32" in [row["case"] for row in old["latency"]]
+    path.write_text(json.dumps(old))
+    back = record.load(path)
+    assert [(row.case, row.kind) for row in back.latency] == [(row.case, row.kind) for row in FULL.latency]
+    assert back.copy_gb_per_s is None
+    assert [case.name for case in session.latency_cases_of(back.latency)] == [
+        row.case for row in FULL.latency
+    ]
+
+
+def test_latency_cases_come_in_the_order_of_the_records_rows():
+    rows = list(reversed(FULL.latency))
+    rows.append(replace(rows[0], case="of another version", kind="host", nbytes=128))
+    found = session.latency_cases_of(rows)
+    assert [case.name for case in found[:-1]] == [row.case for row in rows[:-1]]
+    assert (found[-1].kind, found[-1].nbytes, found[-1].calls) == ("host", 128, rows[-1].ours.calls)
+
+
 def test_missing_files_and_folders_are_refused(tmp_path):
     with pytest.raises(RecordFault, match="No such file"):
         record.load(tmp_path / "none.json")
@@ -130,6 +158,37 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
         record.write_whole(path, b"new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+# ---- times ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call_us", "us", "possible"),
+    [(None, 1e9, True), (100, 100, True), (100, 101, True), (100, 101.2, False), (5e4, 5.004e4, True),
+     (5e4, 5.01e4, False), (4734.56, 4860.4, False)],
+)  # fmt: skip
+def test_a_call_takes_as_long_as_its_kernels_at_least(call_us, us, possible):
+    row = row_of(CASE, us)
+    row.call_us = call_us
+    if possible:
+        record.require_possible([row])
+        return
+    with pytest.raises(record.ImpossibleTime, match=r"f32 1M all: the whole call took .* its kernels"):
+        record.require_possible([row])
+
+
+COMMITTED = sorted((ROOT / "bench" / "results").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=[path.stem for path in COMMITTED])
+def test_the_committed_times_are_possible(path):
+    made = record.load(path)
+    if made.device["type"] == "software" and json.loads(path.read_text())["format"] == 1:
+        pytest.xfail("calls and kernels were timed apart in this format: measure again")
+    record.require_possible(made.rows)
+    for row in made.rows:
+        assert sum(row.kernels.values()) <= row.us * 1.25 + 5, "kernels are parts of the row's time"
 
 
 # ---- verdicts -----------------------------------------------------------------------------------
@@ -239,7 +298,7 @@ def test_tables_fit_80_columns_whole(kind):
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     for name in made.peers:
-        assert f" {report.SHORT_PEERS.get(name, name)}" in text
+        assert f" {report.SHORT_NAMES[name]}" in text
 
 
 def test_the_report_says_what_was_missed_left_out_and_scaled():
@@ -249,10 +308,82 @@ def test_the_report_says_what_was_missed_left_out_and_scaled():
     made.peers["numpy"].note = "3 cases not reached in its time"
     record.judge(made)
     text = printed(made)
-    assert "slower than the best peer in 1: f32 1M all" in text
-    assert "targets: 0 of 1 met" in text
+    assert "Another library is faster in 1 of them." in text
+    assert "the developers' targets for the H200: 0 of 1 met" in text
+    assert "from 268435456" in text
     assert "1 of 1 cases were made smaller" in text
     assert "numpy: 3 cases not reached in its time" in text
+
+
+def test_numpy_is_named_once_if_it_is_also_what_vkdml_is_compared_with():
+    made = record_of([row_of(CASE, 10, numpy=40)], "software")
+    made.versions["numpy"] = "2.4.6"
+    made.peers = {"numpy": Peer("2.4.6", "processor", "wall clock")}
+    for text in (printed(made), readme.section([("run.json", made)], Path("."))):
+        assert text.lower().count("numpy 2.4.6") == 1
+        assert "compared with NumPy 2.4.6" in text
+    made.peers["jax"] = Peer("0.11.2", "processor", "wall clock")
+    assert report.libraries(made) == "compared with NumPy 2.4.6, JAX 0.11.2"
+    made.peers["numpy"] = Peer("1.26.4", "processor", "wall clock")
+    assert report.libraries(made) == "NumPy 2.4.6; compared with NumPy 1.26.4, JAX 0.11.2"
+    made.peers = {}
+    assert report.libraries(made) == "NumPy 2.4.6"
+
+
+def test_report_readme_and_plots_say_whose_the_fastest_read_is(tmp_path):
+    made = full_record()
+    made.copy_gb_per_s, made.copy_bytes = 4110.0, 1 << 30
+    section = readme.section([("run.json", made)], tmp_path)
+    for text in (" ".join(printed(made).split()), section):
+        assert "Fastest read by vkdml itself in this run: 4550 GB/s" in text
+        assert "the driver's own copy of 1024 MiB: 4110 GB/s read and written" in text
+        assert "data sheet: 4800 GB/s" in text
+    drawn = [path.read_text() for path in plots.write(made, tmp_path / "run.svg")]
+    for text in drawn[:2]:
+        assert "<!-- fastest read by vkdml's kernels in this run: 4550 GB/s -->" in text
+        assert "<!-- data sheet: 4800 GB/s -->" in text
+    assert "<!-- the driver's own copy: 4110 GB/s -->" in drawn[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [("NVIDIA H200", 4800), ("NVIDIA H100 80GB HBM3", 3350), ("NVIDIA H100 PCIe", None), ("llvmpipe", None)],
+)
+def test_published_rates_are_those_of_the_very_device(name, rate):
+    published = datasheets.published_rate(name)
+    assert (published.gb_per_s if published else None) == rate
+
+
+def test_report_and_readme_compare_in_the_same_words_and_direction():
+    made = record_of([row_of(CASE, 10, torch=25)])
+    made.rows[0].read_bytes = 1 << 28
+    section = readme.section([("run.json", made)], Path("."))
+    said = " ".join(printed(made).split())
+    assert "| times as fast |" in section
+    assert section.count("| 2.50 |") == 1
+    assert "vkdml (its kernels) is so many times as fast as that library" in said
+    assert report.ratio(made.rows[0], "torch") == "2.50"
+    for text in (said, section):
+        assert "over 1 case: vkdml is 2.50 times as fast as the best other library of each." in text
+    made.rows[0].peers["torch"] = PeerTime(0.04)
+    assert "| 0.004 |" in readme.section([("run.json", made)], Path("."))
+    assert report.ratio(made.rows[0], "torch") == "0.004"
+
+
+def test_the_readme_says_nothing_of_targets():
+    assert any(row.met is not None for row in FULL.rows)
+    section = readme.section([("run.json", FULL)], Path("."))
+    assert "target" not in section.lower()
+    assert " of 15" not in section
+    assert "targets for the H200" in printed(FULL)
+
+
+def test_recorded_sequences_are_told_apart_from_public_calls():
+    for text in (readme.section([("run.json", FULL)], Path(".")), " ".join(printed(FULL).split())):
+        assert "recorded sequence, 1024 f32" in text
+        assert "100 recorded sequences in turn, 1024 f32" in text
+        assert "the other libraries make their public call on an array on the device" in text
+        assert "resident" not in text
 
 
 def test_plots_are_written_for_what_there_is(tmp_path):
@@ -299,13 +430,5 @@ def test_a_readme_without_markers_is_left_alone(tmp_path, capsys):
 
 
 def test_the_repositorys_readme_shows_the_committed_results():
-    files = [path for path in sorted((ROOT / "bench" / "results").glob("*.json")) if _is_record(path)]
     text = (ROOT / "README.md").read_text()
-    if not files:
-        assert readme.BEGIN not in text
-        return
-    assert readme.rewrite(text, readme.section_of_files(ROOT / "README.md", files)) == text
-
-
-def _is_record(path: Path) -> bool:
-    return json.loads(path.read_text()).get("format") == record.FORMAT
+    assert readme.rewrite(text, readme.section_of_files(ROOT / "README.md", COMMITTED)) == text

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ SMALL = ["bench", "--shape", "40x300", "--peers", "none", "--readings", "3"]
 def hasty(monkeypatch):
     monkeypatch.setattr(measure, "SOFTWARE_WARM_SECONDS", 0.0)
     monkeypatch.setattr(measure, "SOFTWARE_MIB", 1)
+    monkeypatch.setattr(measure, "SOFTWARE_PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr(libraries, "CALL_PATIENCE_SECONDS", 0.05)
 
 
@@ -122,13 +125,18 @@ def test_slices_and_64_bit_indices_are_measured(tmp_path):
 
 def test_the_latency_suite_measures_and_merges_a_peer(tmp_path, monkeypatch, capsys):
     few = [
-        session.latency.LatencyCase("resident", 4096, 1, 5, 16.0),
+        session.latency.LatencyCase("array", 4096, 2, 5, None),
+        session.latency.LatencyCase("recorded", 4096, 1, 5, 16.0),
         session.latency.LatencyCase("host", 4096, 1, 5, 26.0),
-        session.latency.LatencyCase("resident in turn", 4096, 3, 5, 25.0),
+        session.latency.LatencyCase("recorded in turn", 4096, 3, 5, 25.0),
     ]
     monkeypatch.setattr(session.latency, "latency_cases", lambda most: few)
     file = tmp_path / "latency.json"
     assert main(["bench", "--suite", "latency", "--peers", "none", "--json", str(file)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "recorded sequence: vkdml runs again what was recorded before" in said
+    assert "int(a.argmax())" in said
+    assert "resident" not in said
     made = record.load(file)
     assert [row.case for row in made.latency] == [case.name for case in few]
     assert all(0 < row.ours.p50_us <= row.ours.p99_us and row.ours.calls == 5 for row in made.latency)
@@ -137,10 +145,11 @@ def test_the_latency_suite_measures_and_merges_a_peer(tmp_path, monkeypatch, cap
     assert [row.ours for row in merged.latency] == [row.ours for row in made.latency]
     assert [row.peers["numpy"].why for row in merged.latency] == [
         "has no device arrays",
+        "has no device arrays",
         "",
         "has no device arrays",
     ]
-    assert merged.latency[1].peers["numpy"].p50_us > 0
+    assert merged.latency[2].peers["numpy"].p50_us > 0
 
 
 def test_the_quick_suite_is_right_on_this_device(device):
@@ -154,6 +163,198 @@ def measure_cases() -> list[Case]:
     from vkdml.bench import cases
 
     return [replaced for replaced in cases.suite("quick") if replaced.row != "segmentation"]
+
+
+# ---- the user's own shapes ----------------------------------------------------------------------
+
+
+def test_a_shape_of_the_users_own_is_run_as_it_is(tmp_path, capsys, device):
+    assert measure.most_input_bytes(device, None) <= 1 << 20 or device.info.type != "software"
+    file = tmp_path / "run.json"
+    words = ["--shape", "700x1000", "--axis", "0", "--peers", "none", "--readings", "1", "--json", str(file)]
+    assert main(["bench", *words]) == 0
+    (row,) = record.load(file).rows
+    assert (row.shape, row.scaled_from, row.read_bytes) == ([700, 1000], None, 2_800_000)
+    assert "made smaller" not in capsys.readouterr().out
+
+
+def test_a_case_of_a_suite_that_was_made_smaller_says_what_it_was(tmp_path, capsys, device, monkeypatch):
+    monkeypatch.setattr(measure, "ceiling_cases", lambda most: [])
+    file = tmp_path / "run.json"
+    words = ["--dtype", "f32", "--axis", "0", "--mib", "1", "--peers", "none", "--json", str(file)]
+    assert main(["bench", *words]) == 0
+    (row,) = record.load(file).rows
+    assert (row.shape, row.scaled_from) == ([1024, 256], [4096, 16384])
+    progress, table = capsys.readouterr().out.split("Python ")
+    assert "f32 1024x256 ax 0 (made smaller, from 4096x16384)" in progress
+    assert "from 4096x16384" in table
+    assert "1 of 1 cases were made smaller" in table
+    assert "inputs have at most 1 MiB" in " ".join(table.split())
+
+
+def limited(device, **limits):
+    """A stand-in for a device with other limits."""
+    info = SimpleNamespace(type=limits.pop("type", "software"), heaps=[{"size": limits.pop("heap", 1 << 40)}])
+    return SimpleNamespace(name="a device", info=info, limits=replace(device.limits, **limits))
+
+
+@pytest.mark.parametrize(
+    ("case", "limits", "said"),
+    [
+        (("argmax", "float32", (1 << 20,)), {}, None),
+        (
+            ("argmax", "float32", (1 << 20,)),
+            {"max_storage_buffer_range": 4 << 20},
+            None,
+        ),
+        (
+            ("argmax", "float32", ((1 << 20) + 1,)),
+            {"max_storage_buffer_range": 4 << 20},
+            "is more than one buffer of a device can hold; accepted are at most 4 MiB",
+        ),
+        (
+            ("argmax", "int8", (1 << 20, 4), (1,)),
+            {"max_storage_buffer_range": (4 << 20) - 1},
+            "accepted are at most",
+        ),
+        # The input fits; the indices do not.
+        (("argmax", "int8", (1 << 20, 3), (1,)), {"max_storage_buffer_range": (4 << 20) - 1}, ""),
+        (
+            ("argmax", "float32", (1 << 20,)),
+            {"type": "discrete", "heap": 1 << 20},
+            "are more than the memory of a device; accepted are at most 1 MiB",
+        ),
+        (
+            ("argmax", "int8", ((1 << 31) + 1,)),
+            {"max_storage_buffer_range": 1 << 32},
+            "indices up to 2147483648 do not fit int32; accepted is --index-dtype int64",
+        ),
+    ],
+)
+def test_a_shape_beyond_a_limit_is_refused_with_the_limit(device, case, limits, said):
+    refused = measure.refusal(limited(device, **limits), Case("own", *case), 4)
+    assert (refused is None) == (said is None)
+    assert (said or "") in (refused or "")
+
+
+def test_a_shape_beyond_the_hosts_memory_is_refused(device, monkeypatch):
+    monkeypatch.setattr(measure._native, "available_host_memory", lambda: 8 << 20)
+    refused = measure.refusal(limited(device), Case("own", "argmax", "float32", (1 << 20,)), 4)
+    assert "of host memory, and 8 MiB are free" in refused
+
+
+# ---- times that mean what they say --------------------------------------------------------------
+
+
+def test_no_call_is_shorter_than_the_kernels_within_it(device):
+    array = np.random.default_rng(0).random((300, 700), np.float32)
+    reading = timing.time_call(device, lambda: vkdml.argmax(array, 0, device=device), readings=20)
+    assert 0 < reading.kernels_us < reading.call_us
+    assert reading.low_us <= reading.kernels_us <= reading.high_us
+    assert reading.readings == 20
+    assert sum(reading.steps.values()) == pytest.approx(reading.kernels_us, rel=0.5)
+    assert np.array_equal(reading.result, array.argmax(axis=0))
+
+
+def test_kernels_of_tiles_are_added_up(device):
+    array = np.random.default_rng(0).random((64, 70_000), np.float32)
+    once = timing.time_call(device, lambda: vkdml.argmax(array, 1, device=device), readings=9)
+    tiled = timing.time_call(
+        device, lambda: vkdml.argmax(array, 1, device=device, progress=lambda *_: None), readings=9
+    )
+    assert tiled.steps
+    assert 0 < tiled.kernels_us < tiled.call_us
+    assert tiled.kernels_us > once.kernels_us / 10
+
+
+def test_a_call_that_needs_no_kernel_has_no_kernel_time(device):
+    array = np.zeros((50, 1), np.float32)
+    reading = timing.time_call(device, lambda: vkdml.argmax(array, 1, device=device), readings=3)
+    assert (reading.kernels_us, reading.steps) == (0, {})
+    assert reading.call_us > 0
+
+
+def test_timing_calls_leaves_no_timestamps_behind(device):
+    array = np.random.default_rng(0).random((30, 70), np.float32)
+    before = device.executions.make_execution
+
+    def fail_after_a_call():
+        vkdml.argmax(array, 0, device=device)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        timing.time_call(device, fail_after_a_call)
+    with timing._kernels_timed(device.executions):
+        vkdml.argmax(array, 0, device=device)
+    assert device.executions.make_execution is before
+    assert not device.executions.clear(), "the timed executions are not kept"
+
+
+def test_the_times_of_a_row_do_not_depend_on_the_driver_keeping_its_speed(device, monkeypatch):
+    """Drivers run at half their speed for a while: times taken one after the other do not compare."""
+    if device.info.type != "software":
+        pytest.skip("only software devices' calls are timed")
+    real = timing.time_plan
+
+    def at_another_speed(*arguments, **options):
+        reading = real(*arguments, **options)
+        return replace(reading, median_ns=1e9, low_ns=1e9, high_ns=1e9)
+
+    monkeypatch.setattr(measure, "time_plan", at_another_speed)
+    cases = [
+        Case("own", "argmax", "float32", (40, 300), (0,)),
+        Case("own", "argmin", "int8", (64, 300), (1,), alternate=True),
+        Case("own", "slice1", "float16", (100, 120), window="narrow"),
+    ]
+    rows = measure.measure(device, cases, readings=3)
+    assert all(0 < row.us <= row.call_us for row in rows)
+    assert all(row.low_us <= row.us <= row.high_us for row in rows)
+    record.require_possible(rows)
+
+
+def test_a_wrong_answer_of_a_timed_call_is_seen(device, monkeypatch):
+    if device.info.type != "software":
+        pytest.skip("only software devices' calls are timed")
+    real = vkdml.argmax
+    monkeypatch.setattr(vkdml, "argmax", lambda *words, **options: real(*words, **options) ^ 1)
+    with pytest.raises(check.WrongResult, match="40x300 ax 0: index of output 0"):
+        measure.measure(device, [Case("own", "argmax", "float32", (40, 300), (0,))], readings=1)
+
+
+def test_a_call_shorter_than_its_kernel_fails_the_run_and_leaves_no_file(tmp_path, monkeypatch, capsys):
+    real = measure.measure
+
+    def impossible(*arguments, **options):
+        rows = real(*arguments, **options)
+        for row in rows:
+            row.us, row.call_us = 300.0, 200.0
+        return rows
+
+    monkeypatch.setattr(session.measure, "measure", impossible)
+    file = tmp_path / "run.json"
+    assert main([*SMALL, "--json", str(file)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "f32 40x300 all: the whole call took 200.0 us, its kernels 300.0 us" in line
+    assert not file.exists()
+
+
+def test_the_drivers_own_copy_is_timed_beside_the_ceiling(tmp_path, capsys):
+    file = tmp_path / "run.json"
+    assert main([*SMALL, "--json", str(file)]) == 0
+    made = record.load(file)
+    assert made.copy_gb_per_s > 0
+    assert made.copy_bytes == json.loads(file.read_text())["copy_bytes"] > 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"Fastest read by vkdml itself in this run: {made.ceiling_gb_per_s:.4g} GB/s" in said
+    assert "the driver's own copy of " in said
+
+
+@pytest.mark.parametrize("kind", list(vkdml._native.MemoryKind))
+def test_copies_are_timed_in_either_kind_of_memory(device, monkeypatch, kind):
+    monkeypatch.setattr(
+        timing.resident, "allocate", lambda device, nbytes: device.native.buffer(nbytes, kind)
+    )
+    assert timing.time_copy(device, 1 << 20, readings=5, warm_seconds=0) > 0
 
 
 # ---- what must not pass -------------------------------------------------------------------------
@@ -358,6 +559,17 @@ def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypat
         (["--shape", "4x4", "--axis", "1,-1"], "accepted are all, or distinct axes"),
         (["--shape", "4", "--op", "slice1"], "accepted is a --shape of two sizes, and no --axis"),
         (["--suite", "real", "--dtype", "int64"], "leave no case of the suite real"),
+        (["--axis", "7"], "leave no case of the suite quick"),
+        (["--axis", "1.5"], "accepted are all, or distinct axes"),
+        (["--shape", "4x4", "--axis", "-3"], "accepted are -2 to 1"),
+        (["--dtype", "float32,"], "--dtype '': accepted are float32"),
+        (["--shape", "4x4", "--dtype", "complex128"], "--dtype 'complex128': accepted are float32"),
+        (["--shape", "4x4", "--mib", "8"], "--mib, which makes suites smaller, is not accepted"),
+        (["--shape", "4x4", "--suite", "full"], "--suite is not accepted beside it"),
+        (["--suite", "latency", "--dtype", "float16"], "--op, --dtype and --axis are not accepted"),
+        (["--merge", "any.json", "--shape", "4x4"], "--merge times the file's cases"),
+        (["--shape", "4194304x65536"], "is more than one buffer of"),
+        (["--shape", "4194304x65536", "--op", "slice1"], "accepted are at most"),
         (["--peers", "tensorflow"], "accepted are auto, none, or of numpy,torch"),
         (["--mib", "0"], "at least 1 is accepted"),
         (["--readings", "0"], "at least 1 is accepted"),
@@ -393,9 +605,36 @@ def test_a_merge_without_peers_and_of_another_device_is_refused(device, tmp_path
     assert "accepted is a record of the same device" in capsys.readouterr().err
 
 
-def test_an_unknown_device_is_a_fault_of_the_machine(capsys):
-    assert main(["bench", "--device", "nosuch"]) == 1
-    assert "no device matches 'nosuch'" in capsys.readouterr().err
+@pytest.mark.parametrize("command", ["bench", "tune"])
+@pytest.mark.parametrize("selector", ["nosuch", "", " ", "99", "\udcff"])
+def test_an_unknown_device_is_refused_before_anything_runs(capsys, monkeypatch, command, selector):
+    monkeypatch.setattr(session, "run", lambda *arguments: pytest.fail("nothing may run"))
+    assert main([command, "--device", selector]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--device: no device matches" in line
+    assert "there is 0: " in line
+
+
+@pytest.mark.parametrize("command", ["bench", "tune"])
+@pytest.mark.parametrize("selector", ["nosuch", " ", "99", "\udcff"])
+def test_an_unknown_device_in_the_environment_is_a_fault(capsys, monkeypatch, command, selector):
+    monkeypatch.setenv("VKDML_DEVICE", selector)
+    monkeypatch.setattr(session, "run", lambda *arguments: pytest.fail("nothing may run"))
+    assert main([command]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "VKDML_DEVICE: no device matches" in line
+
+
+@pytest.mark.parametrize("fault", [ValueError, TypeError, vkdml.NoDeviceError])
+@pytest.mark.parametrize(("words", "status"), [([], 1), (["--device", "e"], 2)])
+def test_whatever_a_selector_is_refused_with_is_one_line(capsys, monkeypatch, fault, words, status):
+    def refuse(selector):
+        raise fault("two devices match 'e'")
+
+    monkeypatch.setattr(vkdml, "Device", refuse)
+    assert main(["bench", *words]) == status
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "two devices match 'e'" in line
 
 
 def test_no_terminal_means_a_line_for_each_step(capsys):

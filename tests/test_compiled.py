@@ -128,7 +128,7 @@ def test_descriptors_are_validated_at_the_feature_level(device, level):
     else:
         with pytest.raises(ValueError, match=f"^SLICE1 at feature level {level}: input_tensor"):
             device.compile(desc, feature_level=level)
-    with pytest.raises(TypeError, match=r"^desc is a str; accepted: ArgMin"):
+    with pytest.raises(TypeError, match=r"^desc is 'ARGMAX', of type str; accepted: ArgMin"):
         device.compile("ARGMAX")
 
 
@@ -225,7 +225,7 @@ def test_an_output_that_does_not_fit(device):
     x = vkdml.empty(X, np.float32)
     for output, error, message in (
         (np.zeros(Y, np.uint32), TypeError, "is a ndarray"),
-        (vkdml.empty(Y, np.int64), TypeError, "is a int64 Array"),
+        (vkdml.empty(Y, np.int64), TypeError, "is an int64 Array"),
         (
             vkdml.empty(40, np.uint32),
             ValueError,

@@ -17,34 +17,6 @@ untyped: Any = dml  # what a caller without a type checker sees
 
 
 @pytest.mark.parametrize(
-    ("enumeration", "names"),
-    [
-        (
-            dml.DataType,
-            "UNKNOWN FLOAT32 FLOAT16 UINT32 UINT16 UINT8 INT32 INT16 INT8 FLOAT64 UINT64 INT64 UINT4 INT4",
-        ),
-        (dml.AxisDirection, "INCREASING DECREASING"),
-        (
-            dml.ReduceFunction,
-            "ARGMAX ARGMIN AVERAGE L1 L2 LOG_SUM LOG_SUM_EXP MAX MIN MULTIPLY SUM SUM_SQUARE",
-        ),
-        (dml.TensorFlags, "NONE OWNED_BY_DML"),
-    ],
-)
-def test_enumerations_have_the_values_of_directml_h(enumeration: Any, names: str) -> None:
-    assert [enumeration[name].value for name in names.split()] == list(range(len(names.split())))
-    assert len(enumeration.__members__) == len(names.split())
-
-
-def test_feature_levels_have_the_values_of_directml_h() -> None:
-    assert {level.name: level.value for level in dml.FeatureLevel} == {
-        "FL_2_1": 0x2100,
-        "FL_3_0": 0x3000,
-        "FL_4_1": 0x4100,
-    }
-
-
-@pytest.mark.parametrize(
     "name", ["float64", "float32", "float16", *(f"{s}int{n}" for s in ("", "u") for n in (8, 16, 32, 64))]
 )
 def test_data_type_knows_its_dtype_and_size(name: str) -> None:
@@ -139,71 +111,94 @@ def test_descriptors_are_values() -> None:
         desc.axes = (0,)  # type: ignore[misc]
 
 
+TYPES = (
+    "DataType or its number: UNKNOWN (0), FLOAT32 (1), FLOAT16 (2), UINT32 (3), UINT16 (4), UINT8 (5), "
+    "INT32 (6), INT16 (7), INT8 (8), FLOAT64 (9), UINT64 (10), INT64 (11), UINT4 (12), INT4 (13)"
+)
+TENSORS = "a BufferTensorDesc, or a TypedTensorDesc that holds one"
+FLAGS = "TensorFlags or its number: NONE (0), OWNED_BY_DML (1)"
+DIRECTIONS = "AxisDirection or its number: INCREASING (0), DECREASING (1)"
+
+
 @pytest.mark.parametrize(
     ("build", "fault"),
     [
         (
             lambda: untyped.BufferTensorDesc("FLOAT32", sizes=(2,)),
-            "data_type is 'FLOAT32', a str; accepted: a DataType",
+            f"data_type is 'FLOAT32', of type str; accepted: {TYPES}",
         ),
-        (lambda: untyped.BufferTensorDesc(1, sizes=(2,)), "data_type is 1, a int; accepted: a DataType"),
         (
-            lambda: untyped.BufferTensorDesc(dml.DataType.INT8, flags=1, sizes=(2,)),
-            "flags is 1, a int; accepted: a TensorFlags",
+            lambda: untyped.BufferTensorDesc(True, sizes=(2,)),
+            f"data_type is True, of type bool; accepted: {TYPES}",
+        ),
+        (
+            lambda: untyped.BufferTensorDesc(dml.AxisDirection.DECREASING, sizes=(2,)),
+            f"data_type is <AxisDirection.DECREASING: 1>, of type AxisDirection; accepted: {TYPES}",
+        ),
+        (
+            lambda: untyped.BufferTensorDesc(dml.DataType.INT8, flags=1.0, sizes=(2,)),
+            f"flags is 1.0, of type float; accepted: {FLAGS}",
         ),
         (
             lambda: untyped.BufferTensorDesc(dml.DataType.INT8, sizes=2),
-            "sizes is 2, a int; accepted: a sequence of integers",
+            "sizes is 2, of type int; accepted: a sequence of integers",
         ),
         (
             lambda: untyped.BufferTensorDesc(dml.DataType.INT8, sizes=(2.0,)),
-            "sizes is (2.0,), a tuple; accepted: a sequence of integers",
+            "sizes is (2.0,), of type tuple; accepted: a sequence of integers",
+        ),
+        (
+            lambda: untyped.ArgMaxOperatorDesc(X, Y, axes=""),
+            "axes is '', of type str; accepted: a sequence of integers",
         ),
         (
             lambda: untyped.BufferTensorDesc(dml.DataType.INT8, sizes=(2,), strides="1"),
-            "strides is '1', a str; accepted: a sequence of integers",
+            "strides is '1', of type str; accepted: a sequence of integers",
         ),
         (
             lambda: untyped.BufferTensorDesc(dml.DataType.INT8, sizes=(2,), dimension_count="1"),
-            "dimension_count is '1', a str; accepted: an integer",
+            "dimension_count is '1', of type str; accepted: an integer",
         ),
         (
             lambda: untyped.BufferTensorDesc(dml.DataType.INT8, sizes=(2,), total_tensor_size_in_bytes=4.0),
-            "total_tensor_size_in_bytes is 4.0, a float; accepted: an integer",
+            "total_tensor_size_in_bytes is 4.0, of type float; accepted: an integer",
         ),
         (
             lambda: untyped.BufferTensorDesc(
                 dml.DataType.INT8, sizes=(2,), guaranteed_base_offset_alignment=None
             ),
-            "guaranteed_base_offset_alignment is None, a NoneType; accepted: an integer",
+            "guaranteed_base_offset_alignment is None, of type NoneType; accepted: an integer",
         ),
         (
             lambda: untyped.ArgMinOperatorDesc((2, 3), Y, axes=(1,)),
-            "input_tensor is (2, 3), a tuple; accepted: a BufferTensorDesc",
+            f"input_tensor is (2, 3), of type tuple; accepted: {TENSORS}",
         ),
         (
             lambda: untyped.ReduceOperatorDesc(dml.ReduceFunction.ARGMIN, X, None, axes=(1,)),
-            "output_tensor is None, a NoneType; accepted: a BufferTensorDesc",
+            f"output_tensor is None, of type NoneType; accepted: {TENSORS}",
         ),
         (
             lambda: untyped.ReduceOperatorDesc("ARGMIN", X, Y, axes=(1,)),
-            "function is 'ARGMIN', a str; accepted: a ReduceFunction",
+            "function is 'ARGMIN', of type str; "
+            "accepted: ReduceFunction or its number: ARGMAX (0), ARGMIN (1), AVERAGE (2), "
+            "L1 (3), L2 (4), LOG_SUM (5), LOG_SUM_EXP (6), MAX (7), MIN (8), MULTIPLY (9), "
+            "SUM (10), SUM_SQUARE (11)",
         ),
         (
             lambda: untyped.ArgMaxOperatorDesc(X, Y, axes=1),
-            "axes is 1, a int; accepted: a sequence of integers",
+            "axes is 1, of type int; accepted: a sequence of integers",
         ),
         (
             lambda: untyped.ArgMaxOperatorDesc(X, Y, axes=(1,), axis_direction="DECREASING"),
-            "axis_direction is 'DECREASING', a str; accepted: a AxisDirection",
+            f"axis_direction is 'DECREASING', of type str; accepted: {DIRECTIONS}",
         ),
         (
             lambda: untyped.Slice1OperatorDesc(X, X, (0, 0), None, (1, 1)),
-            "input_window_sizes is None, a NoneType; accepted: a sequence of integers",
+            "input_window_sizes is None, of type NoneType; accepted: a sequence of integers",
         ),
         (
             lambda: untyped.calc_buffer_tensor_size(np.float32, (2,)),
-            "data_type is <class 'numpy.float32'>, a type; accepted: a DataType",
+            f"data_type is <class 'numpy.float32'>, of type type; accepted: {TYPES}",
         ),
     ],
 )
@@ -211,3 +206,32 @@ def test_wrong_python_types(build: Callable[[], object], fault: str) -> None:
     with pytest.raises(TypeError) as error:
         build()
     assert str(error.value) == fault
+
+
+@pytest.mark.parametrize(
+    ("build", "fault"),
+    [
+        (lambda: untyped.BufferTensorDesc(14, sizes=(2,)), f"data_type is 14; accepted: {TYPES}"),
+        (lambda: untyped.BufferTensorDesc(-1, sizes=(2,)), f"data_type is -1; accepted: {TYPES}"),
+        (lambda: untyped.BufferTensorDesc(1, 2, (2,)), f"flags is 2; accepted: {FLAGS}"),
+        (lambda: untyped.BufferTensorDesc(1, dml.TensorFlags(2), (2,)), f"flags is 2; accepted: {FLAGS}"),
+        (lambda: untyped.ArgMinOperatorDesc(X, Y, (1,), 2), f"axis_direction is 2; accepted: {DIRECTIONS}"),
+        (lambda: untyped.calc_buffer_tensor_size(99, (2,)), f"data_type is 99; accepted: {TYPES}"),
+    ],
+)
+def test_numbers_without_a_member(build: Callable[[], object], fault: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole message is compared
+        build()
+    assert str(error.value) == fault
+
+
+def test_numpy_s_integers_stand_for_members() -> None:
+    assert untyped.BufferTensorDesc(np.uint8(1), np.int64(0), (2, 3)) == X
+    assert dml.calc_buffer_tensor_size(untyped.DML_TENSOR_DATA_TYPE_FLOAT16, (3, 3)) == 20
+    assert untyped.calc_buffer_tensor_size(2, (3, 3)) == 20
+
+
+def test_descriptors_are_copied_with_changes() -> None:
+    desc = dml.ArgMinOperatorDesc(X, Y, axes=(1,))
+    last = dataclasses.replace(desc, axis_direction=dml.AxisDirection.DECREASING)
+    assert last == dml.ArgMinOperatorDesc(X, Y, (1,), dml.AxisDirection.DECREASING)

@@ -92,7 +92,7 @@ SLICED = as_float32(
 
 
 @needs_device
-@pytest.mark.parametrize("feature_level", ["2_1", "3_0", "4_1"])
+@pytest.mark.parametrize("feature_level", ["2_1", 0x3000, "DML_FEATURE_LEVEL_6_4"])
 @pytest.mark.parametrize(
     ("strides", "expected"),
     [
@@ -101,7 +101,7 @@ SLICED = as_float32(
     ],
     ids=["positive strides", "negative strides"],
 )
-def test_examples_of_slice1(strides: tuple[int, ...], expected: Any, feature_level: str) -> None:
+def test_examples_of_slice1(strides: tuple[int, ...], expected: Any, feature_level: Any) -> None:
     def desc(*output_sizes: int) -> dml.Slice1OperatorDesc:
         x, y = tensor("FLOAT32", 1, 1, 4, 4), tensor("FLOAT32", *output_sizes)
         return dml.Slice1OperatorDesc(
@@ -291,11 +291,11 @@ def test_output_may_be_bytes_or_the_array_itself() -> None:
 
 ARGMIN = dml.ArgMinOperatorDesc(tensor("FLOAT32", 2, 3), tensor("UINT32", 2, 1, strides=(4, 1)), (1,))
 EXPECTED_INPUT = (
-    "accepted: a float32 array of shape (2, 3), or a bytes-like object or 1-D uint8 array "
+    "accepted: an array of float32 with shape (2, 3), or a bytes-like object or 1-D array of uint8 "
     "of at least 24 contiguous bytes"
 )
 EXPECTED_OUTPUT = (
-    "accepted: a uint32 array of shape (2, 1), or a bytes-like object or 1-D uint8 array "
+    "accepted: an array of uint32 with shape (2, 1), or a bytes-like object or 1-D array of uint8 "
     "of at least 20 contiguous bytes"
 )
 
@@ -303,15 +303,15 @@ EXPECTED_OUTPUT = (
 @pytest.mark.parametrize(
     ("data", "error", "fault"),
     [
-        (np.zeros((2, 3)), TypeError, "a float64 array of shape (2, 3)"),
-        (np.zeros((2, 3), ">f4"), TypeError, "a >f4 array of shape (2, 3)"),
-        (np.zeros((3, 2), np.float32), ValueError, "a float32 array of shape (3, 2)"),
-        (np.zeros((4, 6), np.uint8), TypeError, "a uint8 array of shape (4, 6)"),
+        (np.zeros((2, 3)), TypeError, "an array of float64 with shape (2, 3)"),
+        (np.zeros((2, 3), ">f4"), TypeError, "an array of >f4 with shape (2, 3)"),
+        (np.zeros((3, 2), np.float32), ValueError, "an array of float32 with shape (3, 2)"),
+        (np.zeros((4, 6), np.uint8), TypeError, "an array of uint8 with shape (4, 6)"),
         (np.zeros(23, np.uint8), ValueError, "a buffer of 23 bytes"),
         (np.zeros(48, np.uint8)[::2], ValueError, "a buffer of 24 bytes that are not contiguous"),
         (bytes(20), ValueError, "a buffer of 20 bytes"),
-        ([[1.0, 2.0, 3.0]] * 2, TypeError, "a list"),
-        (None, TypeError, "a NoneType"),
+        ([[1.0, 2.0, 3.0]] * 2, TypeError, "of type list"),
+        (None, TypeError, "of type NoneType"),
     ],
 )
 def test_input_is_refused(data: Any, error: type[Exception], fault: str) -> None:
@@ -323,8 +323,8 @@ def test_input_is_refused(data: Any, error: type[Exception], fault: str) -> None
 @pytest.mark.parametrize(
     ("data", "error", "fault"),
     [
-        (np.zeros((2, 1), np.int64), TypeError, f"a int64 array of shape (2, 1); {EXPECTED_OUTPUT}"),
-        (np.zeros(2, np.uint32), ValueError, f"a uint32 array of shape (2,); {EXPECTED_OUTPUT}"),
+        (np.zeros((2, 1), np.int64), TypeError, f"an array of int64 with shape (2, 1); {EXPECTED_OUTPUT}"),
+        (np.zeros(2, np.uint32), ValueError, f"an array of uint32 with shape (2,); {EXPECTED_OUTPUT}"),
         (bytearray(19), ValueError, f"a buffer of 19 bytes; {EXPECTED_OUTPUT}"),
         (bytes(20), ValueError, "read-only; accepted: a writable array or buffer"),
         (
@@ -338,6 +338,18 @@ def test_output_is_refused(data: Any, error: type[Exception], fault: str) -> Non
     with pytest.raises(error) as raised:
         dml.run(ARGMIN, np.zeros((2, 3), np.float32), output=data)
     assert str(raised.value) == f"ARGMIN: output is {fault}"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@pytest.mark.parametrize("side", ["input", "output"])
+def test_a_mask_is_not_dropped(side: str, dtype: type) -> None:
+    masked = np.ma.zeros((2, 3) if dtype is np.float32 else 24, dtype)
+    masked[0] = np.ma.masked
+    arguments = {"input": np.zeros((2, 3), np.float32), side: masked}
+    with pytest.raises(
+        TypeError, match=rf"^ARGMIN: {side} has [13] masked elements, whose mask would be lost; "
+    ):
+        dml.run(ARGMIN, **arguments)
 
 
 def test_the_descriptor_is_validated_first_and_nothing_is_written() -> None:
@@ -436,3 +448,162 @@ def test_random_descriptors_agree_with_the_oracle(data: st.DataObject) -> None:
     result = dml.run(desc, buffer.data)
     assert result.dtype == expected.dtype
     np.testing.assert_array_equal(result, expected)
+
+
+# ---- arrays on a device -----------------------------------------------------------------------------------
+
+
+@needs_device
+@pytest.mark.parametrize("case", OUTPUTS)
+def test_arrays_in_arrays_out(case: str) -> None:
+    desc, expected = OUTPUTS[case]
+    x = vkdml.asarray(REDUCED)
+    result = dml.run(desc, x)
+    assert isinstance(result, vkdml.Array)
+    assert result.device is x.device
+    assert result.dtype == desc.output_tensor.data_type.dtype
+    assert result.tolist() == expected
+    wanted = desc.output_tensor.strides
+    if wanted is not None:
+        assert result.strides == tuple(stride * result.itemsize for stride in wanted)
+
+
+@needs_device
+@pytest.mark.parametrize("case", OUTPUTS)
+@pytest.mark.parametrize("form", ["array", "view", "buffer"])
+def test_forms_of_input_on_a_device(case: str, form: str) -> None:
+    desc, expected = OUTPUTS[case]
+    x = {
+        "array": vkdml.asarray(REDUCED),
+        "view": vkdml.asarray(np.ascontiguousarray(REDUCED.T[:, ::-1]))[:, ::-1].T,
+        "buffer": vkdml.asarray(np.concatenate([poisoned(4), REDUCED.reshape(-1).view(np.uint8)]))[4:],
+    }[form]
+    assert dml.run(desc, x).tolist() == expected
+
+
+@needs_device
+def test_a_device_buffer_is_read_through_the_tensor_s_strides() -> None:
+    x = tensor("FLOAT16", 4, 3, strides=(0, 2))
+    desc = dml.ArgMinOperatorDesc(x, tensor("UINT32", 4, 1), (1,))
+    buffer = vkdml.asarray(np.array([3, -9, 1, -9, 2, -9], np.float16).view(np.uint8))
+    assert dml.run(desc, buffer).tolist() == [[1]] * 4
+
+
+@needs_device
+@pytest.mark.parametrize("spare", [0, 1, 64])
+@pytest.mark.parametrize("case", OUTPUTS)
+def test_output_buffer_on_a_device_is_what_the_host_s_is(case: str, spare: int) -> None:
+    desc, expected = OUTPUTS[case]
+    buffer = poisoned(desc.output_tensor.total_tensor_size_in_bytes + spare)
+    on_device = vkdml.asarray(buffer)
+    result = dml.run(desc, vkdml.asarray(REDUCED), output=on_device)
+    assert result.tolist() == expected
+    dml.run(desc, REDUCED, output=buffer)
+    np.testing.assert_array_equal(on_device.numpy(), buffer)
+
+
+@needs_device
+def test_output_may_be_a_view_of_an_array_on_the_device() -> None:
+    desc = dml.ArgMinOperatorDesc(tensor("FLOAT32", 3, 3), tensor("UINT32", 1, 3), (0,))
+    whole = vkdml.asarray(np.full((3, 3), POISON, np.uint32))
+    row = whole[1:2, ::-1]
+    assert dml.run(desc, vkdml.asarray(REDUCED), output=row) is row
+    assert whole.tolist() == [[POISON] * 3, [2, 1, 0], [POISON] * 3]
+
+
+@needs_device
+def test_an_output_that_overlaps_the_input_on_a_device_takes_what_was_there() -> None:
+    x = tensor("FLOAT32", 3, 3)
+    desc = dml.Slice1OperatorDesc(x, x, (0, 0), (3, 3), (-1, -1))
+    elements = vkdml.asarray(REDUCED)
+    dml.run(desc, elements, output=elements)
+    np.testing.assert_array_equal(elements.numpy(), REDUCED[::-1, ::-1])
+
+
+ON_DEVICE_INPUT = (
+    "accepted: a vkdml.Array of float32 with shape (2, 3), or a vkdml.Array of uint8 "
+    "of at least 24 contiguous bytes"
+)
+ON_DEVICE_OUTPUT = (
+    "accepted: a vkdml.Array of uint32 with shape (2, 1), or a vkdml.Array of uint8 "
+    "of at least 20 contiguous bytes"
+)
+
+
+@needs_device
+@pytest.mark.parametrize(
+    ("host", "error", "fault"),
+    [
+        (np.zeros((2, 3)), TypeError, "a vkdml.Array of float64 with shape (2, 3)"),
+        (np.zeros((3, 2), np.float32), ValueError, "a vkdml.Array of float32 with shape (3, 2)"),
+        (np.zeros((4, 6), np.uint8), TypeError, "a vkdml.Array of uint8 with shape (4, 6)"),
+        (np.zeros(23, np.uint8), ValueError, "a buffer of 23 bytes"),
+    ],
+)
+def test_an_array_that_does_not_fit(host: Any, error: type[Exception], fault: str) -> None:
+    with pytest.raises(error) as raised:
+        dml.run(ARGMIN, vkdml.asarray(host))
+    assert str(raised.value) == f"ARGMIN: input is {fault}; {ON_DEVICE_INPUT}"
+
+
+@needs_device
+def test_a_device_buffer_that_does_not_fit() -> None:
+    buffer = vkdml.asarray(np.zeros(48, np.uint8))
+    with pytest.raises(ValueError, match="input is a buffer of 24 bytes that are not contiguous; accepted: "):
+        dml.run(ARGMIN, buffer[::2])
+    fault = (
+        "input starts at byte 3 of its memory; accepted: multiples of 4, the bytes of an element of float32"
+    )
+    with pytest.raises(ValueError, match=fault):
+        dml.run(ARGMIN, buffer[3:])
+
+
+@needs_device
+@pytest.mark.parametrize(
+    ("make", "error", "fault"),
+    [
+        (lambda: vkdml.empty((2, 1), np.int64), TypeError, "a vkdml.Array of int64 with shape (2, 1); {}"),
+        (lambda: vkdml.empty(2, np.uint32), ValueError, "a vkdml.Array of uint32 with shape (2,); {}"),
+        (lambda: vkdml.empty(19, np.uint8), ValueError, "a buffer of 19 bytes; {}"),
+        (
+            lambda: vkdml.empty((1, 1), np.uint32).broadcast_to((2, 1)),
+            ValueError,
+            "a read-only view; accepted: a writeable vkdml.Array",
+        ),
+        (
+            lambda: bytearray(20),
+            TypeError,
+            "of type bytearray and the input is a vkdml.Array; accepted: both vkdml.Array "
+            "(vkdml.asarray makes one), or both of the host",
+        ),
+    ],
+)
+def test_an_output_on_a_device_that_does_not_fit(make: Any, error: type[Exception], fault: str) -> None:
+    x = vkdml.asarray(np.zeros((2, 3), np.float32))
+    with pytest.raises(error) as raised:
+        dml.run(ARGMIN, x, output=make())
+    assert str(raised.value) == f"ARGMIN: output is {fault.format(ON_DEVICE_OUTPUT)}"
+
+
+@needs_device
+def test_an_output_on_a_device_for_an_input_of_the_host_is_refused() -> None:
+    fault = r"ARGMIN: output is a vkdml\.Array and the input is of the host; accepted: both of the host, or "
+    with pytest.raises(TypeError, match=fault):
+        dml.run(ARGMIN, np.zeros((2, 3), np.float32), output=vkdml.empty((2, 1), np.uint32))
+
+
+@needs_device
+def test_wrapped_descriptors_are_run_and_compiled(device: vkdml.Device) -> None:
+    desc, expected = OUTPUTS["packed"]
+    wrapped = dml.TypedOperatorDesc(dml.OperatorType.ARGMIN, desc)  # type: ignore[arg-type]
+    assert dml.run(wrapped, REDUCED, feature_level="5_0").tolist() == expected
+    compiled = device.compile(wrapped, feature_level=0x6400)
+    assert compiled.desc is desc
+    assert compiled.dispatch(vkdml.asarray(REDUCED)).tolist() == expected
+
+
+@needs_device
+def test_int32_holds_the_last_index_of_2_to_the_31_elements(device: vkdml.Device) -> None:
+    x = tensor("INT8", 2**16, 2**15, strides=(0, 0))
+    desc = dml.ArgMaxOperatorDesc(x, tensor("INT32", 1, 1), (0, 1), DECREASING)
+    assert device.compile(desc).dispatch(vkdml.asarray(np.zeros(4, np.uint8))).tolist() == [[2**31 - 1]]

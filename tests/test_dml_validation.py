@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -16,8 +17,11 @@ REDUCTIONS: dict[str, type[dml.ArgMinOperatorDesc] | type[dml.ArgMaxOperatorDesc
     "ARGMIN": dml.ArgMinOperatorDesc,
     "ARGMAX": dml.ArgMaxOperatorDesc,
 }
-FEATURE_LEVELS = ("2_1", "3_0", "4_1")
+# Levels that changed an operator; the rules of any other are those of the newest below it.
+FEATURE_LEVELS = ("1_0", "2_1", "3_0", "4_1")
+ALL_LEVELS = tuple(str(level) for level in dml.FeatureLevel)
 
+FLOATS = "FLOAT32 FLOAT16"
 UP_TO_32_BITS = "FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8"
 NO_DOUBLE = "FLOAT32 FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8"
 ALL = f"FLOAT64 {NO_DOUBLE}"
@@ -30,6 +34,7 @@ SUPPORT = {
     ("ARGMIN", "4_1"): (ONE_TO_EIGHT, NO_DOUBLE, INDEX),
     ("ARGMAX", "3_0"): (ONE_TO_EIGHT, UP_TO_32_BITS, INDEX),
     ("ARGMAX", "4_1"): (ONE_TO_EIGHT, NO_DOUBLE, INDEX),
+    ("REDUCE", "1_0"): ((4,), FLOATS, "UINT32"),
     ("REDUCE", "2_1"): ((4,), UP_TO_32_BITS, "UINT32"),
     ("REDUCE", "3_0"): (ONE_TO_EIGHT, UP_TO_32_BITS, INDEX),
     ("REDUCE", "4_1"): (ONE_TO_EIGHT, NO_DOUBLE, INDEX),
@@ -41,6 +46,12 @@ EVERYWHERE = sorted(SUPPORT)
 REDUCTIONS_EVERYWHERE = [place for place in EVERYWHERE if place[0] != "SLICE1"]
 SLICES_EVERYWHERE = [place for place in EVERYWHERE if place[0] == "SLICE1"]
 RANGE = "1 to 4294967295"
+OWN_RULE = " (a rule of vkdml; DirectML's documentation has none)"
+
+
+def rules_at(operator: str, level: str) -> str | None:
+    """The level whose table holds at another; None where the operator does not exist yet."""
+    return max((since for name, since in SUPPORT if name == operator and since <= level), default=None)
 
 
 def tensor(data_type: str = "FLOAT32", sizes: Any = (2, 3, 4, 5), **fields: Any) -> dml.BufferTensorDesc:
@@ -302,7 +313,7 @@ def test_output_elements_have_places_of_their_own(
     else:
         fault = (
             f"output_tensor.strides is {strides} for sizes {sizes}, which puts several elements in one place"
-            "; accepted: strides that give each element a place of its own"
+            f"; accepted: strides that give each element a place of its own{OWN_RULE}"
         )
         assert_refused(desc, level, fault)
 
@@ -323,7 +334,7 @@ def test_output_strides_are_refused_exactly_when_elements_coincide(dims: list[tu
             dml.validate(desc)
 
 
-@pytest.mark.parametrize(("operator", "level"), [place for place in EVERYWHERE if place != ("REDUCE", "2_1")])
+@pytest.mark.parametrize(("operator", "level"), [place for place in EVERYWHERE if SUPPORT[place][0] != (4,)])
 def test_ranks_must_agree(operator: str, level: str) -> None:
     desc = operator_desc(operator, output={"sizes": (2, 1, 2, 3, 1)})
     assert_refused(desc, level, "output_tensor.dimension_count is 5; accepted: 4, as in input_tensor")
@@ -334,7 +345,7 @@ def test_ranks_must_agree(operator: str, level: str) -> None:
     [
         ((4,), (2, 1, 4, 5), "axes[0] is 4; accepted: 0 to 3"),
         ((0, -1), (1, 3, 4, 1), "axes[1] is -1; accepted: 0 to 3"),
-        ((1, 3, 1), (2, 1, 4, 1), "axes is (1, 3, 1); accepted: distinct axes"),
+        ((1, 3, 1), (2, 1, 4, 1), f"axes is (1, 3, 1); accepted: distinct axes{OWN_RULE}"),
         ((1,), (2, 3, 4, 5), "output_tensor.sizes[1] is 3; accepted: 1, as axis 1 is reduced"),
         ((1,), (2, 1, 1, 5), "output_tensor.sizes[2] is 1; accepted: 4, as in input_tensor"),
         ((), (1, 1, 1, 1), "output_tensor.sizes[0] is 1; accepted: 2, as in input_tensor"),
@@ -368,18 +379,20 @@ def test_axis_count_must_be_that_of_axes(operator: str, level: str) -> None:
 @pytest.mark.parametrize(("operator", "level"), REDUCTIONS_EVERYWHERE)
 def test_index_type_must_hold_the_reduced_count(operator: str, level: str) -> None:
     def reduces(elements: int, data_type: str) -> dml.OperatorDesc:
-        x = {"data_type": "UINT8", "sizes": (elements, 1, 1, 1)}
+        x = {"data_type": "FLOAT16", "sizes": (elements, 1, 1, 1)}
         return reduction(operator, x, {"data_type": data_type, "sizes": (1, 1, 1, 1)}, (0, 1))
 
+    # The greatest index is one less than the count.
     dml.validate(reduces(2**32 - 1, "UINT32"), level)
-    if level != "2_1":
+    if "INT32" in SUPPORT[operator, level][2].split():
         dml.validate(reduces(2**32 - 1, "INT64"), level)
         dml.validate(reduces(2**31 - 1, "INT32"), level)
+        dml.validate(reduces(2**31, "INT32"), level)
         fault = (
-            "output_tensor.data_type is INT32 for 2147483648 reduced elements; "
-            "accepted: a type that holds their count (INT32 holds 2147483647)"
+            "output_tensor.data_type is INT32 for indices up to 2147483648; "
+            f"accepted: a type that holds them (INT32 holds 2147483647){OWN_RULE}"
         )
-        assert_refused(reduces(2**31, "INT32"), level, fault)
+        assert_refused(reduces(2**31 + 1, "INT32"), level, fault)
 
 
 @pytest.mark.parametrize(
@@ -388,7 +401,7 @@ def test_index_type_must_hold_the_reduced_count(operator: str, level: str) -> No
 @pytest.mark.parametrize("level", FEATURE_LEVELS)
 def test_other_reduce_functions_are_refused(level: str, function: str) -> None:
     desc = reduction("REDUCE", function=function)
-    assert_refused(desc, level, f"function is {function}; accepted: ARGMAX, ARGMIN")
+    assert_refused(desc, level, f"function is {function}; accepted: ARGMAX, ARGMIN{OWN_RULE}")
 
 
 @pytest.mark.parametrize(
@@ -466,17 +479,108 @@ def test_window_is_accepted(operator: str, level: str, changes: dict[str, Any]) 
     dml.validate(slice1(**changes), level)
 
 
-def test_unknown_feature_level() -> None:
-    with pytest.raises(
-        ValueError, match=r"^feature_level is '3_7'; accepted: '2_1', '3_0', '4_1' \(a later level"
-    ):
-        dml.validate(slice1(), "3_7")
-    with pytest.raises(
-        TypeError, match=r"^feature_level is a int; accepted: a FeatureLevel or its name, such as"
-    ):
-        dml.validate(slice1(), 0x3000)  # type: ignore[arg-type]
+@pytest.mark.parametrize("level", dml.FeatureLevel, ids=str)
+@pytest.mark.parametrize("operator", ["ARGMIN", "ARGMAX", "REDUCE", "SLICE1"])
+def test_every_level_has_the_rules_of_the_newest_that_changed_the_operator(
+    operator: str, level: dml.FeatureLevel
+) -> None:
+    desc = operator_desc(operator)
+    c_name = f"DML_FEATURE_LEVEL_{level}"
+    forms: list[Any] = [level, level.value, str(level), level.name, c_name, getattr(dml, c_name)]
+    rules = rules_at(operator, str(level))
+    if rules is None:
+        first = min(since for name, since in SUPPORT if name == operator)
+        for form in forms:
+            with pytest.raises(ValueError, match="feature_level") as error:
+                dml.validate(desc, form)
+            fault = f"feature_level is {level}; accepted: {first} and later, which have it"
+            assert str(error.value) == f"{operator}: {fault}"
+    else:
+        for form in forms:
+            assert dml.validate(desc, form) == dml.Validated(level, dml.FeatureLevel.of(rules))
+        typed = dml.TypedOperatorDesc(dml.OperatorType[operator], desc)
+        assert dml.validate(typed, level) == dml.Validated(level, dml.FeatureLevel.of(rules))
+
+
+@pytest.mark.parametrize("level", ALL_LEVELS)
+@pytest.mark.parametrize("operator", ["ARGMIN", "ARGMAX", "REDUCE", "SLICE1"])
+def test_types_and_ranks_at_every_level(operator: str, level: str) -> None:
+    rules = rules_at(operator, level)
+    if rules is None:
+        return
+    counts, input_types, _ = SUPPORT[operator, rules]
+    for rank in (1, 4, 5, 8):
+        for name in ("FLOAT32", "INT8", "INT64", "FLOAT64"):
+            desc = same_rank(operator, rank, name, name if operator == "SLICE1" else "UINT32")
+            if rank in counts and name in input_types.split():
+                dml.validate(desc, level)
+            else:
+                applied = "" if rules == level else f" (rules of {rules})"
+                with pytest.raises(ValueError, match="input_tensor") as error:
+                    dml.validate(desc, level)
+                assert str(error.value).startswith(f"{operator} at feature level {level}{applied}: ")
+
+
+def test_what_validate_returns_is_a_value() -> None:
+    found = dml.validate(slice1(), "5_2")
+    assert (found.level, found.rules) == (dml.FeatureLevel.FL_5_2, dml.FeatureLevel.FL_4_1)
+    assert hash(found) == hash(dml.validate(slice1(), 0x5200))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.rules = found.level  # type: ignore[misc]
+
+
+LEVELS = (
+    "1_0, 2_0, 2_1, 3_0, 3_1, 4_0, 4_1, 5_0, 5_1, 5_2, 6_0, 6_1, 6_2, 6_3, 6_4, "
+    "as a FeatureLevel, by name ('5_0' or 'DML_FEATURE_LEVEL_5_0') or by number (0x5000)"
+)
+
+
+@pytest.mark.parametrize(
+    ("level", "error", "given"),
+    [
+        ("3_7", ValueError, "'3_7'"),
+        ("6_5", ValueError, "'6_5'"),
+        ("5.0", ValueError, "'5.0'"),
+        ("", ValueError, "''"),
+        ("DML_FEATURE_LEVEL_7_0", ValueError, "'DML_FEATURE_LEVEL_7_0'"),
+        (0x6500, ValueError, "0x6500"),
+        (5, ValueError, "0x5"),
+        (-0x5000, ValueError, "-0x5000"),
+        (5.0, TypeError, "5.0, of type float"),
+        (None, TypeError, "None, of type NoneType"),
+        (True, TypeError, "True, of type bool"),
+        (DataType.FLOAT32, TypeError, "<DataType.FLOAT32: 1>, of type DataType"),
+    ],
+)
+def test_unknown_feature_level(level: Any, error: type[Exception], given: str) -> None:
+    with pytest.raises(error) as raised:
+        dml.validate(slice1(), level)
+    assert str(raised.value) == f"feature_level is {given}; accepted: {LEVELS}"
+
+
+def test_feature_level_is_made_from_a_number_or_a_name() -> None:
+    untyped: Any = dml.FeatureLevel
+    assert untyped(0x5000) is untyped("5_0") is untyped("DML_FEATURE_LEVEL_5_0") is dml.FeatureLevel.FL_5_0
+    with pytest.raises(ValueError, match=r"^feature_level is 0x7000; accepted: 1_0, 2_0, "):
+        untyped(0x7000)
 
 
 def test_not_a_descriptor() -> None:
-    with pytest.raises(TypeError, match=r"^desc is a BufferTensorDesc; accepted: ArgMinOperatorDesc, "):
+    fault = r", of type BufferTensorDesc; accepted: ArgMinOperatorDesc, .*, TypedOperatorDesc$"
+    with pytest.raises(TypeError, match=fault):
         dml.validate(tensor())  # type: ignore[arg-type]
+
+
+def test_a_rule_of_vkdml_s_own_says_so_and_directml_s_do_not() -> None:
+    """DirectML states these; the rest of this file compares whole messages."""
+    of_directml = [
+        reduction("ARGMIN", axes=(4,)),
+        reduction("ARGMIN", output={"sizes": (2, 3, 4, 5)}),
+        slice1(strides=(1, 0, 2, 1)),
+        slice1(output={"flags": dml.TensorFlags.OWNED_BY_DML}),
+        slice1(input={"total_tensor_size_in_bytes": 482}),
+    ]
+    for desc in of_directml:
+        with pytest.raises(ValueError, match="accepted") as error:
+            dml.validate(desc)
+        assert "a rule of vkdml" not in str(error.value)

@@ -349,3 +349,54 @@ def test_work_in_flight_at_interpreter_exit_ends_cleanly():
     """)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("nbytes", [2**63 + 1, 2**64 - 1, 2**64 - 4, 2**64, 2**70, 10**30])
+@pytest.mark.parametrize("kind", list(_native.MemoryKind))
+def test_sizes_of_any_number_of_bits_are_refused_with_the_limit(device, nbytes, kind):
+    limit = r"the device's limit for one (buffer|allocation) is \d+ bytes"
+    for make in (device.native.buffer, device.executions.buffer):
+        with pytest.raises(MemoryError, match=rf"cannot allocate \d+ bytes .*{limit}"):
+            make(nbytes, kind)
+
+
+def test_other_sizes_are_refused_by_name(device):
+    with pytest.raises(ValueError, match="a buffer has 0 bytes or more, not -1"):
+        device.native.buffer(-1, HOST)
+    for size in (1.5, "3"):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            device.native.buffer(size, HOST)
+    assert device.native.buffer(0, HOST).nbytes == 0
+    assert device.native.buffer(np.int64(5), HOST).nbytes == 5
+
+
+def test_none_among_buffers_is_refused(device):
+    plan = rows_plan(device, 4, 16)
+    kernel = device.executions.kernel(plan.steps[0])
+    buffer = device.native.buffer(64, HOST)
+    sequence = device.native.sequence()
+    with pytest.raises(TypeError, match="a buffer is a Buffer, not None"):
+        sequence.dispatch(kernel, [buffer, None, None, None], plan.steps[0].push, (1, 1, 1))
+    sequence.copy(buffer, device.native.buffer(64, HOST), 64)
+    for call in (sequence.submit, lambda holding: sequence.eval(holding=holding)):
+        with pytest.raises(TypeError, match="a buffer is a Buffer, not None"):
+            call([buffer, None])
+    assert sequence.eval()
+
+
+def test_a_sequence_is_held_by_the_memory_that_it_uses_and_no_other(device):
+    """The device must not write where memory has gone to another owner."""
+    source, target, other = (device.native.buffer(64, HOST) for _ in range(3))
+    target.view()[:] = 0
+    source.view()[:] = 7
+    sequence = device.native.sequence(0, False)
+    sequence.copy(source, target, 64)
+    for holding in ([other], [source], [source, other]):
+        with pytest.raises(vkdml.DeviceError, match="is not among those to be held"):
+            sequence.submit(holding)
+    assert not target.view().any()
+    sequence.eval(holding=[other, target, source])
+    assert (target.view() == 7).all()
+    del target
+    with pytest.raises(vkdml.DeviceError, match="is gone"):
+        sequence.submit()

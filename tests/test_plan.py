@@ -7,7 +7,7 @@ import struct
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twins import Reduce, element
 
@@ -19,7 +19,7 @@ from vkdml.tuning import TUNING, tuning_for
 
 LIMITS = {
     "swiftshader": DeviceLimits(tuning_for("software", "SwiftShader driver"), 1 << 30, 65535, 256),
-    "lavapipe": DeviceLimits(TUNING["software"], 1 << 27, 65535, 1024, 32 << 10),
+    "lavapipe": DeviceLimits(TUNING["software"], 1 << 27, 65535, 1024, 32 << 10, max_loop_steps=65535),
     "h200": DeviceLimits(TUNING["discrete"], (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32),
     "least": DeviceLimits(TUNING["integrated"], 1 << 27, 65535, 128, 16 << 10),
 }
@@ -90,28 +90,9 @@ def test_plans_respect_limits_and_their_scratch_allowance(sizes, data, name, el)
     else:
         assert (pushed.splits - 1) * pushed.share < pushed.reduce_count <= pushed.splits * pushed.share
         assert el.nbytes >= 4 or pushed.share <= NARROW_SHARE
-    assert loop_steps(step) < LAVAPIPE_LOOP_STEPS
+    assert 0 < step.loop_steps <= limits.max_loop_steps
 
 
-LAVAPIPE_LOOP_STEPS = 65535
-
-
-def loop_steps(step) -> int:
-    """How often the loops of one invocation go round at most, each once more to see that it has ended."""
-    pushed = header(step)
-    if step.kernel.startswith("argreduce_rows"):
-        units = -(-(pushed.reduce_count // pushed.run * pushed.tiles_per_run) // pushed.splits)
-        chunks = -(-pushed.tile_vectors // (4 * pushed.lanes))
-        return units * (1 + chunks + 1 + pushed.reduced_dims)
-    at_once = 4 if "_batched_" in step.kernel else 1
-    words = struct.unpack("<32I", step.push)[16:]
-    inner = words[3 * pushed.kept_dims + 4 * (pushed.reduced_dims - 1)] if pushed.flags & 1 else 1
-    inner = min(inner, pushed.share)
-    rounds = -(-pushed.share // max(inner, pushed.lanes)) + 1
-    return rounds * (1 + -(-inner // (pushed.lanes * at_once)) + 1 + pushed.reduced_dims)
-
-
-@pytest.mark.parametrize("name", ["lavapipe", "swiftshader"])
 @pytest.mark.parametrize(
     ("sizes", "strides", "axes"),
     [
@@ -125,11 +106,46 @@ def loop_steps(step) -> int:
     ],
 )
 @pytest.mark.parametrize("el", ELEMENTS[:3])
-def test_lavapipe_ends_no_loop_early(sizes, strides, axes, el, name):
+def test_long_reductions_are_split_until_lavapipe_finishes_their_loops(sizes, strides, axes, el):
     count = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
-    limits = replace(LIMITS[name], max_storage_buffer_range=1 << 32)
+    limits = replace(LIMITS["lavapipe"], max_storage_buffer_range=1 << 32)
     (step,) = plan(sizes, axes, el, limits, strides=strides, count=count).steps
-    assert loop_steps(step) < LAVAPIPE_LOOP_STEPS
+    assert 0 < step.loop_steps <= limits.max_loop_steps
+
+
+def test_only_a_limit_on_loop_steps_makes_more_splits():
+    limited = replace(LIMITS["lavapipe"], max_storage_buffer_range=1 << 40)
+    free = replace(limited, max_loop_steps=1 << 40)
+    for sizes, shared in (((1 << 30,), False), ((1 << 20,), True)):
+        (step,) = plan(sizes, (0,), limits=free).steps
+        (kept,) = plan(sizes, (0,), limits=limited).steps
+        assert (step == kept) == (step.loop_steps <= 65535) == shared
+        assert kept.loop_steps <= 65535
+
+
+@settings(max_examples=300)
+@given(st.data(), st.sampled_from([1, 2, 4, 8, 16]))
+def test_every_copy_that_fits_a_buffer_is_within_lavapipes_loop_steps(data, width):
+    """Any order of dimensions, with room between runs of any length: up to the greatest buffer."""
+    limits = LIMITS["lavapipe"]
+    most = limits.max_storage_buffer_range // width
+    sizes = [data.draw(st.sampled_from([1, 2, 3, 5, 16, 17, 1000]))]
+    while math.prod(sizes) < most // 6 and len(sizes) < 25:
+        sizes.append(data.draw(st.sampled_from([2, 2, 3, 5, 64, 4096])))
+    sizes[-1] = max(most // math.prod(sizes[:-1]), 1)
+    order = data.draw(st.permutations(range(len(sizes))))
+    output_order = data.draw(st.permutations(range(len(sizes))))
+    strides, output_strides = [0] * len(sizes), [0] * len(sizes)
+    reach = output_reach = 1
+    for axis, output_axis in zip(order, output_order, strict=True):
+        strides[axis], reach = reach, reach * sizes[axis]
+        output_strides[output_axis], output_reach = output_reach, output_reach * sizes[output_axis]
+    if math.prod(sizes) > most:
+        return
+    (step,) = plan_slice1(
+        canonical_copy(tuple(sizes), tuple(strides), tuple(output_strides)), width, reach, limits
+    ).steps
+    assert 0 < step.loop_steps <= limits.max_loop_steps
 
 
 def test_kernels_are_chosen_by_what_is_contiguous():

@@ -19,7 +19,7 @@ import vkdml
 from vkdml import device as devices
 from vkdml import profile, tune, tuning
 from vkdml.profile import Profile, ProfileFault
-from vkdml.readonly import fix
+from vkdml.read_only import fix
 
 FIELD = next(iter(tuning.SEARCH))
 
@@ -194,7 +194,8 @@ def damages(info):
     yield "of format None", b"{}"
     for version in (0, 2, "1", True, 1.0):
         yield f"of format {version!r}; this vkdml reads format 1", changed(info, format=version)
-    for name in {f.name for f in fields(Profile)}:
+    yield "damaged: candidates is not an integer", changed(info, candidates="many")
+    for name in {f.name for f in fields(Profile)} - {"candidates"}:
         yield f"missing or unknown: .'{name}'", changed(info, **{name: None})
         if name != "values":
             yield f"damaged: {name} is not a string", changed(info, **{name: 1})
@@ -353,8 +354,9 @@ def test_no_accepted_value_changes_a_result(info):
 
 def test_the_profile_of_a_search_is_that_of_the_device(info):
     value = other_value(info)
-    found = tune.Found(info.plan_limits.tuning, {FIELD: value}, (), complete=True)
+    found = tune.Found(info.plan_limits.tuning, {FIELD: value}, (), complete=True, candidates=17)
     made = tune.profile_of(info, found)
-    assert replace(made, date="2026-01-31") == profile_for(info, **{FIELD: value})
+    assert made.candidates == 17
+    assert replace(made, date="2026-01-31", candidates=None) == profile_for(info, **{FIELD: value})
     profile.store(info, made)
     assert profile.load(info) == made

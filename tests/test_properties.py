@@ -7,7 +7,7 @@ import numpy as np
 import oracle
 import pytest
 import strategies
-from hypothesis import given
+from hypothesis import Phase, given, settings
 
 import vkdml
 
@@ -22,6 +22,22 @@ def test_argreduce(case: strategies.ArgReduceCase) -> None:
 @given(strategies.slice1_cases())
 def test_slice1(case: strategies.Slice1Case) -> None:
     checking.check_slice1_case(case)
+
+
+# Failing cases of many megabytes are not shrunk: that would take longer than all other tests.
+FEW = settings(phases=(Phase.generate,))
+
+
+@settings(FEW, max_examples=12)
+@given(strategies.argreduce_cases(large=True))
+def test_large_argreduce(case: strategies.ArgReduceCase) -> None:
+    checking.check_argreduce_case(case)
+
+
+@settings(FEW, max_examples=25)
+@given(strategies.slice1_cases(large=True))
+def test_large_slice1(case: strategies.Slice1Case) -> None:
+    checking.check_large_slice1_case(case)
 
 
 @given(strategies.argreduce_cases())

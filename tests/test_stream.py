@@ -26,7 +26,7 @@ from separate import separate_device
 import vkdml
 from vkdml import _native, dtypes, stream
 from vkdml.plan import Element
-from vkdml.readonly import fix
+from vkdml.read_only import fix
 
 MIB = 1 << 20
 
@@ -488,7 +488,7 @@ import sys, warnings, dataclasses, threading, time
 import numpy as np, vkdml
 from vkdml import stream
 from vkdml.plan import Element
-from vkdml.readonly import fix
+from vkdml.read_only import fix
 
 warnings.simplefilter("ignore")
 

@@ -67,6 +67,13 @@ def test_it_finds_the_optimum_and_says_what_it_gained():
     assert found.speed_up == pytest.approx(1.3 * math.sqrt(1.3))
 
 
+def test_it_counts_the_candidates_and_plans_that_it_measured():
+    bench = Bench(lambda *_: 1000)
+    found = search([case("x", A), case("y", A, B)], LIMITS, bench, candidates=CANDIDATES)
+    assert found.candidates == 3 * (len(VALUES) - 1), "C changes no plan, but is a candidate all the same"
+    assert found.plans == len(set(bench.ran)) == len(VALUES) + 2 * len(VALUES) - 1
+
+
 def test_fields_that_depend_on_each_other_take_a_second_pass():
     # B matters only with A at 64, and A comes after B.
     bench = Bench(lambda _, v: 1000 * away(v[0], 64) * (away(v[1], 1) / 2 if v[0] == 64 else 1))
@@ -241,8 +248,11 @@ def test_a_device_is_searched_and_opens_with_what_was_found(tmp_path, monkeypatc
     said = capsys.readouterr()
     assert said.err == ""
     assert f"pass 1: {A} = " in said.out
+    tried = sum(value != getattr(vkdml.Device().info.plan_limits.tuning, A) for value in tuning.SEARCH[A][:2])
+    assert f"tried {tried} candidate" in said.out
     info = vkdml.Device().info
     stored = profile.load(info)
+    assert stored.candidates == tried
     assert f"stored {profile.path_of(info)}" in said.out
     vkdml.Device().close()  # one that is open keeps its numbers
     assert vkdml.Device().limits.tuning == stored.apply(info.plan_limits.tuning)
@@ -285,7 +295,7 @@ def cache(tmp_path, monkeypatch):
 
 def found_on(device, **values):
     cases = (CaseTimes("argmax all axes float32", 2e6, 1e6), CaseTimes("slice1 flip 1 B", 8e9, 1e9))
-    return Found(device.info.plan_limits.tuning, values, cases, complete=True)
+    return Found(device.info.plan_limits.tuning, values, cases, complete=True, candidates=41, plans=99)
 
 
 @pytest.fixture
@@ -328,6 +338,7 @@ def test_it_shows_tables_of_80_columns_and_stores_the_profile(cache, finding, ca
     assert sum(row[-1:] == ["same"] for row in rows) == len(tuning.SEARCH) - 1
     assert ["slice1", "flip", "1", "B", "8000000.0", "1000000.0", "8.00"] in rows
     assert ["geometric", "mean", "4.00"] in rows
+    assert "tried 41 candidates beside the defaults, 99 different plans in all" in " ".join(out.split())
     vkdml.Device().close()  # one that is open keeps its numbers
     assert vkdml.Device().limits.tuning == replace(vkdml.Device().info.plan_limits.tuning, **{A: value})
 
@@ -342,6 +353,7 @@ def test_show_and_reset(cache, finding, capsys, monkeypatch):
     capsys.readouterr()
     assert main(["tune", "--show"]) == 0
     out = capsys.readouterr().out
+    assert "of 41 candidates" in out
     assert str(file) in out
     assert [A, str(other_value())] in [line.split()[::2] for line in out.splitlines()]
     assert "not used" not in out

@@ -128,14 +128,6 @@ void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* cal
     DestroyDevice::call(device, callbacks);
 }
 
-// What a daemon thread, or an object that is never freed, has left running when the process ends: some
-// drivers' own threads would crash in it once the driver's library has been torn down.
-void wait_for_live_devices() {
-    if (in_forked_child()) return;
-    std::lock_guard lock(live_devices().mutex);
-    for (VkDevice device : live_devices().handles) WaitIdle::driver(device);
-}
-
 // kp::Tensor takes the first host-visible coherent type, often write-combined and slow to read: hide those
 // while a cached one exists.
 void VKAPI_CALL memory_properties(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties* properties) {
@@ -159,6 +151,14 @@ void VKAPI_CALL memory_properties(VkPhysicalDevice device, VkPhysicalDeviceMemor
 DispatchGuard*& DispatchGuard::current() {
     static thread_local DispatchGuard* guard = nullptr;
     return guard;
+}
+
+// What a daemon thread, or an object that is never freed, has left running when the process ends: some
+// drivers' own threads would crash in it once the driver's library has been torn down.
+void wait_for_live_devices() {
+    if (in_forked_child()) return;
+    std::lock_guard lock(live_devices().mutex);
+    for (VkDevice device : live_devices().handles) WaitIdle::driver(device);
 }
 
 void install_checked_dispatch() {
@@ -205,7 +205,8 @@ void install_checked_dispatch() {
     CHECKED(vkDestroyFence, no);
     CHECKED(vkDestroyQueryPool, no);
 #undef CHECKED
-    // Drivers are loaded by now, so this runs before their own ends.
+    // For a process that ends without ending Python. Drivers are loaded by now, so this runs before their own
+    // ends, but not before that of what they make later.
     std::atexit(wait_for_live_devices);
 }
 

@@ -44,6 +44,9 @@ private:
 // Replaces the dispatcher's functions by checked ones; called once, after the instance exists.
 void install_checked_dispatch();
 
+// Waits for what devices that were not destroyed still run. Called when the process ends, too.
+void wait_for_live_devices();
+
 // Test hook: the call number `countdown` (1 is the next) of those that can run out of memory, or of those to
 // `function`, fails with `result` without reaching the driver; 0 injects nothing. Arming also zeroes the
 // count.

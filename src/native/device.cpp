@@ -99,7 +99,7 @@ void Device::collect_finished() {
     std::lock_guard lock(unfinished_mutex_);
     if (unfinished_.empty()) return;
     auto finished = std::remove_if(unfinished_.begin(), unfinished_.end(),
-                                   [](const auto& recording) { return recording->poll(); });
+                                   [](const auto& recording) { return recording->is_finished(); });
     unfinished_.erase(finished, unfinished_.end());
 }
 

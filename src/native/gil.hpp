@@ -3,7 +3,12 @@
 // A daemon thread that asks for the GIL while the interpreter ends does not get it: until Python 3.14 it is
 // ended by pthread_exit(), whose unwinding aborts the process where it meets a destructor. It sleeps here
 // instead until the process is gone, as Python itself does it from 3.14 on.
+//
+// Threads at work without the GIL are counted. Once Python has ended none can join them, and the process
+// waits for those that are left before it ends (process_end.hpp).
 #pragma once
+
+#include <atomic>
 
 #include <Python.h>
 #include <sys/syscall.h>
@@ -15,7 +20,10 @@ namespace vkdml {
     for (;;) pause();
 }
 
+inline std::atomic<int> threads_without_gil{0};
+
 template <class Take> void take_gil_or_sleep(Take take) noexcept {
+    threads_without_gil--;
     // The thread that ends the interpreter still has it.
     if (!Py_IsInitialized() && syscall(SYS_gettid) != getpid()) sleep_until_the_process_ends();
     try {
@@ -28,7 +36,10 @@ template <class Take> void take_gil_or_sleep(Take take) noexcept {
 // The GIL is given up for the length of a scope.
 class WithoutGil {
 public:
-    WithoutGil() : state_(PyEval_SaveThread()) {}
+    WithoutGil() {
+        threads_without_gil++; // before the interpreter can end
+        state_ = PyEval_SaveThread();
+    }
     ~WithoutGil() {
         take_gil_or_sleep([this] { PyEval_RestoreThread(state_); });
     }
@@ -39,13 +50,16 @@ private:
     PyThreadState* state_;
 };
 
-// The GIL is held for the length of a scope.
+// The GIL is held for the length of a scope within one of WithoutGil.
 class WithGil {
 public:
     WithGil() {
         take_gil_or_sleep([this] { state_ = PyGILState_Ensure(); });
     }
-    ~WithGil() { PyGILState_Release(state_); }
+    ~WithGil() {
+        threads_without_gil++;
+        PyGILState_Release(state_);
+    }
     WithGil(const WithGil&) = delete;
     WithGil& operator=(const WithGil&) = delete;
 

@@ -83,8 +83,9 @@ std::vector<std::string> find_icd_files() {
     for (auto& root : roots) {
         std::error_code error;
         if (fs::is_directory(root, error)) {
-            for (auto& entry : fs::directory_iterator(root, error))
-                if (entry.path().extension() == ".json") files.push_back(entry.path().string());
+            fs::directory_iterator entry(root, error), end;
+            for (; !error && entry != end; entry.increment(error))
+                if (entry->path().extension() == ".json") files.push_back(entry->path().string());
         } else if (only_named || fs::is_regular_file(root, error)) {
             files.push_back(root);
         }

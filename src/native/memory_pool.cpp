@@ -83,18 +83,22 @@ uint64_t MemoryPool::capacity_for(uint64_t bytes) const {
     return std::max(bytes, std::min(capacity, buffer_limit_ - driver_padding));
 }
 
-void MemoryPool::check_limits(uint64_t bytes, uint64_t capacity, MemoryKind kind) const {
-    auto refuse = [&](const std::string& limit, uint64_t value) {
-        throw OutOfMemoryError("cannot allocate " + std::to_string(bytes) + " bytes of " + kind_name(kind) +
-                               " memory on " + info_.properties.deviceName.data() + ": " + limit + " is " +
-                               std::to_string(value) + " bytes");
-    };
-    if (bytes > info_.properties.limits.maxStorageBufferRange)
-        refuse("the device's limit for one buffer", info_.properties.limits.maxStorageBufferRange);
-    if (bytes > info_.max_allocation_size)
-        refuse("the device's limit for one allocation", info_.max_allocation_size);
-    if (bytes > kompute_limit) refuse("the limit of a Kompute tensor", kompute_limit);
+void MemoryPool::refuse(uint64_t bytes, MemoryKind kind, const char* limit, uint64_t value) const {
+    throw OutOfMemoryError("cannot allocate " + std::to_string(bytes) + " bytes of " + kind_name(kind) +
+                           " memory on " + info_.properties.deviceName.data() + ": " + limit + " is " +
+                           std::to_string(value) + " bytes");
+}
 
+void MemoryPool::check_limits(uint64_t bytes, MemoryKind kind) const {
+    if (bytes > info_.properties.limits.maxStorageBufferRange)
+        refuse(bytes, kind, "the device's limit for one buffer",
+               info_.properties.limits.maxStorageBufferRange);
+    if (bytes > info_.max_allocation_size)
+        refuse(bytes, kind, "the device's limit for one allocation", info_.max_allocation_size);
+    if (bytes > kompute_limit) refuse(bytes, kind, "the limit of a Kompute tensor", kompute_limit);
+}
+
+void MemoryPool::check_room(uint64_t bytes, uint64_t capacity, MemoryKind kind) const {
     vk::MemoryPropertyFlags wanted =
         kind == MemoryKind::device
             ? vk::MemoryPropertyFlags(vk::MemoryPropertyFlagBits::eDeviceLocal)
@@ -106,17 +110,22 @@ void MemoryPool::check_limits(uint64_t bytes, uint64_t capacity, MemoryKind kind
         const HeapInfo& heap = heaps[type.heapIndex];
         uint64_t room = heap.size;
         if (heap.budget) room = *heap.budget > *heap.usage ? *heap.budget - *heap.usage : 0;
-        if (capacity > room) refuse("the room left in its memory heap", room);
+        if (capacity > room) refuse(bytes, kind, "the room left in its memory heap", room);
         if (!heap.device_local || info_.is_software()) {
             uint64_t ram = available_ram();
-            if (capacity + ram_reserve > ram) refuse("the available RAM", ram);
+            if (capacity + ram_reserve > ram) refuse(bytes, kind, "the available RAM", ram);
         }
         return;
     }
+    // Every conforming driver has both kinds. Drivers that only compile, without hardware, have none.
+    throw DeviceError(std::string(info_.properties.deviceName.data()) + " has no " + kind_name(kind) +
+                      " memory that shaders can use: choose another device");
 }
 
 std::shared_ptr<Tensor> MemoryPool::acquire(uint64_t bytes, MemoryKind kind) {
-    bytes = (std::max<uint64_t>(bytes, 4) + 3) & ~3ull;
+    // Whole words; what rounds up to no number at all is refused all the same.
+    bytes = bytes > ~3ull ? ~3ull : (std::max<uint64_t>(bytes, 4) + 3) & ~3ull;
+    check_limits(bytes, kind);
     uint64_t capacity = capacity_for(bytes);
     std::unique_ptr<Tensor> tensor;
     {
@@ -149,7 +158,7 @@ std::shared_ptr<Tensor> MemoryPool::acquire(uint64_t bytes, MemoryKind kind) {
 }
 
 std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, MemoryKind kind) {
-    check_limits(bytes, capacity, kind);
+    check_room(bytes, capacity, kind);
     {
         std::lock_guard lock(mutex_);
         uint64_t most = info_.properties.limits.maxMemoryAllocationCount;

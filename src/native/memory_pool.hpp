@@ -51,9 +51,12 @@ public:
     std::shared_ptr<Tensor> acquire(uint64_t bytes, MemoryKind kind);
     uint64_t trim(); // frees what is kept; returns its bytes
     MemoryUse use() const;
+    uint64_t buffer_limit() const { return buffer_limit_; } // bytes
 
 private:
-    void check_limits(uint64_t bytes, uint64_t capacity, MemoryKind kind) const;
+    [[noreturn]] void refuse(uint64_t bytes, MemoryKind kind, const char* limit, uint64_t value) const;
+    void check_limits(uint64_t bytes, MemoryKind kind) const;
+    void check_room(uint64_t bytes, uint64_t capacity, MemoryKind kind) const;
     uint64_t capacity_for(uint64_t bytes) const;
     std::unique_ptr<Tensor> allocate(uint64_t bytes, uint64_t capacity, MemoryKind kind);
     void release(std::unique_ptr<Tensor> tensor);

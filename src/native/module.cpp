@@ -18,6 +18,7 @@
 #include "host_copy.hpp"
 #include "instance.hpp"
 #include "kernel.hpp"
+#include "process_end.hpp"
 #include "sequence.hpp"
 
 namespace nb = nanobind;
@@ -45,7 +46,49 @@ void translate(const std::exception_ptr& thrown, void*) {
                          : result == VK_ERROR_DEVICE_LOST ? device_lost_error
                                                           : device_error;
         PyErr_SetString(type, error.what());
+    } catch (const nb::builtin_exception&) { // nanobind's own, which it knows how to translate
+        throw;
+    } catch (const std::runtime_error& error) { // Kompute's, and the system's: threads, files
+        PyErr_SetString(device_error, error.what());
     }
+}
+
+// What a module that was imported already holds, and its exceptions for vkdml.errors: types of C++ can be
+// registered once in a process, while Python may import vkdml again after it was deleted from sys.modules.
+void import_again(nb::module_& m, const nb::module_& first, nb::module_& errors) {
+    for (auto [name, value] : nb::borrow<nb::dict>(first.attr("__dict__"))) {
+        auto text = nb::cast<std::string>(name);
+        if (text.compare(0, 2, "__")) m.attr(text.c_str()) = value;
+    }
+    errors.attr("DeviceError") = nb::handle(device_error);
+    errors.attr("NoDeviceError") = nb::handle(no_device_error);
+    errors.attr("DeviceLostError") = nb::handle(device_lost_error);
+}
+
+// Elements of a list may be None, where arguments may not.
+const Buffer& given(const Buffer* buffer) {
+    if (!buffer) throw nb::type_error("a buffer is a Buffer, not None");
+    return *buffer;
+}
+
+std::vector<const Buffer*> all_given(const std::vector<Buffer*>& buffers) {
+    std::vector<const Buffer*> all;
+    for (const Buffer* buffer : buffers) all.push_back(&given(buffer));
+    return all;
+}
+
+uint64_t byte_count(const nb::object& number, const Device& device) {
+    auto whole = nb::steal(PyNumber_Index(number.ptr()));
+    if (!whole.is_valid()) throw nb::python_error();
+    const uint64_t bytes = PyLong_AsUnsignedLongLong(whole.ptr());
+    if (!PyErr_Occurred()) return bytes;
+    PyErr_Clear();
+    const std::string digits = nb::str(whole).c_str();
+    if (digits[0] == '-') throw std::invalid_argument("a buffer has 0 bytes or more, not " + digits);
+    throw OutOfMemoryError("cannot allocate " + digits + " bytes on " +
+                           device.info().properties.deviceName.data() +
+                           ": the device's limit for one buffer is " +
+                           std::to_string(device.memory()->buffer_limit()) + " bytes");
 }
 
 template <class Array> nb::tuple triple(const Array& values) {
@@ -179,9 +222,15 @@ bool wait(Sequence& sequence, std::optional<double> timeout, double spin_us) {
 
 NB_MODULE(_native, m) {
     m.doc() = "Vulkan and Kompute, as vkdml uses them. Private: use the vkdml package.";
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
+        throw nb::import_error("vkdml can be imported by a process's main interpreter only");
+    nb::module_ errors = nb::module_::import_("vkdml.errors");
+    static nb::handle first;
+    if (first.is_valid()) return import_again(m, nb::borrow<nb::module_>(first), errors);
+    first = m.inc_ref();
+    wait_at_the_end_of_python();
     nb::set_leak_warnings(false); // users may keep a device in a global until the process ends
     // Never released: exceptions may be raised as long as the interpreter lives.
-    nb::object errors = nb::module_::import_("vkdml.errors");
     device_error = errors.attr("DeviceError").inc_ref().ptr();
     no_device_error = errors.attr("NoDeviceError").inc_ref().ptr();
     device_lost_error = errors.attr("DeviceLostError").inc_ref().ptr();
@@ -240,7 +289,7 @@ NB_MODULE(_native, m) {
                const std::vector<bool>& read_only) {
                 std::vector<Binding> bindings;
                 for (size_t i = 0; i < buffers.size(); i++)
-                    bindings.push_back({buffers[i], i < offsets.size() ? offsets[i] : 0,
+                    bindings.push_back({&given(buffers[i]), i < offsets.size() ? offsets[i] : 0,
                                         !(i < read_only.size() && read_only[i])});
                 sequence.dispatch(std::move(kernel), bindings, to_bytes(push), workgroups);
             },
@@ -252,7 +301,7 @@ NB_MODULE(_native, m) {
         .def(
             "submit",
             [](Sequence& sequence, const std::vector<Buffer*>& holding) {
-                sequence.submit({holding.begin(), holding.end()});
+                sequence.submit(all_given(holding));
             },
             "holding"_a = std::vector<Buffer*>{},
             "Starts an evaluation. A sequence that does not own its buffers keeps those given until it ends; "
@@ -263,7 +312,7 @@ NB_MODULE(_native, m) {
             "eval",
             [](Sequence& sequence, std::optional<double> timeout, double spin_us,
                const std::vector<Buffer*>& holding) {
-                sequence.submit({holding.begin(), holding.end()});
+                sequence.submit(all_given(holding));
                 return wait(sequence, timeout, spin_us);
             },
             "timeout"_a = nb::none(), "spin_us"_a = 1000.0, "holding"_a = std::vector<Buffer*>{},
@@ -274,11 +323,12 @@ NB_MODULE(_native, m) {
         .def(nb::new_([](uint32_t index) { return std::make_shared<Device>(index); }), "index"_a)
         .def(
             "buffer",
-            [](std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind) {
+            [](std::shared_ptr<Device> device, const nb::object& nbytes, MemoryKind kind) {
+                const uint64_t bytes = byte_count(nbytes, *device);
                 WithoutGil release;
                 return std::make_shared<Buffer>(std::move(device), bytes, kind);
             },
-            "nbytes"_a, "kind"_a)
+            "nbytes"_a, "kind"_a, nb::sig("def buffer(self, nbytes: int, kind: MemoryKind) -> Buffer"))
         .def(
             "kernel",
             [](std::shared_ptr<Device> device, nb::bytes spirv, uint32_t bindings, uint32_t push_bytes,

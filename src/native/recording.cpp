@@ -56,6 +56,17 @@ bool Recording::poll() {
     return true;
 }
 
+bool Recording::is_finished() noexcept {
+    try {
+        return poll();
+    } catch (const vk::DeviceLostError&) { // a lost device runs nothing
+        pending = false;
+        return true;
+    } catch (...) {
+        return false;
+    }
+}
+
 bool Recording::wait(uint64_t nanoseconds) {
     if (!pending) return true;
     if (device->waitForFences(fence, true, nanoseconds) != vk::Result::eSuccess) return false;

@@ -20,7 +20,9 @@ public:
 
     vk::DescriptorSet allocate_set(vk::DescriptorSetLayout layout);
     void reset(); // forgets the commands, keeps the objects
-    bool poll();  // true when the device is done (or lost); the recording is then no longer pending
+    bool poll();  // true when the device is done; the recording is then no longer pending
+    // Like poll(). What the driver cannot tell, or not now, counts as unfinished.
+    bool is_finished() noexcept;
     bool wait(uint64_t nanoseconds);
     void wait_forever() noexcept;
 

@@ -41,13 +41,7 @@ Sequence::Sequence(std::shared_ptr<Device> device, uint32_t timestamps, bool own
 }
 
 Sequence::~Sequence() {
-    bool done = true;
-    try {
-        done = recording_->poll();
-    } catch (...) { // a lost device runs nothing
-        recording_->pending = false;
-    }
-    if (!done) device_->finish_later(std::move(recording_));
+    if (!recording_->is_finished()) device_->finish_later(std::move(recording_));
 }
 
 void Sequence::require_idle(const char* action) const {
@@ -94,7 +88,7 @@ void Sequence::append(std::shared_ptr<Operation> operation, const Operation::Use
         if (owns_buffers_)
             recording_->owned.push_back(use.tensor);
         else
-            used_.push_back(use.tensor);
+            used_.push_back({use.tensor->id(), use.tensor});
     }
 }
 
@@ -189,11 +183,15 @@ void Sequence::submit(const std::vector<const Buffer*>& holding) {
 void Sequence::hold_buffers(const std::vector<const Buffer*>& holding) {
     if (owns_buffers_) return;
     if (!holding.empty()) {
+        for (const auto& used : used_)
+            if (std::none_of(holding.begin(), holding.end(),
+                             [&](const Buffer* buffer) { return buffer->id() == used.id; }))
+                throw DeviceError("a buffer that this sequence uses is not among those to be held");
         for (const Buffer* buffer : holding) recording_->in_flight.push_back(buffer->tensor());
         return;
     }
-    for (const auto& tensor : used_) {
-        recording_->in_flight.push_back(tensor.lock());
+    for (const auto& used : used_) {
+        recording_->in_flight.push_back(used.tensor.lock());
         if (recording_->in_flight.back()) continue;
         recording_->in_flight.clear();
         throw DeviceError("a buffer that this sequence uses is gone: keep it, or clear() the sequence and "

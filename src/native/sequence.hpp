@@ -57,7 +57,11 @@ private:
     std::shared_ptr<Device> device_;
     std::unique_ptr<Recording> recording_;
     const bool owns_buffers_;
-    std::vector<std::weak_ptr<Tensor>> used_;                   // where the recording does not own them
+    struct Used {
+        uint64_t id;
+        std::weak_ptr<Tensor> tensor;
+    };
+    std::vector<Used> used_;                                    // where the recording does not own them
     std::vector<std::pair<const Tensor*, bool>> since_barrier_; // what was used, and whether it was written
     uint32_t timestamp_room_, timestamps_ = 0;
     enum class State { empty, recording, ready } state_ = State::empty;

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.readonly import ReadOnly
+from vkdml.read_only import ReadOnly
 
 Self = TypeVar("Self", bound="DeviceArray")
 

@@ -17,12 +17,10 @@ from vkdml.indexing import View
 from vkdml.layout import canonical_reduce, row_major_strides
 from vkdml.memory import Memory
 from vkdml.plan import Plan
-from vkdml.planning import argreduce_plan, slice1_plan
+from vkdml.planning import KnownCall, argreduce_plan, known_calls, slice1_plan
 
 if TYPE_CHECKING:
     from vkdml.array import Array
-
-REMEMBERED_CALLS = 1024
 
 
 def require_same_device(first: Device, second: Device) -> None:
@@ -67,8 +65,8 @@ def argreduce(
     if device is None and out is None and not return_values:
         described = ("array", name, x.view.shape, x.view.strides, x.binding[1], x.dtype)
         call = arguments.call_key(described, axis, keepdims, dtype, direction, nan_policy)
-        known = None if call is None else x.device.plans.get(call)
-        if isinstance(known, _KnownCall):
+        known = None if call is None else known_calls.get(call)
+        if known is not None and known.limits is x.device.limits:
             try:
                 indices = _fresh(x.device, known.shape, known.index_dtype)
                 x.device.executions.run(known.plan, {"input": x.binding[0], "indices": indices.binding[0]})
@@ -122,9 +120,7 @@ def _reduce(
         regions["values"] = values.binding[0]
     device.executions.run(plan, regions)
     if call is not None:
-        if len(device.plans) >= REMEMBERED_CALLS:
-            device.plans.clear()
-        device.plans[call] = _KnownCall(plan, wish.shape, wish.index_dtype)
+        known_calls.put(call, KnownCall(plan, device.limits, wish.shape, wish.index_dtype))
     if out_indices is not None and indices is not out_indices:
         indices = copy_to(indices, out_indices)
     if out_values is not None and values is not None and values is not out_values:
@@ -233,17 +229,6 @@ def copy_to(x: Array, out: Array | None) -> Array:
     )
     device.executions.run(plan, {"input": region, "output": output_region})
     return result
-
-
-class _KnownCall:
-    """A call that was right once: the next one of the kind need not be looked at again."""
-
-    __slots__ = ("index_dtype", "plan", "shape")
-
-    def __init__(self, plan: Plan, shape: tuple[int, ...], index_dtype: np.dtype[Any]) -> None:
-        self.plan = plan
-        self.shape = shape
-        self.index_dtype = index_dtype
 
 
 class StartedReduction:

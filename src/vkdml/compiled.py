@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from vkdml.array import Array, array_in
 from vkdml.array_ops import require_same_device
 from vkdml.device import Device
-from vkdml.dml import BufferTensorDesc, FeatureLevel, OperatorDesc, validate
-from vkdml.dml.descriptors import spanned_elements
+from vkdml.dml import (
+    MINIMUM_BUFFER_TENSOR_ALIGNMENT,
+    BufferTensorDesc,
+    OperatorDesc,
+    TypedOperatorDesc,
+    validate,
+)
+from vkdml.dml.descriptors import operator_of, spanned_elements
+from vkdml.dml.enums import FeatureLevelLike
 from vkdml.execute import RecordableStep, Region, recordable_steps
 from vkdml.explain import explain
 from vkdml.indexing import View
@@ -18,9 +25,7 @@ from vkdml.lowering import plan_of, strides_of
 from vkdml.memory import BINDING_ALIGNMENT, Memory
 from vkdml.overlap import Box, may_overlap
 from vkdml.plan import Plan
-
-# Bytes: DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT.
-TENSOR_ALIGNMENT = 16
+from vkdml.wording import type_of, with_article
 
 
 class CompiledOperator:
@@ -42,12 +47,15 @@ class CompiledOperator:
     def __init__(
         self,
         device: Device,
-        desc: OperatorDesc,
+        desc: OperatorDesc | TypedOperatorDesc,
         *,
-        feature_level: FeatureLevel | str = FeatureLevel.FL_4_1,
+        feature_level: FeatureLevelLike = "4_1",
     ) -> None:
         """See :meth:`vkdml.Device.compile`."""
+        if not isinstance(device, Device):
+            raise TypeError(f"device is {type_of(device)}; accepted: a vkdml.Device")
         validate(desc, feature_level)
+        desc = operator_of(desc)
         device.require_usable()
         self._device = device
         self._desc = desc
@@ -81,6 +89,18 @@ class CompiledOperator:
         return (
             f"<vkdml.CompiledOperator {self._desc.operator} {x.data_type.name} {tuple(x.sizes)} -> "
             f"{y.data_type.name} {tuple(y.sizes)} device={self._device.info.index}: {self._device.name}>"
+        )
+
+    def __copy__(self) -> CompiledOperator:
+        return self
+
+    def __deepcopy__(self, _: object) -> CompiledOperator:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a compiled operator is bound to its device and cannot be pickled: "
+            "send its desc, and compile that there"
         )
 
     def explain(self) -> str:
@@ -215,9 +235,9 @@ class _Slot:
         self.total = tensor.total_tensor_size_in_bytes
         elements = spanned_elements(tensor.sizes, tensor.strides)
         self.new_bytes = elements * self.dtype.itemsize if tensor.strides is None else self.total
-        self.alignment = max(TENSOR_ALIGNMENT, tensor.guaranteed_base_offset_alignment)
+        self.alignment = max(MINIMUM_BUFFER_TENSOR_ALIGNMENT, tensor.guaranteed_base_offset_alignment)
         self.accepted = (
-            f"a {self.dtype} Array of shape {self.sizes} with strides "
+            f"{with_article(self.dtype)} Array of shape {self.sizes} with strides "
             f"{tuple(stride * self.dtype.itemsize for stride in self.strides)} bytes, or a compact 1-D uint8 "
             f"Array of at least {self.total} bytes"
         )
@@ -226,7 +246,7 @@ class _Slot:
         """Return the byte of its memory where the tensor starts in an array, which is checked."""
         if not isinstance(array, Array):
             hint = " (vkdml.asarray makes one of it)" if isinstance(array, np.ndarray) else ""
-            raise TypeError(f"{self.where} is a {type(array).__name__}{hint}; accepted: {self.accepted}")
+            raise TypeError(f"{self.where} is {type_of(array)}{hint}; accepted: {self.accepted}")
         if array.memory.device is not device:
             require_same_device(device, array.device)
         view, dtype = array.view, array.dtype
@@ -235,7 +255,10 @@ class _Slot:
                 raise ValueError(f"{self.where} has strides {array.strides} bytes; accepted: {self.accepted}")
         elif dtype != np.uint8 or len(view.shape) != 1:
             error = ValueError if dtype == self.dtype else TypeError
-            raise error(f"{self.where} is a {dtype} Array of shape {view.shape}; accepted: {self.accepted}")
+            raise error(
+                f"{self.where} is {with_article(dtype)} Array of shape {view.shape}; "
+                f"accepted: {self.accepted}"
+            )
         elif view.shape[0] < self.total or view.strides[0] != 1:
             spacing = "" if view.strides[0] == 1 else f" that lie {view.strides[0]} apart"
             raise ValueError(

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, final
 from vkdml import _native, profile
 from vkdml.errors import DeviceError, NoDeviceError
 from vkdml.execute import ExecutionCache
+from vkdml.loop_steps import most_loop_steps
 from vkdml.plan import DeviceLimits
+from vkdml.read_only import ReadOnly, fix
 from vkdml.read_only_dict import read_only
-from vkdml.readonly import ReadOnly, fix
 from vkdml.tuning import tuning_for
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class DeviceInfo:
             subgroup_size=self.subgroup["size"]
             if self.features["subgroup_shuffle"] and self.features["subgroup_size_control"]
             else 0,
+            max_loop_steps=most_loop_steps(self.driver_name),
         )
 
 
@@ -201,7 +203,7 @@ class Device(ReadOnly):
         DeviceError: the driver refused to open it, or this process was forked after Vulkan was in use.
     """
 
-    __slots__ = ("__weakref__", "executions", "info", "limits", "native", "plans")
+    __slots__ = ("__weakref__", "executions", "info", "limits", "native")
 
     info: DeviceInfo
     """What this device is and can do."""
@@ -211,8 +213,6 @@ class Device(ReadOnly):
     """For the runtime: what is kept between calls."""
     limits: DeviceLimits
     """For the planner: what it needs to know, with this device's tuning numbers."""
-    plans: dict[Hashable, object]
-    """For the operators: plans by the calls that they are for."""
 
     def __new__(cls, selector: DeviceLike = None) -> Device:
         return selector if isinstance(selector, Device) else _selected(selector)
@@ -273,7 +273,6 @@ class Device(ReadOnly):
             for known in (_open, _chosen):
                 for key in [key for key, device in known.items() if device is self]:
                     del known[key]
-        self.plans.clear()
         with suppress(DeviceError):  # closed before, or in a forked process
             executions.clear()
             native.trim()
@@ -350,7 +349,6 @@ def open_device(info: DeviceInfo) -> Device:
     fix(device, "native", native)
     fix(device, "executions", ExecutionCache(native, info.unified_memory, tuning))
     fix(device, "limits", replace(limits, tuning=tuning))
-    fix(device, "plans", {})
     if fault is not None and fault not in _said_of_profiles:
         _said_of_profiles.add(fault)
         warnings.warn(fault, profile.ProfileWarning, stacklevel=_level_of_caller())

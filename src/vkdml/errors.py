@@ -15,3 +15,7 @@ class DeviceLostError(DeviceError):
 
 for _exception in (DeviceError, NoDeviceError, DeviceLostError):
     _exception.__module__ = "vkdml"  # where users import it from
+
+# Last, so that it finds them. Where vkdml was imported before and deleted from sys.modules, it puts the first
+# import's classes in their place: those are what it raises.
+from vkdml import _native as _native  # noqa: E402

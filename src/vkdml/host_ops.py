@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import nullcontext, suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -289,8 +289,7 @@ def _selector_key(device: DevicesLike) -> Hashable:
     """Return what stands for ``device=`` in a call's key: no key keeps a device alive."""
     if isinstance(device, list | tuple):
         return (list(device),)  # cannot be hashed: such calls are not remembered
-    key: Hashable = id(device) if isinstance(device, Device) else device  # type: ignore[assignment]
-    return key
+    return id(device) if isinstance(device, Device) else cast(Hashable, device)
 
 
 def _run(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from vkdml import _native
 from vkdml.host import copy_bytes
 from vkdml.plan import VECTOR_BYTES, round_up
-from vkdml.readonly import ReadOnly, fix
+from vkdml.read_only import ReadOnly, fix
 
 if TYPE_CHECKING:
     from vkdml.device import Device

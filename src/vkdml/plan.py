@@ -9,6 +9,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+from vkdml.loop_steps import UNLIMITED_LOOP_STEPS
 from vkdml.tuning import Tuning
 
 PUSH_BYTES = 128
@@ -31,6 +32,8 @@ class DeviceLimits:
     max_shared_memory: int = 16 << 10
     subgroup_size: int = 0
     """Invocations that exchange registers, if kernels may ask for that; else 0."""
+    max_loop_steps: int = UNLIMITED_LOOP_STEPS
+    """Steps that the loops of one invocation may make all together."""
 
     @property
     def workgroup_size(self) -> int:
@@ -50,6 +53,8 @@ class Step:
     workgroups: int
     subgroup_size: int = 0
     """All subgroups have it, if it is not 0."""
+    loop_steps: int = 0
+    """Steps that the loops of one invocation make at most."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,10 @@ class Element:
     nbytes: int
 
 
+class TooMuchWork(ValueError):
+    """More work than one call of the kernels does: tiles of a host array may still be within the limits."""
+
+
 def power_of_two_at_least(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
@@ -106,9 +115,23 @@ def check_buffer(what: str, nbytes: int, limits: DeviceLimits) -> None:
 
 def check_work(what: str, count: int) -> None:
     if count >= WORK_LIMIT:
-        raise ValueError(
+        raise TooMuchWork(
             f"{count} {what} in one call are more than the kernels count (fewer than {WORK_LIMIT})"
         )
+
+
+def checked_step(step: Step, limits: DeviceLimits) -> Step:
+    """Return the step if the device runs it whole: planning makes every step of a plan through here.
+
+    Raises:
+        TooMuchWork: the driver would leave its loops before they end.
+    """
+    if step.loop_steps > limits.max_loop_steps:
+        raise TooMuchWork(
+            f"{step.kernel} would make {step.loop_steps} loop steps in each of {step.workgroups} workgroups, "
+            f"and this driver leaves a kernel's loops after {limits.max_loop_steps}: work on it in parts"
+        )
+    return step
 
 
 def pack(header: tuple[int, ...], layout: tuple[int, ...]) -> bytes:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from vkdml.layout import Dim, ReduceLayout
+from vkdml.loop_steps import ReduceLoops
 from vkdml.plan import (
     VECTOR_BYTES,
     DeviceLimits,
     Element,
     Plan,
     Step,
+    TooMuchWork,
     ceil_div,
     check_buffer,
     check_work,
+    checked_step,
     pack,
     power_of_two_at_least,
     round_up,
@@ -25,13 +28,13 @@ REDUCE_LAYOUT_WORDS = 16
 FLAG_LAYOUT_IN_PUSH, FLAG_WIDE_INDICES, FLAG_WITH_VALUES, FLAG_POSITIONS_ADJACENT = 1, 2, 4, 8
 # 16-byte vectors of a run that one invocation takes at a time.
 BATCH = 4
+# Single elements that one invocation takes at a time.
+STRIDED_BATCH = 8
 # Bytes: less than that side by side wastes what memory delivers.
 NARROWEST_SEGMENT = 64
 # Narrow keys share a word with the position in the split, which has 16 bits.
 NARROW_SHARE = (1 << 16) - 1
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
-# Lavapipe leaves a shader's loops, without a word, once they have made 65535 steps all together.
-LOOP_STEPS = 1 << 15
 NOT_REDUCED = Dim(1, 0, 0)
 
 
@@ -50,6 +53,8 @@ class _Shape:
     share: int
     simplifications: tuple[bool, ...]
     """Of what the kernel can do without, its last specialization constants."""
+    loop_steps: int
+    """Steps that the loops of one invocation make at most."""
     subgroup_size: int = 0
     flags: int = 0
 
@@ -83,7 +88,7 @@ def plan_argreduce(
 
     Raises:
         MemoryError: a buffer would exceed the device's limit.
-        ValueError: more work than the kernels' 32-bit counters hold.
+        TooMuchWork: more than the kernels' 32-bit counters hold, or than the driver's loops make.
     """
     if not layout.reduced:
         layout = replace(layout, reduced=(NOT_REDUCED,))
@@ -94,7 +99,7 @@ def plan_argreduce(
     check_buffer("output", output_elements * index_bytes, limits)
     check_work("outputs", outputs)
     if reduce_count >= REDUCE_LIMIT:
-        raise ValueError(
+        raise TooMuchWork(
             f"{reduce_count} overlapping elements compete for one output, more than the kernels count "
             f"(fewer than {REDUCE_LIMIT})"
         )
@@ -145,12 +150,16 @@ def plan_argreduce(
         # NaN rules change nothing for elements that have none, so those share pipelines.
         int(omit_nan and "float" in element.name),
     )
-    step = Step(
-        f"{shape.kernel}{'_split' if shape.splits > 1 else ''}_{element.name}",
-        (*constants, shape.subgroup_size, *map(int, shape.simplifications)),
-        pack(header, layout_words if in_push else ()),
-        min(shape.blocks * shape.splits, limits.max_workgroup_count),
-        shape.subgroup_size,
+    step = checked_step(
+        Step(
+            f"{shape.kernel}{'_split' if shape.splits > 1 else ''}_{element.name}",
+            (*constants, shape.subgroup_size, *map(int, shape.simplifications)),
+            pack(header, layout_words if in_push else ()),
+            min(shape.blocks * shape.splits, limits.max_workgroup_count),
+            shape.subgroup_size,
+            shape.loop_steps,
+        ),
+        limits,
     )
     counters = candidate_words = 0
     if shape.splits > 1:
@@ -219,14 +228,17 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
         tiles_per_run = ceil_div(vectors, tile_vectors)
     units = segments * tiles_per_run
     check_work("tiles", units)
-    rounds = ceil_div(units, min(units, wanted, _most_splits(outputs, element, input_bytes)))
-    splits = ceil_div(units, rounds)
-    steps_per_unit = ceil_div(tile_vectors, BATCH * lanes) + len(layout.reduced) + 2
-    splits = min(units, max(splits, ceil_div(units * steps_per_unit, LOOP_STEPS)))
-    check_work("splits", blocks * splits)
     subgroup_size = limits.subgroup_size if tuning.subgroups else 0
     if subgroup_size and workgroup_size % subgroup_size:
         subgroup_size = 0
+
+    def loop_steps(splits: int) -> int:
+        loops = _loops(layout, limits, lanes, blocks, splits, subgroup_size)
+        return loops.rows(units, tile_vectors, BATCH, min(workgroup_size // lanes, outputs))
+
+    rounds = ceil_div(units, min(units, wanted, _most_splits(outputs, element, input_bytes)))
+    splits = _enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
+    check_work("splits", blocks * splits)
     one_chunk = units == splits and tile_vectors <= lanes * BATCH
     simplifications = (aligned and run % per_vector == 0, segments == 1, one_chunk)
     return _Shape(
@@ -239,8 +251,35 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
         tile_vectors,
         0,
         simplifications if subgroup_size else (),
+        loop_steps(splits),
         subgroup_size,
     )
+
+
+def _loops(
+    layout: ReduceLayout, limits: DeviceLimits, lanes: int, blocks: int, splits: int, subgroup_size: int = 0
+) -> ReduceLoops:
+    return ReduceLoops(
+        limits.workgroup_size,
+        subgroup_size,
+        lanes,
+        len(layout.kept),
+        len(layout.reduced),
+        blocks,
+        splits,
+        limits.max_workgroup_count,
+    )
+
+
+def _enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limits: DeviceLimits) -> int:
+    """Return the splits that are wanted, or as many more as the device's loop steps take, at most ``most``.
+
+    More splits may take more scratch memory than its allowance: a result that is right comes first.
+    """
+    splits = wanted
+    while loop_steps(splits) > limits.max_loop_steps and splits < most:
+        splits = min(ceil_div(splits * 5, 4), most)
+    return splits
 
 
 def _are_multiples(offsets: Iterable[int], step: int) -> bool:
@@ -289,14 +328,23 @@ def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: D
 
     if element.nbytes < 4:
         splits = max(splits, ceil_div(reduce_count, NARROW_SHARE))
-    innermost = layout.reduced[-1].size
-    steps = ceil_div(innermost, lanes) + len(layout.reduced) + 2
-    splits = max(splits, ceil_div(ceil_div(reduce_count, max(innermost, lanes)) * steps, LOOP_STEPS))
+    at_once = 1
+    if tuning.batched_loads:
+        at_once = STRIDED_BATCH if kernel == "argreduce_strided" else BATCH
+        kernel += "_batched"
+
+    def loop_steps(splits: int) -> int:
+        loops = _loops(layout, limits, lanes, blocks, splits)
+        share = ceil_div(reduce_count, splits)
+        columns_of_block = min(block_groups * columns, outputs)
+        return loops.columns(share, layout.reduced[-1].size, at_once, columns, columns_of_block)
+
+    splits = _enough_splits(splits, reduce_count, loop_steps, limits)
     share = ceil_div(reduce_count, splits)
     splits = ceil_div(reduce_count, share)
     check_work("splits", blocks * splits)
     flags = FLAG_POSITIONS_ADJACENT * adjacent
-    if tuning.batched_loads:
-        kernel += "_batched"
     simplifications = (len(layout.reduced) == 1, run == outputs)
-    return _Shape(kernel, lanes, blocks, splits, run, 0, 0, share, simplifications, flags=flags)
+    return _Shape(
+        kernel, lanes, blocks, splits, run, 0, 0, share, simplifications, loop_steps(splits), flags=flags
+    )

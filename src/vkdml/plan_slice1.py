@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from vkdml import loop_steps
 from vkdml.layout import CopyLayout, Dim
 from vkdml.plan import (
     VECTOR_BYTES,
@@ -14,6 +15,7 @@ from vkdml.plan import (
     ceil_div,
     check_buffer,
     check_work,
+    checked_step,
     pack,
     round_up,
     words,
@@ -43,7 +45,7 @@ def plan_slice1(
 
     Raises:
         MemoryError: a buffer would exceed the device's limit.
-        ValueError: more work than the kernels' 32-bit counters hold.
+        TooMuchWork: more than the kernels' 32-bit counters hold, or than the driver's loops make.
     """
     output_elements = layout.count if output_elements is None else output_elements
     input_bytes, output_bytes = input_elements * element_bytes, output_elements * element_bytes
@@ -57,7 +59,7 @@ def plan_slice1(
     else:
         step, layout_words = _tiles(matrices, element_bytes, limits, tuning)
     return Plan(
-        (step,),
+        (checked_step(step, limits),),
         (
             ("input", round_up(input_bytes, VECTOR_BYTES)),
             ("output", round_up(output_bytes, 4)),
@@ -162,11 +164,13 @@ def _tiles(
         *(workgroup_size, int(in_push), down, across),
         *(int(input_unaligned), int(output_unaligned), int(tuning.tile_across_first)),
     )
+    tiles_of_workgroup = loop_steps.rounds_of(tiles, limits.max_workgroup_count)
     step = Step(
         f"slice1_tiles_{element_bytes}_bytes",
         constants,
         pack(header, layout_words if in_push else ()),
         min(tiles, limits.max_workgroup_count),
+        loop_steps=loop_steps.tiles(tiles_of_workgroup, len(outer), per_word, down, across, workgroup_size),
     )
     return step, () if in_push else layout_words
 
@@ -203,6 +207,8 @@ def _runs(
     workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
     rounds = min(items // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
     # Each round of a workgroup takes one vector an invocation.
+    per_round = loop_steps.runs_per_round(len(outer), len(inner), per_vector)
+    rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
     rounds = max(rounds, 1, ceil_div(items, workgroup_size * limits.max_workgroup_count))
     share = rounds * workgroup_size
     layout_words = _layout_words((*outer, *inner))
@@ -222,5 +228,6 @@ def _runs(
         (workgroup_size, int(in_push)),
         pack(header, layout_words if in_push else ()),
         ceil_div(items, share),
+        loop_steps=loop_steps.loop(rounds, per_round),
     )
     return step, () if in_push else layout_words

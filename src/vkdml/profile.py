@@ -46,6 +46,8 @@ class Profile:
     date: str
     """In ISO 8601."""
     values: dict[str, int]
+    candidates: int | None = None
+    """Sets of numbers that the search measured; None where an earlier version stored the profile."""
 
     def apply(self, numbers: tuning.Tuning) -> tuning.Tuning:
         """Return the numbers with this profile's values in place of the class's."""
@@ -133,13 +135,16 @@ def parse(content: bytes) -> Profile:
     if type(version) is not int or version != FORMAT:
         raise ProfileFault(f"of format {_shown(version)}; this vkdml reads format {FORMAT}")
     expected = {field.name for field in fields(Profile)}
+    document.setdefault("candidates", None)
     if set(document) != expected:
         wrong = sorted(expected ^ set(document))
         raise ProfileFault(f"damaged: missing or unknown: {_shown(wrong)}")
     values = document["values"]
     if not isinstance(values, dict):
         raise ProfileFault("damaged: values is not an object")
-    for name in expected - {"values"}:
+    if document["candidates"] is not None and type(document["candidates"]) is not int:
+        raise ProfileFault("damaged: candidates is not an integer")
+    for name in expected - {"values", "candidates"}:
         if not isinstance(document[name], str):
             raise ProfileFault(f"damaged: {name} is not a string")
     for name, value in values.items():

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass
+from numbers import Real
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 from weakref import ref
 
 import numpy as np
@@ -19,13 +20,17 @@ from vkdml.array import Array
 from vkdml.array_ops import require_same_device
 from vkdml.compiled import CompiledOperator
 from vkdml.device import Device
-from vkdml.errors import DeviceError
+from vkdml.errors import DeviceError, DeviceLostError
 from vkdml.execute import RecordableStep, record_steps, recordable_steps, workspace_for
 from vkdml.host import copy_bytes
 from vkdml.layout import row_major_strides
 from vkdml.memory import Bytes, Memory
 from vkdml.plan import Plan
 from vkdml.planning import slice1_plan
+from vkdml.wording import type_of
+
+# Evaluations whose sequence was dropped: whoever reads what they write must still find them.
+_left_running: set[Evaluation] = set()
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,41 @@ class _Recorded:
         )
 
 
+@dataclass(frozen=True)
+class _HostArray:
+    """A NumPy array of an upload or a download, as it was when it was recorded."""
+
+    role: str
+    label: str
+    operation: int
+    array: npt.NDArray[Any]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def require_unchanged(self) -> None:
+        """Raise ValueError if it was given another shape or dtype, or made read-only, since."""
+        array, writes = self.array, self.label == "download"
+        if array.dtype == self.dtype and array.shape == self.shape and not (writes and _is_read_only(array)):
+            return
+        read_only, writeable = "read-only " if _is_read_only(array) else "", "writeable " if writes else ""
+        raise ValueError(
+            f"the {self.role} array of operation {self.operation} ({self.label}) was changed after it was "
+            f"recorded: it is now a {read_only}NumPy array of shape {array.shape} and type {array.dtype}; "
+            f"accepted: as recorded, a {writeable}one of shape {self.shape} and type {self.dtype}"
+        )
+
+    def fill(self, arrived: Bytes) -> None:
+        """Copy elements from contiguous bytes."""
+        self.require_unchanged()
+        target = np.asarray(self.array)
+        _copy_elements(target, arrived.view(_opaque(target)).reshape(self.shape))
+
+    def copy_to(self, staged: Bytes) -> None:
+        """Copy the elements to contiguous bytes."""
+        source = np.asarray(self.array)
+        _copy_elements(staged.view(_opaque(source)).reshape(self.shape), source)
+
+
 class Sequence:
     """Operations on arrays of one device, recorded once; made by :meth:`vkdml.Device.sequence`.
 
@@ -110,24 +150,46 @@ class Sequence:
 
     Each thread is to record and evaluate sequences of its own; any number of threads may wait for one.
     ``await sequence`` evaluates without blocking the event loop. As a context manager it waits at the end for
-    what runs, and clears itself.
+    what runs, and clears itself. Attributes are read-only.
     """
+
+    __slots__ = (
+        "__weakref__",
+        "_awaited",
+        "_device",
+        "_downloads",
+        "_evaluation",
+        "_is_built",
+        "_lock",
+        "_measured",
+        "_native",
+        "_native_timestamps",
+        "_outputs",
+        "_recorded",
+        "_timed",
+        "_uploads",
+    )
 
     def __init__(self, device: Device, *, timings: bool = True) -> None:
         """See :meth:`vkdml.Device.sequence`."""
+        if not isinstance(device, Device):
+            raise TypeError(f"device is {type_of(device)}; accepted: a vkdml.Device")
+        if not isinstance(timings, bool | np.bool_):
+            raise TypeError(f"timings is {type_of(timings)}; accepted: True and False")
         device.require_usable()
         _forget_what_is_done()
         self._device = device
         self._timed = bool(timings)
         self._lock = threading.Lock()
         self._recorded: list[_Recorded] = []
-        self._uploads: list[tuple[npt.NDArray[Any], Bytes]] = []
+        self._uploads: list[tuple[_HostArray, Bytes]] = []
         self._downloads: list[Download] = []
         self._outputs: list[Array] = []
         self._native: _native.Sequence | None = None
         self._native_timestamps = 0
         self._is_built = False
-        self._evaluated = False
+        # Of the last evaluation: each operation, and how many native ones it is.
+        self._measured: tuple[tuple[str, int], ...] | None = None
         self._awaited = True
         self._evaluation = Evaluation(device.limits.tuning.spin_microseconds)
 
@@ -146,6 +208,9 @@ class Sequence:
 
     def __bool__(self) -> bool:
         return True
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a sequence is bound to its device and cannot be copied or pickled: record another")
 
     def __repr__(self) -> str:
         count = len(self._recorded)
@@ -183,7 +248,7 @@ class Sequence:
         """
         if not isinstance(op, CompiledOperator):
             raise TypeError(
-                f"op is a {type(op).__name__}; accepted: a CompiledOperator, made by device.compile(desc)"
+                f"op is {type_of(op)}; accepted: a CompiledOperator, made by device.compile(desc)"
             )
         if op.device is not self._device:
             raise ValueError(
@@ -231,8 +296,10 @@ class Sequence:
             if not array.writeable:
                 raise ValueError("upload: array is a read-only view; accepted: a writeable Array")
             staging = self._staging(array)
-            self._append(self._transfer("upload", array, staging))
-            self._uploads.append((host, staging.view()[: array.nbytes]))
+            recorded = self._transfer("upload", array, staging)
+            source = self._host_array("host", "upload", host)
+            self._append(recorded)
+            self._uploads.append((source, staging.view()[: array.nbytes]))
 
     def download(self, array: Array, out: npt.NDArray[Any] | None = None) -> Download:
         """Record that the elements an array has at this point are brought to the host.
@@ -264,14 +331,16 @@ class Sequence:
                 if not out.flags.writeable:
                     raise ValueError("download: out is read-only; accepted: a writeable NumPy array")
             staging = self._staging(array)
-            self._append(self._transfer("download", array, staging))
+            recorded = self._transfer("download", array, staging)
+            target = None if out is None else self._host_array("out", "download", out)
+            self._append(recorded)
             arrived = staging.view()[: array.nbytes]
-            download = Download(self._evaluation, arrived, array.shape, array.dtype, out)
+            download = Download(self._evaluation, arrived, array.shape, array.dtype, target)
             self._downloads.append(download)
             return download
 
     def clear(self) -> None:
-        """Forget all operations, so that others can be recorded.
+        """Forget all operations, so that others can be recorded; the last timings stay until then.
 
         Raises:
             DeviceError: the sequence is running.
@@ -279,11 +348,14 @@ class Sequence:
         with self._lock:
             self._require_idle("clear")
             self._recorded, self._uploads, self._downloads, self._outputs = [], [], [], []
-            self._is_built = self._evaluated = False
+            self._is_built = False
 
     def _append(self, recorded: _Recorded) -> None:
         self._recorded.append(recorded)
-        self._is_built = self._evaluated = False
+        self._is_built, self._measured = False, None
+
+    def _host_array(self, role: str, label: str, array: npt.NDArray[Any]) -> _HostArray:
+        return _HostArray(role, label, len(self._recorded), array, array.shape, array.dtype)
 
     def _dispatched(self, label: str, plan: Plan, places: tuple[_Place, ...]) -> _Recorded:
         executions = self._device.executions
@@ -331,7 +403,7 @@ class Sequence:
 
     def _require_array(self, action: str, array: Any) -> None:
         if not isinstance(array, Array):
-            raise TypeError(f"{action}: array is a {type(array).__name__}; accepted: a vkdml.Array")
+            raise TypeError(f"{action}: array is {type_of(array)}; accepted: a vkdml.Array")
         require_same_device(self._device, array.device)
         if not array.size:
             raise ValueError(
@@ -340,13 +412,16 @@ class Sequence:
 
     def _require_pair(self, action: str, array: Any, host: Any, what: str) -> None:
         self._require_array(action, array)
-        accepted = f"a {array.dtype} NumPy array of shape {array.shape}"
+        accepted = f"a NumPy array of shape {array.shape} and type {array.dtype}"
+        if isinstance(host, np.ma.MaskedArray):
+            raise TypeError(f"{action}: {what} has a mask; accepted: {accepted}, as its data attribute is")
         if not isinstance(host, np.ndarray):
-            raise TypeError(f"{action}: {what} is a {type(host).__name__}; accepted: {accepted}")
+            raise TypeError(f"{action}: {what} is {type_of(host)}; accepted: {accepted}")
         if host.dtype != array.dtype or host.shape != array.shape:
             error = TypeError if host.dtype != array.dtype else ValueError
             raise error(
-                f"{action}: {what} is a {host.dtype} array of shape {host.shape}; accepted: {accepted}"
+                f"{action}: {what} is a NumPy array of shape {host.shape} and type {host.dtype}; "
+                f"accepted: {accepted}"
             )
 
     def _require_idle(self, action: str) -> None:
@@ -360,6 +435,8 @@ class Sequence:
 
         Raises:
             DeviceError: it is empty or running, an array that it uses is gone, or the device failed.
+            ValueError: a NumPy array of an upload or a download was given another shape or dtype, or was made
+                read-only, after it was recorded.
             MemoryError: no memory to evaluate it; it stays as it is.
         """
         self.eval_async()
@@ -384,15 +461,20 @@ class Sequence:
         self._device.require_usable()
         if not self._recorded:
             raise DeviceError("the sequence is empty: record() an operation first")
+        self._device.require_usable()
         self._require_kept()
+        for source, _ in self._uploads:
+            source.require_unchanged()
+        for download in self._downloads:
+            download._require_unchanged()
         if self._evaluation.failed:
             self._native, self._is_built = None, False
         try:
             if not self._is_built:
                 self._device.executions.insist(self._build)
             assert self._native is not None
-            for host, staged in self._uploads:
-                _copy_elements(staged.view(_opaque(host)).reshape(host.shape), host)
+            for source, staged in self._uploads:
+                source.copy_to(staged)
             self._evaluation.start(self._native, tuple(self._downloads))
         except BaseException as error:
             # What has failed once is not used again.
@@ -402,7 +484,8 @@ class Sequence:
                     f"evaluating a sequence of {len(self._recorded)} operations: {error}"
                 ) from None
             raise
-        self._evaluated, self._awaited = True, False
+        self._measured = tuple((recorded.label, recorded.native_operations) for recorded in self._recorded)
+        self._awaited = False
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the evaluation under way.
@@ -411,24 +494,39 @@ class Sequence:
         True
 
         Args:
-            timeout: seconds; None has no limit. What runs goes on after a time-out: wait again.
+            timeout: seconds, 0 or more; None and infinity have no limit. What runs goes on after a time-out:
+                wait again.
 
         Returns:
             True when nothing runs any more, False on time-out.
 
         Raises:
+            TypeError, ValueError: ``timeout`` is no such number.
             DeviceError: the device failed.
+            ValueError: the ``out`` of a download cannot take the elements any more; said once.
         """
-        done = self._evaluation.wait(timeout)
-        if done:
-            self._awaited = True
-        return done
+        return self._wait(_seconds(timeout))
+
+    def _wait(self, timeout: float | None, spins: bool = True) -> bool:
+        try:
+            return self._evaluation.wait(timeout, spins)
+        finally:
+            if not self._evaluation.under_way:
+                self._awaited = True
 
     def timings(self) -> list[tuple[str, float]]:
         """Return (operation, nanoseconds on the device) for each operation of the last evaluation.
 
+        >>> a = vkdml.asarray([1, 2, 3])
+        >>> with a.device.sequence() as sequence:
+        ...     elements = sequence.download(a)
+        ...     _ = sequence.eval()
+        >>> [operation for operation, nanoseconds in sequence.timings()]
+        ['download']
+
         Operations are named as DirectML's operators, ``upload`` and ``download``. Those that overlap are
-        measured from begin to end each.
+        measured from begin to end each. They stay, after :meth:`clear` and a ``with`` block too, until
+        something is recorded.
 
         Raises:
             DeviceError: the sequence has not been evaluated since something was recorded, is running, or
@@ -440,13 +538,10 @@ class Sequence:
             raise DeviceError(f"the compute queue of {self._device.name} has no timestamps")
         with self._lock:
             self._require_idle("read the timings of")
-            if not self._evaluated or self._native is None:
+            if self._measured is None or self._native is None:
                 raise DeviceError("the sequence has not been evaluated yet: eval() it first")
             measured = iter(self._native.timings())
-        return [
-            (recorded.label, sum(next(measured) for _ in range(recorded.native_operations)))
-            for recorded in self._recorded
-        ]
+            return [(label, sum(next(measured) for _ in range(count))) for label, count in self._measured]
 
     def __await__(self) -> Generator[Any, None, Sequence]:
         """Evaluate without blocking the event loop, or wait so for what :meth:`eval_async` started.
@@ -475,8 +570,7 @@ class Sequence:
         with self._lock:
             if self._awaited:
                 self._start()
-        self._evaluation.wait(None, spins=False)
-        self._awaited = True
+        self._wait(None, spins=False)
 
     def __enter__(self) -> Sequence:
         return self
@@ -490,7 +584,8 @@ class Sequence:
             if not self._evaluation.under_way:
                 self.clear()
 
-    def __del__(self) -> None:
+    # While the interpreter ends, this module's names may be gone before the last sequence.
+    def __del__(self, _left_running: set[Evaluation] = _left_running) -> None:
         evaluation = getattr(self, "_evaluation", None)
         if evaluation is not None and evaluation.under_way:
             _left_running.add(evaluation)
@@ -523,17 +618,20 @@ class Sequence:
 class Download:
     """Elements that a sequence brings to the host; made by :meth:`Sequence.download`."""
 
+    __slots__ = ("__weakref__", "_arrived", "_dtype", "_evaluation", "_fault", "_is_filled", "_out", "_shape")
+
     def __init__(
         self,
         evaluation: Evaluation,
         arrived: Bytes,
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
-        out: npt.NDArray[Any] | None,
+        out: _HostArray | None,
     ) -> None:
         self._evaluation = evaluation
         self._arrived = arrived
         self._is_filled = False
+        self._fault: Callable[[], BaseException] | None = None
         self._shape = shape
         self._dtype = dtype
         self._out = out
@@ -543,35 +641,67 @@ class Download:
 
         Raises:
             DeviceError: the sequence was not evaluated since it was recorded, or the device failed.
+            ValueError: ``out`` was given another shape or dtype, or was made read-only, after it was
+                recorded, and did not take the elements.
         """
-        self._evaluation.wait(None)
+        self._evaluation.finish(None)
+        if self._fault is not None:
+            raise self._fault()
         if not self._is_filled:
             raise DeviceError("the sequence has not been evaluated since this was recorded: eval() it first")
         if self._out is not None:
-            return self._out
+            return self._out.array
         result = np.empty(self._shape, self._dtype)
         copy_bytes(result.reshape(-1).view(np.uint8), self._arrived)
         return result
 
-    def deliver(self) -> None:
-        """Note that the elements have arrived; the evaluation calls it."""
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a download is part of its sequence and cannot be copied or pickled: take its numpy()"
+        )
+
+    def _require_unchanged(self) -> None:
         if self._out is not None:
-            _copy_elements(self._out, self._arrived.view(_opaque(self._out)).reshape(self._shape))
-        self._is_filled = True
+            self._out.require_unchanged()
+
+    def _deliver(self) -> Callable[[], BaseException] | None:
+        """Note that the elements have arrived; return why ``out`` could not take them, if so."""
+        self._fault = None
+        try:
+            if self._out is not None:
+                self._out.fill(self._arrived)
+            self._is_filled = True
+        except Exception as error:
+            self._fault = _another(error)
+        return self._fault
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False and self._out is None:
             raise ValueError("a download is seen by NumPy as a copy; accepted are copy=None and True")
         host = self.numpy()
         wanted = host if dtype is None else host.astype(dtype, copy=False)
-        return wanted.copy() if copy and wanted is self._out else wanted
+        return wanted.copy() if copy and wanted is host and self._out is not None else wanted
 
 
 class Evaluation:
     """The evaluations of one sequence, one at a time, and the threads that wait for them.
 
-    One thread waits for the device; others wait for that thread.
+    One thread waits for the device; others wait for that thread. What the device failed in is told to all who
+    wait for this evaluation or read what it writes. What only a download failed in is told to those who
+    wait for the sequence, once, and to those who ask for that download.
     """
+
+    __slots__ = (
+        "__weakref__",
+        "_attendant",
+        "_changed",
+        "_downloads",
+        "_error",
+        "_native",
+        "_spin_us",
+        "_undelivered",
+        "_under_way",
+    )
 
     def __init__(self, spin_us: float) -> None:
         self._spin_us = spin_us
@@ -580,34 +710,49 @@ class Evaluation:
         self._downloads: tuple[Download, ...] = ()
         self._attendant: int | None = None
         self._error: Callable[[], BaseException] | None = None
-        self.under_way = False
-        """As far as anybody has looked."""
+        self._undelivered: Callable[[], BaseException] | None = None
+        self._under_way = False
+
+    @property
+    def under_way(self) -> bool:
+        """Whether it runs, as far as anybody has looked."""
+        return self._under_way
 
     @property
     def failed(self) -> bool:
-        """Whether the last one did."""
+        """Whether the device failed in the last one."""
         return self._error is not None
 
     def start(self, native: _native.Sequence, downloads: tuple[Download, ...]) -> None:
         """Submit; once it is done, each download delivers."""
-        self._native, self._downloads, self._error = native, downloads, None
+        self._native, self._downloads = native, downloads
+        self._error = self._undelivered = None
         native.submit()
-        self.under_way = True
+        self._under_way = True
 
     def is_done(self) -> bool:
         """Look, without waiting, and without raising."""
-        if self.under_way and self._attendant is None:
-            with suppress(RuntimeError):  # the next to wait is told
-                self.wait(0.0, spins=False)
-        return not self.under_way
+        if self._under_way and self._attendant is None:
+            with suppress(RuntimeError, MemoryError):  # the next to wait is told
+                self.finish(0.0, spins=False)
+        return not self._under_way
 
     def settle(self) -> None:
-        """Wait until nothing runs."""
-        if self.under_way:
-            self.wait(None)
+        """Wait until nothing runs; for those who use the same memory. Raises what the device failed in."""
+        if self._under_way:
+            self.finish(None)
 
     def wait(self, timeout: float | None, spins: bool = True) -> bool:
-        """Wait, raising what the evaluation raised; False on time-out (seconds)."""
+        """Wait as :meth:`finish`, for those who wait for the sequence: raises what a download failed in."""
+        done = self.finish(timeout, spins)
+        with self._changed:
+            undelivered, self._undelivered = self._undelivered, None
+        if undelivered is not None:
+            raise undelivered()
+        return done
+
+    def finish(self, timeout: float | None, spins: bool = True) -> bool:
+        """Wait, raising what the device failed in; False on time-out (seconds)."""
         end = None if timeout is None else time.monotonic() + timeout
         me = threading.get_ident()
         if self._attendant == me:
@@ -615,17 +760,16 @@ class Evaluation:
         done = False
         try:
             if not self._attend(end, me):
-                return not self.under_way
+                return not self._under_way
             assert self._native is not None
             left = None if end is None else max(end - time.monotonic(), 0.0)
             try:
                 if self._native.wait(left, self._spin_us if spins else 0.0):
-                    for download in self._downloads:
-                        download.deliver()
+                    faults = [download._deliver() for download in self._downloads]
+                    self._undelivered = next((fault for fault in faults if fault is not None), None)
                     done = True
-            except RuntimeError as error:
-                kind, arguments = type(error), error.args
-                self._error = lambda: kind(*arguments)
+            except DeviceLostError as error:  # any other leaves it running
+                self._error = _another(error)
                 done = True
                 raise
             return done
@@ -634,7 +778,7 @@ class Evaluation:
                 with self._changed:
                     self._attendant = None
                     if done:
-                        self.under_way, self._downloads = False, ()
+                        self._under_way, self._downloads = False, ()
                     self._changed.notify_all()
                 if done:
                     _left_running.discard(self)
@@ -643,7 +787,7 @@ class Evaluation:
         """Return True once this thread is to wait for the device, False when it need not or has no time."""
         with self._changed:
             while True:
-                if not self.under_way:
+                if not self._under_way:
                     if self._error is not None:
                         raise self._error()
                     return False
@@ -656,14 +800,41 @@ class Evaluation:
                 self._changed.wait(left)
 
 
-# Evaluations whose sequence was dropped: whoever reads what they write must still find them.
-_left_running: set[Evaluation] = set()
-
-
 def _forget_what_is_done() -> None:
-    for evaluation in tuple(_left_running):
+    for evaluation in _left_running.copy():
         if evaluation.is_done():
             _left_running.discard(evaluation)
+
+
+def _another(error: BaseException) -> Callable[[], BaseException]:
+    """Return what makes errors like this one, for each who is told of it."""
+    kind, arguments = type(error), error.args
+    return lambda: kind(*arguments)
+
+
+def _seconds(timeout: Any) -> float | None:
+    """Return a time limit in seconds, None for no limit.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    if timeout is None:
+        return None
+    accepted = "accepted: seconds, 0 or more, or None for no limit"
+    number: Any = timeout
+    if isinstance(number, bool) or not isinstance(number, Real):
+        raise TypeError(f"timeout is {type_of(number)}; {accepted}")
+    if not timeout >= 0:  # nor is NaN
+        raise ValueError(f"timeout is {timeout}; {accepted}")
+    try:
+        seconds = float(number)
+    except OverflowError:
+        return None
+    return seconds if seconds <= threading.TIMEOUT_MAX else None
+
+
+def _is_read_only(array: npt.NDArray[Any]) -> bool:
+    return not array.flags.writeable
 
 
 def _opaque(array: npt.NDArray[Any]) -> str:

@@ -16,7 +16,7 @@ from vkdml.device import Device
 from vkdml.fold import Order
 from vkdml.host_ops import ArgReduceResult
 from vkdml.layout import row_major_strides
-from vkdml.readonly import fix
+from vkdml.read_only import fix
 
 
 @final

@@ -92,6 +92,10 @@ class Found:
     """Empty if the time ran out before the defaults were measured."""
     complete: bool
     """Whether the search came to its end before its time ran out."""
+    candidates: int = 0
+    """Sets of numbers that were measured, apart from the default one."""
+    plans: int = 0
+    """Different plans that these and the default one make, each of which was run."""
 
     @property
     def speed_up(self) -> float:
@@ -155,6 +159,7 @@ class _Search:
         self._clock = clock
         self._nanoseconds: dict[Plan, float] = {}
         self._results: dict[str, bytes] = {}
+        self._tried: set[Tuning] = set()
 
     def run(self) -> Found:
         default = best = self._limits.tuning
@@ -193,6 +198,8 @@ class _Search:
                 for case, old, new in times
             ),
             complete,
+            len(self._tried),
+            len(self._nanoseconds),
         )
 
     def _best_of(self, field: str, best: Tuning, pass_number: int, done: int) -> Tuning:
@@ -206,6 +213,7 @@ class _Search:
                 change: dict[str, Any] = {field: value}
                 trial = replace(best, **change)
                 self._measure(trial, f"{field} = {value}")
+                self._tried.add(trial)
                 trials.append(trial)
         chosen = self._choose(best, trials)
         self._report(Step(pass_number, field, None, getattr(chosen, field), done, total))
@@ -381,4 +389,5 @@ def profile_of(info: DeviceInfo, found: Found) -> Profile:
         vkdml_version=vkdml.__version__,
         date=date.today().isoformat(),
         values=found.values,
+        candidates=found.candidates,
     )

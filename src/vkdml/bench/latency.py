@@ -1,4 +1,4 @@
-"""How long a caller waits for one index, on the host's clock: from host arrays and from resident ones."""
+"""How long a caller waits for one index, on the host's clock: public calls and recorded sequences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ class LatencyCase:
     """One way to ask for the index of the greatest of so many float32."""
 
     kind: str
-    """``host``, ``resident`` or ``resident in turn``."""
+    """``host`` or ``array``: the public call on an array of the host or of the device.
+
+    ``recorded``: vkdml runs again a sequence that it recorded before; ``recorded in turn``: several of them.
+    There, other libraries make their public call on an array of the device.
+    """
     nbytes: int
     arrays: int
     calls: int
@@ -40,8 +44,9 @@ class LatencyCase:
         count = self.nbytes // 4
         return {
             "host": f"host array, {count} f32",
-            "resident": f"resident array, {count} f32",
-            "resident in turn": f"{self.arrays} resident arrays in turn, {count} f32",
+            "array": f"array on the device, {count} f32",
+            "recorded": f"recorded sequence, {count} f32",
+            "recorded in turn": f"{self.arrays} recorded sequences in turn, {count} f32",
         }[self.kind]
 
 
@@ -49,9 +54,10 @@ def latency_cases(most_bytes: int) -> list[LatencyCase]:
     """Return the cases, the largest as large as the device's buffers allow."""
     large = min(LARGE_BYTES, most_bytes // 4 * 4)
     return [
-        LatencyCase("resident", SMALL_BYTES, 1, 2000, 16.0),
+        LatencyCase("array", SMALL_BYTES, 1, 2000, None),
+        LatencyCase("recorded", SMALL_BYTES, 1, 2000, 16.0),
         LatencyCase("host", SMALL_BYTES, 1, 2000, 26.0),
-        LatencyCase("resident in turn", SMALL_BYTES, 100, 2000, 25.0),
+        LatencyCase("recorded in turn", SMALL_BYTES, 100, 2000, 25.0),
         LatencyCase("host", large, 1, 20, None),
     ]
 
@@ -87,7 +93,8 @@ def measure(device: Device, case: LatencyCase, content: Bytes, warm_seconds: flo
         WrongResult: an index that is not the right one.
     """
     arrays = host_arrays(case, content)
-    find = _host_calls(device, arrays) if case.kind == "host" else _resident_calls(device, arrays)
+    makers = {"host": _host_calls, "array": _array_calls}
+    find = makers.get(case.kind, _recorded_calls)(device, arrays)
     one = Case("", "argmax", "float32", (case.nbytes // 4,))
     for number, array in enumerate(arrays):
         got = find(number)
@@ -101,7 +108,12 @@ def _host_calls(device: Device, arrays: Sequence[Floats]) -> Callable[[int], int
     return lambda number: int(vkdml.argmax(arrays[number % len(arrays)], device=device))
 
 
-def _resident_calls(device: Device, arrays: Sequence[Floats]) -> Callable[[int], int]:
+def _array_calls(device: Device, arrays: Sequence[Floats]) -> Callable[[int], int]:
+    resident_arrays = [vkdml.asarray(array, device=device) for array in arrays]
+    return lambda number: int(resident_arrays[number % len(resident_arrays)].argmax())
+
+
+def _recorded_calls(device: Device, arrays: Sequence[Floats]) -> Callable[[int], int]:
     plan = plan_of(Case("", "argmax", "float32", (arrays[0].size,)), device.limits)
     runs = []
     for array in arrays:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import platform
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
@@ -19,9 +19,9 @@ from vkdml.bench import contents, latency, resident
 from vkdml.bench.cases import MIB, TARGET_DEVICE, WINDOWS, Case, fitted_suite, plan_of
 from vkdml.bench.check import Checker
 from vkdml.bench.contents import Bytes, cores
-from vkdml.bench.libraries import Unsupported, numpy_dtype, wall_clock
+from vkdml.bench.libraries import Unsupported, numpy_dtype
 from vkdml.bench.record import LatencyRow, Record, Row
-from vkdml.bench.timing import time_plan
+from vkdml.bench.timing import OUTPUT_ROLES, CallReading, Reading, time_call, time_copy, time_plan
 from vkdml.device import Device
 from vkdml.profile import driver_of
 
@@ -30,8 +30,11 @@ WARM_SECONDS = 0.25
 # Processors have no clocks to wait for, but pages to touch and code to load.
 SOFTWARE_WARM_SECONDS = 0.02
 SOFTWARE_PATIENCE_SECONDS = 0.5
+CEILING_BYTES = 1 << 30
 # Input, output and what is kept for reuse must fit beside each other.
 HEAP_SHARE = 6
+# The content, and the keys that are made of it to check a result.
+HOST_COPIES = 3
 
 
 class Contents:
@@ -112,17 +115,28 @@ def measure(
     for case in cases:
         content, buffer = store.of(case)
         plan = plan_of(case, device.limits, index_bytes)
+        call = _call(device, case, content, index_bytes) if software else None
+        warm_seconds = SOFTWARE_WARM_SECONDS if software else WARM_SECONDS
+        patience_seconds = SOFTWARE_PATIENCE_SECONDS if software else 3.0
+        # Where calls are timed, the plan runs here only to be checked: on outputs filled with other bytes.
         reading = time_plan(
             device,
             plan,
             {"input": buffer},
-            readings=readings,
-            warm_seconds=SOFTWARE_WARM_SECONDS if software else WARM_SECONDS,
-            patience_seconds=SOFTWARE_PATIENCE_SECONDS if software else 3.0,
+            readings=readings if call is None else 1,
+            warm_seconds=warm_seconds if call is None else 0.0,
+            patience_seconds=patience_seconds,
         )
         checker.check(case, content, reading.outputs, index_bytes)
+        if call is None:
+            times = _times_of_plan(reading)
+        else:
+            timed = time_call(
+                device, call, readings=readings, warm_seconds=warm_seconds, patience_seconds=patience_seconds
+            )
+            checker.check(case, content, _outputs(timed.result), index_bytes)
+            times = _times_of_call(timed)
         written = case.written_bytes(index_bytes)
-        call_us = _call_us(device, case, content) if software else None
         rows.append(
             Row(
                 case=case.name,
@@ -138,16 +152,11 @@ def measure(
                 alternate=case.alternate,
                 window=case.window,
                 scaled_from=list(case.scaled_from) if case.scaled_from else None,
-                us=reading.median_ns / 1e3,
-                low_us=reading.low_ns / 1e3,
-                high_us=reading.high_ns / 1e3,
-                readings=reading.readings,
-                kernels={name: nanoseconds / 1e3 for name, nanoseconds in reading.steps.items()},
+                **times,
                 read_bytes=case.read_bytes,
                 written_bytes=written,
-                gb_per_s=_rate(case.read_bytes + written, reading.median_ns),
-                input_gb_per_s=_rate(case.read_bytes, reading.median_ns),
-                call_us=call_us,
+                gb_per_s=_rate(case.read_bytes + written, times["us"]),
+                input_gb_per_s=_rate(case.read_bytes, times["us"]),
                 target=asdict(case.target) if case.target else None,
             )
         )
@@ -157,60 +166,132 @@ def measure(
     return rows
 
 
-def _rate(nbytes: int, nanoseconds: float) -> float:
-    return nbytes / nanoseconds if nanoseconds > 0 else 0.0
+def _times_of_plan(reading: Reading) -> dict[str, Any]:
+    """Return the fields of a row that hold times."""
+    return {
+        "us": reading.median_ns / 1e3,
+        "low_us": reading.low_ns / 1e3,
+        "high_us": reading.high_ns / 1e3,
+        "readings": reading.readings,
+        "kernels": {name: nanoseconds / 1e3 for name, nanoseconds in reading.steps.items()},
+    }
 
 
-def _call_us(device: Device, case: Case, content: Bytes) -> float | None:
-    """Return the median time of the public function from host array to host array."""
+def _times_of_call(reading: CallReading) -> dict[str, Any]:
+    return {
+        "us": reading.kernels_us,
+        "low_us": reading.low_us,
+        "high_us": reading.high_us,
+        "readings": reading.readings,
+        "kernels": reading.steps,
+        "call_us": reading.call_us,
+    }
+
+
+def _rate(nbytes: int, microseconds: float) -> float:
+    return nbytes / (microseconds * 1e3) if microseconds > 0 else 0.0
+
+
+def _call(device: Device, case: Case, content: Bytes, index_bytes: int) -> Callable[[], Any] | None:
+    """Return the public function's call from host array to host array; None for what NumPy has no type."""
     try:
         array = content[: case.input_bytes].view(numpy_dtype(case.element)).reshape(case.shape)
     except Unsupported:
         return None
     if case.op == "slice1":
         window = WINDOWS[case.window](case.shape[0], case.shape[1])
-        view = array.T if window.transposed else array
-        readings = wall_clock(
-            lambda: vkdml.slice1(view, window.offsets, window.sizes, window.steps, device=device)
-        )
-        return statistics.median(readings)
+        moved = array.T if window.transposed else array
+        return lambda: vkdml.slice1(moved, window.offsets, window.sizes, window.steps, device=device)
     view = array[..., ::2] if case.alternate else array
     function = vkdml.argmax if case.op == "argmax" else vkdml.argmin
-    readings = wall_clock(
-        lambda: function(
-            view,
-            case.axis,
-            direction=case.direction,
-            nan_policy=case.nan_policy,
-            return_values=case.return_values,
-            device=device,
-        )
+    return lambda: function(
+        view,
+        case.axis,
+        dtype=f"int{8 * index_bytes}",
+        direction=case.direction,
+        nan_policy=case.nan_policy,
+        return_values=case.return_values,
+        device=device,
     )
-    return statistics.median(readings)
+
+
+def _outputs(result: Any) -> dict[str, Bytes]:
+    """Return what a call returned as the bytes of a plan's outputs."""
+    arrays = result if isinstance(result, tuple) else (result,)
+    found = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
+    return dict(zip(OUTPUT_ROLES, found, strict=False)) | {"output": found[0]}
+
+
+def _mib(nbytes: int) -> str:
+    return f"{nbytes / MIB:{'.0f' if nbytes >= 100 * MIB else '.4g'}} MiB"
+
+
+def refusal(device: Device, case: Case, index_bytes: int) -> str | None:
+    """Say which limit a case that must run as it is would exceed; None where it can run."""
+    limits = device.limits
+    if case.input_bytes > limits.max_storage_buffer_range:
+        return (
+            f"an input of {_mib(case.input_bytes)} is more than one buffer of {device.name} can hold; "
+            f"accepted are at most {_mib(limits.max_storage_buffer_range)}"
+        )
+    if case.op != "slice1":
+        greatest = math.prod(case.sizes[axis] for axis in case.axes) - 1
+        if greatest >= 1 << (8 * index_bytes - 1):
+            return (
+                f"indices up to {greatest} do not fit int{8 * index_bytes}; accepted is --index-dtype int64"
+            )
+    try:
+        plan = plan_of(case, limits, index_bytes)
+    except (MemoryError, ValueError) as error:
+        return str(error)
+    needed = sum(nbytes for _, nbytes in plan.buffer_bytes)
+    software = device.info.type == "software"
+    if not software:
+        largest_heap = max(int(heap["size"]) for heap in device.info.heaps)
+        if needed > largest_heap:
+            return (
+                f"buffers of {_mib(needed)} are more than the memory of {device.name}; accepted are at most "
+                f"{_mib(largest_heap)}"
+            )
+    # The content, and what is made of it to check the result; the buffers lie there too on software devices.
+    on_host = HOST_COPIES * case.input_bytes + (2 * needed if software else 0)
+    free = _native.available_host_memory()
+    if on_host > free:
+        return f"a run needs {_mib(on_host)} of host memory, and {_mib(free)} are free"
+    return None
 
 
 def ceiling_cases(most_bytes: int) -> list[Case]:
     """Return what is timed to learn how fast the device reads: one element type of each size."""
-    nbytes = min(1 << 30, most_bytes)
+    nbytes = min(CEILING_BYTES, most_bytes)
     return [
         Case("ceiling", "argmax", element, (nbytes // size,))
         for element, size in (("float32", 4), ("uint16", 2), ("uint8", 1))
     ]
 
 
-def read_ceiling(rows: Iterable[Row]) -> tuple[float | None, str]:
+def read_ceiling(rows: Iterable[Row], most_bytes: int = CEILING_BYTES) -> tuple[float | None, str]:
     """Return the fastest read of a run in GB/s, and the case that it was.
 
-    Only the largest inputs count, since smaller ones come out of caches, and only whole ones.
+    Only the largest inputs count, since smaller ones come out of caches, and only whole ones. Those of
+    ``ceiling_cases(most_bytes)`` are large enough.
     """
     reduced = [row for row in rows if row.op != "slice1" and not row.alternate]
-    largest = max((row.read_bytes for row in reduced), default=0)
+    largest = min(max((row.read_bytes for row in reduced), default=0), CEILING_BYTES, most_bytes)
     fastest = max(
         (row for row in reduced if row.read_bytes * 2 > largest),
         key=lambda row: row.input_gb_per_s,
         default=None,
     )
     return (fastest.input_gb_per_s, fastest.case) if fastest else (None, "")
+
+
+def copy_rate(device: Device, most_bytes: int, readings: int) -> tuple[float | None, int]:
+    """Return GB/s, read and written, of the driver's own copy from buffer to buffer, and the bytes copied."""
+    nbytes = min(CEILING_BYTES, most_bytes) // 16 * 16
+    warm = SOFTWARE_WARM_SECONDS if device.info.type == "software" else WARM_SECONDS
+    nanoseconds = time_copy(device, nbytes, readings=readings, warm_seconds=warm)
+    return (2 * nbytes / nanoseconds if nanoseconds > 0 else None), nbytes
 
 
 def measure_latency(

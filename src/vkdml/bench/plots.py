@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vkdml.bench.cases import SHORT_NAMES
+from vkdml.bench.datasheets import published_rate
 from vkdml.bench.record import Record, Row, write_whole
+from vkdml.bench.report import LIBRARY_NAMES, latency_notes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +24,8 @@ _COLOURS = {
 }  # fmt: skip
 _DTYPE_ROWS = ("all axes", "last axis", "axis 0", "segmentation", "slice1")
 _MOST_BARS = 15
+# What rates are measured against, by how it is drawn.
+_OWN_READ, _COPY, _DATA_SHEET = "--", "-.", ":"
 
 
 def write(record: Record, path: str | Path) -> list[Path]:
@@ -57,7 +61,7 @@ def write(record: Record, path: str | Path) -> list[Path]:
 
 
 def _rates(record: Record) -> Any:
-    """Bars of GB/s for the main cases, one panel a kind, with the ceiling as a line."""
+    """Bars of GB/s for the main cases, one panel a kind, with lines for what rates are measured against."""
     from matplotlib.figure import Figure
 
     panels = [(kind, rows) for kind in _DTYPE_ROWS if (rows := _plain_rows(record, kind))]
@@ -66,19 +70,33 @@ def _rates(record: Record) -> Any:
         panels = [("cases", rows)] if rows else []
     if not panels:
         return None
+    bounds = _bounds(record)
     figure = Figure(figsize=(9, 2.3 * len(panels)), layout="constrained")
     for axes, (kind, rows) in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
         _bars(axes, record, rows)
         axes.set_title(kind, loc="left", fontweight="bold")
-        axes.set_ylabel("GB/s")
-        if record.ceiling_gb_per_s:
-            axes.axhline(record.ceiling_gb_per_s, color="#888888", linewidth=0.8, linestyle="--", zorder=0)
+        axes.set_ylabel("GB/s (more is faster)")
+        for name, style, rate in bounds:
+            axes.axhline(rate, color="#888888", linewidth=0.8, linestyle=style, zorder=0, label=name)
     _legend(figure)
-    ceiling = (
-        f"; dashed: the fastest read, {record.ceiling_gb_per_s:.4g} GB/s" if record.ceiling_gb_per_s else ""
-    )
-    figure.suptitle(f"{record.device['name']}{ceiling}", x=0.01, ha="left", fontsize=9)
+    timed = "whole calls, host array to host array" if _times_calls(record) else "kernels"
+    figure.suptitle(f"{record.device['name']}: {timed}", x=0.01, ha="left", fontsize=9)
     return figure
+
+
+def _times_calls(record: Record) -> bool:
+    return any(row.call_us is not None for row in record.rows)
+
+
+def _bounds(record: Record) -> list[tuple[str, str, float]]:
+    """Return what rates are measured against: name, style of the line, GB/s."""
+    published = published_rate(record.device["name"])
+    rates = (
+        ("fastest read by vkdml's kernels in this run", _OWN_READ, record.ceiling_gb_per_s),
+        ("the driver's own copy", _COPY, record.copy_gb_per_s),
+        ("data sheet", _DATA_SHEET, published.gb_per_s if published else None),
+    )
+    return [(f"{name}: {rate:.4g} GB/s", style, rate) for name, style, rate in rates if rate]
 
 
 def _legend(figure: Any) -> None:
@@ -87,7 +105,8 @@ def _legend(figure: Any) -> None:
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    figure.legend(entries.values(), entries, loc="outside lower center", ncols=len(entries), frameon=False)
+    columns = min(len(entries), 4)
+    figure.legend(entries.values(), entries, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def _shown_peers(record: Record) -> list[str]:
@@ -106,10 +125,14 @@ def _bars(axes: Axes, record: Record, rows: list[Row]) -> None:
     for place, name in enumerate(names):
         at = [number + (place - (len(names) - 1) / 2) * width for number in range(len(rows))]
         rates = [_rate(row, name) for row in rows]
-        axes.bar(at, rates, width * 0.92, label=name, color=_COLOURS[name])
+        axes.bar(at, rates, width * 0.92, label=_label(name), color=_COLOURS[name])
     axes.set_xticks(range(len(rows)), [_bar_label(row) for row in rows], fontsize=7)
     axes.tick_params(axis="x", length=0)
-    axes.margins(x=0.01)
+    axes.set_xlim(-0.5, len(rows) - 0.5)
+
+
+def _label(name: str) -> str:
+    return LIBRARY_NAMES.get(name, name)
 
 
 def _bar_label(row: Row) -> str:
@@ -153,17 +176,20 @@ def _sizes(record: Record) -> Any:
     for name in [_OURS, *_shown_peers(record)]:
         points = [(row.read_bytes / (1 << 20), us) for row in rows if (us := _us(row, name))]
         if points:
-            axes.plot(*zip(*points, strict=True), "o-", label=name, color=_COLOURS[name], markersize=4)
-    if record.ceiling_gb_per_s:
-        bound = [row.read_bytes / (record.ceiling_gb_per_s * 1e3) for row in rows]
-        sizes = [row.read_bytes / (1 << 20) for row in rows]
-        axes.plot(sizes, bound, "--", color="#888888", linewidth=0.8, label="fastest read of the run")
+            axes.plot(
+                *zip(*points, strict=True), "o-", label=_label(name), color=_COLOURS[name], markersize=4
+            )
+    sizes = [row.read_bytes / (1 << 20) for row in rows]
+    for name, style, rate in _bounds(record):
+        if style != _COPY:
+            bound = [row.read_bytes / (rate * 1e3) for row in rows]
+            axes.plot(sizes, bound, style, color="#888888", linewidth=0.8, label=name)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("input, MiB")
-    axes.set_ylabel("microseconds")
+    axes.set_ylabel("microseconds (less is faster)")
     axes.set_title(f"argmax of float32, all axes; {record.device['name']}", loc="left", fontsize=9)
     axes.grid(which="major", linewidth=0.3)
     axes.legend(frameon=False)
@@ -173,6 +199,7 @@ def _sizes(record: Record) -> Any:
 def _latencies(record: Record) -> Any:
     """The share of calls that are done within a time, one panel a kind of call."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
     rows = [row for row in record.latency if row.ours.quantiles_us]
     if not rows:
@@ -186,10 +213,15 @@ def _latencies(record: Record) -> Any:
             if measured.quantiles_us:
                 # The slowest percent is pauses of the system.
                 axes.plot(
-                    measured.quantiles_us[:100], range(100), label=name, color=_COLOURS[name], linewidth=1.3
+                    measured.quantiles_us[:100],
+                    range(100),
+                    label=_label(name),
+                    color=_COLOURS[name],
+                    linewidth=1.3,
                 )
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_locator(LogLocator(subs=(2, 3, 5)))
         axes.xaxis.set_minor_formatter("{x:g}")
         axes.tick_params(axis="x", which="both", labelsize=7)
         axes.set_title(row.case, loc="left", fontsize=9)
@@ -197,5 +229,6 @@ def _latencies(record: Record) -> Any:
         axes.set_ylabel("% of calls")
         axes.grid(which="major", linewidth=0.3)
     _legend(figure)
-    figure.suptitle(record.device["name"], x=0.01, ha="left", fontsize=9)
+    notes = "\n".join(latency_notes(record))
+    figure.suptitle(f"{record.device['name']}\n{notes}", x=0.01, ha="left", fontsize=8)
     return figure

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from vkdml.bench.cases import EVERY_KERNEL, SHORT_NAMES
 from vkdml.bench.plots import PARTS
-from vkdml.bench.record import Record, RecordFault, Row, best_peer, geometric_mean, load, write_whole
-from vkdml.bench.report import microseconds
+from vkdml.bench.record import Record, RecordFault, Row, best_peer, load, write_whole
+from vkdml.bench.report import (
+    LIBRARY_NAMES,
+    ceiling,
+    latency_notes,
+    libraries,
+    limit,
+    microseconds,
+    sums,
+    times_as_fast,
+)
 
 BEGIN = "<!-- benchmark: written by python -m vkdml.bench.readme -->"
 END = "<!-- end of benchmark -->"
@@ -46,31 +55,31 @@ def rewrite(text: str, inner: str) -> str:
 
 
 def _of_record(link: str, record: Record, folder: Path) -> Iterator[str]:
-    others = ", ".join(f"{name} {peer.version}" for name, peer in record.peers.items())
     yield f"### {record.device['name']}\n"
     yield (
         f"{record.device['driver']}; {record.machine['processor']}, {record.machine['cores']} cores; "
-        f"Python {record.versions['python']}, NumPy {record.versions['numpy']}"
-        f"{f'; compared with {others}' if others else ''}; {record.date}. All numbers: [{link}]({link}).\n"
+        f"Python {record.versions['python']}, {libraries(record)}; {record.date}. "
+        f"All numbers: [{link}]({link}).\n"
     )
-    software = record.device["type"] == "software"
-    if software:
-        yield "Times are whole calls, from host array to host array.\n"
+    if record.device["type"] == "software":
+        said = "Times are those of whole calls, from host array to host array. Every result was checked."
+        if any(row.scaled_from for row in record.rows):
+            said += f" The cases were made smaller{limit(record)}."
+        yield f"{said}\n"
     elif record.ceiling_gb_per_s:
         yield (
-            f"Kernel times by the device's clock, every result checked. GB/s count bytes read and written; "
-            f"the fastest read of this run was {record.ceiling_gb_per_s:.0f} GB/s.\n"
+            "Times are those of the kernels, by the device's clock. Every result was checked. "
+            f"GB/s count bytes read and written. {ceiling(record)}.\n"
         )
-    judged = any(row.met is not None for row in record.rows)
-    yield f"| case | types | vkdml | best other library | times as fast |{' targets met |' if judged else ''}"
-    yield f"|---|---|--:|--:|--:|{'--:|' if judged else ''}"
+    if record.peers:
+        yield f"{_methods(record)}\n"
+    yield "| case | types | vkdml | best other library | times as fast |"
+    yield "|---|---|--:|--:|--:|"
     for name in dict.fromkeys(row.row for row in record.rows if row.row not in _LEFT_OUT):
-        rows = [row for row in record.rows if row.row == name]
-        verdicts = [row.met for row in rows if row.met is not None]
-        met = f" {sum(verdicts)} of {len(verdicts)} |" if verdicts else " |" if judged else ""
-        yield _line(record, name, rows) + met
+        yield _line(record, name, [row for row in record.rows if row.row == name])
     yield ""
-    yield from _sums(record)
+    for line in sums(record):
+        yield f"{line}\n"
     if record.latency:
         yield from _latency(record)
     for part in PARTS:
@@ -92,49 +101,45 @@ def _line(record: Record, name: str, rows: Sequence[Row]) -> str:
         ours = _range([row.compared_us for row in rows], "us")
         theirs = _range([best[1] for _, best in compared], "us")
     ratios = [best[1] / row.compared_us for row, best in compared]
-    faster = _range(ratios, "", 2)
-    names = ", ".join(dict.fromkeys(best[0] for _, best in compared))
+    faster = _range(ratios, "times")
+    names = ", ".join(dict.fromkeys(LIBRARY_NAMES[best[0]] for _, best in compared))
     return f"| {name} | {types} | {ours} | {f'{names}: {theirs}' if compared else ''} | {faster} |"
 
 
-def _range(values: Sequence[float], unit: str, digits: int | None = None) -> str:
+def _methods(record: Record) -> str:
+    """Say how the other libraries were timed."""
+    by_method: dict[str, list[str]] = {}
+    for name, peer in record.peers.items():
+        by_method.setdefault(peer.method, []).append(LIBRARY_NAMES[name])
+    said = [f"{', '.join(names)}: {method}" for method, names in by_method.items()]
+    return f"How the other libraries were timed: {'. '.join(said)}."
+
+
+_NUMBERS: dict[str, Callable[[float], str]] = {
+    "us": lambda value: f"{microseconds(value)} us",
+    "GB/s": lambda value: f"{value:.0f} GB/s",
+    "times": times_as_fast,
+}
+
+
+def _range(values: Sequence[float], unit: str) -> str:
     if not values:
         return ""
-
-    def said(value: float) -> str:
-        if digits is not None:
-            return f"{value:.{digits}f}"
-        return microseconds(value) if unit == "us" else f"{value:.0f}"
-
-    low, high = said(min(values)), said(max(values))
-    return f"{low if low == high else f'{low} to {high}'} {unit}".strip()
-
-
-def _sums(record: Record) -> Iterator[str]:
-    mean = geometric_mean(record)
-    if mean is not None:
-        yield (
-            f"Geometric mean over {mean[1]} cases: {mean[0]:.2f} times as fast as the best other library "
-            "of each.\n"
-        )
-    lost = [row.case for row in record.rows if (best := best_peer(record, row)) and best[1] < row.compared_us]
-    if lost:
-        yield f"Another library is faster in {len(lost)} of them.\n"
-    judged = [row.met for row in record.rows if row.met is not None]
-    judged += [row.met for row in record.latency if row.met is not None]
-    if judged:
-        yield f"Targets met: {sum(judged)} of {len(judged)}.\n"
+    low, high = _NUMBERS[unit](min(values)), _NUMBERS[unit](max(values))
+    return low if low == high else f"{low.removesuffix(f' {unit}')} to {high}"
 
 
 def _latency(record: Record) -> Iterator[str]:
     names = [name for name in record.peers if any(name in row.peers for row in record.latency)]
-    yield f"| from call to index, p50 us | vkdml |{''.join(f' {name} |' for name in names)}"
+    yield f"| from call to index, us (p50) | vkdml |{''.join(f' {LIBRARY_NAMES[name]} |' for name in names)}"
     yield "|---|--:|" + "--:|" * len(names)
     for row in record.latency:
         others = [row.peers.get(name) for name in names]
         cells = [microseconds(peer.p50_us) if peer and not peer.why else "" for peer in others]
         yield f"| {row.case} | {microseconds(row.ours.p50_us)} |{''.join(f' {cell} |' for cell in cells)}"
     yield ""
+    for line in latency_notes(record):
+        yield f"{line[0].upper()}{line[1:]}\n"
 
 
 def main(arguments: Sequence[str]) -> int:

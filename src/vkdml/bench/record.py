@@ -13,11 +13,21 @@ from typing import Any
 
 from vkdml.bench.cases import Case, Target
 
-FORMAT = 1
+FORMAT = 2
+"""Format 1 holds software devices' calls and kernels timed apart, and former names of latency kinds."""
+_FORMER_FORMAT = 1
+_FORMER_KINDS = {"resident": "recorded", "resident in turn": "recorded in turn"}
+# The host's and the device's clock may count a little differently, and each in steps.
+CLOCK_SHARE = 0.001
+CLOCK_US = 1.0
 
 
 class RecordFault(ValueError):
     """A file that cannot be used; the message is one line."""
+
+
+class ImpossibleTime(Exception):
+    """A whole call was shorter than its kernels, so that one of the two times is wrong."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +42,10 @@ class PeerTime:
 
 @dataclass
 class Row:
-    """One case, timed and found right. Times are of all its kernels together, by the device's clock."""
+    """One case, timed and found right. Times are of all its kernels together, by the device's clock.
+
+    On software devices the kernels are those of the timed calls; see :func:`vkdml.bench.timing.time_call`.
+    """
 
     case: str
     row: str
@@ -47,6 +60,7 @@ class Row:
     alternate: bool
     window: str
     scaled_from: list[int] | None
+    """The shape that was meant, where ``shape`` is a smaller one that fits the run."""
     us: float
     low_us: float
     high_us: float
@@ -68,6 +82,11 @@ class Row:
     def compared_us(self) -> float:
         """What other libraries are compared with: the whole call where they too start from host arrays."""
         return self.us if self.call_us is None else self.call_us
+
+    @property
+    def full_shape(self) -> str:
+        """The shape that was meant, as 4096x65536, if a smaller one was timed; else nothing."""
+        return "x".join(map(str, self.scaled_from or ()))
 
     def as_case(self) -> Case:
         """Return what was timed."""
@@ -106,6 +125,7 @@ class LatencyRow:
 
     case: str
     kind: str
+    """See :class:`vkdml.bench.latency.LatencyCase`."""
     nbytes: int
     ours: Latency
     gb_per_s: float
@@ -136,13 +156,34 @@ class Record:
     device: dict[str, Any]
     settings: dict[str, Any]
     ceiling_gb_per_s: float | None
-    """The fastest read of the run."""
+    """The fastest read by vkdml itself in the run."""
     ceiling_case: str
     rows: list[Row]
     latency: list[LatencyRow]
     peers: dict[str, Peer] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     """Of each phase of the run."""
+    copy_gb_per_s: float | None = None
+    """Of the driver's own copy between two buffers, read and written bytes."""
+    copy_bytes: int = 0
+    """In each of the two buffers."""
+
+
+def require_possible(rows: Iterable[Row]) -> None:
+    """Raise unless each call took at least as long as its kernels, within what two clocks differ.
+
+    Raises:
+        ImpossibleTime: naming the rows with their times.
+    """
+    wrong = [
+        f"{row.case}: the whole call took {row.call_us:.1f} us, its kernels {row.us:.1f} us"
+        for row in rows
+        if row.call_us is not None and row.call_us * (1 + CLOCK_SHARE) + CLOCK_US < row.us
+    ]
+    if wrong:
+        raise ImpossibleTime(
+            "; ".join(wrong) + "; a call contains its kernels, so one of the two clocks is wrong"
+        )
 
 
 def judge(record: Record) -> None:
@@ -202,10 +243,15 @@ def load(path: str | Path) -> Record:
         raise RecordFault(f"{path}: {error.strerror or error}") from None
     except ValueError:
         content = None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise RecordFault(f"{path}: accepted is a file that vkdml bench --json wrote (format {FORMAT})")
+    if not isinstance(content, dict) or content.get("format") not in (FORMAT, _FORMER_FORMAT):
+        raise RecordFault(
+            f"{path}: accepted is a file that vkdml bench --json wrote (format {_FORMER_FORMAT} or {FORMAT})"
+        )
     try:
-        content.pop("format")
+        if content.pop("format") == _FORMER_FORMAT:
+            for row in content["latency"]:
+                row["kind"] = _FORMER_KINDS.get(row["kind"], row["kind"])
+                row["case"] = row["case"].replace("resident array", "recorded sequence")
         content["rows"] = [
             Row(**{**row, "peers": {name: PeerTime(**time) for name, time in row["peers"].items()}})
             for row in content["rows"]

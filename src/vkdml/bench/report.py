@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from vkdml.bench.cases import TARGET_DEVICE
+from vkdml.bench.datasheets import published_rate
 from vkdml.bench.record import Record, Row, best_peer, geometric_mean
 
-SHORT_PEERS = {"onnxruntime": "ort"}
+LIBRARY_NAMES = {
+    "numpy": "NumPy", "torch": "torch", "cupy": "CuPy", "jax": "JAX", "onnxruntime": "ONNX Runtime",
+    "cub": "CUB",
+}  # fmt: skip
+SHORT_NAMES = {**LIBRARY_NAMES, "onnxruntime": "ORT"}
+"""As they head columns."""
 
 
 def show(record: Record, console: Console) -> None:
@@ -29,8 +36,52 @@ def heading(record: Record) -> Iterator[str]:
     """Yield what was measured, where and when."""
     yield f"{record.device['name']} ({record.device['type']}), {record.device['driver']}"
     yield f"{record.machine['processor']}, {record.machine['cores']} cores; {record.date}"
-    versions = [f"{name} {version}" for name, version in record.versions.items()]
-    yield ", ".join(versions + [f"{name} {peer.version}" for name, peer in record.peers.items()])
+    yield f"Python {record.versions['python']}, vkdml {record.versions['vkdml']}; {libraries(record)}"
+
+
+def libraries(record: Record) -> str:
+    """Return NumPy, which vkdml is used with, and the libraries that it is compared with, each once.
+
+    >>> libraries(record)  # doctest: +SKIP
+    'NumPy 2.5.2; compared with torch 2.11.0, JAX 0.11.2'
+    """
+    compared = [f"{LIBRARY_NAMES[name]} {peer.version}" for name, peer in record.peers.items()]
+    used = f"NumPy {record.versions['numpy']}"
+    said = [] if used in compared else [used]
+    if compared:
+        said.append(f"compared with {', '.join(compared)}")
+    return "; ".join(said)
+
+
+def ceiling(record: Record) -> str:
+    """Say what rates are measured against: vkdml's own fastest read, a plain copy, the data sheet."""
+    if not record.ceiling_gb_per_s:
+        return ""
+    said = [f"Fastest read by vkdml itself in this run: {record.ceiling_gb_per_s:.4g} GB/s"]
+    if record.copy_gb_per_s:
+        mib = record.copy_bytes / (1 << 20)
+        said.append(
+            f"the driver's own copy of {mib:.4g} MiB: {record.copy_gb_per_s:.4g} GB/s read and written"
+        )
+    published = published_rate(record.device["name"])
+    if published:
+        said.append(f"data sheet: {published.gb_per_s:.4g} GB/s")
+    return "; ".join(said)
+
+
+def sums(record: Record) -> Iterator[str]:
+    """Yield how vkdml compares with the other libraries over all cases."""
+    mean = geometric_mean(record)
+    if mean is None:
+        return
+    cases = f"{mean[1]} case{'' if mean[1] == 1 else 's'}"
+    yield (
+        f"Geometric mean over {cases}: vkdml is {mean[0]:.2f} times as fast as the best other "
+        "library of each."
+    )
+    lost = [row for row in record.rows if (best := best_peer(record, row)) and best[1] < row.compared_us]
+    if lost:
+        yield f"Another library is faster in {len(lost)} of them."
 
 
 def timed_peers(record: Record) -> list[str]:
@@ -43,7 +94,7 @@ def timed_peers(record: Record) -> list[str]:
 
 
 def case_table(record: Record) -> Table:
-    """Return one line a case: time, rate, share of the read ceiling, and how many times each peer's speed."""
+    """Return a row for each case: time, rate, share of the fastest read, times as fast as each library."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0), header_style="bold")
     table.add_column("case", overflow="fold", min_width=18)
     calls = any(row.call_us is not None for row in record.rows)
@@ -51,15 +102,15 @@ def case_table(record: Record) -> Table:
         table.add_column(" " + name if name else "", justify="right", no_wrap=True)
     peers = timed_peers(record)
     for name in peers:
-        table.add_column(" " + SHORT_PEERS.get(name, name), justify="right", no_wrap=True)
+        table.add_column(" " + SHORT_NAMES[name], justify="right", no_wrap=True)
     for row in record.rows:
         share = ""
         if record.ceiling_gb_per_s:
             share = f"{100 * row.gb_per_s / record.ceiling_gb_per_s:.0f}"
         table.add_row(
-            row.case,
+            f"{row.case}\n  from {row.full_shape}" if row.full_shape else row.case,
             f" {microseconds(row.us)}",
-            f" {row.gb_per_s:.{0 if row.gb_per_s >= 100 else 1}f}",
+            f" {rate(row.gb_per_s)}",
             f" {share}",
             {True: " +", False: " -", None: ""}[row.met],
             *([f" {microseconds(row.call_us or 0)}"] if calls else []),
@@ -69,12 +120,31 @@ def case_table(record: Record) -> Table:
 
 
 def ratio(row: Row, peer: str) -> str:
-    """Say how many times faster than a peer a row is; nothing where that was not timed."""
+    """Say how many times as fast as a peer vkdml is; nothing where that was not timed."""
     time = row.peers.get(peer)
     if time is None or time.us is None or row.compared_us <= 0:
         return ""
-    times = time.us / row.compared_us
+    return times_as_fast(time.us / row.compared_us)
+
+
+def times_as_fast(times: float) -> str:
+    """Say how many times as fast as another library vkdml is.
+
+    >>> [times_as_fast(times) for times in (0.0034, 0.98, 12.34)]
+    ['0.003', '0.98', '12.3']
+    """
+    if times < 0.095:
+        return f"{times:.1g}"
     return f"{times:.{2 if times < 10 else 1 if times < 100 else 0}f}"
+
+
+def rate(gb_per_s: float) -> str:
+    """Say a rate in GB/s.
+
+    >>> [rate(value) for value in (4389.07, 8.15, 0.0412)]
+    ['4389', '8.2', '0.04']
+    """
+    return f"{gb_per_s:.{0 if gb_per_s >= 100 else 1 if gb_per_s >= 1 else 2}f}"
 
 
 def microseconds(us: float) -> str:
@@ -82,15 +152,15 @@ def microseconds(us: float) -> str:
 
 
 def latency_table(record: Record) -> Table:
-    """Return one line a latency case: the median and the 99th percentile, ours and the peers' medians."""
+    """Return a row for each latency case: median and 99th percentile of vkdml, medians of the others."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0), header_style="bold")
-    table.add_column("call to index on the host", overflow="fold", min_width=18)
-    table.add_column(" p50 us", justify="right", no_wrap=True)
-    table.add_column(" p99 us", justify="right", no_wrap=True)
+    table.add_column("call to index, us", overflow="fold", min_width=18)
+    table.add_column(" vkdml p50", justify="right", no_wrap=True)
+    table.add_column(" p99", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     peers = [name for name in record.peers if any(name in row.peers for row in record.latency)]
     for name in peers:
-        table.add_column(" " + SHORT_PEERS.get(name, name), justify="right", no_wrap=True)
+        table.add_column(" " + SHORT_NAMES[name], justify="right", no_wrap=True)
     for row in record.latency:
         others = [row.peers.get(name) for name in peers]
         table.add_row(
@@ -106,30 +176,49 @@ def latency_table(record: Record) -> Table:
 def notes(record: Record) -> Iterator[str]:
     """Yield the sums of a run and what its table leaves out."""
     if record.ceiling_gb_per_s:
-        yield (
-            f"%: of {record.ceiling_gb_per_s:.4g} GB/s, the fastest read of this run ({record.ceiling_case})"
-        )
+        yield "GB/s: bytes read and written"
+        yield f"%: of the fastest read by vkdml itself in this run ({record.ceiling_case})"
+        yield ceiling(record)
+    if any(row.call_us is not None for row in record.rows):
+        yield "us, GB/s, %: of the kernels; call us: of the public call, host array to host array"
     if timed_peers(record):
-        ours = "our call's" if any(row.call_us is not None for row in record.rows) else "ours"
-        yield f"under a peer's name: its time as a multiple of {ours}"
-    mean = geometric_mean(record)
-    if mean is not None:
-        yield f"geometric mean over {mean[1]} cases: {mean[0]:.2f} times as fast as each one's best peer"
-        lost = [row for row in record.rows if (best := best_peer(record, row)) and best[1] < row.compared_us]
-        if lost:
-            yield f"slower than the best peer in {len(lost)}: {_listed(lost)}"
+        ours = "its call" if any(row.call_us is not None for row in record.rows) else "its kernels"
+        yield f"under a library's name: vkdml ({ours}) is so many times as fast as that library"
+    yield from sums(record)
+    if record.latency:
+        yield "under a library's name, call to index: microseconds, p50"
+        yield from latency_notes(record)
     verdicts = [*(row.met for row in record.rows), *(row.met for row in record.latency)]
     judged = [met for met in verdicts if met is not None]
     if judged:
-        yield f"targets: {sum(judged)} of {len(judged)} met (+ met, - missed)"
+        yield (
+            f"the developers' targets for the {TARGET_DEVICE}: {sum(judged)} of {len(judged)} met "
+            "(+ met, - missed)"
+        )
     scaled = sum(row.scaled_from is not None for row in record.rows)
     if scaled:
-        yield f"{scaled} of {len(record.rows)} cases were made smaller to fit (--mib or the device's limits)"
+        yield (
+            f"{scaled} of {len(record.rows)} cases were made smaller, from the shape below each (--mib or "
+            f"the device's limits){limit(record)}"
+        )
     for name, peer in record.peers.items():
         if peer.note:
             yield f"{name}: {peer.note}"
 
 
-def _listed(rows: Sequence[Row], most: int = 8) -> str:
-    names = [row.case for row in rows[:most]]
-    return ", ".join(names) + (f" and {len(rows) - most} more" if len(rows) > most else "")
+def limit(record: Record) -> str:
+    """Say how large the inputs of a run's suite could be; nothing where the record does not tell."""
+    most = record.settings.get("most_input_bytes") or (record.settings.get("mib") or 0) << 20
+    return f": inputs have at most {most / (1 << 20):.4g} MiB" if most else ""
+
+
+def latency_notes(record: Record) -> Iterator[str]:
+    """Yield what tells the ways of asking for one index apart."""
+    kinds = {row.kind for row in record.latency}
+    if "array" in kinds:
+        yield "array on the device: the public call, int(a.argmax()), of vkdml and of each library."
+    if kinds & {"recorded", "recorded in turn"}:
+        yield (
+            "recorded sequence: vkdml runs again what was recorded before; the other libraries make their "
+            "public call on an array on the device."
+        )

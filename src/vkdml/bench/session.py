@@ -10,9 +10,13 @@ from typing import Protocol
 
 from vkdml.bench import latency, measure
 from vkdml.bench.cases import Case
+from vkdml.bench.latency import LatencyCase
 from vkdml.bench.peers import PEER_SECONDS, time_peer
-from vkdml.bench.record import Record, RecordFault, judge
+from vkdml.bench.record import LatencyRow, Record, RecordFault, Row, judge, require_possible
 from vkdml.device import Device
+
+OWN_SUITE = "own"
+"""The name of a run of cases that the user described."""
 
 
 class Progress(Protocol):
@@ -40,6 +44,11 @@ class Options:
     peer_seconds: float = PEER_SECONDS
     left_out: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def as_given(self) -> bool:
+        """Whether the cases are the user's own, which run as they are or not at all."""
+        return self.suite == OWN_SUITE
+
 
 Keep = Callable[[Record], None]
 
@@ -55,6 +64,7 @@ def run(device: Device, options: Options, progress: Progress, keep: Keep = lambd
 
     Raises:
         WrongResult: a kernel's result is wrong.
+        ImpossibleTime: a whole call was shorter than its kernels.
         PeerFault: a named peer could not start.
         MemoryError: a buffer that the device cannot hold.
         DeviceError: the device failed.
@@ -62,24 +72,27 @@ def run(device: Device, options: Options, progress: Progress, keep: Keep = lambd
     most = measure.most_input_bytes(device, options.mib)
     settings = {
         "mib": options.mib,
+        "most_input_bytes": None if options.as_given else most,
         "index_dtype": f"int{8 * options.index_bytes}",
         "readings": options.readings,
         "warm_seconds": measure.WARM_SECONDS,
     }
     record = measure.new_record(device, options.suite, settings)
-    cases = measure.cases_for(device, options.cases, most)
+    cases = list(options.cases) if options.as_given else measure.cases_for(device, options.cases, most)
     if cases:
         with _phase(record, progress, "ceiling", 0):
             ceiling = measure.measure(device, measure.ceiling_cases(most), readings=options.readings)
+            record.copy_gb_per_s, record.copy_bytes = measure.copy_rate(device, most, options.readings)
         with _phase(record, progress, f"{options.suite} suite", len(cases)):
             record.rows = measure.measure(
                 device,
                 cases,
-                lambda row: progress.step(f"{row.case}: {row.us:.1f} us, {row.gb_per_s:.4g} GB/s"),
+                lambda row: progress.step(_said_of(row)),
                 index_bytes=options.index_bytes,
                 readings=options.readings,
             )
-        record.ceiling_gb_per_s, record.ceiling_case = measure.read_ceiling([*ceiling, *record.rows])
+        require_possible([*ceiling, *record.rows])
+        record.ceiling_gb_per_s, record.ceiling_case = measure.read_ceiling([*ceiling, *record.rows], most)
     if options.with_latency:
         with _phase(record, progress, "latency", len(latency.latency_cases(most))):
             record.latency = measure.measure_latency(
@@ -115,8 +128,7 @@ def time_peers(device: Device, record: Record, options: Options, progress: Progr
     """Judge the record and time the peers one after the other."""
     judge(record)
     keep(record)
-    sizes = {row.nbytes for row in record.latency}
-    latency_cases = latency.latency_cases(max(sizes)) if sizes else []
+    latency_cases = latency_cases_of(record.latency)
     steps = sum(row.as_case().is_compared for row in record.rows) + len(latency_cases)
     for name in options.peers:
         with _phase(record, progress, name, steps):
@@ -131,6 +143,20 @@ def time_peers(device: Device, record: Record, options: Options, progress: Progr
                 done=progress.step,
             )
         keep(record)
+
+
+def _said_of(row: Row) -> str:
+    smaller = f" (made smaller, from {row.full_shape})" if row.full_shape else ""
+    return f"{row.case}{smaller}: {row.us:.1f} us, {row.gb_per_s:.4g} GB/s"
+
+
+def latency_cases_of(rows: Sequence[LatencyRow]) -> list[LatencyCase]:
+    """Return what a record's rows timed, one for each row."""
+    known = {case.name: case for case in latency.latency_cases(max((row.nbytes for row in rows), default=0))}
+    return [
+        known.get(row.case) or LatencyCase(row.kind, row.nbytes, 1, row.ours.calls, row.target_us)
+        for row in rows
+    ]
 
 
 @contextmanager

@@ -1,11 +1,13 @@
-"""Times plans by the device's own clock: warm, many readings, medians."""
+"""Times plans, public calls and copies by the device's own clock: warm, many readings, medians."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from vkdml import _native
 from vkdml.bench import resident
 from vkdml.bench.resident import Bytes
 from vkdml.device import Device
-from vkdml.execute import Execution
+from vkdml.execute import Execution, ExecutionCache
 from vkdml.plan import Plan
 
 FEWEST_READINGS = 9
@@ -112,6 +114,167 @@ def time_plan(
         {label: statistics.median(times) for label, times in per_step.items()},
         {role: resident.download(device, buffer, sizes[role]) for role, buffer in outputs.items()},
     )
+
+
+@dataclass(frozen=True)
+class CallReading:
+    """The times of a public call and of the kernels within it, in microseconds."""
+
+    call_us: float
+    """Median of the call as users make it, without timestamps."""
+    kernels_us: float
+    """Of the call's kernels together; 0 for a call that needs none."""
+    low_us: float
+    """The kernels' time in a call at the 10th percentile."""
+    high_us: float
+    """The kernels' time in a call at the 90th percentile."""
+    readings: int
+    steps: dict[str, float]
+    """Of each kernel."""
+    result: Any
+    """What the call returned."""
+
+
+@dataclass
+class _KernelClock:
+    """Adds up what the kernels of a call took."""
+
+    ran: list[_TimedExecution] = field(default_factory=list)
+    nanoseconds: dict[str, float] = field(default_factory=dict)
+
+    def add(self, execution: _TimedExecution) -> None:
+        for label, nanoseconds in execution.timings():
+            if label in execution.kernels:
+                self.nanoseconds[label] = self.nanoseconds.get(label, 0.0) + nanoseconds
+
+    def collect(self) -> dict[str, float]:
+        """Return nanoseconds by kernel since the last time."""
+        for execution in self.ran:
+            self.add(execution)
+        collected, self.nanoseconds = self.nanoseconds, {}
+        self.ran.clear()
+        return collected
+
+
+class _TimedExecution(Execution):
+    """An execution with timestamps that says to a clock when it ran."""
+
+    def __init__(self, cache: ExecutionCache, plan: Plan, clock: _KernelClock) -> None:
+        super().__init__(cache, plan, timestamps=True)
+        self.kernels = {step.kernel for step in plan.steps}
+        self._clock = clock
+
+    def run(self) -> None:
+        super().run()
+        # Its timestamps are read after the call, whose time they would add to.
+        self._clock.ran.append(self)
+
+    def wait(self) -> None:
+        super().wait()
+        # It may run again before the call ends: large arrays go through it in tiles.
+        self._clock.add(self)
+
+
+@contextmanager
+def _kernels_timed(cache: ExecutionCache) -> Iterator[_KernelClock]:
+    """Give every execution that calls make or take from the cache timestamps, for the time of the block."""
+    clock = _KernelClock()
+    ordinary = cache.make_execution
+    cache.clear()
+    cache.make_execution = lambda cache, plan: _TimedExecution(cache, plan, clock)
+    try:
+        yield clock
+    finally:
+        cache.make_execution = ordinary
+        cache.clear()
+
+
+def time_call(
+    device: Device,
+    call: Callable[[], Any],
+    *,
+    readings: int = 30,
+    warm_seconds: float = 0.02,
+    patience_seconds: float = 1.0,
+) -> CallReading:
+    """Time a public call, and the kernels within it by their share of the same call with timestamps.
+
+    Drivers on a processor change their speed by a factor of two for tens of calls at a time, as the system
+    places their threads on one core or on several, and timestamps lengthen what they enclose (on lavapipe by
+    60 us). So a kernel and a call that are timed one after the other do not compare, and the call can seem
+    shorter than its kernel. The kernels' share of one call is free of both.
+
+    Args:
+        device: on which the call computes.
+        call: what to time; it returns when it is done.
+        readings: how many calls to time, each way.
+        warm_seconds: of calls before the first reading.
+        patience_seconds: after so long no reading is added to the first nine, each way.
+
+    Raises:
+        DeviceError: the device failed or has no timestamps.
+        MemoryError: a buffer that the device cannot hold.
+    """
+
+    result = call()
+
+    def timed(collect: Callable[[], dict[str, float]]) -> tuple[list[float], list[dict[str, float]]]:
+        warm_until = time.perf_counter() + warm_seconds
+        call()
+        while time.perf_counter() < warm_until:
+            call()
+        collect()
+        taken: list[float] = []
+        collected: list[dict[str, float]] = []
+        patient_until = time.perf_counter() + patience_seconds
+        while len(taken) < readings:
+            if len(taken) >= FEWEST_READINGS and time.perf_counter() > patient_until:
+                break
+            start = time.perf_counter()
+            call()
+            taken.append((time.perf_counter() - start) * 1e6)
+            collected.append(collect())
+        return taken, collected
+
+    calls, _ = timed(dict)
+    with _kernels_timed(device.executions) as clock:
+        stamped, kernels = timed(clock.collect)
+    median, low, high = spread(calls)
+
+    def share(labels: Collection[str]) -> float:
+        """Return which part of a call these kernels take."""
+        took = [sum(times.get(label, 0.0) for label in labels) / 1e3 for times in kernels]
+        return statistics.median(took_us / call_us for took_us, call_us in zip(took, stamped, strict=True))
+
+    labels = kernels[-1].keys()
+    whole = share(labels)
+    return CallReading(
+        call_us=median,
+        kernels_us=median * whole,
+        low_us=low * whole,
+        high_us=high * whole,
+        readings=len(calls),
+        steps={label: median * share([label]) for label in labels},
+        result=result,
+    )
+
+
+def time_copy(device: Device, nbytes: int, *, readings: int = 30, warm_seconds: float = 0.25) -> float:
+    """Return the median nanoseconds in which the driver copies one buffer to another (vkCmdCopyBuffer)."""
+    source, target = (resident.allocate(device, nbytes) for _ in range(2))
+    resident.poison(device, source)
+    sequence = device.native.sequence(REPEATS)
+    for _ in range(REPEATS):
+        sequence.copy(source, target, nbytes)
+    warm_until = time.perf_counter() + warm_seconds
+    sequence.eval()
+    while time.perf_counter() < warm_until:
+        sequence.eval()
+    taken: list[float] = []
+    while len(taken) < readings:
+        sequence.eval()
+        taken += sequence.timings()[1:]
+    return statistics.median(taken)
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:

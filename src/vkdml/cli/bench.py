@@ -14,25 +14,27 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bars
 
 import vkdml
-from vkdml.bench import baseline, cases, peers, plots, record, report, session
+from vkdml.bench import baseline, cases, measure, peers, plots, record, report, session
 from vkdml.bench.cases import Case
 from vkdml.bench.check import WrongResult
+from vkdml.cli.opening import opened
 
+DEFAULT_SUITE = "quick"
 _LONG_NAMES = {short: name for name, short in cases.SHORT_NAMES.items()}
 
 
 def bench(
-    suite: str = typer.Option("quick", help="quick, full, latency, slice or real."),
+    suite: str = typer.Option("", help="quick (the default), full, latency, slice or real."),
     op: str = typer.Option("", help="Only this operator: argmax, argmin or slice1."),
     dtype: str = typer.Option("", help="Only these element types, separated by commas."),
-    shape: str = typer.Option("", help="A case of your own instead of a suite: 4096x65536."),
+    shape: str = typer.Option("", help="A case of your own instead of a suite, run as it is: 4096x65536."),
     axis: str = typer.Option("", help="Only this axis; with --shape, the one to reduce: 1, 0,2 or all."),
-    device: str = typer.Option("", help="An index, a UUID or part of a device's name."),
+    device: str | None = typer.Option(None, help="An index, a UUID or part of a device's name."),
     peers_text: str = typer.Option(
         "auto", "--peers", help=f"auto, none, or of {','.join(peers.NAMES)}: what to compare with."
     ),
     peer_seconds: float = typer.Option(peers.PEER_SECONDS, help="That each peer may take."),
-    mib: int | None = typer.Option(None, help="Inputs of at most so many MiB."),
+    mib: int | None = typer.Option(None, help="Make a suite's inputs at most so many MiB."),
     index_dtype: str = typer.Option("int32", help="Of the indices: int32 or int64."),
     readings: int = typer.Option(30, help="Of each case."),
     json_file: str = typer.Option("", "--json", help="Write all numbers to this file."),
@@ -45,7 +47,8 @@ def bench(
 ) -> int:
     """Time kernels on a device, check every result, and compare with other libraries.
 
-    Exit status 1: a result was wrong, or something became slower than in --baseline by more than noise.
+    Exit status 1: a result was wrong, a time impossible, or something became slower than in --baseline by
+    more than noise.
     """
     console = Console(highlight=False)
     try:
@@ -54,11 +57,16 @@ def bench(
             if before is None or not json_file:
                 raise typer.BadParameter("--compare-only takes two files: --json NEW --baseline OLD")
             return _compare(record.load(json_file), before, console)
+        if merge and (suite or op or dtype or shape or axis):
+            raise typer.BadParameter(
+                "--merge times the file's cases; --suite, --op, --dtype, --shape "
+                "and --axis are not accepted beside it"
+            )
         earlier = record.load(merge) if merge else None
         _check_outputs(json_file or merge, plot)
-        opened = vkdml.Device(device or None)
+        on = opened(device)
         options = _options(
-            suite, op, dtype, shape, axis, mib, index_dtype, readings, peers_text, peer_seconds, opened
+            suite, op, dtype, shape, axis, mib, index_dtype, readings, peers_text, peer_seconds, on
         )
         if merge and not options.peers:
             raise typer.BadParameter(f"--merge adds peers: accepted for --peers are {','.join(peers.NAMES)}")
@@ -75,10 +83,10 @@ def bench(
     try:
         with _progress(console) as progress:
             if earlier is None:
-                measured = session.run(opened, options, progress, keep)
+                measured = session.run(on, options, progress, keep)
             else:
-                measured = session.merge(opened, earlier, options, progress, keep)
-    except (WrongResult, MemoryError) as error:
+                measured = session.merge(on, earlier, options, progress, keep)
+    except (WrongResult, record.ImpossibleTime, MemoryError) as error:
         print(f"vkdml: {error}", file=sys.stderr)
         return 1
     except (record.RecordFault, peers.PeerFault) as error:
@@ -133,6 +141,17 @@ def _options(
     peer_seconds: float,
     device: vkdml.Device,
 ) -> session.Options:
+    if shape and suite:
+        raise typer.BadParameter("--shape makes a case of your own; --suite is not accepted beside it")
+    if shape and mib is not None:
+        raise typer.BadParameter(
+            "--shape is run as it is; --mib, which makes suites smaller, is not accepted beside it"
+        )
+    if suite == "latency" and (op or dtype or axis):
+        raise typer.BadParameter(
+            "--suite latency has no cases to choose from: --op, --dtype and --axis are not accepted"
+        )
+    suite = suite or DEFAULT_SUITE
     _accept("--suite", suite, cases.SUITES)
     if op:
         _accept("--op", op, cases.OPS)
@@ -143,11 +162,15 @@ def _options(
         raise typer.BadParameter(f"--readings {readings}: at least 1 is accepted")
     if not peer_seconds > 0:
         raise typer.BadParameter(f"--peer-seconds {peer_seconds:g}: more than 0 is accepted")
-    elements = _elements(dtype, op)
+    elements = _elements(dtype, op or ("argmax" if shape else ""))
     sizes = _sizes(shape) if shape else None
     axes = _axes(axis, None if sizes is None else len(sizes)) if axis else None
     if sizes is not None:
         selected = _own_cases(op or "argmax", elements or ("float32",), sizes, axes)
+        for case in selected:
+            why = measure.refusal(device, case, int(index_dtype[3:]) // 8)
+            if why is not None:
+                raise typer.BadParameter(f"--shape {shape} of {case.element}: {why}")
     else:
         selected = [
             case
@@ -163,7 +186,7 @@ def _options(
     chosen, left_out = peers.chosen(peers_text, device)
     filtered = bool(op or elements or axes or sizes)
     return session.Options(
-        suite="own" if sizes is not None else suite,
+        suite=session.OWN_SUITE if sizes is not None else suite,
         cases=selected,
         with_latency=suite in ("latency", "full") and not filtered,
         mib=mib,
@@ -188,7 +211,7 @@ def _elements(text: str, op: str) -> tuple[str, ...]:
     named = [name.strip() for name in text.split(",")] if text else []
     for name in named:
         _accept("--dtype", _LONG_NAMES.get(name, name), accepted)
-    return tuple(_LONG_NAMES.get(name, name) for name in named)
+    return tuple(dict.fromkeys(_LONG_NAMES.get(name, name) for name in named))
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -225,9 +248,11 @@ def _own_cases(
         if len(sizes) != 2 or axes is not None:
             raise typer.BadParameter("--op slice1: accepted is a --shape of two sizes, and no --axis")
         return [
-            Case("own", op, element, sizes, window=name) for element in elements for name in cases.WINDOWS
+            Case(session.OWN_SUITE, op, element, sizes, window=name)
+            for element in elements
+            for name in cases.WINDOWS
         ]
-    return [Case("own", op, element, sizes, axes[0] if axes else None) for element in elements]
+    return [Case(session.OWN_SUITE, op, element, sizes, axes[0] if axes else None) for element in elements]
 
 
 # ---- progress -----------------------------------------------------------------------------------

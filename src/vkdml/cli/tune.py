@@ -16,6 +16,8 @@ from rich.table import Table
 
 import vkdml
 from vkdml import profile
+from vkdml.cli.opening import opened
+from vkdml.cli.text import count
 from vkdml.tune import Found, ResultsDifferError, Step, profile_of
 from vkdml.tune import tune as search
 from vkdml.tuning import SEARCH, Tuning
@@ -49,12 +51,7 @@ def _opened(selector: str | None) -> vkdml.Device:
     with warnings.catch_warnings():
         # What is wrong with the stored profile is what this command mends.
         warnings.simplefilter("ignore", vkdml.ProfileWarning)
-        try:
-            return vkdml.Device(selector)
-        except vkdml.NoDeviceError as error:
-            if selector is None or not vkdml.devices():
-                raise
-            raise typer.BadParameter(f"--device: {error}") from None
+        return opened(selector)
 
 
 def _show(info: vkdml.DeviceInfo, console: Console) -> int:
@@ -66,7 +63,8 @@ def _show(info: vkdml.DeviceInfo, console: Console) -> int:
     if stored is None:
         console.print(f"no profile is stored for {info.name}; 'vkdml tune' makes one")
         return 0
-    console.print(f"{info.name}, {stored.driver}\nfound {stored.date} by vkdml {stored.vkdml_version}")
+    tried = "" if stored.candidates is None else f", of {count(stored.candidates, 'candidate')}"
+    console.print(f"{info.name}, {stored.driver}\nfound {stored.date} by vkdml {stored.vkdml_version}{tried}")
     _print_path(path)
     console.print(values_table(info.plan_limits.tuning, stored.values))
     _say_if_off()
@@ -93,6 +91,10 @@ def _tune(device: vkdml.Device, seconds: int, dry_run: bool, console: Console) -
         return 130
     if not found.cases:
         return _complain(f"{seconds} s are too few to measure the defaults; nothing was stored")
+    console.print(
+        f"tried {count(found.candidates, 'candidate')} beside the defaults, "
+        f"{count(found.plans, 'different plan')} in all"
+    )
     console.print(cases_table(found))
     console.print(values_table(found.default, found.values))
     if not found.complete:

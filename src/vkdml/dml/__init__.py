@@ -1,5 +1,17 @@
-"""DirectML's ARGMIN, ARGMAX, REDUCE and SLICE1 descriptors: describe, validate, run."""
+"""DirectML's ARGMIN, ARGMAX, REDUCE and SLICE1 descriptors: describe, validate, run.
 
+>>> from vkdml import dml
+>>> dml.DML_ARGMAX_OPERATOR_DESC is dml.ArgMaxOperatorDesc
+True
+>>> dml.DML_BUFFER_TENSOR_DESC(DataType=dml.DML_TENSOR_DATA_TYPE_FLOAT16, Sizes=(2, 3)).DimensionCount
+2
+
+Every structure, field, enumeration, member and constant goes by its name of DirectML.h too.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .c_names import C_NAMES
 from .descriptors import (
     ArgMaxOperatorDesc,
     ArgMinOperatorDesc,
@@ -7,13 +19,29 @@ from .descriptors import (
     OperatorDesc,
     ReduceOperatorDesc,
     Slice1OperatorDesc,
+    TypedOperatorDesc,
+    TypedTensorDesc,
     calc_buffer_tensor_size,
 )
-from .enums import AxisDirection, DataType, FeatureLevel, ReduceFunction, TensorFlags
+from .enums import (
+    MINIMUM_BUFFER_TENSOR_ALIGNMENT,
+    TENSOR_DIMENSION_COUNT_MAX,
+    TENSOR_DIMENSION_COUNT_MAX1,
+    AxisDirection,
+    DataType,
+    FeatureLevel,
+    OperatorType,
+    ReduceFunction,
+    TensorFlags,
+    TensorType,
+)
 from .execution import run
-from .validation import validate
+from .validation import Validated, validate
 
 __all__ = [
+    "MINIMUM_BUFFER_TENSOR_ALIGNMENT",
+    "TENSOR_DIMENSION_COUNT_MAX",
+    "TENSOR_DIMENSION_COUNT_MAX1",
     "ArgMaxOperatorDesc",
     "ArgMinOperatorDesc",
     "AxisDirection",
@@ -21,11 +49,23 @@ __all__ = [
     "DataType",
     "FeatureLevel",
     "OperatorDesc",
+    "OperatorType",
     "ReduceFunction",
     "ReduceOperatorDesc",
     "Slice1OperatorDesc",
     "TensorFlags",
+    "TensorType",
+    "TypedOperatorDesc",
+    "TypedTensorDesc",
+    "Validated",
     "calc_buffer_tensor_size",
     "run",
     "validate",
 ]
+
+globals().update(C_NAMES)
+__all__ += sorted(C_NAMES)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...  # the C names, which are made from the definitions

@@ -1,30 +1,33 @@
 """DirectML's tensor and operator structures as frozen dataclasses.
 
-Building one checks Python types only (TypeError); `validate` checks the values. A count that merely sizes
-an array (dimension_count, axis_count) may be left out, and is then read off the array.
+Fields are defined, and taken by position, in C's order, and go by a Python and a C name (`c_struct`).
+Building one checks types and turns numbers into members of enumerations; `validate` checks the values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from math import prod
 from operator import index
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias
 
-from .enums import AxisDirection, DataType, ReduceFunction, TensorFlags
+from .c_struct import COUNT, c_struct
+from .enums import (
+    AxisDirection,
+    DataType,
+    OperatorType,
+    ReduceFunction,
+    TensorFlags,
+    TensorType,
+    as_member,
+)
+from .messages import refusal, wrong_type
 
 # No DirectML count or byte size can be negative, so -1 marks one to be derived from the other fields.
 DERIVED = -1
 
 UINT32_MAX = 2**32 - 1
-
-_T = TypeVar("_T")
-
-
-def refusal(where: str, given: object, accepted: object) -> ValueError:
-    """The ValueError that names a field, what it holds and what it may hold."""
-    return ValueError(f"{where} is {given}; accepted: {accepted}")
 
 
 def check_entries(where: str, values: Sequence[int], accepted: range, count: int | None = None) -> None:
@@ -59,20 +62,28 @@ def implied_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[in
 def calc_buffer_tensor_size(
     data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None
 ) -> int:
-    """Bytes of the smallest buffer that holds such a tensor, a multiple of 4.
+    """Return the bytes of the smallest buffer that holds such a tensor, a multiple of 4.
 
     >>> calc_buffer_tensor_size(DataType.FLOAT16, (3, 3))
     20
     >>> calc_buffer_tensor_size(DataType.FLOAT16, (3, 3), strides=(4, 1))
     24
 
-    data_type: any but UNKNOWN. sizes: at least 1 each. strides: elements from one index to the next in each
-    dimension, 0 to repeat; None for packed. Nothing wraps at 32 bits.
+    Args:
+        data_type: any but UNKNOWN.
+        sizes: elements in each dimension, at least 1 each.
+        strides: elements from one index to the next in each dimension, 0 to repeat; None for packed.
 
-    Raises ValueError for values out of range, TypeError for what is not a DataType or integers.
-    Source: DirectML's DMLCalcBufferTensorSize.
+    Returns:
+        Bytes. Nothing wraps at 32 bits.
+
+    Raises:
+        ValueError: values out of range.
+        TypeError: not a DataType or its number, or not integers.
+
+    Source of the rule: DirectML's ``DMLCalcBufferTensorSize``, in "DirectML helper functions".
     """
-    data_type = _member("data_type", data_type, DataType)
+    data_type = as_member("data_type", data_type, DataType)
     sizes = _integers("sizes", sizes)
     strides = None if strides is None else _integers("strides", strides)
     if data_type is DataType.UNKNOWN:
@@ -81,70 +92,90 @@ def calc_buffer_tensor_size(
     return implied_size(data_type, sizes, strides)
 
 
-def _member(field: str, value: object, kind: type[_T]) -> _T:
-    if not isinstance(value, kind):
-        raise TypeError(f"{field} is {value!r}, a {type(value).__name__}; accepted: a {kind.__name__}")
-    return value
-
-
-def _integer(field: str, value: int) -> int:
+def _integer(where: str, value: int) -> int:
     try:
-        return index(value)
+        return int(index(value))  # int, also of True and of a member of an enumeration
     except TypeError:
-        raise TypeError(f"{field} is {value!r}, a {type(value).__name__}; accepted: an integer") from None
+        raise wrong_type(where, value, "an integer") from None
 
 
-def _integers(field: str, values: Iterable[int]) -> tuple[int, ...]:
+def _integers(where: str, values: Iterable[int]) -> tuple[int, ...]:
     try:
-        return tuple(index(value) for value in values)
+        if isinstance(values, str):  # of which an empty one would be an empty array
+            raise TypeError
+        return tuple(int(index(value)) for value in values)
     except TypeError:
-        raise TypeError(
-            f"{field} is {values!r}, a {type(values).__name__}; accepted: a sequence of integers"
-        ) from None
+        raise wrong_type(where, values, "a sequence of integers") from None
 
 
-def _store(desc: object, **fields: object) -> None:
+def _store(desc: object, /, **values: object) -> None:
     """Set fields of a frozen dataclass while it is being built."""
-    for name, value in fields.items():
+    for name, value in values.items():
         object.__setattr__(desc, name, value)
 
 
+def _store_tensors(desc: object, /, **tensors: BufferTensorDesc | TypedTensorDesc) -> None:
+    for name, tensor in tensors.items():
+        if isinstance(tensor, TypedTensorDesc):
+            tensor = tensor.desc
+        if not isinstance(tensor, BufferTensorDesc):
+            raise wrong_type(name, tensor, "a BufferTensorDesc, or a TypedTensorDesc that holds one")
+        _store(desc, **{name: tensor})
+
+
+def _store_axes(desc: object, axes: Sequence[int], axis_count: int) -> None:
+    axes = _integers("axes", axes)
+    count = _integer("axis_count", axis_count)
+    _store(desc, axes=axes, axis_count=len(axes) if count == DERIVED else count)
+
+
+@c_struct("DML_BUFFER_TENSOR_DESC")
 @dataclass(frozen=True)
 class BufferTensorDesc:
-    """Describe a tensor and the buffer it lies in (`DML_BUFFER_TENSOR_DESC`).
+    """Describe a tensor and the buffer it lies in.
 
     >>> BufferTensorDesc(DataType.FLOAT32, sizes=(3, 3)).total_tensor_size_in_bytes
     36
+    >>> BufferTensorDesc(DataType.FLOAT32, TensorFlags.NONE, 2, (3, 3), None, 36, 0).Sizes
+    (3, 3)
 
-    data_type: type of the elements.
-    flags: OWNED_BY_DML is for inputs only.
-    dimension_count: the number of sizes; -1 to count them.
-    sizes: elements in each dimension.
-    strides: elements (not bytes) from one index to the next in each dimension, 0 to repeat; None for packed.
-    total_tensor_size_in_bytes: least size of the buffer, a multiple of 4; -1 for the smallest that will do.
-    guaranteed_base_offset_alignment: bytes, 0 or a power of two; it changes no result.
+    Args:
+        data_type: type of the elements, or its number.
+        flags: OWNED_BY_DML is for inputs only.
+        dimension_count: the number of sizes; left out (or -1), they are counted.
+        sizes: elements in each dimension.
+        strides: elements (not bytes) from one index to the next in each dimension, 0 to repeat; None for
+            packed.
+        total_tensor_size_in_bytes: least size of the buffer, a multiple of 4; left out (or -1), the smallest
+            that will do.
+        guaranteed_base_offset_alignment: bytes, 0 or a power of two; it changes no result.
 
-    Raises TypeError for the wrong Python types. Source: DML_BUFFER_TENSOR_DESC.
+    Raises:
+        TypeError: wrong types, or fields that are missing, unknown or given twice.
+        ValueError: a number that no member of an enumeration has.
+
+    Source of the rule: DirectML's ``DML_BUFFER_TENSOR_DESC``.
     """
 
     data_type: DataType
     _: KW_ONLY
     flags: TensorFlags = TensorFlags.NONE
-    dimension_count: int = DERIVED
+    dimension_count: int = field(default=DERIVED, metadata=COUNT)
     sizes: Sequence[int]
     strides: Sequence[int] | None = None
     total_tensor_size_in_bytes: int = DERIVED
     guaranteed_base_offset_alignment: int = 0
 
     def __post_init__(self) -> None:
-        data_type = _member("data_type", self.data_type, DataType)
-        _member("flags", self.flags, TensorFlags)
+        data_type = as_member("data_type", self.data_type, DataType)
         sizes = _integers("sizes", self.sizes)
         strides = None if self.strides is None else _integers("strides", self.strides)
         count = _integer("dimension_count", self.dimension_count)
         total = _integer("total_tensor_size_in_bytes", self.total_tensor_size_in_bytes)
         _store(
             self,
+            data_type=data_type,
+            flags=as_member("flags", self.flags, TensorFlags),
             sizes=sizes,
             strides=strides,
             dimension_count=len(sizes) if count == DERIVED else count,
@@ -155,80 +186,113 @@ class BufferTensorDesc:
         )
 
 
+@c_struct("DML_TENSOR_DESC")
 @dataclass(frozen=True)
-class _TensorPair:
+class TypedTensorDesc:
+    """Wrap a tensor's description with its type, as C does; operators take it and keep what it holds.
+
+    >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(3, 3))
+    >>> TypedTensorDesc(TensorType.BUFFER, x).Desc is x
+    True
+
+    Args:
+        type: BUFFER, or its number.
+        desc: a BufferTensorDesc.
+
+    Raises:
+        ValueError: a type that is not that of ``desc``.
+        TypeError: wrong types, or fields that are missing, unknown or given twice.
+
+    Source of the rule: DirectML's ``DML_TENSOR_DESC``.
+    """
+
+    type: TensorType
+    desc: BufferTensorDesc
+
+    def __post_init__(self) -> None:
+        tensor_type = as_member("type", self.type, TensorType)
+        _store_tensors(self, desc=self.desc)
+        if tensor_type is not TensorType.BUFFER:
+            raise refusal("type", tensor_type.name, "BUFFER, that of a BufferTensorDesc")
+        _store(self, type=tensor_type)
+
+
+@dataclass(frozen=True)
+class _ArgOperatorDesc:
     input_tensor: BufferTensorDesc
     output_tensor: BufferTensorDesc
-
-    def __post_init__(self) -> None:
-        _member("input_tensor", self.input_tensor, BufferTensorDesc)
-        _member("output_tensor", self.output_tensor, BufferTensorDesc)
-
-
-@dataclass(frozen=True)
-class _ArgOperatorDesc(_TensorPair):
+    axis_count: int = field(default=DERIVED, kw_only=True, metadata=COUNT)
     axes: Sequence[int]
     axis_direction: AxisDirection = AxisDirection.INCREASING
-    _: KW_ONLY
-    axis_count: int = DERIVED
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        _member("axis_direction", self.axis_direction, AxisDirection)
+        _store_tensors(self, input_tensor=self.input_tensor, output_tensor=self.output_tensor)
         _store_axes(self, self.axes, self.axis_count)
+        _store(self, axis_direction=as_member("axis_direction", self.axis_direction, AxisDirection))
 
 
-def _store_axes(desc: object, axes: Sequence[int], axis_count: int) -> None:
-    axes = _integers("axes", axes)
-    count = _integer("axis_count", axis_count)
-    _store(desc, axes=axes, axis_count=len(axes) if count == DERIVED else count)
-
-
+@c_struct("DML_ARGMIN_OPERATOR_DESC")
 @dataclass(frozen=True)
 class ArgMinOperatorDesc(_ArgOperatorDesc):
-    """Describe the index of the smallest element along some axes (`DML_ARGMIN_OPERATOR_DESC`).
+    """Describe the index of the smallest element along some axes.
 
     >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(3, 3))
     >>> ArgMinOperatorDesc(x, BufferTensorDesc(DataType.UINT32, sizes=(1, 3)), axes=(0,)).axis_count
     1
 
-    input_tensor: read. output_tensor: written; the input's sizes with 1 at each reduced axis.
-    axes: those to reduce, 0 to dimension_count - 1, in any order.
-    axis_direction: which of several equals is picked, the first or the last.
+    Args:
+        input_tensor: read.
+        output_tensor: written; the input's sizes with 1 at each reduced axis.
+        axis_count: the number of axes; left out (or -1), they are counted.
+        axes: those to reduce, 0 to dimension_count - 1, in any order.
+        axis_direction: which of several equals is picked, the first or the last.
 
-    Raises TypeError for the wrong Python types. Source: DML_ARGMIN_OPERATOR_DESC.
+    Raises:
+        TypeError: wrong types, or fields that are missing, unknown or given twice.
+        ValueError: a number that no member of an enumeration has.
+
+    Source of the rule: DirectML's ``DML_ARGMIN_OPERATOR_DESC``.
     """
 
     operator: ClassVar[str] = "ARGMIN"
     function: ClassVar[ReduceFunction] = ReduceFunction.ARGMIN
 
 
+@c_struct("DML_ARGMAX_OPERATOR_DESC")
 @dataclass(frozen=True)
 class ArgMaxOperatorDesc(_ArgOperatorDesc):
-    """Describe the index of the largest element along some axes (`DML_ARGMAX_OPERATOR_DESC`).
+    """Describe the index of the largest element along some axes.
 
     >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(3, 3))
-    >>> ArgMaxOperatorDesc(x, BufferTensorDesc(DataType.UINT32, sizes=(1, 1)), axes=(0, 1)).axis_count
-    2
+    >>> y = BufferTensorDesc(DataType.UINT32, sizes=(1, 1))
+    >>> ArgMaxOperatorDesc(x, y, axes=(0, 1)) == ArgMaxOperatorDesc(x, y, 2, (0, 1), AxisDirection.INCREASING)
+    True
 
-    Fields and errors as in `ArgMinOperatorDesc`. Source: DML_ARGMAX_OPERATOR_DESC.
+    Fields and errors are those of :class:`ArgMinOperatorDesc`.
+
+    Source of the rule: DirectML's ``DML_ARGMAX_OPERATOR_DESC``.
     """
 
     operator: ClassVar[str] = "ARGMAX"
     function: ClassVar[ReduceFunction] = ReduceFunction.ARGMAX
 
 
+@c_struct("DML_REDUCE_OPERATOR_DESC")
 @dataclass(frozen=True)
 class ReduceOperatorDesc:
-    """Describe a reduction by function (`DML_REDUCE_OPERATOR_DESC`); the first of equals is picked.
+    """Describe a reduction by function; the first of equals is picked.
 
     >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(1, 1, 3, 3))
     >>> y = BufferTensorDesc(DataType.UINT32, sizes=(1, 1, 3, 1))
     >>> ReduceOperatorDesc(ReduceFunction.ARGMAX, x, y, axes=(3,)).axis_direction.name
     'INCREASING'
 
-    function: ARGMIN or ARGMAX. The other fields and the errors are as in `ArgMinOperatorDesc`.
-    Source: DML_REDUCE_OPERATOR_DESC.
+    Args:
+        function: ARGMIN or ARGMAX.
+        input_tensor, output_tensor, axis_count, axes: as in :class:`ArgMinOperatorDesc`, whose errors are
+            raised too.
+
+    Source of the rule: DirectML's ``DML_REDUCE_OPERATOR_DESC``.
     """
 
     operator: ClassVar[str] = "REDUCE"
@@ -237,44 +301,51 @@ class ReduceOperatorDesc:
     function: ReduceFunction
     input_tensor: BufferTensorDesc
     output_tensor: BufferTensorDesc
+    axis_count: int = field(default=DERIVED, kw_only=True, metadata=COUNT)
     axes: Sequence[int]
-    _: KW_ONLY
-    axis_count: int = DERIVED
 
     def __post_init__(self) -> None:
-        _member("function", self.function, ReduceFunction)
-        _member("input_tensor", self.input_tensor, BufferTensorDesc)
-        _member("output_tensor", self.output_tensor, BufferTensorDesc)
+        _store(self, function=as_member("function", self.function, ReduceFunction))
+        _store_tensors(self, input_tensor=self.input_tensor, output_tensor=self.output_tensor)
         _store_axes(self, self.axes, self.axis_count)
 
 
+@c_struct("DML_SLICE1_OPERATOR_DESC")
 @dataclass(frozen=True)
-class Slice1OperatorDesc(_TensorPair):
-    """Describe the copy of a strided window (`DML_SLICE1_OPERATOR_DESC`).
+class Slice1OperatorDesc:
+    """Describe the copy of a strided window.
 
     >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(4, 4))
     >>> y = BufferTensorDesc(DataType.FLOAT32, sizes=(2, 2))
     >>> Slice1OperatorDesc(x, y, (0, 1), (4, 3), (-2, 2)).dimension_count
     2
 
-    input_tensor: read. output_tensor: written; its sizes may be less than what the window holds.
-    input_window_offsets, input_window_sizes: first element and extent of the window in each dimension.
-    input_window_strides: elements from one copied element to the next; a positive stride starts at the first
-    element of the window, a negative one at the last.
+    Args:
+        input_tensor: read.
+        output_tensor: written; its sizes may be less than what the window holds.
+        dimension_count: the number of offsets; left out (or -1), they are counted.
+        input_window_offsets: first element of the window in each dimension.
+        input_window_sizes: extent of the window in each dimension, in elements.
+        input_window_strides: elements from one copied element to the next; a positive stride starts at the
+            first element of the window, a negative one at the last.
 
-    Raises TypeError for the wrong Python types. Source: DML_SLICE1_OPERATOR_DESC.
+    Raises:
+        TypeError: wrong types, or fields that are missing, unknown or given twice.
+
+    Source of the rule: DirectML's ``DML_SLICE1_OPERATOR_DESC``.
     """
 
     operator: ClassVar[str] = "SLICE1"
 
+    input_tensor: BufferTensorDesc
+    output_tensor: BufferTensorDesc
+    dimension_count: int = field(default=DERIVED, kw_only=True, metadata=COUNT)
     input_window_offsets: Sequence[int]
     input_window_sizes: Sequence[int]
     input_window_strides: Sequence[int]
-    _: KW_ONLY
-    dimension_count: int = DERIVED
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        _store_tensors(self, input_tensor=self.input_tensor, output_tensor=self.output_tensor)
         offsets = _integers("input_window_offsets", self.input_window_offsets)
         count = _integer("dimension_count", self.dimension_count)
         _store(
@@ -287,3 +358,53 @@ class Slice1OperatorDesc(_TensorPair):
 
 
 OperatorDesc: TypeAlias = ArgMinOperatorDesc | ArgMaxOperatorDesc | ReduceOperatorDesc | Slice1OperatorDesc
+_OPERATOR_DESCS = (ArgMinOperatorDesc, ArgMaxOperatorDesc, ReduceOperatorDesc, Slice1OperatorDesc)
+
+
+@c_struct("DML_OPERATOR_DESC")
+@dataclass(frozen=True)
+class TypedOperatorDesc:
+    """Wrap an operator's description with its type, as C does; `validate`, `run` and `compile` take it.
+
+    >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(4,))
+    >>> TypedOperatorDesc(OperatorType.SLICE1, Slice1OperatorDesc(x, x, (0,), (4,), (-1,))).Type.name
+    'SLICE1'
+
+    Args:
+        type: the type of ``desc``, or its number.
+        desc: one of the operators' descriptors.
+
+    Raises:
+        ValueError: a type that is not that of ``desc``.
+        TypeError: wrong types, or fields that are missing, unknown or given twice.
+
+    Source of the rule: DirectML's ``DML_OPERATOR_DESC``.
+    """
+
+    type: OperatorType
+    desc: OperatorDesc
+
+    def __post_init__(self) -> None:
+        operator_type = as_member("type", self.type, OperatorType)
+        if not isinstance(self.desc, _OPERATOR_DESCS):
+            raise wrong_type("desc", self.desc, _names_of(_OPERATOR_DESCS))
+        if operator_type.name != self.desc.operator:
+            raise refusal("type", operator_type.name, f"{self.desc.operator}, that of desc")
+        _store(self, type=operator_type)
+
+
+def operator_of(desc: OperatorDesc | TypedOperatorDesc) -> OperatorDesc:
+    """Return an operator's description without its wrapper.
+
+    Raises:
+        TypeError: not an operator's description.
+    """
+    if isinstance(desc, TypedOperatorDesc):
+        return desc.desc
+    if not isinstance(desc, _OPERATOR_DESCS):
+        raise wrong_type("desc", desc, _names_of((*_OPERATOR_DESCS, TypedOperatorDesc)))
+    return desc
+
+
+def _names_of(kinds: Iterable[type]) -> str:
+    return ", ".join(kind.__name__ for kind in kinds)

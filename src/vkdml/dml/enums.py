@@ -1,19 +1,31 @@
-"""DirectML's enumerations, with its numeric values."""
+"""DirectML's enumerations and constants, with its numeric values."""
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
+from collections.abc import Mapping
+from enum import Enum, IntEnum, IntFlag
+from operator import index
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from .c_names import c_constant, c_enum
+from .messages import refusal, wrong_type
 
+TENSOR_DIMENSION_COUNT_MAX: Final = c_constant("DML_TENSOR_DIMENSION_COUNT_MAX", 5)
+TENSOR_DIMENSION_COUNT_MAX1: Final = c_constant("DML_TENSOR_DIMENSION_COUNT_MAX1", 8)
+MINIMUM_BUFFER_TENSOR_ALIGNMENT: Final = c_constant("DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT", 16)
+
+
+@c_enum("DML_TENSOR_DATA_TYPE")
 class DataType(IntEnum):
-    """Type of a tensor's elements (`DML_TENSOR_DATA_TYPE`).
+    """Type of a tensor's elements.
 
     >>> DataType.FLOAT16.dtype, DataType.FLOAT16.size_in_bytes
     (dtype('float16'), 2)
+
+    Source of the rule: DirectML's ``DML_TENSOR_DATA_TYPE``.
     """
 
     UNKNOWN = 0
@@ -51,15 +63,74 @@ class DataType(IntEnum):
         return np.dtype(self.name.lower())
 
 
+@c_enum("DML_TENSOR_TYPE")
+class TensorType(IntEnum):
+    """What a tensor lies in; vkdml knows buffers.
+
+    >>> TensorType.BUFFER.value
+    1
+
+    Source of the rule: DirectML's ``DML_TENSOR_TYPE``.
+    """
+
+    INVALID = 0
+    BUFFER = 1
+
+
+@c_enum("DML_TENSOR_FLAGS", prefix="DML_TENSOR_FLAG")
+class TensorFlags(IntFlag):
+    """Options of a tensor; OWNED_BY_DML is for input tensors and changes no result.
+
+    >>> TensorFlags.OWNED_BY_DML.value
+    1
+
+    Source of the rule: DirectML's ``DML_TENSOR_FLAGS``.
+    """
+
+    NONE = 0
+    OWNED_BY_DML = 1
+
+
+@c_enum("DML_OPERATOR_TYPE", prefix="DML_OPERATOR")
+class OperatorType(IntEnum):
+    """Which operator a descriptor describes: those that vkdml has.
+
+    >>> OperatorType.SLICE1.value
+    111
+
+    Source of the rule: DirectML's ``DML_OPERATOR_TYPE``.
+    """
+
+    INVALID = 0
+    REDUCE = 55
+    SLICE1 = 111
+    ARGMIN = 137
+    ARGMAX = 138
+
+
+@c_enum("DML_AXIS_DIRECTION")
 class AxisDirection(IntEnum):
-    """Which of several equal elements is picked (`DML_AXIS_DIRECTION`): the first or the last."""
+    """Which of several equal elements is picked: the first or the last.
+
+    >>> AxisDirection.DECREASING.value
+    1
+
+    Source of the rule: DirectML's ``DML_AXIS_DIRECTION``.
+    """
 
     INCREASING = 0
     DECREASING = 1
 
 
+@c_enum("DML_REDUCE_FUNCTION")
 class ReduceFunction(IntEnum):
-    """Function of a REDUCE operator (`DML_REDUCE_FUNCTION`); vkdml runs ARGMAX and ARGMIN."""
+    """Function of a REDUCE operator; vkdml runs ARGMAX and ARGMIN.
+
+    >>> ReduceFunction.ARGMIN.value
+    1
+
+    Source of the rule: DirectML's ``DML_REDUCE_FUNCTION``.
+    """
 
     ARGMAX = 0
     ARGMIN = 1
@@ -75,42 +146,108 @@ class ReduceFunction(IntEnum):
     SUM_SQUARE = 11
 
 
-class TensorFlags(IntFlag):
-    """Options of a tensor (`DML_TENSOR_FLAGS`); OWNED_BY_DML is for input tensors and changes no result."""
-
-    NONE = 0
-    OWNED_BY_DML = 1
+_C_FEATURE_LEVEL = "DML_FEATURE_LEVEL"
 
 
+@c_enum(_C_FEATURE_LEVEL, drop="FL_")
 class FeatureLevel(IntEnum):
-    """Level of DirectML whose limits are enforced (`DML_FEATURE_LEVEL`).
+    """Level of DirectML whose limits are enforced: every one that DirectML publishes.
 
-    >>> str(FeatureLevel.FL_3_0), FeatureLevel.of("3_0").name
-    ('3_0', 'FL_3_0')
+    >>> str(FeatureLevel.FL_3_0), FeatureLevel(0x5000).name, FeatureLevel.of("DML_FEATURE_LEVEL_6_4").name
+    ('3_0', 'FL_5_0', 'FL_6_4')
+
+    Source of the rule: DirectML's ``DML_FEATURE_LEVEL``; "DirectML feature level history" for what each
+    added.
     """
 
+    FL_1_0 = 0x1000
+    FL_2_0 = 0x2000
     FL_2_1 = 0x2100
     FL_3_0 = 0x3000
+    FL_3_1 = 0x3100
+    FL_4_0 = 0x4000
     FL_4_1 = 0x4100
+    FL_5_0 = 0x5000
+    FL_5_1 = 0x5100
+    FL_5_2 = 0x5200
+    FL_6_0 = 0x6000
+    FL_6_1 = 0x6100
+    FL_6_2 = 0x6200
+    FL_6_3 = 0x6300
+    FL_6_4 = 0x6400
 
     def __str__(self) -> str:
         return self.name.removeprefix("FL_")
 
     @classmethod
-    def of(cls, level: FeatureLevel | str) -> FeatureLevel:
-        """The member that `level` is or names ("3_0"); ValueError for an unknown name."""
-        if isinstance(level, FeatureLevel):
-            return level
-        if not isinstance(level, str):
-            given = type(level).__name__
-            raise TypeError(
-                f"feature_level is a {given}; accepted: a FeatureLevel or its name, such as '3_0'"
-            )
-        for member in cls:
-            if level == str(member):
-                return member
-        # Later levels widen none of these operators, so the newest member here stands for them too.
-        raise ValueError(
-            f"feature_level is {level!r}; accepted: {', '.join(repr(str(member)) for member in cls)} "
-            f"(a later level accepts what {cls.FL_4_1} accepts)"
+    def of(cls, level: FeatureLevelLike) -> FeatureLevel:
+        """Return the member that is meant.
+
+        >>> FeatureLevel.of("5_0") is FeatureLevel.of(0x5000) is FeatureLevel.FL_5_0
+        True
+
+        Args:
+            level: a member, its number, or its name: ``"5_0"``, ``"FL_5_0"``, ``"DML_FEATURE_LEVEL_5_0"``.
+
+        Raises:
+            ValueError: DirectML publishes no such level; the message lists those it does.
+            TypeError: neither a member nor a number nor a name.
+        """
+        if isinstance(level, str):
+            for member in cls:
+                if level in (str(member), member.name, f"{_C_FEATURE_LEVEL}_{member}"):
+                    return member
+        else:
+            try:
+                if isinstance(level, bool) or (isinstance(level, Enum) and not isinstance(level, cls)):
+                    raise TypeError
+                number = index(level)
+            except TypeError:
+                raise wrong_type("feature_level", level, cls._accepted()) from None
+            if number in cls._value2member_map_:
+                return cls(number)
+        raise refusal(
+            "feature_level", repr(level) if isinstance(level, str) else hex(number), cls._accepted()
         )
+
+    @classmethod
+    def _missing_(cls, value: object) -> FeatureLevel:
+        return cls.of(value)  # type: ignore[arg-type]  # which refuses all that it does not take
+
+    @classmethod
+    def _accepted(cls) -> str:
+        names = ", ".join(str(member) for member in cls)
+        return f"{names}, as a FeatureLevel, by name ('5_0' or 'DML_FEATURE_LEVEL_5_0') or by number (0x5000)"
+
+
+FeatureLevelLike: TypeAlias = FeatureLevel | str | int
+
+_E = TypeVar("_E", bound=IntEnum | IntFlag)
+
+
+def as_member(field: str, value: object, kind: type[_E]) -> _E:
+    """Return the member of an enumeration that a field's value is, or whose number it is.
+
+    >>> as_member("axis_direction", 1, AxisDirection).name
+    'DECREASING'
+
+    Raises:
+        ValueError: a number without a member; the message lists the members.
+        TypeError: neither a member nor an integer, or a member of another enumeration.
+    """
+    try:
+        if isinstance(value, bool) or (isinstance(value, Enum) and not isinstance(value, kind)):
+            raise TypeError
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise wrong_type(field, value, _numbered(kind)) from None
+    members: Mapping[str, Any] = kind.__members__
+    for member in members.values():  # not kind(number): a flag enumeration takes any number
+        if member == number:
+            return cast(_E, member)
+    raise refusal(field, number, _numbered(kind))
+
+
+def _numbered(kind: type[_E]) -> str:
+    members = ", ".join(f"{name} ({int(member)})" for name, member in kind.__members__.items())
+    return f"{kind.__name__} or its number: {members}"

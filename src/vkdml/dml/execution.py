@@ -1,4 +1,4 @@
-"""Run a validated descriptor on NumPy arrays and raw buffers."""
+"""Run a validated descriptor on arrays and raw buffers, of the host or of a device."""
 
 from __future__ import annotations
 
@@ -7,54 +7,72 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .descriptors import BufferTensorDesc, OperatorDesc, Slice1OperatorDesc
-from .enums import FeatureLevel, ReduceFunction
+from .descriptors import BufferTensorDesc, OperatorDesc, Slice1OperatorDesc, TypedOperatorDesc, operator_of
+from .enums import FeatureLevel, FeatureLevelLike, ReduceFunction
 from .validation import validate
 
 if TYPE_CHECKING:
-    from vkdml.device import Device
+    from vkdml.array import Array
+    from vkdml.device import Device, DevicesLike
 
 
 def run(
-    desc: OperatorDesc,
+    desc: OperatorDesc | TypedOperatorDesc,
     input: Any,
     *,
     output: Any = None,
-    feature_level: FeatureLevel | str = FeatureLevel.FL_4_1,
-    device: Device | int | str | None = None,
-) -> npt.NDArray[Any]:
+    feature_level: FeatureLevelLike = FeatureLevel.FL_4_1,
+    device: DevicesLike = None,
+) -> Any:
     """Validate a descriptor and execute it.
 
-    >>> import numpy as np
+    >>> import numpy as np, vkdml
     >>> from vkdml import dml
     >>> x = dml.BufferTensorDesc(dml.DataType.FLOAT32, sizes=(2, 3))
     >>> y = dml.BufferTensorDesc(dml.DataType.UINT32, sizes=(2, 1))
-    >>> dml.run(dml.ArgMaxOperatorDesc(x, y, axes=(1,)), np.array([[1, 3, 2], [9, 8, 7]], np.float32))
+    >>> argmax = dml.ArgMaxOperatorDesc(x, y, axes=(1,))
+    >>> elements = np.array([[1, 3, 2], [9, 8, 7]], np.float32)
+    >>> dml.run(argmax, elements)
     array([[1],
            [0]], dtype=uint32)
+    >>> dml.run(argmax, vkdml.asarray(elements)).tolist()
+    [[1], [0]]
 
-    desc: an operator's descriptor.
-    input: an array with the dtype and sizes of desc.input_tensor, any strides; or else the tensor's buffer,
-    bytes-like or a 1-D uint8 array of at least total_tensor_size_in_bytes, which is read through the tensor's
-    sizes and strides. An array that fits both ways is taken as the array; its memoryview, as the buffer.
-    output: None, or where to write, in the same two forms; bytes between and after the elements are kept.
-    feature_level: as in `validate`. device: as in `vkdml.argmax`.
+    To run one operator many times on a device, compile it: ``device.compile(desc).dispatch(input)``.
 
-    Returns an array of desc.output_tensor's dtype and sizes: a view of `output` where that is given, else of
-    a new buffer, which has total_tensor_size_in_bytes and the descriptor's strides if it has any.
-    NaNs lose to every number; if all are NaN, the direction decides.
+    Args:
+        desc: an operator's descriptor, or a TypedOperatorDesc that holds one.
+        input: an array of the host or a :class:`vkdml.Array` with the dtype and sizes of
+            ``desc.input_tensor`` and any strides; or else the tensor's buffer: bytes-like or a 1-D uint8
+            array of either kind, at least ``total_tensor_size_in_bytes`` contiguous bytes, which is read
+            through the tensor's sizes and strides. An array that fits both ways is taken as the array; its
+            memoryview, as the buffer.
+        output: None, or where to write, in the same forms, on the host or the device as the input is; bytes
+            between and after the elements are kept.
+        feature_level: as in :func:`validate`.
+        device: as in :func:`vkdml.argmax`.
 
-    Raises ValueError and TypeError as `validate` does, and for an input or output that does not fit; nothing
-    is written then. Otherwise as `vkdml.argmin` and `vkdml.slice1`.
-    Source: the operators' documentation pages; for NaN, what DirectML was seen to do.
+    Returns:
+        An array of ``desc.output_tensor``'s dtype and sizes, on the device if ``input`` is there: a view of
+        ``output`` where that is given, else of a new buffer, which has ``total_tensor_size_in_bytes`` and
+        the descriptor's strides if it has any. NaNs lose to every number; if all are NaN, the direction
+        decides.
+
+    Raises:
+        ValueError, TypeError: as :func:`validate`, or an input or output that does not fit; nothing is
+            written then. Otherwise as :func:`vkdml.argmin` and :func:`vkdml.slice1`.
+        MemoryError: a buffer that the device cannot hold.
+        DeviceError: the device failed.
+
+    Source of the rule: the pages of the operators' structures; for NaN, what DirectML was seen to do.
     """
     validate(desc, feature_level)
+    desc = operator_of(desc)
     # The package imports this module before its functions exist.
-    from vkdml import argmax, argmin, slice1
+    from vkdml import Array, argmax, argmin, slice1
 
     x = _tensor_view(f"{desc.operator}: input", desc.input_tensor, input)
-    out = _output_view(desc, output)
-    result: npt.NDArray[Any]
+    out = _output_on_device(desc, output, x.device) if isinstance(x, Array) else _output_on_host(desc, output)
     if isinstance(desc, Slice1OperatorDesc):
         result = slice1(
             x,
@@ -79,38 +97,96 @@ def run(
     return result if out is None else out
 
 
-def _output_view(desc: OperatorDesc, output: Any) -> npt.NDArray[Any] | None:
-    tensor = desc.output_tensor
+def _output_on_host(desc: OperatorDesc, output: Any) -> npt.NDArray[Any] | None:
+    from vkdml import Array
+
+    where, tensor = f"{desc.operator}: output", desc.output_tensor
+    if isinstance(output, Array):
+        raise TypeError(
+            f"{where} is a vkdml.Array and the input is of the host; accepted: both of the host, or both "
+            "vkdml.Array (vkdml.asarray makes one)"
+        )
     if output is None:
         if tensor.strides is None:
             return None
         output = np.zeros(tensor.total_tensor_size_in_bytes, np.uint8).data
-    view = _tensor_view(f"{desc.operator}: output", tensor, output)
+    view: npt.NDArray[Any] = _tensor_view(where, tensor, output)
     if not view.flags.writeable:
-        raise ValueError(f"{desc.operator}: output is read-only; accepted: a writable array or buffer")
+        raise ValueError(f"{where} is read-only; accepted: a writable array or buffer")
     return view
 
 
-def _tensor_view(where: str, tensor: BufferTensorDesc, data: Any) -> npt.NDArray[Any]:
-    """The tensor in `data`, without a copy: `data` itself if it is that array, else a view into it."""
+def _output_on_device(desc: OperatorDesc, output: Any, device: Device) -> Array | None:
+    from vkdml import Array, empty
+
+    where, tensor = f"{desc.operator}: output", desc.output_tensor
+    if output is None:
+        if tensor.strides is None:
+            return None
+        output = empty(tensor.total_tensor_size_in_bytes, np.uint8, device=device)
+    if not isinstance(output, Array):
+        raise TypeError(
+            f"{where} is of type {type(output).__name__} and the input is a vkdml.Array; accepted: both "
+            "vkdml.Array (vkdml.asarray makes one), or both of the host"
+        )
+    if not output.writeable:
+        raise ValueError(f"{where} is a read-only view; accepted: a writeable vkdml.Array")
+    view: Array = _tensor_view(where, tensor, output)
+    return view
+
+
+def _tensor_view(where: str, tensor: BufferTensorDesc, data: Any) -> Any:
+    """Return the tensor in ``data``, without a copy: ``data`` if it is that array, else a view into it."""
+    from vkdml import Array
+
     dtype, sizes = tensor.data_type.dtype, tuple(tensor.sizes)
+    kind = "a vkdml.Array" if isinstance(data, Array) else "an array"
+    buffer = f"{kind} of uint8" if isinstance(data, Array) else "a bytes-like object or 1-D array of uint8"
     accepted = (
-        f"a {dtype} array of shape {sizes}, or a bytes-like object or 1-D uint8 array "
+        f"{kind} of {dtype} with shape {sizes}, or {buffer} "
         f"of at least {tensor.total_tensor_size_in_bytes} contiguous bytes"
     )
-    if isinstance(data, np.ndarray):
+    if np.ma.is_masked(data):
+        raise TypeError(
+            f"{where} has {np.count_nonzero(data.mask)} masked elements, whose mask would be lost; accepted: "
+            f"{accepted}, without a mask"
+        )
+    if isinstance(data, np.ndarray | Array):
         if data.dtype == dtype and data.shape == sizes:
             return data
         if data.dtype != np.uint8 or data.ndim != 1:
             error = ValueError if data.dtype == dtype else TypeError
-            raise error(f"{where} is a {data.dtype} array of shape {data.shape}; accepted: {accepted}")
+            raise error(f"{where} is {kind} of {data.dtype} with shape {data.shape}; accepted: {accepted}")
+    if isinstance(data, Array):
+        _require_bytes(where, data.nbytes, data.is_compact, tensor, accepted)
+        return _view_on_device(where, tensor, data)
     try:
         memory = memoryview(data)
     except TypeError:
-        raise TypeError(f"{where} is a {type(data).__name__}; accepted: {accepted}") from None
-    if not memory.c_contiguous or memory.nbytes < tensor.total_tensor_size_in_bytes:
-        spacing = "" if memory.c_contiguous else " that are not contiguous"
-        raise ValueError(f"{where} is a buffer of {memory.nbytes} bytes{spacing}; accepted: {accepted}")
+        raise TypeError(f"{where} is of type {type(data).__name__}; accepted: {accepted}") from None
+    _require_bytes(where, memory.nbytes, memory.c_contiguous, tensor, accepted)
     strides = None if tensor.strides is None else [stride * dtype.itemsize for stride in tensor.strides]
-    view: npt.NDArray[Any] = np.ndarray(sizes, dtype, memory, strides=strides)
-    return view
+    return np.ndarray(sizes, dtype, memory, strides=strides)
+
+
+def _require_bytes(
+    where: str, nbytes: int, contiguous: bool, tensor: BufferTensorDesc, accepted: str
+) -> None:
+    if not contiguous or nbytes < tensor.total_tensor_size_in_bytes:
+        spacing = "" if contiguous else " that are not contiguous"
+        raise ValueError(f"{where} is a buffer of {nbytes} bytes{spacing}; accepted: {accepted}")
+
+
+def _view_on_device(where: str, tensor: BufferTensorDesc, buffer: Array) -> Array:
+    from vkdml import Array
+    from vkdml.indexing import View
+    from vkdml.lowering import strides_of
+
+    dtype, start = tensor.data_type.dtype, buffer.view.offset
+    if start % dtype.itemsize:
+        raise ValueError(
+            f"{where} starts at byte {start} of its memory; accepted: multiples of {dtype.itemsize}, "
+            f"the bytes of an element of {dtype}"
+        )
+    view = View(tuple(tensor.sizes), strides_of(tensor), start // dtype.itemsize)
+    return Array(buffer.memory, dtype, view, buffer.writeable)

@@ -1,4 +1,16 @@
-"""DirectML's constraints on descriptors, enforced per operator and feature level."""
+"""DirectML's constraints on descriptors, enforced per operator and feature level.
+
+Sources, by the titles of DirectML's documentation: the page of each operator's structure, with its "Tensor
+support" tables; "DML_BUFFER_TENSOR_DESC structure" for the limits of every tensor; "DML_TENSOR_FLAGS
+enumeration" for flags; "DirectML helper functions" for sizes of buffers in multiples of 4 bytes; "DirectML
+feature level history" for what each level added. Its section DML_FEATURE_LEVEL_4_1 extends the data types of
+SLICE1, ARGMIN and ARGMAX; DirectML's release notes for 1.7.0, which introduced that level, say by which: the
+64-bit ones, which its section DML_FEATURE_LEVEL_3_0 names as FLOAT64, UINT64 and INT64. No level after 4_1
+extends these operators.
+
+Four rules are vkdml's own, and their messages say so: reduced axes are distinct, the greatest index fits the
+output's type, the output's elements have places of their own, REDUCE has ARGMAX and ARGMIN only.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +30,43 @@ from .descriptors import (
     OperatorDesc,
     ReduceOperatorDesc,
     Slice1OperatorDesc,
+    TypedOperatorDesc,
     check_entries,
     check_sizes_and_strides,
     implied_size,
-    refusal,
+    operator_of,
     spanned_elements,
 )
-from .enums import DataType, FeatureLevel, ReduceFunction, TensorFlags
+from .enums import (
+    TENSOR_DIMENSION_COUNT_MAX,
+    TENSOR_DIMENSION_COUNT_MAX1,
+    DataType,
+    FeatureLevel,
+    FeatureLevelLike,
+    ReduceFunction,
+    TensorFlags,
+)
+from .messages import refusal
+
+# Ends the messages of the rules that are vkdml's own.
+OWN_RULE = " (a rule of vkdml; DirectML's documentation has none)"
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What `validate` found right.
+
+    >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(3,))
+    >>> found = validate(Slice1OperatorDesc(x, x, (0,), (3,), (-1,)), "5_2")
+    >>> f"level {found.level}, rules of {found.rules}"
+    'level 5_2, rules of 4_1'
+
+    level: the feature level that was asked for.
+    rules: the feature level whose rules were applied, the newest up to ``level`` that changed the operator.
+    """
+
+    level: FeatureLevel
+    rules: FeatureLevel
 
 
 @dataclass(frozen=True)
@@ -42,33 +83,41 @@ def _types(names: str) -> tuple[DataType, ...]:
     return tuple(DataType[name] for name in names.split())
 
 
+_FLOATS = _types("FLOAT32 FLOAT16")
 _UP_TO_32_BITS = _types("FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8")
 _NO_DOUBLE = _types("FLOAT32 FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8")
 _ALL = (DataType.FLOAT64, *_NO_DOUBLE)
 _INDEX = _types("INT64 INT32 UINT64 UINT32")
 
+_FOUR = range(4, 5)
+_FOUR_OR_FIVE = range(4, TENSOR_DIMENSION_COUNT_MAX + 1)
+_ONE_TO_EIGHT = range(1, TENSOR_DIMENSION_COUNT_MAX1 + 1)
+
 _ARG_SUPPORT = (
-    _TensorSupport(FeatureLevel.FL_4_1, range(1, 9), _NO_DOUBLE, _INDEX),
-    _TensorSupport(FeatureLevel.FL_3_0, range(1, 9), _UP_TO_32_BITS, _INDEX),
+    _TensorSupport(FeatureLevel.FL_4_1, _ONE_TO_EIGHT, _NO_DOUBLE, _INDEX),
+    _TensorSupport(FeatureLevel.FL_3_0, _ONE_TO_EIGHT, _UP_TO_32_BITS, _INDEX),
 )
-# Newest first. REDUCE and SLICE1 came at 1_0 and 2_1: for the levels known here, both are always there.
+# Newest first; the last row is of the level that introduced the operator.
 _SUPPORT = {
     "ARGMIN": _ARG_SUPPORT,
     "ARGMAX": _ARG_SUPPORT,
     "REDUCE": (
         *_ARG_SUPPORT,
-        _TensorSupport(FeatureLevel.FL_2_1, range(4, 5), _UP_TO_32_BITS, _types("UINT32")),
+        _TensorSupport(FeatureLevel.FL_2_1, _FOUR, _UP_TO_32_BITS, _types("UINT32")),
+        _TensorSupport(FeatureLevel.FL_1_0, _FOUR, _FLOATS, _types("UINT32")),
     ),
     "SLICE1": (
-        _TensorSupport(FeatureLevel.FL_4_1, range(1, 9), _ALL, _ALL),
-        _TensorSupport(FeatureLevel.FL_3_0, range(1, 9), _UP_TO_32_BITS, _UP_TO_32_BITS),
-        _TensorSupport(FeatureLevel.FL_2_1, range(4, 6), _UP_TO_32_BITS, _UP_TO_32_BITS),
+        _TensorSupport(FeatureLevel.FL_4_1, _ONE_TO_EIGHT, _ALL, _ALL),
+        _TensorSupport(FeatureLevel.FL_3_0, _ONE_TO_EIGHT, _UP_TO_32_BITS, _UP_TO_32_BITS),
+        _TensorSupport(FeatureLevel.FL_2_1, _FOUR_OR_FIVE, _UP_TO_32_BITS, _UP_TO_32_BITS),
     ),
 }
 _REDUCE_FUNCTIONS = (ReduceFunction.ARGMAX, ReduceFunction.ARGMIN)
 
 
-def validate(desc: OperatorDesc, feature_level: FeatureLevel | str = FeatureLevel.FL_4_1) -> None:
+def validate(
+    desc: OperatorDesc | TypedOperatorDesc, feature_level: FeatureLevelLike = FeatureLevel.FL_4_1
+) -> Validated:
     """Refuse a descriptor that DirectML does not accept at a feature level; needs no device.
 
     >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(3, 3))
@@ -77,25 +126,34 @@ def validate(desc: OperatorDesc, feature_level: FeatureLevel | str = FeatureLeve
     Traceback (most recent call last):
     ValueError: ARGMIN at feature level 3_0: output_tensor.sizes[0] is 3; accepted: 1, as axis 0 is reduced
 
-    desc: an operator's descriptor. feature_level: a FeatureLevel or its name ("2_1", "3_0", "4_1").
+    Args:
+        desc: an operator's descriptor, or a TypedOperatorDesc that holds one.
+        feature_level: any that DirectML publishes, 1_0 to 6_4: a FeatureLevel, a name ("5_0" or
+            "DML_FEATURE_LEVEL_5_0") or a number (0x5000). The rules are those of the newest level up to it
+            that changed the operator; after 4_1 none did.
 
-    Raises ValueError with the operator, the field, what it holds and what is accepted; TypeError for what is
-    not a descriptor or a level.
-    Source: the operators' documentation pages; DML_BUFFER_TENSOR_DESC for the limits of every tensor.
+    Returns:
+        The level and the level whose rules were applied.
+
+    Raises:
+        ValueError: with the operator, the field, what it holds and what is accepted. A rule that is vkdml's
+            own says so.
+        TypeError: not a descriptor, or not a level.
+
+    Source of the rule: the pages of the operators' structures; ``DML_BUFFER_TENSOR_DESC``, for every tensor;
+    "DirectML feature level history".
     """
-    if not isinstance(desc, get_args(OperatorDesc)):
-        accepted = ", ".join(kind.__name__ for kind in get_args(OperatorDesc))
-        raise TypeError(f"desc is a {type(desc).__name__}; accepted: {accepted}")
-    _validate(desc, FeatureLevel.of(feature_level))
+    return _validate(operator_of(desc), FeatureLevel.of(feature_level))
 
 
 # Descriptors are values, so one that was accepted stays accepted; a refused one raises and is not cached.
 @lru_cache(maxsize=1024)
-def _validate(desc: OperatorDesc, level: FeatureLevel) -> None:
-    where = f"{desc.operator} at feature level {level}: "
-    if not isinstance(desc, Slice1OperatorDesc) and desc.function not in _REDUCE_FUNCTIONS:
-        raise refusal(f"{where}function", desc.function.name, _names(_REDUCE_FUNCTIONS))
+def _validate(desc: OperatorDesc, level: FeatureLevel) -> Validated:
     support = _tensor_support(desc.operator, level)
+    rules = "" if support.since is level else f" (rules of {support.since})"
+    where = f"{desc.operator} at feature level {level}{rules}: "
+    if not isinstance(desc, Slice1OperatorDesc) and desc.function not in _REDUCE_FUNCTIONS:
+        raise refusal(f"{where}function", desc.function.name, f"{_names(_REDUCE_FUNCTIONS)}{OWN_RULE}")
     for field, tensor, types in (
         ("input_tensor", desc.input_tensor, support.input_types),
         ("output_tensor", desc.output_tensor, support.output_types),
@@ -112,6 +170,7 @@ def _validate(desc: OperatorDesc, level: FeatureLevel) -> None:
     else:
         _check_reduction(where, desc)
     _check_written(f"{where}output_tensor.", desc.output_tensor)
+    return Validated(level, support.since)
 
 
 def _names(members: Sequence[DataType] | Sequence[ReduceFunction]) -> str:
@@ -179,19 +238,19 @@ def _check_reduction(where: str, desc: ArgMinOperatorDesc | ArgMaxOperatorDesc |
     _check_count(f"{where}axis_count", desc.axis_count, "axes", len(axes))
     check_entries(f"{where}axes", axes, range(len(sizes)))
     if len(set(axes)) != len(axes):
-        raise refusal(f"{where}axes", axes, "distinct axes")
+        raise refusal(f"{where}axes", axes, f"distinct axes{OWN_RULE}")
     for axis, (size, output_size) in enumerate(zip(sizes, desc.output_tensor.sizes, strict=True)):
         if output_size != (1 if axis in axes else size):
             accepted = f"1, as axis {axis} is reduced" if axis in axes else f"{size}, as in input_tensor"
             raise refusal(f"{where}output_tensor.sizes[{axis}]", output_size, accepted)
-    count = prod(sizes[axis] for axis in axes)
+    greatest = prod(sizes[axis] for axis in axes) - 1
     index_type = desc.output_tensor.data_type
     most = int(np.iinfo(index_type.dtype).max)
-    if count > most:
+    if greatest > most:
         raise refusal(
             f"{where}output_tensor.data_type",
-            f"{index_type.name} for {count} reduced elements",
-            f"a type that holds their count ({index_type.name} holds {most})",
+            f"{index_type.name} for indices up to {greatest}",
+            f"a type that holds them ({index_type.name} holds {most}){OWN_RULE}",
         )
 
 
@@ -238,7 +297,7 @@ def _check_written(where: str, tensor: BufferTensorDesc) -> None:
         raise refusal(
             f"{where}strides",
             f"{tensor.strides} for sizes {tensor.sizes}, which {fault} several elements in one place",
-            "strides that give each element a place of its own",
+            f"strides that give each element a place of its own{OWN_RULE}",
         )
 
 

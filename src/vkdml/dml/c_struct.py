@@ -1,0 +1,87 @@
+"""Dataclasses that are built and read as the C structures that they stand for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields
+from operator import attrgetter, index
+from typing import Any, Final, TypeVar
+
+from .c_names import C_NAMES, c_field_name
+
+_T = TypeVar("_T")
+
+# Metadata of a field that says how many entries the array after it has.
+COUNT: Final[Mapping[str, bool]] = {"count": True}
+
+
+def c_struct(name: str) -> Callable[[type[_T]], type[_T]]:
+    """Register a dataclass under its C name, and let it be built and read by C's field names and order.
+
+    Fields are taken by position in the order in which they are defined, which is C's, or by either name. A
+    count is an integer and the array behind it is not: where an array stands in the place of a count, the
+    count was left out.
+    """
+
+    def decorate(cls: type[_T]) -> type[_T]:
+        C_NAMES[name] = cls
+        members = fields(cls)  # type: ignore[arg-type]
+        python_init = vars(cls)["__init__"]
+
+        @functools.wraps(python_init)
+        def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
+            python_init(self, **_by_name(cls.__name__, members, args, kwargs))
+
+        setattr(cls, "__init__", init)  # noqa: B010 - mypy refuses the plain assignment
+        for member in members:
+            doc = f"``{member.name}`` by its C name."
+            setattr(cls, c_field_name(member.name), property(attrgetter(member.name), doc=doc))
+        return cls
+
+    return decorate
+
+
+def _by_name(
+    struct: str, members: Sequence[Field[Any]], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the values of all fields that are given, by Python name."""
+    given: dict[str, Any] = {}
+    left = list(members)
+    for value in args:
+        if left and left[0].metadata.get("count") and not _is_integer(value):
+            del left[0]
+        if not left:
+            raise TypeError(f"{struct}: {len(args)} values are too many; {_accepted(members)}")
+        given[left.pop(0).name] = value
+    python_names = {name: m.name for m in members for name in (m.name, c_field_name(m.name))}
+    for name, value in kwargs.items():
+        if name not in python_names:
+            raise TypeError(f"{struct}: there is no field {name}; {_accepted(members)}")
+        field = python_names[name]
+        if field in given:
+            raise TypeError(
+                f"{struct}: {field} is given twice; accepted: one value, by position, as {field} or as "
+                f"{c_field_name(field)}"
+            )
+        given[field] = value
+    missing = [m.name for m in members if m.default is MISSING and m.name not in given]
+    if missing:
+        raise TypeError(f"{struct}: {', '.join(missing)} not given; {_accepted(members)}")
+    return given
+
+
+def _accepted(members: Sequence[Field[Any]]) -> str:
+    names = ", ".join(
+        f"{m.name} or {c_field_name(m.name)}" + ("" if m.default is MISSING else " (may be left out)")
+        for m in members
+    )
+    return f"accepted, by name or in this order: {names}"
+
+
+def _is_integer(value: object) -> bool:
+    try:
+        index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True

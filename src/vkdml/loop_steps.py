@@ -1,0 +1,142 @@
+"""Counts the loop steps of one invocation of each kernel: an upper bound from the numbers of its plan.
+
+Some drivers leave a shader's loops, without an error, once these have made a certain number of steps all
+together. A plan therefore states this number for each of its kernels, and planning refuses what exceeds the
+device's limit (:func:`vkdml.plan.checked_step`). Invocations of a subgroup go through a loop together, as
+often as the one that needs it most, and each loop takes one more step to find that it has ended. Loops that
+a compiler may unroll count.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+LAVAPIPE_LOOP_STEPS = 65535
+UNLIMITED_LOOP_STEPS = 1 << 63
+
+# Candidates that `combine_splits` loads at a time.
+_CANDIDATES_AT_ONCE = 4
+
+
+def most_loop_steps(driver_name: str) -> int:
+    """Return how many loop steps an invocation may make on a driver.
+
+    >>> most_loop_steps("llvmpipe")
+    65535
+
+    The source is Mesa's ``LP_MAX_TGSI_LOOP_ITERATIONS``: one counter for all loops of an invocation.
+    """
+    return LAVAPIPE_LOOP_STEPS if "llvmpipe" in driver_name.lower() else UNLIMITED_LOOP_STEPS
+
+
+def loop(times: int, body: int = 0) -> int:
+    """Return the steps of a loop and of the loops in its body.
+
+    >>> loop(3, loop(2))
+    13
+    """
+    return times * (1 + body) + 1
+
+
+def rounds_of(items: int, max_workgroup_count: int) -> int:
+    """Return how many items one workgroup takes, one after the other."""
+    return math.ceil(items / max_workgroup_count) if items > max_workgroup_count else 1
+
+
+@dataclass(frozen=True)
+class ReduceLoops:
+    """What all argreduce kernels have in common."""
+
+    workgroup_size: int
+    subgroup_size: int
+    lanes: int
+    kept_dims: int
+    reduced_dims: int
+    blocks: int
+    splits: int
+    max_workgroup_count: int
+
+    @property
+    def _halvings(self) -> int:
+        return self.workgroup_size.bit_length()
+
+    @property
+    def _result(self) -> int:
+        """``write_result``: the index of a position, and the offset of its element."""
+        return 2 * loop(self.reduced_dims)
+
+    def _combine(self, outputs: int) -> int:
+        """``combine_splits`` of a block with so many outputs."""
+        if self.splits == 1:
+            return 0
+        width = 1 << (min(outputs, self.workgroup_size) - 1).bit_length()
+        members = self.workgroup_size // width
+        loads = -(-self.splits // (members * _CANDIDATES_AT_ONCE))
+        candidates = loop(loads, 2 * loop(_CANDIDATES_AT_ONCE))
+        exchange = 2 * self._exchange + loop(self._halvings)
+        each = candidates + exchange + loop(self.kept_dims) + self._result
+        return loop(self._halvings) + loop(-(-outputs // width), each)
+
+    @property
+    def _exchange(self) -> int:
+        """``share_greatest`` or ``reduce_candidates``."""
+        if not self.subgroup_size:
+            return loop(self._halvings)
+        return 2 * loop(self._halvings) + loop(-(-self.workgroup_size // self.subgroup_size**2))
+
+    def _all_items(self, each: int) -> int:
+        items = self.blocks * self.splits
+        return loop(rounds_of(items, self.max_workgroup_count), loop(self.kept_dims) + each)
+
+    def rows(self, units: int, tile_vectors: int, batch: int, outputs_per_block: int) -> int:
+        """Return the steps of ``argreduce_rows``; ``batch``: vectors that an invocation loads at a time."""
+        offset = loop(self.reduced_dims - 1)
+        tiles = loop(-(-units // self.splits), offset + loop(-(-tile_vectors // (batch * self.lanes))))
+        find = offset + loop(batch) + loop(4)
+        each = tiles + 3 * self._exchange + find + self._result + self._combine(outputs_per_block)
+        return self._all_items(each)
+
+    def columns(self, share: int, innermost: int, at_once: int, columns: int, outputs_per_block: int) -> int:
+        """Return the steps of ``argreduce_columns``.
+
+        Args:
+            share: positions of one split.
+            innermost: size of the innermost reduced dimension.
+            at_once: positions that an invocation loads at a time.
+            columns: neighbouring outputs of one invocation.
+            outputs_per_block: outputs of one workgroup at most.
+        """
+        if self.reduced_dims == 1:
+            segments = 1
+        elif innermost < self.lanes:
+            segments = -(-share // self.lanes)
+        else:
+            segments = min(-(-share // innermost) + 1, share)
+        folds = -(-min(innermost, share) // self.lanes) // at_once
+        fold = loop(segments, loop(self.reduced_dims - 1) + loop(folds))
+        parts = 3 * loop(columns, loop(1))  # to begin with, to settle, and to gather the places
+        members = loop(self.lanes.bit_length(), 2 * loop(columns, loop(1)))
+        results = loop(columns, 1 + self._result)
+        if self.splits > 1:
+            results = loop(columns, loop(1)) + self._combine(outputs_per_block)
+        return self._all_items(fold + parts + members + results)
+
+
+def runs_per_round(outer_dims: int, inner_dims: int, per_vector: int) -> int:
+    """Return the steps of ``slice1_runs`` for one vector of each invocation of a workgroup."""
+    outer = loop(outer_dims) if outer_dims else 0
+    offset_in_run = loop(inner_dims - 1)
+    gather = loop(4)
+    by_elements = loop(per_vector, offset_in_run) if per_vector > 1 else 0
+    return outer + offset_in_run + gather + by_elements
+
+
+def tiles(
+    tiles_of_workgroup: int, outer_dims: int, block: int, cells_down: int, cells_across: int, size: int
+) -> int:
+    """Return the steps of ``slice1_tiles``; ``size``: invocations of a workgroup."""
+    cells = cells_down * cells_across
+    load = loop(-(-cells // size), loop(block))
+    store = loop(-(-cells * block // size))
+    return loop(tiles_of_workgroup, loop(outer_dims) + load + store)

@@ -1,0 +1,284 @@
+"""Each kernel at the largest plan that a limit on loop steps allows: lavapipe leaves longer loops silently.
+
+One workgroup does all the work, so that small arrays take as many steps as large ones take elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+import vkdml
+from vkdml import kernels, loop_steps
+from vkdml.execute import run_plan
+from vkdml.layout import canonical_copy, canonical_reduce, extent, row_major_strides
+from vkdml.loop_steps import LAVAPIPE_LOOP_STEPS
+from vkdml.plan import DeviceLimits, Element, Plan, Step, checked_step
+from vkdml.plan_argreduce import plan_argreduce
+from vkdml.plan_slice1 import plan_slice1
+from vkdml.tuning import SliceTuning
+
+SMALL = {
+    "workgroup_size": 8,
+    "row_lanes": 2,
+    "fewest_vectors_per_lane": 1,
+    "tile_bytes": 1 << 13,
+    "positions_per_lane": 2,
+    "columns_segment_bytes": 64,
+    "target_workgroups": 1,
+    "split_workgroups": 1,
+    "columns_workgroups": 1,
+    "shortest_row_bytes": 16,
+    "positions_per_split": 8,
+    "slice1": SliceTuning(
+        runs_workgroup_size=8,
+        workgroup_vectors=1 << 20,
+        full_workgroups=1,
+        tile_shapes=tuple((width, (8, 4)) for width in (1, 2, 4, 8, 16)),
+        tile_least_bytes=1 << 32,
+        tile_across_first=True,
+    ),
+}
+SPLIT = {"target_workgroups": 16, "split_workgroups": 16, "columns_workgroups": 16}
+# One element type of each width: the others run the same loops.
+ELEMENTS = {"int8": np.int8, "float16": np.float16, "float32": np.float32, "int64": np.int64}
+# The greatest number that shapes grow to, and what counts as having come to the limit.
+MOST = 1 << 17
+AT_THE_LIMIT = LAVAPIPE_LOOP_STEPS * 9 // 10
+
+
+@pytest.fixture(scope="module")
+def device() -> vkdml.Device:
+    return vkdml.default_device()
+
+
+def limits_for(device: vkdml.Device, **changes: Any) -> DeviceLimits:
+    tuning = replace(device.limits.tuning, **{**SMALL, **changes})
+    return replace(device.limits, tuning=tuning, max_workgroup_count=1, max_loop_steps=LAVAPIPE_LOOP_STEPS)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An array by its sizes and strides, in elements, and the axes to reduce."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    axes: tuple[int, ...] = ()
+
+    @property
+    def base(self) -> int:
+        return -extent(self.sizes, self.strides)[0]
+
+    @property
+    def span(self) -> int:
+        low, high = extent(self.sizes, self.strides)
+        return high - low
+
+    def of(self, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return as_strided(flat[self.base :], self.sizes, [stride * flat.itemsize for stride in self.strides])
+
+
+def largest(plan_of: Callable[[int], Plan], kernel: str) -> int | None:
+    """The greatest number, about, whose plan is accepted and runs this kernel; None where none does."""
+
+    def accepted(number: int) -> bool:
+        try:
+            plan = plan_of(number)
+        except ValueError as error:
+            if "loop steps" not in str(error):
+                raise
+            return False
+        (step,) = plan.steps
+        assert step.loop_steps <= LAVAPIPE_LOOP_STEPS
+        return step.kernel == kernel
+
+    low = next((number for number in (1, 8, 64, 512) if accepted(number)), None)
+    if low is None:
+        return None
+    while 2 * low <= MOST and accepted(2 * low):
+        low *= 2
+    high = 2 * low
+    while high - low > max(low // 50, 1):
+        middle = (low + high) // 2
+        low, high = (middle, high) if accepted(middle) else (low, middle)
+    return low
+
+
+# ---- argmin and argmax -------------------------------------------------------------------------------------
+
+# Shapes that grow with a number: by the reduction, the outputs, or the dimensions that an offset is made of.
+GROWING = {
+    "rows": {
+        "one long row": lambda n: Shape((64 * n,), (1,), (0,)),
+        "many rows": lambda n: Shape((n, 100), (101, 1), (1,)),
+        "many short runs": lambda n: Shape((3, n, 40), (40, 123, 1), (1, 2)),
+        "many dimensions": lambda n: Shape((3, 2, n, 3, 40), (1700, 850, 5101, 50, 1), (1, 2, 3, 4)),
+    },
+    "columns": {
+        "long columns": lambda n: Shape((n, 64), (64, 1), (0,)),
+        "many columns": lambda n: Shape((40, 16 * n), (16 * n, 1), (0,)),
+        "short inner reduction": lambda n: Shape((n, 3, 64), (256, 64, 1), (0, 1)),
+        "many dimensions": lambda n: Shape((n, 3, 2, 5, 16), (1920, 640, 320, 48, 1), (0, 1, 3)),
+    },
+    "unaligned": {
+        "long columns": lambda n: Shape((n, 17), (17, 1), (0,)),
+        "many columns": lambda n: Shape((40, 16 * n + 1), (16 * n + 1, 1), (0,)),
+        "short inner reduction": lambda n: Shape((n, 3, 21), (85, 21, 1), (0, 1)),
+    },
+    "strided": {
+        "one long row": lambda n: Shape((8 * n,), (2,), (0,)),
+        "many rows": lambda n: Shape((n, 3), (7, 2), (1,)),
+        "short inner reduction": lambda n: Shape((5, n, 3), (7, 38, 2), (1, 2)),
+        "many dimensions": lambda n: Shape((n, 2, 3, 2, 3), (390, 190, 60, 31, 7), (0, 2, 4)),
+    },
+}
+ARGREDUCE_KERNELS = sorted({e.kernel for e in kernels.table().values() if e.kernel.startswith("argreduce")})
+
+
+def reduce_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
+    kept = tuple(1 if axis in shape.axes else size for axis, size in enumerate(shape.sizes))
+    layout = canonical_reduce(
+        *(shape.sizes, shape.strides, shape.axes, row_major_strides(kept)),
+        take_last=True,
+        input_base=shape.base,
+    )
+    element = Element(name, np.dtype(ELEMENTS[name]).itemsize)
+    rules = {"take_min": False, "take_last": True, "omit_nan": False}
+    return plan_argreduce(layout, element, shape.span, limits, **rules, index_bytes=4, with_values=True)
+
+
+@pytest.mark.parametrize("kernel", ARGREDUCE_KERNELS)
+def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kernel):
+    if "_batched" in kernel and not device.limits.tuning.batched_loads:
+        # SwiftShader's compiler takes all memory for these, so its plans never have them.
+        assert "SwiftShader" in device.name
+        return
+    flags = {"subgroups": int("_subgroups" in kernel), "batched_loads": int("_batched" in kernel)}
+    limits = limits_for(device, **flags, **(SPLIT if "_split" in kernel else {}))
+    reached = []
+    for number, shape_of in enumerate(GROWING[kernel.split("_")[1]].values()):
+        name = list(ELEMENTS)[(number + ARGREDUCE_KERNELS.index(kernel)) % len(ELEMENTS)]
+        n = largest(lambda n, of=shape_of, name=name: reduce_plan(of(n), name, limits), f"{kernel}_{name}")
+        if n is None:
+            continue
+        shape = shape_of(n)
+        plan = reduce_plan(shape, name, limits)
+        reached.append(plan.steps[0].loop_steps)
+        # Of two values, the last of equals wins: every output's winner lies near the end of its loops.
+        flat = np.random.default_rng(n).integers(0, 2, shape.span).astype(ELEMENTS[name])
+        found = run_plan(device.executions, plan, {"input": flat.view(np.uint8)})
+        x = shape.of(flat)
+        rows = np.moveaxis(x, shape.axes, range(-len(shape.axes), 0))
+        rows = rows.reshape(*rows.shape[: -len(shape.axes)], -1)
+        want = rows.shape[-1] - 1 - rows[..., ::-1].argmax(axis=-1)
+        what = f"{shape}, {name}: {plan.steps[0].loop_steps} steps"
+        np.testing.assert_array_equal(
+            found["indices"].view(np.uint32)[: want.size], want.reshape(-1), err_msg=what
+        )
+        values = found["values"][: want.size * flat.itemsize].view(flat.dtype)
+        np.testing.assert_array_equal(values, rows.max(axis=-1).reshape(-1), err_msg=what)
+    assert max(reached) > AT_THE_LIMIT, reached
+
+
+# ---- slice1 ------------------------------------------------------------------------------------------------
+
+STEPS = {
+    "slice1_runs": 3,
+    "slice1_runs_forward": 1,
+    "slice1_runs_backward": -1,
+    "slice1_runs_second": 2,
+    "slice1_runs_second_backward": -2,
+}
+SLICE1_KERNELS = sorted(name for name in kernels.table() if name.startswith("slice1"))
+
+
+def copies(kernel: str, width: int) -> Iterator[Callable[[int], tuple[Shape, tuple[int, ...]]]]:
+    """Growing inputs for a kernel, with the output's strides: side by side, and in runs that lie apart."""
+    if kernel == "slice1_tiles":
+        yield lambda n: (Shape((40, 8 * n), (1, 43)), (8 * n, 1))
+        yield lambda n: (Shape((n, 3, 50, 50), (7803, 2601, 1, 51)), (7653, 2551, 51, 1))
+        return
+    step = STEPS.get(kernel, -1)
+    # Shorter than a vector, or a little longer: most vectors then lie in two stretches.
+    inner = 3 if kernel == "slice1_elements" else 17
+    if width == 8 and kernel == "slice1_elements":
+        inner = 1
+    yield lambda n: (Shape((n, inner), (101, step)), (inner, 1))
+    yield lambda n: (Shape((n, inner), (101, step)), (inner + 2, 1))
+    yield lambda n: (Shape((n, 3, 2, inner), (1300, 400, -199, step)), (6 * inner, 2 * inner, inner, 1))
+    outer = (3 * (4 * inner + 1), 4 * inner + 1, 2 * inner, inner, 1)
+    yield lambda n: (Shape((n, 3, 2, 2, inner), (1300, 400, -199, 97, step)), outer)
+    if inner > 3:
+        yield lambda n: (Shape((64 * n,), (step,)), (1,))
+
+
+@pytest.mark.parametrize("name", SLICE1_KERNELS)
+def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
+    entry = kernels.table()[name]
+    width = int(entry.variant.split("_")[0])
+    slice1 = SMALL["slice1"]
+    if entry.kernel == "slice1_tiles":
+        slice1 = replace(slice1, tile_least_bytes=1)
+    limits = limits_for(device, slice1=slice1)
+    reached = []
+    for copy_of in copies(entry.kernel, width):
+
+        def plan_of(n: int, of=copy_of) -> Plan:
+            shape, output_strides = of(n)
+            output = Shape(shape.sizes, output_strides)
+            layout = canonical_copy(shape.sizes, shape.strides, output_strides, input_base=shape.base)
+            return plan_slice1(layout, width, shape.span, limits, output_elements=output.span + 5)
+
+        n = largest(plan_of, name)
+        if n is None:
+            continue
+        shape, output_strides = copy_of(n)
+        plan = plan_of(n)
+        reached.append(plan.steps[0].loop_steps)
+        rng = np.random.default_rng(n)
+        opaque = f"V{width}"
+        flat = rng.integers(0, 256, shape.span * width, np.uint8)
+        before = rng.integers(0, 256, plan.bytes_of("output"), np.uint8)
+        found = run_plan(device.executions, plan, {"input": flat, "output": before})
+        want = before.copy()
+        elements = want[: want.size // width * width].view(opaque)
+        Shape(shape.sizes, output_strides).of(elements)[...] = shape.of(flat.view(opaque))
+        different = np.flatnonzero(found["output"] != want)
+        assert not different.size, (
+            f"{different.size} of {want.size} bytes are wrong, the first is {different[0]}: "
+            f"{shape} to {output_strides}, {plan.steps[0].loop_steps} steps"
+        )
+    assert max(reached) > AT_THE_LIMIT, reached
+
+
+# ---- the limit itself --------------------------------------------------------------------------------------
+
+
+def test_lavapipe_has_the_limit_and_no_other_driver():
+    assert loop_steps.most_loop_steps("llvmpipe") == LAVAPIPE_LOOP_STEPS
+    assert loop_steps.most_loop_steps("SwiftShader driver") > 1 << 40
+    for info in vkdml.devices():
+        limited = info.plan_limits.max_loop_steps == LAVAPIPE_LOOP_STEPS
+        assert limited == (info.driver_name == "llvmpipe")
+
+
+def test_a_step_that_the_driver_would_not_finish_is_refused(device):
+    limits = limits_for(device)
+    step = Step("argreduce_rows_int8", (), b"", 1, loop_steps=LAVAPIPE_LOOP_STEPS)
+    assert checked_step(step, limits) is step
+    with pytest.raises(ValueError, match=r"65536 loop steps .* after 65535: work on it in parts"):
+        checked_step(replace(step, loop_steps=LAVAPIPE_LOOP_STEPS + 1), limits)
+
+
+def test_a_reduction_too_long_for_one_call_is_refused_and_not_left_early(device):
+    limits = limits_for(device)
+    with pytest.raises(ValueError, match="loop steps"):
+        reduce_plan(Shape((1 << 20, 1 << 20), (0, 1), (1,)), "int8", limits)
+    with pytest.raises(ValueError, match="loop steps"):
+        plan_slice1(canonical_copy((1 << 20, 64), (0, -1), (64, 1), input_base=63), 1, 64, limits)

@@ -1,0 +1,176 @@
+"""Memory of device arrays: what the host waits for, and bytes through staging memory in pieces."""
+
+from __future__ import annotations
+
+import gc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import vkdml
+from vkdml import _native, dml, memory
+from vkdml.memory import Memory
+
+PIECE = 64
+
+
+@pytest.fixture(autouse=True)
+def no_injection_left():
+    yield
+    _native.inject_failure(0)
+
+
+# ---- what the host waits for -------------------------------------------------------------------------------
+
+
+class User:
+    """Something that runs, as memory sees it."""
+
+    def __init__(self) -> None:
+        self.settled = 0
+
+    def settle(self) -> None:
+        self.settled += 1
+
+
+def test_all_users_are_waited_for_each_once(device):
+    lies = Memory(device, 64, near_host=True)
+    users = [User() for _ in range(4)]
+    for user in (*users, users[0], users[2]):
+        lies.used_by(user)
+    lies.visible()
+    assert [user.settled for user in users] == [1, 1, 1, 1]
+    del users[1], user
+    lies.used_by(users[0])
+    target = np.empty(64, np.uint8)
+    lies.read(0, target)
+    lies.write(0, target)
+    assert [user.settled for user in users] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("access", ["read", "write", "element", "argmax"])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_two_sequences_that_use_an_array_are_both_waited_for(device, access, order):
+    """Whichever of them was recorded last, and whichever is under way."""
+    count, rounds = 1 << 18, 20
+    host = np.arange(count, dtype=np.int32)
+    array, other = vkdml.asarray(host, device=device), vkdml.empty(count, np.int32, device=device)
+    sequences = [device.sequence() for _ in range(2)]
+    for _ in range(rounds):  # so long that the host can look while it runs
+        sequences[0].upload(array[::-1], host)
+        sequences[0].upload(other, host)
+    unused = sequences[1].download(array[:3])
+    for number in order:
+        sequences[number].eval()
+    array[...] = 0
+    assert unused.numpy().shape == (3,)
+    sequences[0].eval_async()
+    if access == "read":
+        assert np.array_equal(array, host[::-1])
+    elif access == "write":
+        array[...] = 7
+        assert (array.numpy() == 7).all()
+    elif access == "element":
+        assert int(array[0]) == count - 1
+    else:
+        assert int(array.argmax()) == 0
+    assert sequences[0].wait()
+
+
+def test_a_sequence_keeps_the_outputs_that_it_made(device):
+    """Nobody else does where one operation's output is the next one's input."""
+    host = np.arange(1000, dtype=np.int32)
+    x = dml.BufferTensorDesc(dml.DataType.INT32, sizes=(1000,))
+    reverse = device.compile(dml.Slice1OperatorDesc(x, x, (0,), (1000,), (-1,)))
+    source = vkdml.asarray(host, device=device)
+    sequence = device.sequence()
+    last = sequence.record(reverse, input=sequence.record(reverse, input=source))
+    last = sequence.record(reverse, input=last)
+    gc.collect()
+    sequence.eval()
+    assert np.array_equal(last, host[::-1])
+    source[...] = host * 3
+    sequence.eval()
+    assert np.array_equal(last, 3 * host[::-1])
+
+
+# ---- through staging memory --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def discrete(device, monkeypatch):
+    """The device, with memory that the host does not see, and staging memory in small pieces."""
+    monkeypatch.setattr(memory, "STAGING_BYTES", PIECE)
+    return SimpleNamespace(
+        info=SimpleNamespace(unified_memory=False),
+        executions=device.executions,
+        limits=device.limits,
+        require_usable=device.require_usable,
+    )
+
+
+SIZES = (1, 3, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 1, 5 * PIECE - 3, 6 * PIECE)
+
+
+def test_memory_that_the_host_does_not_see(discrete):
+    lies = Memory(discrete, 100)
+    assert lies.visible() is None
+    with pytest.raises(vkdml.DeviceError, match="device memory, which the host cannot see"):
+        lies.buffer.view()
+    assert Memory(discrete, 100, near_host=True).visible() is not None
+
+
+@pytest.mark.parametrize("start", [0, 1, 4, PIECE - 1, PIECE, 2 * PIECE + 5])
+@pytest.mark.parametrize("nbytes", SIZES)
+def test_bytes_go_where_they_belong_and_come_from_there(discrete, start, nbytes):
+    """In one piece, in several, and in the last one that is not full."""
+    whole = 10 * PIECE
+    rng = np.random.default_rng(nbytes)
+    contents = rng.integers(0, 256, whole, np.uint8)
+    lies = Memory(discrete, whole)
+    lies.write(0, contents)
+    everything = np.empty(whole, np.uint8)
+    lies.read(0, everything)
+    assert np.array_equal(everything, contents)
+
+    around = np.full(nbytes + 2 * PIECE, 0xA5, np.uint8)
+    lies.read(start, around[PIECE:][:nbytes])
+    assert np.array_equal(around[PIECE:][:nbytes], contents[start : start + nbytes])
+    assert (around[:PIECE] == 0xA5).all()
+    assert (around[PIECE + nbytes :] == 0xA5).all()
+
+    part = rng.integers(0, 256, nbytes, np.uint8)
+    contents[start : start + nbytes] = part
+    lies.write(start, part)
+    lies.read(0, everything)
+    assert np.array_equal(everything, contents)
+
+
+def test_what_was_written_can_be_changed_at_once(discrete):
+    """Staging memory holds a copy; and pieces in turn are not overwritten before they have travelled."""
+    lies = Memory(discrete, 100 * PIECE)
+    for number in range(20):
+        source = np.full(100 * PIECE, number, np.uint8)
+        source[::PIECE] = np.arange(100)
+        wanted = source.copy()
+        lies.write(0, source)
+        source[...] = 255
+        target = np.empty_like(source)
+        lies.read(0, target)
+        assert np.array_equal(target, wanted)
+
+
+def test_a_failed_transfer_leaves_the_next_one_right(discrete):
+    lies = Memory(discrete, 4 * PIECE)
+    contents = np.arange(4 * PIECE).astype(np.uint8)
+    lies.write(0, contents)
+    target = np.empty_like(contents)
+    for transfer in (lambda: lies.write(0, contents[::-1].copy()), lambda: lies.read(0, target)):
+        _native.inject_failure(1, -1, "vkEndCommandBuffer")
+        with pytest.raises(MemoryError):
+            transfer()
+        _native.inject_failure(0)
+        lies.write(0, contents)
+        lies.read(0, target)
+        assert np.array_equal(target, contents)
