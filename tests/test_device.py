@@ -513,7 +513,7 @@ def test_a_software_default_is_said_once_where_it_was_used():
 
 def test_no_attribute_of_a_device_can_be_assigned_or_deleted(device):
     names = [name for name in dir(device) if not name.startswith("_")]
-    assert {"info", "name", "limits", "native", "plans", "executions", "close", "memory"} <= set(names)
+    assert {"info", "name", "limits", "native", "executions", "close", "memory"} <= set(names)
     for name in [*names, "another"]:
         with pytest.raises(AttributeError):
             setattr(device, name, None)
@@ -554,7 +554,6 @@ def test_nothing_of_the_info_can_be_changed(device):
 
 def test_the_info_is_a_value(device):
     info = next(info for info in vkdml.devices() if info.index == device.info.index)
-    held = vkdml.empty(1 << 20)  # what is in use is no part of what a device is
     assert info == device.info
     assert len({info, device.info, *vkdml.devices()}) == len(vkdml.devices())
     for same in (pickle.loads(pickle.dumps(info)), copy.deepcopy(info), copy.copy(info), replace(info)):
@@ -565,8 +564,8 @@ def test_the_info_is_a_value(device):
     assert listed["limits"]["max_push_constants_size"] == info.limits["max_push_constants_size"]
     assert vkdml.DeviceInfo(**listed) == info
     assert vkdml.DeviceInfo(**listed).heaps == info.heaps
+    assert replace(info, heaps=[]) == info
     assert replace(info, name="another") != info
-    del held
 
 
 def test_a_device_is_itself_when_copied_and_is_not_pickled_or_subclassed(device):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vkdml import _native
-from vkdml.execute import Execution, ExecutionCache, workspace_for
+from vkdml.execute import Execution, ExecutionCache, record_steps, recordable_steps, workspace_for
 from vkdml.layout import row_major_strides
 from vkdml.plan import Element
 from vkdml.planning import argreduce_plan, slice1_plan
@@ -110,3 +110,33 @@ def test_bound_buffers_are_neither_uploaded_nor_downloaded(device):
     indices = np.empty(8 * ROWS, np.uint8)
     moved(device, bound["indices"], indices, out=True)
     assert indices.view(np.int64).tolist() == x.argmax(1).tolist()
+
+
+class Recorder:
+    """Notes dispatches instead of recording them."""
+
+    def __init__(self) -> None:
+        self.dispatches: list[dict[object, list[bool]]] = []
+
+    def dispatch(self, kernel, buffers, push, workgroups, offsets, read_only) -> None:
+        said: dict[object, list[bool]] = {}
+        for buffer, alone in zip(buffers, read_only, strict=True):
+            said.setdefault(buffer, []).append(alone)
+        self.dispatches.append(said)
+
+
+@pytest.mark.parametrize("with_workspace", [True, False])
+@pytest.mark.parametrize("with_values", [True, False])
+def test_what_is_written_is_said_to_be(device, with_values, with_workspace):
+    """Operations wait for each other by it, which drivers that run one after the other do not show."""
+    cache = device.executions
+    plan = reduction(device)
+    roles = ["input", "indices", *(["values"] if with_values else [])]
+    regions = {role: (role, 0) for role in roles}
+    recorder = Recorder()
+    record_steps(recorder, recordable_steps(cache, plan), "workspace" if with_workspace else None, regions)
+    for said in recorder.dispatches:
+        # Once: what stands for a binding that nobody gave is none that others may be reading.
+        assert said["input"] == [True]
+        assert all(False in said[role] for role in (*roles[1:], *(["workspace"] if with_workspace else [])))
+        assert set(said) <= {*roles, "workspace"}

@@ -202,3 +202,23 @@ def test_more_than_a_buffer_can_hold_is_refused_with_numbers():
     with pytest.raises(MemoryError, match=fault):
         vkdml.asarray(np.broadcast_to(np.uint8(0), (limit + 1,)), device=device)
     reduce_all(device)
+
+
+@pytest.mark.parametrize(
+    "result", [-3, -13, -1000012000], ids=["initialization", "unknown", "of an extension"]
+)
+def test_whatever_else_the_driver_fails_in_is_a_device_error(device, result):
+    slice_window(device)  # what follows is not about pipelines
+    device.trim()
+    _native.inject_failure(0)
+    slice_window(device)
+    failed = set()
+    for number in range(1, _native.fallible_calls() + 1):
+        device.trim()
+        _native.inject_failure(number, result)
+        with pytest.raises(vkdml.DeviceError, match=r"^slice1 of \(100, 100\) uint8"):
+            slice_window(device)
+        failed.add(_native.injected_call())
+        _native.inject_failure(0)
+        slice_window(device)
+    assert {"vkCreateBuffer", "vkCreateFence", "vkBeginCommandBuffer", "vkQueueSubmit"} <= failed

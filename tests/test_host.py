@@ -35,6 +35,7 @@ AS_IT_LIES = {
 COMPACT = {
     "every third": (WHOLE[:, ::3, :4], 32),
     "corner points": (WHOLE[::3, ::5, ::7], 8),
+    "corner points, transposed": (WHOLE[::3, ::5, ::7].T, 8),
     "one column, repeated": (np.broadcast_to(WHOLE[:, :, 0:1], (4, 6, 5)), 24),
 }
 

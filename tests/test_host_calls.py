@@ -15,13 +15,17 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 import vkdml
 from vkdml import dtypes, host, host_ops, planning, stream
 from vkdml.planning import CallCache, KnownCall, known_calls
+from vkdml.read_only import fix
 
 X = np.random.default_rng(3).integers(0, 100, (6, 50), np.int32)
 
 
-def set_limits(monkeypatch, device, limits):
-    """Give a device other limits for one test."""
-    monkeypatch.setattr(device, "_limits" if hasattr(device, "_limits") else "limits", limits)
+@pytest.fixture
+def set_limits(device):
+    """Give the device other limits until the test ends."""
+    own = device.limits
+    yield lambda limits: fix(device, "limits", limits)
+    fix(device, "limits", own)
 
 
 def noting(calls, name, function):
@@ -30,13 +34,13 @@ def noting(calls, name, function):
 
 
 @pytest.fixture
-def limited(device, monkeypatch):
+def limited(device, set_limits, monkeypatch):
     """Lower the device's limits for one test; returns the list of the tiled operations that follow."""
 
     def lower(most_bytes: int, from_bytes: int = 1 << 40) -> list[str]:
         tuning = dataclasses.replace(device.limits.tuning, stream_from_bytes=from_bytes)
         limits = dataclasses.replace(device.limits, tuning=tuning, max_storage_buffer_range=most_bytes)
-        set_limits(monkeypatch, device, limits)
+        set_limits(limits)
         tiled: list[str] = []
         for name in ("reduce", "copy"):
             run = getattr(stream, name)
@@ -140,10 +144,10 @@ def test_known_calls_of_other_options_and_devices_are_told_apart(device):
             assert vkdml.argmax(x, 1, device=selector).tolist() == [1, 1]
 
 
-def test_a_known_call_that_finds_no_memory_goes_in_tiles(device, limited, monkeypatch):
+def test_a_known_call_that_finds_no_memory_goes_in_tiles(device, limited, set_limits, monkeypatch):
     tiled = limited(1 << 40)
     tuning = dataclasses.replace(device.limits.tuning, stream_tile_bytes=64)
-    set_limits(monkeypatch, device, dataclasses.replace(device.limits, tuning=tuning))
+    set_limits(dataclasses.replace(device.limits, tuning=tuning))
     assert vkdml.argmax(X, 1).tolist() == X.argmax(1).tolist()
     assert not tiled
     take = device.executions.take
@@ -257,8 +261,7 @@ def test_what_only_the_plan_knows_counts_too(device, limited, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float64"])
-@pytest.mark.parametrize("return_values", [False, True])
-def test_no_tile_has_a_buffer_beyond_the_range(limited, dtype, return_values):
+def test_no_tile_has_a_buffer_beyond_the_range(limited, dtype):
     """The fixture looks at each plan: outputs are what a tile of narrow pairs has most of."""
     x = np.random.default_rng(1).integers(0, 3, (3000, 2)).astype(dtype)
     tiled = limited(1 << 10)
@@ -347,6 +350,12 @@ def test_the_greatest_index_must_fit_and_no_more(device, op, name):
         for keyword in ({"dtype": name}, {"out": np.zeros(3, name)}):
             x = np.broadcast_to(np.int8([[1], [2], [3]]), (3, count))
             assert function(x, 1, direction="decreasing", **keyword).tolist() == [count - 1] * 3
+    # Where elements compete, too; the winner is in the second half.
+    winner = np.int8([[0], [1 if op == "argmax" else -1]])
+    halves = np.broadcast_to(winner, (2, (greatest + 1) // 2))
+    assert function(halves, dtype=name) == (greatest + 1) // 2
+    assert function(halves, dtype=name, direction="decreasing") == greatest
+    assert function(halves, dtype=name, direction="decreasing", progress=lambda *done: None) == greatest
     x = np.broadcast_to(np.int8(1), (3, greatest + 2))
     with pytest.raises(ValueError, match=rf"{op} of .*{greatest + 2} elements are reduced at a time"):
         function(x, 1, dtype=name)

@@ -69,13 +69,37 @@ def test_two_sequences_that_use_an_array_are_both_waited_for(device, access, ord
     if access == "read":
         assert np.array_equal(array, host[::-1])
     elif access == "write":
-        array[...] = 7
+        array[...] = np.full(count, 7, np.int32)
         assert (array.numpy() == 7).all()
     elif access == "element":
         assert int(array[0]) == count - 1
     else:
         assert int(array.argmax()) == 0
     assert sequences[0].wait()
+
+
+@pytest.mark.parametrize("reader", ["a copy", "a kernel", "an operator"])
+def test_what_a_sequence_only_reads_is_not_overwritten_before(device, reader):
+    count, rounds = 1 << 18, 20
+    host = np.arange(count, dtype=np.int32)
+    array, other = vkdml.asarray(host, device=device), vkdml.empty(count, np.int32, device=device)
+    sequence = device.sequence()
+    for _ in range(rounds):  # so long that the host can write while it runs
+        sequence.upload(other[::-1], host)
+    if reader == "an operator":
+        x = dml.BufferTensorDesc(dml.DataType.INT32, sizes=(count,))
+        copied = sequence.record(
+            device.compile(dml.Slice1OperatorDesc(x, x, (0,), (count,), (1,))), input=array
+        )
+    else:
+        copied = sequence.download(array[::-1] if reader == "a kernel" else array)
+    sequence.eval()
+    sequence.eval_async()
+    array[...] = np.full(count, 7, np.int32)  # by the host, where it sees the memory
+    assert sequence.wait()
+    wanted = host[::-1] if reader == "a kernel" else host
+    assert np.array_equal(copied, wanted)
+    assert (array.numpy() == 7).all()
 
 
 def test_a_sequence_keeps_the_outputs_that_it_made(device):

@@ -473,6 +473,31 @@ def test_tiles_are_made_smaller_until_memory_suffices(monkeypatch):
         reduce(x, devices=[device, with_tiles(separate_device(), 8 * MIB)])
 
 
+def test_what_is_done_again_in_smaller_tiles_is_not_reported_again(two_devices, monkeypatch):
+    device = with_tiles(two_devices[0], 2 * MIB)
+    slot = stream._Ring.slot
+    tiles = []
+
+    def scarce(ring, plan, tile):
+        tiles.append(tile)
+        if len(tiles) == 5:
+            raise MemoryError("none left")
+        return slot(ring, plan, tile)
+
+    monkeypatch.setattr(stream._Ring, "slot", scarce)
+    trim = vkdml.Device.trim
+    trimmed = []
+    monkeypatch.setattr(vkdml.Device, "trim", lambda device: trimmed.append(device) or trim(device))
+    x = np.arange(16 * MIB, dtype=np.int64).astype(np.uint8)
+    said = []
+    indices, _ = reduce(x, devices=[device], progress=lambda done, total: said.append(done))
+    assert indices == 255
+    assert len(tiles) == 5 + 16
+    assert trimmed == [device]  # memory kept for later calls is given back first
+    assert all(a < b for a, b in itertools.pairwise(said))
+    assert said[-1] == x.nbytes
+
+
 def test_a_lost_device_is_named_so():
     device = with_tiles(separate_device(), 1 * MIB)
     rows(device)

@@ -140,6 +140,12 @@ def test_a_cut_through_what_is_reduced_leaves_few_candidates(sizes, axes, itemsi
     assert math.prod(tiling.extents) * itemsize >= 8 * MIB
 
 
+def test_small_tiles_too_have_positions_enough_to_make_up_for_their_candidates():
+    sizes, axes = (10**6, 50_000), (0,)
+    tiling = tile_reduction(sizes, byte_strides(sizes, 4), 4, axes, MIB)
+    assert tiling.extents[0] >= 0.9 * LEAST_POSITIONS
+
+
 def shortest_run(tiling: Tiling, strides: tuple[int, ...], itemsize: int) -> int:
     """Bytes side by side in memory in a full box."""
     run = itemsize

@@ -25,7 +25,8 @@ from vkdml.tuning import tuning_for
 
 if TYPE_CHECKING:
     from vkdml.compiled import CompiledOperator
-    from vkdml.dml import FeatureLevel, OperatorDesc
+    from vkdml.dml import OperatorDesc, TypedOperatorDesc
+    from vkdml.dml.enums import FeatureLevelLike
     from vkdml.sequence import Sequence as RecordedSequence
 
 ENVIRONMENT_SELECTOR = "VKDML_DEVICE"
@@ -266,13 +267,9 @@ class Device(ReadOnly):
         on; a sequence that is running ends, and can be waited for. The next selection of the device, by
         number, name or UUID or as the default, opens it anew, as another Device.
         """
-        with _lock:
-            native, executions, closed = self.native, self.executions, _Closed(self.info)
-            fix(self, "native", closed)
-            fix(self, "executions", closed)
-            for known in (_open, _chosen):
-                for key in [key for key, device in known.items() if device is self]:
-                    del known[key]
+        native, executions, closed = self.native, self.executions, _Closed(self.info)
+        fix(self, "native", closed)
+        fix(self, "executions", closed)
         with suppress(DeviceError):  # closed before, or in a forked process
             executions.clear()
             native.trim()
@@ -286,7 +283,9 @@ class Device(ReadOnly):
     ) -> None:
         self.close()
 
-    def compile(self, desc: OperatorDesc, *, feature_level: FeatureLevel | str = "4_1") -> CompiledOperator:
+    def compile(
+        self, desc: OperatorDesc | TypedOperatorDesc, *, feature_level: FeatureLevelLike = "4_1"
+    ) -> CompiledOperator:
         """Validate and plan a DirectML operator and build its kernels, to be dispatched any number of times.
 
         >>> x = vkdml.dml.BufferTensorDesc(vkdml.dml.DataType.UINT8, sizes=(4,))

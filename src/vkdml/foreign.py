@@ -63,7 +63,7 @@ def _require_no_missing(x: Any) -> None:
     ]
     missing = 0
     if any(extension):
-        held = x if all(extension) else x.loc[:, extension]
+        held = x if all(extension) or not hasattr(x, "loc") else x.loc[:, extension]
         find = _attribute(held, "isna") or _attribute(held, "isnull")
         missing = int(np.count_nonzero(np.asarray(find()))) if callable(find) else 0
     columns = _attribute(x, "columns")

@@ -12,7 +12,7 @@ from vkdml.arguments import context, flag
 from vkdml.array import Array
 from vkdml.device import DevicesLike
 from vkdml.sharded import ShardedArray
-from vkdml.stream import Progress
+from vkdml.stream import Progress, is_reported
 
 
 def argmax(
@@ -148,11 +148,11 @@ def slice1(
     """
     if isinstance(x, Array):
         with context("slice1", x):
-            _refuse_on_a_device(progress=progress)
+            _refuse_on_a_device(progress)
         return array_ops.slice1(x, offsets, sizes, strides, output_sizes, out, device)
     if isinstance(x, ShardedArray):
         with context("slice1", x):
-            _refuse_of_shards(out=out, device=device, progress=progress)
+            _refuse_of_shards(out=out, device=device, progress=progress if is_reported(progress) else None)
         return sharded.slice1(x, offsets, sizes, strides, output_sizes)  # type: ignore[attr-defined,unused-ignore]
     return host_ops.slice1(x, offsets, sizes, strides, output_sizes, out, device, progress)
 
@@ -176,13 +176,13 @@ def _argreduce(
     if isinstance(x, Array):
         if progress is not None:
             with context(name, x):
-                _refuse_on_a_device(progress=progress)
+                _refuse_on_a_device(progress)
         return array_ops.argreduce(
             name, x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device
         )
     if isinstance(x, ShardedArray):
         with context(name, x):
-            _refuse_of_shards(out=out, device=device, progress=progress)
+            _refuse_of_shards(out=out, device=device, progress=progress if is_reported(progress) else None)
         operator = x.argmax if name == "argmax" else x.argmin
         return operator(
             axis,
@@ -197,8 +197,8 @@ def _argreduce(
     )
 
 
-def _refuse_on_a_device(*, progress: Any) -> None:
-    if progress is not None:
+def _refuse_on_a_device(progress: Any) -> None:
+    if is_reported(progress):
         raise TypeError(
             "progress= is for host arrays, which are processed in tiles; an Array on a device is processed "
             "in one piece: accepted is progress=None"

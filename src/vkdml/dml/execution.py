@@ -178,7 +178,7 @@ def _require_bytes(
 
 
 def _view_on_device(where: str, tensor: BufferTensorDesc, buffer: Array) -> Array:
-    from vkdml import Array
+    from vkdml.array import array_in
     from vkdml.indexing import View
     from vkdml.lowering import strides_of
 
@@ -189,4 +189,4 @@ def _view_on_device(where: str, tensor: BufferTensorDesc, buffer: Array) -> Arra
             f"the bytes of an element of {dtype}"
         )
     view = View(tuple(tensor.sizes), strides_of(tensor), start // dtype.itemsize)
-    return Array(buffer.memory, dtype, view, buffer.writeable)
+    return array_in(buffer.memory, dtype, view, buffer.writeable)
