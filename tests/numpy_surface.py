@@ -57,7 +57,7 @@ def functions() -> list[tuple[str, Callable[..., Any]]]:
     for ufunc in (np.add, np.maximum, np.logical_or):
         for method in ("reduce", "accumulate", "outer", "reduceat", "at"):
             found[f"numpy.{ufunc.__name__}.{method}"] = getattr(ufunc, method)
-    for scalar in (np.float64, np.int32, np.complex64, np.bool_):
+    for scalar in (np.float32, np.int32, np.complex64, np.bool_):
         found[f"numpy.{scalar.__name__}"] = scalar
     return sorted(found.items())
 
