@@ -336,13 +336,13 @@ def test_report_readme_and_plots_say_whose_the_fastest_read_is(tmp_path):
     section = readme.section([("run.json", made)], tmp_path)
     for text in (" ".join(printed(made).split()), section):
         assert "Fastest read by vkdml itself in this run: 4550 GB/s" in text
-        assert "the driver's own copy of 1024 MiB: 4110 GB/s read and written" in text
+        assert "the driver's vkCmdCopyBuffer of 1024 MiB: 4110 GB/s read and written" in text
         assert "data sheet: 4800 GB/s" in text
     drawn = [path.read_text() for path in plots.write(made, tmp_path / "run.svg")]
     for text in drawn[:2]:
         assert "<!-- fastest read by vkdml's kernels in this run: 4550 GB/s -->" in text
         assert "<!-- data sheet: 4800 GB/s -->" in text
-    assert "<!-- the driver's own copy: 4110 GB/s -->" in drawn[0]
+    assert "<!-- the driver's vkCmdCopyBuffer: 4110 GB/s -->" in drawn[0]
 
 
 @pytest.mark.parametrize(

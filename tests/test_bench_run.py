@@ -346,7 +346,7 @@ def test_the_drivers_own_copy_is_timed_beside_the_ceiling(tmp_path, capsys):
     assert made.copy_bytes == json.loads(file.read_text())["copy_bytes"] > 0
     said = " ".join(capsys.readouterr().out.split())
     assert f"Fastest read by vkdml itself in this run: {made.ceiling_gb_per_s:.4g} GB/s" in said
-    assert "the driver's own copy of " in said
+    assert "the driver's vkCmdCopyBuffer of " in said
 
 
 @pytest.mark.parametrize("kind", list(vkdml._native.MemoryKind))
@@ -611,8 +611,8 @@ def test_an_unknown_device_is_refused_before_anything_runs(capsys, monkeypatch, 
     monkeypatch.setattr(session, "run", lambda *arguments: pytest.fail("nothing may run"))
     assert main([command, "--device", selector]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "--device: no device matches" in line
-    assert "there is 0: " in line
+    assert "--device: " in line
+    assert vkdml.devices()[0].name in line, "what would be accepted is listed"
 
 
 @pytest.mark.parametrize("command", ["bench", "tune"])
@@ -622,7 +622,8 @@ def test_an_unknown_device_in_the_environment_is_a_fault(capsys, monkeypatch, co
     monkeypatch.setattr(session, "run", lambda *arguments: pytest.fail("nothing may run"))
     assert main([command]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "VKDML_DEVICE: no device matches" in line
+    assert "VKDML_DEVICE" in line
+    assert vkdml.devices()[0].name in line
 
 
 @pytest.mark.parametrize("fault", [ValueError, TypeError, vkdml.NoDeviceError])

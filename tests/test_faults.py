@@ -17,6 +17,8 @@ from vkdml import _native, kernels
 VK_ERROR_OUT_OF_HOST_MEMORY = -1
 VK_ERROR_DEVICE_LOST = -4
 
+LOST = r"was lost .*, and what lay on it is gone: select the device again"
+
 
 def reduce_all(device):
     x = np.arange(300_000, dtype=np.float32)
@@ -102,7 +104,7 @@ def lose(device, call):
     if call != "vkQueueSubmit":
         sequence.submit()
     _native.inject_failure(1, VK_ERROR_DEVICE_LOST, call)
-    with pytest.raises(vkdml.DeviceLostError, match=r"was lost .*, and what lay on it is gone: select the device again"):
+    with pytest.raises(vkdml.DeviceLostError, match=LOST):
         sequence.submit() if call == "vkQueueSubmit" else sequence.wait(spin_us=0)
     assert _native.injected_call() == call
     _native.inject_failure(0)
@@ -131,7 +133,7 @@ def test_a_lost_device_says_so_at_once_from_then_on_and_a_new_one_works(call):
     later += [lambda _: device.native.kernel(code, 4, 128)]
     for action in later:
         started = time.perf_counter()
-        with pytest.raises(vkdml.DeviceLostError, match=r"was lost .*, and what lay on it is gone: select the device again"):
+        with pytest.raises(vkdml.DeviceLostError, match=LOST):
             action(device)
         assert time.perf_counter() - started < 0.2
     reduce_all(separate_device())

@@ -436,7 +436,7 @@ def test_too_little_time_is_said(cache, monkeypatch, capsys):
         (["--seconds", "0"], "seconds"),
         (["--seconds", "nan"], "--seconds"),
         (["--seconds", "long"], "--seconds"),
-        (["--device", "nosuch"], "the devices are: 0: "),
+        (["--device", "nosuch"], "--device: "),
         (["--show", "--reset"], "of --dry-run, --reset and --show one is accepted"),
         (["--dry-run", "--show"], "of --dry-run, --reset and --show one is accepted"),
         (["now"], "now"),
@@ -454,7 +454,9 @@ def test_bad_arguments_are_one_line(cache, capsys, words, named):
 def test_a_selector_in_the_environment_that_names_no_device_is_a_fault(cache, monkeypatch, capsys):
     monkeypatch.setenv("VKDML_DEVICE", "nosuch")
     assert main(["tune", "--show"]) == 1
-    assert "VKDML_DEVICE: no device matches 'nosuch'" in one_line(capsys.readouterr().err)
+    said = one_line(capsys.readouterr().err)
+    assert "VKDML_DEVICE" in said
+    assert "'nosuch'" in said
 
 
 def test_a_terminal_shows_a_bar_and_the_outcome_of_each_field():

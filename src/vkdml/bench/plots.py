@@ -93,7 +93,7 @@ def _bounds(record: Record) -> list[tuple[str, str, float]]:
     published = published_rate(record.device["name"])
     rates = (
         ("fastest read by vkdml's kernels in this run", _OWN_READ, record.ceiling_gb_per_s),
-        ("the driver's own copy", _COPY, record.copy_gb_per_s),
+        ("the driver's vkCmdCopyBuffer", _COPY, record.copy_gb_per_s),
         ("data sheet", _DATA_SHEET, published.gb_per_s if published else None),
     )
     return [(f"{name}: {rate:.4g} GB/s", style, rate) for name, style, rate in rates if rate]

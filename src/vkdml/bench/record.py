@@ -164,7 +164,7 @@ class Record:
     seconds: dict[str, float] = field(default_factory=dict)
     """Of each phase of the run."""
     copy_gb_per_s: float | None = None
-    """Of the driver's own copy between two buffers, read and written bytes."""
+    """Of the driver's vkCmdCopyBuffer between two buffers, read and written bytes."""
     copy_bytes: int = 0
     """In each of the two buffers."""
 

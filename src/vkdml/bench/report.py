@@ -61,7 +61,7 @@ def ceiling(record: Record) -> str:
     if record.copy_gb_per_s:
         mib = record.copy_bytes / (1 << 20)
         said.append(
-            f"the driver's own copy of {mib:.4g} MiB: {record.copy_gb_per_s:.4g} GB/s read and written"
+            f"the driver's vkCmdCopyBuffer of {mib:.4g} MiB: {record.copy_gb_per_s:.4g} GB/s read and written"
         )
     published = published_rate(record.device["name"])
     if published:
