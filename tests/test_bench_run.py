@@ -616,7 +616,7 @@ def test_an_unknown_device_is_refused_before_anything_runs(capsys, monkeypatch, 
 
 
 @pytest.mark.parametrize("command", ["bench", "tune"])
-@pytest.mark.parametrize("selector", ["nosuch", " ", "99", "\udcff"])
+@pytest.mark.parametrize("selector", ["nosuch", "99", "\udcff"])
 def test_an_unknown_device_in_the_environment_is_a_fault(capsys, monkeypatch, command, selector):
     monkeypatch.setenv("VKDML_DEVICE", selector)
     monkeypatch.setattr(session, "run", lambda *arguments: pytest.fail("nothing may run"))

@@ -98,7 +98,7 @@ void Device::finish_later(std::unique_ptr<Recording> recording) {
 
 void Device::collect_finished() {
     std::lock_guard lock(unfinished_mutex_);
-    if (unfinished_.empty()) return;
+    if (unfinished_.empty() || lost_) return; // nobody knows what a lost device still uses
     auto finished = std::remove_if(unfinished_.begin(), unfinished_.end(),
                                    [](const auto& recording) { return recording->is_finished(); });
     unfinished_.erase(finished, unfinished_.end());

@@ -53,6 +53,7 @@ def slice1(
     """See :func:`vkdml.slice1`."""
     with context("slice1", x):
         array = as_host_array(x)
+    with context("slice1", array):
         arguments.require_movable(array.dtype)
         window = arguments.window(array.shape, offsets, sizes, strides, output_sizes)
         result = _out_array(out, window.shape, array.dtype, "out")
@@ -125,6 +126,7 @@ def argreduce(
                     raise error
     with context(name, x):
         array = as_host_array(x)
+    with context(name, array):
         out_indices, out_values = arguments.out_pair(out, return_values)
         if dtype is None and isinstance(out_indices, np.ndarray):
             dtype = out_indices.dtype
