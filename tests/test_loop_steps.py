@@ -160,6 +160,8 @@ def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kernel):
         assert "SwiftShader" in device.name
         return
     flags = {"subgroups": int("_subgroups" in kernel), "batched_loads": int("_batched" in kernel)}
+    if flags["subgroups"]:  # a workgroup has whole subgroups
+        flags["workgroup_size"] = max(SMALL["workgroup_size"], device.limits.subgroup_size)
     limits = limits_for(device, **flags, **(SPLIT if "_split" in kernel else {}))
     reached = []
     for number, shape_of in enumerate(GROWING[kernel.split("_")[1]].values()):

@@ -248,11 +248,11 @@ def test_a_device_is_searched_and_opens_with_what_was_found(tmp_path, monkeypatc
     said = capsys.readouterr()
     assert said.err == ""
     assert f"pass 1: {A} = " in said.out
-    tried = sum(value != getattr(vkdml.Device().info.plan_limits.tuning, A) for value in tuning.SEARCH[A][:2])
-    assert f"tried {tried} candidate" in said.out
     info = vkdml.Device().info
     stored = profile.load(info)
-    assert stored.candidates == tried
+    # Of two values one is the default; it becomes a candidate where the other was faster.
+    assert 1 <= stored.candidates <= 2
+    assert f"tried {stored.candidates} candidate" in said.out
     assert f"stored {profile.path_of(info)}" in said.out
     vkdml.Device().close()  # one that is open keeps its numbers
     assert vkdml.Device().limits.tuning == stored.apply(info.plan_limits.tuning)

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <pthread.h>
 #include <set>
 #include <stdexcept>
 #include <type_traits>
+#include <unistd.h>
 
 VULKAN_HPP_DEFAULT_DISPATCH_LOADER_DYNAMIC_STORAGE
 
@@ -233,9 +235,21 @@ std::string injected_call() { return last_injected.load(); }
 
 bool in_forked_child() { return forked.load(std::memory_order_relaxed); }
 
+// At the end of a forked child, drivers' libraries would tear down what belongs to the parent: some crash, or
+// take the parent's device with them. So their exit handlers are left out; Python has ended by then.
+void end_without_exit_handlers(int status, void*) {
+    fflush(nullptr);
+    _exit(status);
+}
+
 void watch_for_fork() {
     static std::once_flag once;
-    std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { forked = true; }); });
+    std::call_once(once, [] {
+        pthread_atfork(nullptr, nullptr, [] {
+            forked = true;
+            on_exit(end_without_exit_handlers, nullptr);
+        });
+    });
 }
 
 bool is_out_of_memory(VkResult result) {
