@@ -3,22 +3,17 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define SUBGROUPS 0
-// Compile-time: SPLIT; AT_ONCE, loads at once: 4 or 8 hide their latency, 1 is kinder to compilers of drivers on a
-// processor; LOADS, one of
-#define LOADS_ELEMENTS 0  // single elements
-#define LOADS_VECTORS 1   // aligned vectors of 16 bytes
-#define LOADS_UNALIGNED 2 // vectors of 16 bytes that start at any element
+// Compile-time: AT_ONCE, loads at once: 4 or 8 hide their latency, 1 is kinder to compilers of drivers on a processor;
+// LOADS: single elements, aligned vectors of 16 bytes, or vectors of 16 bytes that start at any element.
+#include "argreduce_columns.interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
-#if SPLIT
+#if MAY_SPLIT
 #include "splits.glsl"
 #endif
 
 #define NOWHERE 0xffffffffu
-
-layout(constant_id = 5) const bool ONE_STRIDE = false; // one reduced dimension
-layout(constant_id = 6) const bool ONE_RUN = false;    // all outputs are side by side
 
 // A part is one word of elements, or one element of two words, and the best of its columns.
 
@@ -66,7 +61,7 @@ void settle_first(inout Part best, uint rank) { if (best.rank == 0u) best.rank =
 // Key and rank in one word for each column: the greatest is the best.
 #define PART_WORDS PART_COLUMNS
 #define Bits uint
-#define RANK_MASK 0xffffu
+#define RANK_MASK ((1u << NARROW_RANK_BITS) - 1u)
 #if LOADS == LOADS_ELEMENTS
 #define PART_COLUMNS 1u
 #define Part uint
@@ -105,7 +100,7 @@ void settle_first(inout Part best, uint rank) {}
 
 #define Vector uvec4
 #define Loaded uvec4
-Loaded load(uint offset) { return input_vectors[offset / uint(16 / ELEMENT_BYTES)]; }
+Loaded load(uint offset) { return input_vectors[offset / uint(VECTOR_BYTES / ELEMENT_BYTES)]; }
 Vector unpacked(Loaded loaded) { return loaded; }
 
 #elif LOADS == LOADS_UNALIGNED && ELEMENT_BYTES == 8
@@ -220,7 +215,7 @@ void fold_positions(inout Best best, uint position, uint step, uint offset, uint
 // What one step to the next column adds to the offsets.
 uvec2 column_strides() {
     if (kept_dims == 0u) return uvec2(0u);
-    uint word = (kept_dims - 1u) * COPIED_WORDS;
+    uint word = (kept_dims - 1u) * COPIED_DIM_WORDS;
     return uvec2(layout_word(word + 1u), layout_word(word + 2u));
 }
 
@@ -297,7 +292,7 @@ void reduce_members(inout Best best, uint member, uint place, uint groups_per_bl
     }
 }
 
-#if SPLIT
+#if MAY_SPLIT
 
 void store_candidates(Best best, uint blocks, uint number, uint first_column, uint end_column, uint split, uint first) {
     for (uint i = 0u; i < PARTS; i++) {
@@ -310,7 +305,8 @@ void store_candidates(Best best, uint blocks, uint number, uint first_column, ui
     }
 }
 
-#else
+#endif
+#if !MUST_SPLIT
 
 // The columns from `first_column` to `end_column`.
 void write_results(Best best, uvec2 offsets, uint first_column, uint end_column) {
@@ -358,11 +354,7 @@ void main() {
     uint blocks = (groups + groups_per_block - 1u) >> findLSB(groups_per_block);
     uint items = blocks * splits;
     for (uint item = gl_WorkGroupID.x; item < items; item += gl_NumWorkGroups.x) {
-#if SPLIT
-        uint split = item / blocks;
-#else
-        const uint split = 0u;
-#endif
+        uint split = SPLIT ? item / blocks : 0u;
         uint block = item - split * blocks;
         uint group = block * groups_per_block + place;
         uint number = output_of_group(group, groups_per_run);
@@ -382,17 +374,17 @@ void main() {
         for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (group < groups) fold_split(best, offsets.x, first, min(first + share, reduce_count), member);
         if (lanes > 1u) reduce_members(best, member, place, groups_per_block);
-        if (member == 0u && group < groups) {
-#if SPLIT
-            store_candidates(best, blocks, number, first_column, end_column, split, first);
-        }
-        if (last_to_arrive(block)) {
+        bool holds_best = member == 0u && group < groups;
+#if MAY_SPLIT
+        if (SPLIT) {
+            if (holds_best) store_candidates(best, blocks, number, first_column, end_column, split, first);
             uint begin = output_of_group(block * groups_per_block, groups_per_run);
             uint end = output_of_group(min((block + 1u) * groups_per_block, groups), groups_per_run);
-            combine_splits(blocks, begin, end - begin);
-#else
-            write_results(best, offsets, first_column, end_column);
-#endif
+            if (last_to_arrive(block)) combine_splits(blocks, begin, end - begin);
         }
+#endif
+#if !MUST_SPLIT
+        if (!SPLIT && holds_best) write_results(best, offsets, first_column, end_column);
+#endif
     }
 }

@@ -5,21 +5,15 @@
 #if SUBGROUPS
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
+#include "argreduce_rows.interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
-#if SPLIT
+#if MAY_SPLIT
 #include "splits.glsl"
 #endif
 
-// Compile-time: SUBGROUPS, SPLIT. Drivers on a processor, which do without subgroups, profit little from the rest.
-#if SUBGROUPS
-layout(constant_id = 5) const bool ALIGNED = false;   // all runs start and end with a vector
-layout(constant_id = 6) const bool ONE_RUN = false;   // one reduced dimension
-layout(constant_id = 7) const bool ONE_CHUNK = false; // no run is longer than a chunk, and each is one
-#else
-const bool ALIGNED = false, ONE_RUN = false, ONE_CHUNK = false;
-#endif
+// Compile-time: SUBGROUPS. Drivers on a processor, which do without it, profit little from ALIGNED, ONE_RUN, ONE_CHUNK.
 
 #if ELEMENT_BYTES == 8
 
@@ -38,10 +32,10 @@ uint find_in_vector(uvec4 v, Key key) {
 #define Top uint
 // One accumulator for each place in a word: no masks are needed, since the top bits decide.
 WordKeys word_tops(uint word) {
-#if ELEMENT_BYTES < 4 && KIND == KIND_FLOAT
+#if ELEMENT_BYTES < 4 && KEYS == KEYS_FLOAT
     // All places rotated at once. A NaN's place may borrow from the next one, and the word holds a NaN even so.
     if (!OMIT_NAN) {
-        uint rotated = ordered_word(word) - (uint(NAN_COUNT) + 1u) * LANE_ONES;
+        uint rotated = ordered_word(word) - (NAN_PATTERNS_LOW + 1u) * LANE_ONES;
 #if ELEMENT_BYTES == 1
         return uvec4(rotated << 24, rotated << 16, rotated << 8, rotated);
 #else
@@ -128,7 +122,7 @@ uvec4 load_vector(Tile tile, uint vector) {
 
 // The best of every `splits`-th unit, for all invocations that share the output.
 void reduce_units(uint first_unit, uint units, uint base, uint lane, bool wanted, out Key key, out uint rank) {
-    uint chunk_vectors = lanes * 4u, chunks_per_tile = (tile_vectors + chunk_vectors - 1u) >> findLSB(chunk_vectors);
+    uint chunk_vectors = lanes * uint(CHUNK_VECTORS), chunks_per_tile = (tile_vectors + chunk_vectors - 1u) >> findLSB(chunk_vectors);
     uint next_chunk = 0u, best = 0u, unit = first_unit, vector = 0u;
     Tile tile;
     Top top0, top1, top2, top3;
@@ -212,11 +206,7 @@ void main() {
     if (!ONE_RUN) units *= reduce_count / run;
     uint workgroups = blocks * splits;
     for (uint workgroup = gl_WorkGroupID.x; workgroup < workgroups; workgroup += gl_NumWorkGroups.x) {
-#if SPLIT
-        uint split = workgroup / blocks;
-#else
-        const uint split = 0u;
-#endif
+        uint split = SPLIT ? workgroup / blocks : 0u;
         uint block = workgroup - split * blocks;
         uint number = block * items_per_workgroup + item;
         bool wanted = number < outputs;
@@ -224,12 +214,15 @@ void main() {
         Key key;
         uint rank;
         reduce_units(split, units, offsets.x, lane, wanted, key, rank);
-#if SPLIT
-        if (lane == 0u && wanted) store_candidate(blocks, number, split, key, rank);
-        uint first = block * items_per_workgroup;
-        if (last_to_arrive(block)) combine_splits(blocks, first, min(items_per_workgroup, outputs - first));
-#else
-        if (lane == 0u && wanted) write_result(offsets, position_of(rank));
+#if MAY_SPLIT
+        if (SPLIT) {
+            if (lane == 0u && wanted) store_candidate(blocks, number, split, key, rank);
+            uint first = block * items_per_workgroup;
+            if (last_to_arrive(block)) combine_splits(blocks, first, min(items_per_workgroup, outputs - first));
+        }
+#endif
+#if !MUST_SPLIT
+        if (!SPLIT && lane == 0u && wanted) write_result(offsets, position_of(rank));
 #endif
     }
 }

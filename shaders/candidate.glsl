@@ -45,7 +45,6 @@ uint greater(uint a, uint b) { return max(a, b); }
 
 #if SUBGROUPS
 
-layout(constant_id = 4) const uint SUBGROUP = 32;
 const uint SUBGROUP_COUNT = WORKGROUP / SUBGROUP;
 shared Key subgroup_best[SUBGROUP_COUNT];
 

@@ -1,15 +1,6 @@
 // The order of the elements: each element becomes an unsigned key, the greatest key wins.
 //
-// Compile-time: ELEMENT_BYTES (1, 2, 4, 8), KIND (below), and for floats NAN_COUNT: how many bit patterns of
-// each sign are NaN (NAN_COUNT_HIGH: the upper word of a 64-bit count).
-#define KIND_UNSIGNED 0
-#define KIND_SIGNED 1
-#define KIND_FLOAT 2
-#define KIND_BOOL 3
-
-layout(constant_id = 1) const bool TAKE_MIN = false;
-layout(constant_id = 2) const bool TAKE_LAST = false;
-layout(constant_id = 3) const bool OMIT_NAN = false;
+// Compile-time: ELEMENT_BYTES (1, 2, 4, 8) and KEYS. Which integers, and which patterns of floats are NaN, is data.
 
 // Floats: the magnitude above or below the middle, so that both zeros are the middle. Rotated by the number of
 // NaNs, all of those lie above the numbers ("propagate") or below them ("omit"), in any order until settled.
@@ -22,29 +13,31 @@ const Key KEY_LEAST = Key(0u);
 
 bool key_less(Key a, Key b) { return a.y < b.y || (a.y == b.y && a.x < b.x); }
 
+#if KEYS == KEYS_INTEGER
+// Complemented for argmin; the sign bit of signed integers the other way round.
+const Key FLIP = Key(TAKE_MIN ? 0xffffffffu : 0u, (TAKE_MIN ? 0xffffffffu : 0u) ^ (SIGNED_ELEMENTS ? 0x80000000u : 0u));
+#endif
+
 Key raw_key(uvec2 bits) {
-#if KIND == KIND_FLOAT
+#if KEYS == KEYS_FLOAT
     if (TAKE_MIN) bits.y ^= 0x80000000u;
     uint negative = uint(int(bits.y) >> 31);
     uint low = bits.x ^ negative;
     uint high = (bits.y ^ negative) & 0x7fffffffu;
-    // Added is 2^63 or, after the flip, 1; and the rotation, where the low word of NAN_COUNT is all ones.
+    // Added is 2^63 or, after the flip, 1; and the rotation, where the low word of NAN_PATTERNS_LOW is all ones.
     uint carry;
     low = uaddCarry(low, OMIT_NAN ? ~negative : negative & 1u, carry);
-    uint rotation = OMIT_NAN ? NAN_COUNT_HIGH + (negative & 1u) : 0u - (NAN_COUNT_HIGH + 1u);
+    uint rotation = OMIT_NAN ? NAN_PATTERNS_HIGH + (negative & 1u) : 0u - (NAN_PATTERNS_HIGH + 1u);
     return Key(low, high + (~negative & 0x80000000u) + rotation + carry);
 #else
-#if KIND == KIND_SIGNED
-    bits.y ^= 0x80000000u;
-#endif
-    return TAKE_MIN ? ~bits : bits;
+    return bits ^ FLIP;
 #endif
 }
 
 // One key for all NaNs.
 Key settled_key(Key key) {
-#if KIND == KIND_FLOAT
-    const Key twice = Key(NAN_COUNT << 1u, (NAN_COUNT_HIGH << 1u) | 1u); // 2 * NAN_COUNT
+#if KEYS == KEYS_FLOAT
+    const Key twice = Key(NAN_PATTERNS_LOW << 1u, (NAN_PATTERNS_HIGH << 1u) | 1u); // 2 * NAN_PATTERNS_LOW
     if (OMIT_NAN) return key_less(key, twice) ? twice : key;
     return key_less(~twice, key) ? ~twice : key;
 #else
@@ -53,12 +46,10 @@ Key settled_key(Key key) {
 }
 
 // Bits whose key no other element's is below.
-#if KIND == KIND_FLOAT
-const uvec2 NEUTRAL = OMIT_NAN ? uvec2(0xffffffffu) : uvec2(0u, (TAKE_MIN ? 0u : 0x80000000u) | (0x7fffffffu - NAN_COUNT_HIGH));
-#elif KIND == KIND_SIGNED
-const uvec2 NEUTRAL = TAKE_MIN ? uvec2(0xffffffffu, 0x7fffffffu) : uvec2(0u, 0x80000000u);
+#if KEYS == KEYS_FLOAT
+const uvec2 NEUTRAL = OMIT_NAN ? uvec2(0xffffffffu) : uvec2(0u, (TAKE_MIN ? 0u : 0x80000000u) | (0x7fffffffu - NAN_PATTERNS_HIGH));
 #else
-const uvec2 NEUTRAL = TAKE_MIN ? uvec2(0xffffffffu) : uvec2(0u);
+const uvec2 NEUTRAL = FLIP;
 #endif
 
 #else
@@ -81,9 +72,12 @@ const uint SIGN_BITS = 0x80000000u, BELOW_SIGN = 0x7fffffffu, LANE_ONES = 1u;
 
 bool key_less(Key a, Key b) { return a < b; }
 
+// Integers are complemented for argmin; the sign bit of signed ones is turned round.
+const uint FLIP = (TAKE_MIN ? 0xffffffffu : 0u) ^ (SIGNED_ELEMENTS ? SIGN_BITS : 0u);
+
 // All elements of a word at once, in place. The rotation is top_key's.
 uint ordered_word(uint word) {
-#if KIND == KIND_FLOAT
+#if KEYS == KEYS_FLOAT
     if (TAKE_MIN) word ^= SIGN_BITS;
 #if ELEMENT_BYTES == 4
     uint negative = uint(int(word) >> 31); // all ones or none
@@ -93,21 +87,19 @@ uint ordered_word(uint word) {
     // No element's sum leaves its bits, so none disturbs its neighbour.
     return ((word & ~SIGN_BITS) ^ flip) + (SIGN_BITS - flip);
 #else
-#if KIND == KIND_SIGNED
-    word ^= SIGN_BITS;
-#elif KIND == KIND_BOOL
-    word = (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) & SIGN_BITS;
+#if ELEMENT_BYTES == 1
+    if (BOOL_ELEMENTS) word = (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) & SIGN_BITS;
 #endif
-    return TAKE_MIN ? ~word : word;
+    return word ^ FLIP;
 #endif
 }
 
-#if KIND == KIND_FLOAT
-const uint ROTATION = (OMIT_NAN ? uint(NAN_COUNT) : 0u - (uint(NAN_COUNT) + 1u)) << TOP_SHIFT;
-const uint NEUTRAL = (OMIT_NAN ? KEY_MASK : (TAKE_MIN ? 0u : BELOW_SIGN + 1u) | (BELOW_SIGN - uint(NAN_COUNT))) * LANE_ONES;
+#if KEYS == KEYS_FLOAT
+const uint ROTATION = (OMIT_NAN ? NAN_PATTERNS_LOW : 0u - (NAN_PATTERNS_LOW + 1u)) << TOP_SHIFT;
+const uint NEUTRAL = (OMIT_NAN ? KEY_MASK : (TAKE_MIN ? 0u : BELOW_SIGN + 1u) | (BELOW_SIGN - NAN_PATTERNS_LOW)) * LANE_ONES;
 #else
 const uint ROTATION = 0u;
-const uint NEUTRAL = (TAKE_MIN ? 0xffffffffu : 0u) ^ (KIND == KIND_SIGNED ? SIGN_BITS : 0u);
+const uint NEUTRAL = FLIP;
 #endif
 
 // Elements' keys in the top bits; the bits below are their neighbours and only break ties among equals.
@@ -133,8 +125,8 @@ uint greatest(WordKeys keys) { return keys; }
 // From the top bits down, one key for all NaNs.
 Key settled_key(uint top) {
     Key key = top >> TOP_SHIFT;
-#if KIND == KIND_FLOAT
-    key = OMIT_NAN ? max(key, 2u * NAN_COUNT) : min(key, KEY_MASK - 2u * NAN_COUNT);
+#if KEYS == KEYS_FLOAT
+    key = OMIT_NAN ? max(key, 2u * NAN_PATTERNS_LOW) : min(key, KEY_MASK - 2u * NAN_PATTERNS_LOW);
 #endif
     return key;
 }
@@ -143,8 +135,8 @@ Key settled_key(uint top) {
 // The same in the top bits, with a rank of up to TOP_SHIFT bits below it.
 #define RANKED_KEYS(Keys)                                                                                   \
     Keys ranked_keys(Keys top, uint rank) {                                                                 \
-        const uint nans = KIND == KIND_FLOAT ? (2u * NAN_COUNT) << TOP_SHIFT : 0u;                          \
-        if (KIND == KIND_FLOAT) top = OMIT_NAN ? max(top, Keys(nans)) : min(top, Keys(~nans));              \
+        const uint nans = KEYS == KEYS_FLOAT ? (2u * NAN_PATTERNS_LOW) << TOP_SHIFT : 0u;                          \
+        if (KEYS == KEYS_FLOAT) top = OMIT_NAN ? max(top, Keys(nans)) : min(top, Keys(~nans));              \
         return (top & (KEY_MASK << TOP_SHIFT)) | rank;                                                      \
     }
 RANKED_KEYS(uint)

@@ -2,40 +2,25 @@
 // Vectors that are not one stretch of the innermost dimension are copied element by element.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#include "slice1_runs.interface.glsl"
 #include "slice1.glsl"
-
-#define PUSH_LAYOUT_WORDS 24
-layout(push_constant) uniform Push {
-    uint items; // vectors of all runs
-    uint outer_dims; // dimensions of runs; those within a run follow in the layout
-    uint dims;
-    uint input_base; // bases and strides in elements
-    uint output_base;
-    uint run; // elements
-    uint vectors_per_run;
-    uint share; // items of a workgroup
-    uint layout_words[PUSH_LAYOUT_WORDS];
-};
 
 uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 #include "layout.glsl"
 
-// Compile-time: STEP, the innermost input stride of narrow elements, or STEP_ANY, or STEP_NONE where no vector is
-// one stretch; VECTOR_LOADS, fewer loads for more arithmetic. Not specialization constants: not all drivers drop
-// what those exclude.
-#define STEP_ANY 0
-#define STEP_NONE 3
+// Compile-time: WHOLE_VECTORS, whether any vector is one stretch; STEP, the innermost input stride of narrow elements, or
+// 0 for any. No specialization constants: not all drivers drop what those exclude.
 
-const uint PER_VECTOR = 16u / ELEMENT_BYTES;
+const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
 
 // gather: a vector of elements that lie input_stride apart, from `first` on.
-#if STEP == STEP_NONE || ELEMENT_BYTES == 16
+#if !WHOLE_VECTORS || ELEMENT_BYTES == 16
 #elif ELEMENT_BYTES < 4
 uvec4 load_each(uvec4 at) {
     return uvec4(input_words[at.x], input_words[at.y], input_words[at.z], input_words[at.w]);
 }
 
-#if STEP == STEP_ANY
+#if STEP == 0
 uvec4 gather(uint first, uint input_stride) {
     uvec4 vector = uvec4(0u);
     uvec4 at = first + uvec4(0u, PER_WORD, 2u * PER_WORD, 3u * PER_WORD) * input_stride;
@@ -46,27 +31,27 @@ uvec4 gather(uint first, uint input_stride) {
 #else
 // Words from `word` to `last`, which is 3 to 4 (7 to 8 for STEP 2) further; what follows them is arbitrary.
 void load_words(uint word, uint last, out uvec4 low, out uvec4 high, out uint next) {
-    bool far = STEP == 2 || STEP == -2;
-    if (VECTOR_LOADS == 1) {
-        low = input_vectors[word / 4u];
-        high = input_vectors[far ? word / 4u + 1u : last / 4u];
-        uvec4 beyond = far ? input_vectors[last / 4u] : high;
-        if ((word & 2u) != 0u) {
-            low = uvec4(low.zw, high.xy);
-            high = uvec4(high.zw, beyond.xy);
-            beyond.xy = beyond.zw;
-        }
-        if ((word & 1u) != 0u) {
-            low = uvec4(low.yzw, high.x);
-            high = uvec4(high.yzw, beyond.x);
-            beyond.x = beyond.y;
-        }
-        next = far ? beyond.x : high.x;
-    } else {
-        low = load_each(word + uvec4(0u, 1u, 2u, 3u));
-        high = far ? load_each(word + uvec4(4u, 5u, 6u, 7u)) : uvec4(0u);
-        next = input_words[last];
+#if STEP == 2 || STEP == -2
+    // Vectors: fewer loads for more arithmetic.
+    low = input_vectors[word / 4u];
+    high = input_vectors[word / 4u + 1u];
+    uvec4 beyond = input_vectors[last / 4u];
+    if ((word & 2u) != 0u) {
+        low = uvec4(low.zw, high.xy);
+        high = uvec4(high.zw, beyond.xy);
+        beyond.xy = beyond.zw;
     }
+    if ((word & 1u) != 0u) {
+        low = uvec4(low.yzw, high.x);
+        high = uvec4(high.yzw, beyond.x);
+        beyond.x = beyond.y;
+    }
+    next = beyond.x;
+#else
+    low = load_each(word + uvec4(0u, 1u, 2u, 3u));
+    high = uvec4(0u);
+    next = input_words[last];
+#endif
 }
 
 uvec4 backwards(uvec4 words) {
@@ -118,23 +103,23 @@ uvec4 gather(uint first, uint input_stride) {
 // along the innermost dimension.
 uint offset_in_run(uint number, uint offset, out uint left) {
     uint dim = dims - 1u;
-    uint size = layout_word(dim * COPIED_WORDS);
+    uint size = layout_word(dim * COPIED_DIM_WORDS);
     uint coordinate = number;
     if (dim > outer_dims) {
         number /= size;
         coordinate -= number * size;
     }
     left = size - coordinate;
-    offset += coordinate * layout_word(dim * COPIED_WORDS + 1u);
+    offset += coordinate * layout_word(dim * COPIED_DIM_WORDS + 1u);
     while (dim > outer_dims) {
         dim--;
         coordinate = number;
         if (dim > outer_dims) {
-            size = layout_word(dim * COPIED_WORDS);
+            size = layout_word(dim * COPIED_DIM_WORDS);
             number /= size;
             coordinate -= number * size;
         }
-        offset += coordinate * layout_word(dim * COPIED_WORDS + 1u);
+        offset += coordinate * layout_word(dim * COPIED_DIM_WORDS + 1u);
     }
     return offset;
 }
@@ -166,7 +151,7 @@ void copy_elements(uint number, uint count, uint offset, uint vector, uint place
 #endif
 
 void main() {
-    uint input_stride = layout_word((dims - 1u) * COPIED_WORDS + 1u);
+    uint input_stride = layout_word((dims - 1u) * COPIED_DIM_WORDS + 1u);
     uint begin = gl_WorkGroupID.x * share;
     uint end = min(begin + share, items);
     for (uint item = begin + gl_LocalInvocationID.x; item < end; item += WORKGROUP) {
@@ -186,7 +171,7 @@ void main() {
         uint number = vector * PER_VECTOR + place - skipped;
         uint count = min(PER_VECTOR - place, run - min(run, number));
         uint target = bases.y / PER_VECTOR + vector;
-#if STEP != STEP_NONE
+#if WHOLE_VECTORS
         if (count == PER_VECTOR) {
             uint source = offset_in_run(number, bases.x, left);
             if (left >= PER_VECTOR) {

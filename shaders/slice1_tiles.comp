@@ -3,34 +3,12 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#include "slice1_tiles.interface.glsl"
 #include "slice1.glsl"
 
 // Rows are contiguous in the output; along a column the input is contiguous.
-#define PUSH_LAYOUT_WORDS 21
-layout(push_constant) uniform Push {
-    uint tiles;
-    uint tiles_down; // in one matrix
-    uint tiles_across;
-    uint dims; // of matrices
-    uint input_base; // bases and strides in elements
-    uint output_base;
-    uint rows;
-    uint columns;
-    uint row_output_stride;
-    uint column_input_stride;
-    uint layout_words[PUSH_LAYOUT_WORDS];
-};
-
 uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 #include "layout.glsl"
-
-// A tile consists of square blocks of elements, as wide as a word for narrow ones. Both are powers of two.
-layout(constant_id = 2) const uint DOWN = 32;
-layout(constant_id = 3) const uint ACROSS = 32;
-// Whether columns of the input, and rows of the output, may start anywhere in a word.
-layout(constant_id = 4) const bool INPUT_UNALIGNED = true;
-layout(constant_id = 5) const bool OUTPUT_UNALIGNED = true;
-layout(constant_id = 6) const bool ACROSS_FIRST = true; // the order of tiles
 
 #if ELEMENT_BYTES < 4
 const uint BLOCK = PER_WORD;

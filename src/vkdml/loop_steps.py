@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from vkdml import kernels
+
 LAVAPIPE_LOOP_STEPS = 65535
 UNLIMITED_LOOP_STEPS = 1 << 63
 
 # Candidates that `combine_splits` loads at a time.
-_CANDIDATES_AT_ONCE = 4
+_CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 
 
 def most_loop_steps(driver_name: str) -> int:
