@@ -24,17 +24,18 @@ set(spirv_modules)
 file(STRINGS "${generated_dir}/modules.txt" kernels)
 foreach(kernel IN LISTS kernels)
   string(REPLACE " " ";" fields "${kernel}")
-  list(POP_FRONT fields name source)
+  list(POP_FRONT fields name family)
   set(module "${spirv_dir}/${name}.spv")
+  set(source "${shader_dir}/${family}.comp")
   set(check)
   if(SPIRV_VAL)
     set(check COMMAND "${SPIRV_VAL}" --target-env vulkan1.1 "${module}")
   endif()
   add_custom_command(OUTPUT "${module}"
-    COMMAND "${GLSLANG}" -V -g0 --quiet --target-env vulkan1.1 "-I${shader_dir}" "-I${generated_dir}" ${fields}
-            --depfile "${module}.d" -o "${module}" "${shader_dir}/${source}"
+    COMMAND "${GLSLANG}" -V -g0 --quiet --target-env vulkan1.1 "-I${shader_dir}" "-I${generated_dir}/${family}" ${fields}
+            --depfile "${module}.d" -o "${module}" "${source}"
     ${check}
-    DEPENDS "${shader_dir}/${source}" DEPFILE "${module}.d" VERBATIM)
+    DEPENDS "${source}" DEPFILE "${module}.d" VERBATIM)
   list(APPEND spirv_modules "${module}")
 endforeach()
 add_custom_target(spirv ALL DEPENDS ${spirv_modules})

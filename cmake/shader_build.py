@@ -1,7 +1,7 @@
 """Says what to compile and generates what shaders include: `shader_build.py KERNELS_JSON SCHEMA_PY FOLDER`.
 
-Writes FAMILY.interface.glsl for each family, and modules.txt with a line for each module: its name, source
-and macros, separated by spaces. Files that would not change are left alone.
+Writes FOLDER/FAMILY/interface.glsl and what chooses files by variant, and FOLDER/modules.txt with a line for
+each module: its name, family and macros, separated by spaces. Files that would not change are left alone.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ def main() -> None:
     table, code, folder = map(Path, sys.argv[1:])
     content = json.loads(table.read_text())
     schema = load(code).parse(content)
-    folder.mkdir(parents=True, exist_ok=True)
     for family in schema.families.values():
-        write(folder / f"{family.name}.interface.glsl", interface(family, schema.numbers))
+        (folder / family.name).mkdir(parents=True, exist_ok=True)
+        write(folder / family.name / "interface.glsl", interface(family, schema.numbers))
+        for name, choices in family.files.items():
+            write(folder / family.name / f"{name}.glsl", chooser(family, choices))
     write(folder / "modules.txt", modules(schema))
 
 
 def modules(schema: Any) -> Iterator[str]:
     for kernel in schema.kernels.values():
         macros = (f"-D{macro}={number}" for macro, number in kernel.macros.items())
-        yield " ".join([kernel.name, kernel.family.source, *macros])
+        yield " ".join([kernel.name, kernel.family.name, *macros])
 
 
 def load(code: Path) -> ModuleType:
@@ -97,6 +99,14 @@ def push(family: Any) -> Iterator[str]:
             names = [f"{field.name}[{family.layout_room}]"]
         yield from (f"    uint {name};{comment(field.about)}" for name in names)
     yield "};"
+
+
+def chooser(family: Any, choices: dict[str, dict[str, str]]) -> Iterator[str]:
+    yield "// Generated from kernels.json: what this variant is made of."
+    for axis, files in choices.items():
+        for value, file in files.items():
+            yield f"#if {family.macro_of(axis)} == {family.axes[axis][value]}"
+            yield from (f'#include "{file}"', "#endif")
 
 
 def comment(about: str) -> str:

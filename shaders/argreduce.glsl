@@ -26,12 +26,7 @@ uint reduced_offset(uint position, uint dims) {
     uint offset = 0u;
     for (uint dim = dims; dim-- > 0u;) {
         uint word = reduced_word(dim);
-        uint coordinate = position;
-        if (dim > 0u) {
-            uint size = layout_word(word), outer = position / size;
-            coordinate -= outer * size;
-            position = outer;
-        }
+        uint coordinate = take_coordinate(position, dim == 0u, word);
         offset += coordinate * layout_word(word + 1u);
     }
     return offset;
@@ -41,12 +36,7 @@ uvec2 index_of_position(uint position) {
     uvec2 index = uvec2(index_base_low, index_base_high);
     for (uint dim = reduced_dims; dim-- > 0u;) {
         uint word = reduced_word(dim);
-        uint coordinate = position;
-        if (dim > 0u) {
-            uint size = layout_word(word), outer = position / size;
-            coordinate -= outer * size;
-            position = outer;
-        }
+        uint coordinate = take_coordinate(position, dim == 0u, word);
         uint high, low;
         umulExtended(coordinate, layout_word(word + 2u), high, low);
         high += coordinate * layout_word(word + 3u);

@@ -13,23 +13,14 @@ uint candidate_word(uint blocks, uint number, uint split) {
 
 void store_candidate(uint blocks, uint number, uint split, Key key, uint rank) {
     uint word = candidate_word(blocks, number, split);
-#if KEY_WORDS == 2
-    scratch[word] = key.x;
-    scratch[word + 1u] = key.y;
-#else
-    scratch[word] = key;
-#endif
+    STORE_KEY(scratch, word, key);
     scratch[word + KEY_WORDS] = rank;
     memoryBarrierBuffer();
 }
 
 void load_candidate(uint blocks, uint number, uint split, out Key key, out uint rank) {
     uint word = candidate_word(blocks, number, split);
-#if KEY_WORDS == 2
-    key = Key(scratch[word], scratch[word + 1u]);
-#else
-    key = scratch[word];
-#endif
+    key = LOAD_KEY(scratch, word);
     rank = scratch[word + KEY_WORDS];
 }
 
@@ -67,8 +58,8 @@ void combine_splits(uint blocks, uint first, uint count) {
 #if SUBGROUPS
         if (width == 1u) { // neighbours in a subgroup are faster
             Key own = key;
-            key = share_greatest(WORKGROUP, key);
-            rank = share_greatest(WORKGROUP, own == key ? rank : 0u);
+            key = exchange_greatest(WORKGROUP, key);
+            rank = exchange_greatest(WORKGROUP, own == key ? rank : 0u);
         } else
 #endif
         if (members > 1u) reduce_candidates(member, members, width, key, rank);

@@ -325,9 +325,9 @@ def test_counts_near_the_largest_buffer_do_not_wrap(device):
         canonical_copy((count,), (-1,), (1,), input_base=count - 1), 1, count, limits
     ).steps[0]
     pushed = RUNS.unpack(step.push)
-    items, share = pushed["items"], pushed["share"]
-    assert items == 1 << 28
-    assert share * step.workgroups >= items > share * (step.workgroups - 1)
+    vectors, each = pushed["vectors"], pushed["vectors_per_workgroup"]
+    assert vectors == 1 << 28
+    assert each * step.workgroups >= vectors > each * (step.workgroups - 1)
 
 
 def test_every_slice1_kernel_of_the_table_is_tested_here():

@@ -95,8 +95,12 @@ def test_plans_respect_limits_and_their_scratch_allowance(sizes, data, name, el)
         assert pushed.tiles_per_run * pushed.tile_vectors * 16 >= pushed.run * el.nbytes
         assert pushed.splits <= pushed.reduce_count // pushed.run * pushed.tiles_per_run
     else:
-        assert (pushed.splits - 1) * pushed.share < pushed.reduce_count <= pushed.splits * pushed.share
-        assert el.nbytes >= 4 or pushed.share <= NARROW_SHARE
+        assert (
+            (pushed.splits - 1) * pushed.positions_per_split
+            < pushed.reduce_count
+            <= pushed.splits * pushed.positions_per_split
+        )
+        assert el.nbytes >= 4 or pushed.positions_per_split <= NARROW_SHARE
     assert 0 < step.loop_steps <= limits.max_loop_steps
 
 

@@ -15,8 +15,8 @@ from vkdml import dml, kernels, schema
 ROWS = kernels.family("argreduce_rows")
 RUNS = kernels.family("slice1_runs")
 RUNS_FIELDS = {
-    "items": 7, "outer_dims": 1, "dims": 2, "input_base": -3, "output_base": 4, "run": 5,
-    "vectors_per_run": 6, "share": 64,
+    "vectors": 7, "outer_dims": 1, "dims": 2, "input_base": -3, "output_base": 4, "run": 5,
+    "vectors_per_run": 6, "vectors_per_workgroup": 64,
 }  # fmt: skip
 CHOICE = {"whole_vectors": 1, "step": 0, "element_bytes": 4, "workgroup": 64, "layout_in_push": 1}
 
@@ -44,8 +44,10 @@ def test_flags_are_bits_and_64_bit_fields_are_two_words():
 
 
 def test_names_that_are_missing_or_unknown_are_refused_with_those_accepted():
-    without = {name: value for name, value in RUNS_FIELDS.items() if name != "share"}
-    with pytest.raises(TypeError, match="push constants of slice1_runs: colour unknown; share missing; they"):
+    without = {name: value for name, value in RUNS_FIELDS.items() if name != "vectors_per_workgroup"}
+    with pytest.raises(
+        TypeError, match="push constants of slice1_runs: colour unknown; vectors_per_workgroup missing; they"
+    ):
         RUNS.push(**without, colour=1)
     with pytest.raises(TypeError, match="constants of slice1_runs: colour unknown; they are element_bytes, "):
         RUNS.specialize(**CHOICE, colour=1)

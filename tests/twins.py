@@ -172,8 +172,8 @@ def argreduce_columns(step, buffers) -> None:
     for number in range(p.outputs):
         base, _ = s.output_offsets(number)
         for split in range(p.splits):
-            end = min((split + 1) * p.share, p.reduce_count)
-            found[number, split] = s.best(base, np.arange(split * p.share, end))
+            end = min((split + 1) * p.positions_per_split, p.reduce_count)
+            found[number, split] = s.best(base, np.arange(split * p.positions_per_split, end))
     groups = p.outputs // p.run * -(-p.run // columns)
     s.finish(-(-groups // (s.workgroup // p.lanes)), found)
 

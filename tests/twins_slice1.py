@@ -50,8 +50,8 @@ def slice1_runs(step, buffers) -> None:
     s = SliceStep(step, buffers)
     p = s.p
     per_vector = VECTOR_BYTES // s.element_bytes
-    for begin in range(0, step.workgroups * p.share, p.share):
-        for item in range(begin, min(begin + p.share, p.items)):
+    for begin in range(0, step.workgroups * p.vectors_per_workgroup, p.vectors_per_workgroup):
+        for item in range(begin, min(begin + p.vectors_per_workgroup, p.vectors)):
             number, vector = divmod(item, p.vectors_per_run) if p.outer_dims else (0, item)
             source, target = offsets_of(number, s.dims[: p.outer_dims], p.input_base, p.output_base)
             first = vector * per_vector - target % per_vector

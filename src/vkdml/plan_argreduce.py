@@ -49,7 +49,7 @@ class _Shape:
     run: int
     tiles_per_run: int
     tile_vectors: int
-    share: int
+    positions_per_split: int
     loop_steps: int
     """Steps that the loops of one invocation make at most."""
     subgroup_size: int = 0
@@ -134,7 +134,7 @@ def plan_argreduce(
         run=shape.run,
         tiles_per_run=shape.tiles_per_run,
         tile_vectors=shape.tile_vectors,
-        share=shape.share,
+        positions_per_split=shape.positions_per_split,
         layout_words=layout_words if in_push else (),
     )
     kernel, constants = shape.family.specialize(
@@ -340,13 +340,13 @@ def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: D
 
     def loop_steps(splits: int) -> int:
         loops = _loops(layout, limits, lanes, blocks, splits)
-        share = ceil_div(reduce_count, splits)
+        positions = ceil_div(reduce_count, splits)
         columns_of_block = min(block_groups * columns, outputs)
-        return loops.columns(share, layout.reduced[-1].size, at_once, columns, columns_of_block)
+        return loops.columns(positions, layout.reduced[-1].size, at_once, columns, columns_of_block)
 
     splits = _enough_splits(splits, reduce_count, loop_steps, limits)
-    share = ceil_div(reduce_count, splits)
-    splits = ceil_div(reduce_count, share)
+    positions = ceil_div(reduce_count, splits)
+    splits = ceil_div(reduce_count, positions)
     check_work("splits", blocks * splits)
     variant: dict[str, int | str] = {
         "loads": loads,
@@ -363,7 +363,7 @@ def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: D
         run,
         0,
         0,
-        share,
+        positions,
         loop_steps(splits),
         positions_adjacent=adjacent,
     )

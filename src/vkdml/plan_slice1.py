@@ -200,29 +200,29 @@ def _runs(
     else:
         before = layout.output_base % per_vector
     vectors_per_run = ceil_div(before + run, per_vector)
-    items = math.prod(dim.size for dim in outer) * vectors_per_run
-    check_work("vectors", items)
+    vectors = math.prod(dim.size for dim in outer) * vectors_per_run
+    check_work("vectors", vectors)
     family = kernels.family("slice1_runs")
     whole_vectors = innermost.size >= per_vector
     has_kernel = whole_vectors and innermost.input_stride in _steps_with_a_kernel(element_bytes)
     workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
-    rounds = min(items // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
+    rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
     # Each round of a workgroup takes one vector an invocation.
     per_round = loop_steps.runs_per_round(len(outer), len(inner), per_vector)
     rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
-    rounds = max(rounds, 1, ceil_div(items, workgroup_size * limits.max_workgroup_count))
-    share = rounds * workgroup_size
+    rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))
+    per_workgroup = rounds * workgroup_size
     layout_words = _layout_words((*outer, *inner))
     in_push = len(layout_words) <= family.layout_room
     push = family.push(
-        items=items,
+        vectors=vectors,
         outer_dims=len(outer),
         dims=len(outer) + len(inner),
         input_base=layout.input_base,
         output_base=layout.output_base,
         run=run,
         vectors_per_run=vectors_per_run,
-        share=share,
+        vectors_per_workgroup=per_workgroup,
         layout_words=layout_words if in_push else (),
     )
     kernel, constants = family.specialize(
@@ -236,7 +236,7 @@ def _runs(
         kernel,
         constants,
         push,
-        ceil_div(items, share),
+        ceil_div(vectors, per_workgroup),
         loop_steps=loop_steps.loop(rounds, per_round),
     )
     return step, () if in_push else layout_words

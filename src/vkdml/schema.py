@@ -132,7 +132,10 @@ class Family:
     push_bytes: int
     axes: Mapping[str, Mapping[str, int]]
     """Axis to its values' names and numbers."""
+    files: Mapping[str, Mapping[str, Mapping[str, str]]]
+    """What a shader includes under a name: by axis, value to file."""
     kernels: dict[tuple[tuple[str, str], ...], Kernel]
+    """By the names of its values along all axes."""
 
     @property
     def source(self) -> str:
@@ -214,7 +217,7 @@ class Family:
         >>> from vkdml import kernels
         >>> family = kernels.family("slice1_runs")
         >>> bases = dict(input_base=0, output_base=0)
-        >>> counts = dict(items=3, outer_dims=0, dims=1, run=9, vectors_per_run=3, share=64)
+        >>> counts = dict(vectors=3, outer_dims=0, dims=1, run=9, vectors_per_run=3, vectors_per_workgroup=64)
         >>> len(family.push(**bases, **counts, layout_words=(9, -1, 1)))
         128
 
@@ -331,11 +334,12 @@ def _family(name: str, facts: Mapping[str, Any], content: Mapping[str, Any]) -> 
         Field(entry["name"], entry["type"], tuple(entry.get("flags", ())), entry.get("about", ""))
         for entry in (*shared.get("push", ()), *facts.get("push", ()))
     )
+    files = {**shared.get("files", {}), **facts.get("files", {})}
     used = {axis for group in facts["variants"] for axis in group}
     axes = {axis: values for axis, values in content["axes"].items() if axis in used}
     if used - axes.keys():
         raise KeyError(f"{name} has variants along {sorted(used - axes.keys())}, which are no axes")
-    family = Family(name, tuple(shared["bindings"]), constants, push, content["push_bytes"], axes, {})
+    family = Family(name, tuple(shared["bindings"]), constants, push, content["push_bytes"], axes, files, {})
     for group in facts["variants"]:
         _add_variants(family, group)
     return family
