@@ -28,7 +28,7 @@ class Key:
         self.bytes = kernel.family.axes["element_bytes"][kernel.variant["element_bytes"]]
         self.is_float = kernel.variant["keys"] == "float"
         self.is_signed = bool(constants.get("signed_elements"))
-        self.is_bool = bool(constants.get("bool_elements"))
+        self.is_bool = kernel.variant["keys"] == "bool"
         high, low = constants.get("nan_patterns_high", 0), constants.get("nan_patterns_low", 0)
         self.nan_patterns = high << 32 | low
 

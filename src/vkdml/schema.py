@@ -45,12 +45,11 @@ class ElementType:
     def specialization(self) -> dict[str, int | str]:
         """What the kernels that compare elements must know: for :meth:`Family.specialize`."""
         return {
-            "keys": "float" if self.is_float else "integer",
+            "keys": self.kind if self.kind in ("float", "bool") else "integer",
             "element_bytes": self.nbytes,
             "nan_patterns_low": self.nan_patterns & WORD_MASK,
             "nan_patterns_high": self.nan_patterns >> WORD_BITS,
             "signed_elements": self.kind == "signed",
-            "bool_elements": self.kind == "bool",
         }
 
 
