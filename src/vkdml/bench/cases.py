@@ -464,11 +464,13 @@ def _every_kernel() -> Iterator[Case]:
             ((elements // 256, 255), 0),
         ):
             yield _reduce(EVERY_KERNEL, element, shape, axis)
-        for axis in (1, 0):
-            strided = _reduce(EVERY_KERNEL, element, (elements // 65536, 65536), axis)
-            yield replace(strided, alternate=True)
-        yield replace(_reduce(EVERY_KERNEL, element, (elements // 512, 512), 0), alternate=True)
-        yield replace(_reduce(EVERY_KERNEL, element, (elements,), None), alternate=True)
+        for shape, axis in (
+            ((elements // 65536, 65536), 1),
+            ((elements // 65536, 65536), 0),
+            ((8, elements // 8), 1),
+            ((elements // 512, 512), 0),
+        ):
+            yield replace(_reduce(EVERY_KERNEL, element, shape, axis), alternate=True)
     for element, size in SLICE_ELEMENTS.items():
         side = math.isqrt(256 * MIB // size) // 64 * 64
         yield Case(EVERY_KERNEL, "slice1", element, (side, side), window="[::-2, ::-2]")
