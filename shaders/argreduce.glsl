@@ -1,43 +1,14 @@
-// What all argreduce kernels share: bindings, push constants, the layout, and writing results.
+// What all argreduce kernels share: bindings, the layout, and writing results.
 //
-// Compile-time: ELEMENT_BYTES.
-layout(local_size_x_id = 0) in;
-layout(constant_id = 0) const uint WORKGROUP = 64;
+// What varies from call to call is a push constant, not a specialization constant: pipelines are slow to build.
+layout(std430, binding = BINDING_INPUT) readonly buffer InputWords { uint input_words[]; };
+layout(std430, binding = BINDING_INPUT) readonly buffer InputPairs { uvec2 input_pairs[]; };
+layout(std430, binding = BINDING_INPUT) readonly buffer InputVectors { uvec4 input_vectors[]; };
+layout(std430, binding = BINDING_INDICES) writeonly buffer Indices { uint indices[]; };
+layout(std430, binding = BINDING_INDICES) writeonly buffer IndexVectors { uvec4 index_vectors[]; };
+layout(std430, binding = BINDING_VALUES) buffer Values { uint values[]; };
+layout(std430, binding = BINDING_WORKSPACE) readonly buffer Workspace { uint workspace[]; }; // as the host wrote it
 
-layout(std430, binding = 0) readonly buffer InputWords { uint input_words[]; };
-layout(std430, binding = 0) readonly buffer InputPairs { uvec2 input_pairs[]; };
-layout(std430, binding = 0) readonly buffer InputVectors { uvec4 input_vectors[]; };
-layout(std430, binding = 1) writeonly buffer Indices { uint indices[]; };
-layout(std430, binding = 1) writeonly buffer IndexVectors { uvec4 index_vectors[]; };
-layout(std430, binding = 2) buffer Values { uint values[]; };
-layout(std430, binding = 3) readonly buffer Workspace { uint workspace[]; }; // as the host wrote it
-
-#define PUSH_LAYOUT_WORDS 16
-// What varies from call to call is no specialization constant: pipelines are slow to build.
-layout(push_constant) uniform Push {
-    uint flags; // see below
-    uint lanes; // invocations that share one output, a power of two
-    uint outputs;
-    uint reduce_count; // elements that compete for one output
-    uint splits; // parts of the reduction, each in a workgroup of its own
-    uint kept_dims;
-    uint reduced_dims;
-    uint input_base; // bases and strides in elements
-    uint output_base;
-    uint index_base_low;
-    uint index_base_high;
-    uint scratch_base; // words into the workspace
-    uint run;          // rows: contiguous elements; columns: columns side by side
-    uint tiles_per_run;
-    uint tile_vectors;
-    uint share; // columns: positions per split
-    uint layout_words[PUSH_LAYOUT_WORDS];
-};
-
-#define FLAG_LAYOUT_IN_PUSH 1u
-#define FLAG_WIDE_INDICES 2u
-#define FLAG_WITH_VALUES 4u
-#define FLAG_POSITIONS_ADJACENT 8u
 bool flagged(uint flag) { return (flags & flag) != 0u; }
 
 uint layout_word(uint i) { return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i] : workspace[i]; }
@@ -45,9 +16,7 @@ uint layout_word(uint i) { return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i]
 
 // After the kept dimensions the layout holds the reduced ones: size, input stride, what one step adds to the
 // index (two words).
-#define REDUCED_WORDS 4
-
-uint reduced_word(uint dim) { return kept_dims * COPIED_WORDS + dim * REDUCED_WORDS; }
+uint reduced_word(uint dim) { return kept_dims * COPIED_DIM_WORDS + dim * REDUCED_DIM_WORDS; }
 
 // Offsets of output number `number`: of its first input element, of the output itself.
 uvec2 offsets_of_output(uint number) { return offsets_of(number, kept_dims, uvec2(input_base, output_base)); }
@@ -57,12 +26,7 @@ uint reduced_offset(uint position, uint dims) {
     uint offset = 0u;
     for (uint dim = dims; dim-- > 0u;) {
         uint word = reduced_word(dim);
-        uint coordinate = position;
-        if (dim > 0u) {
-            uint size = layout_word(word), outer = position / size;
-            coordinate -= outer * size;
-            position = outer;
-        }
+        uint coordinate = take_coordinate(position, dim == 0u, word);
         offset += coordinate * layout_word(word + 1u);
     }
     return offset;
@@ -72,12 +36,7 @@ uvec2 index_of_position(uint position) {
     uvec2 index = uvec2(index_base_low, index_base_high);
     for (uint dim = reduced_dims; dim-- > 0u;) {
         uint word = reduced_word(dim);
-        uint coordinate = position;
-        if (dim > 0u) {
-            uint size = layout_word(word), outer = position / size;
-            coordinate -= outer * size;
-            position = outer;
-        }
+        uint coordinate = take_coordinate(position, dim == 0u, word);
         uint high, low;
         umulExtended(coordinate, layout_word(word + 2u), high, low);
         high += coordinate * layout_word(word + 3u);

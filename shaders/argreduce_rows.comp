@@ -5,31 +5,25 @@
 #if SUBGROUPS
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
+#include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
-#if SPLIT
+#if MAY_SPLIT
 #include "splits.glsl"
 #endif
 
-// Compile-time: SUBGROUPS, SPLIT. Drivers on a processor, which do without subgroups, profit little from the rest.
-#if SUBGROUPS
-layout(constant_id = 5) const bool ALIGNED = false;   // all runs start and end with a vector
-layout(constant_id = 6) const bool ONE_RUN = false;   // one reduced dimension
-layout(constant_id = 7) const bool ONE_CHUNK = false; // no run is longer than a chunk, and each is one
-#else
-const bool ALIGNED = false, ONE_RUN = false, ONE_CHUNK = false;
-#endif
+// Compile-time: SUBGROUPS. Drivers on a processor, which do without it, profit little from ALIGNED, ONE_RUN, ONE_CHUNK.
 
 #if ELEMENT_BYTES == 8
 
 #define ELEMENTS_PER_VECTOR 2u
 #define Top Key // orders as the key that settles from it does
-Top vector_top(uvec4 v) { return greater(raw_key(v.xy), raw_key(v.zw)); }
+Top vector_top(uvec4 v) { return greater(top_key(v.xy), top_key(v.zw)); }
 
 // The first (with TAKE_LAST the last) element of a vector that has this key.
 uint find_in_vector(uvec4 v, Key key) {
-    return TAKE_LAST ? uint(settled_key(raw_key(v.zw)) == key) : uint(settled_key(raw_key(v.xy)) != key);
+    return TAKE_LAST ? uint(settled_key(top_key(v.zw)) == key) : uint(settled_key(top_key(v.xy)) != key);
 }
 
 #else
@@ -37,19 +31,15 @@ uint find_in_vector(uvec4 v, Key key) {
 #define ELEMENTS_PER_VECTOR uint(4 * ELEMENTS_PER_WORD)
 #define Top uint
 // One accumulator for each place in a word: no masks are needed, since the top bits decide.
+// All places of narrow floats are rotated at once. A NaN's place may borrow from the next one, and the word holds a NaN
+// even so.
+WordKeys word_tops_of_narrow_floats(uint ordered) {
+    return OMIT_NAN ? top_keys(ordered) : at_top(ordered - (NAN_PATTERNS_LOW + 1u) * LOWEST_BITS);
+}
+
 WordKeys word_tops(uint word) {
-#if ELEMENT_BYTES < 4 && KIND == KIND_FLOAT
-    // All places rotated at once. A NaN's place may borrow from the next one, and the word holds a NaN even so.
-    if (!OMIT_NAN) {
-        uint rotated = ordered_word(word) - (uint(NAN_COUNT) + 1u) * LANE_ONES;
-#if ELEMENT_BYTES == 1
-        return uvec4(rotated << 24, rotated << 16, rotated << 8, rotated);
-#else
-        return uvec2(rotated << 16, rotated);
-#endif
-    }
-#endif
-    return top_keys(ordered_word(word));
+    const bool narrow_floats = KEYS == KEYS_FLOAT && ELEMENT_BYTES < 4;
+    return narrow_floats ? word_tops_of_narrow_floats(ordered_word(word)) : top_keys(ordered_word(word));
 }
 Top vector_top(uvec4 v) {
     return greatest(max(max(word_tops(v.x), word_tops(v.y)), max(word_tops(v.z), word_tops(v.w))));
@@ -112,11 +102,7 @@ uvec4 load_vector(Tile tile, uint vector) {
         if (element < tile.begin || tile.end - element < ELEMENTS_PER_VECTOR) {
             int low = element < tile.begin ? int(tile.begin - element) * 8 * ELEMENT_BYTES : 0;
             int high = int(min(tile.end - element, ELEMENTS_PER_VECTOR)) * 8 * ELEMENT_BYTES;
-#if ELEMENT_BYTES == 8
-            uvec4 neutral = NEUTRAL.xyxy;
-#else
-            uvec4 neutral = uvec4(NEUTRAL);
-#endif
+            uvec4 neutral = NEUTRAL_VECTOR;
             v.x = neutral_outside(v.x, neutral.x, bits_below(high) & ~bits_below(low));
             v.y = neutral_outside(v.y, neutral.y, bits_below(high - 32) & ~bits_below(low - 32));
             v.z = neutral_outside(v.z, neutral.z, bits_below(high - 64) & ~bits_below(low - 64));
@@ -128,7 +114,7 @@ uvec4 load_vector(Tile tile, uint vector) {
 
 // The best of every `splits`-th unit, for all invocations that share the output.
 void reduce_units(uint first_unit, uint units, uint base, uint lane, bool wanted, out Key key, out uint rank) {
-    uint chunk_vectors = lanes * 4u, chunks_per_tile = (tile_vectors + chunk_vectors - 1u) >> findLSB(chunk_vectors);
+    uint chunk_vectors = lanes * uint(CHUNK_VECTORS), chunks_per_tile = (tile_vectors + chunk_vectors - 1u) >> findLSB(chunk_vectors);
     uint next_chunk = 0u, best = 0u, unit = first_unit, vector = 0u;
     Tile tile;
     Top top0, top1, top2, top3;
@@ -163,11 +149,11 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, bool wanted
     }
     bool holder = next_chunk != 0u;
     Key own = key;
-    key = share_greatest(lanes, key);
+    key = exchange_greatest(lanes, key);
     holder = holder && own == key;
     if (!ONE_CHUNK) {
         rank = holder ? rank_of(best) : 0u;
-        holder = share_greatest(lanes, rank) == rank && holder;
+        holder = exchange_greatest(lanes, rank) == rank && holder;
     }
     rank = 0u;
     if (holder) {
@@ -200,36 +186,35 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, bool wanted
         if (!ALIGNED) element = clamp(element, tile.begin, tile.end - 1u);
         rank = rank_of(segment_of_unit(unit) * run + (element - tile.begin));
     }
-    rank = share_greatest(lanes, rank);
+    rank = exchange_greatest(lanes, rank);
 }
 
 void main() {
     int lane_bits = findLSB(lanes);
-    uint items_per_workgroup = WORKGROUP >> lane_bits;
-    uint item = invocation() >> lane_bits, lane = invocation() & (lanes - 1u);
-    uint blocks = (outputs + items_per_workgroup - 1u) >> findLSB(items_per_workgroup);
+    uint outputs_per_block = WORKGROUP >> lane_bits;
+    uint place = invocation() >> lane_bits, lane = invocation() & (lanes - 1u);
+    uint blocks = (outputs + outputs_per_block - 1u) >> findLSB(outputs_per_block);
     uint units = tiles_per_run;
     if (!ONE_RUN) units *= reduce_count / run;
     uint workgroups = blocks * splits;
     for (uint workgroup = gl_WorkGroupID.x; workgroup < workgroups; workgroup += gl_NumWorkGroups.x) {
-#if SPLIT
-        uint split = workgroup / blocks;
-#else
-        const uint split = 0u;
-#endif
+        uint split = SPLIT ? workgroup / blocks : 0u;
         uint block = workgroup - split * blocks;
-        uint number = block * items_per_workgroup + item;
+        uint number = block * outputs_per_block + place;
         bool wanted = number < outputs;
         uvec2 offsets = offsets_of_output(number);
         Key key;
         uint rank;
         reduce_units(split, units, offsets.x, lane, wanted, key, rank);
-#if SPLIT
-        if (lane == 0u && wanted) store_candidate(blocks, number, split, key, rank);
-        uint first = block * items_per_workgroup;
-        if (last_to_arrive(block)) combine_splits(blocks, first, min(items_per_workgroup, outputs - first));
-#else
-        if (lane == 0u && wanted) write_result(offsets, position_of(rank));
+#if MAY_SPLIT
+        if (SPLIT) {
+            if (lane == 0u && wanted) store_candidate(blocks, number, split, key, rank);
+            uint first = block * outputs_per_block;
+            if (last_to_arrive(block)) combine_splits(blocks, first, min(outputs_per_block, outputs - first));
+        }
+#endif
+#if !MUST_SPLIT
+        if (!SPLIT && lane == 0u && wanted) write_result(offsets, position_of(rank));
 #endif
     }
 }

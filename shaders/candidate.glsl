@@ -45,7 +45,6 @@ uint greater(uint a, uint b) { return max(a, b); }
 
 #if SUBGROUPS
 
-layout(constant_id = 4) const uint SUBGROUP = 32;
 const uint SUBGROUP_COUNT = WORKGROUP / SUBGROUP;
 shared Key subgroup_best[SUBGROUP_COUNT];
 
@@ -53,8 +52,8 @@ shared Key subgroup_best[SUBGROUP_COUNT];
 uint invocation() { return gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID; }
 
 // The greatest value of each `count` (a power of two) neighbours, for all of them. All invocations must call it.
-#define SHARE_GREATEST(Value, COPY_IN, COPY_OUT)                                                            \
-    Value share_greatest(uint count, Value value) {                                                         \
+#define EXCHANGE_GREATEST(Value, COPY_IN, COPY_OUT)                                                            \
+    Value exchange_greatest(uint count, Value value) {                                                         \
         for (uint distance = 1u; distance < min(count, SUBGROUP); distance *= 2u)                           \
             value = greater(value, subgroupShuffleXor(value, distance));                                    \
         if (count <= SUBGROUP) return value;                                                                \
@@ -75,8 +74,8 @@ uint invocation() { return gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID; }
 
 uint invocation() { return gl_LocalInvocationIndex; }
 
-#define SHARE_GREATEST(Value, COPY_IN, COPY_OUT)                                                            \
-    Value share_greatest(uint count, Value value) {                                                         \
+#define EXCHANGE_GREATEST(Value, COPY_IN, COPY_OUT)                                                            \
+    Value exchange_greatest(uint count, Value value) {                                                         \
         if (count == 1u) return value;                                                                      \
         uint self = invocation(), member = self & (count - 1u);                                             \
         shared_keys[self] COPY_IN = value;                                                                  \
@@ -96,8 +95,8 @@ uint invocation() { return gl_LocalInvocationIndex; }
 #endif
 
 #if KEY_WORDS == 2
-SHARE_GREATEST(Key, , )
-SHARE_GREATEST(uint, .x, .x)
+EXCHANGE_GREATEST(Key, , )
+EXCHANGE_GREATEST(uint, .x, .x)
 #else
-SHARE_GREATEST(uint, , )
+EXCHANGE_GREATEST(uint, , )
 #endif

@@ -1,17 +1,13 @@
 // What the slice1 kernels share: bindings, where the layout is, and words of narrow elements.
 //
 // Compile-time: ELEMENT_BYTES.
-layout(local_size_x_id = 0) in;
-layout(constant_id = 0) const uint WORKGROUP = 64;
-layout(constant_id = 1) const bool LAYOUT_IN_PUSH = true; // else at the start of the workspace
-
-layout(std430, binding = 0) readonly restrict buffer InputWords { uint input_words[]; };
-layout(std430, binding = 0) readonly restrict buffer InputPairs { uvec2 input_pairs[]; };
-layout(std430, binding = 0) readonly restrict buffer InputVectors { uvec4 input_vectors[]; };
-layout(std430, binding = 1) restrict buffer OutputWords { uint output_words[]; };
-layout(std430, binding = 1) restrict buffer OutputPairs { uvec2 output_pairs[]; };
-layout(std430, binding = 1) restrict buffer OutputVectors { uvec4 output_vectors[]; };
-layout(std430, binding = 2) readonly restrict buffer Workspace { uint workspace[]; };
+layout(std430, binding = BINDING_INPUT) readonly restrict buffer InputWords { uint input_words[]; };
+layout(std430, binding = BINDING_INPUT) readonly restrict buffer InputPairs { uvec2 input_pairs[]; };
+layout(std430, binding = BINDING_INPUT) readonly restrict buffer InputVectors { uvec4 input_vectors[]; };
+layout(std430, binding = BINDING_OUTPUT) restrict buffer OutputWords { uint output_words[]; };
+layout(std430, binding = BINDING_OUTPUT) restrict buffer OutputPairs { uvec2 output_pairs[]; };
+layout(std430, binding = BINDING_OUTPUT) restrict buffer OutputVectors { uvec4 output_vectors[]; };
+layout(std430, binding = BINDING_WORKSPACE) readonly restrict buffer Workspace { uint workspace[]; };
 
 #if ELEMENT_BYTES < 4
 const uint PER_WORD = 4u / ELEMENT_BYTES;

@@ -2,10 +2,9 @@
 // and the workgroup that comes last to a block brings them together. Nobody waits for anybody.
 //
 // The scratch memory: a counter for each block, 0 before and after; then candidates by output and split.
-layout(std430, binding = 3) coherent buffer Scratch { uint scratch[]; };
+layout(std430, binding = BINDING_WORKSPACE) coherent buffer Scratch { uint scratch[]; };
 
 #define CANDIDATE_WORDS (KEY_WORDS + 1)
-#define LOADS_AT_ONCE 4u
 
 // Neighbouring outputs lie side by side.
 uint candidate_word(uint blocks, uint number, uint split) {
@@ -14,23 +13,14 @@ uint candidate_word(uint blocks, uint number, uint split) {
 
 void store_candidate(uint blocks, uint number, uint split, Key key, uint rank) {
     uint word = candidate_word(blocks, number, split);
-#if KEY_WORDS == 2
-    scratch[word] = key.x;
-    scratch[word + 1u] = key.y;
-#else
-    scratch[word] = key;
-#endif
+    STORE_KEY(scratch, word, key);
     scratch[word + KEY_WORDS] = rank;
     memoryBarrierBuffer();
 }
 
 void load_candidate(uint blocks, uint number, uint split, out Key key, out uint rank) {
     uint word = candidate_word(blocks, number, split);
-#if KEY_WORDS == 2
-    key = Key(scratch[word], scratch[word + 1u]);
-#else
-    key = scratch[word];
-#endif
+    key = LOAD_KEY(scratch, word);
     rank = scratch[word + KEY_WORDS];
 }
 
@@ -57,19 +47,19 @@ void combine_splits(uint blocks, uint first, uint count) {
         Key key = KEY_LEAST;
         uint rank = 0u;
         if (number < first + count) {
-            for (uint split = member; split < splits; split += members * LOADS_AT_ONCE) {
-                Key keys[LOADS_AT_ONCE];
-                uint ranks[LOADS_AT_ONCE];
-                for (uint i = 0u; i < LOADS_AT_ONCE; i++)
+            for (uint split = member; split < splits; split += members * uint(CANDIDATES_AT_ONCE)) {
+                Key keys[CANDIDATES_AT_ONCE];
+                uint ranks[CANDIDATES_AT_ONCE];
+                for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++)
                     load_candidate(blocks, number, min(split + i * members, splits - 1u), keys[i], ranks[i]);
-                for (uint i = 0u; i < LOADS_AT_ONCE; i++) keep_better(key, rank, keys[i], ranks[i]);
+                for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++) keep_better(key, rank, keys[i], ranks[i]);
             }
         }
 #if SUBGROUPS
         if (width == 1u) { // neighbours in a subgroup are faster
             Key own = key;
-            key = share_greatest(WORKGROUP, key);
-            rank = share_greatest(WORKGROUP, own == key ? rank : 0u);
+            key = exchange_greatest(WORKGROUP, key);
+            rank = exchange_greatest(WORKGROUP, own == key ? rank : 0u);
         } else
 #endif
         if (members > 1u) reduce_candidates(member, members, width, key, rank);

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import json
-from importlib import resources
 
 import numpy as np
 import oracle
 import pytest
 import strategies
 
-from vkdml.fold import GREATEST_MAGNITUDE, Order
+from vkdml import kernels
+from vkdml.fold import Order
 
 MODES = list(itertools.product((False, True), repeat=3))
 
@@ -36,14 +35,16 @@ def elements(name: str) -> np.ndarray:
     )
 
 
-def test_infinities_are_those_of_the_kernel_table():
-    table = json.loads((resources.files("vkdml") / "spirv" / "kernels.json").read_text())
-    floats = {name: macros for name, macros in table["variants"]["elements"].items() if macros["KIND"] == 2}
-    assert GREATEST_MAGNITUDE.keys() == floats.keys()
-    for name, macros in floats.items():
-        high, low = (int(macros[macro].rstrip("u")) for macro in ("NAN_COUNT_HIGH", "NAN_COUNT"))
-        nans = (high << 32) + low
-        assert GREATEST_MAGNITUDE[name] == (1 << 8 * macros["ELEMENT_BYTES"] - 1) - 1 - nans
+def test_every_element_type_is_tested_here_and_numbers_above_infinity_are_nans():
+    assert set(kernels.elements()) == set(oracle.ARGREDUCE_DTYPES)
+    assert {name for name, element in kernels.elements().items() if element.is_float} == set(
+        oracle.FLOAT_DTYPES
+    )
+    for name in oracle.FLOAT_DTYPES:
+        element, dtype = kernels.elements()[name], oracle.dtype_named(name)
+        bits = np.array([element.greatest_magnitude, element.greatest_magnitude + 1], f"u{element.nbytes}")
+        assert np.isnan(oracle.numbers(bits.view(dtype))).tolist() == [False, True]
+        assert dtype.itemsize == element.nbytes
 
 
 @pytest.mark.parametrize("name", oracle.ARGREDUCE_DTYPES)

@@ -411,7 +411,7 @@ def test_elements_overlap_exactly_when_two_share_a_byte(dims: list[tuple[int, in
 
 # ---- SPIR-V ---------------------------------------------------------------------------------------
 
-CUT_KERNELS = ("argreduce_rows_float32", "slice1_elements_4_bytes")
+CUT_KERNELS = ("argreduce_rows_float_4_bytes", "slice1_runs_elements_4_bytes")
 
 
 @pytest.mark.parametrize("name", CUT_KERNELS)
@@ -433,7 +433,7 @@ def changed(code: bytes, word: int, value: int) -> bytes:
 
 
 def test_damaged_spirv_is_refused_with_what_is_wrong(device: vkdml.Device) -> None:
-    code = kernels.spirv("slice1_elements_4_bytes")
+    code = kernels.spirv("slice1_runs_elements_4_bytes")
     words = np.frombuffer(code, np.uint32)
     entry = next(at for at, word in enumerate(words) if word & 0xFFFF == 15)
     faults = {
@@ -459,7 +459,7 @@ def test_damaged_spirv_is_refused_with_what_is_wrong(device: vkdml.Device) -> No
 @given(st.data())
 def test_an_id_out_of_place_is_refused(device: vkdml.Device, data: st.DataObject) -> None:
     """Wherever a result is named, another result's name is one too many, and one name is missing."""
-    code = kernels.spirv("slice1_elements_4_bytes")
+    code = kernels.spirv("slice1_runs_elements_4_bytes")
     words = np.frombuffer(code, np.uint32)
     places = []
     at = 5
@@ -547,7 +547,7 @@ def test_foreign_spirv_is_refused_with_what_is_wrong(name: str, tmp_path: Any, d
 
 
 def test_constants_that_make_a_workgroup_too_great_are_refused(device: vkdml.Device) -> None:
-    name = "slice1_elements_4_bytes"
+    name = "slice1_runs_elements_4_bytes"
     bindings, most = len(kernels.table()[name].bindings), device.limits.max_workgroup_invocations
     assert device.native.kernel(kernels.spirv(name), bindings, PUSH_BYTES, [most]).bindings == bindings
     for size in (0, most + 1, 2**32 - 1):

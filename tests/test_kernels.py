@@ -32,7 +32,8 @@ SMALL = {
     "shortest_row_bytes": 16,
     "positions_per_split": 2,
 }
-ELEMENTS = sorted({entry.variant for entry in kernels.table().values() if entry.kernel == "argreduce_rows"})
+ELEMENTS = kernels.elements()
+ARGREDUCE_KERNELS = [kernel for kernel in kernels.table().values() if "indices" in kernel.bindings]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def small_limits(device):
 
 def element_bits(rng, name: str, count: int) -> np.ndarray:
     """Random bytes with many equal, extreme and special elements among them."""
-    width = twins.element(name).bytes
+    width = ELEMENTS[name].nbytes
     bits = rng.integers(0, 256, count * width, np.uint8).view(f"<u{width}")
     special = np.array([0, 1, -1, 1 << (8 * width - 1), (1 << (8 * width - 1)) - 1]) if width < 8 else None
     if special is not None:
@@ -58,8 +59,8 @@ def element_bits(rng, name: str, count: int) -> np.ndarray:
     return bits.view(np.uint8)
 
 
-def run_both(device, plan, contents) -> list[str]:
-    """Run a plan on the device and by the twins; all buffers must agree. Returns the kernels run."""
+def run_both(device, plan, contents) -> None:
+    """Run a plan on the device and by the twins; all buffers must agree."""
     roles = tuple(role for role, nbytes in plan.buffer_bytes if nbytes)
     start = {}
     for role in roles:
@@ -72,10 +73,9 @@ def run_both(device, plan, contents) -> list[str]:
     got = run_plan(device.executions, plan, start, roles)
     expected = {role: data.copy() for role, data in start.items()}
     for step in plan.steps:
-        getattr(twins, kernels.table()[step.kernel].kernel)(step, expected)
+        twins.run(step, expected)
     for role in roles:
         np.testing.assert_array_equal(got[role], expected[role], err_msg=f"{role} of {plan.steps}")
-    return [step.kernel for step in plan.steps]
 
 
 # Shape, axes, and the steps of the view taken of a larger array (0: broadcast).
@@ -154,7 +154,7 @@ def plan_case(case, name: str, limits, rules=(False, False, False)):
     )
     return plan_argreduce(
         layout,
-        Element(name, twins.element(name).bytes),
+        Element(name, ELEMENTS[name].nbytes),
         count,
         limits,
         take_min=take_min,
@@ -171,13 +171,15 @@ def chosen(name: str, limits, fast: bool) -> list:
 
     Elements of the same width share the cases. Each element has all rules, with one kernel or another.
     """
-    alike = [other for other in ELEMENTS if twins.element(other).bytes == twins.element(name).bytes]
+    alike = [other for other in ELEMENTS if ELEMENTS[other].nbytes == ELEMENTS[name].nbytes]
     turn = alike.index(name)
     rules = list(itertools.product((False, True), repeat=3))
     pipelines = {}
     for case in cases():
         (step,) = plan_case(case, name, limits).steps
-        pipelines.setdefault(step.kernel, {}).setdefault(step.constants, []).append(case)
+        pipelines.setdefault((step.kernel, twins.is_split(step)), {}).setdefault(step.constants, []).append(
+            case
+        )
     plans = []
     for number, kernel in enumerate(sorted(pipelines)):
         groups = [pipelines[kernel][constants] for constants in sorted(pipelines[kernel])]
@@ -200,8 +202,9 @@ def test_argreduce_kernels_write_what_their_twins_write(device, small_limits, na
     ran = set()
     for case, rules in chosen(name, limits, fast):
         plan = plan_case(case, name, limits, rules)
-        ran.update(run_both(device, plan, {"input": element_bits(rng, name, case[-1])}))
-    assert {f"{kernel}_{name}" for kernel in kernels_for(fast, batched)} == ran
+        run_both(device, plan, {"input": element_bits(rng, name, case[-1])})
+        ran.update((step.kernel, twins.is_split(step)) for step in plan.steps)
+    assert ran == kernels_for(name, fast, batched)
 
 
 @pytest.mark.parametrize("fast", [False, True])
@@ -210,12 +213,15 @@ def test_elements_of_each_width_share_all_cases_and_rules(small_limits, width, f
     limits = limits_for(small_limits, fast, fast)
     ran, rules_of_kernel, rules_of_element = set(), {}, {}
     for name in ELEMENTS:
-        if twins.element(name).bytes != width:
+        if ELEMENTS[name].nbytes != width:
             continue
         for case, rules in chosen(name, limits, fast):
             ran.add(case)
             (step,) = plan_case(case, name, limits, rules).steps
-            rules_of_kernel.setdefault(step.kernel.removesuffix(name), []).append(rules)
+            kernel = kernels.table()[step.kernel]
+            alike = tuple(value for axis, value in kernel.variant.items() if axis != "keys")
+            alike = (kernel.family.name, alike, twins.is_split(step))
+            rules_of_kernel.setdefault(alike, []).append(rules)
             rules_of_element.setdefault(name, set()).add(rules)
     assert ran == set(cases())
     for rules in rules_of_kernel.values():
@@ -223,21 +229,26 @@ def test_elements_of_each_width_share_all_cases_and_rules(small_limits, width, f
     assert all(len(rules) == 8 for rules in rules_of_element.values())
 
 
-def kernels_for(subgroups: bool, batched: bool) -> set[str]:
-    names = {"argreduce_rows_subgroups" if subgroups else "argreduce_rows"}
-    for columns in ("argreduce_columns", "argreduce_unaligned", "argreduce_strided"):
-        names.add(f"{columns}_batched" if batched else columns)
-    return names | {f"{name}_split" for name in names}
+def kernels_for(name: str, subgroups: bool, batched: bool) -> set[tuple[str, bool]]:
+    """The kernels that compare these elements so, each with split reductions or without, or both."""
+    element, found = ELEMENTS[name].specialization, set()
+    for kernel in ARGREDUCE_KERNELS:
+        axes = kernel.family.axes
+        numbers = {axis: axes[axis][value] for axis, value in kernel.variant.items()}
+        if (kernel.variant["keys"], numbers["element_bytes"]) != (element["keys"], element["element_bytes"]):
+            continue
+        if "at_once" in numbers and (numbers["at_once"] > 1) != batched:
+            continue
+        if numbers.get("subgroups", subgroups) == subgroups:
+            found |= {
+                (kernel.name, bool(split)) for split in (numbers.get("split", 0), numbers.get("split", 1))
+            }
+    return found
 
 
 def test_every_argreduce_kernel_of_the_table_is_tested_here():
-    tested = {
-        f"{kernel}_{name}"
-        for name in ELEMENTS
-        for fast in (False, True)
-        for kernel in kernels_for(fast, fast)
-    }
-    assert tested == {name for name in kernels.table() if name.startswith("argreduce")}
+    tested = {kernel for name in ELEMENTS for fast in (0, 1) for kernel, _ in kernels_for(name, fast, fast)}
+    assert tested == {kernel.name for kernel in ARGREDUCE_KERNELS}
 
 
 def test_more_workgroups_than_the_device_allows_are_looped_over(device, small_limits):

@@ -15,17 +15,10 @@ from vkdml.execute import run_plan
 from vkdml.layout import CopyLayout, Dim, canonical_copy
 from vkdml.tuning import SliceTuning
 
-WIDTHS = (1, 2, 4, 8, 16)
+WIDTHS = kernels.family("slice1_tiles").numbers_of("element_bytes")
 NARROW = (1, 2)
-STEPS = {
-    1: "slice1_runs_forward",
-    -1: "slice1_runs_backward",
-    2: "slice1_runs_second",
-    -2: "slice1_runs_second_backward",
-    3: "slice1_runs",
-    -5: "slice1_runs",
-    0: "slice1_runs",
-}
+RUNS = kernels.family("slice1_runs")
+STEPS = (1, -1, 2, -2, 3, -5, 0)
 PLAN_SLICE1 = plan_slice1.plan_slice1
 # Small tiles and shares, so that small inputs have many of them.
 DOWN, ACROSS = 8, 4
@@ -64,8 +57,25 @@ def reach(base: int, strides, sizes) -> tuple[int, int]:
     return base + sum(min(end, 0) for end in ends), base + sum(max(end, 0) for end in ends)
 
 
+def kernel_for(family: str, width: int, **variant: int) -> str:
+    """The module for elements of a width."""
+    (name,) = {
+        kernel.name
+        for key, kernel in kernels.family(family).kernels.items()
+        if {axis: kernel.family.axes[axis][value] for axis, value in key}
+        == {**variant, "element_bytes": width}
+    }
+    return name
+
+
+def runs(width: int, step: int) -> str:
+    """The module that copies runs of this innermost stride."""
+    has_kernel = step in RUNS.numbers_of("step", element_bytes=width)
+    return kernel_for("slice1_runs", width, whole_vectors=1, step=step if has_kernel else 0)
+
+
 def check(device, layout: CopyLayout, width: int, limits=None, spare: int = 0) -> str:
-    """Run a layout on the device and by its twin; all bytes must agree. Returns the kernel run."""
+    """Run a layout on the device and by its twin; all bytes must agree. Returns the module run."""
     sizes = [dim.size for dim in layout.dims]
     low, high = reach(layout.input_base, [dim.input_stride for dim in layout.dims], sizes)
     assert low >= 0
@@ -84,8 +94,7 @@ def check(device, layout: CopyLayout, width: int, limits=None, spare: int = 0) -
         start["workspace"][: 4 * len(plan.layout)] = np.array(plan.layout, np.uint32).view(np.uint8)
     got = run_plan(device.executions, plan, start, tuple(start))
     expected = {role: data.copy() for role, data in start.items()}
-    entry = kernels.table()[step.kernel]
-    twins_slice1.all_twins()[entry.kernel](step, expected)
+    twins_slice1.run(step, expected)
     for role in start:
         np.testing.assert_array_equal(
             got[role], expected[role], err_msg=f"{role} of {layout}, {width} B: {step}"
@@ -102,7 +111,7 @@ def check(device, layout: CopyLayout, width: int, limits=None, spare: int = 0) -
             written += coordinate * dim.output_stride
         target[written] = source[read]
     np.testing.assert_array_equal(got["output"], whole, err_msg=f"{layout}, {width} B: {step}")
-    return entry.kernel
+    return step.kernel
 
 
 def base_of(dims) -> int:
@@ -114,7 +123,7 @@ def base_of(dims) -> int:
 def test_every_step_at_every_alignment_of_input_and_output(device, width):
     """Rows at odd distances start at every place of a vector, in the input and in the output."""
     per_vector = 16 // width
-    for step, name in STEPS.items():
+    for step in STEPS:
         for length in sorted({per_vector, per_vector + 1, 2 * per_vector + 3, 4 * per_vector - 1}):
             ran = set()
             for shift in (0, 1, 2, 3):
@@ -125,10 +134,7 @@ def test_every_step_at_every_alignment_of_input_and_output(device, width):
                 ran.add(
                     check(device, CopyLayout(dims, base_of(dims) + shift, shift // 2), width, spare=shift)
                 )
-            if width in NARROW:
-                assert ran == {name}, (step, length)
-            else:
-                assert ran == {"slice1_runs"}
+            assert ran == {runs(width, step)}, (step, length)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -147,7 +153,8 @@ def test_compact_outputs_whose_vectors_straddle_rows(device, width):
                 layout = CopyLayout(dims, base_of(dims) + 1, output_base)
                 ran = check(device, layout, width, spare=3)
                 if length > 1 and plan_slice1.widened(layout, width)[1] == width:
-                    assert (ran == "slice1_elements") == (length < per_vector)
+                    elements = kernels.table()[ran].variant["whole_vectors"] == "elements"
+                    assert elements == (length < per_vector)
 
 
 # Shape, and the steps of views taken of larger arrays: of the input (0: broadcast) and of the output.
@@ -194,7 +201,7 @@ def test_elements_apart_in_the_output(device, width):
     ):
         for output_base in range(4):
             ran = check(device, CopyLayout(dims, base_of(dims) + 1, output_base), width, spare=2)
-            assert ran == ("slice1_elements" if width < 16 else "slice1_runs")
+            assert ran == kernel_for(RUNS.name, width, whole_vectors=int(width == 16), step=0)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -204,7 +211,7 @@ def test_contiguous_copies_move_vectors(device, width):
         plan = plan_slice1.plan_slice1(
             canonical_copy((vectors * per_vector,), (1,), (1,)), width, vectors * per_vector, device.limits
         )
-        assert plan.steps[0].kernel == "slice1_runs_16_bytes"
+        assert plan.steps[0].kernel == runs(16, 1)
         check(device, canonical_copy((vectors * per_vector,), (1,), (1,)), width)
         check(device, CopyLayout((Dim(vectors * per_vector + 1, 1, 1),), 0, 0), width, spare=2)
 
@@ -218,7 +225,7 @@ def test_tiles_of_every_size(device, width):
             if rows < 2 or columns < 2:
                 continue
             dims = (Dim(rows, 1, columns), Dim(columns, rows, 1))
-            assert check(device, CopyLayout(dims, 0, 0), width) == "slice1_tiles"
+            assert check(device, CopyLayout(dims, 0, 0), width) == kernel_for("slice1_tiles", width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -232,14 +239,14 @@ def test_tiles_at_every_alignment(device, width):
             dims = (Dim(rows, sign, output_apart), Dim(columns, across_sign * input_apart, 1))
             for shift in range(block):
                 layout = CopyLayout(dims, base_of(dims) + shift, (shift + 1) % block)
-                assert check(device, layout, width, spare=block) == "slice1_tiles"
+                assert check(device, layout, width, spare=block) == kernel_for("slice1_tiles", width)
 
 
 @pytest.mark.parametrize("width", NARROW)
 def test_rows_within_one_word(device, width):
     for rows, columns, apart, output_base in itertools.product((2, 9), (2, 3), (4, 5, 7), range(4)):
         layout = CopyLayout((Dim(rows, 1, apart), Dim(columns, rows + 1, 1)), 1, output_base)
-        assert check(device, layout, width, spare=4) == "slice1_tiles"
+        assert check(device, layout, width, spare=4) == kernel_for("slice1_tiles", width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -247,9 +254,9 @@ def test_rows_within_one_word(device, width):
 def test_stacks_of_tiles(device, width, across_first, monkeypatch):
     use(monkeypatch, tile_across_first=across_first)
     dims = (Dim(2, 2000, 1500), Dim(3, -500, 450), Dim(19, 1, 23), Dim(21, 20, 1))
-    assert check(device, CopyLayout(dims, base_of(dims), 0), width) == "slice1_tiles"
+    assert check(device, CopyLayout(dims, base_of(dims), 0), width) == kernel_for("slice1_tiles", width)
     dims = (Dim(19, 1, 80), Dim(3, 800, 26), Dim(21, -20, 1))
-    assert check(device, CopyLayout(dims, base_of(dims), 1), width) == "slice1_tiles"
+    assert check(device, CopyLayout(dims, base_of(dims), 1), width) == kernel_for("slice1_tiles", width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -262,11 +269,11 @@ def test_layouts_too_long_for_push_constants(device, width):
         return (*outer, *inner)
 
     dims = stacked(8, (Dim(19, 2, 1),), 50, 19)
-    assert check(device, CopyLayout(dims, base_of(dims), 1), width).startswith("slice1_runs")
+    assert check(device, CopyLayout(dims, base_of(dims), 1), width).startswith(RUNS.name)
     dims = stacked(8, (Dim(3, 2, 2),), 10, 7)
     check(device, CopyLayout(dims, base_of(dims), 1), width)
     dims = stacked(8, (Dim(3, 1, 5), Dim(4, 3, 1)), 13, 16)
-    assert check(device, CopyLayout(dims, base_of(dims), 1), width) == "slice1_tiles"
+    assert check(device, CopyLayout(dims, base_of(dims), 1), width) == kernel_for("slice1_tiles", width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -287,7 +294,8 @@ def test_more_workgroups_than_the_device_allows_are_looped_over(device, width):
 
 def test_small_matrices_are_gathered(device, monkeypatch):
     use(monkeypatch, tile_least_bytes=64)
-    for rows, columns, kernel in ((64, 64, "slice1_tiles"), (64, 63, "slice1_runs"), (63, 64, "slice1_runs")):
+    tiles, gathered = kernel_for("slice1_tiles", 1), runs(1, 65)
+    for rows, columns, kernel in ((64, 64, tiles), (64, 63, gathered), (63, 64, gathered)):
         layout = CopyLayout((Dim(rows, 1, columns + 1), Dim(columns, rows + 1, 1)), 0, 0)
         assert check(device, layout, 1) == kernel
 
@@ -316,14 +324,14 @@ def test_counts_near_the_largest_buffer_do_not_wrap(device):
     step = plan_slice1.plan_slice1(
         canonical_copy((count,), (-1,), (1,), input_base=count - 1), 1, count, limits
     ).steps[0]
-    items, *_, share = np.frombuffer(step.push, np.uint32)[:8].tolist()
-    assert items == 1 << 28
-    assert share * step.workgroups >= items > share * (step.workgroups - 1)
+    pushed = RUNS.unpack(step.push)
+    vectors, each = pushed["vectors"], pushed["vectors_per_workgroup"]
+    assert vectors == 1 << 28
+    assert each * step.workgroups >= vectors > each * (step.workgroups - 1)
 
 
 def test_every_slice1_kernel_of_the_table_is_tested_here():
-    tested = {f"{name}_{width}_bytes" for name in set(STEPS.values()) for width in NARROW}
-    tested |= {f"slice1_runs_{width}_bytes" for width in WIDTHS}
-    tested |= {f"slice1_elements_{width}_bytes" for width in WIDTHS if width < 16}
-    tested |= {f"slice1_tiles_{width}_bytes" for width in WIDTHS}
-    assert tested == {name for name in kernels.table() if name.startswith("slice1")}
+    tested = {runs(width, step) for step in STEPS for width in WIDTHS}
+    tested |= {kernel_for(RUNS.name, width, whole_vectors=0, step=0) for width in WIDTHS if width < 16}
+    tested |= {kernel_for("slice1_tiles", width) for width in WIDTHS}
+    assert tested == {kernel.name for kernel in kernels.table().values() if "output" in kernel.bindings}

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from numpy.lib.stride_tricks import as_strided
+from twins import is_split
 
 import vkdml
 from vkdml import kernels, loop_steps
@@ -22,6 +23,7 @@ from vkdml.loop_steps import LAVAPIPE_LOOP_STEPS
 from vkdml.plan import DeviceLimits, Element, Plan, Step, checked_step
 from vkdml.plan_argreduce import plan_argreduce
 from vkdml.plan_slice1 import plan_slice1
+from vkdml.schema import Kernel
 from vkdml.tuning import SliceTuning
 
 SMALL = {
@@ -84,8 +86,8 @@ class Shape:
         return as_strided(flat[self.base :], self.sizes, [stride * flat.itemsize for stride in self.strides])
 
 
-def largest(plan_of: Callable[[int], Plan], kernel: str) -> int | None:
-    """The greatest number, about, whose plan is accepted and runs this kernel; None where none does."""
+def largest(plan_of: Callable[[int], Plan], is_it: Callable[[Step], bool]) -> int | None:
+    """The greatest number, about, whose plan is accepted and runs the kernel meant; None where none does."""
 
     def accepted(number: int) -> bool:
         try:
@@ -96,7 +98,7 @@ def largest(plan_of: Callable[[int], Plan], kernel: str) -> int | None:
             return False
         (step,) = plan.steps
         assert step.loop_steps <= LAVAPIPE_LOOP_STEPS
-        return step.kernel == kernel
+        return is_it(step)
 
     low = next((number for number in (1, 8, 64, 512) if accepted(number)), None)
     if low is None:
@@ -113,14 +115,15 @@ def largest(plan_of: Callable[[int], Plan], kernel: str) -> int | None:
 # ---- argmin and argmax -------------------------------------------------------------------------------------
 
 # Shapes that grow with a number: by the reduction, the outputs, or the dimensions that an offset is made of.
+# By how the kernel loads columns; rows are not loaded so.
 GROWING = {
-    "rows": {
+    None: {
         "one long row": lambda n: Shape((64 * n,), (1,), (0,)),
         "many rows": lambda n: Shape((n, 100), (101, 1), (1,)),
         "many short runs": lambda n: Shape((3, n, 40), (40, 123, 1), (1, 2)),
         "many dimensions": lambda n: Shape((3, 2, n, 3, 40), (1700, 850, 5101, 50, 1), (1, 2, 3, 4)),
     },
-    "columns": {
+    "vectors": {
         "long columns": lambda n: Shape((n, 64), (64, 1), (0,)),
         "many columns": lambda n: Shape((40, 16 * n), (16 * n, 1), (0,)),
         "short inner reduction": lambda n: Shape((n, 3, 64), (256, 64, 1), (0, 1)),
@@ -131,14 +134,32 @@ GROWING = {
         "many columns": lambda n: Shape((40, 16 * n + 1), (16 * n + 1, 1), (0,)),
         "short inner reduction": lambda n: Shape((n, 3, 21), (85, 21, 1), (0, 1)),
     },
-    "strided": {
+    "elements": {
         "one long row": lambda n: Shape((8 * n,), (2,), (0,)),
         "many rows": lambda n: Shape((n, 3), (7, 2), (1,)),
         "short inner reduction": lambda n: Shape((5, n, 3), (7, 38, 2), (1, 2)),
         "many dimensions": lambda n: Shape((n, 2, 3, 2, 3), (390, 190, 60, 31, 7), (0, 2, 4)),
     },
 }
-ARGREDUCE_KERNELS = sorted({e.kernel for e in kernels.table().values() if e.kernel.startswith("argreduce")})
+Kind = tuple[str, tuple[tuple[str, str], ...], bool]
+
+
+def kinds(kernel: Kernel, split: bool | None = None) -> set[Kind]:
+    """What a kernel can be, whatever its elements: family, variant, and whether it splits reductions."""
+    left_out = {"keys", "element_bytes", "split"}
+    variant = tuple((axis, value) for axis, value in kernel.variant.items() if axis not in left_out)
+    splits = {kernel.variant["split"] == "split"} if "split" in kernel.variant else {False, True}
+    return {(kernel.family.name, variant, each) for each in splits if split is None or each == split}
+
+
+ARGREDUCE_KINDS = sorted(
+    set().union(*(kinds(kernel) for kernel in kernels.table().values() if "indices" in kernel.bindings))
+)
+
+
+def kind_of(step: Step) -> Kind:
+    (kind,) = kinds(kernels.table()[step.kernel], is_split(step))
+    return kind
 
 
 def reduce_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
@@ -153,20 +174,26 @@ def reduce_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
     return plan_argreduce(layout, element, shape.span, limits, **rules, index_bytes=4, with_values=True)
 
 
-@pytest.mark.parametrize("kernel", ARGREDUCE_KERNELS)
-def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kernel):
-    if "_batched" in kernel and not device.limits.tuning.batched_loads:
+@pytest.mark.parametrize("kind", ARGREDUCE_KINDS, ids=str)
+def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kind):
+    _, variant, split = kind
+    own = dict(variant)
+    batched = own.get("at_once", "") != ""
+    if batched and not device.limits.tuning.batched_loads:
         # SwiftShader's compiler takes all memory for these, so its plans never have them.
         assert "SwiftShader" in device.name
         return
-    flags = {"subgroups": int("_subgroups" in kernel), "batched_loads": int("_batched" in kernel)}
+    flags = {"subgroups": int(bool(own.get("subgroups"))), "batched_loads": int(batched)}
     if flags["subgroups"]:  # a workgroup has whole subgroups
         flags["workgroup_size"] = max(SMALL["workgroup_size"], device.limits.subgroup_size)
-    limits = limits_for(device, **flags, **(SPLIT if "_split" in kernel else {}))
+    limits = limits_for(device, **flags, **(SPLIT if split else {}))
     reached = []
-    for number, shape_of in enumerate(GROWING[kernel.split("_")[1]].values()):
-        name = list(ELEMENTS)[(number + ARGREDUCE_KERNELS.index(kernel)) % len(ELEMENTS)]
-        n = largest(lambda n, of=shape_of, name=name: reduce_plan(of(n), name, limits), f"{kernel}_{name}")
+    for number, shape_of in enumerate(GROWING[own.get("loads")].values()):
+        name = list(ELEMENTS)[(number + ARGREDUCE_KINDS.index(kind)) % len(ELEMENTS)]
+        n = largest(
+            lambda n, of=shape_of, name=name: reduce_plan(of(n), name, limits),
+            lambda step: kind_of(step) == kind,
+        )
         if n is None:
             continue
         shape = shape_of(n)
@@ -190,26 +217,20 @@ def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kernel):
 
 # ---- slice1 ------------------------------------------------------------------------------------------------
 
-STEPS = {
-    "slice1_runs": 3,
-    "slice1_runs_forward": 1,
-    "slice1_runs_backward": -1,
-    "slice1_runs_second": 2,
-    "slice1_runs_second_backward": -2,
-}
-SLICE1_KERNELS = sorted(name for name in kernels.table() if name.startswith("slice1"))
+SLICE1_KERNELS = sorted(kernel.name for kernel in kernels.table().values() if "output" in kernel.bindings)
 
 
-def copies(kernel: str, width: int) -> Iterator[Callable[[int], tuple[Shape, tuple[int, ...]]]]:
+def copies(kernel: Kernel, width: int) -> Iterator[Callable[[int], tuple[Shape, tuple[int, ...]]]]:
     """Growing inputs for a kernel, with the output's strides: side by side, and in runs that lie apart."""
-    if kernel == "slice1_tiles":
+    if kernel.family.name == "slice1_tiles":
         yield lambda n: (Shape((40, 8 * n), (1, 43)), (8 * n, 1))
         yield lambda n: (Shape((n, 3, 50, 50), (7803, 2601, 1, 51)), (7653, 2551, 51, 1))
         return
-    step = STEPS.get(kernel, -1)
+    by_elements = kernel.variant["whole_vectors"] == "elements"
+    step = -1 if by_elements else kernel.family.axes["step"][kernel.variant["step"]] or 3
     # Shorter than a vector, or a little longer: most vectors then lie in two stretches.
-    inner = 3 if kernel == "slice1_elements" else 17
-    if width == 8 and kernel == "slice1_elements":
+    inner = 3 if by_elements else 17
+    if width == 8 and by_elements:
         inner = 1
     yield lambda n: (Shape((n, inner), (101, step)), (inner, 1))
     yield lambda n: (Shape((n, inner), (101, step)), (inner + 2, 1))
@@ -222,14 +243,14 @@ def copies(kernel: str, width: int) -> Iterator[Callable[[int], tuple[Shape, tup
 
 @pytest.mark.parametrize("name", SLICE1_KERNELS)
 def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
-    entry = kernels.table()[name]
-    width = int(entry.variant.split("_")[0])
+    kernel = kernels.table()[name]
+    width = kernel.family.axes["element_bytes"][kernel.variant["element_bytes"]]
     slice1 = SMALL["slice1"]
-    if entry.kernel == "slice1_tiles":
+    if kernel.family.name == "slice1_tiles":
         slice1 = replace(slice1, tile_least_bytes=1)
     limits = limits_for(device, slice1=slice1)
     reached = []
-    for copy_of in copies(entry.kernel, width):
+    for copy_of in copies(kernel, width):
 
         def plan_of(n: int, of=copy_of) -> Plan:
             shape, output_strides = of(n)
@@ -237,7 +258,7 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
             layout = canonical_copy(shape.sizes, shape.strides, output_strides, input_base=shape.base)
             return plan_slice1(layout, width, shape.span, limits, output_elements=output.span + 5)
 
-        n = largest(plan_of, name)
+        n = largest(plan_of, lambda step: step.kernel == name)
         if n is None:
             continue
         shape, output_strides = copy_of(n)
@@ -272,7 +293,7 @@ def test_lavapipe_has_the_limit_and_no_other_driver():
 
 def test_a_step_that_the_driver_would_not_finish_is_refused(device):
     limits = limits_for(device)
-    step = Step("argreduce_rows_int8", (), b"", 1, loop_steps=LAVAPIPE_LOOP_STEPS)
+    step = Step("some_kernel", (), b"", 1, loop_steps=LAVAPIPE_LOOP_STEPS)
     assert checked_step(step, limits) is step
     with pytest.raises(ValueError, match=r"65536 loop steps .* after 65535: work on it in parts"):
         checked_step(replace(step, loop_steps=LAVAPIPE_LOOP_STEPS + 1), limits)

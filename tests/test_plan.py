@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-import struct
-from dataclasses import fields, replace
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twins import Reduce, element
+from twins import is_split
 
+from vkdml import kernels
 from vkdml.layout import canonical_copy, canonical_reduce, row_major_strides
 from vkdml.plan import PUSH_BYTES, SHARED_BYTES, DeviceLimits, Element
 from vkdml.plan_argreduce import NARROW_SHARE, plan_argreduce
@@ -23,7 +24,9 @@ LIMITS = {
     "h200": DeviceLimits(TUNING["discrete"], (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32),
     "least": DeviceLimits(TUNING["integrated"], 1 << 27, 65535, 128, 16 << 10),
 }
-ELEMENTS = [Element(name, element(name).bytes) for name in ("uint8", "float16", "float32", "int64")]
+ELEMENTS = [
+    Element(name, kernels.elements()[name].nbytes) for name in ("uint8", "float16", "float32", "int64")
+]
 
 
 def plan(sizes, axes, el=ELEMENTS[2], limits=LIMITS["h200"], strides=None, count=None, **changes):
@@ -40,9 +43,13 @@ def plan(sizes, axes, el=ELEMENTS[2], limits=LIMITS["h200"], strides=None, count
     return plan_argreduce(layout, el, count or math.prod(sizes), limits, **{**options, **changes})
 
 
-def header(step) -> Reduce:
+def header(step) -> SimpleNamespace:
     assert len(step.push) == PUSH_BYTES
-    return Reduce(*struct.unpack(f"<{len(fields(Reduce))}I", step.push[: 4 * len(fields(Reduce))]))
+    return SimpleNamespace(**kernels.table()[step.kernel].family.unpack(step.push))
+
+
+def constants(step) -> dict[str, int]:
+    return kernels.table()[step.kernel].named(step.constants)
 
 
 SIZES = st.lists(st.sampled_from([1, 2, 3, 7, 64, 513, 4096, 1 << 20]), min_size=1, max_size=5)
@@ -68,28 +75,32 @@ def test_plans_respect_limits_and_their_scratch_allowance(sizes, data, name, el)
     pushed = header(step)
     assert pushed.outputs == outputs
     assert 1 <= step.workgroups <= limits.max_workgroup_count
-    workgroup_size = step.constants[0]
+    workgroup_size = constants(step)["workgroup"]
     assert workgroup_size <= limits.max_workgroup_invocations
     assert workgroup_size * SHARED_BYTES <= limits.max_shared_memory
     assert workgroup_size & (workgroup_size - 1) == 0
     assert step.subgroup_size in {0, limits.subgroup_size}
-    assert step.constants[4] == step.subgroup_size
+    assert constants(step).get("subgroup", 0) == step.subgroup_size
     assert 1 <= pushed.lanes <= workgroup_size
     assert pushed.lanes & (pushed.lanes - 1) == 0
     # Workgroups count their arrivals, and each has room for its candidates.
-    assert ("_split_" in step.kernel) == (pushed.splits > 1)
+    assert is_split(step) == (pushed.splits > 1)
     assert (made.counters > 0) == (pushed.splits > 1)
     candidates = outputs * pushed.splits * (12 if el.nbytes == 8 else 8) if pushed.splits > 1 else 0
     assert made.bytes_of("workspace") == 4 * (len(made.layout) + made.counters) + candidates
     if made.counters:
         assert step.workgroups == min(made.counters * pushed.splits, limits.max_workgroup_count)
     # The splits cover all there is, and none is empty.
-    if step.kernel.startswith("argreduce_rows"):
+    if kernels.table()[step.kernel].family.name == "argreduce_rows":
         assert pushed.tiles_per_run * pushed.tile_vectors * 16 >= pushed.run * el.nbytes
         assert pushed.splits <= pushed.reduce_count // pushed.run * pushed.tiles_per_run
     else:
-        assert (pushed.splits - 1) * pushed.share < pushed.reduce_count <= pushed.splits * pushed.share
-        assert el.nbytes >= 4 or pushed.share <= NARROW_SHARE
+        assert (
+            (pushed.splits - 1) * pushed.positions_per_split
+            < pushed.reduce_count
+            <= pushed.splits * pushed.positions_per_split
+        )
+        assert el.nbytes >= 4 or pushed.positions_per_split <= NARROW_SHARE
     assert 0 < step.loop_steps <= limits.max_loop_steps
 
 
@@ -149,22 +160,40 @@ def test_every_copy_that_fits_a_buffer_is_within_lavapipes_loop_steps(data, widt
 
 
 def test_kernels_are_chosen_by_what_is_contiguous():
-    def kernels(*arguments, **options):
-        return [step.kernel for step in plan(*arguments, **options).steps]
+    def chosen(*arguments, **options):
+        """The kernel's family and variant, and whether its reduction is split, as words."""
+        (step,) = plan(*arguments, **options).steps
+        kernel = kernels.table()[step.kernel]
+        own = (
+            value for axis, value in kernel.variant.items() if axis not in {"split", "keys", "element_bytes"}
+        )
+        return " ".join([kernel.family.name.split("_")[1], *filter(None, own), *["split"] * is_split(step)])
 
     u1, f2, f4, i8 = ELEMENTS
-    assert kernels((1 << 20,), (0,)) == ["argreduce_rows_subgroups_split_float32"]
-    assert kernels((1 << 16, 256), (1,)) == ["argreduce_rows_subgroups_float32"]
-    assert kernels((256, 1 << 20), (0,), u1) == ["argreduce_columns_batched_uint8"]
-    assert kernels((256, 1 << 20), (0,), f2) == ["argreduce_columns_batched_float16"]
-    assert kernels((256, 1 << 20), (0,), f4) == ["argreduce_columns_batched_float32"]
-    assert kernels((256, 1 << 20), (0,), i8) == ["argreduce_columns_batched_int64"]
-    assert kernels((256, (1 << 20) + 1), (0,), u1) == ["argreduce_unaligned_batched_uint8"]
-    assert kernels((1 << 20, 3), (1,)) == ["argreduce_strided_batched_float32"]
-    assert kernels((1 << 14, 64), (0,), u1) == ["argreduce_columns_batched_split_uint8"]
-    assert kernels((4, 1 << 14, 64), (0, 2))[0].startswith("argreduce_rows_subgroups")
-    assert kernels((1 << 16, 256), (1,), limits=LIMITS["swiftshader"]) == ["argreduce_rows_float32"]
-    assert kernels((256, 1 << 16), (0,), limits=LIMITS["swiftshader"]) == ["argreduce_columns_float32"]
+    assert chosen((1 << 20,), (0,)) == "rows subgroups split"
+    assert chosen((1 << 16, 256), (1,)) == "rows subgroups"
+    for el in (u1, f2, f4, i8):
+        assert chosen((256, 1 << 20), (0,), el) == "columns vectors batched_4"
+    assert chosen((256, (1 << 20) + 1), (0,), u1) == "columns unaligned batched_4"
+    assert chosen((1 << 20, 3), (1,)) == "columns elements batched_8"
+    assert chosen((1 << 14, 64), (0,), u1) == "columns vectors batched_4 split"
+    assert chosen((4, 1 << 14, 64), (0, 2)).startswith("rows subgroups")
+    assert chosen((1 << 16, 256), (1,), limits=LIMITS["swiftshader"]) == "rows"
+    assert chosen((256, 1 << 16), (0,), limits=LIMITS["swiftshader"]) == "columns vectors"
+
+
+def test_kernels_are_told_what_is_special_in_their_elements():
+    for name, element in kernels.elements().items():
+        (step,) = plan((9, 100), (1,), Element(name, element.nbytes), omit_nan=True).steps
+        kernel, told = kernels.table()[step.kernel], constants(step)
+        assert kernel.variant["keys"] == (
+            "float" if "float" in name else "bool" if name == "bool" else "integer"
+        )
+        assert kernel.family.axes["element_bytes"][kernel.variant["element_bytes"]] == element.nbytes
+        nans = told.get("nan_patterns_high", 0) << 32 | told.get("nan_patterns_low", 0)
+        assert nans == element.nan_patterns
+        assert told.get("omit_nan", 0) == ("float" in name)
+        assert told.get("signed_elements", 0) == name.startswith("int")
 
 
 def test_pipelines_are_shared_by_calls_that_differ_in_shape_only():

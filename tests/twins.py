@@ -6,80 +6,53 @@ and split by split, from the same push constants.
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
 from vkdml import kernels
-from vkdml.plan_argreduce import FLAG_LAYOUT_IN_PUSH, FLAG_WIDE_INDICES, FLAG_WITH_VALUES
 
 WORD = 1 << 32
 
 
-@dataclass
-class Reduce:
-    """The push constants of ``shaders/argreduce.glsl``, in their order."""
-
-    flags: int
-    lanes: int
-    outputs: int
-    reduce_count: int
-    splits: int
-    kept_dims: int
-    reduced_dims: int
-    input_base: int
-    output_base: int
-    index_base_low: int
-    index_base_high: int
-    scratch_base: int
-    run: int
-    tiles_per_run: int
-    tile_vectors: int
-    share: int
-
-    HEADER = 16
+def is_split(step) -> bool:
+    """Whether several workgroups share one reduction: the kernel's variant says so, or a constant."""
+    kernel = kernels.table()[step.kernel]
+    return bool(kernel.named(step.constants).get("split", kernel.variant.get("split")))
 
 
-@dataclass
-class Element:
-    bytes: int
-    kind: str
-    nan_count: int
+class Key:
+    """Which elements a kernel compares: what its variant and its constants say of them."""
+
+    def __init__(self, kernel, constants: dict[str, int]) -> None:
+        self.bytes = kernel.family.axes["element_bytes"][kernel.variant["element_bytes"]]
+        self.is_float = kernel.variant["keys"] == "float"
+        self.is_signed = bool(constants.get("signed_elements"))
+        self.is_bool = kernel.variant["keys"] == "bool"
+        high, low = constants.get("nan_patterns_high", 0), constants.get("nan_patterns_low", 0)
+        self.nan_patterns = high << 32 | low
 
 
-def element(variant: str) -> Element:
-    if variant.endswith("_bytes"):
-        return Element(int(variant.split("_")[0]), "key", 0)
-    nan_counts = {"float8_e4m3fn": 1, "float8_e5m2": 3, "bfloat16": (1 << 7) - 1, "float16": (1 << 10) - 1}
-    nan_counts |= {"float32": (1 << 23) - 1, "float64": (1 << 52) - 1}
-    widths = {"bool": 1, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
-    width = widths.get(variant) or np.dtype(variant).itemsize
-    kind = "bool" if variant == "bool" else variant.rstrip("0123456789_emfn")
-    kind = "float" if "float" in variant else kind
-    return Element(width, kind, nan_counts.get(variant, 0))
-
-
-def keys_of(bits: np.ndarray, el: Element, take_min: bool, omit_nan: bool) -> np.ndarray:
+def keys_of(bits: np.ndarray, el: Key, take_min: bool, omit_nan: bool) -> np.ndarray:
     """Return the settled key of each element, from its bits: greatest wins, ties are equal."""
     width = 8 * el.bytes
     top, mask = 1 << (width - 1), (1 << width) - 1
     bits = bits.astype(np.uint64)
-    if el.kind == "float":
+    if el.is_float:
         magnitude = bits & np.uint64(top - 1)
         negative = (bits & np.uint64(top)) != 0
         if take_min:
             negative = ~negative
         ordered = np.where(negative, np.uint64(top) - magnitude, np.uint64(top) + magnitude)
-    elif el.kind == "int":
+    elif el.is_signed:
         ordered = bits ^ np.uint64(top)
-    elif el.kind == "bool":
+    elif el.is_bool:
         ordered = np.where(bits != 0, np.uint64(top), np.uint64(0))
     else:
         ordered = bits
-    if el.kind != "float":
+    if not el.is_float:
         return ~ordered & np.uint64(mask) if take_min else ordered
-    count = el.nan_count
+    count = el.nan_patterns
     rotation = count if omit_nan else -(count + 1)
     keys = (ordered + np.uint64(rotation % (1 << 64))) & np.uint64(mask)
     if omit_nan:
@@ -91,19 +64,22 @@ class ReduceStep:
     """One argreduce step: its numbers, its layout and its buffers."""
 
     def __init__(self, step, buffers) -> None:
-        self.kernel = step.kernel
-        entry = kernels.table()[step.kernel]
-        words = struct.unpack("<32I", step.push)
-        self.p = p = Reduce(*words[: Reduce.HEADER])
-        self.workgroup, self.take_min, self.take_last, self.omit_nan = step.constants[:4]
-        self.el = element(entry.variant)
+        kernel = kernels.table()[step.kernel]
+        constants = kernel.named(step.constants)
+        self.p = p = SimpleNamespace(**kernel.family.unpack(step.push))
+        self.workgroup, self.take_min, self.take_last = (
+            constants[name] for name in ("workgroup", "take_min", "take_last")
+        )
+        self.omit_nan = constants.get("omit_nan", 0)
+        self.is_split = is_split(step)
+        self.el = Key(kernel, constants)
         self.words = {role: data.view(np.uint32) for role, data in buffers.items()}
         self.elements = buffers["input"].view(f"<u{self.el.bytes}")
-        layout = words[Reduce.HEADER :] if p.flags & FLAG_LAYOUT_IN_PUSH else self.words["workspace"].tolist()
-        self.kept = [layout[3 * i : 3 * i + 3] for i in range(p.kept_dims)]
-        rest = layout[3 * p.kept_dims :]
-        self.reduced = [rest[4 * i : 4 * i + 4] for i in range(p.reduced_dims)]
-        self.index_base = p.index_base_high << 32 | p.index_base_low
+        layout = p.layout_words if p.layout_in_push else self.words["workspace"].tolist()
+        kept, reduced = kernels.number("copied_dim_words"), kernels.number("reduced_dim_words")
+        self.kept = [layout[kept * i : kept * (i + 1)] for i in range(p.kept_dims)]
+        rest = layout[kept * p.kept_dims :]
+        self.reduced = [rest[reduced * i : reduced * (i + 1)] for i in range(p.reduced_dims)]
         self.candidate_words = (2 if self.el.bytes == 8 else 1) + 1
 
     def output_offsets(self, number: int) -> tuple[int, int]:
@@ -135,29 +111,28 @@ class ReduceStep:
         position = rank - 1 if self.take_last else WORD - 1 - rank
         source, target = self.output_offsets(number)
         source += int(self.reduced_offsets(np.array([position]), len(self.reduced))[0])
-        index = self.index_base
+        index = self.p.index_base
         for size, _, low, high in reversed(self.reduced):
             position, coordinate = divmod(position, size)
             index += coordinate * (high << 32 | low)
-        if self.p.flags & FLAG_WIDE_INDICES:
+        if self.p.wide_indices:
             self.words["indices"].view(np.uint64)[target] = index % (1 << 64)
         else:
             self.words["indices"][target] = index % WORD
-        if self.p.flags & FLAG_WITH_VALUES:
+        if self.p.with_values:
             self.words["values"].view(f"<u{self.el.bytes}")[target] = self.elements[source % WORD]
 
     def finish(self, blocks: int, found: dict[tuple[int, int], tuple[int, int]]) -> None:
         """Write the results, and what the splits leave behind. ``found``: (number, split) to key and rank."""
-        split_kernel = "_split_" in self.kernel
-        assert split_kernel == (self.p.splits > 1)
+        assert self.is_split == (self.p.splits > 1)
         base = self.p.scratch_base
-        if split_kernel:
+        if self.is_split:
             counters = self.words["workspace"][base : base + blocks]
             assert not counters.any(), "counters are 0 before each run"
         best: dict[int, tuple[int, int]] = {}
         for (number, split), candidate in found.items():
             best[number] = max(best.get(number, (0, 0)), candidate)
-            if split_kernel:
+            if self.is_split:
                 key, rank = candidate
                 at = base + blocks + (split * self.p.outputs + number) * self.candidate_words
                 key_words = [key % WORD, key >> 32][: self.candidate_words - 1]
@@ -188,33 +163,25 @@ def argreduce_rows(step, buffers) -> None:
     s.finish(-(-p.outputs // (s.workgroup // p.lanes)), found)
 
 
-# The same outputs and splits; only how invocations exchange candidates, and where results go, differs.
-argreduce_rows_split = argreduce_rows_subgroups = argreduce_rows_subgroups_split = argreduce_rows
-
-
-def _columns(step, buffers, columns: int) -> None:
-    """``columns``: neighbouring outputs of one invocation."""
+def argreduce_columns(step, buffers) -> None:
     s = ReduceStep(step, buffers)
     p = s.p
+    # Neighbouring outputs of one invocation.
+    columns = 1 if kernels.table()[step.kernel].variant["loads"] == "elements" else 16 // s.el.bytes
     found = {}
     for number in range(p.outputs):
         base, _ = s.output_offsets(number)
         for split in range(p.splits):
-            end = min((split + 1) * p.share, p.reduce_count)
-            found[number, split] = s.best(base, np.arange(split * p.share, end))
+            end = min((split + 1) * p.positions_per_split, p.reduce_count)
+            found[number, split] = s.best(base, np.arange(split * p.positions_per_split, end))
     groups = p.outputs // p.run * -(-p.run // columns)
     s.finish(-(-groups // (s.workgroup // p.lanes)), found)
 
 
-def argreduce_columns(step, buffers) -> None:
-    _columns(step, buffers, 16 // element(kernels.table()[step.kernel].variant).bytes)
+TWINS = {"argreduce_rows": argreduce_rows, "argreduce_columns": argreduce_columns}
+"""Every twin by the family of its kernels: how these load and exchange differs, what they write does not."""
 
 
-def argreduce_strided(step, buffers) -> None:
-    _columns(step, buffers, 1)
-
-
-argreduce_columns_split = argreduce_columns_batched = argreduce_columns_batched_split = argreduce_columns
-argreduce_unaligned = argreduce_unaligned_split = argreduce_unaligned_batched = argreduce_columns
-argreduce_unaligned_batched_split = argreduce_columns
-argreduce_strided_split = argreduce_strided_batched = argreduce_strided_batched_split = argreduce_strided
+def run(step, buffers) -> None:
+    """Change the buffers as the step's kernel does."""
+    TWINS[kernels.table()[step.kernel].family.name](step, buffers)

@@ -1,4 +1,4 @@
-"""The element types that argmin and argmax take, as NumPy sees them and as the kernel table names them."""
+"""The element types that argmin and argmax take, as NumPy sees them and as the kernels' schema names them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from typing import Any
 
 import numpy as np
 
-NUMPY_ELEMENTS = (
-    "float32", "float16", "float64",
-    "int64", "int32", "int16", "int8",
-    "uint64", "uint32", "uint16", "uint8",
-    "bool",
-)  # fmt: skip
-ML_DTYPES_ELEMENTS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+from vkdml import kernels
+
+
+def _defined_by(package: str) -> tuple[str, ...]:
+    return tuple(name for name, element in kernels.elements().items() if element.package == package)
+
+
+NUMPY_ELEMENTS = _defined_by("numpy")
+ML_DTYPES_ELEMENTS = _defined_by("ml_dtypes")
 INDEX_DTYPES = ("int64", "int32", "uint64", "uint32")
-SLICE_ELEMENT_BYTES = (1, 2, 4, 8, 16)
+SLICE_ELEMENT_BYTES = kernels.family("slice1_tiles").numbers_of("element_bytes")
 
 _NUMPY_NAMES = {np.dtype(name): name for name in NUMPY_ELEMENTS}
 
 
 @lru_cache(maxsize=256)
 def element_name(dtype: np.dtype[Any]) -> str:
-    """Return the kernel table's name of a native-endian element type.
+    """Return the schema's name of a native-endian element type.
 
     >>> element_name(np.dtype("float16"))
     'float16'

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 import textwrap
+from collections.abc import Mapping
 
 from vkdml import kernels
 from vkdml.dml import BufferTensorDesc, OperatorDesc, Slice1OperatorDesc
 from vkdml.layout import CopyLayout, Dim, ReduceLayout
 from vkdml.lowering import layout_of, strides_of
 from vkdml.plan import Plan, Step
-from vkdml.reflection import names_of
 
 COLUMNS = 80
 
@@ -79,32 +78,30 @@ def _dims(kind: str, dims: tuple[Dim, ...], second: str) -> list[str]:
 
 
 def _step(heading: str, step: Step) -> list[str]:
-    names = names_of(step.kernel)
+    kernel = kernels.table()[step.kernel]
     constants = []
-    for position, name, truth in names.constants:
-        value = step.constants[position]
-        constants.append(f"{name}={bool(value) if truth else value}")
+    for constant, value in zip(kernel.own_constants, step.constants, strict=True):
+        if constant is not None:
+            constants.append(f"{constant.name.upper()}={bool(value) if constant.type == 'bool' else value}")
     lines = _wrapped(f"{heading}: ", step.kernel)
     subgroups = f", subgroups of {step.subgroup_size}" if step.subgroup_size else ""
-    bindings = ", ".join(kernels.table()[step.kernel].bindings)
+    bindings = ", ".join(kernel.bindings)
     lines += _wrapped("  workgroups  ", f"{step.workgroups} of {step.constants[0]} invocations{subgroups}")
     lines += _wrapped("  bindings    ", bindings)
     lines += _wrapped("  constants   ", " ".join(constants))
-    return lines + _wrapped("  push        ", " ".join(_pushed(step.push, names.push)))
+    return lines + _wrapped("  push        ", " ".join(_pushed(kernel.family.unpack(step.push))))
 
 
-def _pushed(push: bytes, names: tuple[tuple[int, str], ...]) -> list[str]:
-    words = struct.unpack(f"<{len(push) // 4}I", push)
-    ends = [offset // 4 for offset, _ in names[1:]] + [len(words)]
+def _pushed(fields: Mapping[str, int | tuple[int, ...]]) -> list[str]:
     texts = []
-    for (offset, name), end in zip(names, ends, strict=True):
-        values = list(words[offset // 4 : end])
-        if len(values) == 1:
-            texts.append(f"{name}={values[0]}")
+    for name, value in fields.items():
+        if isinstance(value, int):
+            texts.append(f"{name}={value}")
             continue
-        while values and not values[-1]:
-            values.pop()
-        texts.append(f"{name}=[{', '.join(map(str, values))}]")
+        used = list(value)
+        while used and not used[-1]:
+            used.pop()
+        texts.append(f"{name}=[{', '.join(map(str, used))}]")
     return texts
 
 

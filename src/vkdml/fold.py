@@ -8,19 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vkdml import kernels
+
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 Keys = npt.NDArray[np.signedinteger[Any]]
 Indices = npt.NDArray[np.uint64]
-
-# Magnitudes above these are NaNs: infinity's, or that of the greatest number where there is no infinity.
-GREATEST_MAGNITUDE = {
-    "float16": 0x7C00,
-    "float32": 0x7F80_0000,
-    "float64": 0x7FF0_0000_0000_0000,
-    "bfloat16": 0x7F80,
-    "float8_e4m3fn": 0x7E,
-    "float8_e5m2": 0x7C,
-}
 
 
 @dataclass(frozen=True)
@@ -28,7 +20,7 @@ class Order:
     """Which of two elements wins, and which of two equal ones."""
 
     element: str
-    """The element type's name in the kernel table."""
+    """The element type's name in the kernels' schema."""
     take_min: bool
     """The least wins, not the greatest."""
     take_last: bool
@@ -45,19 +37,20 @@ class Order:
         Args:
             bits: the elements' bits, as unsigned integers of their width in the machine's byte order.
         """
+        element = kernels.elements()[self.element]
         info = np.iinfo(f"i{bits.itemsize}")
         keys: Keys
-        if self.element in GREATEST_MAGNITUDE:
+        if element.is_float:
             magnitude = (bits & bits.dtype.type(info.max)).view(info.dtype)
             # Both zeros are 0; argmin is argmax of the negative.
             wins_below_zero = (bits.view(info.dtype) < 0) != self.take_min
             keys = np.where(wins_below_zero, -magnitude, magnitude)
-            nan = magnitude > GREATEST_MAGNITUDE[self.element]
+            nan = magnitude > element.greatest_magnitude
             keys[nan] = info.min if self.omit_nan else info.max
             return keys
-        if self.element == "bool":
+        if element.kind == "bool":
             keys = (bits != 0).view(np.int8)
-        elif self.element.startswith("u"):
+        elif element.kind == "unsigned":
             keys = (bits ^ bits.dtype.type(info.max + 1)).view(info.dtype)
         else:
             keys = bits.view(info.dtype)

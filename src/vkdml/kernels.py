@@ -1,39 +1,55 @@
-"""The kernel table of ``shaders/kernels.json``: which kernels there are, and their SPIR-V."""
+"""The kernels that are installed: the schema they were built from, and their SPIR-V."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 
-
-@dataclass(frozen=True)
-class KernelEntry:
-    """One SPIR-V module of the table."""
-
-    name: str
-    """Module name: the kernel's name, an underscore, the variant's name."""
-    kernel: str
-    variant: str
-    bindings: tuple[str, ...]
-    """What binding 0, 1, ... is: ``input``, ``indices``, ``values``, ``output`` or ``workspace``."""
+from vkdml.schema import ElementType, Family, Kernel, Schema, parse
 
 
 @lru_cache(maxsize=1)
-def table() -> dict[str, KernelEntry]:
+def schema() -> Schema:
+    """Return what ``shaders/kernels.json`` says."""
+    return parse(json.loads((resources.files("vkdml") / "spirv" / "kernels.json").read_text()))
+
+
+def table() -> Mapping[str, Kernel]:
     """Return every kernel by module name.
 
-    >>> table()["argreduce_rows_float32"].bindings
-    ('input', 'indices', 'values', 'workspace')
+    >>> table()["slice1_runs_4_bytes"].bindings
+    ('input', 'output', 'workspace')
     """
-    content = json.loads((resources.files("vkdml") / "spirv" / "kernels.json").read_text())
-    entries = {}
-    for kernel in content["kernels"]:
-        for variant in content["variants"][kernel["variants"]]:
-            name = f"{kernel['name']}_{variant}"
-            entries[name] = KernelEntry(name, kernel["name"], variant, tuple(kernel["bindings"]))
-    return entries
+    return schema().kernels
+
+
+def family(name: str) -> Family:
+    """Return the kernels of one shader file.
+
+    >>> family("argreduce_rows").source
+    'argreduce_rows.comp'
+    """
+    return schema().families[name]
+
+
+def elements() -> Mapping[str, ElementType]:
+    """Return every element type by name.
+
+    >>> elements()["float16"].nbytes
+    2
+    """
+    return schema().elements
+
+
+def number(name: str) -> int:
+    """Return a number that shaders use too.
+
+    >>> number("vector_bytes")
+    16
+    """
+    return schema().numbers[name]
 
 
 @lru_cache(maxsize=256)

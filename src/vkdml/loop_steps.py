@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from vkdml import kernels
+
 LAVAPIPE_LOOP_STEPS = 65535
 UNLIMITED_LOOP_STEPS = 1 << 63
 
 # Candidates that `combine_splits` loads at a time.
-_CANDIDATES_AT_ONCE = 4
+_CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 
 
 def most_loop_steps(driver_name: str) -> int:
@@ -80,7 +82,7 @@ class ReduceLoops:
 
     @property
     def _exchange(self) -> int:
-        """``share_greatest`` or ``reduce_candidates``."""
+        """``exchange_greatest`` or ``reduce_candidates``."""
         if not self.subgroup_size:
             return loop(self._halvings)
         return 2 * loop(self._halvings) + loop(-(-self.workgroup_size // self.subgroup_size**2))
@@ -97,11 +99,13 @@ class ReduceLoops:
         each = tiles + 3 * self._exchange + find + self._result + self._combine(outputs_per_block)
         return self._all_items(each)
 
-    def columns(self, share: int, innermost: int, at_once: int, columns: int, outputs_per_block: int) -> int:
+    def columns(
+        self, positions: int, innermost: int, at_once: int, columns: int, outputs_per_block: int
+    ) -> int:
         """Return the steps of ``argreduce_columns``.
 
         Args:
-            share: positions of one split.
+            positions: of one split.
             innermost: size of the innermost reduced dimension.
             at_once: positions that an invocation loads at a time.
             columns: neighbouring outputs of one invocation.
@@ -110,10 +114,10 @@ class ReduceLoops:
         if self.reduced_dims == 1:
             segments = 1
         elif innermost < self.lanes:
-            segments = -(-share // self.lanes)
+            segments = -(-positions // self.lanes)
         else:
-            segments = min(-(-share // innermost) + 1, share)
-        folds = -(-min(innermost, share) // self.lanes) // at_once
+            segments = min(-(-positions // innermost) + 1, positions)
+        folds = -(-min(innermost, positions) // self.lanes) // at_once
         fold = loop(segments, loop(self.reduced_dims - 1) + loop(folds))
         parts = 3 * loop(columns, loop(1))  # to begin with, to settle, and to gather the places
         members = loop(self.lanes.bit_length(), 2 * loop(columns, loop(1)))

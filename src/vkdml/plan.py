@@ -5,18 +5,18 @@ Here is what all plans share; ``plan_argreduce`` and ``plan_slice1`` make them.
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from vkdml import kernels
 from vkdml.loop_steps import UNLIMITED_LOOP_STEPS
 from vkdml.tuning import Tuning
 
-PUSH_BYTES = 128
+PUSH_BYTES = kernels.schema().push_bytes
 WORDS_LIMIT = 1 << 32
 # Kernels count work in 32 bits and step over it, so they need some room at the end.
 WORK_LIMIT = 1 << 31
-VECTOR_BYTES = 16
+VECTOR_BYTES = kernels.number("vector_bytes")
 # Shared memory that a kernel has for each invocation at most.
 SHARED_BYTES = 48
 
@@ -83,10 +83,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Element:
-    """An element type of the kernel table."""
+    """An element type that kernels compare, by its name in the schema."""
 
     name: str
     nbytes: int
+
+    @property
+    def specialization(self) -> Mapping[str, int | str]:
+        """What the kernels must know of it: for :meth:`vkdml.schema.Family.specialize`."""
+        return kernels.elements()[self.name].specialization
 
 
 class TooMuchWork(ValueError):
@@ -101,7 +106,7 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def words(values: Any) -> tuple[int, ...]:
+def words(values: Iterable[int]) -> tuple[int, ...]:
     return tuple(value % WORDS_LIMIT for value in values)
 
 
@@ -132,11 +137,6 @@ def checked_step(step: Step, limits: DeviceLimits) -> Step:
             f"and this driver leaves a kernel's loops after {limits.max_loop_steps}: work on it in parts"
         )
     return step
-
-
-def pack(header: tuple[int, ...], layout: tuple[int, ...]) -> bytes:
-    pushed = words((*header, *layout))
-    return struct.pack(f"<{PUSH_BYTES // 4}I", *pushed, *(0,) * (PUSH_BYTES // 4 - len(pushed)))
 
 
 def round_up(n: int, step: int) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from vkdml import kernels
 from vkdml.layout import Dim, ReduceLayout
 from vkdml.loop_steps import ReduceLoops
 from vkdml.plan import (
@@ -18,31 +20,29 @@ from vkdml.plan import (
     check_buffer,
     check_work,
     checked_step,
-    pack,
     power_of_two_at_least,
     round_up,
     words,
 )
+from vkdml.schema import Family
 
-REDUCE_LAYOUT_WORDS = 16
-FLAG_LAYOUT_IN_PUSH, FLAG_WIDE_INDICES, FLAG_WITH_VALUES, FLAG_POSITIONS_ADJACENT = 1, 2, 4, 8
 # 16-byte vectors of a run that one invocation takes at a time.
-BATCH = 4
-# Single elements that one invocation takes at a time.
-STRIDED_BATCH = 8
+CHUNK_VECTORS = kernels.number("chunk_vectors")
 # Bytes: less than that side by side wastes what memory delivers.
 NARROWEST_SEGMENT = 64
-# Narrow keys share a word with the position in the split, which has 16 bits.
-NARROW_SHARE = (1 << 16) - 1
+# Narrow keys share a word with the position in the split.
+NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
 NOT_REDUCED = Dim(1, 0, 0)
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """How the work is divided; see the push constants in ``shaders/argreduce.glsl``."""
+    """How the work is divided; see the push constants in ``shaders/kernels.json``."""
 
-    kernel: str
+    family: Family
+    variant: dict[str, int | str]
+    """Values of the family's own axes, and of the constants that say what the kernel can do without."""
     lanes: int
     blocks: int
     """Workgroups that each split has."""
@@ -50,13 +50,11 @@ class _Shape:
     run: int
     tiles_per_run: int
     tile_vectors: int
-    share: int
-    simplifications: tuple[bool, ...]
-    """Of what the kernel can do without, its last specialization constants."""
+    positions_per_split: int
     loop_steps: int
     """Steps that the loops of one invocation make at most."""
     subgroup_size: int = 0
-    flags: int = 0
+    positions_adjacent: bool = False
 
 
 def plan_argreduce(
@@ -116,45 +114,44 @@ def plan_argreduce(
         ),
     )
     layout_words = words(dims)
-    in_push = len(layout_words) <= REDUCE_LAYOUT_WORDS
+    in_push = len(layout_words) <= shape.family.layout_room
     scratch_base = 0 if in_push else len(layout_words)
 
-    flags = (
-        FLAG_LAYOUT_IN_PUSH * in_push
-        + FLAG_WIDE_INDICES * (index_bytes == 8)
-        + FLAG_WITH_VALUES * with_values
-        + shape.flags
+    push = shape.family.push(
+        layout_in_push=in_push,
+        wide_indices=index_bytes == 8,
+        with_values=with_values,
+        positions_adjacent=shape.positions_adjacent,
+        lanes=shape.lanes,
+        outputs=outputs,
+        reduce_count=reduce_count,
+        splits=shape.splits,
+        kept_dims=len(layout.kept),
+        reduced_dims=len(layout.reduced),
+        input_base=layout.input_base,
+        output_base=layout.output_base,
+        index_base=layout.index_base,
+        scratch_base=scratch_base,
+        run=shape.run,
+        tiles_per_run=shape.tiles_per_run,
+        tile_vectors=shape.tile_vectors,
+        positions_per_split=shape.positions_per_split,
+        layout_words=layout_words if in_push else (),
     )
-    header = (
-        flags,
-        shape.lanes,
-        outputs,
-        reduce_count,
-        shape.splits,
-        len(layout.kept),
-        len(layout.reduced),
-        layout.input_base,
-        layout.output_base,
-        layout.index_base,
-        layout.index_base >> 32,
-        scratch_base,
-        shape.run,
-        shape.tiles_per_run,
-        shape.tile_vectors,
-        shape.share,
-    )
-    constants = (
-        limits.workgroup_size,
-        int(take_min),
-        int(last_position),
-        # NaN rules change nothing for elements that have none, so those share pipelines.
-        int(omit_nan and "float" in element.name),
+    kernel, constants = shape.family.specialize(
+        **element.specialization,
+        **shape.variant,
+        workgroup=limits.workgroup_size,
+        take_min=take_min,
+        take_last=last_position,
+        omit_nan=omit_nan,
+        split=shape.splits > 1,
     )
     step = checked_step(
         Step(
-            f"{shape.kernel}{'_split' if shape.splits > 1 else ''}_{element.name}",
-            (*constants, shape.subgroup_size, *map(int, shape.simplifications)),
-            pack(header, layout_words if in_push else ()),
+            kernel,
+            constants,
+            push,
             min(shape.blocks * shape.splits, limits.max_workgroup_count),
             shape.subgroup_size,
             shape.loop_steps,
@@ -208,7 +205,7 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
         vectors = ceil_div(run, per_vector)
     # As few invocations to an output as keep the device filled: each takes part in its last steps.
     filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
-    most = power_of_two_at_least(ceil_div(vectors, BATCH))
+    most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
     # A row is read in one go by few, or in many steps.
     few = most if most <= tuning.row_lanes else power_of_two_at_least(most // tuning.row_steps)
     fewest = max(min(few, tuning.row_lanes), power_of_two_at_least(filling))
@@ -224,7 +221,7 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
         tile_vectors = ceil_div(vectors, ceil_div(wanted, segments))
         tile_vectors = max(tile_vectors, lanes * tuning.fewest_vectors_per_lane)
         tile_vectors = min(tile_vectors, tuning.tile_bytes // VECTOR_BYTES)
-        tile_vectors = min(round_up(tile_vectors, lanes * BATCH), vectors)
+        tile_vectors = min(round_up(tile_vectors, lanes * CHUNK_VECTORS), vectors)
         tiles_per_run = ceil_div(vectors, tile_vectors)
     units = segments * tiles_per_run
     check_work("tiles", units)
@@ -234,15 +231,21 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
 
     def loop_steps(splits: int) -> int:
         loops = _loops(layout, limits, lanes, blocks, splits, subgroup_size)
-        return loops.rows(units, tile_vectors, BATCH, min(workgroup_size // lanes, outputs))
+        return loops.rows(units, tile_vectors, CHUNK_VECTORS, min(workgroup_size // lanes, outputs))
 
     rounds = ceil_div(units, min(units, wanted, _most_splits(outputs, element, input_bytes)))
     splits = _enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
     check_work("splits", blocks * splits)
-    one_chunk = units == splits and tile_vectors <= lanes * BATCH
-    simplifications = (aligned and run % per_vector == 0, segments == 1, one_chunk)
+    variant: dict[str, int | str] = {
+        "subgroups": bool(subgroup_size),
+        "subgroup": subgroup_size,
+        "aligned": aligned and run % per_vector == 0,
+        "one_run": segments == 1,
+        "one_chunk": units == splits and tile_vectors <= lanes * CHUNK_VECTORS,
+    }
     return _Shape(
-        "argreduce_rows_subgroups" if subgroup_size else "argreduce_rows",
+        kernels.family("argreduce_rows"),
+        variant,
         lanes,
         blocks,
         splits,
@@ -250,7 +253,6 @@ def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: Devi
         tiles_per_run,
         tile_vectors,
         0,
-        simplifications if subgroup_size else (),
         loop_steps(splits),
         subgroup_size,
     )
@@ -291,18 +293,24 @@ def _runs_are_aligned(layout: ReduceLayout, per_vector: int) -> bool:
     return _are_multiples((layout.input_base, *outer), per_vector)
 
 
+@lru_cache
+def _at_once(loads: str) -> tuple[int, ...]:
+    """Return how many loads an invocation may have under way along a stride, ascending."""
+    return kernels.family("argreduce_columns").numbers_of("at_once", loads=loads)
+
+
 def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     outputs, reduce_count = layout.outputs, layout.reduce_count
     inner = layout.kept[-1] if layout.kept else Dim(1, 0, 0)
-    kernel, run, columns, load_bytes = "argreduce_strided", 1, 1, element.nbytes
+    loads, run, columns, load_bytes = "elements", 1, 1, element.nbytes
     if inner.input_stride == 1:
         per_vector = VECTOR_BYTES // element.nbytes
         outer = (dim.input_stride for dim in (*layout.kept[:-1], *layout.reduced))
         if inner.size >= per_vector:
             run, columns, load_bytes = inner.size, per_vector, VECTOR_BYTES
             aligned = _are_multiples((layout.input_base, *outer), per_vector)
-            kernel = "argreduce_columns" if aligned else "argreduce_unaligned"
+            loads = "vectors" if aligned else "unaligned"
     groups = outputs // run * ceil_div(run, columns)
 
     # Neighbouring invocations read what is nearest in memory: outputs, or positions of one output.
@@ -328,23 +336,35 @@ def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: D
 
     if element.nbytes < 4:
         splits = max(splits, ceil_div(reduce_count, NARROW_SHARE))
-    at_once = 1
-    if tuning.batched_loads:
-        at_once = STRIDED_BATCH if kernel == "argreduce_strided" else BATCH
-        kernel += "_batched"
+    family = kernels.family("argreduce_columns")
+    at_once = _at_once(loads)[-1 if tuning.batched_loads else 0]
 
     def loop_steps(splits: int) -> int:
         loops = _loops(layout, limits, lanes, blocks, splits)
-        share = ceil_div(reduce_count, splits)
+        positions = ceil_div(reduce_count, splits)
         columns_of_block = min(block_groups * columns, outputs)
-        return loops.columns(share, layout.reduced[-1].size, at_once, columns, columns_of_block)
+        return loops.columns(positions, layout.reduced[-1].size, at_once, columns, columns_of_block)
 
     splits = _enough_splits(splits, reduce_count, loop_steps, limits)
-    share = ceil_div(reduce_count, splits)
-    splits = ceil_div(reduce_count, share)
+    positions = ceil_div(reduce_count, splits)
+    splits = ceil_div(reduce_count, positions)
     check_work("splits", blocks * splits)
-    flags = FLAG_POSITIONS_ADJACENT * adjacent
-    simplifications = (len(layout.reduced) == 1, run == outputs)
+    variant: dict[str, int | str] = {
+        "loads": loads,
+        "at_once": at_once,
+        "one_stride": len(layout.reduced) == 1,
+        "one_run": run == outputs,
+    }
     return _Shape(
-        kernel, lanes, blocks, splits, run, 0, 0, share, simplifications, loop_steps(splits), flags=flags
+        family,
+        variant,
+        lanes,
+        blocks,
+        splits,
+        run,
+        0,
+        0,
+        positions,
+        loop_steps(splits),
+        positions_adjacent=adjacent,
     )

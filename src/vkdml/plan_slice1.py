@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from vkdml import loop_steps
+from vkdml import kernels, loop_steps
 from vkdml.layout import CopyLayout, Dim
 from vkdml.plan import (
     VECTOR_BYTES,
@@ -16,21 +17,10 @@ from vkdml.plan import (
     check_buffer,
     check_work,
     checked_step,
-    pack,
     round_up,
     words,
 )
 from vkdml.tuning import SliceTuning
-
-RUNS_LAYOUT_WORDS = 24
-TILES_LAYOUT_WORDS = 21
-# The innermost input strides of narrow elements that have a kernel of their own.
-STEP_KERNELS = {
-    1: "slice1_runs_forward",
-    -1: "slice1_runs_backward",
-    2: "slice1_runs_second",
-    -2: "slice1_runs_second_backward",
-}
 
 
 def plan_slice1(
@@ -146,33 +136,47 @@ def _tiles(
     tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
     check_work("tiles", tiles)
     layout_words = _layout_words(outer)
-    in_push = len(layout_words) <= TILES_LAYOUT_WORDS
-    header = (
-        tiles,
-        tiles_down,
-        tiles_across,
-        len(outer),
-        matrices.input_base,
-        matrices.output_base,
-        row.size,
-        column.size,
-        row.output_stride,
-        column.input_stride,
+    family = kernels.family("slice1_tiles")
+    in_push = len(layout_words) <= family.layout_room
+    push = family.push(
+        tiles=tiles,
+        tiles_down=tiles_down,
+        tiles_across=tiles_across,
+        dims=len(outer),
+        input_base=matrices.input_base,
+        output_base=matrices.output_base,
+        rows=row.size,
+        columns=column.size,
+        row_output_stride=row.output_stride,
+        column_input_stride=column.input_stride,
+        layout_words=layout_words if in_push else (),
     )
     workgroup_size = min(limits.workgroup_size, down * across)
-    constants = (
-        *(workgroup_size, int(in_push), down, across),
-        *(int(input_unaligned), int(output_unaligned), int(tuning.tile_across_first)),
+    kernel, constants = family.specialize(
+        element_bytes=element_bytes,
+        workgroup=workgroup_size,
+        layout_in_push=in_push,
+        down=down,
+        across=across,
+        input_unaligned=input_unaligned,
+        output_unaligned=output_unaligned,
+        across_first=tuning.tile_across_first,
     )
     tiles_of_workgroup = loop_steps.rounds_of(tiles, limits.max_workgroup_count)
     step = Step(
-        f"slice1_tiles_{element_bytes}_bytes",
+        kernel,
         constants,
-        pack(header, layout_words if in_push else ()),
+        push,
         min(tiles, limits.max_workgroup_count),
         loop_steps=loop_steps.tiles(tiles_of_workgroup, len(outer), per_word, down, across, workgroup_size),
     )
     return step, () if in_push else layout_words
+
+
+@lru_cache
+def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
+    """Return the innermost input strides that are compiled into a kernel of their own."""
+    return kernels.family("slice1_runs").numbers_of("step", element_bytes=element_bytes)
 
 
 def _runs(
@@ -196,38 +200,43 @@ def _runs(
     else:
         before = layout.output_base % per_vector
     vectors_per_run = ceil_div(before + run, per_vector)
-    items = math.prod(dim.size for dim in outer) * vectors_per_run
-    check_work("vectors", items)
-    if innermost.size < per_vector:
-        kernel = "slice1_elements"
-    elif element_bytes < 4:
-        kernel = STEP_KERNELS.get(innermost.input_stride, "slice1_runs")
-    else:
-        kernel = "slice1_runs"
+    vectors = math.prod(dim.size for dim in outer) * vectors_per_run
+    check_work("vectors", vectors)
+    family = kernels.family("slice1_runs")
+    whole_vectors = innermost.size >= per_vector
+    has_kernel = whole_vectors and innermost.input_stride in _steps_with_a_kernel(element_bytes)
     workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
-    rounds = min(items // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
+    rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
     # Each round of a workgroup takes one vector an invocation.
     per_round = loop_steps.runs_per_round(len(outer), len(inner), per_vector)
     rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
-    rounds = max(rounds, 1, ceil_div(items, workgroup_size * limits.max_workgroup_count))
-    share = rounds * workgroup_size
+    rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))
+    per_workgroup = rounds * workgroup_size
     layout_words = _layout_words((*outer, *inner))
-    in_push = len(layout_words) <= RUNS_LAYOUT_WORDS
-    header = (
-        items,
-        len(outer),
-        len(outer) + len(inner),
-        layout.input_base,
-        layout.output_base,
-        run,
-        vectors_per_run,
-        share,
+    in_push = len(layout_words) <= family.layout_room
+    push = family.push(
+        vectors=vectors,
+        outer_dims=len(outer),
+        dims=len(outer) + len(inner),
+        input_base=layout.input_base,
+        output_base=layout.output_base,
+        run=run,
+        vectors_per_run=vectors_per_run,
+        vectors_per_workgroup=per_workgroup,
+        layout_words=layout_words if in_push else (),
+    )
+    kernel, constants = family.specialize(
+        whole_vectors=whole_vectors,
+        step=innermost.input_stride if has_kernel else 0,
+        element_bytes=element_bytes,
+        workgroup=workgroup_size,
+        layout_in_push=in_push,
     )
     step = Step(
-        f"{kernel}_{element_bytes}_bytes",
-        (workgroup_size, int(in_push)),
-        pack(header, layout_words if in_push else ()),
-        ceil_div(items, share),
+        kernel,
+        constants,
+        push,
+        ceil_div(vectors, per_workgroup),
         loop_steps=loop_steps.loop(rounds, per_round),
     )
     return step, () if in_push else layout_words

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import vkdml
-from vkdml import _native
+from vkdml import _native, kernels
 from vkdml.bench import resident
 from vkdml.bench.timing import time_plan
 from vkdml.device import Device, DeviceInfo
@@ -26,7 +26,9 @@ from vkdml.tuning import SEARCH, Tuning
 
 PASSES = 3
 NOISE = 0.02
-ELEMENTS = (Element("float32", 4), Element("float16", 2), Element("int8", 1), Element("int64", 8))
+ELEMENTS = tuple(
+    Element(name, kernels.elements()[name].nbytes) for name in ("float32", "float16", "int8", "int64")
+)
 _MIB = 1 << 20
 _INPUT_BYTES = {"discrete": 256 * _MIB, "software": 4 * _MIB}
 _OTHER_INPUT_BYTES = 64 * _MIB

@@ -21,19 +21,10 @@ EVERY_KERNEL = "every kernel"
 TARGET_DEVICE = "H200"
 """Part of the name of the device that the targets are meant for."""
 
-ELEMENT_BYTES = {
-    "float32": 4, "float16": 2, "float64": 8, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
-    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1,
-    "bool": 1,
-}  # fmt: skip
+ELEMENT_BYTES = {name: element.nbytes for name, element in kernels.elements().items()}
 REDUCE_ELEMENTS = (*dtypes.NUMPY_ELEMENTS, *dtypes.ML_DTYPES_ELEMENTS)
 SLICE_ELEMENTS = {"float32": 4, "float16": 2, "int8": 1, "float64": 8, "complex128": 16}
-SHORT_NAMES = {
-    "float32": "f32", "float16": "f16", "float64": "f64", "bfloat16": "bf16",
-    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "complex128": "c128",
-    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8",
-    "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool",
-}  # fmt: skip
+SHORT_NAMES = {name: element.short for name, element in kernels.elements().items()} | {"complex128": "c128"}
 
 # Memory is read and written in pieces of this size at least.
 SECTOR_BYTES = 32
@@ -437,7 +428,7 @@ def _options() -> Iterator[Case]:
             optional = replace(plain, row="options", target=target)
             yield replace(optional, op="argmin")
             yield replace(optional, direction="decreasing")
-            if "float" in element:
+            if kernels.elements()[element].is_float:
                 yield replace(optional, nan_policy="omit")
             yield replace(optional, return_values=True)
 

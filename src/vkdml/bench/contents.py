@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
+from vkdml import kernels
 from vkdml.bench.cases import ELEMENT_BYTES
 
 Bytes = npt.NDArray[np.uint8]
@@ -19,14 +20,7 @@ _CHUNK_BYTES = 16 << 20
 _SMALL_BYTES = 1 << 18
 _CONSTANT = 0x3C  # a positive number in every float type
 
-INFINITY_BITS = {
-    "float32": 0x7F800000,
-    "float16": 0x7C00,
-    "float64": 0x7FF0000000000000,
-    "bfloat16": 0x7F80,
-    "float8_e5m2": 0x7C,
-    "float8_e4m3fn": 0x7E,  # none: its greatest number
-}
+INFINITY_BITS = {name: each.greatest_magnitude for name, each in kernels.elements().items() if each.is_float}
 """The bits above which, without their sign, a float is a NaN."""
 
 

@@ -1,0 +1,32 @@
+// Folds the positions of one invocation into its best: several loads under way, since each takes long.
+// Written out, since not every driver unrolls loops over arrays.
+#define FOLD_PART(i, bits) fold(best.parts[i], bits, rank);
+void fold_vector(inout Best best, Vector v, uint rank) { FOR_EACH_PART(FOLD_PART, v) }
+
+#if AT_ONCE == 8
+#define FOR_EACH(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
+#elif AT_ONCE == 4
+#define FOR_EACH(DO) DO(0) DO(1) DO(2) DO(3)
+#else
+#define FOR_EACH(DO) DO(0)
+#endif
+
+// Positions from `position` on, `step` apart, at offsets `stride` apart, `count` of them.
+void fold_positions(inout Best best, uint position, uint step, uint offset, uint stride, uint count) {
+    uint rank = rank_of(position), rank_step = TAKE_LAST ? step : 0u - step;
+    for (; count >= uint(AT_ONCE); count -= uint(AT_ONCE)) {
+#define LOAD(i) Loaded v##i = load(offset); offset += stride;
+#define FOLD(i) fold_vector(best, unpacked(v##i), rank); rank += rank_step;
+        FOR_EACH(LOAD)
+        FOR_EACH(FOLD)
+    }
+#if AT_ONCE > 1
+    if (count != 0u) {
+        // Past the end the last position comes again.
+#define LOAD_REST(i) Loaded v##i = load(offset + min(uint(i), count - 1u) * stride);
+#define FOLD_REST(i) if (uint(i) < count) fold_vector(best, unpacked(v##i), rank + uint(i) * rank_step);
+        FOR_EACH(LOAD_REST)
+        FOR_EACH(FOLD_REST)
+    }
+#endif
+}

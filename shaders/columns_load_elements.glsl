@@ -1,0 +1,18 @@
+// Columns of single elements, at any strides: one part, and of a narrow element only the first column of its word.
+#define PARTS 1
+#define FOR_EACH_PART(DO, v) DO(0, v)
+#define NarrowPart uint
+#define NARROW_COLUMNS 1u
+#define NARROW_TOPS(raw) top_key(ordered_word(raw), 0u)
+#define NARROW_COLUMN(part, column) part
+
+#define Vector Bits
+#define Loaded Bits
+Loaded load(uint offset) { return load_bits(offset); }
+Vector unpacked(Loaded loaded) { return loaded; }
+
+// Which columns of a group are the caller's: all, of one.
+void clip_columns(inout uint number, out uint first_column, out uint end_column) {
+    first_column = 0u;
+    end_column = 1u;
+}

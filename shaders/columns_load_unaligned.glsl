@@ -1,0 +1,47 @@
+// Columns in vectors of 16 bytes that start at any element.
+#include "columns_vector.glsl"
+
+#if ELEMENT_BYTES == 8
+
+#define Loaded uvec4
+Loaded load(uint offset) { return uvec4(input_pairs[offset], input_pairs[offset + 1u]); }
+Vector unpacked(Loaded loaded) { return loaded; }
+
+#elif ELEMENT_BYTES == 4
+
+#define Loaded uvec4
+Loaded load(uint offset) {
+    return uvec4(input_words[offset], input_words[offset + 1u], input_words[offset + 2u], input_words[offset + 3u]);
+}
+Vector unpacked(Loaded loaded) { return loaded; }
+
+#else
+
+struct Loaded { uvec4 words; uint next, shift; };
+
+Loaded load(uint offset) {
+    Loaded loaded;
+    uint word = offset / ELEMENTS_PER_WORD, element = offset % ELEMENTS_PER_WORD;
+    loaded.words = uvec4(input_words[word], input_words[word + 1u], input_words[word + 2u], input_words[word + 3u]);
+    // No further than the last element wanted, behind which the buffer may end.
+    loaded.next = input_words[word + (element == 0u ? 3u : 4u)];
+    loaded.shift = element * ELEMENT_BITS;
+    return loaded;
+}
+
+Vector unpacked(Loaded loaded) {
+    // By multiplication, which a GPU does beside its shifts; 0 where nothing of the next word is wanted.
+    uint factor = loaded.shift == 0u ? 0u : 1u << (32u - loaded.shift);
+    uvec4 next = uvec4(loaded.words.yzw, loaded.next);
+    return (loaded.words >> loaded.shift) + next * factor;
+}
+
+#endif
+
+// Which columns of a group are the caller's. The last group of a run ends with it, and leaves to the group before what
+// both have.
+void clip_columns(inout uint number, out uint first_column, out uint end_column) {
+    end_column = uint(VECTOR_BYTES / ELEMENT_BYTES);
+    first_column = end_column - min(end_column, columns_left(number));
+    number -= first_column;
+}

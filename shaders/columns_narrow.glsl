@@ -1,0 +1,43 @@
+// A part of elements of 1 or 2 bytes: a word of them, and the best of each column as a ranked key.
+#define Part NarrowPart
+#define PART_COLUMNS NARROW_COLUMNS
+#define PART_WORDS PART_COLUMNS // in shared memory
+#define RANK_MASK ((1u << NARROW_RANK_BITS) - 1u)
+const Part NOBODY = Part(0u);
+
+Part nans_settled_at_top(Part top) {
+    const uint nans = (2u * NAN_PATTERNS_LOW) << TOP_SHIFT;
+    return OMIT_NAN ? max(top, Part(nans)) : min(top, Part(~nans));
+}
+
+Part ranked_keys(Part top, uint rank) {
+    top = KEYS == KEYS_FLOAT ? nans_settled_at_top(top) : top;
+    return (top & (KEY_MASK << TOP_SHIFT)) | rank;
+}
+
+void keep(inout Part best, Part other) { best = max(best, other); }
+
+void fold(inout Part best, Bits bits, uint rank) {
+    best = max(best, ranked_keys(NARROW_TOPS(bits), rank & RANK_MASK));
+}
+
+Key key_of(Part part, uint column) { return NARROW_COLUMN(part, column) >> TOP_SHIFT; }
+
+uint rank_in_split(Part part, uint column) {
+    uint low = NARROW_COLUMN(part, column) & RANK_MASK;
+    return TAKE_LAST ? low : low | ~RANK_MASK;
+}
+
+void settle_first(inout Part best, uint rank) {}
+
+shared uint shared_parts[WORKGROUP / 2u * uint(PARTS) * PART_WORDS];
+
+void put_part(uint word, Part part) {
+    for (uint column = 0u; column < PART_COLUMNS; column++) shared_parts[word + column] = NARROW_COLUMN(part, column);
+}
+
+Part part_at(uint word) {
+    Part part;
+    for (uint column = 0u; column < PART_COLUMNS; column++) NARROW_COLUMN(part, column) = shared_parts[word + column];
+    return part;
+}

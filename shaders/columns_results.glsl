@@ -1,0 +1,35 @@
+// Writes the results of reductions that are not split.
+
+// The columns from `first_column` to `end_column`.
+void write_results(Best best, uvec2 offsets, uint first_column, uint end_column) {
+    uvec2 strides = column_strides();
+#if LOADS != LOADS_ELEMENTS
+    // Whole vectors of indices, where they are side by side.
+    if (ONE_STRIDE && strides.y == 1u && offsets.y % (ELEMENT_BYTES == 8 ? 2u : 4u) == 0u && end_column - first_column == COLUMNS && !flagged(FLAG_WITH_VALUES)) {
+        uint word = reduced_word(0u), weight = layout_word(word + 2u);
+        uint places[COLUMNS];
+        for (uint i = 0u; i < PARTS; i++)
+            for (uint j = 0u; j < PART_COLUMNS; j++)
+                places[i * PART_COLUMNS + j] = position_of(rank_in_split(best.parts[i], j));
+        if (flagged(FLAG_WIDE_INDICES)) {
+            for (uint i = 0u; i < COLUMNS; i += 2u)
+                index_vectors[(offsets.y + i) / 2u] =
+                    uvec4(index_of_position(places[i]), index_of_position(places[i + 1u]));
+            return;
+        }
+#if ELEMENT_BYTES < 8
+        for (uint i = 0u; i < COLUMNS; i += 4u)
+            index_vectors[(offsets.y + i) / 4u] =
+                index_base_low + weight * uvec4(places[i], places[i + 1u], places[i + 2u], places[i + 3u]);
+        return;
+#endif
+    }
+#endif
+    for (uint i = 0u; i < PARTS; i++) {
+        for (uint j = 0u; j < PART_COLUMNS; j++) {
+            uint column = i * PART_COLUMNS + j;
+            if (column >= first_column && column < end_column)
+                write_result(offsets + column * strides, position_of(rank_in_split(best.parts[i], j)));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+// What columns read as vectors of 16 bytes have in common: all columns of a vector's words.
+#define PARTS (4 / KEY_WORDS)
+#define FOR_EACH_PART(DO, v) FOR_EACH_BITS(DO, v)
+#define NarrowPart WordKeys
+#define NARROW_COLUMNS uint(ELEMENTS_PER_WORD)
+#define NARROW_TOPS(raw) top_keys(ordered_word(raw))
+#define NARROW_COLUMN(part, column) part[column]
+#define Vector uvec4
+
+uint columns_left(uint number) { return run - (ONE_RUN ? number : number % run); }

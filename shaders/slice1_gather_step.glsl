@@ -1,0 +1,64 @@
+// Gathers a vector of narrow elements that lie STEP apart, from `first` on, out of whole words.
+
+uvec4 load_each(uvec4 at) {
+    return uvec4(input_words[at.x], input_words[at.y], input_words[at.z], input_words[at.w]);
+}
+
+// Words from `word` to `last`, which is 3 to 4 (7 to 8 for STEP 2) further; what follows them is arbitrary.
+void load_words(uint word, uint last, out uvec4 low, out uvec4 high, out uint next) {
+#if STEP == 2 || STEP == -2
+    // Vectors: fewer loads for more arithmetic.
+    low = input_vectors[word / 4u];
+    high = input_vectors[word / 4u + 1u];
+    uvec4 beyond = input_vectors[last / 4u];
+    if ((word & 2u) != 0u) {
+        low = uvec4(low.zw, high.xy);
+        high = uvec4(high.zw, beyond.xy);
+        beyond.xy = beyond.zw;
+    }
+    if ((word & 1u) != 0u) {
+        low = uvec4(low.yzw, high.x);
+        high = uvec4(high.yzw, beyond.x);
+        beyond.x = beyond.y;
+    }
+    next = beyond.x;
+#else
+    low = load_each(word + uvec4(0u, 1u, 2u, 3u));
+    high = uvec4(0u);
+    next = input_words[last];
+#endif
+}
+
+uvec4 backwards(uvec4 words) {
+    words = words.wzyx;
+    if (ELEMENT_BYTES == 1) words = (words & 0x00ff00ffu) << 8 | (words >> 8 & 0x00ff00ffu);
+    return words << 16 | words >> 16;
+}
+
+// Every second element of pairs of words, from the first on.
+uvec4 every_second(uvec4 low, uvec4 high) {
+    if (ELEMENT_BYTES == 1) {
+        low &= 0x00ff00ffu;
+        high &= 0x00ff00ffu;
+        low |= low >> 8;
+        high |= high >> 8;
+    }
+    return (low & 0xffffu) | high << 16;
+}
+
+uvec4 gather(uint first, uint input_stride) {
+    uvec4 low, high;
+    uint next;
+    uint span = (PER_VECTOR - 1u) * uint(abs(STEP));
+    if (STEP < 0) first -= span;
+    uint shift = first % PER_WORD * BITS;
+    load_words(first / PER_WORD, (first + span) / PER_WORD, low, high, next);
+    if (STEP == 2 || STEP == -2) {
+        uvec4 even = uvec4(low.xz, high.xz);
+        uvec4 odd = uvec4(low.yw, high.yw);
+        low = every_second(funnel(even, odd, shift), funnel(odd, uvec4(even.yzw, next), shift));
+    } else {
+        low = funnel(low, uvec4(low.yzw, next), shift);
+    }
+    return STEP < 0 ? backwards(low) : low;
+}

@@ -1,0 +1,5 @@
+// Tiles of elements of 16 bytes.
+#define CELL uvec4
+#define input_cells input_vectors
+#define output_cells output_vectors
+#include "slice1_tiles_wide.glsl"

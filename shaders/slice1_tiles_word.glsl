@@ -1,0 +1,5 @@
+// Tiles of elements of 4 bytes.
+#define CELL uint
+#define input_cells input_words
+#define output_cells output_words
+#include "slice1_tiles_wide.glsl"

@@ -1,0 +1,360 @@
+"""Reads ``shaders/kernels.json``, the schema of everything that the host and the shaders agree on.
+
+The build runs this file by its path, so it needs the standard library and nothing of the package.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+WORD_BITS = 32
+WORD_MASK = (1 << WORD_BITS) - 1
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """What is known of one type of elements."""
+
+    name: str
+    nbytes: int
+    kind: str
+    """``float``, ``signed``, ``unsigned`` or ``bool``."""
+    nan_patterns: int
+    """Bit patterns of each sign that are NaN."""
+    package: str
+    """Which package defines the NumPy type of this name: ``numpy`` or ``ml_dtypes``."""
+    directml: str | None
+    """Its ``DML_TENSOR_DATA_TYPE``, if it has one."""
+    short: str
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def greatest_magnitude(self) -> int:
+        """Of a float, the bits of infinity, or of the greatest number where there is none: NaNs lie above."""
+        return (1 << 8 * self.nbytes - 1) - 1 - self.nan_patterns
+
+    @cached_property
+    def specialization(self) -> dict[str, int | str]:
+        """What the kernels that compare elements must know: for :meth:`Family.specialize`."""
+        return {
+            "keys": self.kind if self.kind in ("float", "bool") else "integer",
+            "element_bytes": self.nbytes,
+            "nan_patterns_low": self.nan_patterns & WORD_MASK,
+            "nan_patterns_high": self.nan_patterns >> WORD_BITS,
+            "signed_elements": self.kind == "signed",
+        }
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A specialization constant. Its slot is its place in its family's list."""
+
+    name: str
+    type: str
+    """``uint`` or ``bool``."""
+    default: int
+    only: tuple[tuple[str, str], ...]
+    """Axes and the values of theirs with which it exists."""
+    about: str
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of the push constants."""
+
+    name: str
+    type: str
+    """``uint``, ``uint64``, ``flags`` or ``words``."""
+    flags: tuple[str, ...]
+    """The names of its bits, from the lowest on."""
+    about: str
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """One SPIR-V module: a variant of a family."""
+
+    name: str
+    family: Family
+    variant: Mapping[str, str]
+    """Axis to value; an axis that is a specialization constant of this module is missing."""
+
+    @property
+    def bindings(self) -> tuple[str, ...]:
+        """What binding 0, 1, ... is: ``input``, ``indices``, ``values``, ``output`` or ``workspace``."""
+        return self.family.bindings
+
+    @cached_property
+    def macros(self) -> dict[str, int]:
+        """What the compiler is told."""
+        return {
+            self.family.macro_of(axis): self.family.axes[axis][value] for axis, value in self.variant.items()
+        }
+
+    @cached_property
+    def own_constants(self) -> tuple[Constant | None, ...]:
+        """By slot the constants that this module has; None where another variant has one."""
+        return tuple(
+            constant if constant.name not in self.variant and self._has(constant) else None
+            for constant in self.family.constants
+        )
+
+    def _has(self, constant: Constant) -> bool:
+        return all(self.variant.get(axis) == value for axis, value in constant.only)
+
+    def named(self, constants: Iterable[int]) -> dict[str, int]:
+        """Return the constants of a step by name, those that the module has.
+
+        Args:
+            constants: by slot, as :meth:`Family.specialize` gives them.
+        """
+        pairs = zip(self.own_constants, constants, strict=True)
+        return {constant.name: value for constant, value in pairs if constant is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """The kernels of one shader file: what they are given, and which variants there are."""
+
+    name: str
+    bindings: tuple[str, ...]
+    constants: tuple[Constant, ...]
+    push_fields: tuple[Field, ...]
+    push_bytes: int
+    axes: Mapping[str, Mapping[str, int]]
+    """Axis to its values' names and numbers."""
+    files: Mapping[str, Mapping[str, Mapping[str, str]]]
+    """What a shader includes under a name: by axis, value to file."""
+    kernels: dict[tuple[tuple[str, str], ...], Kernel]
+    """By the names of its values along all axes."""
+
+    @property
+    def source(self) -> str:
+        return f"{self.name}.comp"
+
+    def macro_of(self, axis: str) -> str:
+        """The macro that says which value of an axis is compiled."""
+        is_constant = any(constant.name == axis for constant in self.constants)
+        return f"FIXED_{axis.upper()}" if is_constant else axis.upper()
+
+    @cached_property
+    def _axis_numbers(self) -> dict[str, dict[int | str, str]]:
+        return {
+            axis: {**{number: name for name, number in values.items()}, **{name: name for name in values}}
+            for axis, values in self.axes.items()
+        }
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.axes) | {constant.name for constant in self.constants}
+
+    def specialize(self, **values: int | str) -> tuple[str, tuple[int, ...]]:
+        """Return the module and the constants, by slot, of a kernel for which all this holds.
+
+        >>> from vkdml import kernels
+        >>> kernels.family("slice1_runs").specialize(
+        ...     whole_vectors=True, step=2, element_bytes=1, workgroup=64, layout_in_push=True
+        ... )
+        ('slice1_runs_second_1_bytes', (64, 1))
+
+        Args:
+            values: of every axis, by name or number, and of every constant of the family. A constant that the
+                variant does without stays 0, so that pipelines are shared.
+
+        Raises:
+            TypeError: a name is missing or none of the family's.
+            ValueError: there is no such variant.
+        """
+        _check_names(f"the constants of {self.name}", self._names, values)
+        chosen = []
+        for axis, named in self._axis_numbers.items():
+            if values[axis] not in named:
+                accepted = ", ".join(str(number) for number in self.axes[axis].values())
+                raise ValueError(f"{axis} of {self.name} cannot be {values[axis]!r}; accepted are {accepted}")
+            chosen.append((axis, named[values[axis]]))
+        kernel = self.kernels.get(tuple(chosen))
+        if kernel is None:
+            raise ValueError(f"{self.name} has no variant with " + ", ".join(f"{a}={v!r}" for a, v in chosen))
+        return kernel.name, tuple(
+            int(values[constant.name]) if constant is not None else 0 for constant in kernel.own_constants
+        )
+
+    def numbers_of(self, axis: str, **fixed: int | str) -> tuple[int, ...]:
+        """Return the values of an axis, ascending, that variants with these values of other axes have.
+
+        >>> from vkdml import kernels
+        >>> kernels.family("argreduce_columns").numbers_of("at_once", loads="elements")
+        (1, 8)
+        """
+        named = {other: self._axis_numbers[other][value] for other, value in fixed.items()}
+        matching = [key for key in map(dict, self.kernels) if named.items() <= key.items()]
+        return tuple(sorted({self.axes[axis][key[axis]] for key in matching}))
+
+    @cached_property
+    def _push_names(self) -> frozenset[str]:
+        names: set[str] = set()
+        for field in self.push_fields:
+            names.update(field.flags if field.type == "flags" else (field.name,))
+        return frozenset(names)
+
+    @cached_property
+    def layout_room(self) -> int:
+        """Words that the last field holds at most."""
+        return self.push_bytes // 4 - sum(_WORDS[field.type] for field in self.push_fields)
+
+    def push(self, *, layout_words: Iterable[int] = (), **values: int) -> bytes:
+        """Pack push constants; numbers are taken modulo 2^32 (or 2^64), so strides may be negative.
+
+        >>> from vkdml import kernels
+        >>> family = kernels.family("slice1_runs")
+        >>> bases = dict(input_base=0, output_base=0)
+        >>> counts = dict(vectors=3, outer_dims=0, dims=1, run=9, vectors_per_run=3, vectors_per_workgroup=64)
+        >>> len(family.push(**bases, **counts, layout_words=(9, -1, 1)))
+        128
+
+        Args:
+            layout_words: what fills the rest, at most :attr:`layout_room` of them.
+            values: of every other field by name, and of every flag.
+
+        Raises:
+            TypeError: a name is missing or none of the family's.
+            ValueError: more words than there is room for.
+        """
+        _check_names(
+            f"the push constants of {self.name}", self._push_names, {**values, "layout_words": layout_words}
+        )
+        packed: list[int] = []
+        for field in self.push_fields:
+            if field.type == "flags":
+                packed.append(sum(bool(values[flag]) << bit for bit, flag in enumerate(field.flags)))
+            elif field.type == "words":
+                packed += [word & WORD_MASK for word in layout_words]
+            else:
+                packed.append(values[field.name] & WORD_MASK)
+                if field.type == "uint64":
+                    packed.append(values[field.name] >> WORD_BITS & WORD_MASK)
+        count = self.push_bytes // 4
+        if len(packed) > count:
+            raise ValueError(
+                f"{len(packed) - count + self.layout_room} layout words do not fit the push constants of "
+                f"{self.name}, which hold at most {self.layout_room}"
+            )
+        return struct.pack(f"<{count}I", *packed, *(0,) * (count - len(packed)))
+
+    def unpack(self, push: bytes) -> dict[str, int | tuple[int, ...]]:
+        """Return by name what :meth:`push` packed: each field, each flag as 0 or 1, and all layout words."""
+        words = list(struct.unpack(f"<{self.push_bytes // 4}I", push))
+        unpacked: dict[str, int | tuple[int, ...]] = {}
+        for field in self.push_fields:
+            if field.type == "words":
+                unpacked[field.name] = tuple(words)
+                continue
+            number = words.pop(0)
+            if field.type == "flags":
+                unpacked |= {flag: number >> bit & 1 for bit, flag in enumerate(field.flags)}
+                continue
+            if field.type == "uint64":
+                number |= words.pop(0) << WORD_BITS
+            unpacked[field.name] = number
+        return unpacked
+
+
+_WORDS = {"uint": 1, "flags": 1, "uint64": 2, "words": 0}
+
+
+def _check_names(what: str, wanted: frozenset[str], given: Mapping[str, object]) -> None:
+    if given.keys() == wanted:
+        return
+    unknown, missing = sorted(given.keys() - wanted), sorted(wanted - given.keys())
+    pairs = ((unknown, "unknown"), (missing, "missing"))
+    faults = [f"{', '.join(names)} {fault}" for names, fault in pairs if names]
+    raise TypeError(f"{what}: {'; '.join(faults)}; they are {', '.join(sorted(wanted))}")
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """The whole schema."""
+
+    push_bytes: int
+    numbers: Mapping[str, int]
+    elements: Mapping[str, ElementType]
+    families: Mapping[str, Family]
+    kernels: Mapping[str, Kernel]
+    """Every module by name."""
+
+
+def parse(content: Mapping[str, Any]) -> Schema:
+    """Make a schema of the content of ``kernels.json``.
+
+    Raises:
+        ValueError: two variants are the same module.
+        KeyError: it names an axis, a value or an interface that it does not define.
+    """
+    elements = {
+        name: ElementType(
+            name,
+            facts["bytes"],
+            facts["kind"],
+            facts.get("nan_patterns", 0),
+            facts["package"],
+            facts.get("directml"),
+            facts["short"],
+        )
+        for name, facts in content["elements"].items()
+    }
+    families = {name: _family(name, facts, content) for name, facts in content["families"].items()}
+    kernels: dict[str, Kernel] = {}
+    for family in families.values():
+        kernels |= {kernel.name: kernel for kernel in family.kernels.values()}
+    return Schema(content["push_bytes"], content["numbers"], elements, families, kernels)
+
+
+def _family(name: str, facts: Mapping[str, Any], content: Mapping[str, Any]) -> Family:
+    shared = content["interfaces"][facts["interface"]]
+    constants = tuple(
+        Constant(
+            entry["name"],
+            entry["type"],
+            entry.get("default", 0),
+            tuple(entry.get("only", {}).items()),
+            entry.get("about", ""),
+        )
+        for entry in (*shared.get("constants", ()), *facts.get("constants", ()))
+    )
+    push = tuple(
+        Field(entry["name"], entry["type"], tuple(entry.get("flags", ())), entry.get("about", ""))
+        for entry in (*shared.get("push", ()), *facts.get("push", ()))
+    )
+    files = {**shared.get("files", {}), **facts.get("files", {})}
+    used = {axis for group in facts["variants"] for axis in group}
+    axes = {axis: values for axis, values in content["axes"].items() if axis in used}
+    if used - axes.keys():
+        raise KeyError(f"{name} has variants along {sorted(used - axes.keys())}, which are no axes")
+    family = Family(name, tuple(shared["bindings"]), constants, push, content["push_bytes"], axes, files, {})
+    for group in facts["variants"]:
+        _add_variants(family, group)
+    return family
+
+
+def _add_variants(family: Family, group: Mapping[str, Any]) -> None:
+    numbered = family._axis_numbers
+    fixed = {axis: values for axis, values in group.items() if values != "constant"}
+    for choice in itertools.product(*(fixed[axis] for axis in family.axes if axis in fixed)):
+        names = zip((axis for axis in family.axes if axis in fixed), choice, strict=True)
+        variant = {axis: numbered[axis][value] for axis, value in names}
+        kernel = Kernel("_".join(filter(None, (family.name, *variant.values()))), family, variant)
+        # A value of an axis that is a constant here leads to the same module.
+        reached = ((variant[axis],) if axis in variant else values for axis, values in family.axes.items())
+        for values in itertools.product(*reached):
+            key = tuple(zip(family.axes, values, strict=True))
+            if key in family.kernels:
+                raise ValueError(f"{family.name} has a variant twice: {key}")
+            family.kernels[key] = kernel

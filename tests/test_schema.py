@@ -1,0 +1,133 @@
+"""The schema of kernels: what it refuses, and that the modules and the host agree on what it says."""
+
+from __future__ import annotations
+
+import copy
+import json
+import struct
+from importlib import resources
+
+import numpy as np
+import pytest
+
+from vkdml import dml, kernels, schema
+
+ROWS = kernels.family("argreduce_rows")
+RUNS = kernels.family("slice1_runs")
+RUNS_FIELDS = {
+    "vectors": 7, "outer_dims": 1, "dims": 2, "input_base": -3, "output_base": 4, "run": 5,
+    "vectors_per_run": 6, "vectors_per_workgroup": 64,
+}  # fmt: skip
+CHOICE = {"whole_vectors": 1, "step": 0, "element_bytes": 4, "workgroup": 64, "layout_in_push": 1}
+
+
+def content() -> dict:
+    return json.loads((resources.files("vkdml") / "spirv" / "kernels.json").read_text())
+
+
+def test_push_constants_come_back_as_they_were_packed():
+    push = RUNS.push(**RUNS_FIELDS, layout_words=(9, -1, 1))
+    unpacked = RUNS.unpack(push)
+    assert unpacked.pop("layout_words") == (9, (1 << 32) - 1, 1, *(0,) * (RUNS.layout_room - 3))
+    assert unpacked == {**RUNS_FIELDS, "input_base": (1 << 32) - 3}
+
+
+def test_flags_are_bits_and_64_bit_fields_are_two_words():
+    names = {name for field in ROWS.push_fields[1:-1] for name in [field.name]}
+    fields = dict.fromkeys(names, 0) | {"index_base": (5 << 32) + 7}
+    flags = {"layout_in_push": False, "wide_indices": True, "with_values": False, "positions_adjacent": True}
+    push = ROWS.push(**fields, **flags)
+    assert struct.unpack("<32I", push)[0] == 0b1010
+    unpacked = ROWS.unpack(push)
+    assert unpacked["index_base"] == (5 << 32) + 7
+    assert {flag: bool(unpacked[flag]) for flag in flags} == flags
+
+
+def test_names_that_are_missing_or_unknown_are_refused_with_those_accepted():
+    without = {name: value for name, value in RUNS_FIELDS.items() if name != "vectors_per_workgroup"}
+    with pytest.raises(
+        TypeError, match="push constants of slice1_runs: colour unknown; vectors_per_workgroup missing; they"
+    ):
+        RUNS.push(**without, colour=1)
+    with pytest.raises(TypeError, match="constants of slice1_runs: colour unknown; they are element_bytes, "):
+        RUNS.specialize(**CHOICE, colour=1)
+
+
+def test_layouts_that_do_not_fit_are_refused_with_the_room_there_is():
+    assert RUNS.layout_room == 24
+    with pytest.raises(ValueError, match=r"25 layout words .* slice1_runs, which hold at most 24"):
+        RUNS.push(**RUNS_FIELDS, layout_words=range(25))
+
+
+def test_variants_that_are_not_built_are_refused():
+    with pytest.raises(ValueError, match="step of slice1_runs cannot be 3; accepted are 0, 1, -1, 2, -2"):
+        RUNS.specialize(**{**CHOICE, "step": 3})
+    with pytest.raises(ValueError, match=r"no variant with .*step='second', element_bytes='4_b"):
+        RUNS.specialize(**{**CHOICE, "step": 2})
+
+
+def test_constants_that_a_variant_does_without_do_not_tell_pipelines_apart():
+    choice = dict.fromkeys((constant.name for constant in ROWS.constants), 1)
+    plain = {**choice, "subgroups": 0, "split": 0, "keys": "integer", "element_bytes": 4}
+    name, constants = ROWS.specialize(**plain)
+    assert ROWS.specialize(**{**plain, "subgroup": 8, "aligned": 0, "omit_nan": 0}) == (name, constants)
+    kernel = kernels.table()[name]
+    assert kernel.named(constants).keys() == {
+        "workgroup", "take_min", "take_last", "signed_elements"
+    }  # fmt: skip
+    split_name, _ = ROWS.specialize(**{**plain, "split": 1})
+    assert split_name != name
+    # Where it is a constant, the module is the same.
+    names = {ROWS.specialize(**{**plain, "subgroups": 1, "split": split}) for split in (0, 1)}
+    assert len({name for name, _ in names}) == 1
+    assert len(names) == 2
+
+
+def slots_and_push_bytes(code: bytes) -> tuple[set[int], int]:
+    """The specialization constants that a module has, and the offset of the layout words."""
+    words = np.frombuffer(code, np.uint32)
+    slots, offsets, at = set(), {}, 5
+    pushed = set()
+    while at < words.size:
+        length, op = words[at] >> 16, words[at] & 0xFFFF
+        if op == 71 and words[at + 2] == 1:  # OpDecorate SpecId
+            slots.add(int(words[at + 3]))
+        elif op == 72 and words[at + 3] == 35:  # OpMemberDecorate Offset
+            offsets.setdefault(int(words[at + 1]), []).append(int(words[at + 4]))
+        elif op == 32 and words[at + 2] == 9:  # OpTypePointer PushConstant
+            pushed.add(int(words[at + 3]))
+        at += int(length)
+    (block,) = (offsets[struct_type] for struct_type in pushed if struct_type in offsets)
+    return slots, max(block)
+
+
+@pytest.mark.parametrize("family", kernels.schema().families)
+def test_modules_have_the_constants_and_push_constants_of_the_schema(family):
+    for kernel in set(kernels.family(family).kernels.values()):
+        slots, last_field = slots_and_push_bytes(kernels.spirv(kernel.name))
+        assert slots <= {slot for slot, constant in enumerate(kernel.own_constants) if constant is not None}
+        assert 0 in slots
+        assert last_field == kernels.schema().push_bytes - 4 * kernels.family(family).layout_room
+
+
+def test_the_installed_modules_are_those_of_the_table():
+    installed = {path.name for path in (resources.files("vkdml") / "spirv").iterdir()}
+    assert installed == {f"{name}.spv" for name in kernels.table()} | {"kernels.json"}
+
+
+def test_directml_names_are_data_types_of_the_same_size():
+    for name, element in kernels.elements().items():
+        if element.directml is not None:
+            assert dml.DataType[element.directml].dtype == np.dtype(name)
+            assert dml.DataType[element.directml].size_in_bytes == element.nbytes
+
+
+def test_variants_that_are_listed_twice_or_along_no_axis_are_refused():
+    twice = content()
+    twice["families"]["slice1_tiles"]["variants"] *= 2
+    with pytest.raises(ValueError, match="slice1_tiles has a variant twice"):
+        schema.parse(twice)
+    nowhere = copy.deepcopy(content())
+    nowhere["families"]["slice1_tiles"]["variants"][0]["colour"] = [1]
+    with pytest.raises(KeyError, match=r"slice1_tiles has variants along .'colour'., which are no axes"):
+        schema.parse(nowhere)
