@@ -154,6 +154,7 @@ def check(name: str, function: Callable[..., Any], x: Any, host: np.ndarray) -> 
 # What others than TypeErrors say: that there is no such attribute, no way without a copy or through DLPack;
 # and NumPy of strings of no dimensions in a list.
 REFUSALS = (
+    "accepted are sizes from -1 on",  # NumPy takes any negative size for -1
     "has no attribute",
     "cannot be seen by NumPy without a copy",
     "cannot be lent",
