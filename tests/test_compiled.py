@@ -17,7 +17,7 @@ from separate import separate_device
 from test_dml_execution import FUNCTIONS, layouts, tensor
 
 import vkdml
-from vkdml import _native, dml, overlap
+from vkdml import _native, dml, memory, overlap
 from vkdml.dml import AxisDirection
 from vkdml.lowering import plan_of
 from vkdml.overlap import Box, may_overlap
@@ -394,7 +394,8 @@ def test_eight_threads_dispatch_one_operator(device):
         list(pool.map(work, range(8)))
 
 
-def test_a_failed_allocation_at_each_call_is_survived():
+def test_a_failed_allocation_at_each_call_is_survived(monkeypatch):
+    monkeypatch.setattr(memory, "STAGING_BYTES", 1 << 19)  # each piece of a copy to the device is a few calls
     desc = dml.ArgMaxOperatorDesc(tensor("FLOAT32", 300_000), tensor("UINT32", 1), (0,))
     host = np.arange(300_000, dtype=np.float32)
 
