@@ -365,6 +365,7 @@ def large_shapes(draw: st.DrawFn, itemsize: int, most_elements: int) -> tuple[in
         rows = max(math.isqrt(count // channels) * 3 // 4, 1)
         return rows, max(count // (rows * channels), 1), channels
     if kind in ("channels first", "channels last"):
+        channels = max(min(channels, count // (side * side)), 1)
         images = max(count // (channels * side * side), 1)
         return (images, channels, side, side) if kind == "channels first" else (images, side, side, channels)
     if kind in ("short rows", "few rows"):
