@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import re
 import sys
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, final
 from vkdml import _native, profile
 from vkdml.errors import DeviceError, NoDeviceError
 from vkdml.execute import ExecutionCache
+from vkdml.integers import index
 from vkdml.loop_steps import most_loop_steps
 from vkdml.plan import DeviceLimits
 from vkdml.read_only import ReadOnly, fix
@@ -113,7 +113,7 @@ def normal_selector(selector: Any) -> int | str | None:
         return selector
     if not isinstance(selector, bool):
         with suppress(TypeError):
-            return operator.index(selector)
+            return index(selector)
     raise TypeError(
         "a device is a vkdml.Device, an index (int), a UUID or part of a name (str), or None, "
         f"not {selector!r:.80}"

@@ -6,10 +6,11 @@ Strides and offsets count elements. Nothing here knows of devices, dtypes or dat
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from vkdml.integers import index
 
 _ALL = slice(None)
 
@@ -99,7 +100,7 @@ def position(part: Any, size: int, dim: int) -> int:
     try:
         if isinstance(part, bool | np.bool_) or getattr(part, "ndim", 0) > 0:
             raise TypeError
-        position = operator.index(part)
+        position = index(part)
     except TypeError:
         raise IndexError(
             f"index {part!r} of dimension {dim} is of type {type(part).__name__}; accepted are integers, "
@@ -142,7 +143,7 @@ def as_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
         ValueError: a size less than ``least``.
     """
     try:
-        sizes = tuple(map(operator.index, shape)) if hasattr(shape, "__iter__") else (operator.index(shape),)
+        sizes = tuple(map(index, shape)) if hasattr(shape, "__iter__") else (index(shape),)
     except TypeError:
         raise TypeError(f"a shape is an integer or a sequence of integers, not {shape!r}") from None
     for size in sizes:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
-from operator import attrgetter, index
+from operator import attrgetter
 from typing import Any, Final, TypeVar
+
+from vkdml.integers import index
 
 from .c_names import C_NAMES, c_field_name
 

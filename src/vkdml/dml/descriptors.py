@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from math import prod
-from operator import index
 from typing import ClassVar, TypeAlias
+
+from vkdml.integers import index
 
 from .c_struct import COUNT, c_struct
 from .enums import (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, IntEnum, IntFlag
-from operator import index
 from string import ascii_uppercase
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
+
+from vkdml.integers import index
 
 from .c_names import c_constant, c_enum
 from .messages import refusal, wrong_type
