@@ -160,6 +160,7 @@ def check(name: str, function: Callable[..., Any], x: Any, host: np.ndarray) -> 
 # and NumPy of strings of no dimensions in a list.
 REFUSALS = (
     "accepted are sizes from -1 on",  # NumPy takes any negative size for -1
+    "cannot convert float",  # NaN and infinity in a list: NumPy casts its own, of others it asks for int()
     "has no attribute",
     "cannot be seen by NumPy without a copy",
     "cannot be lent",
