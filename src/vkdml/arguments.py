@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.exceptions import AxisError
 
 from vkdml import dtypes
+from vkdml.integers import index
 from vkdml.plan import Element
 
 DIRECTIONS = ("increasing", "decreasing")
@@ -200,9 +200,9 @@ def distinct_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
 
 
 def integer(what: str, value: Any, accepted: str = "an integer or a tuple of integers") -> int:
-    if not isinstance(value, bool | np.bool_):
+    if not isinstance(value, bool):
         try:
-            return operator.index(value)
+            return index(value)
         except TypeError:
             pass
     raise TypeError(f"{what} must be {accepted}, not {value!r}")
