@@ -16,6 +16,7 @@ class ValidationLog:
     def __init__(self, folder: Path) -> None:
         self.pipe = os.open(folder / "pipe", os.O_WRONLY)
         self.file = (folder / "log").open("rb")
+        self.incomplete_line = b""
         self.tests_with_messages = 0
         self.vulkan_loaded = self.layer_loaded = False
 
@@ -23,15 +24,22 @@ class ValidationLog:
         """What was logged since the last call, once all that was sent before it has arrived."""
         marker = f"-- {name} {time.monotonic_ns()}\n".encode()
         os.write(self.pipe, marker)
-        logged = b""
+        logged = self.incomplete_line
         deadline = time.monotonic() + 60
         while marker not in logged:  # other processes that run tests leave theirs beside it
             if time.monotonic() > deadline:
                 raise TimeoutError("the validation log does not fill up: has its reader ended?")
             logged += self.file.read() or time.sleep(0.0002) or b""
-        lines = [line for line in logged.decode(errors="replace").splitlines() if not line.startswith("-- ")]
+        complete, _, self.incomplete_line = logged.rpartition(b"\n")  # a read may end within another's marker
+        lines = [
+            line for line in complete.decode(errors="replace").splitlines() if not line.startswith("-- ")
+        ]
         self.tests_with_messages += bool(lines)
         return "\n".join(lines)
+
+    def close(self) -> None:
+        os.close(self.pipe)
+        self.file.close()
 
     def look_for_layer(self) -> None:
         if not self.layer_loaded:
