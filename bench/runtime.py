@@ -24,7 +24,7 @@ import numpy as np
 
 import vkdml
 from vkdml import _native, dml
-from vkdml.host import copy_bytes
+from vkdml.arrays.host import copy_bytes
 
 GIB = 1 << 30
 # A card that has idled while its memory was filled takes longer than usual to reach its clocks.

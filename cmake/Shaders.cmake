@@ -13,7 +13,7 @@ set(generated_dir "${CMAKE_CURRENT_BINARY_DIR}/shaders")
 set(spirv_dir "${CMAKE_CURRENT_BINARY_DIR}/spirv")
 file(MAKE_DIRECTORY "${spirv_dir}")
 set(schema_files "${CMAKE_CURRENT_SOURCE_DIR}/cmake/shader_build.py" "${shader_dir}/kernels.json"
-    "${CMAKE_CURRENT_SOURCE_DIR}/src/vkdml/schema.py")
+    "${CMAKE_CURRENT_SOURCE_DIR}/src/vkdml/plan/schema.py")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${schema_files})
 execute_process(COMMAND "${Python_EXECUTABLE}" ${schema_files} "${generated_dir}" RESULT_VARIABLE failed)
 if(failed)

@@ -10,7 +10,8 @@ import dataclasses
 import os
 from typing import Any
 
-from vkdml import _native, device, memory
+from vkdml import _native
+from vkdml.runtime import device, memory
 
 VARIABLE = "VKDML_TEST_MEMORY"
 # Small, and no power of two: what tests transfer goes in several pieces, at starts of all kinds.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import vkdml
-from vkdml import device
+from vkdml.runtime import device
 
 
 def separate_device() -> vkdml.Device:

@@ -17,10 +17,12 @@ from separate import separate_device
 from test_dml_execution import FUNCTIONS, layouts, tensor
 
 import vkdml
-from vkdml import _native, dml, memory, overlap
+from vkdml import _native, dml
+from vkdml.arrays import overlap
+from vkdml.arrays.overlap import Box, may_overlap
 from vkdml.dml import AxisDirection
-from vkdml.lowering import plan_of
-from vkdml.overlap import Box, may_overlap
+from vkdml.dml.lowering import plan_of
+from vkdml.runtime import memory
 
 POISON = 0xA5
 ARGMAX_ROWS = dml.ArgMaxOperatorDesc(tensor("FLOAT32", 40, 60), tensor("UINT32", 40, 1), (1,))

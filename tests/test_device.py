@@ -21,9 +21,9 @@ from separate import forget_open_devices
 
 import vkdml
 from vkdml import _native, dml
-from vkdml import device as devices
-from vkdml.device import select
-from vkdml.read_only import fix
+from vkdml.common.read_only import fix
+from vkdml.runtime import device as devices
+from vkdml.runtime.device import select
 
 H200 = "NVIDIA H200"
 

@@ -12,7 +12,7 @@ import forced_memory
 import pytest
 
 import vkdml
-from vkdml.memory import Memory
+from vkdml.runtime.memory import Memory
 
 ROOT = Path(__file__).parent.parent
 

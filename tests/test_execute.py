@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from vkdml import _native
-from vkdml.execute import Execution, ExecutionCache, record_steps, recordable_steps, workspace_for
-from vkdml.layout import row_major_strides
-from vkdml.plan import Element
-from vkdml.planning import argreduce_plan, slice1_plan
+from vkdml.plan.cache import argreduce_plan, slice1_plan
+from vkdml.plan.layout import row_major_strides
+from vkdml.plan.plans import Element
+from vkdml.runtime.execution import Execution, ExecutionCache, record_steps, recordable_steps, workspace_for
 
 HOST, LOCAL = _native.MemoryKind.host, _native.MemoryKind.device
 ROWS, COLUMNS = 3, 40_000

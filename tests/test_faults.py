@@ -12,7 +12,8 @@ from separate import separate_device
 from test_native import HOST, long_sequence
 
 import vkdml
-from vkdml import _native, kernels
+from vkdml import _native
+from vkdml.plan import kernels
 
 VK_ERROR_OUT_OF_HOST_MEMORY = -1
 VK_ERROR_DEVICE_LOST = -4

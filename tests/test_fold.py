@@ -9,8 +9,8 @@ import oracle
 import pytest
 import strategies
 
-from vkdml import kernels
-from vkdml.fold import Order
+from vkdml.arrays.fold import Order
+from vkdml.plan import kernels
 
 MODES = list(itertools.product((False, True), repeat=3))
 

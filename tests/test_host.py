@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import vkdml
-from vkdml.host import empty, host_span
+from vkdml.arrays.host import empty, host_span
 
 
 def elements(span) -> np.ndarray:

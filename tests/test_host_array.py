@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from vkdml.host import as_host_array
+from vkdml.arrays.host import as_host_array
 
 MASKED = np.ma.array([1, 5, 3], mask=[False, True, False])
 

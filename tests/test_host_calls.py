@@ -13,9 +13,13 @@ from checking import assert_same
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import vkdml
-from vkdml import dtypes, host, host_ops, planning, stream
-from vkdml.planning import CallCache, KnownCall, known_calls
-from vkdml.read_only import fix
+from vkdml.arrays import host
+from vkdml.common.read_only import fix
+from vkdml.operators import host as host_ops
+from vkdml.operators import stream
+from vkdml.plan import cache as planning
+from vkdml.plan import elements as dtypes
+from vkdml.plan.cache import CallCache, KnownCall, known_calls
 
 X = np.random.default_rng(3).integers(0, 100, (6, 50), np.int32)
 

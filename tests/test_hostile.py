@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 import vkdml
-from vkdml import dml, kernels
+from vkdml import dml
+from vkdml.arrays.host import elements_overlap
 from vkdml.dml import validation
-from vkdml.host import elements_overlap
-from vkdml.layout import CopyLayout
-from vkdml.plan import PUSH_BYTES
+from vkdml.plan import kernels
+from vkdml.plan.layout import CopyLayout
+from vkdml.plan.plans import PUSH_BYTES
 
 pytestmark = pytest.mark.usefixtures("device")
 

@@ -31,7 +31,7 @@ def test_vkdml_can_be_deleted_from_the_modules_and_imported_again():
     assert printed == "1 1 1\n[1, 5, 2] 1\nrefused\n" * 3
 
 
-@pytest.mark.parametrize("first", ["errors", "_native", "device"])
+@pytest.mark.parametrize("first", ["errors", "_native", "runtime.device"])
 def test_what_the_second_import_raises_is_caught_by_either_name(first):
     """Whichever inner module is imported first."""
     printed = processes.printed(f"""{FORGET}

@@ -7,8 +7,8 @@ import pytest
 import views
 from hypothesis import given, settings
 
-from vkdml.indexing import View, as_shape, broadcast, full_shape, indexed, reshaped
-from vkdml.layout import row_major_strides
+from vkdml.arrays.indexing import View, as_shape, broadcast, full_shape, indexed, reshaped
+from vkdml.plan.layout import row_major_strides
 
 
 def positions(view: View) -> np.ndarray:

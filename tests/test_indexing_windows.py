@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_indexing import positions, whole
 
-from vkdml.indexing import View, indexed, reshaped
+from vkdml.arrays.indexing import View, indexed, reshaped
 
 WINDOWS = (np.s_[:], np.s_[1:], np.s_[:-1], np.s_[::2], np.s_[::-1], np.s_[:1], np.s_[::-2])
 

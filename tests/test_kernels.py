@@ -12,11 +12,11 @@ import pytest
 import twins
 
 import vkdml
-from vkdml import kernels
-from vkdml.execute import run_plan
-from vkdml.layout import canonical_reduce, row_major_strides
-from vkdml.plan import Element
-from vkdml.plan_argreduce import plan_argreduce
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.plans import Element
+from vkdml.runtime.execution import run_plan
 
 # Small tiles, so that small inputs have many of them; few positions, so that little work is split.
 SMALL = {

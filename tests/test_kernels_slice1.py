@@ -10,10 +10,11 @@ import pytest
 import twins_slice1
 
 import vkdml
-from vkdml import kernels, plan_slice1
-from vkdml.execute import run_plan
-from vkdml.layout import CopyLayout, Dim, canonical_copy
-from vkdml.tuning import SliceTuning
+from vkdml.plan import kernels
+from vkdml.plan import slice1 as plan_slice1
+from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
+from vkdml.plan.tuning import SliceTuning
+from vkdml.runtime.execution import run_plan
 
 WIDTHS = kernels.family("slice1_tiles").numbers_of("element_bytes")
 NARROW = (1, 2)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vkdml.layout import Dim, canonical_copy, canonical_reduce, extent, row_major_strides
+from vkdml.plan.layout import Dim, canonical_copy, canonical_reduce, extent, row_major_strides
 
 
 def reduce_layout(sizes, strides, axes, take_last=False):

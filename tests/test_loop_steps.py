@@ -16,15 +16,15 @@ from numpy.lib.stride_tricks import as_strided
 from twins import is_split
 
 import vkdml
-from vkdml import kernels, loop_steps
-from vkdml.execute import run_plan
-from vkdml.layout import canonical_copy, canonical_reduce, extent, row_major_strides
-from vkdml.loop_steps import LAVAPIPE_LOOP_STEPS
-from vkdml.plan import DeviceLimits, Element, Plan, Step, checked_step
-from vkdml.plan_argreduce import plan_argreduce
-from vkdml.plan_slice1 import plan_slice1
-from vkdml.schema import Kernel
-from vkdml.tuning import SliceTuning
+from vkdml.plan import kernels, loop_steps
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
+from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS
+from vkdml.plan.plans import DeviceLimits, Element, Plan, Step, checked_step
+from vkdml.plan.schema import Kernel
+from vkdml.plan.slice1 import plan_slice1
+from vkdml.plan.tuning import SliceTuning
+from vkdml.runtime.execution import run_plan
 
 SMALL = {
     "workgroup_size": 8,

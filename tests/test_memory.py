@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import vkdml
-from vkdml import _native, dml, memory
-from vkdml.memory import Memory
+from vkdml import _native, dml
+from vkdml.runtime import memory
+from vkdml.runtime.memory import Memory
 
 PIECE = 64
 

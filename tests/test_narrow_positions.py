@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import vkdml
-from vkdml.execute import run_plan
-from vkdml.layout import row_major_strides
-from vkdml.plan import Element
-from vkdml.planning import argreduce_plan
+from vkdml.plan.cache import argreduce_plan
+from vkdml.plan.layout import row_major_strides
+from vkdml.plan.plans import Element
+from vkdml.runtime.execution import run_plan
 
 MOST = 1 << 16
 COUNTS = (MOST - 1, MOST, MOST + 1, 2 * MOST - 2, 2 * MOST, 2 * MOST + 3)

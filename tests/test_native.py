@@ -17,11 +17,12 @@ import pytest
 from separate import separate_device
 
 import vkdml
-from vkdml import _native, kernels
-from vkdml.execute import Execution, run_plan
-from vkdml.layout import canonical_reduce
-from vkdml.plan import PUSH_BYTES, Element
-from vkdml.plan_argreduce import plan_argreduce
+from vkdml import _native
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import canonical_reduce
+from vkdml.plan.plans import PUSH_BYTES, Element
+from vkdml.runtime.execution import Execution, run_plan
 
 HOST = _native.MemoryKind.host
 

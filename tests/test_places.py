@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import vkdml
-from vkdml.memory import BINDING_ALIGNMENT
+from vkdml.runtime.memory import BINDING_ALIGNMENT
 
 pytestmark = pytest.mark.usefixtures("device")
 

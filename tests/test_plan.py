@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twins import is_split
 
-from vkdml import kernels
-from vkdml.layout import canonical_copy, canonical_reduce, row_major_strides
-from vkdml.plan import PUSH_BYTES, SHARED_BYTES, DeviceLimits, Element
-from vkdml.plan_argreduce import NARROW_SHARE, plan_argreduce
-from vkdml.plan_slice1 import plan_slice1
-from vkdml.tuning import TUNING, tuning_for
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import NARROW_SHARE, plan_argreduce
+from vkdml.plan.layout import canonical_copy, canonical_reduce, row_major_strides
+from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits, Element
+from vkdml.plan.slice1 import plan_slice1
+from vkdml.plan.tuning import TUNING, tuning_for
 
 LIMITS = {
     "swiftshader": DeviceLimits(tuning_for("software", "SwiftShader driver"), 1 << 30, 65535, 256),

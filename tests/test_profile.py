@@ -16,10 +16,12 @@ import pytest
 from separate import forget_open_devices
 
 import vkdml
-from vkdml import device as devices
-from vkdml import profile, tune, tuning
-from vkdml.profile import Profile, ProfileFault
-from vkdml.read_only import fix
+from vkdml import tune
+from vkdml.common.read_only import fix
+from vkdml.plan import tuning
+from vkdml.runtime import device as devices
+from vkdml.runtime import profile
+from vkdml.runtime.profile import Profile, ProfileFault
 
 FIELD = next(iter(tuning.SEARCH))
 

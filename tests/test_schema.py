@@ -10,7 +10,8 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from vkdml import dml, kernels, schema
+from vkdml import dml
+from vkdml.plan import kernels, schema
 
 ROWS = kernels.family("argreduce_rows")
 RUNS = kernels.family("slice1_runs")

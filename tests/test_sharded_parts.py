@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vkdml.sharded import shard
+from vkdml.arrays.sharded import shard
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])

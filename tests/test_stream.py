@@ -24,9 +24,11 @@ from hypothesis import strategies as st
 from separate import separate_device
 
 import vkdml
-from vkdml import _native, dtypes, stream
-from vkdml.plan import Element
-from vkdml.read_only import fix
+from vkdml import _native
+from vkdml.common.read_only import fix
+from vkdml.operators import stream
+from vkdml.plan import elements as dtypes
+from vkdml.plan.plans import Element
 
 MIB = 1 << 20
 
@@ -511,9 +513,9 @@ def test_a_lost_device_is_named_so():
 RESIDENT = """
 import sys, warnings, dataclasses, threading, time
 import numpy as np, vkdml
-from vkdml import stream
-from vkdml.plan import Element
-from vkdml.read_only import fix
+from vkdml.operators import stream
+from vkdml.plan.plans import Element
+from vkdml.common.read_only import fix
 
 warnings.simplefilter("ignore")
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vkdml.layout import row_major_strides
-from vkdml.tiles import (
+from vkdml.plan.layout import row_major_strides
+from vkdml.plan.tiles import (
     INDEX_BYTES,
     LEAST_POSITIONS,
     RUN_BYTES,

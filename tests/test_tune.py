@@ -13,12 +13,14 @@ from rich.console import Console
 from separate import forget_open_devices
 
 import vkdml
-from vkdml import device as devices
-from vkdml import kernels, profile, tune, tuning
+from vkdml import tune
 from vkdml.bench import timing
 from vkdml.cli import main
 from vkdml.cli import tune as command
-from vkdml.plan import DeviceLimits, Plan, Step
+from vkdml.plan import kernels, tuning
+from vkdml.plan.plans import DeviceLimits, Plan, Step
+from vkdml.runtime import device as devices
+from vkdml.runtime import profile
 from vkdml.tune import Case, CaseTimes, Found, Measured, ResultsDifferError, search
 
 A, B, C = list(tuning.SEARCH)[:3]

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from vkdml import kernels
+from vkdml.plan import kernels
 
 WORD = 1 << 32
 

@@ -9,9 +9,14 @@ from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from vkdml import array_api, dml
-from vkdml.array import Array, asarray, empty, from_dlpack, zeros
-from vkdml.compiled import CompiledOperator
-from vkdml.device import (
+from vkdml.arrays.array import Array, asarray, empty, from_dlpack, zeros
+from vkdml.arrays.sharded import ShardedArray
+from vkdml.compiled.operator import CompiledOperator
+from vkdml.compiled.sequence import Sequence
+from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
+from vkdml.operators.host import ArgReduceResult
+from vkdml.ops import argmax, argmin, slice1
+from vkdml.runtime.device import (
     Device,
     DeviceInfo,
     SoftwareDeviceWarning,
@@ -19,12 +24,7 @@ from vkdml.device import (
     devices,
     set_default_device,
 )
-from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
-from vkdml.host_ops import ArgReduceResult
-from vkdml.ops import argmax, argmin, slice1
-from vkdml.profile import ProfileWarning
-from vkdml.sequence import Sequence
-from vkdml.sharded import ShardedArray
+from vkdml.runtime.profile import ProfileWarning
 
 __version__ = "0.1.0"
 
@@ -86,7 +86,7 @@ if not _TYPE_CHECKING:  # a type checker would take every name to be here
 def _hide_modules() -> None:
     """Take back the names that importing the inner modules gave this one, which are no part of its interface.
 
-    ``import vkdml.array`` still works, and so does ``from vkdml import array``; ``vkdml.array`` is refused.
+    ``import vkdml.plan`` still works, and so does ``from vkdml import plan``; ``vkdml.plan`` is refused.
     """
     for name, value in tuple(globals().items()):
         if isinstance(value, _ModuleType) and not name.startswith("_") and name not in __all__:

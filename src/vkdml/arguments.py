@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.exceptions import AxisError
 
-from vkdml import dtypes
-from vkdml.integers import index
-from vkdml.plan import Element
+from vkdml.common.integers import index
+from vkdml.plan import elements as dtypes
+from vkdml.plan.plans import Element
 
 DIRECTIONS = ("increasing", "decreasing")
 NAN_POLICIES = ("propagate", "omit")

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from vkdml import array as _creation
 from vkdml import ops
 from vkdml.arguments import distinct_axes
-from vkdml.array import Array, from_dlpack
-from vkdml.device import DeviceLike
+from vkdml.arrays import array as _creation
+from vkdml.arrays.array import Array, from_dlpack
+from vkdml.runtime.device import DeviceLike
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 """Of the standard, whose rules for these functions are the same in all."""

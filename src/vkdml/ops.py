@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy.typing as npt
 
-from vkdml import array_ops, host_ops, sharded
 from vkdml.arguments import context, flag
-from vkdml.array import Array
-from vkdml.device import DevicesLike
-from vkdml.sharded import ShardedArray
-from vkdml.stream import Progress, is_reported
+from vkdml.arrays import operations as array_ops
+from vkdml.arrays import sharded
+from vkdml.arrays.array import Array
+from vkdml.arrays.sharded import ShardedArray
+from vkdml.operators import host as host_ops
+from vkdml.operators.stream import Progress, is_reported
+from vkdml.runtime.device import DevicesLike
 
 
 def argmax(

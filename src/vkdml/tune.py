@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 
 import vkdml
-from vkdml import _native, kernels
+from vkdml import _native
 from vkdml.bench import resident
 from vkdml.bench.timing import time_plan
-from vkdml.device import Device, DeviceInfo
-from vkdml.layout import canonical_copy, canonical_reduce, extent, row_major_strides
-from vkdml.plan import DeviceLimits, Element, Plan
-from vkdml.plan_argreduce import plan_argreduce
-from vkdml.plan_slice1 import plan_slice1
-from vkdml.profile import Profile, driver_of
-from vkdml.tuning import SEARCH, Tuning
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
+from vkdml.plan.plans import DeviceLimits, Element, Plan
+from vkdml.plan.slice1 import plan_slice1
+from vkdml.plan.tuning import SEARCH, Tuning
+from vkdml.runtime.device import Device, DeviceInfo
+from vkdml.runtime.profile import Profile, driver_of
 
 PASSES = 3
 NOISE = 0.02

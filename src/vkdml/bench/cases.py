@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vkdml import dtypes, kernels
-from vkdml.layout import canonical_copy, canonical_reduce, row_major_strides
-from vkdml.plan import DeviceLimits, Element, Plan
-from vkdml.plan_argreduce import plan_argreduce
-from vkdml.plan_slice1 import plan_slice1
+from vkdml.plan import elements as dtypes
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import canonical_copy, canonical_reduce, row_major_strides
+from vkdml.plan.plans import DeviceLimits, Element, Plan
+from vkdml.plan.slice1 import plan_slice1
 
 GIB = 1 << 30
 MIB = 1 << 20

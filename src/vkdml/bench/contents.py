@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import kernels
 from vkdml.bench.cases import ELEMENT_BYTES
+from vkdml.plan import kernels
 
 Bytes = npt.NDArray[np.uint8]
 Bits = npt.NDArray[np.unsignedinteger]

@@ -15,8 +15,8 @@ from vkdml.bench.cases import MIB, Case, plan_of
 from vkdml.bench.check import WrongResult, right_indices
 from vkdml.bench.contents import Bytes
 from vkdml.bench.record import Latency, latency_of
-from vkdml.device import Device
-from vkdml.execute import Execution
+from vkdml.runtime.device import Device
+from vkdml.runtime.execution import Execution
 
 Floats = npt.NDArray[np.float32]
 

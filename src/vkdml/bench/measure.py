@@ -22,8 +22,8 @@ from vkdml.bench.contents import Bytes, cores
 from vkdml.bench.libraries import Unsupported, numpy_dtype
 from vkdml.bench.record import LatencyRow, Record, Row
 from vkdml.bench.timing import OUTPUT_ROLES, CallReading, Reading, time_call, time_copy, time_plan
-from vkdml.device import Device
-from vkdml.profile import driver_of
+from vkdml.runtime.device import Device
+from vkdml.runtime.profile import driver_of
 
 SOFTWARE_MIB = 4
 WARM_SECONDS = 0.25

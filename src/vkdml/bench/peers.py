@@ -21,7 +21,7 @@ from vkdml.bench.cases import MIB, Case
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.libraries import LIBRARIES, answers, nvcc, one_line
 from vkdml.bench.record import Latency, Peer, PeerTime, Record
-from vkdml.device import Device
+from vkdml.runtime.device import Device
 
 NAMES = tuple(LIBRARIES)
 NVIDIA = 0x10DE

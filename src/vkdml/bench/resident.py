@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml import _native
-from vkdml.device import Device
+from vkdml.runtime.device import Device
 
 Bytes = npt.NDArray[np.uint8]
 

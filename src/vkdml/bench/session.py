@@ -13,7 +13,7 @@ from vkdml.bench.cases import Case
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.peers import PEER_SECONDS, time_peer
 from vkdml.bench.record import LatencyRow, Record, RecordFault, Row, judge, require_possible
-from vkdml.device import Device
+from vkdml.runtime.device import Device
 
 OWN_SUITE = "own"
 """The name of a run of cases that the user described."""

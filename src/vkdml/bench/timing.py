@@ -14,9 +14,9 @@ import numpy as np
 from vkdml import _native
 from vkdml.bench import resident
 from vkdml.bench.resident import Bytes
-from vkdml.device import Device
-from vkdml.execute import Execution, ExecutionCache
-from vkdml.plan import Plan
+from vkdml.plan.plans import Plan
+from vkdml.runtime.device import Device
+from vkdml.runtime.execution import Execution, ExecutionCache
 
 FEWEST_READINGS = 9
 """So many are taken however long they last."""

@@ -15,12 +15,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import vkdml
-from vkdml import profile
 from vkdml.cli.opening import opened
 from vkdml.cli.text import count
+from vkdml.plan.tuning import SEARCH, Tuning
+from vkdml.runtime import profile
 from vkdml.tune import Found, ResultsDifferError, Step, profile_of
 from vkdml.tune import tune as search
-from vkdml.tuning import SEARCH, Tuning
 
 
 def tune(

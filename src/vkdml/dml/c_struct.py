@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field, fields
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from vkdml.integers import index
+from vkdml.common.integers import index
 
 from .c_names import C_NAMES, c_field_name
 

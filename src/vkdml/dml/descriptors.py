@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from math import prod
 from typing import ClassVar, TypeAlias
 
-from vkdml.integers import index
+from vkdml.common.integers import index
 
 from .c_struct import COUNT, c_struct
 from .enums import (

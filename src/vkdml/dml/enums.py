@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from vkdml.integers import index
+from vkdml.common.integers import index
 
 from .c_names import c_constant, c_enum
 from .messages import refusal, wrong_type

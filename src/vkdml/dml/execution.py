@@ -12,8 +12,8 @@ from .enums import FeatureLevel, FeatureLevelLike, ReduceFunction
 from .validation import validate
 
 if TYPE_CHECKING:
-    from vkdml.array import Array
-    from vkdml.device import Device, DevicesLike
+    from vkdml.arrays.array import Array
+    from vkdml.runtime.device import Device, DevicesLike
 
 
 def run(
@@ -178,9 +178,9 @@ def _require_bytes(
 
 
 def _view_on_device(where: str, tensor: BufferTensorDesc, buffer: Array) -> Array:
-    from vkdml.array import array_in
-    from vkdml.indexing import View
-    from vkdml.lowering import strides_of
+    from vkdml.arrays.array import array_in
+    from vkdml.arrays.indexing import View
+    from vkdml.dml.lowering import strides_of
 
     dtype, start = tensor.data_type.dtype, buffer.view.offset
     if start % dtype.itemsize:

@@ -2,9 +2,9 @@
 
 Some drivers leave a shader's loops, without an error, once these have made a certain number of steps all
 together. A plan therefore states this number for each of its kernels, and planning refuses what exceeds the
-device's limit (:func:`vkdml.plan.checked_step`). Invocations of a subgroup go through a loop together, as
-often as the one that needs it most, and each loop takes one more step to find that it has ended. Loops that
-a compiler may unroll count.
+device's limit (:func:`vkdml.plan.plans.checked_step`). Invocations of a subgroup go through a loop together,
+as often as the one that needs it most, and each loop takes one more step to find that it has ended. Loops
+that a compiler may unroll count.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from vkdml import kernels
+from vkdml.plan import kernels
 
 LAVAPIPE_LOOP_STEPS = 65535
 UNLIMITED_LOOP_STEPS = 1 << 63

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from vkdml import kernels, loop_steps
-from vkdml.layout import CopyLayout, Dim
-from vkdml.plan import (
+from vkdml.plan import kernels, loop_steps
+from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
     Plan,
@@ -20,7 +20,7 @@ from vkdml.plan import (
     round_up,
     words,
 )
-from vkdml.tuning import SliceTuning
+from vkdml.plan.tuning import SliceTuning
 
 
 def plan_slice1(

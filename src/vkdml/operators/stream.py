@@ -17,14 +17,15 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native, host
-from vkdml.device import Device
-from vkdml.execute import Execution
-from vkdml.fold import Order
-from vkdml.layout import row_major_strides
-from vkdml.plan import DeviceLimits, Element, Plan
-from vkdml.planning import argreduce_plan, slice1_plan
-from vkdml.tiles import Tile, Tiling, memory_order, tile_copy, tile_reduction
+from vkdml import _native
+from vkdml.arrays import host
+from vkdml.arrays.fold import Order
+from vkdml.plan.cache import argreduce_plan, slice1_plan
+from vkdml.plan.layout import row_major_strides
+from vkdml.plan.plans import DeviceLimits, Element, Plan
+from vkdml.plan.tiles import Tile, Tiling, memory_order, tile_copy, tile_reduction
+from vkdml.runtime.device import Device
+from vkdml.runtime.execution import Execution
 
 AnyArray = npt.NDArray[Any]
 Views = Mapping[str, npt.NDArray[np.uint8]]

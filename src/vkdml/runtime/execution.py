@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native, kernels
-from vkdml.plan import PUSH_BYTES, Plan, Step
-from vkdml.tuning import Tuning
+from vkdml import _native
+from vkdml.plan import kernels
+from vkdml.plan.plans import PUSH_BYTES, Plan, Step
+from vkdml.plan.tuning import Tuning
 
 Bytes = npt.NDArray[np.uint8]
 _Made = TypeVar("_Made")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 
-from vkdml.schema import ElementType, Family, Kernel, Schema, parse
+from vkdml.plan.schema import ElementType, Family, Kernel, Schema, parse
 
 
 @lru_cache(maxsize=1)

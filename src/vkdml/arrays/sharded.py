@@ -8,15 +8,16 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import arguments, host, indexing
-from vkdml.array import Array, asarray
-from vkdml.array_base import DeviceArray
-from vkdml.array_ops import StartedReduction
-from vkdml.device import Device
-from vkdml.fold import Order
-from vkdml.host_ops import ArgReduceResult
-from vkdml.layout import row_major_strides
-from vkdml.read_only import fix
+from vkdml import arguments
+from vkdml.arrays import host, indexing
+from vkdml.arrays.array import Array, asarray
+from vkdml.arrays.base import DeviceArray
+from vkdml.arrays.fold import Order
+from vkdml.arrays.operations import StartedReduction
+from vkdml.common.read_only import fix
+from vkdml.operators.host import ArgReduceResult
+from vkdml.plan.layout import row_major_strides
+from vkdml.runtime.device import Device
 
 
 @final

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native, foreign
-from vkdml.layout import extent
+from vkdml import _native
+from vkdml.arrays import foreign
+from vkdml.plan.layout import extent
 
 # A span of at most so many times the data is sent as it lies; a wider one is gathered on the host.
 SPAN_LIMIT = 2

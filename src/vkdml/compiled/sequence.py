@@ -16,18 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml import _native
-from vkdml.array import Array
-from vkdml.array_ops import require_same_device
-from vkdml.compiled import CompiledOperator
-from vkdml.device import Device
+from vkdml.arrays.array import Array
+from vkdml.arrays.host import copy_bytes
+from vkdml.arrays.operations import require_same_device
+from vkdml.common.wording import type_of
+from vkdml.compiled.operator import CompiledOperator
 from vkdml.errors import DeviceError, DeviceLostError
-from vkdml.execute import RecordableStep, record_steps, recordable_steps, workspace_for
-from vkdml.host import copy_bytes
-from vkdml.layout import row_major_strides
-from vkdml.memory import Bytes, Memory
-from vkdml.plan import Plan
-from vkdml.planning import slice1_plan
-from vkdml.wording import type_of
+from vkdml.plan.cache import slice1_plan
+from vkdml.plan.layout import row_major_strides
+from vkdml.plan.plans import Plan
+from vkdml.runtime.device import Device
+from vkdml.runtime.execution import RecordableStep, record_steps, recordable_steps, workspace_for
+from vkdml.runtime.memory import Bytes, Memory
 
 # Evaluations whose sequence was dropped: whoever reads what they write must still find them.
 _left_running: set[Evaluation] = set()

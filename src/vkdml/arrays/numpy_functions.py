@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from vkdml.array import Array
-from vkdml.array_base import DeviceArray
-from vkdml.sharded import ShardedArray
+from vkdml.arrays.array import Array
+from vkdml.arrays.base import DeviceArray
+from vkdml.arrays.sharded import ShardedArray
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

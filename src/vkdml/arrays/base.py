@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.read_only import ReadOnly
+from vkdml.common.read_only import ReadOnly
 
 Self = TypeVar("Self", bound="DeviceArray")
 
@@ -183,14 +183,14 @@ class DeviceArray(ReadOnly):
         return host.astype(dtype, copy=False) if keeps_all else host
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from vkdml import numpy_functions
+        from vkdml.arrays import numpy_functions
 
         return numpy_functions.call_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        from vkdml import numpy_functions
+        from vkdml.arrays import numpy_functions
 
         return numpy_functions.call(func, args, kwargs)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from vkdml import dtypes
 from vkdml.dml import AxisDirection, BufferTensorDesc, OperatorDesc, ReduceFunction, Slice1OperatorDesc
 from vkdml.dml.descriptors import spanned_elements
-from vkdml.layout import CopyLayout, ReduceLayout, canonical_copy, canonical_reduce, row_major_strides
-from vkdml.plan import DeviceLimits, Element, Plan
-from vkdml.plan_argreduce import plan_argreduce
-from vkdml.plan_slice1 import plan_slice1
+from vkdml.plan import elements as dtypes
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import CopyLayout, ReduceLayout, canonical_copy, canonical_reduce, row_major_strides
+from vkdml.plan.plans import DeviceLimits, Element, Plan
+from vkdml.plan.slice1 import plan_slice1
 
 
 def strides_of(tensor: BufferTensorDesc) -> tuple[int, ...]:

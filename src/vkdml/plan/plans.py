@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from vkdml import kernels
-from vkdml.loop_steps import UNLIMITED_LOOP_STEPS
-from vkdml.tuning import Tuning
+from vkdml.plan import kernels
+from vkdml.plan.loop_steps import UNLIMITED_LOOP_STEPS
+from vkdml.plan.tuning import Tuning
 
 PUSH_BYTES = kernels.schema().push_bytes
 WORDS_LIMIT = 1 << 32
@@ -90,7 +90,7 @@ class Element:
 
     @property
     def specialization(self) -> Mapping[str, int | str]:
-        """What the kernels must know of it: for :meth:`vkdml.schema.Family.specialize`."""
+        """What the kernels must know of it: for :meth:`vkdml.plan.schema.Family.specialize`."""
         return kernels.elements()[self.name].specialization
 
 

@@ -159,7 +159,7 @@ class Family:
     def specialize(self, **values: int | str) -> tuple[str, tuple[int, ...]]:
         """Return the module and the constants, by slot, of a kernel for which all this holds.
 
-        >>> from vkdml import kernels
+        >>> from vkdml.plan import kernels
         >>> kernels.family("slice1_runs").specialize(
         ...     whole_vectors=True, step=2, element_bytes=1, workgroup=64, layout_in_push=True
         ... )
@@ -190,7 +190,7 @@ class Family:
     def numbers_of(self, axis: str, **fixed: int | str) -> tuple[int, ...]:
         """Return the values of an axis, ascending, that variants with these values of other axes have.
 
-        >>> from vkdml import kernels
+        >>> from vkdml.plan import kernels
         >>> kernels.family("argreduce_columns").numbers_of("at_once", loads="elements")
         (1, 8)
         """
@@ -213,7 +213,7 @@ class Family:
     def push(self, *, layout_words: Iterable[int] = (), **values: int) -> bytes:
         """Pack push constants; numbers are taken modulo 2^32 (or 2^64), so strides may be negative.
 
-        >>> from vkdml import kernels
+        >>> from vkdml.plan import kernels
         >>> family = kernels.family("slice1_runs")
         >>> bases = dict(input_base=0, output_base=0)
         >>> counts = dict(vectors=3, outer_dims=0, dims=1, run=9, vectors_per_run=3, vectors_per_workgroup=64)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 
-from vkdml import kernels
 from vkdml.dml import BufferTensorDesc, OperatorDesc, Slice1OperatorDesc
-from vkdml.layout import CopyLayout, Dim, ReduceLayout
-from vkdml.lowering import layout_of, strides_of
-from vkdml.plan import Plan, Step
+from vkdml.dml.lowering import layout_of, strides_of
+from vkdml.plan import kernels
+from vkdml.plan.layout import CopyLayout, Dim, ReduceLayout
+from vkdml.plan.plans import Plan, Step
 
 COLUMNS = 80
 

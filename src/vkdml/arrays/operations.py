@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 from vkdml import arguments
 from vkdml.arguments import Reduction, context
-from vkdml.device import Device, DevicesLike, resolve_all
-from vkdml.host_ops import ArgReduceResult
-from vkdml.indexing import View
-from vkdml.layout import canonical_reduce, row_major_strides
-from vkdml.memory import Memory
-from vkdml.plan import Plan
-from vkdml.planning import KnownCall, argreduce_plan, known_calls, slice1_plan
+from vkdml.arrays.indexing import View
+from vkdml.operators.host import ArgReduceResult
+from vkdml.plan.cache import KnownCall, argreduce_plan, known_calls, slice1_plan
+from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.plans import Plan
+from vkdml.runtime.device import Device, DevicesLike, resolve_all
+from vkdml.runtime.memory import Memory
 
 if TYPE_CHECKING:
-    from vkdml.array import Array
+    from vkdml.arrays.array import Array
 
 
 def require_same_device(first: Device, second: Device) -> None:
@@ -257,7 +257,7 @@ class StartedReduction:
 
 
 def _fresh(device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    from vkdml.array import array_in
+    from vkdml.arrays.array import array_in
 
     nbytes = math.prod(shape) * dtype.itemsize
     memory = Memory(device, nbytes, near_host=nbytes <= device.limits.tuning.shared_bytes)

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml import _native
-from vkdml.host import copy_bytes
-from vkdml.plan import VECTOR_BYTES, round_up
-from vkdml.read_only import ReadOnly, fix
+from vkdml.arrays.host import copy_bytes
+from vkdml.common.read_only import ReadOnly, fix
+from vkdml.plan.plans import VECTOR_BYTES, round_up
 
 if TYPE_CHECKING:
-    from vkdml.device import Device
+    from vkdml.runtime.device import Device
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from vkdml import kernels
-from vkdml.layout import Dim, ReduceLayout
-from vkdml.loop_steps import ReduceLoops
-from vkdml.plan import (
+from vkdml.plan import kernels
+from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.loop_steps import ReduceLoops
+from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
     Element,
@@ -24,7 +24,7 @@ from vkdml.plan import (
     round_up,
     words,
 )
-from vkdml.schema import Family
+from vkdml.plan.schema import Family
 
 # 16-byte vectors of a run that one invocation takes at a time.
 CHUNK_VECTORS = kernels.number("chunk_vectors")

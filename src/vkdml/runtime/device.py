@@ -13,21 +13,22 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, final
 
-from vkdml import _native, profile
+from vkdml import _native
+from vkdml.common.integers import index
+from vkdml.common.read_only import ReadOnly, fix
+from vkdml.common.read_only_dict import read_only
 from vkdml.errors import DeviceError, NoDeviceError
-from vkdml.execute import ExecutionCache
-from vkdml.integers import index
-from vkdml.loop_steps import most_loop_steps
-from vkdml.plan import DeviceLimits
-from vkdml.read_only import ReadOnly, fix
-from vkdml.read_only_dict import read_only
-from vkdml.tuning import tuning_for
+from vkdml.plan.loop_steps import most_loop_steps
+from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.tuning import tuning_for
+from vkdml.runtime import profile
+from vkdml.runtime.execution import ExecutionCache
 
 if TYPE_CHECKING:
-    from vkdml.compiled import CompiledOperator
+    from vkdml.compiled.operator import CompiledOperator
+    from vkdml.compiled.sequence import Sequence as RecordedSequence
     from vkdml.dml import OperatorDesc, TypedOperatorDesc
     from vkdml.dml.enums import FeatureLevelLike
-    from vkdml.sequence import Sequence as RecordedSequence
 
 ENVIRONMENT_SELECTOR = "VKDML_DEVICE"
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
@@ -305,7 +306,7 @@ class Device(ReadOnly):
 
         Source of the rule: DirectML's ``IDMLDevice::CompileOperator``.
         """
-        from vkdml.compiled import CompiledOperator
+        from vkdml.compiled.operator import CompiledOperator
 
         return CompiledOperator(self, desc, feature_level=feature_level)
 
@@ -324,7 +325,7 @@ class Device(ReadOnly):
         Raises:
             DeviceError: the device was lost, or this process was forked after Vulkan was in use.
         """
-        from vkdml.sequence import Sequence
+        from vkdml.compiled.sequence import Sequence
 
         return Sequence(self, timings=timings)
 

@@ -10,10 +10,10 @@ import tempfile
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from vkdml import tuning
+from vkdml.plan import tuning
 
 if TYPE_CHECKING:
-    from vkdml.device import DeviceInfo
+    from vkdml.runtime.device import DeviceInfo
 
 FORMAT = 1
 ENVIRONMENT_SWITCH = "VKDML_PROFILE"
@@ -36,7 +36,7 @@ class CannotStoreError(OSError):
 
 @dataclass(frozen=True)
 class Profile:
-    """Values for some fields of :class:`vkdml.tuning.Tuning`, and where they were found."""
+    """Values for some fields of :class:`vkdml.plan.tuning.Tuning`, and where they were found."""
 
     device_uuid: str
     device_name: str

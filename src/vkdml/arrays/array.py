@@ -9,14 +9,15 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import array_ops, foreign, host
 from vkdml.arguments import context, distinct_axes, integer, require_movable
-from vkdml.array_base import DeviceArray
-from vkdml.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
-from vkdml.execute import Region
-from vkdml.indexing import View, as_shape, broadcast, full_shape, indexed, reshaped
-from vkdml.layout import extent, row_major_strides
-from vkdml.memory import BINDING_ALIGNMENT, Memory
+from vkdml.arrays import foreign, host
+from vkdml.arrays import operations as array_ops
+from vkdml.arrays.base import DeviceArray
+from vkdml.arrays.indexing import View, as_shape, broadcast, full_shape, indexed, reshaped
+from vkdml.plan.layout import extent, row_major_strides
+from vkdml.runtime.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
+from vkdml.runtime.execution import Region
+from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
 
 DLPACK_CPU, DLPACK_VULKAN = 1, 7
 
@@ -361,7 +362,7 @@ def asarray(x: Any, dtype: Any = None, *, device: DevicesLike = None, copy: bool
 
     Source of the rule: the Python array API standard's ``asarray``.
     """
-    from vkdml import sharded
+    from vkdml.arrays import sharded
 
     wanted = None if dtype is None else _element_type(dtype)
     if not isinstance(copy, bool | None):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import kernels
+from vkdml.plan import kernels
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 Keys = npt.NDArray[np.signedinteger[Any]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vkdml import kernels
+from vkdml.plan import kernels
 
 
 def _defined_by(package: str) -> tuple[str, ...]:

@@ -6,9 +6,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from vkdml.array import Array, array_in
-from vkdml.array_ops import require_same_device
-from vkdml.device import Device
+from vkdml.arrays.array import Array, array_in
+from vkdml.arrays.indexing import View
+from vkdml.arrays.operations import require_same_device
+from vkdml.arrays.overlap import Box, may_overlap
+from vkdml.common.wording import type_of, with_article
+from vkdml.compiled.explain import explain
 from vkdml.dml import (
     MINIMUM_BUFFER_TENSOR_ALIGNMENT,
     BufferTensorDesc,
@@ -18,14 +21,11 @@ from vkdml.dml import (
 )
 from vkdml.dml.descriptors import operator_of, spanned_elements
 from vkdml.dml.enums import FeatureLevelLike
-from vkdml.execute import RecordableStep, Region, recordable_steps
-from vkdml.explain import explain
-from vkdml.indexing import View
-from vkdml.lowering import plan_of, strides_of
-from vkdml.memory import BINDING_ALIGNMENT, Memory
-from vkdml.overlap import Box, may_overlap
-from vkdml.plan import Plan
-from vkdml.wording import type_of, with_article
+from vkdml.dml.lowering import plan_of, strides_of
+from vkdml.plan.plans import Plan
+from vkdml.runtime.device import Device
+from vkdml.runtime.execution import RecordableStep, Region, recordable_steps
+from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
 
 
 class CompiledOperator:

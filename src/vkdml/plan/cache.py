@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vkdml.layout import CopyLayout, ReduceLayout, canonical_copy, canonical_reduce
-from vkdml.plan import DeviceLimits, Element, Plan
-from vkdml.plan_argreduce import plan_argreduce
-from vkdml.plan_slice1 import plan_slice1
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import CopyLayout, ReduceLayout, canonical_copy, canonical_reduce
+from vkdml.plan.plans import DeviceLimits, Element, Plan
+from vkdml.plan.slice1 import plan_slice1
 
 
 @lru_cache(maxsize=1024)

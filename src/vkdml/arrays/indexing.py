@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vkdml.integers import index
+from vkdml.common.integers import index
 
 _ALL = slice(None)
 

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import arguments, stream
+from vkdml import arguments
 from vkdml.arguments import Reduction, context
-from vkdml.device import Device, DevicesLike, resolve, resolve_all
-from vkdml.host import (
+from vkdml.arrays.host import (
     HostSpan,
     as_host_array,
     copy_bytes,
@@ -23,9 +22,11 @@ from vkdml.host import (
     may_share_bytes,
     sent_bytes,
 )
-from vkdml.layout import canonical_reduce, row_major_strides
-from vkdml.plan import DeviceLimits, Plan, TooMuchWork
-from vkdml.planning import KnownCall, argreduce_plan, known_calls, slice1_plan
+from vkdml.operators import stream
+from vkdml.plan.cache import KnownCall, argreduce_plan, known_calls, slice1_plan
+from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.plans import DeviceLimits, Plan, TooMuchWork
+from vkdml.runtime.device import Device, DevicesLike, resolve, resolve_all
 
 Wanted = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 """Shape and type of each result."""

@@ -1,0 +1,1 @@
+"""What all other folders use and none of them owns."""

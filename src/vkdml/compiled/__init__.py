@@ -1,0 +1,1 @@
+"""Operators compiled from descriptors, and recorded sequences."""

@@ -1,0 +1,1 @@
+"""The operators on host arrays, of any size."""
