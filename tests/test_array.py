@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from separate import separate_device
 
 import vkdml
-from vkdml.plan.cache import known_calls
 from vkdml.plan.elements import ML_DTYPES_ELEMENTS, NUMPY_ELEMENTS
+from vkdml.plan.known_calls import known_calls
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 ELEMENTS = (*NUMPY_ELEMENTS, *ML_DTYPES_ELEMENTS)

@@ -21,7 +21,7 @@ from vkdml import _native, dml
 from vkdml.arrays import overlap
 from vkdml.arrays.overlap import Box, may_overlap
 from vkdml.dml import AxisDirection
-from vkdml.dml.lowering import plan_of
+from vkdml.dml.lowering import call_of
 from vkdml.runtime import memory
 
 POISON = 0xA5
@@ -138,7 +138,7 @@ def test_properties(device):
     op = device.compile(ARGMAX_ROWS)
     assert op.device is device
     assert op.desc == ARGMAX_ROWS
-    assert op.temporary_size == plan_of(ARGMAX_ROWS, device.limits).bytes_of("workspace")
+    assert op.temporary_size == call_of(ARGMAX_ROWS).plan(device.limits).bytes_of("workspace")
     assert "ARGMAX FLOAT32 (40, 60) -> UINT32 (40, 1)" in repr(op)
     for name in ("desc", "device", "temporary_size", "anything"):
         with pytest.raises(AttributeError):
@@ -342,8 +342,8 @@ def test_rebinding_builds_no_pipeline(device, rows):
 @given(desc=descriptors(), start=st.integers(0, 15), output_start=st.integers(0, 15))
 def test_plans_for_all_starts_differ_in_push_constants_only(device, desc, start, output_start):
     sizes = desc.input_tensor.data_type.size_in_bytes, desc.output_tensor.data_type.size_in_bytes
-    plan = plan_of(desc, device.limits)
-    other = plan_of(desc, device.limits, 16 * start // sizes[0], 16 * output_start // sizes[1])
+    plan = call_of(desc).plan(device.limits)
+    other = call_of(desc, 16 * start // sizes[0], 16 * output_start // sizes[1]).plan(device.limits)
     for step, other_step in zip(plan.steps, other.steps, strict=True):
         assert (step.kernel, step.constants, step.subgroup_size) == (
             *(other_step.kernel, other_step.constants),
@@ -363,7 +363,7 @@ def test_explain_is_narrow_and_complete(device):
     for desc in (ARGMAX_ROWS, wide, split):
         text = device.compile(desc).explain()
         assert max(map(len, text.splitlines())) <= 80
-        plan = plan_of(desc, device.limits)
+        plan = call_of(desc).plan(device.limits)
         joined = re.sub(r"\s+", " ", text)
         for step in plan.steps:
             assert step.kernel in joined

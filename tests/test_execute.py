@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from vkdml import _native
-from vkdml.plan.cache import argreduce_plan, slice1_plan
+from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
-from vkdml.plan.plans import Element
+from vkdml.plan.order import Order
 from vkdml.runtime.execution import Execution, ExecutionCache, record_steps, recordable_steps, workspace_for
 
 HOST, LOCAL = _native.MemoryKind.host, _native.MemoryKind.device
@@ -26,11 +26,9 @@ def reduction(device, sizes=(ROWS, COLUMNS), axes=(1,)):
     strides = row_major_strides(sizes)
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
     count = int(np.prod(sizes))
-    rules = (False, False, False)
-    plan = argreduce_plan(
-        *(sizes, strides, 0, count, axes, row_major_strides(kept), Element("int16", 2)),
-        *(*rules, 8, True, device.limits),
-    )
+    source = Operand(sizes, strides, 0, count)
+    target = Operand(kept, row_major_strides(kept), 0, int(np.prod(kept)))
+    plan = plan_for(ReduceCall(source, axes, Order("int16"), target, 8, True), device.limits)
     assert plan.bytes_of("workspace")
     return plan
 
@@ -89,7 +87,8 @@ def test_what_is_not_shared_is_copied_in_and_out(device, shared_bytes):
 @pytest.mark.parametrize("count", [1, 3, 16, 1001])
 @pytest.mark.parametrize("shared_bytes", [0, 1 << 20])
 def test_a_copy_of_any_length_arrives_whole(device, shared_bytes, count):
-    plan = slice1_plan((count,), (-1,), count - 1, count, (1,), 1, device.limits)
+    source, target = Operand((count,), (-1,), count - 1, count), Operand((count,), (1,), 0, count)
+    plan = plan_for(CopyCall(source, target, 1), device.limits)
     execution = Execution(cache_of(device, shared_bytes), plan)
     x = np.random.default_rng(count).integers(0, 256, count, np.uint8)
     execution.views["input"][:count] = x

@@ -9,8 +9,9 @@ import oracle
 import pytest
 import strategies
 
-from vkdml.arrays.fold import Order
+from vkdml.operators.fold import fold, keys_of
 from vkdml.plan import kernels
+from vkdml.plan.order import Order
 
 MODES = list(itertools.product((False, True), repeat=3))
 
@@ -68,7 +69,7 @@ def test_of_any_two_elements_the_right_one_stays(name, take_min, take_last, omit
     want_indices = np.take_along_axis(indices, by_index, 0)[chosen, np.arange(old.size)]
     for first, second in ((0, 1), (1, 0)):
         bits, best = rows[:, first].copy(), indices[first].copy()
-        order.fold(bits, best, rows[:, second].copy(), indices[second].copy())
+        fold(order, bits, best, rows[:, second].copy(), indices[second].copy())
         assert np.array_equal(best, want_indices)
         assert np.array_equal(bits, unsigned(values))
 
@@ -77,8 +78,8 @@ def test_of_any_two_elements_the_right_one_stays(name, take_min, take_last, omit
 @pytest.mark.parametrize("omit_nan", [False, True])
 def test_keys_sort_as_numpy_does(name, omit_nan):
     x = elements(name)
-    keys = Order(name, False, False, omit_nan).keys(unsigned(x)).astype(np.int64)
-    negative_keys = Order(name, True, False, omit_nan).keys(unsigned(x)).astype(np.int64)
+    keys = keys_of(Order(name, False, False, omit_nan), unsigned(x)).astype(np.int64)
+    negative_keys = keys_of(Order(name, True, False, omit_nan), unsigned(x)).astype(np.int64)
     numbers = oracle.numbers(x)
     nan = numbers != numbers
     ordered = numbers[~nan][np.argsort(keys[~nan], kind="stable")]
@@ -94,10 +95,10 @@ def test_keys_sort_as_numpy_does(name, omit_nan):
 
 
 def test_folding_writes_through_views_and_leaves_the_new_candidates_alone():
-    order = Order("int16", False, False, False)
+    order = Order("int16")
     bits, indices = np.zeros((4, 6), np.uint16), np.zeros((4, 6), np.uint64)
     new_bits, new_indices = np.full((2, 3), 5, np.uint16), np.full((2, 3), 1 << 40, np.uint64)
-    order.fold(bits[::2, ::2], indices[::2, ::2], new_bits, new_indices)
+    fold(order, bits[::2, ::2], indices[::2, ::2], new_bits, new_indices)
     assert (bits[::2, ::2] == 5).all()
     assert bits.sum() == 30
     assert (indices[::2, ::2] == 1 << 40).all()

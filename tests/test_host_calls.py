@@ -13,13 +13,12 @@ from checking import assert_same
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import vkdml
+from vkdml.arguments import ReduceRequest
 from vkdml.arrays import host
 from vkdml.common.read_only import fix
-from vkdml.operators import host as host_ops
-from vkdml.operators import stream
-from vkdml.plan import cache as planning
-from vkdml.plan import elements as dtypes
-from vkdml.plan.cache import CallCache, KnownCall, known_calls
+from vkdml.operators import on_host, stream
+from vkdml.plan import elements
+from vkdml.plan.known_calls import CallCache, KnownCall, known_calls
 
 X = np.random.default_rng(3).integers(0, 100, (6, 50), np.int32)
 
@@ -72,13 +71,13 @@ def limited(device, set_limits, monkeypatch):
 
 def test_a_known_call_cleared_between_look_up_and_use_is_right(device, monkeypatch):
     assert vkdml.argmax(X, 1).tolist() == X.argmax(1).tolist()
-    resolve = host_ops.resolve
+    resolve = on_host.resolve
 
     def clearing(selector):
         known_calls.clear()
         return resolve(selector)
 
-    monkeypatch.setattr(host_ops, "resolve", clearing)
+    monkeypatch.setattr(on_host, "resolve", clearing)
     for _ in range(2):
         assert vkdml.argmax(X, 1).tolist() == X.argmax(1).tolist()
 
@@ -252,14 +251,14 @@ def test_a_copy_goes_in_tiles_exactly_when_one_buffer_must(limited, name, by):
 def test_what_only_the_plan_knows_counts_too(device, limited, monkeypatch):
     """A workspace beyond the range of a buffer, of a plan whose input and output are within it."""
     tiled = limited(X.nbytes + 16)
-    plan = host_ops.argreduce_plan
+    plan = on_host.plan_for
 
     def with_workspace(*given, **options):
         made = plan(*given, **options)
         sizes = dict(made.buffer_bytes) | {"workspace": X.nbytes + 17}
         return dataclasses.replace(made, buffer_bytes=tuple(sizes.items()))
 
-    monkeypatch.setattr(host_ops, "argreduce_plan", with_workspace)
+    monkeypatch.setattr(on_host, "plan_for", with_workspace)
     assert vkdml.argmax(X, 1).tolist() == X.argmax(1).tolist()
     assert tiled == ["reduce"]
 
@@ -340,13 +339,13 @@ def test_a_result_that_no_memory_can_hold_is_named_before_numpy_asks_for_it(devi
 
 
 @pytest.mark.parametrize("op", oracle.OPERATORS)
-@pytest.mark.parametrize("name", dtypes.INDEX_DTYPES)
+@pytest.mark.parametrize("name", elements.INDEX_DTYPES)
 def test_the_greatest_index_must_fit_and_no_more(device, op, name):
     """As many elements as the type has indices: repeated ones, which take no memory."""
     greatest = int(np.iinfo(name).max)
-    assert dtypes.index_dtype(name, greatest + 1) == np.dtype(name)
+    assert elements.index_dtype(name, greatest + 1) == np.dtype(name)
     with pytest.raises(ValueError, match=rf"index {greatest + 1} does not fit dtype {name} \(at most"):
-        dtypes.index_dtype(name, greatest + 2)
+        elements.index_dtype(name, greatest + 2)
     if np.dtype(name).itemsize == 8:
         return  # NumPy has no such array
     function = getattr(vkdml, op)
@@ -371,16 +370,8 @@ def test_indices_of_one_tile_beyond_32_bits(device, rows, repeats):
     column = np.zeros((rows, 1), np.int8)
     column[-1] = 1
     x = np.broadcast_to(column, (rows, repeats))
-    found = stream.reduce(
-        x,
-        (0, 1),
-        element=planning.Element("int8", 1),
-        take_min=False,
-        take_last=False,
-        omit_nan=False,
-        with_values=False,
-        devices=[device],
-    )
+    reduction = ReduceRequest("argmax").checked(x.shape, x.dtype)
+    found = stream.reduce(x, reduction, devices=[device])
     assert found[0] == (rows - 1) * repeats
     assert vkdml.argmax(x) == (rows - 1) * repeats
 

@@ -15,7 +15,7 @@ import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce, row_major_strides
-from vkdml.plan.plans import Element
+from vkdml.plan.order import Order
 from vkdml.runtime.execution import run_plan
 
 # Small tiles, so that small inputs have many of them; few positions, so that little work is split.
@@ -138,7 +138,7 @@ def limits_for(small_limits, fast: bool, batched: bool):
 
 
 def plan_case(case, name: str, limits, rules=(False, False, False)):
-    take_min, take_last, omit_nan = rules
+    order = Order(name, *rules)
     shape, axes, strides, base, count = case
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
     apart = count % 3 > 0  # outputs with room between, so that it can be seen to stay
@@ -148,18 +148,15 @@ def plan_case(case, name: str, limits, rules=(False, False, False)):
         strides,
         axes,
         output_strides,
-        take_last=take_last,
+        take_last=order.take_last,
         input_base=base,
         output_base=1 if apart else 0,
     )
     return plan_argreduce(
         layout,
-        Element(name, ELEMENTS[name].nbytes),
+        order,
         count,
         limits,
-        take_min=take_min,
-        take_last=take_last,
-        omit_nan=omit_nan,
         index_bytes=8 if count % 5 in (1, 2) else 4,
         with_values=count % 5 in (0, 2),
         output_elements=math.prod(kept) * 2 + 3,

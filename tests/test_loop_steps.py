@@ -20,7 +20,8 @@ from vkdml.plan import kernels, loop_steps
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
 from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS
-from vkdml.plan.plans import DeviceLimits, Element, Plan, Step, checked_step
+from vkdml.plan.order import Order
+from vkdml.plan.plans import DeviceLimits, Plan, Step, checked_step
 from vkdml.plan.schema import Kernel
 from vkdml.plan.slice1 import plan_slice1
 from vkdml.plan.tuning import SliceTuning
@@ -169,9 +170,8 @@ def reduce_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
         take_last=True,
         input_base=shape.base,
     )
-    element = Element(name, np.dtype(ELEMENTS[name]).itemsize)
-    rules = {"take_min": False, "take_last": True, "omit_nan": False}
-    return plan_argreduce(layout, element, shape.span, limits, **rules, index_bytes=4, with_values=True)
+    order = Order(name, take_last=True)
+    return plan_argreduce(layout, order, shape.span, limits, index_bytes=4, with_values=True)
 
 
 @pytest.mark.parametrize("kind", ARGREDUCE_KINDS, ids=str)

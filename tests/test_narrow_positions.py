@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import vkdml
-from vkdml.plan.cache import argreduce_plan
+from vkdml.plan.calls import Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
-from vkdml.plan.plans import Element
+from vkdml.plan.order import Order
 from vkdml.runtime.execution import run_plan
 
 MOST = 1 << 16
@@ -37,21 +37,9 @@ def reduced(device, limits, columns: str, x: np.ndarray, take_last: bool) -> np.
     elements = down * count
     flat = np.zeros(elements, x.dtype)
     np.lib.stride_tricks.as_strided(flat, x.shape, (down * x.itemsize, across * x.itemsize))[...] = x
-    plan = argreduce_plan(
-        x.shape,
-        (down, across),
-        0,
-        elements,
-        (0,),
-        row_major_strides((1, outputs)),
-        Element(x.dtype.name, x.itemsize),
-        False,
-        take_last,
-        False,
-        4,
-        False,
-        limits,
-    )
+    source = Operand(x.shape, (down, across), 0, elements)
+    target = Operand((1, outputs), row_major_strides((1, outputs)), 0, outputs)
+    plan = plan_for(ReduceCall(source, (0,), Order(x.dtype.name, False, take_last), target, 4), limits)
     assert all("argreduce_rows" not in step.kernel for step in plan.steps)
     return run_plan(device.executions, plan, {"input": flat.tobytes()})["indices"].view(np.uint32)[:outputs]
 

@@ -21,7 +21,8 @@ from vkdml import _native
 from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce
-from vkdml.plan.plans import PUSH_BYTES, Element
+from vkdml.plan.order import Order
+from vkdml.plan.plans import PUSH_BYTES
 from vkdml.runtime.execution import Execution, run_plan
 
 HOST = _native.MemoryKind.host
@@ -37,12 +38,9 @@ def rows_plan(device, rows: int, length: int):
     layout = canonical_reduce((rows, length), (length, 1), (1,), (1, 0), take_last=False)
     return plan_argreduce(
         layout,
-        Element("float32", 4),
+        Order("float32"),
         rows * length,
         device.limits,
-        take_min=False,
-        take_last=False,
-        omit_nan=False,
         index_bytes=4,
         with_values=False,
     )
@@ -234,12 +232,9 @@ def test_run_plan_leaves_what_lies_between_the_outputs(device):
     layout = canonical_reduce((5, 20), (20, 1), (1,), (3, 0), take_last=False, output_base=2)
     plan = plan_argreduce(
         layout,
-        Element("uint8", 1),
+        Order("uint8"),
         100,
         device.limits,
-        take_min=False,
-        take_last=False,
-        omit_nan=False,
         index_bytes=4,
         with_values=True,
         output_elements=20,

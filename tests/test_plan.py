@@ -14,7 +14,8 @@ from twins import is_split
 from vkdml.plan import kernels
 from vkdml.plan.argreduce import NARROW_SHARE, plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce, row_major_strides
-from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits, Element
+from vkdml.plan.order import Order
+from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits
 from vkdml.plan.slice1 import plan_slice1
 from vkdml.plan.tuning import TUNING, tuning_for
 
@@ -24,23 +25,16 @@ LIMITS = {
     "h200": DeviceLimits(TUNING["discrete"], (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32),
     "least": DeviceLimits(TUNING["integrated"], 1 << 27, 65535, 128, 16 << 10),
 }
-ELEMENTS = [
-    Element(name, kernels.elements()[name].nbytes) for name in ("uint8", "float16", "float32", "int64")
-]
+ELEMENTS = [kernels.elements()[name] for name in ("uint8", "float16", "float32", "int64")]
 
 
 def plan(sizes, axes, el=ELEMENTS[2], limits=LIMITS["h200"], strides=None, count=None, **changes):
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
     strides = row_major_strides(sizes) if strides is None else strides
     layout = canonical_reduce(sizes, strides, axes, row_major_strides(kept), take_last=False)
-    options = {
-        "take_min": False,
-        "take_last": False,
-        "omit_nan": False,
-        "index_bytes": 8,
-        "with_values": False,
-    }
-    return plan_argreduce(layout, el, count or math.prod(sizes), limits, **{**options, **changes})
+    order = Order(el.name, omit_nan=bool(changes.pop("omit_nan", False)))
+    options = {"index_bytes": 8, "with_values": False, **changes}
+    return plan_argreduce(layout, order, count or math.prod(sizes), limits, **options)
 
 
 def header(step) -> SimpleNamespace:
@@ -184,7 +178,7 @@ def test_kernels_are_chosen_by_what_is_contiguous():
 
 def test_kernels_are_told_what_is_special_in_their_elements():
     for name, element in kernels.elements().items():
-        (step,) = plan((9, 100), (1,), Element(name, element.nbytes), omit_nan=True).steps
+        (step,) = plan((9, 100), (1,), element, omit_nan=True).steps
         kernel, told = kernels.table()[step.kernel], constants(step)
         assert kernel.variant["keys"] == (
             "float" if "float" in name else "bool" if name == "bool" else "integer"
@@ -199,7 +193,9 @@ def test_kernels_are_told_what_is_special_in_their_elements():
 def test_pipelines_are_shared_by_calls_that_differ_in_shape_only():
     constants = {plan((rows, 1000), (1,)).steps[0].constants for rows in (1, 7, 5000)}
     assert len(constants) == 1
-    ints = {plan((9, 100), (1,), Element("int32", 4), omit_nan=omit).steps[0].constants for omit in (0, 1)}
+    ints = {
+        plan((9, 100), (1,), kernels.elements()["int32"], omit_nan=omit).steps[0].constants for omit in (0, 1)
+    }
     assert len(ints) == 1
     floats = {plan((9, 100), (1,), omit_nan=omit).steps[0].constants for omit in (False, True)}
     assert len(floats) == 2

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vkdml.arrays.sharded import shard
+from vkdml.arrays.creation import shared_out
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 7, 8, 10, 11])
 def test_parts_differ_by_a_row_at_most(device, rows, count):
     host = np.random.default_rng(rows).integers(0, 4, (rows, 3), np.int32)
-    whole = shard(host, [device] * count)
+    whole = shared_out(host, [device] * count)
     sizes = [part.shape[0] for part in whole.shards]
     assert len(sizes) == count
     assert max(sizes) - min(sizes) <= 1

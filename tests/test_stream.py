@@ -25,10 +25,9 @@ from separate import separate_device
 
 import vkdml
 from vkdml import _native
+from vkdml.arguments import ReduceRequest
 from vkdml.common.read_only import fix
 from vkdml.operators import stream
-from vkdml.plan import elements as dtypes
-from vkdml.plan.plans import Element
 
 MIB = 1 << 20
 
@@ -63,17 +62,9 @@ def reduce(
     with_values=True,
     progress=None,
 ):
-    return stream.reduce(
-        x,
-        oracle.axis_set(axis, x.ndim),
-        element=Element(dtypes.element_name(x.dtype.newbyteorder("=")), x.itemsize),
-        take_min=op == "argmin",
-        take_last=direction == "decreasing",
-        omit_nan=nan_policy == "omit",
-        with_values=with_values,
-        devices=devices,
-        progress=progress,
-    )
+    axes = oracle.axis_set(axis, x.ndim)
+    request = ReduceRequest(op, axes, direction=direction, nan_policy=nan_policy, return_values=with_values)
+    return stream.reduce(x, request.checked(x.shape, x.dtype), devices=devices, progress=progress)
 
 
 def check_reduce(x, axis=None, **call):
@@ -514,7 +505,7 @@ RESIDENT = """
 import sys, warnings, dataclasses, threading, time
 import numpy as np, vkdml
 from vkdml.operators import stream
-from vkdml.plan.plans import Element
+from vkdml.arguments import ReduceRequest
 from vkdml.common.read_only import fix
 
 warnings.simplefilter("ignore")
@@ -527,16 +518,19 @@ device = vkdml.Device()
 tuning = dataclasses.replace(device.limits.tuning, stream_tile_bytes=8 << 20)
 fix(device, "limits", dataclasses.replace(device.limits, tuning=tuning))
 x = np.memmap(sys.argv[1], np.float32, "r").reshape(1 << 14, -1)
-order = dict(element=Element("float32", 4), take_min=False, take_last=False, omit_nan=False)
-options = dict(**order, with_values=True, devices=[device])
-stream.reduce(x[:256], (0, 1), **options)  # pipelines are built
+request = ReduceRequest("argmax", return_values=True)
+
+def reduced(x, **options):
+    return stream.reduce(x, request.checked(x.shape, x.dtype), devices=[device], **options)
+
+reduced(x[:256])  # pipelines are built
 before, most = resident(), (0, 0)
 
 def watch(done, total):
     global most
     most = tuple(map(max, most, resident()))
 
-index, value = stream.reduce(x, (0, 1), **options, progress=watch)
+index, value = reduced(x, progress=watch)
 print(index.item(), value.item(), *(after - since for after, since in zip(most, before)))
 """
 

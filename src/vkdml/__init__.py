@@ -9,12 +9,14 @@ from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from vkdml import array_api, dml
-from vkdml.arrays.array import Array, asarray, empty, from_dlpack, zeros
+from vkdml.arrays.array import Array
+from vkdml.arrays.creation import asarray, empty, from_dlpack, zeros
 from vkdml.arrays.sharded import ShardedArray
+from vkdml.common import hooks as _hooks
 from vkdml.compiled.operator import CompiledOperator
 from vkdml.compiled.sequence import Sequence
 from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
-from vkdml.operators.host import ArgReduceResult
+from vkdml.operators.result import ArgReduceResult
 from vkdml.ops import argmax, argmin, slice1
 from vkdml.runtime.device import (
     Device,
@@ -25,6 +27,8 @@ from vkdml.runtime.device import (
     set_default_device,
 )
 from vkdml.runtime.profile import ProfileWarning
+
+_hooks.argmax, _hooks.argmin, _hooks.array_namespace = argmax, argmin, array_api.for_version
 
 __version__ = "0.1.0"
 

@@ -1,87 +1,163 @@
-"""What the public functions are called with: checked, and what was left open filled in."""
+"""The arguments of the public functions: what was asked for, and what it means for an array once checked."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.exceptions import AxisError
 
 from vkdml.common.integers import index
-from vkdml.plan import elements as dtypes
-from vkdml.plan.plans import Element
+from vkdml.plan import elements
+from vkdml.plan.order import Order
 
-DIRECTIONS = ("increasing", "decreasing")
-NAN_POLICIES = ("propagate", "omit")
+Direction = Literal["increasing", "decreasing"]
+NanPolicy = Literal["propagate", "omit"]
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+NAN_POLICIES: tuple[NanPolicy, ...] = get_args(NanPolicy)
+
+
+class ReduceRequest(NamedTuple):
+    """A call of argmin or argmax as the user made it: the arguments but for the array, unchecked."""
+
+    operator: str
+    axis: Any = None
+    keepdims: Any = False
+    dtype: Any = None
+    direction: Any = "increasing"
+    nan_policy: Any = "propagate"
+    return_values: Any = False
+    out: Any = None
+    device: Any = None
+    progress: Any = None
+
+    def key(self, *array: Hashable) -> Hashable | None:
+        """Return what tells this call on an array, so described, from others; None: it is not remembered."""
+        # Types are compared too: True and 1.0 equal 1, but are no axes.
+        if self.return_values is not False or not (self.axis is None or type(self.axis) is int):
+            return None
+        options = self[2:6]
+        key = (array, self[:6], *map(type, options))
+        try:
+            hash(key)
+        except TypeError:
+            return None
+        return key
+
+    def outputs(self) -> tuple[Any, Any]:
+        """Return what ``out=`` says of the indices and of the values."""
+        if self.out is None or not self.return_values:
+            return self.out, None
+        if not isinstance(self.out, tuple) or len(self.out) != 2:
+            raise TypeError(
+                "with return_values=True out must be a pair of arrays (indices, values), either of which may "
+                "be None"
+            )
+        return self.out[0], self.out[1]
+
+    def checked(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Reduction:
+        """Return what the call means for an array of this shape and type.
+
+        Raises:
+            ValueError, TypeError, AxisError: as :func:`vkdml.argmax`.
+        """
+        take_last = _choice("direction", self.direction, DIRECTIONS) == "decreasing"
+        omit_nan = _choice("nan_policy", self.nan_policy, NAN_POLICIES) == "omit"
+        element = elements.element_name(dtype.newbyteorder("="))
+        keepdims = flag("keepdims", self.keepdims)
+        with_values = flag("return_values", self.return_values)
+        axes = distinct_axes(self.axis, len(shape), f"{self.operator} of {shape} {dtype}")
+        count = math.prod(shape[a] for a in axes)
+        index_dtype, out = self.dtype, self.outputs()[0]
+        if index_dtype is None and isinstance(getattr(out, "dtype", None), np.dtype):
+            index_dtype = out.dtype
+        kept_shape = tuple(1 if a in axes else size for a, size in enumerate(shape))
+        return Reduction(
+            axes,
+            Order(element, self.operator == "argmin", take_last, omit_nan),
+            kept_shape if keepdims else tuple(size for a, size in enumerate(shape) if a not in axes),
+            kept_shape,
+            elements.index_dtype(index_dtype, count),
+            count,
+            with_values,
+        )
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """An argmin or argmax of an array, as its arguments mean it."""
+    """What a call of argmin or argmax means for an array."""
 
     axes: tuple[int, ...]
     """Distinct, ascending, not negative."""
-    element: Element
-    take_min: bool
-    take_last: bool
-    omit_nan: bool
+    order: Order
     shape: tuple[int, ...]
     """Of the result."""
     kept_shape: tuple[int, ...]
     """Of the result with its reduced dimensions kept."""
     index_dtype: np.dtype[Any]
-    reduce_count: int
+    count: int
+    """Elements that compete for one index."""
+    with_values: bool
 
-    def require_elements(self, name: str) -> None:
-        """Raise where there is nothing to choose from."""
-        if self.reduce_count == 0:
+    def require_elements(self, operator: str) -> None:
+        """Raise ValueError if no element competes."""
+        if self.count == 0:
             raise ValueError(
-                f"attempt to get {name} of an empty sequence: the reduced axes {self.axes} hold no element; "
-                "accepted are axes with at least one"
+                f"attempt to get {operator} of an empty sequence: the reduced axes {self.axes} hold no "
+                "element; accepted are axes with at least one"
             )
 
 
-def reduction(
-    name: str,
-    sizes: tuple[int, ...],
-    element_dtype: np.dtype[Any],
-    axis: Any,
-    keepdims: bool,
-    dtype: Any,
-    direction: str,
-    nan_policy: str,
-) -> Reduction:
-    """Check the arguments of an argmin or argmax.
+class SliceRequest(NamedTuple):
+    """A call of slice1 as the user made it: the arguments but for the array, unchecked."""
 
-    Raises:
-        ValueError, TypeError, AxisError: as :func:`vkdml.argmax`.
-    """
-    take_last = bool(DIRECTIONS.index(_choice("direction", direction, DIRECTIONS)))
-    omit_nan = bool(NAN_POLICIES.index(_choice("nan_policy", nan_policy, NAN_POLICIES)))
-    native = element_dtype.newbyteorder("=")
-    element = Element(dtypes.element_name(native), native.itemsize)
-    keepdims = flag("keepdims", keepdims)
-    axes = distinct_axes(axis, len(sizes), f"{name} of {sizes} {element_dtype}")
-    reduce_count = math.prod(sizes[a] for a in axes)
-    index_dtype = dtypes.index_dtype(dtype, reduce_count)
-    kept_shape = tuple(1 if a in axes else size for a, size in enumerate(sizes))
-    shape = kept_shape if keepdims else tuple(s for a, s in enumerate(sizes) if a not in axes)
-    return Reduction(
-        axes,
-        element,
-        name == "argmin",
-        take_last,
-        omit_nan,
-        shape,
-        kept_shape,
-        index_dtype,
-        reduce_count,
-    )
+    offsets: Any
+    sizes: Any
+    strides: Any
+    output_sizes: Any = None
+    out: Any = None
+    device: Any = None
+    progress: Any = None
+
+    def checked(self, extents: tuple[int, ...]) -> Window:
+        """Return the window that the call means for an array of this shape.
+
+        Raises:
+            ValueError, TypeError: as :func:`vkdml.slice1`.
+        """
+        rank = len(extents)
+        offsets = per_dimension("offsets", self.offsets, rank)
+        sizes = per_dimension("sizes", self.sizes, rank)
+        steps = per_dimension("strides", self.strides, rank)
+        most = []
+        for dim, (offset, size, step) in enumerate(zip(offsets, sizes, steps, strict=True)):
+            extent = extents[dim]
+            if offset < 0 or size < 0 or offset + size > extent:
+                raise ValueError(
+                    f"the window of dimension {dim} (offset {offset}, size {size}) is not inside its "
+                    f"{extent} elements; accepted are offset >= 0 and size >= 0 with offset + size <= "
+                    f"{extent}"
+                )
+            if step == 0:
+                raise ValueError(
+                    f"the stride of dimension {dim} is 0; accepted are positive and negative strides"
+                )
+            most.append(1 + (size - 1) // abs(step) if size else 0)
+        shape = tuple(most)
+        if self.output_sizes is not None:
+            shape = per_dimension("output_sizes", self.output_sizes, rank)
+            for dim, (size, limit) in enumerate(zip(shape, most, strict=True)):
+                if not 0 <= size <= limit:
+                    raise ValueError(
+                        f"output size {size} of dimension {dim} is not within its window of size "
+                        f"{sizes[dim]} with stride {steps[dim]}; accepted are 0 to {limit}"
+                    )
+        return Window(offsets, sizes, steps, shape)
 
 
 @dataclass(frozen=True)
@@ -102,51 +178,10 @@ class Window:
         )
 
 
-def window(
-    extents: tuple[int, ...],
-    offsets: int | Sequence[int],
-    sizes: int | Sequence[int],
-    strides: int | Sequence[int],
-    output_sizes: int | Sequence[int] | None,
-) -> Window:
-    """Check the arguments of slice1 against the array's shape.
-
-    Raises:
-        ValueError, TypeError: as :func:`vkdml.slice1`.
-    """
-    rank = len(extents)
-    offsets = per_dimension("offsets", offsets, rank)
-    sizes = per_dimension("sizes", sizes, rank)
-    steps = per_dimension("strides", strides, rank)
-    most = []
-    for dim, (offset, size, step) in enumerate(zip(offsets, sizes, steps, strict=True)):
-        extent = extents[dim]
-        if offset < 0 or size < 0 or offset + size > extent:
-            raise ValueError(
-                f"the window of dimension {dim} (offset {offset}, size {size}) is not inside its {extent} "
-                f"elements; accepted are offset >= 0 and size >= 0 with offset + size <= {extent}"
-            )
-        if step == 0:
-            raise ValueError(
-                f"the stride of dimension {dim} is 0; accepted are positive and negative strides"
-            )
-        most.append(1 + (size - 1) // abs(step) if size else 0)
-    shape = tuple(most)
-    if output_sizes is not None:
-        shape = per_dimension("output_sizes", output_sizes, rank)
-        for dim, (size, limit) in enumerate(zip(shape, most, strict=True)):
-            if not 0 <= size <= limit:
-                raise ValueError(
-                    f"output size {size} of dimension {dim} is not within its window of size {sizes[dim]} "
-                    f"with stride {steps[dim]}; accepted are 0 to {limit}"
-                )
-    return Window(offsets, sizes, steps, shape)
-
-
 def require_movable(dtype: np.dtype[Any]) -> None:
     """Raise TypeError for elements that are not opaque bytes of a width that kernels move."""
-    if dtype.hasobject or dtype.itemsize not in dtypes.SLICE_ELEMENT_BYTES:
-        accepted = ", ".join(map(str, dtypes.SLICE_ELEMENT_BYTES))
+    if dtype.hasobject or dtype.itemsize not in elements.SLICE_ELEMENT_BYTES:
+        accepted = ", ".join(map(str, elements.SLICE_ELEMENT_BYTES))
         raise TypeError(
             f"elements of type {dtype} ({dtype.itemsize} bytes) cannot be moved; accepted are "
             f"elements of {accepted} bytes that are not Python objects"
@@ -206,31 +241,6 @@ def integer(what: str, value: Any, accepted: str = "an integer or a tuple of int
         except TypeError:
             pass
     raise TypeError(f"{what} must be {accepted}, not {value!r}")
-
-
-def call_key(described: tuple[Hashable, ...], axis: Any, *options: Any) -> Hashable | None:
-    """Return what tells calls on arrays so described apart, or None for calls that are not remembered."""
-    # Types are compared too: True and 1.0 equal 1, but are no axes.
-    if axis is not None and type(axis) is not int:
-        return None
-    key = (*described, axis, *options, *map(type, options))
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
-
-
-def out_pair(out: Any, return_values: bool) -> tuple[Any, Any]:
-    """Return what ``out=`` says of indices and values."""
-    if out is None or not return_values:
-        return out, None
-    if not isinstance(out, tuple) or len(out) != 2:
-        raise TypeError(
-            "with return_values=True out must be a pair of arrays (indices, values), either of which may be "
-            "None"
-        )
-    return out[0], out[1]
 
 
 def per_dimension(what: str, values: Any, rank: int) -> tuple[int, ...]:

@@ -16,8 +16,10 @@ import numpy as np
 
 from vkdml import ops
 from vkdml.arguments import distinct_axes
-from vkdml.arrays import array as _creation
-from vkdml.arrays.array import Array, from_dlpack
+from vkdml.arrays import creation as _creation
+from vkdml.arrays.array import Array
+from vkdml.arrays.creation import from_dlpack
+from vkdml.arrays.numpy_functions import flipped, reshaped
 from vkdml.runtime.device import DeviceLike
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
@@ -80,8 +82,8 @@ def expand_dims(x: Array, /, *, axis: int = 0) -> Array:
 
 def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
     """Return a view with some dimensions, or all, running backwards."""
-    axes = distinct_axes(axis, x.ndim, "flip")
-    return x[tuple(slice(None, None, -1) if a in axes else slice(None) for a in range(x.ndim))]
+    view: Array = flipped(x, axis)
+    return view
 
 
 def moveaxis(x: Array, source: Any, destination: Any, /) -> Array:
@@ -96,14 +98,8 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
 
 def reshape(x: Array, /, shape: tuple[int, ...], *, copy: Any = None) -> Array:
     """Return a view of another shape; where there is none, or with ``copy=True``, a copy."""
-    if copy:
-        return x.copy().reshape(shape)
-    try:
-        return x.reshape(shape)
-    except ValueError:
-        if copy is False:
-            raise
-        return x.copy().reshape(shape)
+    result: Array = x.reshape(shape) if copy is False else reshaped(x.copy() if copy else x, shape)
+    return result
 
 
 def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:

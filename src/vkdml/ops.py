@@ -1,4 +1,4 @@
-"""The public functions: they take arrays of the host or of a device, and go to the code for either."""
+"""The public functions: each takes arrays of the host, of a device, or in shards."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from vkdml.arguments import context, flag
-from vkdml.arrays import operations as array_ops
-from vkdml.arrays import sharded
+from vkdml.arguments import Direction, NanPolicy, ReduceRequest, SliceRequest
 from vkdml.arrays.array import Array
 from vkdml.arrays.sharded import ShardedArray
-from vkdml.operators import host as host_ops
-from vkdml.operators.stream import Progress, is_reported
+from vkdml.operators import on_device, on_host, on_shards
+from vkdml.operators.progress import Progress
 from vkdml.runtime.device import DevicesLike
 
 
@@ -23,8 +21,8 @@ def argmax(
     *,
     keepdims: bool = False,
     dtype: npt.DTypeLike | None = None,
-    direction: str = "increasing",
-    nan_policy: str = "propagate",
+    direction: Direction = "increasing",
+    nan_policy: NanPolicy = "propagate",
     return_values: bool = False,
     out: Any = None,
     device: DevicesLike = None,
@@ -71,9 +69,12 @@ def argmax(
 
     Source of the rule: DirectML's ``DML_ARGMAX_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
-    return _argreduce(
-        "argmax", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
-    )  # fmt: skip
+    return _reduce(
+        x,
+        ReduceRequest(
+            "argmax", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
+        ),
+    )
 
 
 def argmin(
@@ -82,8 +83,8 @@ def argmin(
     *,
     keepdims: bool = False,
     dtype: npt.DTypeLike | None = None,
-    direction: str = "increasing",
-    nan_policy: str = "propagate",
+    direction: Direction = "increasing",
+    nan_policy: NanPolicy = "propagate",
     return_values: bool = False,
     out: Any = None,
     device: DevicesLike = None,
@@ -99,9 +100,12 @@ def argmin(
 
     Source of the rule: DirectML's ``DML_ARGMIN_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
-    return _argreduce(
-        "argmin", x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
-    )  # fmt: skip
+    return _reduce(
+        x,
+        ReduceRequest(
+            "argmin", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
+        ),
+    )
 
 
 def slice1(
@@ -148,72 +152,16 @@ def slice1(
 
     Source of the rule: DirectML's ``DML_SLICE1_OPERATOR_DESC``.
     """
+    request = SliceRequest(offsets, sizes, strides, output_sizes, out, device, progress)
     if isinstance(x, Array):
-        with context("slice1", x):
-            _refuse_on_a_device(progress)
-        return array_ops.slice1(x, offsets, sizes, strides, output_sizes, out, device)
-    if isinstance(x, ShardedArray):
-        with context("slice1", x):
-            _refuse_of_shards(out=out, device=device, progress=progress if is_reported(progress) else None)
-        return sharded.slice1(x, offsets, sizes, strides, output_sizes)  # type: ignore[attr-defined,unused-ignore]
-    return host_ops.slice1(x, offsets, sizes, strides, output_sizes, out, device, progress)
+        return on_device.slice1(x, request)
+    return on_shards.slice1(x, request) if isinstance(x, ShardedArray) else on_host.slice1(x, request)
 
 
-def _argreduce(
-    name: str,
-    x: Any,
-    axis: Any,
-    keepdims: bool,
-    dtype: Any,
-    direction: str,
-    nan_policy: str,
-    return_values: bool,
-    out: Any,
-    device: DevicesLike,
-    progress: Progress,
-) -> Any:
-    if return_values is not False and return_values is not True:
-        with context(name, x):
-            return_values = flag("return_values", return_values)
+def _reduce(x: Any, request: ReduceRequest) -> Any:
     if isinstance(x, Array):
-        if progress is not None:
-            with context(name, x):
-                _refuse_on_a_device(progress)
-        return array_ops.argreduce(
-            name, x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device
-        )
-    if isinstance(x, ShardedArray):
-        with context(name, x):
-            _refuse_of_shards(out=out, device=device, progress=progress if is_reported(progress) else None)
-        operator = x.argmax if name == "argmax" else x.argmin
-        return operator(
-            axis,
-            keepdims=keepdims,
-            dtype=dtype,
-            direction=direction,
-            nan_policy=nan_policy,
-            return_values=return_values,
-        )
-    return host_ops.argreduce(
-        name, x, axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
-    )
-
-
-def _refuse_on_a_device(progress: Any) -> None:
-    if is_reported(progress):
-        raise TypeError(
-            "progress= is for host arrays, which are processed in tiles; an Array on a device is processed "
-            "in one piece: accepted is progress=None"
-        )
-
-
-def _refuse_of_shards(**options: Any) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise TypeError(
-                f"{name}= is not accepted with a sharded array: the devices of its shards process it, and "
-                "results are new arrays"
-            )
+        return on_device.reduce(x, request)
+    return on_shards.reduce(x, request) if isinstance(x, ShardedArray) else on_host.reduce(x, request)
 
 
 __all__ = ["argmax", "argmin", "slice1"]

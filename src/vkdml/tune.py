@@ -19,7 +19,9 @@ from vkdml.bench.timing import time_plan
 from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
-from vkdml.plan.plans import DeviceLimits, Element, Plan
+from vkdml.plan.order import Order
+from vkdml.plan.plans import DeviceLimits, Plan
+from vkdml.plan.schema import ElementType
 from vkdml.plan.slice1 import plan_slice1
 from vkdml.plan.tuning import SEARCH, Tuning
 from vkdml.runtime.device import Device, DeviceInfo
@@ -27,9 +29,7 @@ from vkdml.runtime.profile import Profile, driver_of
 
 PASSES = 3
 NOISE = 0.02
-ELEMENTS = tuple(
-    Element(name, kernels.elements()[name].nbytes) for name in ("float32", "float16", "int8", "int64")
-)
+ELEMENTS = tuple(kernels.elements()[name] for name in ("float32", "float16", "int8", "int64"))
 _MIB = 1 << 20
 _INPUT_BYTES = {"discrete": 256 * _MIB, "software": 4 * _MIB}
 _OTHER_INPUT_BYTES = 64 * _MIB
@@ -304,7 +304,7 @@ def representative_cases(input_bytes: int) -> list[Case]:
 
 
 def _argmax_case(
-    name: str, element: Element, shape: tuple[int, ...], axis: int, strides: tuple[int, ...] = ()
+    name: str, element: ElementType, shape: tuple[int, ...], axis: int, strides: tuple[int, ...] = ()
 ) -> Case:
     strides = strides or row_major_strides(shape)
     kept = tuple(1 if dimension == axis else size for dimension, size in enumerate(shape))
@@ -312,17 +312,8 @@ def _argmax_case(
     input_elements = extent(shape, strides)[1]
 
     def plan(limits: DeviceLimits) -> Plan:
-        return plan_argreduce(
-            layout,
-            element,
-            input_elements,
-            limits,
-            take_min=False,
-            take_last=False,
-            omit_nan=False,
-            index_bytes=8,
-            with_values=False,
-        )
+        order = Order(element.name)
+        return plan_argreduce(layout, order, input_elements, limits, index_bytes=8, with_values=False)
 
     return Case(f"argmax {name} {element.name}", plan)
 

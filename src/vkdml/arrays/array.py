@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml.arguments import context, distinct_axes, integer, require_movable
-from vkdml.arrays import foreign, host
-from vkdml.arrays import operations as array_ops
-from vkdml.arrays.base import DeviceArray
+from vkdml.arrays import host
 from vkdml.arrays.indexing import View, as_shape, broadcast, full_shape, indexed, reshaped
+from vkdml.arrays.numpy_functions import NumpyOperand
+from vkdml.common import hooks
+from vkdml.plan.calls import CopyCall, Operand, plan_for
 from vkdml.plan.layout import extent, row_major_strides
-from vkdml.runtime.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
+from vkdml.runtime.device import Device, DeviceLike, default_device, resolve
 from vkdml.runtime.execution import Region
 from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
 
@@ -23,7 +24,7 @@ DLPACK_CPU, DLPACK_VULKAN = 1, 7
 
 
 @final
-class Array(DeviceArray):
+class Array(NumpyOperand):
     """An array on a device, or a view of one; made by :func:`vkdml.asarray` and :func:`vkdml.empty`.
 
     >>> import numpy as np, vkdml
@@ -38,8 +39,8 @@ class Array(DeviceArray):
     device's pool when the last view is gone.
     """
 
-    __slots__ = ("__weakref__", "_binding", "_dtype", "_memory", "_view", "_writeable")
-    _binding: tuple[Region, int, int] | None
+    __slots__ = ("__weakref__", "_bound", "_dtype", "_memory", "_view", "_writeable")
+    _bound: tuple[Region, Operand] | None
     _dtype: np.dtype[Any]
     _memory: Memory
     _view: View
@@ -164,7 +165,7 @@ class Array(DeviceArray):
 
     def copy(self) -> Array:
         """Return a new compact array with the same elements, copied on the device."""
-        return array_ops.copy_to(self, None)
+        return self.copied_to(None)
 
     def numpy(self) -> npt.NDArray[Any]:
         """Return the elements as a new NumPy array.
@@ -183,11 +184,11 @@ class Array(DeviceArray):
     def to_device(self, device: DeviceLike, /, *, stream: None = None) -> Array:
         """Return the array on another device, copied by way of the host; itself if it is there already."""
         target = resolve(device)
-        return self if target is self.device else _uploaded(self.numpy(), target)
+        return self if target is self.device else uploaded(self.numpy(), target)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the elements; they are read back to the default device."""
-        return asarray, (self.numpy(),)
+        return _unpickled, (self.numpy(),)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         target = self[key]
@@ -195,7 +196,7 @@ class Array(DeviceArray):
             if not target._writeable:
                 raise ValueError("this view repeats elements and is read-only: assign to the array itself")
             if not isinstance(value, Array):
-                value = _element_source(value, self._dtype)
+                value = host_elements(value, self._dtype)
             # As NumPy has it, dimensions of size 1 in front count for nothing.
             while value.ndim > target.ndim and value.shape[0] == 1:
                 value = value[0]
@@ -205,14 +206,14 @@ class Array(DeviceArray):
                 if target.is_compact and value.size == target.size:
                     target._write(elements)
                     return
-                value = _uploaded(elements, self.device)
+                value = uploaded(elements, self.device)
             if value._dtype != self._dtype:
                 raise TypeError(
                     f"elements of type {value.dtype} cannot be assigned to an array of {self.dtype} on the "
                     f"device; accepted are arrays of {self.dtype}, and host arrays of any type"
                 )
-            array_ops.require_same_device(self.device, value.device)
-            array_ops.copy_to(value.broadcast_to(target.shape), target)
+            require_same_device(self.device, value.device)
+            value.broadcast_to(target.shape).copied_to(target)
 
     def _write(self, elements: npt.NDArray[Any]) -> None:
         """Fill this compact view from a contiguous host array of its dtype."""
@@ -231,18 +232,16 @@ class Array(DeviceArray):
 
     def argmax(self, axis: Any = None, **options: Any) -> Any:
         """Return the indices of the greatest elements; all options of :func:`vkdml.argmax`."""
-        return _public("argmax")(self, axis, **options)
+        return hooks.argmax(self, axis, **options)
 
     def argmin(self, axis: Any = None, **options: Any) -> Any:
         """Return the indices of the least elements; all options of :func:`vkdml.argmin`."""
-        return _public("argmin")(self, axis, **options)
+        return hooks.argmin(self, axis, **options)
 
     # ---- interchange ---------------------------------------------------------------------------------------
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        from vkdml import array_api
-
-        return array_api.for_version(api_version)
+        return hooks.array_namespace(api_version)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's Vulkan device type and the device's index."""
@@ -266,6 +265,16 @@ class Array(DeviceArray):
     # ---- for the operators ---------------------------------------------------------------------------------
 
     @property
+    def pieces(self) -> tuple[Array, ...]:
+        """This array alone."""
+        return (self,)
+
+    @property
+    def is_whole(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def memory(self) -> Memory:
         """The allocation that this array shares with its views."""
         return self._memory
@@ -285,18 +294,36 @@ class Array(DeviceArray):
         )
 
     @property
-    def binding(self) -> tuple[Region, int, int]:
-        """The region to bind to a kernel, the element in it of coordinate 0, and the elements it spans."""
-        binding = self._binding
-        if binding is None:
-            shape, strides, offset = self._view.shape, self._view.strides, self._view.offset
-            low, high = extent(shape, strides)
-            aligned = BINDING_ALIGNMENT // self.itemsize
-            first = (offset + low) // aligned * aligned
-            region = (self._memory.buffer, first * self.itemsize)
-            binding = region, offset - first, offset + high - first
-            _set_binding(self, binding)
-        return binding
+    def region(self) -> Region:
+        """What a kernel is given to reach the elements: the buffer, from an aligned byte on."""
+        return (self._bound or self._bind())[0]
+
+    @property
+    def operand(self) -> Operand:
+        """Where in :attr:`region` the elements lie."""
+        return (self._bound or self._bind())[1]
+
+    def _bind(self) -> tuple[Region, Operand]:
+        shape, strides, offset = self._view
+        low, high = extent(shape, strides)
+        aligned = BINDING_ALIGNMENT // self.itemsize
+        first = (offset + low) // aligned * aligned
+        region = (self._memory.buffer, first * self.itemsize)
+        bound = region, Operand(shape, strides, offset - first, offset + high - first)
+        _set_bound(self, bound)
+        return bound
+
+    def copied_to(self, out: Array | None) -> Array:
+        """Copy the elements on the device, to an array of the same shape and type or to a new compact one."""
+        device = self.device
+        device.require_usable()
+        result = allocated(device, self.shape, self._dtype, for_host=True) if out is None else out
+        if self.size == 0:
+            return result
+        source = self.copied_to(None) if result.overlaps(self) else self
+        plan = plan_for(CopyCall(source.operand, result.operand, self.itemsize), device.limits)
+        device.executions.run(plan, {"input": source.region, "output": result.region})
+        return result
 
     def byte_range(self) -> tuple[int, int]:
         """Return the first byte of the memory that elements lie in, and one past the last."""
@@ -312,8 +339,8 @@ class Array(DeviceArray):
         return begin < other_end and other_begin < end
 
 
-_set_memory, _set_dtype, _set_view, _set_writeable, _set_binding = (
-    Array.__dict__[slot].__set__ for slot in ("_memory", "_dtype", "_view", "_writeable", "_binding")
+_set_memory, _set_dtype, _set_view, _set_writeable, _set_bound = (
+    Array.__dict__[slot].__set__ for slot in ("_memory", "_dtype", "_view", "_writeable", "_bound")
 )
 
 
@@ -324,76 +351,45 @@ def array_in(memory: Memory, dtype: np.dtype[Any], view: View, writeable: bool =
     _set_dtype(made, dtype)
     _set_view(made, view)
     _set_writeable(made, writeable)
-    _set_binding(made, None)
+    _set_bound(made, None)
     return made
 
 
-def _public(name: str) -> Any:
-    import vkdml
-
-    return getattr(vkdml, name)
-
-
-def asarray(x: Any, dtype: Any = None, *, device: DevicesLike = None, copy: bool | None = None) -> Any:
-    """Copy an array to a device.
-
-    >>> import numpy as np, vkdml
-    >>> a = vkdml.asarray([[1, 5], [7, 2]], "float16")
-    >>> a.shape, a.dtype, int(a.argmax())
-    ((2, 2), dtype('float16'), 2)
-
-    Args:
-        x: what ``numpy.asarray`` takes, of elements of 1, 2, 4, 8 or 16 bytes. An Array that lies on the
-            device already is returned as it is; one on another device is copied by way of the host.
-        dtype: to convert to first, on the host; None keeps the type, in the machine's byte order.
-        device: a :class:`vkdml.Device`, or a selector of one; None leaves an Array where it is, and takes the
-            default device for all else. A list of them gives a :class:`vkdml.ShardedArray`, cut along the
-            first axis.
-        copy: True always copies; False never does; None copies where ``x`` is not such an Array already.
-
-    Returns:
-        An :class:`Array`, or a :class:`vkdml.ShardedArray` for a list of devices.
+def require_same_device(first: Device, second: Device) -> None:
+    """Raise ValueError, naming both, where two arrays lie on different devices.
 
     Raises:
-        TypeError: elements of another size, or Python objects; a ``dtype`` that is none.
-        ValueError: ``copy=False`` where a copy is needed.
-        MemoryError: more than one buffer of the device can hold, or than is free.
-        DeviceError: the device failed.
-
-    Source of the rule: the Python array API standard's ``asarray``.
+        DeviceError: one of the devices was lost or closed, and may be the other as it was before.
     """
-    from vkdml.arrays import sharded
-
-    wanted = None if dtype is None else _element_type(dtype)
-    if not isinstance(copy, bool | None):
-        raise TypeError(f"copy must be True, False or None, not {copy!r}")
-    if isinstance(device, list | tuple):
-        _require_copy_allowed(copy)
-        return sharded.shard(x, resolve_all(device), wanted)
-    if isinstance(x, sharded.ShardedArray) and device is None:
-        if wanted is None or wanted == x.dtype:
-            return x.copy() if copy else x
-        _require_copy_allowed(copy)
-        return sharded.ShardedArray([_uploaded(s.numpy(), s.device, wanted) for s in x.shards], x.axis)
-    if isinstance(x, Array):
-        target = x.device if device is None else resolve(device)
-        if target is x.device and (wanted is None or wanted == x.dtype):
-            return x.copy() if copy else x
-        _require_copy_allowed(copy)
-        return _uploaded(x.numpy(), target, wanted)
-    _require_copy_allowed(copy)
-    return _uploaded(_element_source(x, wanted), resolve(device), wanted)
-
-
-def _require_copy_allowed(copy: bool | None) -> None:
-    if copy is False:
+    if first is not second:
+        first.require_usable()
+        second.require_usable()
         raise ValueError(
-            "copy=False, but a copy is needed: only a vkdml.Array of that type and on that device can be "
-            "taken as it is; accepted are copy=None and copy=True"
+            f"arrays on two devices, {first!r} and {second!r}, cannot be combined: copy one with to_device()"
         )
 
 
-def _element_type(dtype: Any) -> np.dtype[Any]:
+def allocated(
+    device: Device, shape: tuple[int, ...], dtype: np.dtype[Any], *, for_host: bool = False
+) -> Array:
+    """Return a new compact array of arbitrary elements.
+
+    Args:
+        device: where it lies.
+        shape: of the array.
+        dtype: movable, in the machine's byte order.
+        for_host: it is a result that the host probably reads soon: a small one lies where the host sees it.
+    """
+    nbytes = math.prod(shape) * dtype.itemsize
+    near_host = for_host and nbytes <= device.limits.tuning.shared_bytes
+    try:
+        memory = Memory(device, nbytes, near_host=near_host)
+    except MemoryError as error:
+        raise MemoryError(f"an array of {shape} {dtype} on {device.name}: {error}") from None
+    return array_in(memory, dtype, View(shape, row_major_strides(shape), 0))
+
+
+def element_type(dtype: Any) -> np.dtype[Any]:
     """Return an element type that can lie on a device, in the machine's byte order."""
     try:
         element = np.dtype(dtype)
@@ -407,116 +403,31 @@ def _element_type(dtype: Any) -> np.dtype[Any]:
     return native
 
 
-def _element_source(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
+def host_elements(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     """Return a host array of what a user gave; one that he gave is neither converted nor brought together."""
     return host.as_host_array(x, None if isinstance(x, np.ndarray) else dtype)
 
 
-def _uploaded(array: npt.NDArray[Any], device: Device, dtype: np.dtype[Any] | None = None) -> Array:
+def uploaded(array: npt.NDArray[Any], device: Device, dtype: np.dtype[Any] | None = None) -> Array:
     """Copy a host array, after it was converted to ``dtype``."""
     with context("asarray", array):
-        element = _element_type(array.dtype if dtype is None else dtype)
+        element = element_type(array.dtype if dtype is None else dtype)
         # Room is made first: what repeats its elements may be far greater than what the host can hold.
-        result = _allocated(device, array.shape, element)
+        result = allocated(device, array.shape, element)
         result._write(np.asarray(array, element, order="C"))
     return result
 
 
-def _allocated(device: Device, shape: tuple[int, ...], element: np.dtype[Any]) -> Array:
-    try:
-        memory = Memory(device, math.prod(shape) * element.itemsize)
-    except MemoryError as error:
-        raise MemoryError(f"an array of {shape} {element} on {device.name}: {error}") from None
-    return array_in(memory, element, View(shape, row_major_strides(shape), 0))
+def _unpickled(elements: npt.NDArray[Any]) -> Array:
+    return uploaded(elements, default_device())
 
 
-def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None) -> Array:
-    """Return an array on a device whose elements are arbitrary.
-
-    >>> vkdml.empty((2, 3), "float16").nbytes
-    12
-
-    Args:
-        shape: an int or a sequence of ints, none negative.
-        dtype: elements of 1, 2, 4, 8 or 16 bytes.
-        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
-
-    Raises:
-        TypeError: elements of another size, or Python objects; a ``dtype`` that is none.
-        ValueError: a negative size.
-        MemoryError: more than one buffer of the device can hold, or than is free.
-        DeviceError: the device failed.
-
-    Source of the rule: the Python array API standard's ``empty``; single precision, as devices have it.
-    """
-    sizes = as_shape(shape)
-    element = _element_type(np.float32 if dtype is None else dtype)
-    if element.subdtype is not None:  # a small array for an element: dimensions of its own
-        element, inner = element.subdtype
-        sizes += inner
-    return _allocated(resolve(device), sizes, element)
-
-
-def zeros(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None) -> Array:
-    """Return an array on a device whose elements are 0.
-
-    >>> vkdml.zeros(3, "int8").tolist()
-    [0, 0, 0]
-
-    Args:
-        shape: an int or a sequence of ints, none negative.
-        dtype: elements of 1, 2, 4, 8 or 16 bytes.
-        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
-
-    Raises:
-        TypeError, ValueError, MemoryError, DeviceError: as :func:`empty`.
-
-    Source of the rule: the Python array API standard's ``zeros``; single precision, as devices have it.
-    """
-    result = empty(shape, dtype, device=device)
-    visible = result.memory.visible()
-    if visible is None:
-        result[...] = np.zeros((), result.dtype)
-    else:
-        visible[: result.nbytes] = 0
-    return result
-
-
-def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> Array:
-    """Copy a tensor of another library that lies in host memory to a device.
-
-    >>> import numpy as np, vkdml
-    >>> vkdml.from_dlpack(np.arange(3.0)).shape
-    (3,)
-
-    Args:
-        x: an object with ``__dlpack__`` and ``__dlpack_device__``. An Array that lies on the device already
-            is returned as it is.
-        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
-        copy: as of :func:`asarray`.
-
-    Raises:
-        TypeError: ``x`` has no ``__dlpack__``.
-        BufferError: ``x`` lies on another device than the host's processor.
-        ValueError: ``copy=False`` where a copy is needed.
-
-    Source of the rule: the Python array API standard's ``from_dlpack``.
-    """
-    if isinstance(x, Array | np.ndarray):
-        same: Array = asarray(x, device=device, copy=copy)
-        return same
-    if not hasattr(x, "__dlpack_device__") or not hasattr(x, "__dlpack__"):
-        raise TypeError(
-            f"{type(x).__name__} does not offer DLPack; vkdml.asarray takes what NumPy understands"
-        )
-    kind, index = x.__dlpack_device__()
-    if int(kind) not in foreign.HOST_DEVICES:
-        raise BufferError(
-            f"the tensor lies on DLPack device ({int(kind)}, {index}); accepted are tensors in host memory, "
-            f"device ({DLPACK_CPU}, 0): copy it there first"
-        )
-    result: Array = asarray(foreign.from_dlpack(x), device=device, copy=copy)
-    return result
-
-
-__all__ = ["Array", "array_in", "asarray", "empty", "from_dlpack", "zeros"]
+__all__ = [
+    "Array",
+    "allocated",
+    "array_in",
+    "element_type",
+    "host_elements",
+    "require_same_device",
+    "uploaded",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -36,6 +36,16 @@ class DeviceArray(ReadOnly):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Element type."""
+        raise NotImplementedError
+
+    @property
+    def pieces(self) -> tuple[Any, ...]:
+        """The Arrays that hold the elements."""
+        raise NotImplementedError
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one Array holds all elements, so that any view of them is an Array too."""
         raise NotImplementedError
 
     def __getitem__(self, key: Any) -> Any:
@@ -181,18 +191,6 @@ class DeviceArray(ReadOnly):
         # A cast that may lose something is left to NumPy, which knows whether it was asked for.
         keeps_all = dtype is not None and np.can_cast(host.dtype, dtype)
         return host.astype(dtype, copy=False) if keeps_all else host
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from vkdml.arrays import numpy_functions
-
-        return numpy_functions.call_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(
-        self, func: Callable[..., Any], types: object, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        from vkdml.arrays import numpy_functions
-
-        return numpy_functions.call(func, args, kwargs)
 
     if not TYPE_CHECKING:  # to a type checker no attribute would then be missing
 

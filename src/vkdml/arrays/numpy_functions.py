@@ -12,41 +12,46 @@ from typing import Any
 
 import numpy as np
 
-from vkdml.arrays.array import Array
+from vkdml.arguments import distinct_axes
 from vkdml.arrays.base import DeviceArray
-from vkdml.arrays.sharded import ShardedArray
 
 
-def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Apply a universal function, or a method of one, to copies on the host."""
-    name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-    if method == "at" and isinstance(inputs[0], DeviceArray):
-        raise TypeError(f"numpy.{name} cannot write to a device; accepted is a[...] = values")
-    return _on_copies(getattr(ufunc, method), name, inputs, kwargs)
+class NumpyOperand(DeviceArray):
+    """A device array that NumPy's functions take."""
 
+    __slots__ = ()
 
-def call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer a function of NumPy's: on the device by one of ``_ON_DEVICE``, else on copies on the host."""
-    name = getattr(func, "__name__", repr(func))
-    if func in _OF_MEMORY:
-        return _shares_memory(func, name, *args, **kwargs)
-    ours = _ON_DEVICE.get(func)
-    if ours is not None:
-        try:
-            bound = inspect.signature(ours).bind(*args, **kwargs)
-        except TypeError:
-            bound = None  # an option that only NumPy has
-        if bound is not None and _is_for_device(ours, *bound.args, **bound.kwargs):
-            return ours(*bound.args, **bound.kwargs)
-    return _on_copies(func, name, args, kwargs)
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Apply a universal function, or a method of one, to copies on the host."""
+        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        if method == "at" and isinstance(inputs[0], DeviceArray):
+            raise TypeError(f"numpy.{name} cannot write to a device; accepted is a[...] = values")
+        return _on_copies(getattr(ufunc, method), name, inputs, kwargs)
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Answer a NumPy function: on the device by one of ``_ON_DEVICE``, else on copies on the host."""
+        name = getattr(func, "__name__", repr(func))
+        if func in _OF_MEMORY:
+            return _shares_memory(func, name, *args, **kwargs)
+        ours = _ON_DEVICE.get(func)
+        if ours is not None:
+            try:
+                bound = inspect.signature(ours).bind(*args, **kwargs)
+            except TypeError:
+                bound = None  # an option that only NumPy has
+            if bound is not None and _is_for_device(ours, *bound.args, **bound.kwargs):
+                return ours(*bound.args, **bound.kwargs)
+        return _on_copies(func, name, args, kwargs)
 
 
 def _shares_memory(func: Callable[..., Any], name: str, a: Any, b: Any, /, max_work: Any = None) -> bool:
     func(np.empty(0), np.empty(0), max_work)  # raises for what is no amount of work
     shared = any(
-        isinstance(one, Array) and isinstance(other, Array) and one.overlaps(other)
-        for one in (a.shards if isinstance(a, ShardedArray) else (a,))
-        for other in (b.shards if isinstance(b, ShardedArray) else (b,))
+        one.overlaps(other)
+        for one in (a.pieces if isinstance(a, DeviceArray) else ())
+        for other in (b.pieces if isinstance(b, DeviceArray) else ())
     )
     if shared and func is np.shares_memory:
         raise TypeError(
@@ -56,8 +61,7 @@ def _shares_memory(func: Callable[..., Any], name: str, a: Any, b: Any, /, max_w
 
 
 def _is_for_device(ours: Callable[..., Any], x: Any, /, *others: Any, **options: Any) -> bool:
-    kind = DeviceArray if ours in _OF_SHARDS_TOO else Array
-    return isinstance(x, kind)
+    return isinstance(x, DeviceArray) and (x.is_whole or ours in _OF_SHARDS_TOO)
 
 
 def _on_copies(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -137,17 +141,25 @@ def _broadcast_to(array: Any, shape: Any) -> Any:
 
 
 def _reshape(a: Any, /, shape: Any) -> Any:
-    from vkdml import array_api
-
-    return array_api.reshape(a, shape)
+    return reshaped(a, shape)
 
 
 def _flip(m: Any, axis: Any = None) -> Any:
-    from vkdml import array_api
+    return flipped(m, axis) if m.ndim else np.flip(m.numpy(), axis)
 
-    if not m.ndim:
-        return np.flip(m.numpy(), axis)
-    return array_api.flip(m, axis=axis)
+
+def reshaped(a: Any, shape: Any) -> Any:
+    """Return a view of another shape, or a reshaped copy where there is no such view."""
+    try:
+        return a.reshape(shape)
+    except ValueError:
+        return a.copy().reshape(shape)
+
+
+def flipped(a: Any, axis: Any = None) -> Any:
+    """Return a view with some dimensions, or all, running backwards."""
+    axes = distinct_axes(axis, a.ndim, "flip")
+    return a[tuple(slice(None, None, -1) if dim in axes else slice(None) for dim in range(a.ndim))]
 
 
 _ON_DEVICE: dict[Callable[..., Any], Callable[..., Any]] = {

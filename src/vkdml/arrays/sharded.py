@@ -10,18 +10,16 @@ import numpy.typing as npt
 
 from vkdml import arguments
 from vkdml.arrays import host, indexing
-from vkdml.arrays.array import Array, asarray
+from vkdml.arrays.array import Array, uploaded
 from vkdml.arrays.base import DeviceArray
-from vkdml.arrays.fold import Order
-from vkdml.arrays.operations import StartedReduction
+from vkdml.arrays.numpy_functions import NumpyOperand
+from vkdml.common import hooks
 from vkdml.common.read_only import fix
-from vkdml.operators.host import ArgReduceResult
-from vkdml.plan.layout import row_major_strides
-from vkdml.runtime.device import Device
+from vkdml.runtime.device import Device, default_device
 
 
 @final
-class ShardedArray(DeviceArray):
+class ShardedArray(NumpyOperand):
     """Arrays that lie side by side along one axis: one array, greater than a buffer or a device may hold.
 
     >>> import numpy as np, vkdml
@@ -94,6 +92,16 @@ class ShardedArray(DeviceArray):
         return self._shards
 
     @property
+    def pieces(self) -> tuple[Array, ...]:
+        """The parts, in order."""
+        return self._shards
+
+    @property
+    def is_whole(self) -> bool:
+        """False: a view may be of several shards."""
+        return False
+
+    @property
     def axis(self) -> int:
         """The dimension along which the shards follow each other."""
         return self._axis
@@ -161,7 +169,7 @@ class ShardedArray(DeviceArray):
             bits = source.astype(self.dtype, copy=False).view(f"V{self.itemsize}")
             spread = np.broadcast_to(bits, target.shape)
             for part, start in zip(target.shards, target.starts, strict=True):
-                cell = _cell(target.axis, start, part.shape[target.axis], target.ndim)
+                cell = cell_of(target.axis, start, part.shape[target.axis], target.ndim)
                 part[...] = spread[cell].view(self.dtype)
 
     @property
@@ -190,7 +198,7 @@ class ShardedArray(DeviceArray):
         # As bits: NumPy cannot join arrays of all extension types.
         bits = result.view(f"V{self.itemsize}")
         for shard, start in zip(self._shards, self.starts, strict=True):
-            cell = _cell(self._axis, start, shard.shape[self._axis], self.ndim)
+            cell = cell_of(self._axis, start, shard.shape[self._axis], self.ndim)
             bits[cell] = shard.numpy().view(bits.dtype)
         return result
 
@@ -209,90 +217,19 @@ class ShardedArray(DeviceArray):
 
         Options: ``keepdims``, ``dtype``, ``direction``, ``nan_policy``, ``return_values``.
         """
-        return self._reduce("argmax", axis, **options)
+        return hooks.argmax(self, axis, **options)
 
     def argmin(self, axis: Any = None, **options: Any) -> Any:
         """Return the indices of the least elements; options as for :meth:`argmax`."""
-        return self._reduce("argmin", axis, **options)
-
-    def _reduce(
-        self,
-        name: str,
-        axis: Any,
-        *,
-        keepdims: bool = False,
-        dtype: Any = None,
-        direction: str = "increasing",
-        nan_policy: str = "propagate",
-        return_values: bool = False,
-    ) -> Any:
-        with arguments.context(name, self):
-
-            def wish_for(shape: tuple[int, ...]) -> arguments.Reduction:
-                return arguments.reduction(
-                    name, shape, self.dtype, axis, keepdims, dtype, direction, nan_policy
-                )
-
-            wish = wish_for(self.shape)
-            wish.require_elements(name)
-            folds = self.axis in wish.axes
-            reduced = tuple(size if a in wish.axes else 1 for a, size in enumerate(self.shape))
-            weights = row_major_strides(reduced)
-            indices = np.empty(wish.kept_shape, np.uint64)
-            bits = np.empty(wish.kept_shape, f"u{self.dtype.itemsize}")
-            order = Order(wish.element.name, wish.take_min, wish.take_last, wish.omit_nan)
-            started = [
-                (start, StartedReduction(shard, wish_for(shard.shape), weights))
-                for shard, start in zip(self._shards, self.starts, strict=True)
-                if shard.size
-            ]
-            for number, (start, reduction) in enumerate(started):
-                found, values = reduction.finish()
-                found_bits = values.view(bits.dtype)
-                if not folds:
-                    cell = _cell(self._axis, start, found.shape[self._axis], found.ndim)
-                    indices[cell], bits[cell] = found, found_bits
-                    continue
-                found += np.uint64(start * weights[self.axis])
-                if number == 0:
-                    indices[...], bits[...] = found, found_bits
-                else:
-                    order.fold(bits, indices, found_bits, found)
-            result = indices.reshape(wish.shape).astype(wish.index_dtype)[()]
-            if not return_values:
-                return result
-            return ArgReduceResult(result, bits.reshape(wish.shape).view(self.dtype)[()])
-
-
-def slice1(x: ShardedArray, offsets: Any, sizes: Any, strides: Any, output_sizes: Any = None) -> ShardedArray:
-    """See :func:`vkdml.slice1`: each shard's part of the window is copied on its device."""
-    with arguments.context("slice1", x):
-        window = arguments.window(x.shape, offsets, sizes, strides, output_sizes)
-        stepped = x[window.inside][tuple(slice(None, None, step) for step in window.steps)]
-        chosen = stepped[tuple(slice(size) for size in window.shape)]
-        parts = (chosen,) if isinstance(chosen, Array) else chosen.shards
-        return ShardedArray([part.copy() for part in parts], x.axis)
-
-
-def shard(x: Any, devices: Sequence[Device], dtype: np.dtype[Any] | None = None) -> ShardedArray:
-    """Copy an array to several devices, cut along its first axis into parts as even as can be."""
-    array = x.numpy() if isinstance(x, DeviceArray) else host.as_host_array(x)
-    if array.ndim == 0:
-        raise ValueError("an array of no dimensions cannot be shared out to several devices")
-    rows = array.shape[0]
-    bounds = [rows * part // len(devices) for part in range(len(devices) + 1)]
-    parts = [
-        asarray(array[low:high], dtype, device=device)
-        for device, low, high in zip(devices, bounds[:-1], bounds[1:], strict=True)
-    ]
-    return ShardedArray(parts)
+        return hooks.argmin(self, axis, **options)
 
 
 def _from_host(parts: Sequence[npt.NDArray[Any]], axis: int) -> ShardedArray:
-    return ShardedArray([asarray(part) for part in parts], axis)
+    device = default_device()
+    return ShardedArray([uploaded(part, device) for part in parts], axis)
 
 
-def _cell(axis: int, start: int, size: int, rank: int) -> tuple[slice, ...]:
+def cell_of(axis: int, start: int, size: int, rank: int) -> tuple[slice, ...]:
     """Return where a shard lies in the whole."""
     return tuple(slice(start, start + size) if a == axis else slice(None) for a in range(rank))
 
@@ -319,4 +256,4 @@ def _within(chosen: Any, length: int, start: int, size: int) -> Any:
     return slice(high - start, low - start - 1 if low > start else None, step)
 
 
-__all__ = ["ShardedArray", "shard", "slice1"]
+__all__ = ["ShardedArray", "cell_of"]

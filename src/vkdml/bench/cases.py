@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vkdml.plan import elements as dtypes
-from vkdml.plan import kernels
+from vkdml.plan import elements, kernels
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce, row_major_strides
-from vkdml.plan.plans import DeviceLimits, Element, Plan
+from vkdml.plan.order import Order
+from vkdml.plan.plans import DeviceLimits, Plan
 from vkdml.plan.slice1 import plan_slice1
 
 GIB = 1 << 30
@@ -23,7 +23,7 @@ TARGET_DEVICE = "H200"
 """Part of the name of the device that the targets are meant for."""
 
 ELEMENT_BYTES = {name: element.nbytes for name, element in kernels.elements().items()}
-REDUCE_ELEMENTS = (*dtypes.NUMPY_ELEMENTS, *dtypes.ML_DTYPES_ELEMENTS)
+REDUCE_ELEMENTS = (*elements.NUMPY_ELEMENTS, *elements.ML_DTYPES_ELEMENTS)
 SLICE_ELEMENTS = {"float32": 4, "float16": 2, "int8": 1, "float64": 8, "complex128": 16}
 SHORT_NAMES = {name: element.short for name, element in kernels.elements().items()} | {"complex128": "c128"}
 
@@ -227,12 +227,9 @@ def plan_of(case: Case, limits: DeviceLimits, index_bytes: int = 4) -> Plan:
     )
     return plan_argreduce(
         reduction,
-        Element(case.element, case.element_bytes),
+        Order(case.element, case.op == "argmin", take_last, case.nan_policy == "omit"),
         elements,
         limits,
-        take_min=case.op == "argmin",
-        take_last=take_last,
-        omit_nan=case.nan_policy == "omit",
         index_bytes=index_bytes,
         with_values=case.return_values,
     )

@@ -203,7 +203,7 @@ def _call(device: Device, case: Case, content: Bytes, index_bytes: int) -> Calla
         moved = array.T if window.transposed else array
         return lambda: vkdml.slice1(moved, window.offsets, window.sizes, window.steps, device=device)
     view = array[..., ::2] if case.alternate else array
-    function = vkdml.argmax if case.op == "argmax" else vkdml.argmin
+    function: Any = vkdml.argmax if case.op == "argmax" else vkdml.argmin
     return lambda: function(
         view,
         case.axis,

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 
 from vkdml.dml import BufferTensorDesc, OperatorDesc, Slice1OperatorDesc
-from vkdml.dml.lowering import layout_of, strides_of
+from vkdml.dml.lowering import call_of, strides_of
 from vkdml.plan import kernels
 from vkdml.plan.layout import CopyLayout, Dim, ReduceLayout
 from vkdml.plan.plans import Plan, Step
@@ -33,7 +33,7 @@ def explain(desc: OperatorDesc, plan: Plan, device: str) -> str:
             f"axes {tuple(desc.axes)}: the {choice} of the {what} (axis direction "
             f"{desc.axis_direction.name}); NaNs lose",
         )
-    lines += _layout(layout_of(desc))
+    lines += _layout(call_of(desc).layout)
     for number, step in enumerate(plan.steps, 1):
         lines += _step(f"kernel {number} of {len(plan.steps)}", step)
     used = (f"{role} {nbytes}" for role, nbytes in plan.buffer_bytes if nbytes)

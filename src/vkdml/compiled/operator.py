@@ -6,9 +6,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from vkdml.arrays.array import Array, array_in
+from vkdml.arrays.array import Array, array_in, require_same_device
 from vkdml.arrays.indexing import View
-from vkdml.arrays.operations import require_same_device
 from vkdml.arrays.overlap import Box, may_overlap
 from vkdml.common.wording import type_of, with_article
 from vkdml.compiled.explain import explain
@@ -21,7 +20,7 @@ from vkdml.dml import (
 )
 from vkdml.dml.descriptors import operator_of, spanned_elements
 from vkdml.dml.enums import FeatureLevelLike
-from vkdml.dml.lowering import plan_of, strides_of
+from vkdml.dml.lowering import call_of, strides_of
 from vkdml.plan.plans import Plan
 from vkdml.runtime.device import Device
 from vkdml.runtime.execution import RecordableStep, Region, recordable_steps
@@ -195,12 +194,12 @@ class CompiledOperator:
         """Return the plan for tensors that start so many bytes into their regions."""
         key = (input_skipped, output_skipped)
         if key not in self._plans:
-            self._plans[key] = plan_of(
+            call = call_of(
                 self._desc,
-                self._device.limits,
                 input_skipped // self._input.dtype.itemsize,
                 output_skipped // self._output.dtype.itemsize,
             )
+            self._plans[key] = call.plan(self._device.limits)
         return self._plans[key]
 
     def _new_output(self) -> Array:

@@ -16,13 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml import _native
-from vkdml.arrays.array import Array
+from vkdml.arrays.array import Array, require_same_device
 from vkdml.arrays.host import copy_bytes
-from vkdml.arrays.operations import require_same_device
 from vkdml.common.wording import type_of
 from vkdml.compiled.operator import CompiledOperator
 from vkdml.errors import DeviceError, DeviceLostError
-from vkdml.plan.cache import slice1_plan
+from vkdml.plan.calls import CopyCall, Operand, plan_for
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.plans import Plan
 from vkdml.runtime.device import Device
@@ -376,29 +375,15 @@ class Sequence:
     def _transfer(self, label: str, array: Array, staging: _native.Buffer) -> _Recorded:
         """Return the upload or download of an array: a copy of bytes, or a kernel that knows its strides."""
         upload = label == "upload"
-        packed = row_major_strides(array.shape), 0, array.size
-        (_, offset), base, elements = array.binding
-        if array.is_compact:
-            offset = array.view.offset * array.itemsize
+        offset = array.view.offset * array.itemsize if array.is_compact else array.region[1]
         lies = _Place("output" if upload else "input", ref(array.memory), None, offset)
         staged = _Place("input" if upload else "output", None, staging, 0)
         places = (staged, lies) if upload else (lies, staged)
         if array.is_compact:
             return _Recorded(label, places, copied_bytes=array.nbytes)
-        strided = array.view.strides, base, elements
-        (strides, base, elements), output = (packed, strided) if upload else (strided, packed)
-        output_strides, output_base, output_elements = output
-        plan = slice1_plan(
-            array.shape,
-            strides,
-            base,
-            elements,
-            output_strides,
-            array.itemsize,
-            self._device.limits,
-            output_base,
-            output_elements,
-        )
+        packed = Operand(array.shape, row_major_strides(array.shape), 0, array.size)
+        operands = (packed, array.operand) if upload else (array.operand, packed)
+        plan = plan_for(CopyCall(*operands, array.itemsize), self._device.limits)
         return self._dispatched(label, plan, places)
 
     def _require_array(self, action: str, array: Any) -> None:

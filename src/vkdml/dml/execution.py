@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .descriptors import BufferTensorDesc, OperatorDesc, Slice1OperatorDesc, TypedOperatorDesc, operator_of
-from .enums import FeatureLevel, FeatureLevelLike, ReduceFunction
+from .enums import AxisDirection, FeatureLevel, FeatureLevelLike, ReduceFunction
 from .validation import validate
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def run(
             axis=tuple(desc.axes),
             keepdims=True,
             dtype=desc.output_tensor.data_type.dtype,
-            direction=desc.axis_direction.name.lower(),
+            direction="increasing" if desc.axis_direction is AxisDirection.INCREASING else "decreasing",
             nan_policy="omit",
             out=out,
             device=device,

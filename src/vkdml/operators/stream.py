@@ -18,19 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml import _native
+from vkdml.arguments import Reduction
 from vkdml.arrays import host
-from vkdml.arrays.fold import Order
-from vkdml.plan.cache import argreduce_plan, slice1_plan
+from vkdml.operators.fold import fold
+from vkdml.operators.progress import Progress, Report, reporting
+from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
-from vkdml.plan.plans import DeviceLimits, Element, Plan
+from vkdml.plan.plans import DeviceLimits, Plan
 from vkdml.plan.tiles import Tile, Tiling, memory_order, tile_copy, tile_reduction
 from vkdml.runtime.device import Device
 from vkdml.runtime.execution import Execution
 
 AnyArray = npt.NDArray[Any]
 Views = Mapping[str, npt.NDArray[np.uint8]]
-Report = Callable[[int, int], object]
-Progress = bool | Report | None
 
 # Tiles are not made smaller than this before memory is said to be short.
 SMALLEST_TILE_BYTES = 1 << 20
@@ -52,35 +52,21 @@ def wanted(buffers: Iterable[int], limits: DeviceLimits) -> bool:
 
 
 def reduce(
-    x: AnyArray,
-    axes: tuple[int, ...],
-    *,
-    element: Element,
-    take_min: bool,
-    take_last: bool,
-    omit_nan: bool,
-    with_values: bool,
-    devices: Sequence[Device],
-    progress: Progress = None,
+    x: AnyArray, reduction: Reduction, *, devices: Sequence[Device], progress: Progress = None
 ) -> tuple[AnyArray, AnyArray | None]:
-    """Return indices, and values if wanted, of the greatest or least elements along ``axes``.
+    """Return indices, and values if wanted, of the elements that win.
 
+    >>> from vkdml.arguments import ReduceRequest
     >>> x = np.array([[1, 5, 5], [7, 2, 7]], np.int16)
-    >>> order = {"take_min": False, "take_last": True, "omit_nan": False}
-    >>> devices = [vkdml.default_device()]
-    >>> reduce(x, (1,), element=Element("int16", 2), **order, with_values=True, devices=devices)
+    >>> request = ReduceRequest("argmax", 1, direction="decreasing", return_values=True)
+    >>> reduce(x, request.checked(x.shape, x.dtype), devices=[vkdml.default_device()])
     (array([[2],
            [2]]), array([[5],
            [7]], dtype=int16))
 
     Args:
         x: of any shape without a 0, any strides and either byte order.
-        axes: to reduce: distinct, ascending, not negative.
-        element: the kernels' element type, of ``x.dtype``.
-        take_min: argmin, not argmax.
-        take_last: the last of equals, not the first.
-        omit_nan: NaNs lose to everything instead of beating it.
-        with_values: return the chosen elements too.
+        reduction: what to do with it.
         devices: that share the work.
         progress: called as ``progress(done, total)`` in bytes, by the calling thread, after each tile; True
             draws a bar on standard error.
@@ -94,12 +80,8 @@ def reduce(
         DeviceError: a device failed; with several, the message names it.
         ImportError: ``progress=True`` without rich.
     """
-    order = Order(element.name, take_min, take_last, omit_nan)
-
-    with _reporting(progress) as report:
-        return _stream(
-            lambda tile_bytes: _Reduction(x, axes, element, order, with_values, tile_bytes), devices, report
-        ).result()
+    with reporting(progress) as report:
+        return _stream(lambda tile_bytes: _Reduction(x, reduction, tile_bytes), devices, report).result()
 
 
 def copy(x: AnyArray, *, devices: Sequence[Device], progress: Progress = None) -> AnyArray:
@@ -120,7 +102,7 @@ def copy(x: AnyArray, *, devices: Sequence[Device], progress: Progress = None) -
     Raises:
         MemoryError, DeviceError, ImportError: as :func:`reduce`.
     """
-    with _reporting(progress) as report:
+    with reporting(progress) as report:
         return _stream(lambda tile_bytes: _Copy(x, tile_bytes), devices, report).target
 
 
@@ -284,17 +266,14 @@ class _Reduction:
     def __init__(
         self,
         x: AnyArray,
-        axes: tuple[int, ...],
-        element: Element,
-        order: Order,
-        with_values: bool,
+        reduction: Reduction,
         tile_bytes: int,
     ) -> None:
         self._source = source = _Source(x)
-        self._axes, self._element, self._order = axes, element, order
-        self._with_values = with_values
+        self._axes, self._order = axes, order = reduction.axes, reduction.order
+        self._with_values = reduction.with_values
         self._dtype = x.dtype.newbyteorder("=")
-        self._kept_shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+        self._kept_shape = reduction.kept_shape
         reduced_shape = tuple(size if axis in axes else 1 for axis, size in enumerate(x.shape))
         self._weights = row_major_strides(reduced_shape)
         # Along a stride of 0 all elements are one and the same: the first or the last is taken.
@@ -310,7 +289,7 @@ class _Reduction:
         self._lock = threading.Lock()
         shape = tuple(1 if axis in axes else size for axis, size in enumerate(source.sizes))
         self._indices = host.empty(shape, np.uint64)
-        self._bits = host.empty(shape, BITS[source.itemsize]) if with_values or self._folds else None
+        self._bits = host.empty(shape, BITS[source.itemsize]) if self._with_values or self._folds else None
 
     @property
     def itemsize(self) -> int:
@@ -319,22 +298,16 @@ class _Reduction:
     def plan(self, sizes: tuple[int, ...], limits: DeviceLimits) -> Plan:
         strides, base = self._source.staged(sizes)
         kept = tuple(1 if axis in self._axes else size for axis, size in enumerate(sizes))
-        return argreduce_plan(
-            sizes,
-            strides,
-            base,
-            math.prod(sizes),
+        call = ReduceCall(
+            Operand(sizes, strides, base, math.prod(sizes)),
             self._axes,
-            row_major_strides(kept),
-            self._element,
-            self._order.take_min,
-            self._order.take_last,
-            self._order.omit_nan,
+            self._order,
+            Operand(kept, row_major_strides(kept), 0, math.prod(kept)),
             self._index_dtype.itemsize,
             self._bits is not None,
-            limits,
-            index_weights=self._weights,
+            self._weights,
         )
+        return plan_for(call, limits)
 
     def stage(self, tile: Tile, views: Views, copier: _Copier) -> None:
         self._source.stage(tile, views["input"], copier)
@@ -361,7 +334,7 @@ class _Reduction:
                 self._put(cell, found, origin, bits)
             elif bits is not None and self._bits is not None:
                 indices = found + np.uint64(origin)
-                self._order.fold(self._bits[cell], self._indices[cell], bits, indices)
+                fold(self._order, self._bits[cell], self._indices[cell], bits, indices)
 
     def _put(self, cell: tuple[Any, ...], found: AnyArray, origin: int, bits: AnyArray | None) -> None:
         np.add(found, np.uint64(origin), out=self._indices[cell])
@@ -403,7 +376,8 @@ class _Copy:
     def plan(self, sizes: tuple[int, ...], limits: DeviceLimits) -> Plan:
         strides, base = self._source.staged(sizes)
         staged = math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride)
-        return slice1_plan(sizes, strides, base, staged, row_major_strides(sizes), self.itemsize, limits)
+        output = Operand(sizes, row_major_strides(sizes), 0, math.prod(sizes))
+        return plan_for(CopyCall(Operand(sizes, strides, base, staged), output, self.itemsize), limits)
 
     def stage(self, tile: Tile, views: Views, copier: _Copier) -> None:
         self._source.stage(tile, views["input"], copier)
@@ -602,61 +576,3 @@ class _Ring:
         if running is not None:
             with contextlib.suppress(Exception):  # the fault that led here is the one to report
                 running.execution.wait()
-
-
-# ---- progress ----------------------------------------------------------------------------------------------
-
-
-def require_progress(progress: Any) -> None:
-    """Raise TypeError for what is no ``progress=``."""
-    if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise TypeError(
-            f"progress must be True, a function of (done, total) bytes, or None, not {progress!r}"
-        )
-
-
-def is_reported(progress: Progress) -> bool:
-    """Tell whether ``progress=`` asks for reports."""
-    return progress is not None and progress is not False
-
-
-def report_all(progress: Progress, total: int) -> None:
-    """Report so many bytes done at once, where no tile is needed for them."""
-    if is_reported(progress):
-        with _reporting(progress) as report:
-            report(total, total)
-
-
-@contextlib.contextmanager
-def _reporting(progress: Progress) -> Iterator[Report]:
-    """Yield what is to be called with (done, total) bytes."""
-    require_progress(progress)
-    if progress is True:
-        with _bar() as report:
-            yield report
-    elif callable(progress):
-        yield progress
-    else:
-        yield lambda done, total: None
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[Report]:
-    try:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
-    except ImportError as error:
-        raise ImportError(
-            "progress=True draws its bar with rich, which is not installed: pip install vkdml[cli]",
-            name=error.name,
-        ) from None
-    columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

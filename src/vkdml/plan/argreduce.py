@@ -9,10 +9,10 @@ from functools import lru_cache
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.loop_steps import ReduceLoops
+from vkdml.plan.order import Order
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
-    Element,
     Plan,
     Step,
     TooMuchWork,
@@ -24,7 +24,7 @@ from vkdml.plan.plans import (
     round_up,
     words,
 )
-from vkdml.plan.schema import Family
+from vkdml.plan.schema import ElementType, Family
 
 # 16-byte vectors of a run that one invocation takes at a time.
 CHUNK_VECTORS = kernels.number("chunk_vectors")
@@ -59,13 +59,10 @@ class _Shape:
 
 def plan_argreduce(
     layout: ReduceLayout,
-    element: Element,
+    order: Order,
     input_elements: int,
     limits: DeviceLimits,
     *,
-    take_min: bool,
-    take_last: bool,
-    omit_nan: bool,
     index_bytes: int,
     with_values: bool,
     output_elements: int | None = None,
@@ -74,20 +71,18 @@ def plan_argreduce(
 
     Args:
         layout: canonical.
-        element: of the input.
-        input_elements: that the input buffer holds; the layout's offsets lie within.
+        order: of the elements.
+        input_elements: elements in the input buffer; the layout's offsets lie within.
         limits: of the device.
-        take_min: argmin, not argmax.
-        take_last: the last of equals, by index.
-        omit_nan: NaNs lose to everything instead of beating it.
         index_bytes: 4 or 8.
         with_values: also copy the chosen elements.
-        output_elements: that the output buffers hold (default: one for each output).
+        output_elements: elements in each output buffer; by default one for each output.
 
     Raises:
         MemoryError: a buffer would exceed the device's limit.
         TooMuchWork: more than the kernels' 32-bit counters hold, or than the driver's loops make.
     """
+    element = order.element_type
     if not layout.reduced:
         layout = replace(layout, reduced=(NOT_REDUCED,))
     outputs, reduce_count = layout.outputs, layout.reduce_count
@@ -104,7 +99,7 @@ def plan_argreduce(
 
     shape = _shape(layout, element, input_bytes, limits)
     # Backwards positions turn the tie rule round.
-    last_position = take_last != layout.reversed_order
+    last_position = order.take_last != layout.reversed_order
     dims = (
         *(word for dim in layout.kept for word in (dim.size, dim.input_stride, dim.output_stride)),
         *(
@@ -142,9 +137,9 @@ def plan_argreduce(
         **element.specialization,
         **shape.variant,
         workgroup=limits.workgroup_size,
-        take_min=take_min,
+        take_min=order.take_min,
         take_last=last_position,
-        omit_nan=omit_nan,
+        omit_nan=order.omit_nan,
         split=shape.splits > 1,
     )
     step = checked_step(
@@ -174,17 +169,17 @@ def plan_argreduce(
     )
 
 
-def _candidate_words(element: Element) -> int:
+def _candidate_words(element: ElementType) -> int:
     return (2 if element.nbytes == 8 else 1) + 1
 
 
-def _most_splits(outputs: int, element: Element, input_bytes: int) -> int:
+def _most_splits(outputs: int, element: ElementType, input_bytes: int) -> int:
     """Scratch memory is at most 1% of the input plus 1 MiB; candidates take nearly all of it."""
     scratch = input_bytes // 100 + (1 << 20) - (1 << 16)
     return max(1, scratch // (outputs * _candidate_words(element) * 4))
 
 
-def _shape(layout: ReduceLayout, element: Element, input_bytes: int, limits: DeviceLimits) -> _Shape:
+def _shape(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning = limits.tuning
     innermost = layout.reduced[-1]
     long_enough = innermost.size * element.nbytes >= tuning.shortest_row_bytes
@@ -193,7 +188,7 @@ def _shape(layout: ReduceLayout, element: Element, input_bytes: int, limits: Dev
     return _columns(layout, element, input_bytes, limits)
 
 
-def _rows(layout: ReduceLayout, element: Element, input_bytes: int, limits: DeviceLimits) -> _Shape:
+def _rows(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     outputs = layout.outputs
     run = layout.reduced[-1].size
@@ -299,7 +294,7 @@ def _at_once(loads: str) -> tuple[int, ...]:
     return kernels.family("argreduce_columns").numbers_of("at_once", loads=loads)
 
 
-def _columns(layout: ReduceLayout, element: Element, input_bytes: int, limits: DeviceLimits) -> _Shape:
+def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     outputs, reduce_count = layout.outputs, layout.reduce_count
     inner = layout.kept[-1] if layout.kept else Dim(1, 0, 0)

@@ -1,11 +1,11 @@
 """Plans: which kernels run with which constants for one operation. Pure values: no device, no data.
 
-Here is what all plans share; ``plan_argreduce`` and ``plan_slice1`` make them.
+Here is what all plans share; ``argreduce.py`` and ``slice1.py`` make them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vkdml.plan import kernels
@@ -79,19 +79,6 @@ class Plan:
 
     def __hash__(self) -> int:
         return self.__dict__["_hash"]  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
-class Element:
-    """An element type that kernels compare, by its name in the schema."""
-
-    name: str
-    nbytes: int
-
-    @property
-    def specialization(self) -> Mapping[str, int | str]:
-        """What the kernels must know of it: for :meth:`vkdml.plan.schema.Family.specialize`."""
-        return kernels.elements()[self.name].specialization
 
 
 class TooMuchWork(ValueError):

@@ -1,0 +1,180 @@
+"""Making arrays on devices: copies of host arrays and of other libraries' tensors, and new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vkdml.arrays import foreign
+from vkdml.arrays.array import DLPACK_CPU, Array, allocated, element_type, host_elements, uploaded
+from vkdml.arrays.base import DeviceArray
+from vkdml.arrays.host import as_host_array
+from vkdml.arrays.indexing import as_shape
+from vkdml.arrays.sharded import ShardedArray
+from vkdml.runtime.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
+
+
+def asarray(x: Any, dtype: Any = None, *, device: DevicesLike = None, copy: bool | None = None) -> Any:
+    """Copy an array to a device.
+
+    >>> import numpy as np, vkdml
+    >>> a = vkdml.asarray([[1, 5], [7, 2]], "float16")
+    >>> a.shape, a.dtype, int(a.argmax())
+    ((2, 2), dtype('float16'), 2)
+
+    Args:
+        x: what ``numpy.asarray`` takes, of elements of 1, 2, 4, 8 or 16 bytes. An Array that lies on the
+            device already is returned as it is; one on another device is copied by way of the host.
+        dtype: to convert to first, on the host; None keeps the type, in the machine's byte order.
+        device: a :class:`vkdml.Device`, or a selector of one; None leaves an Array where it is, and takes the
+            default device for all else. A list of them gives a :class:`vkdml.ShardedArray`, cut along the
+            first axis.
+        copy: True always copies; False never does; None copies where ``x`` is not such an Array already.
+
+    Returns:
+        An :class:`Array`, or a :class:`vkdml.ShardedArray` for a list of devices.
+
+    Raises:
+        TypeError: elements of another size, or Python objects; a ``dtype`` that is none.
+        ValueError: ``copy=False`` where a copy is needed.
+        MemoryError: more than one buffer of the device can hold, or than is free.
+        DeviceError: the device failed.
+
+    Source of the rule: the Python array API standard's ``asarray``.
+    """
+
+    wanted = None if dtype is None else element_type(dtype)
+    if not isinstance(copy, bool | None):
+        raise TypeError(f"copy must be True, False or None, not {copy!r}")
+    if isinstance(device, list | tuple):
+        _require_copy_allowed(copy)
+        return shared_out(x, resolve_all(device), wanted)
+    if isinstance(x, ShardedArray) and device is None:
+        if wanted is None or wanted == x.dtype:
+            return x.copy() if copy else x
+        _require_copy_allowed(copy)
+        return ShardedArray([uploaded(s.numpy(), s.device, wanted) for s in x.shards], x.axis)
+    if isinstance(x, Array):
+        target = x.device if device is None else resolve(device)
+        if target is x.device and (wanted is None or wanted == x.dtype):
+            return x.copy() if copy else x
+        _require_copy_allowed(copy)
+        return uploaded(x.numpy(), target, wanted)
+    _require_copy_allowed(copy)
+    return uploaded(host_elements(x, wanted), resolve(device), wanted)
+
+
+def shared_out(x: Any, devices: Sequence[Device], dtype: np.dtype[Any] | None = None) -> ShardedArray:
+    """Copy an array to several devices, cut along its first axis into parts as even as can be."""
+    array = x.numpy() if isinstance(x, DeviceArray) else as_host_array(x)
+    if array.ndim == 0:
+        raise ValueError("an array of no dimensions cannot be shared out to several devices")
+    rows = array.shape[0]
+    bounds = [rows * part // len(devices) for part in range(len(devices) + 1)]
+    parts = [
+        uploaded(array[low:high], device, dtype)
+        for device, low, high in zip(devices, bounds[:-1], bounds[1:], strict=True)
+    ]
+    return ShardedArray(parts)
+
+
+def _require_copy_allowed(copy: bool | None) -> None:
+    if copy is False:
+        raise ValueError(
+            "copy=False, but a copy is needed: only a vkdml.Array of that type and on that device can be "
+            "taken as it is; accepted are copy=None and copy=True"
+        )
+
+
+def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None) -> Array:
+    """Return an array on a device whose elements are arbitrary.
+
+    >>> vkdml.empty((2, 3), "float16").nbytes
+    12
+
+    Args:
+        shape: an int or a sequence of ints, none negative.
+        dtype: elements of 1, 2, 4, 8 or 16 bytes.
+        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
+
+    Raises:
+        TypeError: elements of another size, or Python objects; a ``dtype`` that is none.
+        ValueError: a negative size.
+        MemoryError: more than one buffer of the device can hold, or than is free.
+        DeviceError: the device failed.
+
+    Source of the rule: the Python array API standard's ``empty``; single precision, as devices have it.
+    """
+    sizes = as_shape(shape)
+    element = element_type(np.float32 if dtype is None else dtype)
+    if element.subdtype is not None:  # a small array for an element: dimensions of its own
+        element, inner = element.subdtype
+        sizes += inner
+    return allocated(resolve(device), sizes, element)
+
+
+def zeros(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None) -> Array:
+    """Return an array on a device whose elements are 0.
+
+    >>> vkdml.zeros(3, "int8").tolist()
+    [0, 0, 0]
+
+    Args:
+        shape: an int or a sequence of ints, none negative.
+        dtype: elements of 1, 2, 4, 8 or 16 bytes.
+        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
+
+    Raises:
+        TypeError, ValueError, MemoryError, DeviceError: as :func:`empty`.
+
+    Source of the rule: the Python array API standard's ``zeros``; single precision, as devices have it.
+    """
+    result = empty(shape, dtype, device=device)
+    visible = result.memory.visible()
+    if visible is None:
+        result[...] = np.zeros((), result.dtype)
+    else:
+        visible[: result.nbytes] = 0
+    return result
+
+
+def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> Array:
+    """Copy a tensor of another library that lies in host memory to a device.
+
+    >>> import numpy as np, vkdml
+    >>> vkdml.from_dlpack(np.arange(3.0)).shape
+    (3,)
+
+    Args:
+        x: an object with ``__dlpack__`` and ``__dlpack_device__``. An Array that lies on the device already
+            is returned as it is.
+        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
+        copy: as of :func:`asarray`.
+
+    Raises:
+        TypeError: ``x`` has no ``__dlpack__``.
+        BufferError: ``x`` lies on another device than the host's processor.
+        ValueError: ``copy=False`` where a copy is needed.
+
+    Source of the rule: the Python array API standard's ``from_dlpack``.
+    """
+    if isinstance(x, Array | np.ndarray):
+        same: Array = asarray(x, device=device, copy=copy)
+        return same
+    if not hasattr(x, "__dlpack_device__") or not hasattr(x, "__dlpack__"):
+        raise TypeError(
+            f"{type(x).__name__} does not offer DLPack; vkdml.asarray takes what NumPy understands"
+        )
+    kind, index = x.__dlpack_device__()
+    if int(kind) not in foreign.HOST_DEVICES:
+        raise BufferError(
+            f"the tensor lies on DLPack device ({int(kind)}, {index}); accepted are tensors in host memory, "
+            f"device ({DLPACK_CPU}, 0): copy it there first"
+        )
+    result: Array = asarray(foreign.from_dlpack(x), device=device, copy=copy)
+    return result
+
+
+__all__ = ["asarray", "empty", "from_dlpack", "zeros"]

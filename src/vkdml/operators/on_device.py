@@ -1,0 +1,211 @@
+"""The operators on arrays that lie on a device: they read through views, and results stay there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vkdml.arguments import ReduceRequest, Reduction, SliceRequest, context
+from vkdml.arrays.array import Array, allocated, require_same_device
+from vkdml.operators.progress import is_reported
+from vkdml.operators.result import ArgReduceResult
+from vkdml.plan.calls import Operand, ReduceCall, plan_for
+from vkdml.plan.known_calls import KnownCall, known_calls
+from vkdml.plan.layout import canonical_reduce
+from vkdml.plan.plans import Plan
+from vkdml.runtime.device import Device, DevicesLike, resolve_all
+
+
+def reduce(x: Array, request: ReduceRequest) -> Any:
+    """See :func:`vkdml.argmax`."""
+    key = None
+    if request.device is request.out is request.progress is None:
+        key = request.key("array", id(x.device), x.operand, x.dtype)
+        known = None if key is None else known_calls.get(key)
+        if known is not None and known.limits is x.device.limits:
+            try:
+                indices = allocated(x.device, known.shape, known.index_dtype, for_host=True)
+                x.device.executions.run(known.plan, {"input": x.region, "indices": indices.region})
+            except (MemoryError, RuntimeError) as error:
+                with context(request.operator, x):
+                    raise error
+            return indices
+    with context(request.operator, x):
+        _require_usable(x, request)
+        reduction = request.checked(x.shape, x.dtype)
+        out_indices, out_values = request.outputs()
+        _check_out(out_indices, x, reduction.shape, reduction.index_dtype, "out")
+        _check_out(out_values, x, reduction.shape, x.dtype, "the values of out")
+        if out_indices is not None and out_values is not None and out_indices.overlaps(out_values):
+            raise ValueError("the indices and the values of out overlap; accepted are separate arrays")
+        reduction.require_elements(request.operator)
+        indices, values = _reduce(x, reduction, out_indices, out_values, key)
+        return ArgReduceResult(indices, values) if reduction.with_values else indices
+
+
+def slice1(x: Array, request: SliceRequest) -> Array:
+    """See :func:`vkdml.slice1`."""
+    with context("slice1", x):
+        _require_usable(x, request)
+        window = request.checked(x.shape)
+        _check_out(request.out, x, window.shape, x.dtype, "out")
+        stepped = x[window.inside][tuple(slice(None, None, step) for step in window.steps)]
+        return stepped[tuple(slice(size) for size in window.shape)].copied_to(request.out)
+
+
+def _require_usable(x: Array, request: ReduceRequest | SliceRequest) -> None:
+    """Raise for a device that is lost or is not the array's, and for ``progress=``."""
+    if is_reported(request.progress):
+        raise TypeError(
+            "progress= is for host arrays, which are processed in tiles; an Array on a device is processed "
+            "in one piece: accepted is progress=None"
+        )
+    if request.device is not None:
+        _require_all_on(x.device, request.device)
+    x.device.require_usable()
+
+
+def _require_all_on(lies_on: Device, device: DevicesLike) -> None:
+    """Raise ValueError where ``device=`` means others than the one that the array lies on."""
+    for other in resolve_all(device):
+        if other is not lies_on:
+            lies_on.require_usable()
+            raise ValueError(
+                f"the array's device and the one of device= are two, {lies_on!r} and {other!r}: "
+                "accepted are None and the array's own; to_device() copies it to another"
+            )
+
+
+def _reduce(
+    x: Array,
+    reduction: Reduction,
+    out_indices: Array | None,
+    out_values: Array | None,
+    key: Hashable | None,
+) -> tuple[Array, Array | None]:
+    device, shape, index_dtype = x.device, reduction.shape, reduction.index_dtype
+    contested: bool = any(x.shape[a] > 1 and x.view.strides[a] != 0 for a in reduction.axes)
+    if not contested and math.prod(shape) > 0:
+        return _uncontested(x, reduction, out_indices, out_values)
+    # Written in place where that disturbs nothing and one layout describes all outputs.
+    indices = _target(out_indices, x, shape, index_dtype)
+    values = _target(out_values, x, shape, x.dtype) if reduction.with_values else None
+    if not math.prod(shape):
+        return indices, values
+    if values is not None and _output(values, reduction) != _output(indices, reduction):
+        indices = allocated(device, shape, index_dtype, for_host=True)
+        values = allocated(device, shape, x.dtype, for_host=True)
+    plan = _plan(x, reduction, indices)
+    regions = {"input": x.region, "indices": indices.region}
+    if values is not None:
+        regions["values"] = values.region
+    device.executions.run(plan, regions)
+    if key is not None:
+        known_calls.put(key, KnownCall(plan, device.limits, shape, index_dtype))
+    if out_indices is not None and indices is not out_indices:
+        indices = indices.copied_to(out_indices)
+    if out_values is not None and values is not None and values is not out_values:
+        values = values.copied_to(out_values)
+    return indices, values
+
+
+def _target(out: Array | None, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return ``out`` if it can be written while ``x`` is read, else a new array."""
+    if out is None or out.overlaps(x):
+        return allocated(x.device, shape, dtype, for_host=True)
+    return out
+
+
+def _plan(x: Array, reduction: Reduction, indices: Array, weights: tuple[int, ...] | None = None) -> Plan:
+    """Return the plan that writes indices, and values that lie as these do."""
+    return plan_for(
+        ReduceCall(
+            x.operand,
+            reduction.axes,
+            reduction.order,
+            _output(indices, reduction),
+            indices.itemsize,
+            reduction.with_values,
+            weights,
+        ),
+        x.device.limits,
+    )
+
+
+def _output(out: Array, reduction: Reduction) -> Operand:
+    """Return where the elements of a result lie, with reduced dimensions kept."""
+    operand = out.operand
+    if len(operand.sizes) == len(reduction.kept_shape):
+        return operand
+    kept = iter(operand.strides)
+    strides = tuple(0 if a in reduction.axes else next(kept) for a in range(len(reduction.kept_shape)))
+    return Operand(reduction.kept_shape, strides, operand.base, operand.span)
+
+
+def _uncontested(
+    x: Array, reduction: Reduction, out_indices: Array | None, out_values: Array | None
+) -> tuple[Array, Array | None]:
+    """One distinct element for each output: nothing competes."""
+    axes, order = reduction.axes, reduction.order
+    layout = canonical_reduce(x.shape, x.view.strides, axes, (0,) * x.ndim, take_last=order.take_last)
+    values = None
+    if reduction.with_values:
+        values = x[tuple(slice(1) if a in axes else slice(None) for a in range(x.ndim))]
+        if values.shape != reduction.shape:
+            values = values[tuple(0 if a in axes else slice(None) for a in range(x.ndim))]
+        values = values.copied_to(out_values)
+    indices = out_indices
+    if indices is None:
+        indices = allocated(x.device, reduction.shape, reduction.index_dtype, for_host=True)
+    indices[...] = np.array(layout.index_base, reduction.index_dtype)
+    return indices, values
+
+
+class StartedReduction:
+    """The reduction of a part of a larger array, running on the part's device."""
+
+    def __init__(self, x: Array, reduction: Reduction, weights: tuple[int, ...]) -> None:
+        """Start it; the index counts with the weights of the whole array.
+
+        Args:
+            x: the part.
+            reduction: of the part, values included, by which the parts' candidates are compared.
+            weights: what a step along each axis adds to the index.
+        """
+        device, shape = x.device, reduction.kept_shape
+        indices = allocated(device, shape, np.dtype(np.uint64), for_host=True)
+        values = allocated(device, shape, x.dtype, for_host=True)
+        self._device = device
+        self._results = indices, values
+        self._rebindable = device.executions.take_rebindable(_plan(x, reduction, indices, weights))
+        self._rebindable.submit({"input": x.region, "indices": indices.region, "values": values.region})
+
+    def finish(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
+        """Wait, and return indices and values on the host."""
+        self._rebindable.wait()
+        self._device.executions.give_back_rebindable(self._rebindable)
+        indices, values = self._results
+        return indices.numpy(), values.numpy()
+
+
+def _check_out(out: Any, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
+    if out is None:
+        return
+    if not isinstance(out, Array):
+        raise TypeError(
+            f"{what} must be a vkdml.Array of shape {shape} and type {dtype}, as the input is one, "
+            f"not {type(out).__name__}"
+        )
+    require_same_device(x.device, out.device)
+    if out.shape != shape:
+        raise ValueError(f"{what} has shape {out.shape}, the result has shape {shape}")
+    if out.dtype != dtype:
+        raise TypeError(f"{what} has type {out.dtype}, the result has type {dtype}")
+    if not out.writeable:
+        raise ValueError(
+            f"{what} repeats elements and is read-only; accepted is a writeable array of shape {shape}"
+        )

@@ -1,0 +1,311 @@
+"""The operators on host arrays: uploaded, computed on a device in one piece or in tiles, downloaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import nullcontext, suppress
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from vkdml import arguments
+from vkdml.arguments import ReduceRequest, Reduction, SliceRequest, Window, context
+from vkdml.arrays.host import (
+    HostSpan,
+    as_host_array,
+    copy_bytes,
+    elements_overlap,
+    empty,
+    host_span,
+    may_share_bytes,
+    sent_bytes,
+)
+from vkdml.operators import progress, stream
+from vkdml.operators.result import ArgReduceResult
+from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
+from vkdml.plan.known_calls import KnownCall, known_calls
+from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.plans import Plan, TooMuchWork
+from vkdml.runtime.device import Device, DevicesLike, resolve, resolve_all
+
+Results = dict[str, npt.NDArray[Any]]
+Wanted = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
+"""Shape and type of each result."""
+
+
+class _Where(NamedTuple):
+    """On which devices a call runs, and who is told how far it got."""
+
+    devices: list[Device]
+    progress: progress.Progress
+
+
+def slice1(x: Any, request: SliceRequest) -> npt.NDArray[Any]:
+    """See :func:`vkdml.slice1`."""
+    with context("slice1", x):
+        array = as_host_array(x)
+    with context("slice1", array):
+        arguments.require_movable(array.dtype)
+        window = request.checked(array.shape)
+        out = _checked_out(request.out, window.shape, array.dtype, "out")
+        where = _where(request)
+        if math.prod(window.shape):
+            result = _copy(array, window, where())
+        else:
+            progress.report_all(request.progress, 0)
+            result = np.empty(window.shape, array.dtype)
+        copied: npt.NDArray[Any] = result if out is None else _delivered(result, out)
+        return copied
+
+
+def reduce(x: Any, request: ReduceRequest) -> Any:
+    """See :func:`vkdml.argmax`."""
+    key = _key(x, request)
+    known = None if key is None else known_calls.get(key)
+    if known is not None:
+        try:
+            device = resolve(request.device)
+            if known.limits is device.limits:
+                wanted = {"indices": (known.shape, known.index_dtype)}
+                return _delivered(_run(device, known.plan, x.reshape(-1), x.dtype, wanted)["indices"], None)
+        except MemoryError:
+            pass  # in tiles there may be room
+        except (ValueError, TypeError, RuntimeError) as error:
+            with context(request.operator, x):
+                raise error
+    with context(request.operator, x):
+        array = as_host_array(x)
+    with context(request.operator, array):
+        reduction = request.checked(array.shape, array.dtype)
+        out_indices, out_values = request.outputs()
+        out_indices = _checked_out(out_indices, reduction.shape, reduction.index_dtype, "out")
+        out_values = _checked_out(out_values, reduction.shape, array.dtype, "the values of out")
+        if out_indices is not None and out_values is not None and may_share_bytes(out_indices, out_values):
+            raise ValueError("the indices and the values of out overlap; accepted are separate arrays")
+        where = _where(request)
+        reduction.require_elements(request.operator)
+        results = _reduce(array, reduction, where, request, key)
+        indices = _delivered(results["indices"], out_indices)
+        if not reduction.with_values:
+            return indices
+        values = results["values"].astype(array.dtype, copy=False)
+        return ArgReduceResult(indices, _delivered(values, out_values))
+
+
+def _where(request: ReduceRequest | SliceRequest) -> Callable[[], _Where]:
+    """Check where a call is to run; the function returned opens the default device, if that is it.
+
+    Results that need no device do not open one.
+    """
+    progress.require_progress(request.progress)
+    devices = None if request.device is None else resolve_all(request.device)
+    return lambda: _Where(devices or resolve_all(None), request.progress)
+
+
+def _copy(x: npt.NDArray[Any], window: Window, where: _Where) -> npt.NDArray[Any]:
+    inside = _view(x, window.inside)
+    shape = window.shape
+
+    def call(span: HostSpan) -> CopyCall:
+        base = span.base
+        strides = []
+        for size, stride, step in zip(span.sizes, span.strides, window.steps, strict=True):
+            base += (size - 1) * stride if step < 0 else 0
+            strides.append(stride * step)
+        source = Operand(shape, tuple(strides), base, span.flat.size)
+        return CopyCall(source, _compact(shape), x.itemsize)
+
+    needs = sent_bytes(inside), math.prod(shape) * x.itemsize
+    results = _in_one_piece(inside, x.dtype, {"output": (shape, x.dtype)}, needs, call, where)
+    if results is not None:
+        return results["output"]
+    stepped = _view(inside, (slice(None, None, step) for step in window.steps))
+    return stream.copy(_view(stepped, map(slice, shape)), devices=where.devices, progress=where.progress)
+
+
+def _reduce(
+    x: npt.NDArray[Any],
+    reduction: Reduction,
+    where: Callable[[], _Where],
+    request: ReduceRequest,
+    key: Hashable | None,
+) -> Results:
+    wanted = {"indices": (reduction.shape, reduction.index_dtype)}
+    if reduction.with_values:
+        wanted["values"] = (reduction.shape, x.dtype.newbyteorder("="))
+    if math.prod(reduction.shape) == 0:
+        progress.report_all(request.progress, 0)
+        return {role: np.empty(*description) for role, description in wanted.items()}
+    if not any(x.shape[a] > 1 and x.strides[a] != 0 for a in reduction.axes):
+        progress.report_all(request.progress, x.nbytes)
+        return _uncontested(x, reduction, wanted)
+
+    def call(span: HostSpan) -> ReduceCall:
+        return ReduceCall(
+            Operand(x.shape, span.strides, span.base, span.flat.size),
+            reduction.axes,
+            reduction.order,
+            _compact(reduction.kept_shape),
+            reduction.index_dtype.itemsize,
+            reduction.with_values,
+        )
+
+    # Elements that overlap are sent once, but all of them are read.
+    outputs = (math.prod(shape) * dtype.itemsize for shape, dtype in wanted.values())
+    needs = (sent_bytes(x), _distinct_bytes(x), *outputs)
+    there = where()
+    results = _in_one_piece(x, x.dtype.newbyteorder("="), wanted, needs, call, there, key)
+    if results is not None:
+        return results
+    indices, values = stream.reduce(x, reduction, devices=there.devices, progress=there.progress)
+    results = {"indices": indices.reshape(reduction.shape).astype(reduction.index_dtype, copy=False)}
+    if values is not None:
+        results["values"] = values.reshape(reduction.shape)
+    return results
+
+
+def _uncontested(x: npt.NDArray[Any], reduction: Reduction, wanted: Wanted) -> Results:
+    """One distinct element for each output: nothing competes, so nothing needs a device."""
+    axes, shape = reduction.axes, reduction.shape
+    layout = canonical_reduce(x.shape, x.strides, axes, (0,) * x.ndim, take_last=reduction.order.take_last)
+    results = {"indices": empty(shape, reduction.index_dtype)}
+    results["indices"].fill(layout.index_base)
+    if "values" in wanted:
+        chosen = _view(x, (slice(1) if a in axes else slice(None) for a in range(x.ndim)))
+        opaque = f"V{x.itemsize}"
+        results["values"] = empty(shape, x.dtype)
+        results["values"].view(opaque)[...] = chosen.view(opaque).reshape(shape)
+    return results
+
+
+def _in_one_piece(
+    x: npt.NDArray[Any],
+    upload_dtype: np.dtype[Any],
+    wanted: Wanted,
+    needs: tuple[int, ...],
+    call_of: Callable[[HostSpan], ReduceCall | CopyCall],
+    where: _Where,
+    key: Hashable | None = None,
+) -> Results | None:
+    """Return the results of one call on one device, or None where it must go in tiles.
+
+    Args:
+        x: to send.
+        upload_dtype: in whose byte order.
+        wanted: the results.
+        needs: bytes of each buffer, as far as they are known without the plan.
+        call_of: returns the call on a span.
+        where: several devices share tiles, and progress is reported by the tile.
+        key: by which an argmin or argmax is remembered.
+    """
+    limits = where.devices[0].limits
+    if len(where.devices) > 1 or progress.is_reported(where.progress) or stream.wanted(needs, limits):
+        return None
+    span = host_span(x)
+    try:
+        plan = plan_for(call_of(span), limits)
+    except TooMuchWork:
+        return None
+    if stream.wanted((nbytes for _, nbytes in plan.buffer_bytes), limits):
+        return None
+    if key is not None:
+        known_calls.put(key, KnownCall(plan, limits, *wanted["indices"]))
+    # Where memory is short, there may be room for tiles.
+    with suppress(MemoryError) if max(needs) > limits.tuning.stream_tile_bytes else nullcontext():
+        return _run(where.devices[0], plan, span.flat, upload_dtype, wanted)
+    return None
+
+
+def _compact(shape: tuple[int, ...]) -> Operand:
+    return Operand(shape, row_major_strides(shape), 0, math.prod(shape))
+
+
+def _distinct_bytes(x: npt.NDArray[Any]) -> int:
+    """Return the bytes of all elements, those repeated along a stride of 0 counted once."""
+    sizes = (size for size, stride in zip(x.shape, x.strides, strict=True) if stride)
+    return int(math.prod(sizes) * x.itemsize)
+
+
+def _key(x: Any, request: ReduceRequest) -> Hashable | None:
+    """Return what tells calls on compact arrays apart, or None for any other call."""
+    if request.out is not None or request.progress is not None:
+        return None
+    if type(x) is not np.ndarray or not x.flags.c_contiguous or not x.dtype.isnative:
+        return None
+    return request.key(x.shape, x.dtype, _selector_key(request.device))
+
+
+def _selector_key(device: DevicesLike) -> Hashable:
+    """Return what stands for ``device=`` in a call's key: no key keeps a device alive."""
+    if isinstance(device, list | tuple):
+        return (list(device),)  # cannot be hashed: such calls are not remembered
+    return id(device) if isinstance(device, Device) else cast(Hashable, device)
+
+
+def _run(
+    device: Device, plan: Plan, flat: npt.NDArray[Any], upload_dtype: np.dtype[Any], wanted: Wanted
+) -> Results:
+    """Upload (in the byte order that the kernels want), run and download; all bits stay as they are."""
+    results = {}
+    executions = device.executions
+    execution = executions.take(plan)
+    upload = execution.views["input"][: flat.nbytes]
+    if flat.dtype == upload_dtype:
+        copy_bytes(upload, flat.view(np.uint8))
+    else:
+        np.copyto(upload.view(upload_dtype), flat)
+    try:
+        execution.run()
+    except MemoryError as error:
+        raise executions.explained(error, plan) from None
+    for role, (shape, dtype) in wanted.items():
+        result = empty(shape, dtype)
+        target = result.reshape(-1).view(np.uint8)
+        copy_bytes(target, execution.views[role][: target.size])
+        results[role] = result
+    executions.give_back(plan, execution)
+    return results
+
+
+def _delivered(result: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> Any:
+    """Return the result as NumPy would: in ``out``, or a scalar for no dimensions."""
+    if out is None:
+        return result if result.ndim else result[()]
+    # As plain bytes: NumPy's assignment may settle a bool's bits.
+    opaque = f"V{result.itemsize}"
+    out.view(opaque)[...] = result.view(opaque)
+    return out
+
+
+def _checked_out(
+    out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str
+) -> npt.NDArray[Any] | None:
+    if out is None:
+        return None
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise TypeError(
+            f"{what} must be a NumPy array of shape {shape} and type {dtype}, not {type(out).__name__}"
+        )
+    if out.shape != shape:
+        raise ValueError(f"{what} has shape {out.shape}, the result has shape {shape}")
+    if out.dtype != dtype:
+        raise TypeError(f"{what} has type {out.dtype}, the result has type {dtype}")
+    if not out.flags.writeable:
+        raise ValueError(
+            f"{what} is read-only; accepted is a writeable array of shape {shape} and type {dtype}"
+        )
+    if elements_overlap(out):
+        raise ValueError(
+            f"{what} of shape {shape} has strides of {out.strides} bytes, which puts several elements in one "
+            "place; accepted are strides that give each element a place of its own"
+        )
+    return out
+
+
+def _view(array: npt.NDArray[Any], slices: Iterable[slice]) -> npt.NDArray[Any]:
+    # The ellipsis keeps an array of no dimensions one: a scalar has no byte order, and may lose bits.
+    index: tuple[Any, ...] = (*slices, ...)
+    view: npt.NDArray[Any] = array[index]
+    return view

@@ -1,0 +1,66 @@
+"""``progress=``: what it accepts, and reports to a user's function or a bar on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Report = Callable[[int, int], object]
+"""Called with (done, total) bytes."""
+Progress = bool | Report | None
+
+
+def require_progress(progress: Any) -> None:
+    """Raise TypeError for what is no ``progress=``."""
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise TypeError(
+            f"progress must be True, a function of (done, total) bytes, or None, not {progress!r}"
+        )
+
+
+def is_reported(progress: Progress) -> bool:
+    """Tell whether ``progress=`` asks for reports."""
+    return progress is not None and progress is not False
+
+
+def report_all(progress: Progress, total: int) -> None:
+    """Report so many bytes done at once, where no tile is needed for them."""
+    if is_reported(progress):
+        with reporting(progress) as report:
+            report(total, total)
+
+
+@contextlib.contextmanager
+def reporting(progress: Progress) -> Iterator[Report]:
+    """Yield what is to be called with (done, total) bytes."""
+    require_progress(progress)
+    if progress is True:
+        with _bar() as report:
+            yield report
+    elif callable(progress):
+        yield progress
+    else:
+        yield lambda done, total: None
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Report]:
+    try:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+    except ImportError as error:
+        raise ImportError(
+            "progress=True draws its bar with rich, which is not installed: pip install vkdml[cli]",
+            name=error.name,
+        ) from None
+    columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,96 @@
+"""Calls as planning sees them: where the elements lie and what is asked; and the plan of each, cached."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import CopyLayout, ReduceLayout, canonical_copy, canonical_reduce
+from vkdml.plan.order import Order
+from vkdml.plan.plans import DeviceLimits, Plan
+from vkdml.plan.slice1 import plan_slice1
+
+
+class Operand(NamedTuple):
+    """A strided array in a buffer. All numbers count elements."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    base: int
+    """Where in the buffer the element of coordinate 0 lies."""
+    span: int
+    """Elements of the buffer that belong to the array, those between its own included."""
+
+
+class ReduceCall(NamedTuple):
+    """An argmin or argmax."""
+
+    input: Operand
+    axes: tuple[int, ...]
+    """Distinct, ascending, not negative."""
+    order: Order
+    output: Operand
+    """Of indices and values. It has a dimension for each of the input's; reduced ones have any stride."""
+    index_bytes: int
+    with_values: bool = False
+    """The chosen elements are copied too."""
+    index_weights: tuple[int, ...] | None = None
+    """What a step along each axis adds to the index, if this is a part of a larger reduction."""
+
+    @property
+    def layout(self) -> ReduceLayout:
+        """The canonical layout."""
+        return canonical_reduce(
+            self.input.sizes,
+            self.input.strides,
+            self.axes,
+            self.output.strides,
+            take_last=self.order.take_last,
+            input_base=self.input.base,
+            output_base=self.output.base,
+            index_weights=self.index_weights,
+        )
+
+    def plan(self, limits: DeviceLimits) -> Plan:
+        """Plan it for a device; raises as :func:`vkdml.plan.argreduce.plan_argreduce`."""
+        return plan_argreduce(
+            self.layout,
+            self.order,
+            self.input.span,
+            limits,
+            index_bytes=self.index_bytes,
+            with_values=self.with_values,
+            output_elements=self.output.span,
+        )
+
+
+class CopyCall(NamedTuple):
+    """A copy of strided elements, as slice1 makes it: the two operands have the same sizes."""
+
+    input: Operand
+    output: Operand
+    element_bytes: int
+
+    @property
+    def layout(self) -> CopyLayout:
+        """The canonical layout."""
+        return canonical_copy(
+            self.output.sizes,
+            self.input.strides,
+            self.output.strides,
+            input_base=self.input.base,
+            output_base=self.output.base,
+        )
+
+    def plan(self, limits: DeviceLimits) -> Plan:
+        """Plan it for a device; raises as :func:`vkdml.plan.slice1.plan_slice1`."""
+        return plan_slice1(
+            self.layout, self.element_bytes, self.input.span, limits, output_elements=self.output.span
+        )
+
+
+@lru_cache(maxsize=2048)
+def plan_for(call: ReduceCall | CopyCall, limits: DeviceLimits) -> Plan:
+    """Return the plan of a call; equal calls on equal limits share one."""
+    return call.plan(limits)
