@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy.typing as npt
 
@@ -12,9 +12,20 @@ from vkdml.arrays.array import Array
 from vkdml.arrays.sharded import ShardedArray
 from vkdml.operators import on_device, on_host, on_shards
 from vkdml.operators.progress import Progress
+from vkdml.operators.signatures import ArgReduce, Slice1
 from vkdml.runtime.device import DevicesLike
 
 
+# Type checkers see the overloads of these; the functions themselves are left as they are.
+def _argreduce(function: Any) -> ArgReduce:
+    return cast(ArgReduce, function)
+
+
+def _slice1(function: Any) -> Slice1:
+    return cast(Slice1, function)
+
+
+@_argreduce
 def argmax(
     x: Any,
     axis: int | Sequence[int] | None = None,
@@ -77,6 +88,7 @@ def argmax(
     )
 
 
+@_argreduce
 def argmin(
     x: Any,
     axis: int | Sequence[int] | None = None,
@@ -108,6 +120,7 @@ def argmin(
     )
 
 
+@_slice1
 def slice1(
     x: Any,
     offsets: int | Sequence[int],

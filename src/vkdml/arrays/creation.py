@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -14,6 +14,28 @@ from vkdml.arrays.host import as_host_array
 from vkdml.arrays.indexing import as_shape
 from vkdml.arrays.sharded import ShardedArray
 from vkdml.runtime.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
+
+
+@overload
+def asarray(
+    x: ShardedArray, dtype: Any = ..., *, device: None = ..., copy: bool | None = ...
+) -> ShardedArray: ...
+
+
+@overload
+def asarray(x: Any, dtype: Any = ..., *, device: DeviceLike = ..., copy: bool | None = ...) -> Array: ...
+
+
+@overload
+def asarray(
+    x: Any, dtype: Any = ..., *, device: list[Any] | tuple[Any, ...], copy: bool | None = ...
+) -> ShardedArray: ...
+
+
+@overload
+def asarray(
+    x: Any, dtype: Any = ..., *, device: DevicesLike, copy: bool | None = ...
+) -> Array | ShardedArray: ...
 
 
 def asarray(x: Any, dtype: Any = None, *, device: DevicesLike = None, copy: bool | None = None) -> Any:
@@ -161,8 +183,7 @@ def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = Non
     Source of the rule: the Python array API standard's ``from_dlpack``.
     """
     if isinstance(x, Array | np.ndarray):
-        same: Array = asarray(x, device=device, copy=copy)
-        return same
+        return asarray(x, device=device, copy=copy)
     if not hasattr(x, "__dlpack_device__") or not hasattr(x, "__dlpack__"):
         raise TypeError(
             f"{type(x).__name__} does not offer DLPack; vkdml.asarray takes what NumPy understands"
@@ -173,8 +194,7 @@ def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = Non
             f"the tensor lies on DLPack device ({int(kind)}, {index}); accepted are tensors in host memory, "
             f"device ({DLPACK_CPU}, 0): copy it there first"
         )
-    result: Array = asarray(foreign.from_dlpack(x), device=device, copy=copy)
-    return result
+    return asarray(foreign.from_dlpack(x), device=device, copy=copy)
 
 
 __all__ = ["asarray", "empty", "from_dlpack", "zeros"]
