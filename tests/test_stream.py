@@ -27,7 +27,7 @@ import vkdml
 from vkdml import _native
 from vkdml.arguments import ReduceRequest
 from vkdml.common.read_only import fix
-from vkdml.operators import stream
+from vkdml.operators import stream, tile_ring
 
 MIB = 1 << 20
 
@@ -301,7 +301,7 @@ def test_a_bar_without_rich_is_refused_before_anything_runs(two_devices, monkeyp
         return known(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", without_rich)
-    monkeypatch.setattr(stream, "_stream", lambda *arguments: pytest.fail("it ran"))
+    monkeypatch.setattr(stream, "run_in_tiles", lambda *arguments: pytest.fail("it ran"))
     with pytest.raises(ImportError, match=r"pip install vkdml\[cli\]") as caught:
         reduce(np.zeros(4, np.float32), devices=two_devices, progress=True)
     assert caught.value.name == "rich"
@@ -468,7 +468,7 @@ def test_tiles_are_made_smaller_until_memory_suffices(monkeypatch):
 
 def test_what_is_done_again_in_smaller_tiles_is_not_reported_again(two_devices, monkeypatch):
     device = with_tiles(two_devices[0], 2 * MIB)
-    slot = stream._Ring.slot
+    slot = tile_ring.Ring.slot
     tiles = []
 
     def scarce(ring, plan, tile):
@@ -477,7 +477,7 @@ def test_what_is_done_again_in_smaller_tiles_is_not_reported_again(two_devices, 
             raise MemoryError("none left")
         return slot(ring, plan, tile)
 
-    monkeypatch.setattr(stream._Ring, "slot", scarce)
+    monkeypatch.setattr(tile_ring.Ring, "slot", scarce)
     trim = vkdml.Device.trim
     trimmed = []
     monkeypatch.setattr(vkdml.Device, "trim", lambda device: trimmed.append(device) or trim(device))
@@ -504,7 +504,7 @@ def test_a_lost_device_is_named_so():
 RESIDENT = """
 import sys, warnings, dataclasses, threading, time
 import numpy as np, vkdml
-from vkdml.operators import stream
+from vkdml.operators import stream, tile_ring
 from vkdml.arguments import ReduceRequest
 from vkdml.common.read_only import fix
 

@@ -22,7 +22,6 @@ from vkdml.common.wording import type_of
 from vkdml.compiled.operator import CompiledOperator
 from vkdml.errors import DeviceError, DeviceLostError
 from vkdml.plan.calls import CopyCall, Operand, plan_for
-from vkdml.plan.layout import row_major_strides
 from vkdml.plan.plans import Plan
 from vkdml.runtime.device import Device
 from vkdml.runtime.execution import RecordableStep, record_steps, recordable_steps, workspace_for
@@ -381,7 +380,7 @@ class Sequence:
         places = (staged, lies) if upload else (lies, staged)
         if array.is_compact:
             return _Recorded(label, places, copied_bytes=array.nbytes)
-        packed = Operand(array.shape, row_major_strides(array.shape), 0, array.size)
+        packed = Operand.compact(array.shape)
         operands = (packed, array.operand) if upload else (array.operand, packed)
         plan = plan_for(CopyCall(*operands, array.itemsize), self._device.limits)
         return self._dispatched(label, plan, places)

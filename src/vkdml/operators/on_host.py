@@ -26,7 +26,7 @@ from vkdml.operators import progress, stream
 from vkdml.operators.result import ArgReduceResult
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.known_calls import KnownCall, known_calls
-from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.layout import canonical_reduce
 from vkdml.plan.plans import Plan, TooMuchWork
 from vkdml.runtime.device import Device, DevicesLike, resolve, resolve_all
 
@@ -115,7 +115,7 @@ def _copy(x: npt.NDArray[Any], window: Window, where: _Where) -> npt.NDArray[Any
             base += (size - 1) * stride if step < 0 else 0
             strides.append(stride * step)
         source = Operand(shape, tuple(strides), base, span.flat.size)
-        return CopyCall(source, _compact(shape), x.itemsize)
+        return CopyCall(source, Operand.compact(shape), x.itemsize)
 
     needs = sent_bytes(inside), math.prod(shape) * x.itemsize
     results = _in_one_piece(inside, x.dtype, {"output": (shape, x.dtype)}, needs, call, where)
@@ -147,7 +147,7 @@ def _reduce(
             Operand(x.shape, span.strides, span.base, span.flat.size),
             reduction.axes,
             reduction.order,
-            _compact(reduction.kept_shape),
+            Operand.compact(reduction.kept_shape),
             reduction.index_dtype.itemsize,
             reduction.with_values,
         )
@@ -216,10 +216,6 @@ def _in_one_piece(
     with suppress(MemoryError) if max(needs) > limits.tuning.stream_tile_bytes else nullcontext():
         return _run(where.devices[0], plan, span.flat, upload_dtype, wanted)
     return None
-
-
-def _compact(shape: tuple[int, ...]) -> Operand:
-    return Operand(shape, row_major_strides(shape), 0, math.prod(shape))
 
 
 def _distinct_bytes(x: npt.NDArray[Any]) -> int:

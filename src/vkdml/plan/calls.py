@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
 from vkdml.plan.argreduce import plan_argreduce
-from vkdml.plan.layout import CopyLayout, ReduceLayout, canonical_copy, canonical_reduce
+from vkdml.plan.layout import CopyLayout, ReduceLayout, canonical_copy, canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan
 from vkdml.plan.slice1 import plan_slice1
@@ -21,6 +22,15 @@ class Operand(NamedTuple):
     """Where in the buffer the element of coordinate 0 lies."""
     span: int
     """Elements of the buffer that belong to the array, those between its own included."""
+
+    @classmethod
+    def compact(cls, sizes: tuple[int, ...]) -> Operand:
+        """Return an array whose elements fill its buffer, in row-major order.
+
+        >>> Operand.compact((2, 3))
+        Operand(sizes=(2, 3), strides=(3, 1), base=0, span=6)
+        """
+        return cls(sizes, row_major_strides(sizes), 0, math.prod(sizes))
 
 
 class ReduceCall(NamedTuple):

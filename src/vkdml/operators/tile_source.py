@@ -1,0 +1,155 @@
+"""Boxes of host arrays, copied to staging memory compactly and in the order in which memory has them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import mmap
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vkdml import _native
+from vkdml.plan.tiles import Tile, memory_order
+
+AnyArray = npt.NDArray[Any]
+
+# A copy of less is not worth sharing out to threads.
+SHARED_COPY_BYTES = 4 << 20
+MOST_COPY_THREADS = 8
+# Bits as NumPy copies them: no NaN is quieted, and no interpreter lock is held.
+BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+
+
+class TileSource:
+    """An array whose boxes are copied to staging memory: compact, in the order in which memory has them."""
+
+    def __init__(self, x: AnyArray) -> None:
+        self._file = MappedFile.behind(x)
+        x = np.asarray(x)
+        # Repeated elements are taken once, and dimensions of size 1 may have any stride.
+        self.single = tuple(size == 1 or s == 0 for size, s in zip(x.shape, x.strides, strict=True))
+        once = (*(slice(1) if single else slice(None) for single in self.single), ...)
+        x = x[once]
+        strides = tuple(0 if single else s for single, s in zip(self.single, x.strides, strict=True))
+        self.sizes = x.shape
+        self.byte_strides = strides
+        self.itemsize = x.itemsize
+        self.order = memory_order(strides)
+        ascending = (*(slice(None, None, -1) if s < 0 else slice(None) for s in strides), ...)
+        self._bits = np.dtype(BITS[x.itemsize])
+        # Bytes in the other order are turned round while they are copied, as those of integers.
+        as_they_lie = self._bits if x.dtype.isnative else self._bits.newbyteorder("S")
+        self._upright = x[ascending].view(as_they_lie).transpose(self.order)
+
+    def staged(self, sizes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+        """Return how a box of these sizes lies in staging memory: strides in elements, and its base."""
+        strides = [0] * len(sizes)
+        base = 0
+        stride = 1
+        for dim in reversed(self.order):
+            if self.single[dim]:
+                continue
+            strides[dim] = stride
+            if self.byte_strides[dim] < 0:
+                strides[dim] = -stride
+                base += (sizes[dim] - 1) * stride
+            stride *= sizes[dim]
+        return tuple(strides), base
+
+    def stage(self, tile: Tile, target: npt.NDArray[np.uint8], copier: Copier) -> None:
+        """Copy a box to staging memory."""
+        inside = (*(self._slice(dim, tile) for dim in self.order), ...)
+        box = self._upright[inside]
+        staged = first_elements(target, box.size, self._bits).reshape(box.shape)
+        copier.copy(staged, box)
+        if self._file is not None:
+            self._file.drop(box)
+
+    def _slice(self, dim: int, tile: Tile) -> slice:
+        if self.single[dim]:
+            return slice(1)
+        start, size = tile.start[dim], tile.sizes[dim]
+        if self.byte_strides[dim] < 0:
+            start = self.sizes[dim] - start - size
+        return slice(start, start + size)
+
+
+def first_elements(raw: npt.NDArray[np.uint8], count: int, dtype: np.dtype[Any]) -> AnyArray:
+    return raw[: count * dtype.itemsize].view(dtype)
+
+
+class Copier:
+    """Copies in host memory, large ones with several threads."""
+
+    def __init__(self) -> None:
+        self._threads = min(os.cpu_count() or 1, MOST_COPY_THREADS)
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Copier:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def copy(self, target: AnyArray, source: AnyArray) -> None:
+        """Copy elements of one type and shape, in either byte order."""
+        if target.nbytes < SHARED_COPY_BYTES or self._threads == 1:
+            np.copyto(target, source)
+        elif source.dtype.isnative and source.flags.c_contiguous and target.flags.c_contiguous:
+            _native.copy_in_host_memory(target.reshape(-1).view(np.uint8), source.reshape(-1).view(np.uint8))
+        else:
+            self._share_out(target, source)
+
+    def _share_out(self, target: AnyArray, source: AnyArray) -> None:
+        axis = next((axis for axis, size in enumerate(source.shape) if size >= self._threads), None)
+        if axis is None:
+            axis = int(np.argmax(source.shape))
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads - 1, "vkdml copy")
+        bounds = [source.shape[axis] * part // self._threads for part in range(self._threads + 1)]
+        parts = [(slice(None),) * axis + (slice(low, high),) for low, high in itertools.pairwise(bounds)]
+        others = [self._pool.submit(np.copyto, target[part], source[part]) for part in parts[1:]]
+        np.copyto(target[parts[0]], source[parts[0]])
+        for other in others:
+            other.result()
+
+
+class MappedFile:
+    """The mapping behind a ``numpy.memmap``, whose pages go back to the system once they were read.
+
+    They stay in the system's cache as long as it has room for them, but count for this process no more.
+    Private mappings are left alone: written pages of theirs exist nowhere else.
+    """
+
+    def __init__(self, mapping: mmap.mmap) -> None:
+        self._mapping = mapping
+        self._address = np.frombuffer(mapping, np.uint8).ctypes.data
+
+    @classmethod
+    def behind(cls, x: AnyArray) -> MappedFile | None:
+        owner: Any = x
+        while owner is not None:
+            mapping = getattr(owner, "_mmap", None)
+            if isinstance(owner, np.memmap) and isinstance(mapping, mmap.mmap):
+                shared = owner.mode in ("r", "r+", "w+") and hasattr(mmap, "MADV_DONTNEED")
+                return cls(mapping) if shared else None
+            owner = getattr(owner, "base", None)
+        return None
+
+    def drop(self, box: AnyArray) -> None:
+        """Give back the whole pages that a box with positive strides spans."""
+        low = box.__array_interface__["data"][0] - self._address
+        reach = sum((size - 1) * stride for size, stride in zip(box.shape, box.strides, strict=True))
+        first = -(-low // mmap.PAGESIZE) * mmap.PAGESIZE
+        last = (low + reach + box.itemsize) // mmap.PAGESIZE * mmap.PAGESIZE
+        if 0 <= first < last:
+            with contextlib.suppress(OSError, ValueError):  # locked pages, or a mapping closed meanwhile
+                self._mapping.madvise(mmap.MADV_DONTNEED, first, last - first)
