@@ -13,7 +13,7 @@ import pytest
 
 import vkdml
 from vkdml.bench import check, libraries, measure, peers, record, resident, session, timing
-from vkdml.bench.cases import Case, plan_of
+from vkdml.bench.cases import Case, fitted_suite, plan_of
 from vkdml.cli import main
 
 SMALL = ["bench", "--shape", "40x300", "--peers", "none", "--readings", "3"]
@@ -153,7 +153,7 @@ def test_the_latency_suite_measures_and_merges_a_peer(tmp_path, monkeypatch, cap
 
 
 def test_the_quick_suite_is_right_on_this_device(device):
-    fitted = measure.cases_for(device, measure_cases(), measure.most_input_bytes(device, 1))
+    fitted = fitted_suite(measure_cases(), measure.most_input_bytes(device, 1))
     rows = measure.measure(device, fitted, readings=1)
     assert all(row.us > 0 for row in rows)
     assert len(rows) == len(fitted)
