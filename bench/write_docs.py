@@ -205,11 +205,11 @@ def _main_figures(record: Record) -> Iterator[str]:
     device = record.device["name"].partition(" (")[0]
     timed = "whole calls on host arrays" if record.device["type"] == "software" else "kernels"
     peers = list(dict.fromkeys(LIBRARY_NAMES[best[0]] for _, best in compared))
-    other = peers[0] if len(peers) == 1 else "the fastest other library"
+    others = peers[0] if len(peers) == 1 else f"the fastest of {', '.join(peers[:-1])} and {peers[-1]}"
     lost = sum(best[1] < row.compared_us for row, best in compared)
     yield _item(
-        f"{device} ({timed}, beside {_listed(peers)}): vkdml is {mean[0]:.2f} times as fast as {other} in "
-        f"the geometric mean of {mean[1]} cases, and slower in {lost} of them."
+        f"{device}, {timed}: {mean[0]:.2f} times as fast as {others} (geometric mean of {mean[1]} cases, "
+        f"slower in {lost})."
     )
     whole = [row for row in record.rows if row.row == "all axes" and _is_rated(record, row)]
     if whole:
@@ -221,13 +221,11 @@ def _main_figures(record: Record) -> Iterator[str]:
         yield _item(f"{device}, {'; '.join(said)}.")
     for row in record.latency:
         if row.kind == "host" and row.nbytes < _LEAST_RATE_BYTES:
-            others = [(LIBRARY_NAMES[name], peer.p50_us) for name, peer in row.peers.items() if not peer.why]
-            times = [f"{name} {microseconds(us)} us" for name, us in (("vkdml", row.ours.p50_us), *others)]
-            yield _item(f"{device}, from call to index, {row.case}, median: {', '.join(times)}.")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+            peer_times = [
+                (LIBRARY_NAMES[name], peer.p50_us) for name, peer in row.peers.items() if not peer.why
+            ]
+            times = [f"{name} {microseconds(us)}" for name, us in (("vkdml", row.ours.p50_us), *peer_times)]
+            yield _item(f"{device}, from call to index, {row.case}, median in us: {', '.join(times)}.")
 
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:

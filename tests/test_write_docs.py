@@ -64,16 +64,23 @@ def test_the_summary_has_one_plot_and_the_main_figures_of_each_record(tmp_path: 
     assert text.count("![") == 1
     assert "](b-dtypes.svg)" in text
     items = [" ".join(item.split()) for item in text.split("\n- ")[1:]]
-    assert items[0].startswith("NVIDIA H200 (kernels, beside torch): vkdml is ")
+    assert items[0].startswith("NVIDIA H200, kernels: ")
+    assert " times as fast as torch (geometric mean of " in items[0]
     assert "argmax over all axes, 15 element types: " in items[1]
     assert items[1].endswith("data sheet of the memory: 4800 GB/s.")
     assert items[2] == (
-        "NVIDIA H200, from call to index, host array, 1024 f32, median: vkdml 16.0 us, torch 16.0 us."
+        "NVIDIA H200, from call to index, host array, 1024 f32, median in us: vkdml 16.0, torch 16.0."
     )
     assert items[3] == (
-        "llvmpipe (whole calls on host arrays, beside NumPy): vkdml is 1.00 times as fast as NumPy in the "
-        "geometric mean of 2 cases, and slower in 1 of them."
+        "llvmpipe, whole calls on host arrays: 1.00 times as fast as NumPy (geometric mean of 2 cases, "
+        "slower in 1)."
     )
+
+
+def test_the_summary_names_all_libraries_that_were_the_fastest_of_a_case(tmp_path: Path) -> None:
+    rows = [row_of(CASE, 10, torch=5, jax=6), row_of(CASE, 10, torch=8, jax=7), row_of(CASE, 10, cub=9)]
+    text = " ".join(write_docs.summary([("a.json", record_of(rows))], tmp_path).split())
+    assert "as fast as the fastest of torch, JAX and CUB (geometric mean of 3 cases, slower in 3)." in text
 
 
 def test_a_record_without_other_libraries_has_no_summary(tmp_path: Path) -> None:
