@@ -71,6 +71,18 @@ def test_a_record_of_the_former_format_says_recorded_sequence(tmp_path):
     ]
 
 
+def test_a_record_that_holds_goals_for_one_device_is_read_without_them(tmp_path):
+    path = tmp_path / "old.json"
+    record.save(FULL, path)
+    old = json.loads(path.read_text())
+    old["rows"][0] |= {"target": {"unit": "GB/s", "value": 4450, "case": ""}, "met": False}
+    old["latency"][1] |= {"target_us": 16.0, "met": None}
+    path.write_text(json.dumps(old))
+    record.save(record.load(path), tmp_path / "new.json")
+    record.save(FULL, path)
+    assert (tmp_path / "new.json").read_text() == path.read_text()
+
+
 def test_latency_cases_come_in_the_order_of_the_records_rows():
     rows = list(reversed(FULL.latency))
     rows.append(replace(rows[0], case="of another version", kind="host", nbytes=128))

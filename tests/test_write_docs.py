@@ -104,3 +104,9 @@ def test_the_committed_pages_show_the_committed_results(page: Path) -> None:
     assert (write_docs.ROOT / page).read_text() == written, (
         "renew them with: python bench/write_docs.py bench/results/*.json"
     )
+
+
+def test_the_package_holds_nothing_for_this_repositorys_documents() -> None:
+    sources = list((write_docs.ROOT / "src" / "vkdml").rglob("*.py"))
+    assert sources
+    assert not [path.name for path in sources if "README" in path.read_text() or "docs/" in path.read_text()]
