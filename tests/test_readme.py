@@ -205,9 +205,9 @@ def commands(page: Path) -> Iterator[str]:
     for block in blocks(page):
         if block.language == "sh":
             yield from filter(None, (line.strip() for line in block.text.splitlines()))
-    for span in re.findall(r"`([^`\n]+)`", prose(page)):
-        if re.match(r"(\./run|vkdml|python|pip|apt-get|[A-Z_]+=\S+) ", span):
-            yield span
+    for span in re.findall(r"`([^`]+)`", prose(page)):
+        if re.match(r"(\./run|vkdml|python|pip|apt-get|[A-Z_]+=\S+)\s", span):
+            yield " ".join(span.split())
 
 
 @each_page
