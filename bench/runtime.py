@@ -1,7 +1,7 @@
-"""Measures the runtime round the kernels: python bench/runtime.py --json out.json [--part NAME ...].
+"""Measures the runtime around the kernels: python bench/runtime.py --json out.json [--part NAME ...].
 
 Parts: rebind (what other buffers cost a compiled operator), threads (one device from several threads), stream
-(host memory to indices, beside one memcpy into pinned memory), resident (a set of Arrays greater than any
+(host memory to indices, beside one memcpy into pinned memory), resident (a set of Arrays larger than any
 buffer), devices (host arrays and resident shards on several devices).
 Every timed result is checked: the extreme's place is known, since this script put it there.
 """

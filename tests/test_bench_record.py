@@ -1,77 +1,21 @@
-"""Records of the benchmark: files, verdicts, comparison with a baseline, tables, plots, README."""
+"""Records of the benchmark: files, comparison with other libraries and a baseline, tables, plots."""
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+import write_docs
+from bench_records import CASE, full_record, printed, record_of, row_of
 
-from vkdml.bench import baseline, cases, datasheets, measure, plots, readme, record, report, session
-from vkdml.bench.cases import Case, Target
-from vkdml.bench.latency import latency_cases
-from vkdml.bench.record import LatencyRow, Peer, PeerTime, Record, RecordFault, Row
+from vkdml.bench import baseline, cases, datasheets, measure, plots, record, report, session
+from vkdml.bench.cases import Case
+from vkdml.bench.record import Peer, PeerTime, RecordFault
 
 ROOT = Path(__file__).resolve().parent.parent
-PEERS = ("torch", "cupy", "jax", "cub", "numpy", "onnxruntime")
-
-
-def row_of(case: Case, us: float, **peers: float) -> Row:
-    written = case.written_bytes(4)
-    return Row(
-        case=case.name, row=case.row, op=case.op, element=case.element, shape=list(case.shape),
-        axis=None if case.axis is None else list(case.axis), data=case.data, direction=case.direction,
-        nan_policy=case.nan_policy, return_values=case.return_values, alternate=case.alternate,
-        window=case.window, scaled_from=None, us=us, low_us=us * 0.99, high_us=us * 1.01, readings=30,
-        kernels={"argreduce_rows_float32": us}, read_bytes=case.read_bytes, written_bytes=written,
-        gb_per_s=(case.read_bytes + written) / us / 1e3, input_gb_per_s=case.read_bytes / us / 1e3,
-        target=vars(case.target).copy() if case.target else None,
-        peers={name: PeerTime(time, time, time) for name, time in peers.items()},
-    )  # fmt: skip
-
-
-def record_of(rows: list[Row], kind: str = "discrete", with_latency: bool = False) -> Record:
-    latency = []
-    for case in latency_cases(1 << 28) if with_latency else []:
-        distribution = record.latency_of([1e-6 * (15 + call / 100) for call in range(200)])
-        others = {"torch": distribution, "cub": record.Latency(0.0, 0.0, 0, [], "is no Python library")}
-        latency.append(
-            LatencyRow(case.name, case.kind, case.nbytes, distribution, 1.0, case.target_us, None, others)
-        )
-    return Record(
-        date="2026-01-31",
-        suite="full",
-        versions={"vkdml": "0.1.0", "python": "3.12.3", "numpy": "2.5.2"},
-        machine={"processor": "A processor of a long name, Platinum 8480C", "cores": 16, "system": "Linux"},
-        device={"name": "NVIDIA H200", "type": kind, "driver": "NVIDIA 580 Vulkan 1.4", "subgroup": 32},
-        settings={},
-        ceiling_gb_per_s=4550.0,
-        ceiling_case="f32 256M all",
-        rows=rows,
-        latency=latency,
-        peers={
-            name: Peer("1.2.3", "processor" if name in ("numpy", "onnxruntime") else "device", "events")
-            for name in PEERS
-        },
-    )
-
-
-def full_record(with_latency: bool = True) -> Record:
-    rows = []
-    for number, case in enumerate(cases.suite("full")):
-        us = case.read_bytes / 4.4e6 + 3
-        times = {name: us * (1.1 + 0.1 * place + number % 7) for place, name in enumerate(PEERS)}
-        rows.append(row_of(case, us, **(times if case.is_compared else {})))
-    made = record_of(rows, with_latency=with_latency)
-    record.judge(made)
-    return made
-
-
 FULL = full_record()
-CASE = Case("", "argmax", "float32", (1 << 20,))
 
 
 # ---- files --------------------------------------------------------------------------------------
@@ -125,6 +69,18 @@ def test_a_record_of_the_former_format_says_recorded_sequence(tmp_path):
     assert [case.name for case in session.latency_cases_of(back.latency)] == [
         row.case for row in FULL.latency
     ]
+
+
+def test_a_record_that_holds_goals_for_one_device_is_read_without_them(tmp_path):
+    path = tmp_path / "old.json"
+    record.save(FULL, path)
+    old = json.loads(path.read_text())
+    old["rows"][0] |= {"target": {"unit": "GB/s", "value": 4450, "case": ""}, "met": False}
+    old["latency"][1] |= {"target_us": 16.0, "met": None}
+    path.write_text(json.dumps(old))
+    record.save(record.load(path), tmp_path / "new.json")
+    record.save(FULL, path)
+    assert (tmp_path / "new.json").read_text() == path.read_text()
 
 
 def test_latency_cases_come_in_the_order_of_the_records_rows():
@@ -189,21 +145,7 @@ def test_the_committed_times_are_possible(path):
         assert sum(row.kernels.values()) <= row.us * 1.25 + 5, "kernels are parts of the row's time"
 
 
-# ---- verdicts -----------------------------------------------------------------------------------
-
-
-def test_targets_are_judged_by_their_unit():
-    fast = replace(CASE, target=Target("GB/s", 4.0))
-    slow = replace(CASE, direction="decreasing", target=Target("of", 1.05, fast.name))
-    short = replace(CASE, op="argmin", target=Target("us", 900.0))
-    lone = replace(CASE, nan_policy="omit", target=Target("of", 1.05, "not timed"))
-    made = record_of([row_of(fast, 1000), row_of(slow, 1060), row_of(short, 890), row_of(lone, 1)])
-    record.judge(made)
-    assert [row.met for row in made.rows] == [True, False, True, None]
-    made.rows[0] = row_of(fast, 1100)
-    made.rows[1] = row_of(slow, 1150)
-    record.judge(made)
-    assert [row.met for row in made.rows] == [False, True, True, None]
+# ---- comparison ---------------------------------------------------------------------------------
 
 
 def test_the_best_peer_is_one_that_ran_on_the_same_device():
@@ -274,13 +216,12 @@ def test_records_that_cannot_be_compared_are_refused():
         baseline.compare(one, other)
 
 
-# ---- tables, plots, README ----------------------------------------------------------------------
+# ---- tables and plots ---------------------------------------------------------------------------
 
 
-def printed(made: Record) -> str:
-    console = Console(width=80, file=io.StringIO(), highlight=False)
-    report.show(made, console)
-    return console.file.getvalue()
+def page_of(made: record.Record) -> str:
+    """Return the record's tables as a documentation page has them, in one line."""
+    return " ".join(write_docs.tables([("run.json", made)], Path(".")).split())
 
 
 @pytest.mark.parametrize("kind", ["discrete", "software"])
@@ -299,15 +240,13 @@ def test_tables_fit_80_columns_whole(kind):
         assert f" {report.SHORT_NAMES[name]}" in text
 
 
-def test_the_report_says_what_was_missed_left_out_and_scaled():
-    rows = [row_of(replace(CASE, target=Target("us", 5.0)), 10, torch=9)]
+def test_the_report_says_what_was_left_out_and_scaled():
+    rows = [row_of(CASE, 10, torch=9)]
     rows[0].scaled_from = [1 << 28]
     made = record_of(rows)
     made.peers["numpy"].note = "3 cases not reached in its time"
-    record.judge(made)
     text = printed(made)
     assert "Another library is faster in 1 of them." in text
-    assert "the developers' targets for the H200: 0 of 1 met" in text
     assert "from 268435456" in text
     assert "1 of 1 cases were made smaller" in text
     assert "numpy: 3 cases not reached in its time" in text
@@ -317,7 +256,7 @@ def test_numpy_is_named_once_if_it_is_also_what_vkdml_is_compared_with():
     made = record_of([row_of(CASE, 10, numpy=40)], "software")
     made.versions["numpy"] = "2.4.6"
     made.peers = {"numpy": Peer("2.4.6", "processor", "wall clock")}
-    for text in (printed(made), readme.section([("run.json", made)], Path("."))):
+    for text in (printed(made), page_of(made)):
         assert text.lower().count("numpy 2.4.6") == 1
         assert "compared with NumPy 2.4.6" in text
     made.peers["jax"] = Peer("0.11.2", "processor", "wall clock")
@@ -328,10 +267,10 @@ def test_numpy_is_named_once_if_it_is_also_what_vkdml_is_compared_with():
     assert report.libraries(made) == "NumPy 2.4.6"
 
 
-def test_report_readme_and_plots_say_whose_the_fastest_read_is(tmp_path):
+def test_report_page_and_plots_say_whose_the_fastest_read_is(tmp_path):
     made = full_record()
     made.copy_gb_per_s, made.copy_bytes = 4110.0, 1 << 30
-    section = readme.section([("run.json", made)], tmp_path)
+    section = page_of(made)
     for text in (" ".join(printed(made).split()), section):
         assert "Fastest read by vkdml itself in this run: 4550 GB/s" in text
         assert "the driver's vkCmdCopyBuffer of 1024 MiB: 4110 GB/s read and written" in text
@@ -352,10 +291,10 @@ def test_published_rates_are_those_of_the_very_device(name, rate):
     assert (published.gb_per_s if published else None) == rate
 
 
-def test_report_and_readme_compare_in_the_same_words_and_direction():
+def test_report_and_page_compare_in_the_same_words_and_direction():
     made = record_of([row_of(CASE, 10, torch=25)])
     made.rows[0].read_bytes = 1 << 28
-    section = readme.section([("run.json", made)], Path("."))
+    section = page_of(made)
     said = " ".join(printed(made).split())
     assert "| times as fast |" in section
     assert section.count("| 2.50 |") == 1
@@ -364,20 +303,12 @@ def test_report_and_readme_compare_in_the_same_words_and_direction():
     for text in (said, section):
         assert "over 1 case: vkdml is 2.50 times as fast as the best other library of each." in text
     made.rows[0].peers["torch"] = PeerTime(0.04)
-    assert "| 0.004 |" in readme.section([("run.json", made)], Path("."))
+    assert "| 0.004 |" in page_of(made)
     assert report.ratio(made.rows[0], "torch") == "0.004"
 
 
-def test_the_readme_says_nothing_of_targets():
-    assert any(row.met is not None for row in FULL.rows)
-    section = readme.section([("run.json", FULL)], Path("."))
-    assert "target" not in section.lower()
-    assert " of 15" not in section
-    assert "targets for the H200" in printed(FULL)
-
-
 def test_recorded_sequences_are_told_apart_from_public_calls():
-    for text in (readme.section([("run.json", FULL)], Path(".")), " ".join(printed(FULL).split())):
+    for text in (page_of(FULL), " ".join(printed(FULL).split())):
         assert "recorded sequence, 1024 f32" in text
         assert "100 recorded sequences in turn, 1024 f32" in text
         assert "the other libraries make their public call on an array on the device" in text
@@ -394,39 +325,3 @@ def test_plots_are_written_for_what_there_is(tmp_path):
     few = record_of([row_of(CASE, 10, torch=20)])
     assert [path.name for path in plots.write(few, tmp_path / "few.png")] == ["few-dtypes.png"]
     assert (tmp_path / "few-dtypes.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_readmes_section_is_rewritten_between_its_markers(tmp_path):
-    target = tmp_path / "README.md"
-    results = tmp_path / "results"
-    results.mkdir()
-    record.save(FULL, results / "h200.json")
-    (results / "h200-sizes.svg").write_text("<svg/>")
-    target.write_text(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n")
-    assert readme.main([str(target), str(results / "h200.json")]) == 0
-    text = target.read_text()
-    assert text.startswith(f"before\n{readme.BEGIN}\n### NVIDIA H200\n")
-    assert text.endswith(f"{readme.END}\nafter\n")
-    assert "old" not in text
-    assert "[results/h200.json](results/h200.json)" in text
-    assert "![NVIDIA H200: sizes](results/h200-sizes.svg)" in text
-    assert "dtypes.svg" not in text
-    assert "| segmentation | f32 f16 i8 |" in text
-    assert readme.main([str(target), str(results / "h200.json")]) == 0
-    assert target.read_text() == text
-
-
-def test_a_readme_without_markers_is_left_alone(tmp_path, capsys):
-    target = tmp_path / "README.md"
-    target.write_text("nothing here\n")
-    file = tmp_path / "run.json"
-    record.save(FULL, file)
-    assert readme.main([str(target), str(file)]) == 1
-    assert "no place for the benchmark" in capsys.readouterr().err
-    assert target.read_text() == "nothing here\n"
-    assert readme.main([str(target)]) == 2
-
-
-def test_the_repositorys_readme_shows_the_committed_results():
-    text = (ROOT / "README.md").read_text()
-    assert readme.rewrite(text, readme.section_of_files(ROOT / "README.md", COMMITTED)) == text

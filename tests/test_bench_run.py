@@ -13,7 +13,7 @@ import pytest
 
 import vkdml
 from vkdml.bench import check, libraries, measure, peers, record, resident, session, timing
-from vkdml.bench.cases import Case, plan_of
+from vkdml.bench.cases import Case, fitted_suite, plan_of
 from vkdml.cli import main
 
 SMALL = ["bench", "--shape", "40x300", "--peers", "none", "--readings", "3"]
@@ -125,10 +125,10 @@ def test_slices_and_64_bit_indices_are_measured(tmp_path):
 
 def test_the_latency_suite_measures_and_merges_a_peer(tmp_path, monkeypatch, capsys):
     few = [
-        session.latency.LatencyCase("array", 4096, 2, 5, None),
-        session.latency.LatencyCase("recorded", 4096, 1, 5, 16.0),
-        session.latency.LatencyCase("host", 4096, 1, 5, 26.0),
-        session.latency.LatencyCase("recorded in turn", 4096, 3, 5, 25.0),
+        session.latency.LatencyCase("array", 4096, 2, 5),
+        session.latency.LatencyCase("recorded", 4096, 1, 5),
+        session.latency.LatencyCase("host", 4096, 1, 5),
+        session.latency.LatencyCase("recorded in turn", 4096, 3, 5),
     ]
     monkeypatch.setattr(session.latency, "latency_cases", lambda most: few)
     file = tmp_path / "latency.json"
@@ -153,7 +153,7 @@ def test_the_latency_suite_measures_and_merges_a_peer(tmp_path, monkeypatch, cap
 
 
 def test_the_quick_suite_is_right_on_this_device(device):
-    fitted = measure.cases_for(device, measure_cases(), measure.most_input_bytes(device, 1))
+    fitted = fitted_suite(measure_cases(), measure.most_input_bytes(device, 1))
     rows = measure.measure(device, fitted, readings=1)
     assert all(row.us > 0 for row in rows)
     assert len(rows) == len(fitted)
@@ -383,7 +383,7 @@ def test_a_wrong_result_fails_the_run_and_leaves_no_file(op, tmp_path, monkeypat
 
 
 def test_a_wrong_answer_of_a_call_is_seen(device, monkeypatch):
-    case = session.latency.LatencyCase("host", 4096, 2, 3, None)
+    case = session.latency.LatencyCase("host", 4096, 2, 3)
     content = measure.contents.content("numbers float32", 8192)
     real = vkdml.argmax
     monkeypatch.setattr(vkdml, "argmax", lambda x, device: real(x, device=device) ^ 1)

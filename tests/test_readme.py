@@ -1,46 +1,288 @@
-"""The README: its example prints what it says, and the commands and files it names exist."""
+"""README.md and the pages of docs/: their code runs, and what they name and link to exists.
 
+A page that is added later is covered. Python blocks run and print what the text block after them says; shell
+blocks name commands, options and files that there are.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
 import json
 import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+import vkdml
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+MOST_README_LINES = 159
+MOST_COLUMNS = 120
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+@dataclass(frozen=True)
+class Block:
+    """A fenced code block and the number of the line on which its fence stands."""
+
+    language: str
+    text: str
+    line: int
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_the_examples_print_what_the_readme_says(number: int) -> None:
-    example, printed = blocks("python")[number], blocks("text")[number]
-    ran = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=True)
-    assert ran.stdout == printed
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    found = [
+        Block(match[1], match[2], text.count("\n", 0, match.start()) + 1)
+        for match in re.finditer(r"^```([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    ]
+    assert text.count("```") == 2 * len(found), f"{page.name}: a fence is not closed, or stands within a line"
+    return found
 
 
-def test_the_compiled_example_finds_the_classes() -> None:
+def prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+# ---- Python -------------------------------------------------------------------------------------
+
+# Each block has names of its own, so that it can be copied alone.
+RUNNER = """
+import contextlib, io, json, sys, warnings
+import vkdml
+warnings.simplefilter("error")
+warnings.simplefilter("ignore", vkdml.SoftwareDeviceWarning)
+printed = []
+for place, source in json.load(sys.stdin):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(source, place, "exec"), {"__name__": "__main__"})
+    printed.append(out.getvalue())
+json.dump(printed, sys.stdout)
+"""
+
+
+def printed_by(sources: list[tuple[str, str]], folder: Path) -> list[str]:
+    """Run each source, known by its place, and return what it prints."""
     ran = subprocess.run(
-        [sys.executable, "-c", blocks("python")[2]], capture_output=True, text=True, check=True
+        [sys.executable, "-c", RUNNER],
+        input=json.dumps(sources),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
-    assert ran.stdout == "[[1], [0]]\n[[2], [1]]\n"
+    assert ran.returncode == 0, ran.stderr
+    printed: list[str] = json.loads(ran.stdout)
+    return printed
 
 
-def test_run_has_the_commands_that_the_readme_names() -> None:
-    usage = subprocess.run([ROOT / "run"], capture_output=True, text=True, check=True).stdout
-    named = set(re.findall(r"\./run ([a-z-]+)", README))
-    assert named
-    assert named <= set(re.findall(r"^  ([a-z-]+)", usage, re.MULTILINE))
+@each_page
+def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    found = blocks(page)
+    examples: list[Block] = []
+    said: list[str] = []
+    for block in found:
+        if block.language == "python":
+            examples.append(block)
+            said.append("")
+        elif block.language == "text":
+            assert examples, f"{page.name}:{block.line}: no Python block prints this"
+            assert said[-1] == "", (
+                f"{page.name}:{block.line}: the block above prints the text before this one"
+            )
+            said[-1] = block.text
+    if not examples:
+        return
+    printed = printed_by([(f"{page.name}:{block.line}", block.text) for block in examples], tmp_path)
+    for block, got, expected in zip(examples, printed, said, strict=True):
+        assert got == expected, f"{page.name}:{block.line}"
 
 
-@pytest.mark.parametrize("command", sorted(set(re.findall(r"`vkdml ([a-z]+)`", README))))
-def test_vkdml_has_the_commands_that_the_readme_names(command: str) -> None:
-    subprocess.run([sys.executable, "-m", "vkdml", command, "--help"], capture_output=True, check=True)
+@each_page
+def test_blocks_are_of_languages_that_are_tested(page: Path) -> None:
+    assert {block.language for block in blocks(page)} <= {"python", "text", "sh"}
+
+
+# ---- commands -----------------------------------------------------------------------------------
+
+
+@cache
+def usage_of(*command: str) -> str:
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    return ran.stdout
+
+
+def vkdml_usage(*words: str) -> str:
+    return usage_of(sys.executable, "-m", "vkdml", *words, "--help")
+
+
+def script_usage(script: str) -> str:
+    return usage_of(sys.executable, script, "--help")
+
+
+def run_fault(words: list[str]) -> str:
+    if not words:
+        return ""
+    if words[0] not in re.findall(r"^  ([a-z-]+)", usage_of("./run"), re.MULTILINE):
+        return f"./run has no command {words[0]}"
+    if words[0] == "bench":
+        return options_fault(words[1:], vkdml_usage("bench"))
+    script = f"tests/{words[0].replace('-', '_')}.py"
+    if (ROOT / script).exists():  # soak and the fuzzers
+        return options_fault(words[1:], script_usage(script))
+    return files_fault(words[1:])
+
+
+def vkdml_fault(words: list[str]) -> str:
+    if words[0] not in re.findall(r"^  ([a-z]+)  ", vkdml_usage(), re.MULTILINE):
+        return f"vkdml has no command {words[0]}"
+    return options_fault(words[1:], vkdml_usage(words[0]))
+
+
+def python_fault(words: list[str]) -> str:
+    fault = files_fault(words)
+    options = [word for word in words[1:] if word.startswith("-")]
+    return fault or (options_fault(options, script_usage(words[0])) if options else "")
+
+
+def pip_fault(words: list[str]) -> str:
+    extras = set(importlib.metadata.metadata("vkdml").get_all("Provides-Extra") or ())
+    asked = re.fullmatch(r"\.(?:\[([a-z,]+)\])?", words[-1])
+    if words[0] != "install" or not asked or len(words) != 2:
+        return f"pip {' '.join(words)}: expected is pip install . or '.[extra]'"
+    missing = set((asked[1] or "").split(",")) - extras - {""}
+    return f"vkdml has no extra {missing}" if missing else ""
+
+
+def apt_fault(words: list[str]) -> str:
+    listed = {line.strip() for line in (ROOT / "system-packages.txt").read_text().splitlines()}
+    missing = set(words[1:]) - listed
+    return f"not in system-packages.txt: {missing}" if missing or words[0] != "install" else ""
+
+
+def options_fault(words: Iterable[str], usage: str) -> str:
+    unknown = {word for word in words if word.startswith("-")} - set(re.findall(r"-[-a-z]+", usage))
+    return f"no such options: {unknown}" if unknown else ""
+
+
+def files_fault(words: Iterable[str]) -> str:
+    missing = [word for word in words if "/" in word and not list(ROOT.glob(word))]
+    return f"no such files: {missing}" if missing else ""
+
+
+FAULTS = {
+    "./run": run_fault, "vkdml": vkdml_fault, "python": python_fault, "pip": pip_fault, "apt-get": apt_fault,
+}  # fmt: skip
+
+
+def fault_of(command: str) -> str:
+    """Say what is wrong with a shell command; nothing if all that it names is there."""
+    words = shlex.split(command, comments=True)
+    while words and (setting := re.fullmatch(r"([A-Z_]+)=.*", words[0])):
+        if f"  {setting[1]}=" not in usage_of("./run"):
+            return f"./run does not document {setting[1]}"
+        words.pop(0)
+    if not words:
+        return ""
+    if words[0] not in FAULTS:
+        return f"{words[0]}: known are {', '.join(FAULTS)}"
+    return FAULTS[words[0]](words[1:])
+
+
+def commands(page: Path) -> Iterator[str]:
+    """Yield the lines of shell blocks, and what inline code looks like a command."""
+    for block in blocks(page):
+        if block.language == "sh":
+            yield from filter(None, (line.strip() for line in block.text.splitlines()))
+    for span in re.findall(r"`([^`]+)`", prose(page)):
+        if re.match(r"(\./run|vkdml|python|pip|apt-get|[A-Z_]+=\S+)\s", span):
+            yield " ".join(span.split())
+
+
+@each_page
+def test_commands_options_and_files_exist(page: Path) -> None:
+    faults = {command: fault for command in commands(page) if (fault := fault_of(command))}
+    assert not faults
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "./run nosuch", "./run soak --nosuch", "./run test tests/test_nosuch.py", "vkdml nosuch",
+        "vkdml bench --nosuch", "python bench/nosuch.py", "python bench/runtime.py --nosuch",
+        "python bench/targets.py bench/nosuch.json", "pip install '.[nosuch]'", "apt-get install nosuch",
+        "NOSUCH=1 ./run test", "nosuch",
+    ],
+)  # fmt: skip
+def test_a_command_that_does_not_exist_is_a_fault(command: str) -> None:
+    assert fault_of(command)
+
+
+# ---- names, links, layout -----------------------------------------------------------------------
+
+
+@each_page
+def test_names_of_the_package_exist(page: Path) -> None:
+    for name in set(re.findall(r"\bvkdml((?:\.[A-Za-z_]\w*)+)", page.read_text())):
+        found: object = vkdml
+        for part in name.split(".")[1:]:
+            assert hasattr(found, part), f"vkdml{name}"
+            found = getattr(found, part)
+
+
+@each_page
+def test_environment_variables_are_read_somewhere(page: Path) -> None:
+    sources = [ROOT / "run", *(ROOT / "src").rglob("*.py"), ROOT / "tests" / "forced_memory.py"]
+    text = "".join(path.read_text() for path in sources)
+    unread = [name for name in set(re.findall(r"\bVKDML_[A-Z_]+", page.read_text())) if name not in text]
+    assert not unread
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what a page's headings are called in links, by GitHub's rule."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@each_page
+def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        file, _, anchor = target.partition("#")
+        linked = page.parent / file if file else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), target
+
+
+def test_the_readme_links_to_every_page() -> None:
+    linked = {
+        README.parent / target
+        for target in re.findall(r"\]\(([^)#]+)\)", README.read_text().partition("## Links")[2])
+    }
+    assert set(PAGES) - {README} <= linked
+
+
+@each_page
+def test_lines_fit_120_columns_except_in_tables(page: Path) -> None:
+    wide = [line for line in page.read_text().splitlines() if len(line) > MOST_COLUMNS and line[0] != "|"]
+    assert not wide
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text().splitlines()) <= MOST_README_LINES
+
+
+# ---- figures ------------------------------------------------------------------------------------
 
 
 def test_the_figures_around_the_kernels_are_the_committed_ones() -> None:
@@ -64,19 +306,6 @@ def test_the_figures_around_the_kernels_are_the_committed_ones() -> None:
         f"{rates(several['host'].values(), 1)} GB/s",
         f"{rates((rate / 1000 for rate in threads), 1)} thousand/s",
     ]
-    table = README.partition("| measured | result |")[2].partition("\n\n")[0]
+    text = (ROOT / "docs" / "benchmarks.md").read_text()
+    table = text.partition("| measured | result |")[2].partition("\n\n")[0]
     assert re.findall(r"\| ([^|]*) \|$", table, re.MULTILINE) == results
-
-
-def test_bench_takes_the_options_that_the_readme_shows() -> None:
-    shown = set(re.findall(r"--[a-z-]+", "".join(re.findall(r"^vkdml bench.*$", README, re.MULTILINE))))
-    text = subprocess.run(
-        [sys.executable, "-m", "vkdml", "bench", "--help"], capture_output=True, text=True, check=True
-    ).stdout
-    assert shown
-    assert shown <= set(re.findall(r"--[a-z-]+", text))
-
-
-@pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", README))
-def test_the_files_that_the_readme_links_to_are_there(target: str) -> None:
-    assert (ROOT / target).exists()

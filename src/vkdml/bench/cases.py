@@ -19,8 +19,6 @@ OPS = ("argmax", "argmin", "slice1")
 SUITES = ("quick", "full", "latency", "slice", "real")
 EVERY_KERNEL = "every kernel"
 """The row of cases that are there so that each kernel of the table is timed; no other library is asked."""
-TARGET_DEVICE = "H200"
-"""Part of the name of the device that the targets are meant for."""
 
 ELEMENT_BYTES = {name: element.nbytes for name, element in kernels.elements().items()}
 REDUCE_ELEMENTS = (*elements.NUMPY_ELEMENTS, *elements.ML_DTYPES_ELEMENTS)
@@ -32,16 +30,6 @@ SECTOR_BYTES = 32
 # Fewer outputs side by side in memory would be another kind of case.
 _FEWEST_SIDE_BY_SIDE = 256
 _LONGEST_PIXEL = 16
-
-
-@dataclass(frozen=True)
-class Target:
-    """What a case is to reach on the device that :data:`TARGET_DEVICE` names."""
-
-    unit: str
-    """``GB/s``: at least; ``us``: at most; ``of``: at most ``value`` times as long as ``case``."""
-    value: float
-    case: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +62,7 @@ class Case:
     """One thing to time. ``shape`` is that of the contiguous array in memory."""
 
     row: str
-    """The row of the table of targets that it belongs to, or what else it is there for."""
+    """The row of a report's table that it belongs to, or what else it is there for."""
     op: str
     element: str
     shape: tuple[int, ...]
@@ -89,7 +77,6 @@ class Case:
     """Only every second element of the last axis takes part: ``x[..., ::2]``."""
     window: str = ""
     """For slice1, one of :data:`WINDOWS`."""
-    target: Target | None = None
     scaled_from: tuple[int, ...] | None = None
     """The shape that was meant, if this device gets a smaller one."""
 
@@ -253,7 +240,7 @@ def fitted(case: Case, most_bytes: int) -> Case:
         shape[axis] = shape[axis] // 2 | shape[axis] % 2
     if tuple(shape) == case.shape:
         return case
-    return replace(case, shape=tuple(shape), target=None, scaled_from=case.shape)
+    return replace(case, shape=tuple(shape), scaled_from=case.shape)
 
 
 def fitted_suite(cases: Iterable[Case], most_bytes: int) -> list[Case]:
@@ -286,18 +273,10 @@ def _reduce(
     element: str,
     shape: Sequence[int],
     axis: int | tuple[int, ...] | None,
-    at_least: float | None = None,
-    *,
     op: str = "argmax",
-    at_most_us: float | None = None,
 ) -> Case:
-    target = None
-    if at_least is not None:
-        target = Target("GB/s", at_least)
-    elif at_most_us is not None:
-        target = Target("us", at_most_us)
     axes = (axis % len(shape),) if isinstance(axis, int) else axis
-    return Case(row, op, element, tuple(shape), axes, target=target)
+    return Case(row, op, element, tuple(shape), axes)
 
 
 def _one_gib(element: str, shape: Sequence[int], grown: int) -> tuple[int, ...]:
@@ -320,10 +299,10 @@ def _full() -> Iterator[Case]:
     yield from _segmentation()
     yield from _logits()
     for element in REDUCE_ELEMENTS:
-        yield _reduce("small", element, (32, 1024), 1, at_most_us=4.5)
-        yield _reduce("small", element, (4096, 8), 1, at_most_us=4.5)
-    for mib, most in ((1, 7), (4, 8), (16, 10), (64, 22), (256, 66)):
-        yield _reduce("sizes", "float32", _all_axes("float32", mib * MIB), None, at_most_us=most)
+        yield _reduce("small", element, (32, 1024), 1)
+        yield _reduce("small", element, (4096, 8), 1)
+    for mib in (1, 4, 16, 64, 256):
+        yield _reduce("sizes", "float32", _all_axes("float32", mib * MIB), None)
     yield from _slices()
     yield from _hard_data()
     yield from _options()
@@ -333,76 +312,55 @@ def _full() -> Iterator[Case]:
 
 def _whole_arrays() -> Iterator[Case]:
     for element in REDUCE_ELEMENTS:
-        least = 4400 if ELEMENT_BYTES[element] == 1 else 4450
-        yield _reduce("all axes", element, _all_axes(element), None, least)
+        yield _reduce("all axes", element, _all_axes(element), None)
 
 
 def _two_axes() -> Iterator[Case]:
     for shape in ((4096, 65536), (65536, 4096)):
         for element in _MAIN:
-            yield _reduce("last axis", element, _one_gib(element, shape, 0), 1, 4300)
+            yield _reduce("last axis", element, _one_gib(element, shape, 0), 1)
     for shape in ((4096, 65536), (65536, 4096)):
         for element in _MAIN:
-            least = 4000 if element == "int8" else 4300
-            yield _reduce("axis 0", element, _one_gib(element, shape, 1), 0, least)
+            yield _reduce("axis 0", element, _one_gib(element, shape, 1), 0)
     for element in _MAIN:
-        yield _reduce(
-            "short rows", element, _one_gib(element, (MIB, 256), 0), 1, 3800 if element == "int8" else 4200
-        )
+        yield _reduce("short rows", element, _one_gib(element, (MIB, 256), 0), 1)
     for element in _MAIN:
-        yield _reduce(
-            "short columns", element, _one_gib(element, (256, MIB), 1), 0, 3800 if element == "int8" else 4300
-        )
+        yield _reduce("short columns", element, _one_gib(element, (256, MIB), 1), 0)
 
 
 def _three_axes() -> Iterator[Case]:
     for element in _MAIN[:3]:
-        yield _reduce("middle axis", element, _one_gib(element, (64, 1024, 4096), 0), 1, 4200)
+        yield _reduce("middle axis", element, _one_gib(element, (64, 1024, 4096), 0), 1)
     for element in _MAIN[:3]:
-        yield _reduce("axes 0 and 2", element, _one_gib(element, (64, 1024, 4096), 1), (0, 2), 4200)
-    wide = {
-        "float32": (4300, 4450, 4000),
-        "float16": (4200,) * 3,
-        "bfloat16": (4200,) * 3,
-        "int8": (3800,) * 3,
-    }
-    for element, (classes, cube, stack) in wide.items():
-        yield _reduce("150 classes", element, (8, 150, 512, 512), 1, classes)
-        yield _reduce("cube", element, _one_gib(element, (1024, 1024, 1024), 0), 1, cube)
-        yield _reduce("stack of 8", element, _one_gib(element, (8, 4096, 4096), 1), 0, stack)
+        yield _reduce("axes 0 and 2", element, _one_gib(element, (64, 1024, 4096), 1), (0, 2))
+    for element in ("float32", "float16", "bfloat16", "int8"):
+        yield _reduce("150 classes", element, (8, 150, 512, 512), 1)
+        yield _reduce("cube", element, _one_gib(element, (1024, 1024, 1024), 0), 1)
+        yield _reduce("stack of 8", element, _one_gib(element, (8, 4096, 4096), 1), 0)
 
 
 def _segmentation() -> Iterator[Case]:
-    for element, least in (("float32", 4100), ("float16", 4000), ("int8", 3600)):
-        yield _reduce("segmentation", element, (64, 21, 513, 513), 1, least)
+    for element in _MAIN[:3]:
+        yield _reduce("segmentation", element, (64, 21, 513, 513), 1)
 
 
 def _logits() -> Iterator[Case]:
-    for count, most in ((32000, 6), (128256, 7), (262144, 8)):
+    for count in (32000, 128256, 262144):
         for element in ("float32", "float16", "bfloat16"):
-            yield _reduce("logits", element, (1, count), 1, at_most_us=most)
-    for shape, most_32, most_16 in (((8, 151936), 8, 7), ((64, 128256), 14, 10), ((256, 151936), 42, 24)):
-        yield _reduce("logits", "float32", shape, 1, at_most_us=most_32)
-        yield _reduce("logits", "float16", shape, 1, at_most_us=most_16)
+            yield _reduce("logits", element, (1, count), 1)
+    for shape in ((8, 151936), (64, 128256), (256, 151936)):
+        yield _reduce("logits", "float32", shape, 1)
+        yield _reduce("logits", "float16", shape, 1)
 
 
-_TARGETED_WINDOWS = ("copy", "flip", "[::2, ::2]", "narrow", "transposed")
+_MAIN_WINDOWS = ("copy", "flip", "[::2, ::2]", "narrow", "transposed")
 
 
 def _slices() -> Iterator[Case]:
-    least = {
-        "float32": (4050, 4050, 4000, 4000, 3600),
-        "float16": (4050, 4000, 3800, 3800, 3400),
-        "int8": (4050, 3900, 3400, 3600, 3000),
-        "float64": (4050, 4050, 4050, 4050, 3800),
-        "complex128": (4050, 4050, 4050, 4050, 3800),
-    }
-    for element, targets in least.items():
-        side = math.isqrt(GIB // SLICE_ELEMENTS[element]) // 64 * 64
-        for window, target in zip(_TARGETED_WINDOWS, targets, strict=True):
-            yield Case(
-                "slice1", "slice1", element, (side, side), window=window, target=Target("GB/s", target)
-            )
+    for element, size in SLICE_ELEMENTS.items():
+        side = math.isqrt(GIB // size) // 64 * 64
+        for window in _MAIN_WINDOWS:
+            yield Case("slice1", "slice1", element, (side, side), window=window)
 
 
 def _plain_layouts(element: str) -> Iterator[Case]:
@@ -416,14 +374,13 @@ def _hard_data() -> Iterator[Case]:
     for data in ("nan_rich", "ascending", "constant", "equal"):
         for element in ("float32", "float16"):
             for plain in _plain_layouts(element):
-                yield replace(plain, row="hard data", data=data, target=Target("of", 1.10, plain.name))
+                yield replace(plain, row="hard data", data=data)
 
 
 def _options() -> Iterator[Case]:
     for element in _MAIN[:3]:
         for plain in _plain_layouts(element):
-            target = Target("of", 1.05, plain.name)
-            optional = replace(plain, row="options", target=target)
+            optional = replace(plain, row="options")
             yield replace(optional, op="argmin")
             yield replace(optional, direction="decreasing")
             if kernels.elements()[element].is_float:
@@ -445,7 +402,7 @@ def _real() -> Iterator[Case]:
 
 
 def _every_kernel() -> Iterator[Case]:
-    """Yield what the table of targets leaves out.
+    """Yield what the other rows leave out.
 
     Every element type along rows, columns, odd columns and strides, with many outputs and with few; pixels
     turned from RGB to BGR; one element alone.

@@ -6,7 +6,7 @@ import math
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 import vkdml
 from vkdml import _native
 from vkdml.bench import contents, latency, resident
-from vkdml.bench.cases import MIB, TARGET_DEVICE, WINDOWS, Case, fitted_suite, plan_of
+from vkdml.bench.cases import MIB, WINDOWS, Case, plan_of
 from vkdml.bench.check import Checker
 from vkdml.bench.contents import Bytes, cores
 from vkdml.bench.libraries import Unsupported, numpy_dtype
@@ -77,13 +77,6 @@ def most_input_bytes(device: Device, mib: int | None) -> int:
     largest_heap = max(int(heap["size"]) for heap in device.info.heaps)
     most = min(limits, largest_heap // HEAP_SHARE)
     return most if mib is None else min(most, mib * MIB)
-
-
-def cases_for(device: Device, cases: Iterable[Case], most_bytes: int) -> list[Case]:
-    """Fit cases to a device; targets stay only on the device that they are meant for."""
-    if TARGET_DEVICE not in device.name:
-        cases = (replace(case, target=None) for case in cases)
-    return fitted_suite(cases, most_bytes)
 
 
 def measure(
@@ -157,7 +150,6 @@ def measure(
                 written_bytes=written,
                 gb_per_s=_rate(case.read_bytes + written, times["us"]),
                 input_gb_per_s=_rate(case.read_bytes, times["us"]),
-                target=asdict(case.target) if case.target else None,
             )
         )
         if store.done(case):
@@ -305,8 +297,7 @@ def measure_latency(
     for case in cases:
         ours = latency.measure(device, case, content, warm)
         rate = case.nbytes / (ours.p50_us * 1e3) if ours.p50_us else 0.0
-        target = case.target_us if TARGET_DEVICE in device.name else None
-        rows.append(LatencyRow(case.name, case.kind, case.nbytes, ours, rate, target))
+        rows.append(LatencyRow(case.name, case.kind, case.nbytes, ours, rate))
         done(rows[-1])
     return rows
 

@@ -167,7 +167,7 @@ def _note(name: str, reasons: Sequence[str], processor_bytes: int | None) -> str
 
 
 def _plain(case: Case) -> dict[str, Any]:
-    return asdict(case) | {"target": None, "scaled_from": None}
+    return asdict(case) | {"scaled_from": None}
 
 
 def _environment(device: Device) -> dict[str, str]:

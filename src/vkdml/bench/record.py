@@ -11,12 +11,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vkdml.bench.cases import Case, Target
+from vkdml.bench.cases import Case
 
 FORMAT = 2
 """Format 1 holds software devices' calls and kernels timed apart, and former names of latency kinds."""
 _FORMER_FORMAT = 1
 _FORMER_KINDS = {"resident": "recorded", "resident in turn": "recorded in turn"}
+_FORMER_FIELDS = ("target", "met", "target_us")
+"""Fields of rows in which earlier versions stored goals for one device."""
 # The host's and the device's clock may count a little differently, and each in steps.
 CLOCK_SHARE = 0.001
 CLOCK_US = 1.0
@@ -74,8 +76,6 @@ class Row:
     input_gb_per_s: float
     call_us: float | None = None
     """Of the public function, host array to host array; taken where the device is the host's processor."""
-    target: dict[str, Any] | None = None
-    met: bool | None = None
     peers: dict[str, PeerTime] = field(default_factory=dict)
 
     @property
@@ -102,7 +102,6 @@ class Row:
             self.return_values,
             self.alternate,
             self.window,
-            Target(**self.target) if self.target else None,
             tuple(self.scaled_from) if self.scaled_from else None,
         )
 
@@ -129,8 +128,6 @@ class LatencyRow:
     nbytes: int
     ours: Latency
     gb_per_s: float
-    target_us: float | None = None
-    met: bool | None = None
     peers: dict[str, Latency] = field(default_factory=dict)
 
 
@@ -186,24 +183,6 @@ def require_possible(rows: Iterable[Row]) -> None:
         )
 
 
-def judge(record: Record) -> None:
-    """Say of each row with a target whether it is met."""
-    times = {row.case: row.us for row in record.rows}
-    for row in record.rows:
-        if row.target is None:
-            continue
-        target = Target(**row.target)
-        if target.unit == "GB/s":
-            row.met = row.gb_per_s >= target.value
-        elif target.unit == "us":
-            row.met = row.us <= target.value
-        else:
-            row.met = row.us <= target.value * times[target.case] if target.case in times else None
-    for latency in record.latency:
-        if latency.target_us is not None:
-            latency.met = latency.ours.p50_us <= latency.target_us
-
-
 def best_peer(record: Record, row: Row) -> tuple[str, float] | None:
     """Return the fastest peer of a row that ran where vkdml ran, and its microseconds."""
     on_device = record.device.get("type") != "software"
@@ -248,6 +227,9 @@ def load(path: str | Path) -> Record:
             f"{path}: accepted is a file that vkdml bench --json wrote (format {_FORMER_FORMAT} or {FORMAT})"
         )
     try:
+        for row in [*content["rows"], *content["latency"]]:
+            for name in _FORMER_FIELDS:
+                row.pop(name, None)
         if content.pop("format") == _FORMER_FORMAT:
             for row in content["latency"]:
                 row["kind"] = _FORMER_KINDS.get(row["kind"], row["kind"])

@@ -8,7 +8,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from vkdml.bench.cases import TARGET_DEVICE
 from vkdml.bench.datasheets import published_rate
 from vkdml.bench.record import Record, Row, best_peer, geometric_mean
 
@@ -98,8 +97,8 @@ def case_table(record: Record) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0), header_style="bold")
     table.add_column("case", overflow="fold", min_width=18)
     calls = any(row.call_us is not None for row in record.rows)
-    for name in ("us", "GB/s", "%", "", *(["call us"] if calls else [])):
-        table.add_column(" " + name if name else "", justify="right", no_wrap=True)
+    for name in ("us", "GB/s", "%", *(["call us"] if calls else [])):
+        table.add_column(" " + name, justify="right", no_wrap=True)
     peers = timed_peers(record)
     for name in peers:
         table.add_column(" " + SHORT_NAMES[name], justify="right", no_wrap=True)
@@ -112,7 +111,6 @@ def case_table(record: Record) -> Table:
             f" {microseconds(row.us)}",
             f" {rate(row.gb_per_s)}",
             f" {share}",
-            {True: " +", False: " -", None: ""}[row.met],
             *([f" {microseconds(row.call_us or 0)}"] if calls else []),
             *(" " + ratio(row, name) for name in peers),
         )
@@ -157,7 +155,6 @@ def latency_table(record: Record) -> Table:
     table.add_column("call to index, us", overflow="fold", min_width=18)
     table.add_column(" vkdml p50", justify="right", no_wrap=True)
     table.add_column(" p99", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
     peers = [name for name in record.peers if any(name in row.peers for row in record.latency)]
     for name in peers:
         table.add_column(" " + SHORT_NAMES[name], justify="right", no_wrap=True)
@@ -167,7 +164,6 @@ def latency_table(record: Record) -> Table:
             row.case,
             f" {microseconds(row.ours.p50_us)}",
             f" {microseconds(row.ours.p99_us)}",
-            {True: " +", False: " -", None: ""}[row.met],
             *(f" {microseconds(other.p50_us)}" if other and not other.why else "" for other in others),
         )
     return table
@@ -188,13 +184,6 @@ def notes(record: Record) -> Iterator[str]:
     if record.latency:
         yield "under a library's name, call to index: microseconds, p50"
         yield from latency_notes(record)
-    verdicts = [*(row.met for row in record.rows), *(row.met for row in record.latency)]
-    judged = [met for met in verdicts if met is not None]
-    if judged:
-        yield (
-            f"the developers' targets for the {TARGET_DEVICE}: {sum(judged)} of {len(judged)} met "
-            "(+ met, - missed)"
-        )
     scaled = sum(row.scaled_from is not None for row in record.rows)
     if scaled:
         yield (

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from vkdml.bench import latency, measure
-from vkdml.bench.cases import Case
+from vkdml.bench.cases import Case, fitted_suite
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.peers import PEER_SECONDS, time_peer
-from vkdml.bench.record import LatencyRow, Record, RecordFault, Row, judge, require_possible
+from vkdml.bench.record import LatencyRow, Record, RecordFault, Row, require_possible
 from vkdml.runtime.device import Device
 
 OWN_SUITE = "own"
@@ -78,7 +78,7 @@ def run(device: Device, options: Options, progress: Progress, keep: Keep = lambd
         "warm_seconds": measure.WARM_SECONDS,
     }
     record = measure.new_record(device, options.suite, settings)
-    cases = list(options.cases) if options.as_given else measure.cases_for(device, options.cases, most)
+    cases = list(options.cases) if options.as_given else fitted_suite(options.cases, most)
     if cases:
         with _phase(record, progress, "ceiling", 0):
             ceiling = measure.measure(device, measure.ceiling_cases(most), readings=options.readings)
@@ -125,8 +125,7 @@ def merge(
 
 
 def time_peers(device: Device, record: Record, options: Options, progress: Progress, keep: Keep) -> None:
-    """Judge the record and time the peers one after the other."""
-    judge(record)
+    """Time the peers one after the other."""
     keep(record)
     latency_cases = latency_cases_of(record.latency)
     steps = sum(row.as_case().is_compared for row in record.rows) + len(latency_cases)
@@ -153,10 +152,7 @@ def _said_of(row: Row) -> str:
 def latency_cases_of(rows: Sequence[LatencyRow]) -> list[LatencyCase]:
     """Return what a record's rows timed, one for each row."""
     known = {case.name: case for case in latency.latency_cases(max((row.nbytes for row in rows), default=0))}
-    return [
-        known.get(row.case) or LatencyCase(row.kind, row.nbytes, 1, row.ours.calls, row.target_us)
-        for row in rows
-    ]
+    return [known.get(row.case) or LatencyCase(row.kind, row.nbytes, 1, row.ours.calls) for row in rows]
 
 
 @contextmanager
