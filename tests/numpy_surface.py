@@ -163,7 +163,7 @@ REFUSALS = (
     "cannot convert float",  # NaN and infinity in a list: NumPy casts its own, of others it asks for int()
     "has no attribute",
     "cannot be seen by NumPy without a copy",
-    "cannot be lent",
+    "cannot be shared",
     "setting an array element with a sequence",
 )
 

@@ -330,7 +330,7 @@ def test_interchange_with_numpy_and_dlpack(device):
     array = vkdml.from_dlpack(host)
     assert np.array_equal(array.numpy(), host)
     assert array.__dlpack_device__() == (7, device.info.index)
-    with pytest.raises(BufferError, match="cannot be lent to another library"):
+    with pytest.raises(BufferError, match="cannot be shared with another library"):
         array.__dlpack__()
     with pytest.raises(BufferError, match=r"DLPack device \(7, 0\); accepted are tensors in host memory"):
         vkdml.from_dlpack(Foreign(array))

@@ -360,7 +360,7 @@ def test_the_greatest_index_must_fit_and_no_more(device, op, name):
     assert function(halves, dtype=name, direction="decreasing") == greatest
     assert function(halves, dtype=name, direction="decreasing", progress=lambda *done: None) == greatest
     x = np.broadcast_to(np.int8(1), (3, greatest + 2))
-    with pytest.raises(ValueError, match=rf"{op} of .*{greatest + 2} elements are reduced at a time"):
+    with pytest.raises(ValueError, match=rf"{op} of .*{greatest + 2} elements compete for one index"):
         function(x, 1, dtype=name)
 
 

@@ -1,4 +1,4 @@
-"""The arguments of the public functions: what was asked for, and what it means for an array once checked."""
+"""The arguments of the public functions: as the user gave them, and checked against an array."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ReduceRequest(NamedTuple):
     progress: Any = None
 
     def key(self, *array: Hashable) -> Hashable | None:
-        """Return what tells this call on an array, so described, from others; None: it is not remembered."""
+        """Return a key for this call on an array with this description, or None if it is not remembered."""
         # Types are compared too: True and 1.0 equal 1, but are no axes.
         if self.return_values is not False or not (self.axis is None or type(self.axis) is int):
             return None
@@ -50,7 +50,7 @@ class ReduceRequest(NamedTuple):
         return key
 
     def outputs(self) -> tuple[Any, Any]:
-        """Return what ``out=`` says of the indices and of the values."""
+        """Return ``out=`` for the indices and for the values."""
         if self.out is None or not self.return_values:
             return self.out, None
         if not isinstance(self.out, tuple) or len(self.out) != 2:
@@ -162,7 +162,7 @@ class SliceRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """A window of an array that slice1 copies."""
+    """The window of an array that slice1 copies."""
 
     offsets: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -172,14 +172,14 @@ class Window:
 
     @property
     def inside(self) -> tuple[slice, ...]:
-        """The window as basic indexing has it, without its steps."""
+        """The window as an index, without its steps."""
         return tuple(
             slice(offset, offset + size) for offset, size in zip(self.offsets, self.sizes, strict=True)
         )
 
 
 def require_movable(dtype: np.dtype[Any]) -> None:
-    """Raise TypeError for elements that are not opaque bytes of a width that kernels move."""
+    """Raise TypeError for Python objects and for elements of a size that kernels do not move."""
     if dtype.hasobject or dtype.itemsize not in elements.SLICE_ELEMENT_BYTES:
         accepted = ", ".join(map(str, elements.SLICE_ELEMENT_BYTES))
         raise TypeError(
@@ -190,7 +190,7 @@ def require_movable(dtype: np.dtype[Any]) -> None:
 
 @contextmanager
 def context(name: str, x: Any) -> Iterator[None]:
-    """Put the operator, and what it was called with, in front of what the inner code says."""
+    """Put the operator, shape and dtype in front of an error's message."""
     try:
         yield
     except AxisError:
@@ -223,7 +223,7 @@ def distinct_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
         given = [integer("axis", a) for a in axis]
     else:
         given = [integer("axis", axis)]
-        if rank == 0 and given[0] in (0, -1):  # as NumPy has it
+        if rank == 0 and given[0] in (0, -1):  # as in NumPy
             return ()
     for a in given:
         if not -rank <= a < rank:
@@ -244,13 +244,13 @@ def integer(what: str, value: Any, accepted: str = "an integer or a tuple of int
 
 
 def per_dimension(what: str, values: Any, rank: int) -> tuple[int, ...]:
-    """Return an integer for each dimension; a single one does for one dimension."""
+    """Return an integer for each dimension; one dimension accepts a single integer."""
     accepted = f"a sequence of {rank} integers" if rank != 1 else "an integer or a sequence of one"
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         if rank == 1 and hasattr(values, "__index__"):
             return (integer(what, values, accepted),)
         raise TypeError(f"{what} must be {accepted}, not {values!r}")
-    # Of an endless one only so many are looked at.
+    # An endless sequence is read up to a bound.
     looked_at = islice(values, rank + 1000)
     numbers = tuple(integer(f"each entry of {what}", value, "an integer") for value in looked_at)
     if len(numbers) != rank:

@@ -1,4 +1,4 @@
-"""What vkdml has of the Python array API standard, under the standard's names and signatures.
+"""The part of the Python array API standard that vkdml implements, with the standard's signatures.
 
 ``Array.__array_namespace__()`` returns this module. It holds creation (``asarray``, ``empty``, ``zeros``,
 ``from_dlpack``), searching (``argmax``, ``argmin``), manipulation without copies (``broadcast_to``,
@@ -42,18 +42,18 @@ def for_version(api_version: str | None) -> ModuleType:
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: DeviceLike = None, copy: Any = None) -> Array:
-    """Copy to a device; an Array that is what is asked for is returned as it is, unless ``copy=True``."""
+    """Copy to a device; an Array of that type on that device is returned as it is, unless ``copy=True``."""
     result: Array = _creation.asarray(obj, dtype, device=device, copy=copy)
     return result
 
 
 def empty(shape: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
-    """Return an array of arbitrary elements, of type float32 where none is named."""
+    """Return an array of arbitrary elements, by default float32."""
     return _creation.empty(shape, dtype, device=device)
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
-    """Return an array of zeros, of type float32 where none is named."""
+    """Return an array of zeros, by default float32."""
     return _creation.zeros(shape, dtype, device=device)
 
 

@@ -50,7 +50,7 @@ def argmax(
             memory that offers DLPack; or a :class:`vkdml.Array` or :class:`vkdml.ShardedArray`. Elements:
             float16, float32, float64, (u)int8 to (u)int64, bool, and ml_dtypes' bfloat16, float8_e4m3fn,
             float8_e5m2. What NumPy would drop (masks, missing elements, categories) is refused; a matrix is
-            taken as the plain array that it is.
+            taken as a plain array.
         axis: None reduces all axes; an int or a set of distinct ints reduces those, negative ones counted
             from the end. The index is the row-major position among the reduced axes in ascending order.
         keepdims: True keeps reduced axes with size 1.
@@ -141,7 +141,7 @@ def slice1(
 
     Args:
         x: as for :func:`argmax`, of elements that have 1, 2, 4, 8 or 16 bytes; they move bit for bit.
-        offsets: the window's first element in each dimension. Here, as in the next three, an integer does for
+        offsets: the window's first element in each dimension. This and the next three accept an integer for
             an array of one dimension.
         sizes: the window's extent in each dimension, in elements of ``x``.
         strides: the step in each dimension, not 0; a negative one starts at the window's end.

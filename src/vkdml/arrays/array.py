@@ -1,4 +1,4 @@
-"""Arrays that lie on a device, and views of them."""
+"""Arrays on a device, and views of them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Array(NumpyOperand):
     def dtype(self) -> np.dtype[Any]:
         """Element type."""
         dtype = self._dtype
-        # Its field names can be changed, so everyone gets a type of his own.
+        # Field names are mutable, so every caller gets a copy.
         return dtype if dtype.names is None else dtype.newbyteorder("=")
 
     @property
@@ -121,7 +121,10 @@ class Array(NumpyOperand):
         sources = source if isinstance(source, tuple | list) else (source,)
         destinations = destination if isinstance(destination, tuple | list) else (destination,)
         if len(sources) != len(destinations):
-            raise ValueError(f"{len(sources)} source axes and {len(destinations)} destinations: as many")
+            raise ValueError(
+                f"{len(sources)} source axes and {len(destinations)} destinations; accepted is one "
+                "destination for each source"
+            )
         for axes in (sources, destinations):
             distinct_axes(tuple(axes), self.ndim, "moveaxis")
         rank = self.ndim
@@ -139,7 +142,7 @@ class Array(NumpyOperand):
         (3, 4)
 
         Raises:
-            ValueError: another number of elements, or elements that lie in no such order: ``copy()`` first.
+            ValueError: another number of elements, or no strides describe this view: ``copy()`` first.
         """
         wanted = full_shape(shape[0] if len(shape) == 1 else shape, self.size)
         view = reshaped(self._view, wanted)
@@ -197,7 +200,7 @@ class Array(NumpyOperand):
                 raise ValueError("this view repeats elements and is read-only: assign to the array itself")
             if not isinstance(value, Array):
                 value = host_elements(value, self._dtype)
-            # As NumPy has it, dimensions of size 1 in front count for nothing.
+            # As in NumPy, leading dimensions of size 1 are ignored.
             while value.ndim > target.ndim and value.shape[0] == 1:
                 value = value[0]
             broadcast(View(value.shape, (0,) * value.ndim, 0), target.shape)
@@ -257,7 +260,7 @@ class Array(NumpyOperand):
     ) -> Any:
         if dl_device is None or next(iter(dl_device)) != DLPACK_CPU or copy is False:
             raise BufferError(
-                "Vulkan memory cannot be lent to another library; accepted is a copy on the host: "
+                "Vulkan memory cannot be shared with another library; accepted is a copy on the host: "
                 "np.asarray(a), or dl_device=(1, 0) with copy=True or None"
             )
         return self.numpy().__dlpack__()
@@ -295,7 +298,7 @@ class Array(NumpyOperand):
 
     @property
     def region(self) -> Region:
-        """What a kernel is given to reach the elements: the buffer, from an aligned byte on."""
+        """The buffer that holds the elements, and the aligned byte at which a kernel's binding starts."""
         return (self._bound or self._bind())[0]
 
     @property
@@ -345,7 +348,7 @@ _set_memory, _set_dtype, _set_view, _set_writeable, _set_bound = (
 
 
 def array_in(memory: Memory, dtype: np.dtype[Any], view: View, writeable: bool = True) -> Array:
-    """Return the array of these elements of an allocation. Nothing is checked: users have no way here."""
+    """Return the array of these elements of an allocation. Internal: nothing is checked."""
     made = object.__new__(Array)
     _set_memory(made, memory)
     _set_dtype(made, dtype)
@@ -404,7 +407,7 @@ def element_type(dtype: Any) -> np.dtype[Any]:
 
 
 def host_elements(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
-    """Return a host array of what a user gave; one that he gave is neither converted nor brought together."""
+    """Return a host array of what a user gave; an array is returned as it is, not converted or copied."""
     return host.as_host_array(x, None if isinstance(x, np.ndarray) else dtype)
 
 
@@ -412,7 +415,7 @@ def uploaded(array: npt.NDArray[Any], device: Device, dtype: np.dtype[Any] | Non
     """Copy a host array, after it was converted to ``dtype``."""
     with context("asarray", array):
         element = element_type(array.dtype if dtype is None else dtype)
-        # Room is made first: what repeats its elements may be far greater than what the host can hold.
+        # Memory is allocated first: an array that repeats elements may be larger than the host's memory.
         result = allocated(device, array.shape, element)
         result._write(np.asarray(array, element, order="C"))
     return result

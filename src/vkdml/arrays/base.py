@@ -1,4 +1,4 @@
-"""What arrays on devices have in common, whole or in shards: scalars, copies, and what NumPy asks of them."""
+"""The common base of arrays on devices, in one piece or in shards: scalars, copies, conversions."""
 
 from __future__ import annotations
 
@@ -87,12 +87,14 @@ class DeviceArray(ReadOnly):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of an array of no dimensions; accepted are arrays of at least one")
+            raise TypeError("len() of an array without dimensions; accepted are arrays with at least one")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
-            raise TypeError("iteration over an array of no dimensions; accepted are arrays of at least one")
+            raise TypeError(
+                "iteration over an array without dimensions; accepted are arrays with at least one"
+            )
         return (self[i] for i in range(len(self)))
 
     # ---- scalars -------------------------------------------------------------------------------------------
@@ -188,7 +190,7 @@ class DeviceArray(ReadOnly):
                 "an array on a device cannot be seen by NumPy without a copy; accepted are copy=None and True"
             )
         host = self.numpy()
-        # A cast that may lose something is left to NumPy, which knows whether it was asked for.
+        # NumPy makes a cast that may lose information: it knows whether the user asked for it.
         keeps_all = dtype is not None and np.can_cast(host.dtype, dtype)
         return host.astype(dtype, copy=False) if keeps_all else host
 

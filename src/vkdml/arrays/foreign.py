@@ -1,4 +1,4 @@
-"""Objects of other libraries: what they carry besides numbers, and tensors that offer only DLPack."""
+"""Objects of other libraries: refusing those that hold more than numbers, and taking DLPack tensors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Types that carry nothing but a number.
+# Types that hold only a number.
 NUMBERS = frozenset({bool, int, float, complex, np.bool_, *np.sctypeDict.values()})
 # As deep as NumPy's arrays may have dimensions.
 DEEPEST_NESTING = 64
 
 
 def require_plain(x: Any, nesting: int = 0) -> None:
-    """Raise TypeError for an object, or one in a list, of which NumPy would silently drop a part.
+    """Raise TypeError for an object, also within a list, of which NumPy would silently drop a part.
 
     >>> require_plain(np.ma.array([1, 5, 3], mask=[0, 0, 0]))
     >>> require_plain([np.ma.array([1, 5, 3], mask=[0, 1, 0])])
@@ -103,7 +103,7 @@ DLPACK_UNSIGNED = 1
 HOST_DEVICES = (1, 3, 11)
 # ml_dtypes' types by DLPack's code: NumPy takes them as unsigned integers of their width.
 SMALL_FLOATS = {4: ("bfloat16", 16), 10: ("float8_e4m3fn", 8), 12: ("float8_e5m2", 8)}
-# Where the capsules of either name hold their DLTensor, and where that holds its type's code and width.
+# Byte offsets of the DLTensor in a capsule of each name, and of the type's code and width in it.
 CAPSULES = {b"dltensor": 0, b"dltensor_versioned": 32}
 CODE, BITS = 20, 21
 
@@ -164,7 +164,7 @@ class _Lent:
 
 
 def _as_unsigned(capsule: Any) -> np.dtype[Any] | None:
-    """Declare ml_dtypes' elements in a fresh capsule unsigned integers; return what they are, or None."""
+    """Mark ml_dtypes' elements in a fresh capsule as unsigned integers; return their type, or None."""
     python = ctypes.pythonapi
     python.PyCapsule_GetName.restype = ctypes.c_char_p
     python.PyCapsule_GetName.argtypes = [ctypes.py_object]

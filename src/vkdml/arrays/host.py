@@ -13,7 +13,7 @@ from vkdml import _native
 from vkdml.arrays import foreign
 from vkdml.plan.layout import extent
 
-# A span of at most so many times the data is sent as it lies; a wider one is gathered on the host.
+# A span is sent unchanged if it is at most this many times the data; else the host gathers the data.
 SPAN_LIMIT = 2
 # NumPy's strings of any length: their elements point to bytes elsewhere.
 STRINGS = "T"
@@ -21,9 +21,9 @@ STRINGS = "T"
 SHARED_COPY_BYTES = 8 << 20
 
 
-# Smaller results are not worth a look at what is free.
+# For smaller results the free memory is not checked.
 LARGE_RESULT_BYTES = 1 << 30
-# Steps of NumPy's search for a common byte, after which arrays count as overlapping.
+# Steps of NumPy's search for a common byte; arrays that need more count as overlapping.
 OVERLAP_STEPS = 10_000
 
 
@@ -39,7 +39,7 @@ def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def require_host_memory(what: str, nbytes: int) -> None:
-    """Raise MemoryError for so many bytes at once, if they are many and more than are free."""
+    """Raise MemoryError for a large allocation that exceeds the free memory."""
     if nbytes >= LARGE_RESULT_BYTES:
         free = _native.available_host_memory()
         if nbytes > free:
@@ -51,7 +51,7 @@ def require_host_memory(what: str, nbytes: int) -> None:
 def as_host_array(
     x: Any, dtype: np.dtype[Any] | None = None, *, copy: bool | None = None
 ) -> npt.NDArray[Any]:
-    """Return the NumPy array, of no subclass, that a user's object means; every conversion goes through here.
+    """Return a plain NumPy array for a user's object; every conversion goes through here.
 
     >>> as_host_array([[1, 2], [3, 4]]).shape
     (2, 2)
@@ -62,7 +62,7 @@ def as_host_array(
     Args:
         x: what ``numpy.asarray`` makes an array of, or a tensor in host memory that offers DLPack.
         dtype: to convert to; None keeps the type.
-        copy: True always copies, False never, None where that must be.
+        copy: True always copies, False never, None where a copy is needed.
 
     Raises:
         TypeError: the object carries what NumPy would drop (a mask, missing elements, categories), holds no
@@ -135,7 +135,7 @@ class HostSpan:
 
 
 def host_span(x: npt.NDArray[Any]) -> HostSpan:
-    """Return the span of a NumPy array without a 0 in its shape; copies only what is spread too widely.
+    """Return the span of a NumPy array without a 0 in its shape; only a widely spread array is copied.
 
     >>> host_span(np.arange(6.0).reshape(2, 3)[:, ::-1]).strides
     (3, -1)

@@ -1,4 +1,4 @@
-"""Views of strided arrays: what indexing, reshaping and broadcasting make of shape, strides and offset.
+"""Views of strided arrays: how indexing, reshaping and broadcasting change shape, strides and offset.
 
 Strides and offsets count elements. Nothing here knows of devices, dtypes or data.
 """
@@ -58,7 +58,7 @@ def indexed(view: View, key: Any) -> View:
 
 
 def spelt_out(key: Any, rank: int) -> tuple[Any, ...]:
-    """Return a key as one entry for each dimension, besides those that are None.
+    """Return a key with one entry for each dimension, in addition to its entries that are None.
 
     >>> spelt_out((None, ..., 2), 3)
     (None, slice(None, None, None), slice(None, None, None), 2)
@@ -115,7 +115,7 @@ def position(part: Any, size: int, dim: int) -> int:
 
 
 def full_shape(shape: Any, size: int) -> tuple[int, ...]:
-    """Return a shape for so many elements, with the one -1 that it may have filled in.
+    """Return a shape for ``size`` elements, with a -1 in it replaced.
 
     >>> full_shape((2, -1), 12)
     (2, 6)

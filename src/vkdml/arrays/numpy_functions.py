@@ -1,6 +1,6 @@
-"""NumPy's functions on device arrays: where vkdml has them on the device, else on copies on the host.
+"""NumPy's functions on device arrays: on the device where vkdml implements them, else on host copies.
 
-Views stay on the device; all that is computed comes back as NumPy's own arrays and scalars.
+Views stay on the device; computed results are NumPy arrays and scalars.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class NumpyOperand(DeviceArray):
 
 
 def _shares_memory(func: Callable[..., Any], name: str, a: Any, b: Any, /, max_work: Any = None) -> bool:
-    func(np.empty(0), np.empty(0), max_work)  # raises for what is no amount of work
+    func(np.empty(0), np.empty(0), max_work)  # raises for an invalid max_work
     shared = any(
         one.overlaps(other)
         for one in (a.pieces if isinstance(a, DeviceArray) else ())
@@ -71,7 +71,7 @@ def _on_copies(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwarg
     copies: dict[int, Any] = {}
     host_args, host_kwargs = _on_host(args, copies), _on_host(kwargs, copies)
     if not copies:
-        raise TypeError(f"numpy.{name} cannot be asked about an array on a device so: use np.asarray(a)")
+        raise TypeError(f"numpy.{name} does not take an array on a device in this way: use np.asarray(a)")
     try:
         return func(*host_args, **host_kwargs)
     except ValueError as error:
@@ -149,7 +149,7 @@ def _flip(m: Any, axis: Any = None) -> Any:
 
 
 def reshaped(a: Any, shape: Any) -> Any:
-    """Return a view of another shape, or a reshaped copy where there is no such view."""
+    """Return a view of another shape, or a reshaped copy if no view has it."""
     try:
         return a.reshape(shape)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Arrays in several parts, on one device or on several, that are reduced as one."""
+"""Several Arrays, on one device or on several, used as one array."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vkdml.runtime.device import Device, default_device
 
 @final
 class ShardedArray(NumpyOperand):
-    """Arrays that lie side by side along one axis: one array, greater than a buffer or a device may hold.
+    """Arrays side by side along one axis: one array that may exceed a buffer, and a device.
 
     >>> import numpy as np, vkdml
     >>> parts = [vkdml.asarray(np.int32([[1, 2], [9, 3]])), vkdml.asarray(np.int32([[4, 9]]))]
@@ -32,11 +32,11 @@ class ShardedArray(NumpyOperand):
         shards: Arrays of one dtype, whose shapes differ along ``axis`` only; each on any device.
         axis: along which they follow each other.
 
-    All devices work at the same time. Their results are brought together on the host, so that ``argmax`` and
-    ``argmin`` return NumPy arrays.
+    All devices work at the same time. The host combines their results, so ``argmax`` and ``argmin`` return
+    NumPy arrays.
 
-    Indexing with ints, slices, ``...`` and None gives views, as of an Array: a ShardedArray of what is left
-    of the shards, or, where that is of one shard, an Array. Assigning to a view writes to the shards.
+    Indexing with ints, slices, ``...`` and None gives views: an Array if the elements lie in one shard, else
+    a ShardedArray. Assigning to a view writes to the shards.
 
     Raises:
         TypeError: shards that are no Arrays, or of several dtypes.
@@ -235,7 +235,7 @@ def cell_of(axis: int, start: int, size: int, rank: int) -> tuple[slice, ...]:
 
 
 def _within(chosen: Any, length: int, start: int, size: int) -> Any:
-    """Return what an index of the whole chooses of a shard, or None for nothing.
+    """Return the part of an index of the whole array that lies in a shard, or None.
 
     >>> _within(slice(None, None, -3), 10, 4, 4)  # 9, 6, 3, 0 of which 6 lies in 4 to 7
     slice(2, 1, -3)

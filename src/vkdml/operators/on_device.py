@@ -1,4 +1,4 @@
-"""The operators on arrays that lie on a device: they read through views, and results stay there."""
+"""The operators on device arrays: kernels read through views, and results stay on the device."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def _require_usable(x: Array, request: ReduceRequest | SliceRequest) -> None:
 
 
 def _require_all_on(lies_on: Device, device: DevicesLike) -> None:
-    """Raise ValueError where ``device=`` means others than the one that the array lies on."""
+    """Raise ValueError if ``device=`` means another device than the array's."""
     for other in resolve_all(device):
         if other is not lies_on:
             lies_on.require_usable()
             raise ValueError(
-                f"the array's device and the one of device= are two, {lies_on!r} and {other!r}: "
+                f"the array is on {lies_on!r}, and device= means {other!r}: "
                 "accepted are None and the array's own; to_device() copies it to another"
             )
 
@@ -91,7 +91,7 @@ def _reduce(
     contested: bool = any(x.shape[a] > 1 and x.view.strides[a] != 0 for a in reduction.axes)
     if not contested and math.prod(shape) > 0:
         return _uncontested(x, reduction, out_indices, out_values)
-    # Written in place where that disturbs nothing and one layout describes all outputs.
+    # ``out=`` is written directly if it does not overlap the input and one layout describes all outputs.
     indices = _target(out_indices, x, shape, index_dtype)
     values = _target(out_values, x, shape, x.dtype) if reduction.with_values else None
     if not math.prod(shape):
@@ -121,7 +121,7 @@ def _target(out: Array | None, x: Array, shape: tuple[int, ...], dtype: np.dtype
 
 
 def _plan(x: Array, reduction: Reduction, indices: Array, weights: tuple[int, ...] | None = None) -> Plan:
-    """Return the plan that writes indices, and values that lie as these do."""
+    """Return the plan that writes indices, and values with the same layout."""
     return plan_for(
         ReduceCall(
             x.operand,
@@ -149,7 +149,7 @@ def _output(out: Array, reduction: Reduction) -> Operand:
 def _uncontested(
     x: Array, reduction: Reduction, out_indices: Array | None, out_values: Array | None
 ) -> tuple[Array, Array | None]:
-    """One distinct element for each output: nothing competes."""
+    """Reduce where each output has one distinct element, so that nothing competes."""
     axes, order = reduction.axes, reduction.order
     layout = canonical_reduce(x.shape, x.view.strides, axes, (0,) * x.ndim, take_last=order.take_last)
     values = None

@@ -36,7 +36,7 @@ Wanted = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 
 
 class _Where(NamedTuple):
-    """On which devices a call runs, and who is told how far it got."""
+    """The devices of a call, and where it reports progress."""
 
     devices: list[Device]
     progress: progress.Progress
@@ -95,9 +95,9 @@ def reduce(x: Any, request: ReduceRequest) -> Any:
 
 
 def _where(request: ReduceRequest | SliceRequest) -> Callable[[], _Where]:
-    """Check where a call is to run; the function returned opens the default device, if that is it.
+    """Check ``device=`` and ``progress=``; the returned function opens the default device if it is meant.
 
-    Results that need no device do not open one.
+    A call whose result needs no device does not open one.
     """
     progress.require_progress(request.progress)
     devices = None if request.device is None else resolve_all(request.device)
@@ -152,7 +152,7 @@ def _reduce(
             reduction.with_values,
         )
 
-    # Elements that overlap are sent once, but all of them are read.
+    # Overlapping elements are sent once, but kernels read each of them.
     outputs = (math.prod(shape) * dtype.itemsize for shape, dtype in wanted.values())
     needs = (sent_bytes(x), _distinct_bytes(x), *outputs)
     there = where()
@@ -167,7 +167,7 @@ def _reduce(
 
 
 def _uncontested(x: npt.NDArray[Any], reduction: Reduction, wanted: Wanted) -> Results:
-    """One distinct element for each output: nothing competes, so nothing needs a device."""
+    """Reduce where each output has one distinct element: nothing competes, so no device is needed."""
     axes, shape = reduction.axes, reduction.shape
     layout = canonical_reduce(x.shape, x.strides, axes, (0,) * x.ndim, take_last=reduction.order.take_last)
     results = {"indices": empty(shape, reduction.index_dtype)}
@@ -189,16 +189,16 @@ def _in_one_piece(
     where: _Where,
     key: Hashable | None = None,
 ) -> Results | None:
-    """Return the results of one call on one device, or None where it must go in tiles.
+    """Return the results of one call on one device, or None if it must be processed in tiles.
 
     Args:
         x: to send.
         upload_dtype: in whose byte order.
         wanted: the results.
-        needs: bytes of each buffer, as far as they are known without the plan.
+        needs: bytes of each buffer, as far as known before planning.
         call_of: returns the call on a span.
-        where: several devices share tiles, and progress is reported by the tile.
-        key: by which an argmin or argmax is remembered.
+        where: several devices share tiles; progress is reported per tile.
+        key: under which the call is added to the known calls.
     """
     limits = where.devices[0].limits
     if len(where.devices) > 1 or progress.is_reported(where.progress) or stream.wanted(needs, limits):
@@ -212,20 +212,20 @@ def _in_one_piece(
         return None
     if key is not None:
         known_calls.put(key, KnownCall(plan, limits, *wanted["indices"]))
-    # Where memory is short, there may be room for tiles.
+    # If memory is short, tiles may still fit.
     with suppress(MemoryError) if max(needs) > limits.tuning.stream_tile_bytes else nullcontext():
         return _run(where.devices[0], plan, span.flat, upload_dtype, wanted)
     return None
 
 
 def _distinct_bytes(x: npt.NDArray[Any]) -> int:
-    """Return the bytes of all elements, those repeated along a stride of 0 counted once."""
+    """Return the bytes of all elements; those that a stride of 0 repeats count once."""
     sizes = (size for size, stride in zip(x.shape, x.strides, strict=True) if stride)
     return int(math.prod(sizes) * x.itemsize)
 
 
 def _key(x: Any, request: ReduceRequest) -> Hashable | None:
-    """Return what tells calls on compact arrays apart, or None for any other call."""
+    """Return the key of a call on a compact array, or None for any other call."""
     if request.out is not None or request.progress is not None:
         return None
     if type(x) is not np.ndarray or not x.flags.c_contiguous or not x.dtype.isnative:
@@ -234,16 +234,16 @@ def _key(x: Any, request: ReduceRequest) -> Hashable | None:
 
 
 def _selector_key(device: DevicesLike) -> Hashable:
-    """Return what stands for ``device=`` in a call's key: no key keeps a device alive."""
+    """Return what represents ``device=`` in a key. A key must not keep a device alive."""
     if isinstance(device, list | tuple):
-        return (list(device),)  # cannot be hashed: such calls are not remembered
+        return (list(device),)  # not hashable: such calls are not remembered
     return id(device) if isinstance(device, Device) else cast(Hashable, device)
 
 
 def _run(
     device: Device, plan: Plan, flat: npt.NDArray[Any], upload_dtype: np.dtype[Any], wanted: Wanted
 ) -> Results:
-    """Upload (in the byte order that the kernels want), run and download; all bits stay as they are."""
+    """Upload in the kernels' byte order, run and download; no bit changes."""
     results = {}
     executions = device.executions
     execution = executions.take(plan)
@@ -266,10 +266,10 @@ def _run(
 
 
 def _delivered(result: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> Any:
-    """Return the result as NumPy would: in ``out``, or a scalar for no dimensions."""
+    """Return the result as NumPy does: in ``out``, or a scalar if it has no dimensions."""
     if out is None:
         return result if result.ndim else result[()]
-    # As plain bytes: NumPy's assignment may settle a bool's bits.
+    # As plain bytes: NumPy's assignment may normalize a bool's bits.
     opaque = f"V{result.itemsize}"
     out.view(opaque)[...] = result.view(opaque)
     return out
@@ -294,14 +294,14 @@ def _checked_out(
         )
     if elements_overlap(out):
         raise ValueError(
-            f"{what} of shape {shape} has strides of {out.strides} bytes, which puts several elements in one "
-            "place; accepted are strides that give each element a place of its own"
+            f"{what} of shape {shape} has strides of {out.strides} bytes, so that elements overlap; "
+            "accepted are strides that give each element a place of its own"
         )
     return out
 
 
 def _view(array: npt.NDArray[Any], slices: Iterable[slice]) -> npt.NDArray[Any]:
-    # The ellipsis keeps an array of no dimensions one: a scalar has no byte order, and may lose bits.
+    # The ellipsis makes the result an array also without dimensions: a scalar would lose its byte order.
     index: tuple[Any, ...] = (*slices, ...)
     view: npt.NDArray[Any] = array[index]
     return view

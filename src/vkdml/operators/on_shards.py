@@ -1,4 +1,4 @@
-"""The operators on sharded arrays: every device works on its shards, and the host folds what they find."""
+"""The operators on sharded arrays: each device processes its shards, and the host folds the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``progress=``: what it accepts, and reports to a user's function or a bar on standard error."""
+"""``progress=``: checking it, and reporting to a user's function or a bar on standard error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Progress = bool | Report | None
 
 
 def require_progress(progress: Any) -> None:
-    """Raise TypeError for what is no ``progress=``."""
+    """Raise TypeError for an invalid ``progress=``."""
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise TypeError(
             f"progress must be True, a function of (done, total) bytes, or None, not {progress!r}"
@@ -25,7 +25,7 @@ def is_reported(progress: Progress) -> bool:
 
 
 def report_all(progress: Progress, total: int) -> None:
-    """Report so many bytes done at once, where no tile is needed for them."""
+    """Report all bytes as done, for a call that needs no tile."""
     if is_reported(progress):
         with reporting(progress) as report:
             report(total, total)
@@ -33,7 +33,7 @@ def report_all(progress: Progress, total: int) -> None:
 
 @contextlib.contextmanager
 def reporting(progress: Progress) -> Iterator[Report]:
-    """Yield what is to be called with (done, total) bytes."""
+    """Yield the function to call with (done, total) bytes."""
     require_progress(progress)
     if progress is True:
         with _bar() as report:

@@ -1,4 +1,4 @@
-"""Host arrays of any size: whether a call goes in tiles, and the operators in tiles."""
+"""Host arrays of any size: the decision to use tiles, and the operators in tiles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vkdml.runtime.device import Device
 
 
 def wanted(buffers: Iterable[int], limits: DeviceLimits) -> bool:
-    """Tell whether a call on host arrays goes in tiles, by the bytes of each buffer that it would need.
+    """Tell whether a call on host arrays is processed in tiles, by the size in bytes of each buffer.
 
     >>> wanted([1 << 40, 8], vkdml.default_device().limits)
     True

@@ -1,4 +1,4 @@
-"""What is done with the tiles of an array: argmin or argmax, whose candidates are folded, and copies."""
+"""The operations on tiles: a reduction, which folds the candidates of tiles, and a copy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Views = Mapping[str, npt.NDArray[np.uint8]]
 
 
 class TileJob(Protocol):
-    """An operation in tiles. Several threads may stage and collect at a time."""
+    """An operation in tiles. Several threads may stage and collect at the same time."""
 
     tiling: Tiling
 
@@ -38,7 +38,7 @@ class TileJob(Protocol):
 
 
 class TiledReduction:
-    """argmin or argmax in tiles: the best candidates so far, and what each tile adds to them."""
+    """argmin or argmax in tiles: holds the best candidates so far."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class TiledReduction:
         self._kept_shape = reduction.kept_shape
         reduced_shape = tuple(size if axis in axes else 1 for axis, size in enumerate(x.shape))
         self._weights = row_major_strides(reduced_shape)
-        # Along a stride of 0 all elements are one and the same: the first or the last is taken.
+        # A stride of 0 repeats one element: its first or its last index is taken.
         self._repeated = sum(
             (reduced_shape[axis] - 1) * self._weights[axis]
             for axis in axes

@@ -18,14 +18,14 @@ from vkdml.plan.tiles import Tile
 from vkdml.runtime.device import Device
 from vkdml.runtime.execution import Execution
 
-# Tiles are not made smaller than this before memory is said to be short.
+# The smallest tile; if memory does not suffice for it, MemoryError is raised.
 SMALLEST_TILE_BYTES = 1 << 20
 
 AnyJob = TypeVar("AnyJob", bound=TileJob)
 
 
 def run_in_tiles(make: Callable[[int], AnyJob], devices: Sequence[Device], report: Report) -> AnyJob:
-    """Run a job in tiles as great as memory allows; each try starts afresh."""
+    """Run a job in the largest tiles that memory allows; each attempt starts over."""
     devices = list(dict.fromkeys(devices))
     if not devices:
         raise ValueError("no device was given; accepted is at least one")
@@ -37,7 +37,7 @@ def run_in_tiles(make: Callable[[int], AnyJob], devices: Sequence[Device], repor
 
     def report_progress(done: int, total: int) -> None:
         nonlocal furthest
-        if done > furthest:  # not what is done again
+        if done > furthest:  # not bytes that are processed again
             furthest = done
             report(done, total)
 
@@ -125,7 +125,7 @@ def _run_on_several(job: TileJob, devices: Sequence[Device], copier: Copier, rep
         try:
             raise error
         finally:
-            del error, faults  # or the error would hold itself, and with it what its frames hold
+            del error, faults  # else the error would refer to itself, and keep what its frames hold
 
 
 def _work(
@@ -166,7 +166,7 @@ class Slot:
 
 
 class Ring:
-    """The executions that one device takes turns at."""
+    """The executions of one device, used in turn."""
 
     def __init__(self, device: Device) -> None:
         self._executions = device.executions
@@ -184,7 +184,7 @@ class Ring:
         return Slot(plan, self._executions.take(plan), tile)
 
     def advance(self, slot: Slot | None) -> Slot | None:
-        """Wait for the slot that runs, start the given one in its place, and return that which is done."""
+        """Wait for the running slot, start the given one, and return the finished one."""
         done = self._running
         if done is not None:
             done.execution.wait()
@@ -208,5 +208,5 @@ class Ring:
         running, self._running = self._running, None
         self._idle.clear()
         if running is not None:
-            with contextlib.suppress(Exception):  # the fault that led here is the one to report
+            with contextlib.suppress(Exception):  # the error that led here is the one to report
                 running.execution.wait()

@@ -1,4 +1,4 @@
-"""Boxes of host arrays, copied to staging memory compactly and in the order in which memory has them."""
+"""Copying boxes of host arrays to staging memory, compact and in memory order."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from vkdml.plan.tiles import Tile, memory_order
 
 AnyArray = npt.NDArray[Any]
 
-# A copy of less is not worth sharing out to threads.
+# A smaller copy is not shared between threads.
 SHARED_COPY_BYTES = 4 << 20
 MOST_COPY_THREADS = 8
-# Bits as NumPy copies them: no NaN is quieted, and no interpreter lock is held.
+# Types whose copies change no bit (no NaN is quieted) and do not hold the interpreter lock.
 BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 
 class TileSource:
-    """An array whose boxes are copied to staging memory: compact, in the order in which memory has them."""
+    """An array whose boxes are copied to staging memory, compact and in memory order."""
 
     def __init__(self, x: AnyArray) -> None:
         self._file = MappedFile.behind(x)
@@ -42,7 +42,7 @@ class TileSource:
         self.order = memory_order(strides)
         ascending = (*(slice(None, None, -1) if s < 0 else slice(None) for s in strides), ...)
         self._bits = np.dtype(BITS[x.itemsize])
-        # Bytes in the other order are turned round while they are copied, as those of integers.
+        # Bytes in the other order are swapped by the copy, as those of integers.
         as_they_lie = self._bits if x.dtype.isnative else self._bits.newbyteorder("S")
         self._upright = x[ascending].view(as_they_lie).transpose(self.order)
 

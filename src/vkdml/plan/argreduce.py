@@ -26,11 +26,11 @@ from vkdml.plan.plans import (
 )
 from vkdml.plan.schema import ElementType, Family
 
-# 16-byte vectors of a run that one invocation takes at a time.
+# Vectors of 16 bytes that one invocation loads in one batch.
 CHUNK_VECTORS = kernels.number("chunk_vectors")
-# Bytes: less than that side by side wastes what memory delivers.
+# Bytes. Narrower segments waste memory bandwidth.
 NARROWEST_SEGMENT = 64
-# Narrow keys share a word with the position in the split.
+# A narrow key shares a word with its position in the split.
 NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
 NOT_REDUCED = Dim(1, 0, 0)
@@ -42,10 +42,10 @@ class _Shape:
 
     family: Family
     variant: dict[str, int | str]
-    """Values of the family's own axes, and of the constants that say what the kernel can do without."""
+    """Values of the family's axes, and of the constants that remove code which this plan does not need."""
     lanes: int
     blocks: int
-    """Workgroups that each split has."""
+    """Workgroups of each split."""
     splits: int
     run: int
     tiles_per_run: int
@@ -174,7 +174,7 @@ def _candidate_words(element: ElementType) -> int:
 
 
 def _most_splits(outputs: int, element: ElementType, input_bytes: int) -> int:
-    """Scratch memory is at most 1% of the input plus 1 MiB; candidates take nearly all of it."""
+    """Return how many splits fit the scratch memory, 1% of the input plus 1 MiB, nearly all candidates."""
     scratch = input_bytes // 100 + (1 << 20) - (1 << 16)
     return max(1, scratch // (outputs * _candidate_words(element) * 4))
 
@@ -198,18 +198,18 @@ def _rows(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: 
     aligned = _runs_are_aligned(layout, per_vector)
     if aligned:
         vectors = ceil_div(run, per_vector)
-    # As few invocations to an output as keep the device filled: each takes part in its last steps.
+    # As few invocations per output as fill the device: every one of them takes part in the final exchange.
     filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
     most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
-    # A row is read in one go by few, or in many steps.
+    # Few invocations read a short row in one step and a long row in many.
     few = most if most <= tuning.row_lanes else power_of_two_at_least(most // tuning.row_steps)
     fewest = max(min(few, tuning.row_lanes), power_of_two_at_least(filling))
     lanes = min(workgroup_size, most, fewest)
     blocks = ceil_div(outputs, workgroup_size // lanes)
 
-    # Splits take turns at the tiles, so that all of them together read what is nearest in memory.
+    # Splits take tiles in turn, so that at any time they read neighbouring memory.
     wanted = max(tuning.split_workgroups // blocks, 1)
-    if segments > 1:  # each step waits for the one before
+    if segments > 1:  # each step waits for the previous one
         wanted = ceil_div(2 * tuning.target_workgroups, blocks)
     tiles_per_run, tile_vectors = 1, vectors
     if wanted > segments:
@@ -269,9 +269,9 @@ def _loops(
 
 
 def _enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limits: DeviceLimits) -> int:
-    """Return the splits that are wanted, or as many more as the device's loop steps take, at most ``most``.
+    """Return the number of splits: ``wanted``, or more, up to ``most``, where the loops would be too long.
 
-    More splits may take more scratch memory than its allowance: a result that is right comes first.
+    More splits may need more scratch memory than allowed; a correct result comes first.
     """
     splits = wanted
     while loop_steps(splits) > limits.max_loop_steps and splits < most:
@@ -290,7 +290,7 @@ def _runs_are_aligned(layout: ReduceLayout, per_vector: int) -> bool:
 
 @lru_cache
 def _at_once(loads: str) -> tuple[int, ...]:
-    """Return how many loads an invocation may have under way along a stride, ascending."""
+    """Return how many loads along a stride an invocation may have in flight, ascending."""
     return kernels.family("argreduce_columns").numbers_of("at_once", loads=loads)
 
 
@@ -308,7 +308,7 @@ def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limit
             loads = "vectors" if aligned else "unaligned"
     groups = outputs // run * ceil_div(run, columns)
 
-    # Neighbouring invocations read what is nearest in memory: outputs, or positions of one output.
+    # Neighbouring invocations read neighbouring memory: of several outputs, or of one.
     adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)
     filling = ceil_div(tuning.columns_workgroups * workgroup_size, groups)
     most = power_of_two_at_least(ceil_div(reduce_count, tuning.positions_per_lane))
@@ -324,7 +324,7 @@ def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limit
             max(tuning.most_candidates // (min(block_groups, groups) * columns), 1),
             _most_splits(outputs, element, input_bytes),
         )
-        # Narrower blocks leave each fewer candidates to bring together, so there may be more splits.
+        # A narrower block has fewer candidates to combine, so there may be more splits.
         if adjacent or segment <= NARROWEST_SEGMENT or blocks * splits >= tuning.split_workgroups:
             break
         segment //= 2

@@ -1,4 +1,4 @@
-"""Calls as planning sees them: where the elements lie and what is asked; and the plan of each, cached."""
+"""Calls as the planner sees them: where the elements lie and what to compute. Plans are cached by call."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def index_dtype(dtype: Any, reduce_count: int) -> np.dtype[Any]:
     greatest = int(np.iinfo(chosen).max)
     if reduce_count - 1 > greatest:
         raise ValueError(
-            f"{reduce_count} elements are reduced at a time, whose greatest index {reduce_count - 1} does "
+            f"{reduce_count} elements compete for one index, and the greatest index {reduce_count - 1} does "
             f"not fit dtype {chosen} (at most {greatest}); accepted are wider ones of {accepted}"
         )
     return chosen

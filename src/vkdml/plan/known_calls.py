@@ -12,20 +12,20 @@ from vkdml.plan.plans import DeviceLimits, Plan
 
 
 class KnownCall(NamedTuple):
-    """A call that was right once: the next one of the kind need not be looked at again."""
+    """What an equal call needs: its arguments are known to be valid."""
 
     plan: Plan
     limits: DeviceLimits
-    """Those that the plan was made for: on a device with others the call is not known."""
+    """The limits that the plan was made for; on a device with other limits the call is not known."""
     shape: tuple[int, ...]
     """Of the indices."""
     index_dtype: np.dtype[Any]
 
 
 class CallCache:
-    """Known calls by all that tells calls apart, so many at most; the oldest make room.
+    """Known calls by their key, at most ``most`` of them; the oldest are dropped first.
 
-    Threads share it. A look-up is a single read, and what it returns is complete in itself.
+    Threads share the cache. A look-up is a single read of a complete entry, so it takes no lock.
     """
 
     def __init__(self, most: int) -> None:
@@ -36,14 +36,14 @@ class CallCache:
         """Return the known call of a key, or None."""
 
     def put(self, key: Hashable, call: KnownCall) -> None:
-        """Remember a call."""
+        """Add a call."""
         with self._lock:
             self._calls[key] = call
             while len(self._calls) > self._most:
                 self._calls.pop(next(iter(self._calls)), None)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all calls."""
         with self._lock:
             self._calls.clear()
 

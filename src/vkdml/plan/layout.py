@@ -1,4 +1,4 @@
-"""Canonical layouts: the same elements with as few dimensions, and as much contiguity, as there can be.
+"""Canonical layouts: the same elements with the fewest dimensions and the most contiguity possible.
 
 Strides count elements. Nothing here knows of devices, dtypes or data.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Dim:
-    """A dimension: what one step along it adds to the input's offset, and to the output's.
+    """A dimension: what one step along it adds to the input's offset and to the output's.
 
     For a reduced dimension the output is the index, and ``output_stride`` what one step adds to that.
     """
@@ -98,8 +98,8 @@ def canonical_reduce(
         take_last: the last of equals wins, not the first.
         input_base: element offset of coordinate (0, ..., 0) in the input.
         output_base: the same for the output.
-        index_weights: what a step along each reduced axis adds to the index, where the reduction is part of
-            a greater one; by default the row-major weights of these sizes.
+        index_weights: what a step along each reduced axis adds to the index if this reduction is part of a
+            larger one; by default the row-major weights of these sizes.
     """
     kept = []
     reduced = []
@@ -116,7 +116,7 @@ def canonical_reduce(
         if size > 1 and stride != 0:
             reduced.append(Dim(size, stride, weight))
         elif take_last:
-            # Along a stride of 0 all elements are one and the same: the first or the last is taken.
+            # A stride of 0 repeats one element: its first or its last index is taken.
             index_base += (size - 1) * weight
         weight *= size
     kept.reverse()
@@ -124,7 +124,7 @@ def canonical_reduce(
 
     reversed_order = bool(reduced) and reduced[-1].input_stride < 0
     if reversed_order:
-        # All at once: the positions then run exactly backwards.
+        # All dimensions at once: positions then run exactly backwards.
         input_base += sum((dim.size - 1) * dim.input_stride for dim in reduced)
         index_base += sum((dim.size - 1) * dim.output_stride for dim in reduced)
         reduced = [Dim(dim.size, -dim.input_stride, -dim.output_stride) for dim in reduced]
@@ -136,14 +136,14 @@ def canonical_reduce(
             output_base += (dim.size - 1) * dim.output_stride
             dim = Dim(dim.size, -dim.input_stride, -dim.output_stride)
         upright.append(dim)
-    # Outputs may come in any order: innermost the one nearest in memory, outermost the repeated ones.
+    # Outputs may be processed in any order: by input stride, repeated ones outermost.
     upright.sort(key=lambda dim: (dim.input_stride != 0, -dim.input_stride))
 
     return ReduceLayout(_merge(upright), _merge(reduced), input_base, output_base, index_base, reversed_order)
 
 
 def _merge(dims: Iterable[Dim]) -> tuple[Dim, ...]:
-    """Join neighbours that one longer dimension describes as well."""
+    """Merge neighbouring dimensions that one longer dimension describes."""
     merged: list[Dim] = []
     for dim in dims:
         outer = merged[-1] if merged else None

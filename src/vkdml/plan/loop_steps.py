@@ -1,10 +1,10 @@
 """Counts the loop steps of one invocation of each kernel: an upper bound from the numbers of its plan.
 
-Some drivers leave a shader's loops, without an error, once these have made a certain number of steps all
-together. A plan therefore states this number for each of its kernels, and planning refuses what exceeds the
-device's limit (:func:`vkdml.plan.plans.checked_step`). Invocations of a subgroup go through a loop together,
-as often as the one that needs it most, and each loop takes one more step to find that it has ended. Loops
-that a compiler may unroll count.
+Some drivers end a shader's loops, without an error, after a fixed total number of steps. A plan therefore
+states the number of steps of each of its kernels, and the planner refuses a plan that exceeds the device's
+limit (:func:`vkdml.plan.plans.checked_step`). The invocations of a subgroup run a loop together, as often as
+the invocation that needs the most steps; each loop takes one extra step to detect its end. Loops that a
+compiler may unroll are counted too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vkdml.plan import kernels
 LAVAPIPE_LOOP_STEPS = 65535
 UNLIMITED_LOOP_STEPS = 1 << 63
 
-# Candidates that `combine_splits` loads at a time.
+# Candidates that `combine_splits` loads in one batch.
 _CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 
 
@@ -42,7 +42,7 @@ def loop(times: int, body: int = 0) -> int:
 
 
 def rounds_of(items: int, max_workgroup_count: int) -> int:
-    """Return how many items one workgroup takes, one after the other."""
+    """Return how many items one workgroup processes in sequence."""
     return math.ceil(items / max_workgroup_count) if items > max_workgroup_count else 1
 
 
@@ -69,7 +69,7 @@ class ReduceLoops:
         return 2 * loop(self.reduced_dims)
 
     def _combine(self, outputs: int) -> int:
-        """``combine_splits`` of a block with so many outputs."""
+        """``combine_splits`` of a block with this number of outputs."""
         if self.splits == 1:
             return 0
         width = 1 << (min(outputs, self.workgroup_size) - 1).bit_length()
@@ -92,7 +92,7 @@ class ReduceLoops:
         return loop(rounds_of(items, self.max_workgroup_count), loop(self.kept_dims) + each)
 
     def rows(self, units: int, tile_vectors: int, batch: int, outputs_per_block: int) -> int:
-        """Return the steps of ``argreduce_rows``; ``batch``: vectors that an invocation loads at a time."""
+        """Return the steps of ``argreduce_rows``; an invocation loads ``batch`` vectors at once."""
         offset = loop(self.reduced_dims - 1)
         tiles = loop(-(-units // self.splits), offset + loop(-(-tile_vectors // (batch * self.lanes))))
         find = offset + loop(batch) + loop(4)
@@ -107,7 +107,7 @@ class ReduceLoops:
         Args:
             positions: of one split.
             innermost: size of the innermost reduced dimension.
-            at_once: positions that an invocation loads at a time.
+            at_once: positions that an invocation loads at once.
             columns: neighbouring outputs of one invocation.
             outputs_per_block: outputs of one workgroup at most.
         """

@@ -1,4 +1,4 @@
-"""Plans: which kernels run with which constants for one operation. Pure values: no device, no data.
+"""Plans: the kernels of one operation and their constants. Pure values: no device, no data.
 
 Here is what all plans share; ``argreduce.py`` and ``slice1.py`` make them.
 """
@@ -23,7 +23,7 @@ SHARED_BYTES = 48
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """What a plan must respect and may assume of a device."""
+    """What a plan may assume of a device, and must respect."""
 
     tuning: Tuning
     max_storage_buffer_range: int
@@ -31,9 +31,9 @@ class DeviceLimits:
     max_workgroup_invocations: int
     max_shared_memory: int = 16 << 10
     subgroup_size: int = 0
-    """Invocations that exchange registers, if kernels may ask for that; else 0."""
+    """Invocations of a subgroup if kernels may require that size and use shuffles; else 0."""
     max_loop_steps: int = UNLIMITED_LOOP_STEPS
-    """Steps that the loops of one invocation may make all together."""
+    """Total steps that the loops of one invocation may make."""
 
     @property
     def workgroup_size(self) -> int:
@@ -52,17 +52,17 @@ class Step:
     push: bytes
     workgroups: int
     subgroup_size: int = 0
-    """All subgroups have it, if it is not 0."""
+    """The required size of all subgroups; 0 requires none."""
     loop_steps: int = 0
-    """Steps that the loops of one invocation make at most."""
+    """The most steps that the loops of one invocation make."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The dispatches of one operation, in order, and the sizes in bytes of the buffers they use.
+    """The dispatches of one operation, in order, and the sizes of their buffers in bytes.
 
-    The workspace starts with ``layout``, words that the host writes once, and ``counters`` words that are 0
-    before and after each run; the rest is scratch. Sizes of 0 are buffers that nothing uses.
+    The workspace starts with ``layout``, words that the host writes once, followed by ``counters`` words that
+    are 0 before and after each run; the rest is scratch. A buffer of size 0 is not used.
     """
 
     steps: tuple[Step, ...]
@@ -82,7 +82,7 @@ class Plan:
 
 
 class TooMuchWork(ValueError):
-    """More work than one call of the kernels does: tiles of a host array may still be within the limits."""
+    """More work than one dispatch can do. Tiles of a host array may still be within the limits."""
 
 
 def power_of_two_at_least(n: int) -> int:
@@ -113,15 +113,15 @@ def check_work(what: str, count: int) -> None:
 
 
 def checked_step(step: Step, limits: DeviceLimits) -> Step:
-    """Return the step if the device runs it whole: planning makes every step of a plan through here.
+    """Return the step if the device completes it; every step of a plan passes through here.
 
     Raises:
-        TooMuchWork: the driver would leave its loops before they end.
+        TooMuchWork: the driver would end its loops early.
     """
     if step.loop_steps > limits.max_loop_steps:
         raise TooMuchWork(
             f"{step.kernel} would make {step.loop_steps} loop steps in each of {step.workgroups} workgroups, "
-            f"and this driver leaves a kernel's loops after {limits.max_loop_steps}: work on it in parts"
+            f"and this driver ends a kernel's loops after {limits.max_loop_steps}: process it in parts"
         )
     return step
 

@@ -43,7 +43,7 @@ class ElementType:
 
     @cached_property
     def specialization(self) -> dict[str, int | str]:
-        """What the kernels that compare elements must know: for :meth:`Family.specialize`."""
+        """What kernels that compare elements must know; arguments of :meth:`Family.specialize`."""
         return {
             "keys": self.kind if self.kind in ("float", "bool") else "integer",
             "element_bytes": self.nbytes,
@@ -62,7 +62,7 @@ class Constant:
     """``uint`` or ``bool``."""
     default: int
     only: tuple[tuple[str, str], ...]
-    """Axes and the values of theirs with which it exists."""
+    """The constant exists only in variants with these values of these axes."""
     about: str
 
 
@@ -111,7 +111,7 @@ class Kernel:
         return all(self.variant.get(axis) == value for axis, value in constant.only)
 
     def named(self, constants: Iterable[int]) -> dict[str, int]:
-        """Return the constants of a step by name, those that the module has.
+        """Return by name those constants of a step that the module has.
 
         Args:
             constants: by slot, as :meth:`Family.specialize` gives them.
@@ -122,7 +122,7 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """The kernels of one shader file: what they are given, and which variants there are."""
+    """The kernels of one shader file: their inputs and their variants."""
 
     name: str
     bindings: tuple[str, ...]

@@ -94,7 +94,7 @@ class Matrices:
 
 
 def transposed(layout: CopyLayout, least: int) -> Matrices | None:
-    """Return the layout as transposed matrices with sides of at least so many elements, or None."""
+    """Return the layout as transposed matrices whose sides have at least ``least`` elements, or None."""
     if not layout.dims:
         return None
     *others, column = layout.dims
@@ -121,7 +121,7 @@ def _layout_words(dims: tuple[Dim, ...]) -> tuple[int, ...]:
 def _tiles(
     matrices: Matrices, element_bytes: int, limits: DeviceLimits, tuning: SliceTuning
 ) -> tuple[Step, tuple[int, ...]]:
-    """Return the step, and the layout for the workspace unless it went with the step."""
+    """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     outer, row, column = matrices.outer, matrices.row, matrices.column
     per_word = max(4 // element_bytes, 1)
     input_starts = (matrices.input_base, column.input_stride, *(dim.input_stride for dim in outer))
@@ -175,14 +175,14 @@ def _tiles(
 
 @lru_cache
 def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
-    """Return the innermost input strides that are compiled into a kernel of their own."""
+    """Return the innermost input strides that have a kernel variant of their own."""
     return kernels.family("slice1_runs").numbers_of("step", element_bytes=element_bytes)
 
 
 def _runs(
     layout: CopyLayout, element_bytes: int, limits: DeviceLimits, tuning: SliceTuning
 ) -> tuple[Step, tuple[int, ...]]:
-    """Return the step, and the layout for the workspace unless it went with the step."""
+    """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     per_vector = VECTOR_BYTES // element_bytes
     outer = list(layout.dims)
     inner: list[Dim] = []
@@ -207,7 +207,7 @@ def _runs(
     has_kernel = whole_vectors and innermost.input_stride in _steps_with_a_kernel(element_bytes)
     workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
     rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
-    # Each round of a workgroup takes one vector an invocation.
+    # In each round of a workgroup every invocation writes one vector.
     per_round = loop_steps.runs_per_round(len(outer), len(inner), per_vector)
     rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
     rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))

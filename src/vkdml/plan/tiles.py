@@ -1,4 +1,4 @@
-"""How an array is cut into boxes, one of which fits where the whole does not. No device, no data."""
+"""Cutting an array into boxes that fit where the whole array does not. No device, no data."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# Shorter runs of memory are slow to copy, and to read from a file.
+# Shorter contiguous runs are slow to copy and to read from a file.
 RUN_BYTES = 64 << 10
-# A part of a reduction leaves a candidate for each output: so many positions make up for bringing those in.
+# Each part of a reduction leaves a candidate per output; this many positions pay for folding it.
 LEAST_POSITIONS = 256
 INDEX_BYTES = 8
-# The extent of a box is a multiple of this where there is enough of it, so that its rows are aligned.
+# The extent of a box is a multiple of this where it is large enough, so that its rows are aligned.
 ALIGNED_EXTENT = 64
 
 
@@ -30,7 +30,7 @@ class Tile:
 
     @property
     def slices(self) -> tuple[Any, ...]:
-        """What an array is indexed with to get the box, as an array even if it has no dimensions."""
+        """The index that selects the box from an array; the result is an array even without dimensions."""
         return (
             *(slice(start, start + size) for start, size in zip(self.start, self.sizes, strict=True)),
             ...,
@@ -41,8 +41,8 @@ class Tile:
 class Tiling:
     """An array cut into boxes that are alike but for those at the far ends.
 
-    Iterating gives the boxes: first all of full size, then those of each other size, so that what is made for
-    one size is used until it is done with. Boxes of a size come in the order of memory.
+    Iterating yields the boxes: first all of full size, then those of each other size, so that what is made
+    for one size is reused before it is dropped. Boxes of one size come in memory order.
     """
 
     sizes: tuple[int, ...]
@@ -91,7 +91,7 @@ class Tiling:
 
 
 def memory_order(byte_strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the dimensions in the order in which memory holds them, the slowest first.
+    """Return the dimensions in memory order, the one with the largest stride first.
 
     >>> memory_order((4, -400, 40))
     (1, 2, 0)
@@ -106,7 +106,7 @@ def tile_reduction(
     axes: tuple[int, ...],
     tile_bytes: int,
 ) -> Tiling:
-    """Cut the input of a reduction: in the order of memory, yet seldom through what is reduced.
+    """Cut the input of a reduction in memory order, but rarely along reduced dimensions.
 
     >>> tile_reduction((1000, 1 << 20), (4 << 20, 4), 4, (1,), 32 << 20).extents
     (8, 1048576)
@@ -178,7 +178,7 @@ def tile_copy(
 
 
 def _covering(nbytes: int, byte_stride: int) -> int:
-    """Return how many steps cover so many bytes."""
+    """Return how many steps cover ``nbytes``."""
     return max(-(-nbytes // abs(byte_stride)), 1) if byte_stride else 1
 
 
@@ -194,7 +194,7 @@ def _cut(
 
 
 def _evened(sizes: tuple[int, ...], extents: list[int]) -> tuple[int, ...]:
-    """Return extents that need as many boxes and leave less for the last one to fall short of."""
+    """Return extents that give as many boxes of more equal sizes."""
     evened = []
     for size, extent in zip(sizes, extents, strict=True):
         boxes = -(-size // extent)

@@ -18,60 +18,60 @@ class SliceTuning:
     tile_shapes: tuple[tuple[int, tuple[int, int]], ...]
     """By element width, the blocks of a tile down and across, powers of two."""
     tile_least_bytes: int
-    """Transposed matrices with a side shorter than this are gathered: most of a tile would be empty."""
+    """Transposed matrices with a shorter side are gathered by element: tiles would be mostly empty."""
     tile_across_first: bool
-    """Whether neighbours along the output's rows are neighbours in the order of tiles."""
+    """Consecutive tiles are neighbours along the output's rows, not along its columns."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Sizes that the planner and the runtime take from here and from nowhere else."""
+    """The tuning numbers of a device class for the planner and the runtime; they are kept nowhere else."""
 
     workgroup_size: int
     """Invocations per workgroup, a power of two; the device's limit may lower it."""
     row_lanes: int
-    """Invocations that share a row at most while there are rows enough to fill the device, a power of two."""
+    """The most invocations per row while there are enough rows to fill the device; a power of two."""
     row_steps: int
-    """Then, of a row too long to be read in one go: steps, of four vectors each, that it takes at least."""
+    """The fewest steps, of four vectors each, of a row that is too long to be read in one step."""
     fewest_vectors_per_lane: int
-    """Where a row is split over workgroups: 16-byte vectors that an invocation takes at least."""
+    """The fewest 16-byte vectors per invocation if a row is split over workgroups."""
     tile_bytes: int
-    """The same: bytes of the row that a workgroup takes at a time, at most."""
+    """The most bytes of a split row that a workgroup takes at once."""
     positions_per_lane: int
-    """Along a stride: positions that one invocation takes at least."""
+    """The fewest positions per invocation in a reduction along a stride."""
     columns_segment_bytes: int
-    """Along a stride: bytes side by side that a workgroup reads at least, before it takes more positions."""
+    """Contiguous bytes that a workgroup reads along a stride before it takes more positions."""
     target_workgroups: int
-    """Workgroups that fill the device, where rows take all invocations that they can use."""
+    """Workgroups that fill the device with rows."""
     split_workgroups: int
-    """Workgroups over which rows are split that are fewer: more of them take longer to bring together."""
+    """Workgroups that fewer rows are split over; more would take longer to combine."""
     shortest_row_bytes: int
     """Contiguous runs shorter than this are read element by element."""
     positions_per_split: int
-    """A split along a stride has at least so many positions for each invocation."""
+    """The fewest positions per invocation of a split along a stride."""
     subgroups: int
-    """1: invocations exchange registers where the device can; 0: through shared memory only."""
+    """1: invocations exchange registers if the device can; 0: they use shared memory only."""
     batched_loads: int
-    """1: along a stride an invocation has several loads under way; 0: one after the other."""
+    """1: an invocation has several loads along a stride in flight; 0: one."""
     most_candidates: int
-    """Along a stride: what one workgroup brings together at the end at most."""
+    """The most candidates that one workgroup combines after a reduction along a stride."""
     columns_workgroups: int
-    """Workgroups that fill the device along a stride."""
+    """Workgroups that fill the device in a reduction along a stride."""
     shared_bytes: int
-    """Inputs and results of at most this size are not copied to a device's own memory and back."""
+    """Inputs and results up to this size stay in host memory instead of being copied."""
     stream_tile_bytes: int
-    """What is streamed goes in tiles of at most this size, two of them on their way."""
+    """The largest tile of a streamed array; two tiles are in flight."""
     stream_from_bytes: int
-    """Host arrays of at least this size are streamed even if one buffer could hold them."""
+    """Host arrays from this size on are streamed even if one buffer could hold them."""
     slice1: SliceTuning
     spin_microseconds: float
     """How long a wait polls before it blocks."""
     cached_execution_bytes: int
-    """Recorded plans with buffers of at most this size are kept for the next call."""
+    """Recorded plans whose buffers have at most this size are kept for the next call."""
     execution_cache_bytes: int
-    """Bytes that all recorded plans of a device may keep."""
+    """The most bytes that the recorded plans of a device keep."""
     execution_cache_count: int
-    """How many of them may be kept: drivers limit the number of allocations."""
+    """The most recorded plans that are kept; drivers limit the number of allocations."""
 
 
 SEARCH: dict[str, tuple[int, ...]] = {
