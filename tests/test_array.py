@@ -253,7 +253,7 @@ def test_out_is_checked_before_anything_runs():
 def test_devices_do_not_mix():
     first, second = separate_device(), separate_device()
     a, b = vkdml.asarray([1, 3, 2], device=first), vkdml.asarray([0, 0, 0], device=second)
-    named = rf"{first!r} and {second!r}".replace("(", r"\(").replace(")", r"\)")
+    named = rf"{first!r}.* and .*{second!r}".replace("(", r"\(").replace(")", r"\)")
     with pytest.raises(ValueError, match=named):
         vkdml.argmax(a, device=second)
     with pytest.raises(ValueError, match=named):
@@ -307,7 +307,7 @@ def test_scalars_convert():
         [1, 2][array[0, 0]]
     with pytest.raises(TypeError, match="does not compare"):
         _ = array == array
-    with pytest.raises(TypeError, match="no dimensions"):
+    with pytest.raises(TypeError, match="without dimensions"):
         len(index)
 
 
