@@ -1,9 +1,9 @@
-"""DirectML's descriptors as canonical layouts and plans."""
+"""From validated descriptors to canonical layouts and plans."""
 
 from __future__ import annotations
 
-from vkdml.dml import AxisDirection, BufferTensorDesc, OperatorDesc, ReduceFunction, Slice1OperatorDesc
-from vkdml.dml.descriptors import spanned_elements
+from vkdml.dml.descriptors import BufferTensorDesc, OperatorDesc, Slice1OperatorDesc, spanned_elements
+from vkdml.dml.enums import AxisDirection, ReduceFunction
 from vkdml.plan import elements as dtypes
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import CopyLayout, ReduceLayout, canonical_copy, canonical_reduce, row_major_strides
@@ -12,18 +12,23 @@ from vkdml.plan.slice1 import plan_slice1
 
 
 def strides_of(tensor: BufferTensorDesc) -> tuple[int, ...]:
-    """Return a tensor's strides in elements, also where it is packed."""
+    """Return a tensor's strides in elements, those of a packed tensor too."""
     return row_major_strides(tuple(tensor.sizes)) if tensor.strides is None else tuple(tensor.strides)
 
 
 def layout_of(desc: OperatorDesc, input_base: int = 0, output_base: int = 0) -> ReduceLayout | CopyLayout:
-    """Return the canonical layout of a valid descriptor; the bases are the elements where its tensors start.
+    """Return the canonical layout of a valid descriptor.
 
     >>> from vkdml.dml import ArgMaxOperatorDesc, DataType
     >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(2, 3))
     >>> y = BufferTensorDesc(DataType.UINT32, sizes=(2, 1))
     >>> layout_of(ArgMaxOperatorDesc(x, y, axes=(1,))).reduced
     (Dim(size=3, input_stride=1, output_stride=1),)
+
+    Args:
+        desc: a descriptor that :func:`validate` accepts.
+        input_base: element of the input's memory where its tensor starts.
+        output_base: element of the output's memory where its tensor starts.
     """
     strides, output_strides = strides_of(desc.input_tensor), strides_of(desc.output_tensor)
     if isinstance(desc, Slice1OperatorDesc):
@@ -50,14 +55,18 @@ def layout_of(desc: OperatorDesc, input_base: int = 0, output_base: int = 0) -> 
 
 
 def plan_of(desc: OperatorDesc, limits: DeviceLimits, input_base: int = 0, output_base: int = 0) -> Plan:
-    """Return the plan of a valid descriptor; the bases are as for :func:`layout_of`.
+    """Return the plan of a valid descriptor.
 
-    All bases that are multiples of 16 bytes give the same kernels, constants and buffer sizes: sizes are
-    counted from the tensors' starts.
+    Bases that differ by multiples of 16 bytes change push constants only: buffer sizes count from the
+    tensors' starts.
+
+    Args:
+        desc, input_base, output_base: as for :func:`layout_of`.
+        limits: the limits of the device.
 
     Raises:
-        MemoryError: a tensor is more than a buffer of the device can hold.
-        ValueError: more work than the kernels count.
+        MemoryError: a tensor is larger than a buffer of the device can be.
+        ValueError: more work than the kernels can count.
     """
     layout = layout_of(desc, input_base, output_base)
     x, y = desc.input_tensor, desc.output_tensor
