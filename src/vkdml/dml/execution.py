@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,26 +22,28 @@ from .validation import validate
 HostData: TypeAlias = npt.NDArray[Any] | bytes | bytearray | memoryview
 
 
-@overload
-def run(
-    desc: OperatorDesc | TypedOperatorDesc,
-    input: Array,
-    *,
-    output: Array | None = None,
-    feature_level: FeatureLevelLike = FeatureLevel.FL_4_1,
-    device: DevicesLike = None,
-) -> Array: ...
+# typing.overload registers its functions, whose globals would keep open devices past the interpreter's end.
+if TYPE_CHECKING:
 
+    @overload
+    def run(
+        desc: OperatorDesc | TypedOperatorDesc,
+        input: Array,
+        *,
+        output: Array | None = None,
+        feature_level: FeatureLevelLike = FeatureLevel.FL_4_1,
+        device: DevicesLike = None,
+    ) -> Array: ...
 
-@overload
-def run(
-    desc: OperatorDesc | TypedOperatorDesc,
-    input: HostData,
-    *,
-    output: HostData | None = None,
-    feature_level: FeatureLevelLike = FeatureLevel.FL_4_1,
-    device: DevicesLike = None,
-) -> npt.NDArray[Any]: ...
+    @overload
+    def run(
+        desc: OperatorDesc | TypedOperatorDesc,
+        input: HostData,
+        *,
+        output: HostData | None = None,
+        feature_level: FeatureLevelLike = FeatureLevel.FL_4_1,
+        device: DevicesLike = None,
+    ) -> npt.NDArray[Any]: ...
 
 
 def run(
