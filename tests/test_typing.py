@@ -94,7 +94,6 @@ REFUSED = [
     "vkdml.argmax(host, axis='rows')",
     "vkdml.argmax(host, return_values='yes')",
     "vkdml.argmax(host, keepdim=True)",
-    "vkdml.argmax(on_device, out=host)",
     "vkdml.argmax()",
     "vkdml.slice1(host, (0, 0), (2, 2))",
     "vkdml.slice1(host, 0, 2.5, 1)",

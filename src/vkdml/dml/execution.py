@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,14 @@ from vkdml.ops import argmax, argmin, slice1
 from vkdml.runtime.device import Device, DevicesLike
 
 from .descriptors import BufferTensorDesc, OperatorDesc, Slice1OperatorDesc, TypedOperatorDesc, operator_of
-from .enums import FeatureLevel, FeatureLevelLike, ReduceFunction
+from .enums import AxisDirection, FeatureLevel, FeatureLevelLike, ReduceFunction
 from .lowering import strides_of
 from .validation import validate
+
+_DIRECTIONS: Final[Mapping[AxisDirection, Literal["increasing", "decreasing"]]] = {
+    AxisDirection.INCREASING: "increasing",
+    AxisDirection.DECREASING: "decreasing",
+}
 
 # A NumPy array or a bytes-like object: Python 3.10 has no type for the latter.
 HostData: TypeAlias = npt.NDArray[Any] | bytes | bytearray | memoryview
@@ -98,7 +104,9 @@ def run(
     validate(desc, feature_level)
     desc = operator_of(desc)
     x: Any = _tensor_view(f"{desc.operator}: input", desc.input_tensor, input)
-    out = _output_on_device(desc, output, x.device) if isinstance(x, Array) else _output_on_host(desc, output)
+    out: Any = (
+        _output_on_device(desc, output, x.device) if isinstance(x, Array) else _output_on_host(desc, output)
+    )
     if isinstance(desc, Slice1OperatorDesc):
         result = slice1(
             x,
@@ -115,7 +123,7 @@ def run(
             axis=tuple(desc.axes),
             keepdims=True,
             dtype=desc.output_tensor.data_type.dtype,
-            direction=desc.axis_direction.name.lower(),
+            direction=_DIRECTIONS[desc.axis_direction],
             nan_policy="omit",
             out=out,
             device=device,
