@@ -14,8 +14,7 @@ bool flagged(uint flag) { return (flags & flag) != 0u; }
 uint layout_word(uint i) { return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i] : workspace[i]; }
 #include "layout.glsl"
 
-// The reduced dimensions follow the kept ones in the layout: size, input stride, and the step of the index (two
-// words).
+// The layout continues with the reduced dimensions: size, input stride, step of the index (two words).
 uint reduced_word(uint dim) { return kept_dims * COPIED_DIM_WORDS + dim * REDUCED_DIM_WORDS; }
 
 // Returns the offset of the first input element of output `number`, and the offset of that output.

@@ -30,8 +30,7 @@ Loaded load(uint offset) {
 }
 
 Vector unpacked(Loaded loaded) {
-    // GPUs execute this multiplication and the shift in parallel. The factor is 0 if no bits of the next word are
-    // used.
+    // GPUs execute this multiplication beside the shift. The factor is 0 if the next word is not needed.
     uint factor = loaded.shift == 0u ? 0u : 1u << (32u - loaded.shift);
     uvec4 next = uvec4(loaded.words.yzw, loaded.next);
     return (loaded.words >> loaded.shift) + next * factor;

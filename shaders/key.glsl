@@ -3,8 +3,7 @@
 // A key passes through these states:
 // - raw: the bits of the element in memory.
 // - ordered: unsigned comparison gives the order of the numbers. Integers are complemented for argmin, and signed
-//   integers have their sign bit flipped. Floats are their magnitude above or below the middle; both zeros are the
-//   middle.
+//   integers have their sign bit flipped. Floats become their magnitude above or below the middle, which is 0.
 // - top: moved to the highest bits. Floats are also rotated by the number of NaN patterns, which puts all NaNs above
 //   the numbers ("propagate") or below them ("omit"). Equal elements may still have different keys: the bits below a
 //   narrow key belong to its neighbours, and NaNs have many patterns.

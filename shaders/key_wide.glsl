@@ -20,8 +20,7 @@ Key top_key_of_float(uvec2 bits) {
     uint negative = uint(int(bits.y) >> 31);
     uint low = bits.x ^ negative;
     uint high = (bits.y ^ negative) & ~SIGN_BIT;
-    // Adds 2^63 (or 1, if the bits were flipped) and the rotation; the low word of the number of NaN patterns is all
-    // ones.
+    // Adds 2^63 (1, if the bits were flipped) and the rotation; the low word of the NaN pattern count is all ones.
     uint carry;
     low = uaddCarry(low, OMIT_NAN ? ~negative : negative & 1u, carry);
     uint rotation = OMIT_NAN ? NAN_PATTERNS_HIGH + (negative & 1u) : 0u - (NAN_PATTERNS_HIGH + 1u);

@@ -3,9 +3,8 @@
 // A layout starts with the copied or kept dimensions in row-major order: size, input stride, output stride. Strides
 // wrap at 2^32, so negative ones need no special case.
 
-// Splits `number`, a position in this and the outer dimensions, into the coordinate in this dimension, which is
-// returned, and the position in the outer ones. The size is at `word`. The outermost dimension needs no division,
-// which is slow.
+// Splits `number`, a position in this and the outer dimensions: returns the coordinate in this one, whose size is at
+// `word`, and keeps the position in the outer ones. The outermost dimension needs no division, which is slow.
 uint take_coordinate(inout uint number, bool outermost, uint word) {
     uint coordinate = number;
     if (!outermost) {

@@ -51,7 +51,7 @@ def tune(
 
 def _opened(selector: str | None) -> vkdml.Device:
     with warnings.catch_warnings():
-        # This command replaces the stored profile, so warnings about that are of no use.
+        # This command replaces the stored profile, so warnings about it do not help.
         warnings.simplefilter("ignore", vkdml.ProfileWarning)
         return opened(selector)
 

@@ -17,7 +17,7 @@ _BASE_ADDRESS = 1 << 20
 
 @dataclass(frozen=True)
 class Layout:
-    """Where elements lie in memory that the host cannot read.
+    """The positions of elements in memory that the host cannot read.
 
     >>> Layout(16, (8, 4), (32, 4), 4).shape
     (8, 4)

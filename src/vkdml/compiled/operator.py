@@ -284,7 +284,7 @@ class _Slot:
         return start
 
     def layout_at(self, start: int) -> Layout:
-        """Return where the elements of a tensor lie that starts at this byte of a memory."""
+        """Return the layout of a tensor that starts at this byte of its memory."""
         itemsize = self.dtype.itemsize
         return Layout(start, self.sizes, tuple(stride * itemsize for stride in self.strides), itemsize)
 

@@ -26,7 +26,7 @@ def c_struct(name: str) -> Callable[[type[_T]], type[_T]]:
     True
 
     Fields are given by position, in the order of their definitions, or by either name. A count that is given
-    by position may be left out: the array after it is no integer, so the two are told apart.
+    by position may be left out: an array in its place is recognized as the next field.
 
     Args:
         name: the structure's name in C.
