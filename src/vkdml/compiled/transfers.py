@@ -37,14 +37,16 @@ class HostArray:
     def require_unchanged(self) -> None:
         """Raise ValueError if the array has another shape or dtype by now, or is a read-only target."""
         array, is_target = self.array, self.label == "download"
-        read_only = not array.flags.writeable
-        if array.dtype == self.dtype and array.shape == self.shape and not (is_target and read_only):
+        writeable_enough = array.flags.writeable or not is_target
+        if array.dtype == self.dtype and array.shape == self.shape and writeable_enough:
             return
+        read_only = "" if array.flags.writeable else "read-only "
+        writeable = "writeable " if is_target else ""
         raise ValueError(
             f"the {self.role} array of operation {self.operation} ({self.label}) was changed after it was "
-            f"recorded: it is now a {'read-only ' if read_only else ''}NumPy array of shape {array.shape} "
-            f"and type {array.dtype}; accepted: {'a writeable' if is_target else 'a'} NumPy array of shape "
-            f"{self.shape} and type {self.dtype}, as recorded"
+            f"recorded: it is now a {read_only}NumPy array of shape {array.shape} and type "
+            f"{array.dtype}; accepted: a {writeable}NumPy array of shape {self.shape} and type {self.dtype}, "
+            "as recorded"
         )
 
     def fill(self, arrived: Bytes) -> None:
