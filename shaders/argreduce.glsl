@@ -1,27 +1,26 @@
-// What all argreduce kernels share: bindings, the layout, and writing results.
+// Shared by all argreduce kernels: bindings, access to the layout, and writing of results.
 //
-// What varies from call to call is a push constant, not a specialization constant: pipelines are slow to build.
+// Values that vary between calls are push constants, not specialization constants: pipelines are slow to build.
 layout(std430, binding = BINDING_INPUT) readonly buffer InputWords { uint input_words[]; };
 layout(std430, binding = BINDING_INPUT) readonly buffer InputPairs { uvec2 input_pairs[]; };
 layout(std430, binding = BINDING_INPUT) readonly buffer InputVectors { uvec4 input_vectors[]; };
 layout(std430, binding = BINDING_INDICES) writeonly buffer Indices { uint indices[]; };
 layout(std430, binding = BINDING_INDICES) writeonly buffer IndexVectors { uvec4 index_vectors[]; };
 layout(std430, binding = BINDING_VALUES) buffer Values { uint values[]; };
-layout(std430, binding = BINDING_WORKSPACE) readonly buffer Workspace { uint workspace[]; }; // as the host wrote it
+layout(std430, binding = BINDING_WORKSPACE) readonly buffer Workspace { uint workspace[]; }; // written by the host
 
 bool flagged(uint flag) { return (flags & flag) != 0u; }
 
 uint layout_word(uint i) { return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i] : workspace[i]; }
 #include "layout.glsl"
 
-// After the kept dimensions the layout holds the reduced ones: size, input stride, what one step adds to the
-// index (two words).
+// The layout continues with the reduced dimensions: size, input stride, step of the index (two words).
 uint reduced_word(uint dim) { return kept_dims * COPIED_DIM_WORDS + dim * REDUCED_DIM_WORDS; }
 
-// Offsets of output number `number`: of its first input element, of the output itself.
+// Returns the offset of the first input element of output `number`, and the offset of that output.
 uvec2 offsets_of_output(uint number) { return offsets_of(number, kept_dims, uvec2(input_base, output_base)); }
 
-// The offset of position number `position` among the outermost `dims` reduced dimensions.
+// Returns the input offset of a position in the outermost `dims` reduced dimensions.
 uint reduced_offset(uint position, uint dims) {
     uint offset = 0u;
     for (uint dim = dims; dim-- > 0u;) {
@@ -46,7 +45,7 @@ uvec2 index_of_position(uint position) {
     return index;
 }
 
-// Copies one element, bit for bit. Narrow elements share words with neighbours that other invocations write.
+// Copies one element bit for bit. Narrow elements share a word with elements that other invocations write.
 void write_value(uint source, uint target) {
 #if ELEMENT_BYTES == 8
     values[2u * target] = input_words[2u * source];
@@ -62,7 +61,7 @@ void write_value(uint source, uint target) {
 #endif
 }
 
-// `offsets` are the output's, from offsets_of_output.
+// Writes the result of the output with these `offsets` (see offsets_of_output).
 void write_result(uvec2 offsets, uint position) {
     uvec2 index = index_of_position(position);
     if (flagged(FLAG_WIDE_INDICES)) {

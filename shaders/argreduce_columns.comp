@@ -1,10 +1,10 @@
-// Reduces across a stride: each invocation takes a vector of neighbouring outputs, or a single one, from position to
-// position, and keeps key and position of the best of each. `lanes` invocations share the positions.
+// Reduces across a stride: each invocation walks the positions of a vector of adjacent outputs, or of a single
+// output, and keeps the key and position of the best of each. `lanes` invocations share the positions.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define SUBGROUPS 0
-// Compile-time: AT_ONCE, loads at once: 4 or 8 hide their latency, 1 is kinder to compilers of drivers on a processor;
-// LOADS: single elements, aligned vectors of 16 bytes, or vectors of 16 bytes that start at any element.
+// Compile-time: AT_ONCE, the loads in flight: 4 or 8 hide latency, 1 suits the compilers of software drivers; LOADS:
+// single elements, aligned vectors of 16 bytes, or vectors of 16 bytes that start at any element.
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
@@ -12,7 +12,7 @@
 #include "loads.glsl"
 #include "parts.glsl"
 
-// A part is one word of elements, or one element of two words, and the best of its columns.
+// A part is one word of elements, or one element of two words, with the best of its columns.
 #define COLUMNS (uint(PARTS) * PART_COLUMNS)
 #define NOWHERE 0xffffffffu
 
@@ -22,7 +22,7 @@ struct Best {
 
 #include "columns_fold.glsl"
 
-// What one step to the next column adds to the offsets.
+// Returns the distances of adjacent columns: in the input, in the output.
 uvec2 column_strides() {
     if (kept_dims == 0u) return uvec2(0u);
     uint word = (kept_dims - 1u) * COPIED_DIM_WORDS;
@@ -36,12 +36,12 @@ uint output_of_group(uint group, uint groups_per_run) {
     return run_number * run + (group - run_number * groups_per_run) * COLUMNS;
 }
 
-// The positions [first, end) of one split that are the caller's; ranks count from the split's first.
+// Folds the caller's share of positions [first, end), one split; ranks count from `first`.
 void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
     uint dim = reduced_word(ONE_STRIDE ? 0u : reduced_dims - 1u);
     uint inner = layout_word(dim), stride = layout_word(dim + 1u), first_mine = NOWHERE;
     for (uint position = first; position < end;) {
-        // What is as far as the offset grows by the stride; or one position for each, where that is not far.
+        // Process to the end of this innermost dimension; if it is shorter than `lanes`, one position per lane.
         uint segment_end = end, mine = position + member;
         if (!ONE_STRIDE) segment_end = min(inner < lanes ? position + lanes : (position / inner + 1u) * inner, end);
         if (mine < segment_end) {
@@ -58,7 +58,7 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
         for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
 }
 
-// The best of all members, for the first of them. All invocations of the workgroup must call it.
+// Gives the first member the best of all members. All invocations of the workgroup must call it.
 void reduce_members(inout Best best, uint member, uint place, uint groups_per_block) {
     for (uint half_count = lanes / 2u; half_count > 0u; half_count /= 2u) {
         uint slot = (member & (half_count - 1u)) * groups_per_block + place;

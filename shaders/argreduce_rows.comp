@@ -1,5 +1,5 @@
-// Reduces contiguous runs: `lanes` invocations fold the values of one output's run, four times 16 bytes at a time,
-// and find the index in the chunk that holds the winner.
+// Reduces contiguous runs: `lanes` invocations fold the values of one output, four vectors of 16 bytes at a time, and
+// then search the chunk that holds the winner for its index.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #if SUBGROUPS
@@ -13,15 +13,15 @@
 #include "splits.glsl"
 #endif
 
-// Compile-time: SUBGROUPS. Drivers on a processor, which do without it, profit little from ALIGNED, ONE_RUN, ONE_CHUNK.
+// Compile-time: SUBGROUPS. Without it (software drivers), ALIGNED, ONE_RUN and ONE_CHUNK gain little.
 
 #if ELEMENT_BYTES == 8
 
 #define ELEMENTS_PER_VECTOR 2u
-#define Top Key // orders as the key that settles from it does
+#define Top Key // has the order of the settled key
 Top vector_top(uvec4 v) { return greater(top_key(v.xy), top_key(v.zw)); }
 
-// The first (with TAKE_LAST the last) element of a vector that has this key.
+// Returns the first (with TAKE_LAST, the last) element of a vector that has this key.
 uint find_in_vector(uvec4 v, Key key) {
     return TAKE_LAST ? uint(settled_key(top_key(v.zw)) == key) : uint(settled_key(top_key(v.xy)) != key);
 }
@@ -30,9 +30,8 @@ uint find_in_vector(uvec4 v, Key key) {
 
 #define ELEMENTS_PER_VECTOR uint(4 * ELEMENTS_PER_WORD)
 #define Top uint
-// One accumulator for each place in a word: no masks are needed, since the top bits decide.
-// All places of narrow floats are rotated at once. A NaN's place may borrow from the next one, and the word holds a NaN
-// even so.
+// One accumulator per element of a word, without masks: the top bits decide. All elements of narrow floats are
+// rotated at once; a NaN may borrow from the element above it, but the word still holds a NaN's key.
 WordKeys word_tops_of_narrow_floats(uint ordered) {
     return OMIT_NAN ? top_keys(ordered) : at_top(ordered - (NAN_PATTERNS_LOW + 1u) * LOWEST_BITS);
 }
@@ -69,14 +68,14 @@ uint find_in_vector(uvec4 v, Key key) {
 
 #endif
 
-// The part of one tile that lies in its run: elements [begin, end), vectors [first, last].
+// The part of a tile inside its run: vectors [first, last]; the run has elements [begin, end).
 struct Tile {
     uint begin, end, first, last;
 };
 
 uint segment_of_unit(uint unit) {
     if (ONE_RUN) return 0u;
-    if (tiles_per_run == 1u) return unit; // divisions are slow
+    if (tiles_per_run == 1u) return unit; // avoids a slow division
     return unit / tiles_per_run;
 }
 
@@ -91,7 +90,7 @@ Tile tile_of_unit(uint unit, uint base) {
     return tile;
 }
 
-// What lies outside the run becomes neutral: where `inside` has no bits.
+// Replaces the bits outside the run, those that `inside` lacks, by neutral ones.
 uint neutral_outside(uint word, uint neutral, uint inside) { return (word & inside) | (neutral & ~inside); }
 uint bits_below(int count) { return count >= 32 ? 0xffffffffu : (1u << max(count, 0)) - 1u; }
 
@@ -112,7 +111,7 @@ uvec4 load_vector(Tile tile, uint vector) {
     return v;
 }
 
-// The best of every `splits`-th unit, for all invocations that share the output.
+// Reduces every `splits`-th unit; gives all invocations that share the output the best key and rank.
 void reduce_units(uint first_unit, uint units, uint base, uint lane, bool wanted, out Key key, out uint rank) {
     uint chunk_vectors = lanes * uint(CHUNK_VECTORS), chunks_per_tile = (tile_vectors + chunk_vectors - 1u) >> findLSB(chunk_vectors);
     uint next_chunk = 0u, best = 0u, unit = first_unit, vector = 0u;
@@ -123,11 +122,11 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, bool wanted
         uint tile_chunk = 0u;
         for (uint next = first_unit; next < units; next += splits, tile_chunk += chunks_per_tile) {
             Tile next_tile = tile_of_unit(next, base);
-            if (!ALIGNED && next_tile.first > next_tile.last) continue; // needed only where runs start otherwise
+            if (!ALIGNED && next_tile.first > next_tile.last) continue; // possible in unaligned runs only
             tile = next_tile;
             next_chunk = tile_chunk;
             for (vector = tile.first + lane; vector <= tile.last + lane; vector += chunk_vectors) {
-                // Past the end the last vector comes again.
+                // Loads past the end repeat the last vector.
                 uvec4 v0 = load_vector(tile, min(vector, tile.last));
                 uvec4 v1 = load_vector(tile, min(vector + lanes, tile.last));
                 uvec4 v2 = load_vector(tile, min(vector + 2u * lanes, tile.last));
@@ -137,7 +136,7 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, bool wanted
                 top2 = vector_top(v2);
                 top3 = vector_top(v3);
                 Key found = settled_key(greater(greater(top0, top1), greater(top2, top3)));
-                // Chunks come in the order of their positions.
+                // Chunks are in ascending order of positions.
                 bool better = TAKE_LAST ? !key_less(found, key) : key_less(key, found);
                 key = better ? found : key;
                 best = better ? next_chunk : best;
@@ -182,7 +181,7 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, bool wanted
         }
         vector = min(vector + place * lanes, tile.last);
         uint element = vector * ELEMENTS_PER_VECTOR + find_in_vector(load_vector(tile, vector), key);
-        // Neutral elements may have the key only if all have it.
+        // A neutral element has this key only if all elements have it.
         if (!ALIGNED) element = clamp(element, tile.begin, tile.end - 1u);
         rank = rank_of(segment_of_unit(unit) * run + (element - tile.begin));
     }

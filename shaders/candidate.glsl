@@ -1,8 +1,8 @@
-// What competes across invocations, splits and workgroups: a key and its rank. Ties are part of the order.
+// Candidates: pairs of key and rank, which invocations, splits and workgroups compare. The rank breaks ties.
 //
-// The rank of a position is greater the earlier (or, with TAKE_LAST, the later) the position; 0 is nobody.
+// An earlier position (with TAKE_LAST, a later one) has a greater rank. Rank 0 marks an empty candidate.
 //
-// Compile-time: SUBGROUPS, if neighbours in a subgroup may exchange registers.
+// Compile-time: SUBGROUPS, whether invocations of a subgroup exchange registers.
 
 uint rank_of(uint position) { return TAKE_LAST ? position + 1u : ~position; }
 uint position_of(uint rank) { return TAKE_LAST ? rank - 1u : ~rank; }
@@ -20,8 +20,8 @@ void keep_better(inout Key key, inout uint rank, Key other_key, uint other_rank)
 shared Key shared_keys[WORKGROUP];
 shared uint shared_ranks[WORKGROUP];
 
-// The best of the `count` (a power of two) invocations that lie `step` apart, for the first of them. All
-// invocations of the workgroup must call it; `member` is the caller's number among its `count`.
+// Gives the first of `count` (a power of two) invocations, `step` apart, their best candidate. All invocations of the
+// workgroup must call it; `member` is the caller's number among the `count`.
 void reduce_candidates(uint member, uint count, uint step, inout Key key, inout uint rank) {
     uint self = gl_LocalInvocationIndex;
     shared_keys[self] = key;
@@ -48,10 +48,10 @@ uint greater(uint a, uint b) { return max(a, b); }
 const uint SUBGROUP_COUNT = WORKGROUP / SUBGROUP;
 shared Key subgroup_best[SUBGROUP_COUNT];
 
-// Subgroups are full, so this numbers the invocations; neighbours in it are neighbours in a subgroup.
+// Numbers the invocations such that consecutive ones share a subgroup. Subgroups are full, so there are no gaps.
 uint invocation() { return gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID; }
 
-// The greatest value of each `count` (a power of two) neighbours, for all of them. All invocations must call it.
+// Gives `count` (a power of two) consecutive invocations their greatest value. All invocations must call it.
 #define EXCHANGE_GREATEST(Value, COPY_IN, COPY_OUT)                                                            \
     Value exchange_greatest(uint count, Value value) {                                                         \
         for (uint distance = 1u; distance < min(count, SUBGROUP); distance *= 2u)                           \

@@ -1,4 +1,4 @@
-// What the splits of a reduction leave for the one that brings them together.
+// Stores the candidates of one split for the workgroup that combines all splits.
 #include "splits.glsl"
 
 void store_candidates(Best best, uint blocks, uint number, uint first_column, uint end_column, uint split, uint first) {

@@ -1,5 +1,5 @@
-// Folds the positions of one invocation into its best: several loads under way, since each takes long.
-// Written out, since not every driver unrolls loops over arrays.
+// Folds the positions of one invocation into its best, with several loads in flight to hide their latency.
+// Macros unroll the loads: not every driver unrolls loops over arrays.
 #define FOLD_PART(i, bits) fold(best.parts[i], bits, rank);
 void fold_vector(inout Best best, Vector v, uint rank) { FOR_EACH_PART(FOLD_PART, v) }
 
@@ -11,7 +11,7 @@ void fold_vector(inout Best best, Vector v, uint rank) { FOR_EACH_PART(FOLD_PART
 #define FOR_EACH(DO) DO(0)
 #endif
 
-// Positions from `position` on, `step` apart, at offsets `stride` apart, `count` of them.
+// Folds `count` positions from `position` on, `step` apart, whose offsets are `stride` apart.
 void fold_positions(inout Best best, uint position, uint step, uint offset, uint stride, uint count) {
     uint rank = rank_of(position), rank_step = TAKE_LAST ? step : 0u - step;
     for (; count >= uint(AT_ONCE); count -= uint(AT_ONCE)) {
@@ -22,7 +22,7 @@ void fold_positions(inout Best best, uint position, uint step, uint offset, uint
     }
 #if AT_ONCE > 1
     if (count != 0u) {
-        // Past the end the last position comes again.
+        // Loads past the end repeat the last position.
 #define LOAD_REST(i) Loaded v##i = load(offset + min(uint(i), count - 1u) * stride);
 #define FOLD_REST(i) if (uint(i) < count) fold_vector(best, unpacked(v##i), rank + uint(i) * rank_step);
         FOR_EACH(LOAD_REST)

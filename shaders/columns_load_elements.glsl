@@ -1,4 +1,4 @@
-// Columns of single elements, at any strides: one part, and of a narrow element only the first column of its word.
+// Loads single elements with any strides: one part; of a word of narrow elements only the first column is used.
 #define PARTS 1
 #define FOR_EACH_PART(DO, v) DO(0, v)
 #define NarrowPart uint
@@ -11,7 +11,7 @@
 Loaded load(uint offset) { return load_bits(offset); }
 Vector unpacked(Loaded loaded) { return loaded; }
 
-// Which columns of a group are the caller's: all, of one.
+// Sets the columns of a group that the caller writes: its only one.
 void clip_columns(inout uint number, out uint first_column, out uint end_column) {
     first_column = 0u;
     end_column = 1u;

@@ -1,4 +1,4 @@
-// Columns in vectors of 16 bytes that start at any element.
+// Loads vectors of 16 bytes that start at any element.
 #include "columns_vector.glsl"
 
 #if ELEMENT_BYTES == 8
@@ -23,14 +23,14 @@ Loaded load(uint offset) {
     Loaded loaded;
     uint word = offset / ELEMENTS_PER_WORD, element = offset % ELEMENTS_PER_WORD;
     loaded.words = uvec4(input_words[word], input_words[word + 1u], input_words[word + 2u], input_words[word + 3u]);
-    // No further than the last element wanted, behind which the buffer may end.
+    // Not beyond the last element of the vector, where the buffer may end.
     loaded.next = input_words[word + (element == 0u ? 3u : 4u)];
     loaded.shift = element * ELEMENT_BITS;
     return loaded;
 }
 
 Vector unpacked(Loaded loaded) {
-    // By multiplication, which a GPU does beside its shifts; 0 where nothing of the next word is wanted.
+    // GPUs execute this multiplication beside the shift. The factor is 0 if the next word is not needed.
     uint factor = loaded.shift == 0u ? 0u : 1u << (32u - loaded.shift);
     uvec4 next = uvec4(loaded.words.yzw, loaded.next);
     return (loaded.words >> loaded.shift) + next * factor;
@@ -38,8 +38,8 @@ Vector unpacked(Loaded loaded) {
 
 #endif
 
-// Which columns of a group are the caller's. The last group of a run ends with it, and leaves to the group before what
-// both have.
+// Sets the columns of a group that the caller writes. The last group of a run ends at the end of the run; the group
+// before it writes the columns in which the two overlap.
 void clip_columns(inout uint number, out uint first_column, out uint end_column) {
     end_column = uint(VECTOR_BYTES / ELEMENT_BYTES);
     first_column = end_column - min(end_column, columns_left(number));

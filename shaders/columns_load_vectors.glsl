@@ -1,11 +1,11 @@
-// Columns in aligned vectors of 16 bytes.
+// Loads aligned vectors of 16 bytes.
 #include "columns_vector.glsl"
 
 #define Loaded uvec4
 Loaded load(uint offset) { return input_vectors[offset / uint(VECTOR_BYTES / ELEMENT_BYTES)]; }
 Vector unpacked(Loaded loaded) { return loaded; }
 
-// Which columns of a group are the caller's: those that lie in its run.
+// Sets the columns of a group that the caller writes: those inside its run.
 void clip_columns(inout uint number, out uint first_column, out uint end_column) {
     first_column = 0u;
     end_column = min(uint(VECTOR_BYTES / ELEMENT_BYTES), columns_left(number));

@@ -1,4 +1,4 @@
-// A part of elements of 1 or 2 bytes: a word of them, and the best of each column as a ranked key.
+// Parts of elements of 1 or 2 bytes: a word of elements, with the best of each column as a ranked key.
 #define Part NarrowPart
 #define PART_COLUMNS NARROW_COLUMNS
 #define PART_WORDS PART_COLUMNS // in shared memory

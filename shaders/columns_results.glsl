@@ -1,10 +1,10 @@
 // Writes the results of reductions that are not split.
 
-// The columns from `first_column` to `end_column`.
+// Writes the results of columns [first_column, end_column) of a group.
 void write_results(Best best, uvec2 offsets, uint first_column, uint end_column) {
     uvec2 strides = column_strides();
 #if LOADS != LOADS_ELEMENTS
-    // Whole vectors of indices, where they are side by side.
+    // Contiguous indices are written as whole vectors.
     if (ONE_STRIDE && strides.y == 1u && offsets.y % (ELEMENT_BYTES == 8 ? 2u : 4u) == 0u && end_column - first_column == COLUMNS && !flagged(FLAG_WITH_VALUES)) {
         uint word = reduced_word(0u), weight = layout_word(word + 2u);
         uint places[COLUMNS];

@@ -1,4 +1,4 @@
-// What columns read as vectors of 16 bytes have in common: all columns of a vector's words.
+// Shared by the loads of vectors of 16 bytes: the parts are the vector's words, and all their columns are used.
 #define PARTS (4 / KEY_WORDS)
 #define FOR_EACH_PART(DO, v) FOR_EACH_BITS(DO, v)
 #define NarrowPart WordKeys

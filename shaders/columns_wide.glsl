@@ -1,4 +1,4 @@
-// A part of elements of 4 or 8 bytes: one element, and the best of its column as key and rank.
+// Parts of elements of 4 or 8 bytes: one element, with the best of its column as key and rank.
 #define PART_COLUMNS 1u
 #define PART_WORDS uint(KEY_WORDS + 1) // in shared memory
 struct Part { Key key; uint rank; };
@@ -8,7 +8,7 @@ void keep(inout Part best, Part other) { keep_better(best.key, best.rank, other.
 
 void fold(inout Part best, Bits bits, uint rank) {
     Key key = settled_key_of_bits(bits);
-    // Positions come in their order.
+    // Positions arrive in ascending order.
     bool better = TAKE_LAST ? !key_less(key, best.key) : key_less(best.key, key);
     best.key = better ? key : best.key;
     best.rank = better ? rank : best.rank;
@@ -17,7 +17,7 @@ void fold(inout Part best, Bits bits, uint rank) {
 Key key_of(Part part, uint column) { return part.key; }
 uint rank_in_split(Part part, uint column) { return part.rank; }
 
-// If no key exceeded the least, all are equal.
+// Without a key above the least one all keys are equal, so the first position wins.
 void settle_first(inout Part best, uint rank) { if (best.rank == 0u) best.rank = rank; }
 
 shared uint shared_parts[WORKGROUP / 2u * uint(PARTS) * PART_WORDS];

@@ -1,15 +1,15 @@
-// The order of the elements: each element becomes an unsigned key, the greatest key wins.
+// The order of the elements: each element is mapped to an unsigned key, and the greatest key wins.
 //
-// A key has these states, one after the other:
-// - raw: the element's bits, as they lie in memory.
-// - ordered: numbers compare as the keys do, as unsigned integers. Integers are complemented for argmin, and the sign bit
-//   of signed ones is flipped. Floats are the magnitude above or below the middle, so that both zeros are the middle.
-// - top: in the topmost bits and, of floats, rotated by the number of NaNs, so that all of those lie above the numbers
-//   ("propagate") or below them ("omit"). Keys of equal elements, and NaNs, may still differ: bits below a narrow key
-//   are its neighbours', and NaNs come in any order.
-// - settled: in the lowest bits, one key for equal elements and one for all NaNs. Only these are compared with each
-//   other beyond one invocation.
-// - ranked: a settled key of 1 or 2 bytes in the topmost bits and a rank below it, so that one max compares both.
+// A key passes through these states:
+// - raw: the bits of the element in memory.
+// - ordered: unsigned comparison gives the order of the numbers. Integers are complemented for argmin, and signed
+//   integers have their sign bit flipped. Floats become their magnitude above or below the middle, which is 0.
+// - top: moved to the highest bits. Floats are also rotated by the number of NaN patterns, which puts all NaNs above
+//   the numbers ("propagate") or below them ("omit"). Equal elements may still have different keys: the bits below a
+//   narrow key belong to its neighbours, and NaNs have many patterns.
+// - settled: moved to the lowest bits, with one key for equal elements and one for all NaNs. Invocations exchange
+//   settled and ranked keys only.
+// - ranked: a settled key of 1 or 2 bytes in the highest bits with a rank below it, so that one max compares both.
 //
-// Compile-time: ELEMENT_BYTES (1, 2, 4, 8) and KEYS. Which integers, and which patterns of floats are NaN, is data.
+// Compile-time: ELEMENT_BYTES (1, 2, 4, 8) and KEYS. Constants give the kind of integer and the NaN patterns.
 #include "key_words.glsl"

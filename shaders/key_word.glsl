@@ -1,4 +1,4 @@
-// Keys of elements of 1, 2 and 4 bytes: one word, and all elements of a word are ordered at once.
+// Keys of elements of 1, 2 and 4 bytes: one word each; all elements of a word are ordered at once.
 #define KEY_WORDS 1
 #define Key uint
 #define Bits uint
@@ -10,19 +10,19 @@ const uint KEY_MASK = 0xffffffffu >> TOP_SHIFT;
 
 bool key_less(Key a, Key b) { return a < b; }
 
-// A key among words.
+// A key in an array of words.
 #define LOAD_KEY(words, at) words[at]
 #define STORE_KEY(words, at, key) words[at] = key
 
-// In each element of a word.
+// These bits of each element of a word.
 const uint LOWEST_BITS = ELEMENT_BYTES == 1 ? 0x01010101u : ELEMENT_BYTES == 2 ? 0x00010001u : 1u;
 const uint SIGN_BITS = LOWEST_BITS << (ELEMENT_BITS - 1);
 const uint BELOW_SIGN = KEY_MASK >> 1;
 
-// What the order of integers flips.
+// The bits of an integer that the order flips.
 const uint FLIP = (TAKE_MIN ? 0xffffffffu : 0u) ^ (SIGNED_ELEMENTS ? SIGN_BITS : 0u);
 
-// A variant, not a constant: SwiftShader's code for bytes would be 6% slower for the test alone.
+// A variant, not a constant: the test alone makes SwiftShader's code for bytes 6% slower.
 uint ordered_bools(uint word) { return ((((word & ~SIGN_BITS) + ~SIGN_BITS) | word) & SIGN_BITS) ^ FLIP; }
 
 uint ordered_wide_float(uint word) {
@@ -32,7 +32,7 @@ uint ordered_wide_float(uint word) {
 
 uint ordered_narrow_floats(uint word) {
     uint flip = ((word >> (ELEMENT_BITS - 1)) & LOWEST_BITS) * BELOW_SIGN;
-    // No element's sum leaves its bits, so none disturbs its neighbour.
+    // The sums do not carry into the next element.
     return ((word & ~SIGN_BITS) ^ flip) + (SIGN_BITS - flip);
 }
 
@@ -43,13 +43,13 @@ uint ordered_floats(uint word) {
 
 uint ordered_integers(uint word) { return KEYS == KEYS_BOOL ? ordered_bools(word) : word ^ FLIP; }
 
-// All elements of a word, each in its place.
+// Orders all elements of a word in place.
 uint ordered_word(uint raw) { return KEYS == KEYS_FLOAT ? ordered_floats(raw) : ordered_integers(raw); }
 
 const uint ROTATION_OF_FLOAT = (OMIT_NAN ? NAN_PATTERNS_LOW : 0u - (NAN_PATTERNS_LOW + 1u)) << TOP_SHIFT;
 const uint ROTATION = KEYS == KEYS_FLOAT ? ROTATION_OF_FLOAT : 0u;
 
-// Bits whose keys no other element's are below, in each element of a word.
+// Raw bits with the least key of all, in each element of a word.
 const uint LEAST_NAN = (TAKE_MIN ? 0u : BELOW_SIGN + 1u) | (BELOW_SIGN - NAN_PATTERNS_LOW);
 const uint NEUTRAL_FLOATS = (OMIT_NAN ? KEY_MASK : LEAST_NAN) * LOWEST_BITS;
 const uint NEUTRAL = KEYS == KEYS_FLOAT ? NEUTRAL_FLOATS : FLIP;
@@ -59,7 +59,7 @@ uint top_key(uint ordered, uint element) {
     return (ordered << (uint(TOP_SHIFT) - uint(ELEMENT_BITS) * element)) + ROTATION;
 }
 
-// The elements of a word, each at the top of a word of its own. Written out: not every driver unrolls loops over arrays.
+// Moves each element to the top of its own word. Unrolled by hand: not every driver unrolls loops over arrays.
 #if ELEMENT_BYTES == 1
 #define WordKeys uvec4
 WordKeys at_top(uint ordered) { return uvec4(ordered << 24, ordered << 16, ordered << 8, ordered); }
@@ -82,15 +82,15 @@ uint nans_settled(Key key) {
 
 Key settled_key(uint top) { return KEYS == KEYS_FLOAT ? nans_settled(top >> TOP_SHIFT) : top >> TOP_SHIFT; }
 
-// Of an element of 4 bytes.
+// For an element of 4 bytes.
 Key settled_key_of_bits(Bits raw) { return settled_key(greatest(top_keys(ordered_word(raw)))); }
 
-// One element in the lowest bits; above it come its neighbours.
+// Returns an element in the lowest bits, with its neighbours above it.
 Bits load_bits(uint offset) {
     return ELEMENTS_PER_WORD == 1
         ? input_words[offset]
         : input_words[offset / ELEMENTS_PER_WORD] >> (offset % ELEMENTS_PER_WORD * ELEMENT_BITS);
 }
 
-// 16 bytes by the bits of each element or word of elements.
+// Applies DO to the bits of each element or word of elements in 16 bytes.
 #define FOR_EACH_BITS(DO, v) DO(0, v.x) DO(1, v.y) DO(2, v.z) DO(3, v.w)

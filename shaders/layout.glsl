@@ -1,10 +1,10 @@
-// Where the elements of a strided array lie. Whoever includes this has defined layout_word(i).
+// The offsets of the elements of strided arrays. The including file defines layout_word(i).
 //
-// A layout starts with its copied or kept dimensions: size, input stride, output stride. Row-major, strides
-// modulo 2^32, so negative ones need no care.
+// A layout starts with the copied or kept dimensions in row-major order: size, input stride, output stride. Strides
+// wrap at 2^32, so negative ones need no special case.
 
-// Takes the coordinate along one dimension, whose size is at `word`, off `number`: the position among this and the outer
-// dimensions becomes that among the outer ones. The outermost needs no division, which is slow.
+// Splits `number`, a position in this and the outer dimensions: returns the coordinate in this one, whose size is at
+// `word`, and keeps the position in the outer ones. The outermost dimension needs no division, which is slow.
 uint take_coordinate(inout uint number, bool outermost, uint word) {
     uint coordinate = number;
     if (!outermost) {
@@ -15,7 +15,7 @@ uint take_coordinate(inout uint number, bool outermost, uint word) {
     return coordinate;
 }
 
-// Offsets of element number `number` in the input and in the output, from those of number 0.
+// Returns the offsets of element `number` in the input and in the output; `offsets` are those of element 0.
 uvec2 offsets_of(uint number, uint dims, uvec2 offsets) {
     for (uint dim = dims; dim-- > 0u;) {
         uint word = dim * COPIED_DIM_WORDS;

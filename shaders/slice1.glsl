@@ -1,4 +1,4 @@
-// What the slice1 kernels share: bindings, where the layout is, and words of narrow elements.
+// Shared by the slice1 kernels: bindings, and words of narrow elements.
 //
 // Compile-time: ELEMENT_BYTES.
 layout(std430, binding = BINDING_INPUT) readonly restrict buffer InputWords { uint input_words[]; };
@@ -14,11 +14,11 @@ const uint PER_WORD = 4u / ELEMENT_BYTES;
 const uint BITS = 8u * ELEMENT_BYTES;
 const uint MASK = (1u << BITS) - 1u;
 
-// The words that start `shift` bits into pairs of words; below 32.
+// Returns the word that starts `shift` bits (less than 32) into a pair of words.
 uint funnel(uint low, uint high, uint shift) { return (low >> shift) | (high << 1u << (31u - shift)); }
 uvec4 funnel(uvec4 low, uvec4 high, uint shift) { return (low >> shift) | (high << 1u << (31u - shift)); }
 
-// Whole words are stored; of others only the bits of `written`, since others may write their neighbours.
+// Stores the bits of `written`; of partial words atomically, because other invocations may write the other bits.
 void store_bits(uint word, uint bits, uint written) {
     if (written == 0xffffffffu) {
         output_words[word] = bits;

@@ -1,4 +1,4 @@
-// Gathers a vector of narrow elements that lie `input_stride` apart, from `first` on.
+// Gathers a vector of narrow elements, `input_stride` apart, from `first` on.
 
 uvec4 load_each(uvec4 at) {
     return uvec4(input_words[at.x], input_words[at.y], input_words[at.z], input_words[at.w]);

@@ -1,13 +1,13 @@
-// Gathers a vector of narrow elements that lie STEP apart, from `first` on, out of whole words.
+// Gathers a vector of narrow elements, STEP apart, from `first` on; loads whole words.
 
 uvec4 load_each(uvec4 at) {
     return uvec4(input_words[at.x], input_words[at.y], input_words[at.z], input_words[at.w]);
 }
 
-// Words from `word` to `last`, which is 3 to 4 (7 to 8 for STEP 2) further; what follows them is arbitrary.
+// Loads the words from `word` to `last`, 3 or 4 (for STEP 2: 7 or 8) words on. Bits after them are arbitrary.
 void load_words(uint word, uint last, out uvec4 low, out uvec4 high, out uint next) {
 #if STEP == 2 || STEP == -2
-    // Vectors: fewer loads for more arithmetic.
+    // Whole vectors need fewer loads, at the cost of arithmetic.
     low = input_vectors[word / 4u];
     high = input_vectors[word / 4u + 1u];
     uvec4 beyond = input_vectors[last / 4u];
@@ -35,7 +35,7 @@ uvec4 backwards(uvec4 words) {
     return words << 16 | words >> 16;
 }
 
-// Every second element of pairs of words, from the first on.
+// Returns every second element of pairs of words, beginning with the first.
 uvec4 every_second(uvec4 low, uvec4 high) {
     if (ELEMENT_BYTES == 1) {
         low &= 0x00ff00ffu;

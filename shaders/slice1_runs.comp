@@ -1,8 +1,9 @@
-// Copies into runs, elements side by side in the output: each invocation owns aligned 16-byte vectors of it.
-// Vectors that are not one stretch of the innermost dimension are copied element by element.
+// Copies into runs, contiguous elements of the output: each invocation writes aligned vectors of 16 bytes. Vectors
+// that extend beyond the innermost dimension are copied element by element.
 //
-// Compile-time: WHOLE_VECTORS, whether any vector is one stretch; STEP, the innermost input stride of narrow elements, or
-// 0 for any. No specialization constants: not all drivers drop what those exclude.
+// Compile-time: WHOLE_VECTORS, whether any vector lies along the innermost dimension; STEP, the innermost input
+// stride of narrow elements, or 0 for any. Not specialization constants: some drivers keep the code that those
+// exclude.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "interface.glsl"
@@ -11,7 +12,7 @@
 uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 #include "layout.glsl"
 
-// Where element `number` of a run that starts at `offset` lies in the input; from there on, `left` elements lie
+// Returns the input offset of element `number` of the run that starts at `offset`; from there on, `left` elements lie
 // along the innermost dimension.
 uint offset_in_run(uint number, uint offset, out uint left) {
     uint dim = dims - 1u, word = dim * COPIED_DIM_WORDS;

@@ -1,8 +1,8 @@
-// Runs of elements of 1 and 2 bytes, several to a word.
+// Runs of elements of 1 and 2 bytes; a word holds several.
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
 #include "gather.glsl"
 
-// Elements of one run, from `number` on, to the places of a vector from `place` on.
+// Copies elements of one run, from `number` on, to a vector, from `place` on.
 void copy_elements(uint number, uint count, uint offset, uint vector, uint place, uint input_stride) {
     uint source = 0u, left = 0u, bits = 0u, written = 0u;
     for (uint i = 0u; i < count; i++) {

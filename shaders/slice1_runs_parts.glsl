@@ -1,9 +1,9 @@
-// Elements of less than 16 bytes: a vector is gathered if it is one stretch of the innermost dimension, else copied
-// element by element.
+// Runs of elements of less than 16 bytes: a vector whose elements all lie along the innermost dimension is gathered;
+// any other is copied element by element.
 //
-// Whoever includes this has defined gather and copy_elements.
+// The including file defines gather and copy_elements.
 void copy_vector(uint vector, uvec2 bases, uint input_stride) {
-    uint skipped = bases.y % PER_VECTOR; // elements of the run's first vector that lie before it
+    uint skipped = bases.y % PER_VECTOR; // elements of the first vector before the run's start
     uint place = vector == 0u ? skipped : 0u;
     uint number = vector * PER_VECTOR + place - skipped;
     uint count = min(PER_VECTOR - place, run - min(run, number));

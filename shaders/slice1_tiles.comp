@@ -1,12 +1,12 @@
-// Copies where the input is contiguous along one dimension and the output along another: tiles go through
-// shared memory, so that both sides move whole words side by side.
+// Copies with the input contiguous along one dimension and the output along another. Tiles pass through shared
+// memory, so that reads and writes are contiguous words.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "interface.glsl"
 #include "slice1.glsl"
 
-// Rows are contiguous in the output; along a column the input is contiguous.
+// Rows are contiguous in the output, columns in the input.
 uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 #include "layout.glsl"
 

@@ -3,7 +3,7 @@ const uint BLOCK = PER_WORD;
 #define CELL uint
 #include "slice1_cells.glsl"
 
-// Up to a word of elements of the input; what lies beyond the first `count` is arbitrary.
+// Loads a word of input elements; those after the first `count` are arbitrary.
 uint load_column(uint first, uint count) {
     uint word = input_words[first / PER_WORD];
     if (!INPUT_UNALIGNED) return word;
@@ -30,17 +30,17 @@ void load_block(uint first, uint block, uint across, uint rows_left, uint column
 #endif
 }
 
-// A word of a row whose first element in this tile is `target`, in the output.
+// Stores a word of a row; `target` is the output offset of the row's first element in this tile.
 void store_cell(uint target, uint block, uint row_in_block, uint across, bool first_tile, uint columns_left) {
     uint place = OUTPUT_UNALIGNED ? target % PER_WORD : 0u;
     uint word = target / PER_WORD + across;
     uint bits = cells[cell(block, row_in_block, across)];
-    uint skipped = 0u; // elements of this tile's row before this word
+    uint skipped = 0u; // elements of the row in this tile before this word
     if (place == 0u) {
         if (OUTPUT_UNALIGNED && across == ACROSS - 1u) return;
         skipped = across * PER_WORD;
     } else if (across == ACROSS - 1u) {
-        // The word where the row starts; in other tiles its neighbour has written that.
+        // The word in which the row starts. In other tiles, the tile before writes it.
         if (!first_tile) return;
         uint start = cells[cell(block, row_in_block, 0u)] << (place * BITS);
         uint end = min(place + columns_left, PER_WORD);

@@ -1,6 +1,6 @@
 // Tiles of elements that are whole words: a block is one element.
 //
-// Whoever includes this has defined CELL, input_cells and output_cells.
+// The including file defines CELL, input_cells and output_cells.
 const uint BLOCK = 1u;
 #include "slice1_cells.glsl"
 

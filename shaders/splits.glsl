@@ -1,12 +1,12 @@
-// Outputs whose reduction is split over workgroups: each split leaves a candidate for every output of its block,
-// and the workgroup that comes last to a block brings them together. Nobody waits for anybody.
+// Reductions that are split over workgroups: each split stores a candidate for every output of its block, and the
+// last workgroup to finish a block combines them. No workgroup waits for another.
 //
-// The scratch memory: a counter for each block, 0 before and after; then candidates by output and split.
+// Scratch memory: a counter per block, which is 0 before and after the dispatch; then the candidates.
 layout(std430, binding = BINDING_WORKSPACE) coherent buffer Scratch { uint scratch[]; };
 
 #define CANDIDATE_WORDS (KEY_WORDS + 1)
 
-// Neighbouring outputs lie side by side.
+// The candidates of one split are contiguous.
 uint candidate_word(uint blocks, uint number, uint split) {
     return scratch_base + blocks + (split * outputs + number) * CANDIDATE_WORDS;
 }
@@ -26,7 +26,8 @@ void load_candidate(uint blocks, uint number, uint split, out Key key, out uint 
 
 shared uint shared_arrivals;
 
-// All invocations of the workgroup must call it, once their candidates are stored. Whether all splits have come.
+// Returns whether all splits of the block are stored. All invocations of the workgroup must call it after they stored
+// their candidates.
 bool last_to_arrive(uint block) {
     barrier();
     if (gl_LocalInvocationIndex == 0u) shared_arrivals = atomicAdd(scratch[scratch_base + block], 1u);
@@ -37,7 +38,7 @@ bool last_to_arrive(uint block) {
     return true;
 }
 
-// Writes the results of `count` outputs of which all candidates have come. All invocations must call it.
+// Combines the splits of `count` outputs and writes the results. All invocations must call it.
 void combine_splits(uint blocks, uint first, uint count) {
     uint width = 1u;
     while (width < min(count, WORKGROUP)) width *= 2u;
@@ -56,7 +57,7 @@ void combine_splits(uint blocks, uint first, uint count) {
             }
         }
 #if SUBGROUPS
-        if (width == 1u) { // neighbours in a subgroup are faster
+        if (width == 1u) { // exchange within subgroups is faster
             Key own = key;
             key = exchange_greatest(WORKGROUP, key);
             rank = exchange_greatest(WORKGROUP, own == key ? rank : 0u);

@@ -79,7 +79,7 @@ def test_a_limit_one_too_small_is_a_problem(need: checks.Need) -> None:
     fault = only_fault(facts(a_device(limits={need.limit: need.least - 1})))
     assert (fault.level, fault.subject) == ("problem", "device 0")
     assert need.limit in fault.detail
-    assert need.say(need.least) in fault.detail
+    assert need.text(need.least) in fault.detail
     assert fault.remedy is not None
     assert "VKDML_DEVICE" in fault.remedy
 
@@ -167,7 +167,7 @@ def test_drivers_that_load_but_offer_nothing_are_to_be_tried_alone() -> None:
 def test_a_driver_that_spoils_the_others_is_to_be_left_out() -> None:
     drivers = (Driver("/a.json", "/a.so"), Driver("/b.json", "/b.so", "crashes"), Driver("/c.json", "/c.so"))
     _, fault = faults(facts(drivers=drivers, devices=(), default=None, devices_fault="a driver crashed"))
-    assert fault.remedy == "leave the faulty driver out: VK_DRIVER_FILES=/a.json:/c.json"
+    assert fault.remedy == "exclude the faulty driver: VK_DRIVER_FILES=/a.json:/c.json"
 
 
 def test_a_selector_that_names_nothing_is_a_problem_that_lists_the_devices() -> None:
@@ -234,7 +234,7 @@ def test_the_gravest_finding_decides() -> None:
     assert checks.worst([]) == checks.worst([well]) == "ok"
     assert checks.worst([well, warned]) == "warning"
     assert checks.worst([bad, warned, well]) == "problem"
-    assert summary([bad, warned, warned]) == "1 problem, 2 warnings: mend the problems above first"
+    assert summary([bad, warned, warned]) == "1 problem, 2 warnings: fix the problems above first"
 
 
 @pytest.mark.parametrize(

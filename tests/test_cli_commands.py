@@ -143,7 +143,7 @@ def test_doctor_without_a_driver() -> None:
     at = next(number for number, line in enumerate(lines) if "/nonexistent/icd.json: no such file" in line)
     assert lines[at].startswith("problem")
     assert "unset VK_DRIVER_FILES" in lines[at + 1]
-    assert lines[-1].endswith("mend the problems above first")
+    assert lines[-1].endswith("fix the problems above first")
 
 
 def test_doctor_as_json_without_a_driver() -> None:

@@ -18,8 +18,6 @@ from test_dml_execution import FUNCTIONS, layouts, tensor
 
 import vkdml
 from vkdml import _native, dml
-from vkdml.arrays import overlap
-from vkdml.arrays.overlap import Box, may_overlap
 from vkdml.dml import AxisDirection
 from vkdml.dml.lowering import call_of
 from vkdml.runtime import memory
@@ -130,7 +128,7 @@ def test_descriptors_are_validated_at_the_feature_level(device, level):
     else:
         with pytest.raises(ValueError, match=f"^SLICE1 at feature level {level}: input_tensor"):
             device.compile(desc, feature_level=level)
-    with pytest.raises(TypeError, match=r"^desc is 'ARGMAX', of type str; accepted: ArgMin"):
+    with pytest.raises(TypeError, match=r"^desc is a str; accepted: ArgMin"):
         device.compile("ARGMAX")
 
 
@@ -181,7 +179,7 @@ BAD_INPUTS = {
     "NumPy array": (
         lambda: np.zeros(X, np.float32),
         TypeError,
-        rf"is a ndarray \(vkdml\.asarray makes one of it\); {ACCEPTED_INPUT}",
+        rf"is a ndarray \(vkdml\.asarray .*\); {ACCEPTED_INPUT}",
     ),
     "list": (lambda: [1.0], TypeError, f"is a list; {ACCEPTED_INPUT}"),
     "dtype": (lambda: vkdml.empty(X, np.float64), TypeError, rf"is a float64 Array of .*; {ACCEPTED_INPUT}"),
@@ -203,7 +201,7 @@ BAD_INPUTS = {
     "spread bytes": (
         lambda: vkdml.empty(2 * 9600, np.uint8)[::2],
         ValueError,
-        rf"is a buffer of 9600 bytes that lie 2 apart; {ACCEPTED_INPUT}",
+        rf"is a buffer of 9600 bytes with a stride of 2 bytes; {ACCEPTED_INPUT}",
     ),
     "alignment": (
         lambda: vkdml.empty(9608, np.uint8)[8:],
@@ -236,7 +234,11 @@ def test_an_output_that_does_not_fit(device):
         (vkdml.empty(156, np.uint8), ValueError, "is a buffer of 156 bytes"),
         (vkdml.empty(164, np.uint8)[4:], ValueError, "starts at byte 4"),
         (vkdml.empty(1, np.uint32).broadcast_to(Y), ValueError, "has strides .0, 0. bytes"),
-        (vkdml.empty(1, np.uint8).broadcast_to(160), ValueError, "is a buffer of 160 bytes that lie 0 apart"),
+        (
+            vkdml.empty(1, np.uint8).broadcast_to(160),
+            ValueError,
+            "is a buffer of 160 bytes with a stride",
+        ),
         (vkdml.empty(Y, np.uint32).broadcast_to(Y), ValueError, "is a read-only view; accepted: a writeable"),
     ):
         with pytest.raises(error, match=f"^ARGMAX: output {message}"):
@@ -292,34 +294,6 @@ def test_input_and_output_may_interleave(device):
     with pytest.raises(ValueError, match="overlaps the input"):
         op.dispatch(whole[:, :40], whole[:, 36:37])
     assert np.array_equal(whole, host)
-
-
-@settings(max_examples=300)
-@given(data=st.data())
-def test_overlap_is_what_numpy_finds(data):
-    def drawn():
-        rank = data.draw(st.integers(0, 3))
-        itemsize = data.draw(st.sampled_from([1, 2, 4, 8]))
-        sizes = tuple(data.draw(st.integers(1, 5)) for _ in range(rank))
-        strides = tuple(itemsize * data.draw(st.integers(0, 12)) for _ in range(rank))
-        return Box(8 * data.draw(st.integers(0, 20)), sizes, strides, itemsize)
-
-    memory = np.zeros(2000, np.uint8)
-
-    def array(box):
-        return np.ndarray(box.sizes, f"V{box.itemsize}", memory, box.start, box.strides)
-
-    first, second = drawn(), drawn()
-    assert may_overlap(first, second) == np.shares_memory(array(first), array(second))
-    array(first)[...] = b"\1" * first.itemsize
-    assert first.end == np.flatnonzero(memory)[-1] + 1
-
-
-def test_an_overlap_that_takes_long_to_find_is_taken_as_one(monkeypatch):
-    even, odd = Box(0, (9, 9, 9), (14, 22, 26), 1), Box(1, (9, 9, 9), (14, 22, 26), 1)
-    assert not may_overlap(even, odd)
-    monkeypatch.setattr(overlap, "MOST_STEPS", 0)
-    assert may_overlap(even, odd)
 
 
 def test_rebinding_builds_no_pipeline(device, rows):

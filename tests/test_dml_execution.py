@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import vkdml
 from vkdml import dml
-from vkdml.dml import AxisDirection, DataType
+from vkdml.dml import AxisDirection, DataType, execution
 
 needs_device = pytest.mark.usefixtures("device")
 
@@ -310,8 +310,8 @@ EXPECTED_OUTPUT = (
         (np.zeros(23, np.uint8), ValueError, "a buffer of 23 bytes"),
         (np.zeros(48, np.uint8)[::2], ValueError, "a buffer of 24 bytes that are not contiguous"),
         (bytes(20), ValueError, "a buffer of 20 bytes"),
-        ([[1.0, 2.0, 3.0]] * 2, TypeError, "of type list"),
-        (None, TypeError, "of type NoneType"),
+        ([[1.0, 2.0, 3.0]] * 2, TypeError, "a list"),
+        (None, TypeError, "None"),
     ],
 )
 def test_input_is_refused(data: Any, error: type[Exception], fault: str) -> None:
@@ -326,11 +326,11 @@ def test_input_is_refused(data: Any, error: type[Exception], fault: str) -> None
         (np.zeros((2, 1), np.int64), TypeError, f"an array of int64 with shape (2, 1); {EXPECTED_OUTPUT}"),
         (np.zeros(2, np.uint32), ValueError, f"an array of uint32 with shape (2,); {EXPECTED_OUTPUT}"),
         (bytearray(19), ValueError, f"a buffer of 19 bytes; {EXPECTED_OUTPUT}"),
-        (bytes(20), ValueError, "read-only; accepted: a writable array or buffer"),
+        (bytes(20), ValueError, "read-only; accepted: a writeable array or buffer"),
         (
             np.broadcast_to(np.uint32(0), (2, 1)),
             ValueError,
-            "read-only; accepted: a writable array or buffer",
+            "read-only; accepted: a writeable array or buffer",
         ),
     ],
 )
@@ -347,7 +347,7 @@ def test_a_mask_is_not_dropped(side: str, dtype: type) -> None:
     masked[0] = np.ma.masked
     arguments = {"input": np.zeros((2, 3), np.float32), side: masked}
     with pytest.raises(
-        TypeError, match=rf"^ARGMIN: {side} has [13] masked elements, whose mask would be lost; "
+        TypeError, match=rf"^ARGMIN: {side} has [13] masked elements, .*; accepted: an array of "
     ):
         dml.run(ARGMIN, **arguments)
 
@@ -367,7 +367,10 @@ def test_the_call_that_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, Any, Any]] = []
     for name in ("argmin", "argmax", "slice1"):
         monkeypatch.setattr(
-            vkdml, name, lambda *args, name=name, **kwargs: calls.append((name, args, kwargs)), raising=False
+            execution,
+            name,
+            lambda *args, name=name, **kwargs: calls.append((name, args, kwargs)),
+            raising=False,
         )
     elements = np.zeros((2, 3), np.float32)
     dml.run(ARGMIN, elements, output=bytearray(20), device="somewhere")
@@ -551,9 +554,7 @@ def test_a_device_buffer_that_does_not_fit() -> None:
     buffer = vkdml.asarray(np.zeros(48, np.uint8))
     with pytest.raises(ValueError, match="input is a buffer of 24 bytes that are not contiguous; accepted: "):
         dml.run(ARGMIN, buffer[::2])
-    fault = (
-        "input starts at byte 3 of its memory; accepted: multiples of 4, the bytes of an element of float32"
-    )
+    fault = "input starts at byte 3 of its memory; accepted: multiples of 4"
     with pytest.raises(ValueError, match=fault):
         dml.run(ARGMIN, buffer[3:])
 
@@ -573,8 +574,8 @@ def test_a_device_buffer_that_does_not_fit() -> None:
         (
             lambda: bytearray(20),
             TypeError,
-            "of type bytearray and the input is a vkdml.Array; accepted: both vkdml.Array "
-            "(vkdml.asarray makes one), or both of the host",
+            "a bytearray and the input is a vkdml.Array; accepted: both a vkdml.Array "
+            "(vkdml.asarray makes one), or both in host memory",
         ),
     ],
 )
@@ -587,7 +588,7 @@ def test_an_output_on_a_device_that_does_not_fit(make: Any, error: type[Exceptio
 
 @needs_device
 def test_an_output_on_a_device_for_an_input_of_the_host_is_refused() -> None:
-    fault = r"ARGMIN: output is a vkdml\.Array and the input is of the host; accepted: both of the host, or "
+    fault = r"ARGMIN: output is a vkdml\.Array and the input is in host memory; accepted: both in host memory"
     with pytest.raises(TypeError, match=fault):
         dml.run(ARGMIN, np.zeros((2, 3), np.float32), output=vkdml.empty((2, 1), np.uint32))
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wording import facts
 
 from vkdml import dml
 from vkdml.dml import DataType
@@ -100,9 +101,10 @@ def same_rank(operator: str, rank: int, input_type: str, output_type: str) -> dm
 
 
 def assert_refused(desc: dml.OperatorDesc, level: str, fault: str) -> None:
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole message is compared
+    """Assert that the message states the operator, the level and the facts of a fault, however worded."""
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the facts of the message are compared
         dml.validate(desc, level)
-    assert str(error.value) == f"{desc.operator} at feature level {level}: {fault}"
+    assert facts(str(error.value)) == facts(f"{desc.operator} at feature level {level}: {fault}")
 
 
 @pytest.mark.parametrize(("operator", "level"), EVERYWHERE)
@@ -118,9 +120,7 @@ def test_newest_level_is_the_default(operator: str) -> None:
 
 @pytest.mark.parametrize("operator", ["ARGMIN", "ARGMAX"])
 def test_operator_does_not_exist_at_an_older_level(operator: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"^{operator}: feature_level is 2_1; accepted: 3_0 and later, which have it$"
-    ):
+    with pytest.raises(ValueError, match=f"^{operator}: feature_level is 2_1; accepted: 3_0 and later"):
         dml.validate(reduction(operator), "2_1")
 
 
@@ -188,7 +188,7 @@ TENSOR_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "elements": (
         {"sizes": (65536, 1, 65536, 1)},
-        "sizes is (65536, 1, 65536, 1), 4294967296 elements; accepted: at most 4294967295",
+        "sizes is (65536, 1, 65536, 1): 4294967296 elements; accepted: at most 4294967295",
     ),
     "broadcast elements": (
         {"sizes": (65536, 1, 65536, 1), "strides": (0, 0, 0, 0)},
@@ -203,42 +203,42 @@ TENSOR_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "total too small": (
         {"sizes": (2, 3, 4, 5), "total_tensor_size_in_bytes": 476},
         "total_tensor_size_in_bytes is 476; "
-        "accepted: a multiple of 4 from 480, what the tensor spans, to 17179869180, 4294967295 elements",
+        "accepted: a multiple of 4 from 480 to 17179869180, 4294967295 elements",
     ),
     "total too small for the strides": (
         {"sizes": (2, 1, 1, 2), "strides": (8, 0, 0, 1), "total_tensor_size_in_bytes": 16},
         "total_tensor_size_in_bytes is 16; "
-        "accepted: a multiple of 4 from 40, what the tensor spans, to 17179869180, 4294967295 elements",
+        "accepted: a multiple of 4 from 40 to 17179869180, 4294967295 elements",
     ),
     "total not a multiple of 4": (
         {"sizes": (2, 3, 4, 5), "total_tensor_size_in_bytes": 482},
         "total_tensor_size_in_bytes is 482; "
-        "accepted: a multiple of 4 from 480, what the tensor spans, to 17179869180, 4294967295 elements",
+        "accepted: a multiple of 4 from 480 to 17179869180, 4294967295 elements",
     ),
     "total too large": (
         {"sizes": (2, 3, 4, 5), "total_tensor_size_in_bytes": 17179869184},
         "total_tensor_size_in_bytes is 17179869184; "
-        "accepted: a multiple of 4 from 480, what the tensor spans, to 17179869180, 4294967295 elements",
+        "accepted: a multiple of 4 from 480 to 17179869180, 4294967295 elements",
     ),
     "alignment not a power of two": (
         {"guaranteed_base_offset_alignment": 24},
         "guaranteed_base_offset_alignment is 24; "
-        "accepted: 0 or a power of two from 4 (the element's bytes) to 2147483648",
+        "accepted: 0 or a power of two from 4 (bytes of an element) to 2147483648",
     ),
     "alignment below the element": (
         {"guaranteed_base_offset_alignment": 2},
         "guaranteed_base_offset_alignment is 2; "
-        "accepted: 0 or a power of two from 4 (the element's bytes) to 2147483648",
+        "accepted: 0 or a power of two from 4 (bytes of an element) to 2147483648",
     ),
     "alignment of 33 bits": (
         {"guaranteed_base_offset_alignment": 2**32},
         "guaranteed_base_offset_alignment is 4294967296; "
-        "accepted: 0 or a power of two from 4 (the element's bytes) to 2147483648",
+        "accepted: 0 or a power of two from 4 (bytes of an element) to 2147483648",
     ),
     "negative alignment": (
         {"guaranteed_base_offset_alignment": -16},
         "guaranteed_base_offset_alignment is -16; "
-        "accepted: 0 or a power of two from 4 (the element's bytes) to 2147483648",
+        "accepted: 0 or a power of two from 4 (bytes of an element) to 2147483648",
     ),
 }
 
@@ -312,8 +312,8 @@ def test_output_elements_have_places_of_their_own(
         dml.validate(desc, level)
     else:
         fault = (
-            f"output_tensor.strides is {strides} for sizes {sizes}, which puts several elements in one place"
-            f"; accepted: strides that give each element a place of its own{OWN_RULE}"
+            f"output_tensor.strides is {strides} for sizes {sizes}, which put several elements in one place"
+            f"; accepted: strides that put each element in a place of its own{OWN_RULE}"
         )
         assert_refused(desc, level, fault)
 
@@ -346,7 +346,7 @@ def test_ranks_must_agree(operator: str, level: str) -> None:
         ((4,), (2, 1, 4, 5), "axes[0] is 4; accepted: 0 to 3"),
         ((0, -1), (1, 3, 4, 1), "axes[1] is -1; accepted: 0 to 3"),
         ((1, 3, 1), (2, 1, 4, 1), f"axes is (1, 3, 1); accepted: distinct axes{OWN_RULE}"),
-        ((1,), (2, 3, 4, 5), "output_tensor.sizes[1] is 3; accepted: 1, as axis 1 is reduced"),
+        ((1,), (2, 3, 4, 5), "output_tensor.sizes[1] is 3; accepted: 1, for a reduced axis 1"),
         ((1,), (2, 1, 1, 5), "output_tensor.sizes[2] is 1; accepted: 4, as in input_tensor"),
         ((), (1, 1, 1, 1), "output_tensor.sizes[0] is 1; accepted: 2, as in input_tensor"),
     ],
@@ -435,7 +435,7 @@ def test_other_reduce_functions_are_refused(level: str, function: str) -> None:
             "input_window_offsets[3] + input_window_sizes[3] is 5 + 1 = 6; "
             "accepted: at most 5, input_tensor.sizes[3]",
         ),
-        ({"strides": (1, 0, 2, 1)}, "input_window_strides[1] is 0; accepted: any but 0"),
+        ({"strides": (1, 0, 2, 1)}, "input_window_strides[1] is 0; accepted: any integer but 0"),
         (
             {"strides": (2**31, -2, 2, 1)},
             "input_window_strides[0] is 2147483648; accepted: -2147483648 to 2147483647",
@@ -493,8 +493,8 @@ def test_every_level_has_the_rules_of_the_newest_that_changed_the_operator(
         for form in forms:
             with pytest.raises(ValueError, match="feature_level") as error:
                 dml.validate(desc, form)
-            fault = f"feature_level is {level}; accepted: {first} and later, which have it"
-            assert str(error.value) == f"{operator}: {fault}"
+            fault = f"feature_level is {level}; accepted: {first} and later"
+            assert facts(str(error.value)) == facts(f"{operator}: {fault}")
     else:
         for form in forms:
             assert dml.validate(desc, form) == dml.Validated(level, dml.FeatureLevel.of(rules))
@@ -546,10 +546,10 @@ LEVELS = (
         (0x6500, ValueError, "0x6500"),
         (5, ValueError, "0x5"),
         (-0x5000, ValueError, "-0x5000"),
-        (5.0, TypeError, "5.0, of type float"),
-        (None, TypeError, "None, of type NoneType"),
-        (True, TypeError, "True, of type bool"),
-        (DataType.FLOAT32, TypeError, "<DataType.FLOAT32: 1>, of type DataType"),
+        (5.0, TypeError, "a float"),
+        (None, TypeError, "None"),
+        (True, TypeError, "a bool"),
+        (DataType.FLOAT32, TypeError, "a DataType"),
     ],
 )
 def test_unknown_feature_level(level: Any, error: type[Exception], given: str) -> None:
@@ -566,13 +566,13 @@ def test_feature_level_is_made_from_a_number_or_a_name() -> None:
 
 
 def test_not_a_descriptor() -> None:
-    fault = r", of type BufferTensorDesc; accepted: ArgMinOperatorDesc, .*, TypedOperatorDesc$"
+    fault = r"^desc is a BufferTensorDesc; accepted: ArgMinOperatorDesc, .*, TypedOperatorDesc$"
     with pytest.raises(TypeError, match=fault):
         dml.validate(tensor())  # type: ignore[arg-type]
 
 
 def test_a_rule_of_vkdml_s_own_says_so_and_directml_s_do_not() -> None:
-    """DirectML states these; the rest of this file compares whole messages."""
+    """DirectML states these; `assert_refused` compares the others."""
     of_directml = [
         reduction("ARGMIN", axes=(4,)),
         reduction("ARGMIN", output={"sizes": (2, 3, 4, 5)}),

@@ -375,7 +375,9 @@ def test_an_out_whose_elements_overlap_is_refused_and_not_written(name: str) -> 
     shape, strides = OVERLAPPING[name]
     out, buffer = strided(shape, strides)
     x = np.random.default_rng(0).integers(0, 9, (*shape, 5))
-    fault = rf"out of shape .* strides of \({strides[0]}, {strides[1]}\) bytes.* elements overlap; accepted are"
+    fault = (
+        rf"out of shape .* strides of \({strides[0]}, {strides[1]}\) bytes.* elements overlap; accepted are"
+    )
     with pytest.raises(ValueError, match=fault):
         vkdml.argmax(x, axis=2, out=out)
     with pytest.raises(ValueError, match="values of " + fault):

@@ -109,7 +109,7 @@ def test_an_out_that_changed_is_named_and_keeps_its_elements(device, change, mom
         sequence.eval_async()
     CHANGES[change](out)
     before = out.tobytes()
-    with pytest.raises(ValueError, match=CHANGED + ".*; accepted: as recorded, a writeable one"):
+    with pytest.raises(ValueError, match=CHANGED + r".*; accepted: a writeable .* shape \(3, 2\)"):
         sequence.wait() if moment == "running" else sequence.eval()
     assert out.tobytes() == before
     assert sequence.wait()
@@ -323,7 +323,7 @@ def test_copies_and_pickles(device):
         (op, (pickle.dumps,)),
     ):
         for action in actions:
-            with pytest.raises(TypeError, match=r"cannot be (copied or )?pickled: \w+"):
+            with pytest.raises(TypeError, match=r"cannot be (copied or )?pickled; accepted: \w+"):
                 action(one)
 
 
@@ -341,6 +341,6 @@ def test_timings_stay_after_the_sequence_was_cleared(device):
     sequence.clear()
     assert sequence.timings() == inside
     sequence.download(array)
-    with pytest.raises(vkdml.DeviceError, match="has not been evaluated yet"):
+    with pytest.raises(vkdml.DeviceError, match="has not been evaluated since"):
         sequence.timings()
     assert [label for label, _ in sequence.eval().timings()] == ["download"]

@@ -5,8 +5,8 @@
 array([1, 0])
 """
 
+import typing as _typing
 from types import ModuleType as _ModuleType
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from vkdml import array_api, dml
 from vkdml.arrays.array import Array
@@ -73,7 +73,8 @@ def __dir__() -> list[str]:
     return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
-if not _TYPE_CHECKING:  # a type checker would take every name to be here
+# Type checkers know the flag by this name only, and would accept any attribute of a module with __getattr__.
+if not _typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         message = f"module 'vkdml' has no attribute {name!r}"

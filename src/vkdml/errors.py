@@ -1,21 +1,34 @@
-"""The exceptions that the native module raises besides Python's own. It imports them from here."""
+"""The exceptions that the native module raises besides Python's own; it imports them from here."""
 
 
 class DeviceError(RuntimeError):
-    """The device, its driver or the runtime failed; the message says what to do."""
+    """The device, its driver or the runtime failed; the message states what to do.
+
+    >>> issubclass(vkdml.DeviceError, RuntimeError)
+    True
+    """
 
 
 class NoDeviceError(DeviceError):
-    """There is no Vulkan loader, no driver, no device as asked for, or several that match."""
+    """No Vulkan loader, driver or matching device was found, or several devices match.
+
+    >>> vkdml.Device("no such device")
+    Traceback (most recent call last):
+    vkdml.NoDeviceError: no device matches 'no such device'; the devices are: ...
+    """
 
 
 class DeviceLostError(DeviceError):
-    """The driver gave the device up; the next selection of the device opens it anew."""
+    """The driver lost the device; the next selection of the device opens it again.
+
+    >>> issubclass(vkdml.DeviceLostError, vkdml.DeviceError)
+    True
+    """
 
 
 for _exception in (DeviceError, NoDeviceError, DeviceLostError):
     _exception.__module__ = "vkdml"  # where users import it from
 
-# Last, so that it finds them. Where vkdml was imported before and deleted from sys.modules, it puts the first
-# import's classes in their place: those are what it raises.
+# The native module reads the classes above. If vkdml was imported before and deleted from sys.modules, it
+# replaces them by the classes of the first import, which it raises.
 from vkdml import _native as _native  # noqa: E402

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy.typing as npt
 
@@ -12,17 +12,20 @@ from vkdml.arrays.array import Array
 from vkdml.arrays.sharded import ShardedArray
 from vkdml.operators import on_device, on_host, on_shards
 from vkdml.operators.progress import Progress
-from vkdml.operators.signatures import ArgReduce, Slice1
 from vkdml.runtime.device import DevicesLike
 
+if TYPE_CHECKING:
+    from vkdml.operators.signatures import ArgReduce, Slice1
 
-# Type checkers see the overloads of these; the functions themselves are left as they are.
+
+# Type checkers see the overloads. At run time typing.overload would keep its functions, and through their
+# globals the open devices, until after the interpreter's end.
 def _argreduce(function: Any) -> ArgReduce:
-    return cast(ArgReduce, function)
+    return cast("ArgReduce", function)
 
 
 def _slice1(function: Any) -> Slice1:
-    return cast(Slice1, function)
+    return cast("Slice1", function)
 
 
 @_argreduce

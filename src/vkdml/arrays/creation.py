@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -15,27 +15,27 @@ from vkdml.arrays.indexing import as_shape
 from vkdml.arrays.sharded import ShardedArray
 from vkdml.runtime.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
 
+# At run time typing.overload would keep these functions, and through their globals the open devices, until
+# after the interpreter's end.
+if TYPE_CHECKING:
 
-@overload
-def asarray(
-    x: ShardedArray, dtype: Any = ..., *, device: None = ..., copy: bool | None = ...
-) -> ShardedArray: ...
+    @overload
+    def asarray(
+        x: ShardedArray, dtype: Any = ..., *, device: None = ..., copy: bool | None = ...
+    ) -> ShardedArray: ...
 
+    @overload
+    def asarray(x: Any, dtype: Any = ..., *, device: DeviceLike = ..., copy: bool | None = ...) -> Array: ...
 
-@overload
-def asarray(x: Any, dtype: Any = ..., *, device: DeviceLike = ..., copy: bool | None = ...) -> Array: ...
+    @overload
+    def asarray(
+        x: Any, dtype: Any = ..., *, device: list[Any] | tuple[Any, ...], copy: bool | None = ...
+    ) -> ShardedArray: ...
 
-
-@overload
-def asarray(
-    x: Any, dtype: Any = ..., *, device: list[Any] | tuple[Any, ...], copy: bool | None = ...
-) -> ShardedArray: ...
-
-
-@overload
-def asarray(
-    x: Any, dtype: Any = ..., *, device: DevicesLike, copy: bool | None = ...
-) -> Array | ShardedArray: ...
+    @overload
+    def asarray(
+        x: Any, dtype: Any = ..., *, device: DevicesLike, copy: bool | None = ...
+    ) -> Array | ShardedArray: ...
 
 
 def asarray(x: Any, dtype: Any = None, *, device: DevicesLike = None, copy: bool | None = None) -> Any:
@@ -66,7 +66,6 @@ def asarray(x: Any, dtype: Any = None, *, device: DevicesLike = None, copy: bool
 
     Source of the rule: the Python array API standard's ``asarray``.
     """
-
     wanted = None if dtype is None else element_type(dtype)
     if not isinstance(copy, bool | None):
         raise TypeError(f"copy must be True, False or None, not {copy!r}")

@@ -23,8 +23,6 @@ SHARED_COPY_BYTES = 8 << 20
 
 # For smaller results the free memory is not checked.
 LARGE_RESULT_BYTES = 1 << 30
-# Steps of NumPy's search for a common byte; arrays that need more count as overlapping.
-OVERLAP_STEPS = 10_000
 
 
 def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -218,16 +216,3 @@ def elements_overlap(x: npt.NDArray[Any]) -> bool:
         places = (places[:, None] + np.arange(size) * stride).reshape(-1)
     places.sort()
     return bool((np.diff(places) < x.itemsize).any())
-
-
-def may_share_bytes(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> bool:
-    """Whether two arrays have a byte of memory in common; True, too, where finding out would take long.
-
-    >>> x = np.zeros(6)
-    >>> may_share_bytes(x[::2], x[1::2]), may_share_bytes(x[::2], x[::3])
-    (False, True)
-    """
-    try:
-        return np.shares_memory(first, second, max_work=OVERLAP_STEPS)  # type: ignore[arg-type,unused-ignore]
-    except np.exceptions.TooHardError:
-        return True

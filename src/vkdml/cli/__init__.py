@@ -1,4 +1,4 @@
-"""The entry point of the `vkdml` command; typer and rich are imported only when it runs."""
+"""The entry point of the `vkdml` command; imports typer and rich only when it runs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     vkdml 0.1.0
     0
 
-    Parameters: `arguments` are the words after `vkdml`; None takes them from `sys.argv`.
-    Returns: 0 when all is well, 1 when the command found a fault, 2 when it was called wrongly.
+    Args:
+        arguments: the words after ``vkdml``; None takes them from ``sys.argv``.
+
+    Returns:
+        0 if the command succeeded, 1 if it found a fault, 2 for wrong arguments, 130 if it was interrupted.
     """
     try:
         from vkdml.cli.app import run

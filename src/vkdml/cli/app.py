@@ -1,4 +1,4 @@
-"""Assembles the commands into one typer application and turns users' mistakes into one line each."""
+"""The typer application of all commands; wrong arguments become one line on standard error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ app.command()(tune)
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     """ARGMIN, ARGMAX and SLICE1 on any Vulkan device."""
     if version:
@@ -42,23 +42,30 @@ def _root(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit status: 0 well, 1 a fault found, 2 called wrongly."""
+    """Run one command and return its exit status.
+
+    Args:
+        arguments: the words after ``vkdml``.
+
+    Returns:
+        0 if the command succeeded, 1 if it found a fault, 2 for wrong arguments, 130 if it was interrupted.
+    """
     try:
         with warnings.catch_warnings():
-            # The commands say themselves which devices are software drivers.
+            # The output of the commands names software devices.
             warnings.simplefilter("ignore", vkdml.SoftwareDeviceWarning)
             status = app(args=list(arguments), prog_name="vkdml", standalone_mode=False)
         sys.stdout.flush()
     except vkdml.DeviceError as error:
         return _complain(str(error), status=1)
     except BrokenPipeError:
-        # The reader (head, less) has gone; give the interpreter's last flush somewhere to write.
+        # The reader (head, less) has exited. The interpreter flushes at its end and needs an open file.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except Exception as error:
-        # click and typer share no public base class for usage errors across their versions.
+        # Usage errors have no public base class that all versions of click and typer share.
         message = getattr(error, "format_message", None)
         if message is None:
             raise

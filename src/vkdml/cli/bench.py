@@ -1,4 +1,4 @@
-"""`vkdml bench`: times kernels and calls, checks them, and says how they compare with other libraries."""
+"""`vkdml bench`: times kernels and calls, checks their results and compares them with other libraries."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ def bench(
     suite: str = typer.Option("", help="quick (the default), full, latency, slice or real."),
     op: str = typer.Option("", help="Only this operator: argmax, argmin or slice1."),
     dtype: str = typer.Option("", help="Only these element types, separated by commas."),
-    shape: str = typer.Option("", help="A case of your own instead of a suite, run as it is: 4096x65536."),
-    axis: str = typer.Option("", help="Only this axis; with --shape, the one to reduce: 1, 0,2 or all."),
-    device: str | None = typer.Option(None, help="An index, a UUID or part of a device's name."),
+    shape: str = typer.Option("", help="One array of this shape instead of a suite: 4096x65536."),
+    axis: str = typer.Option("", help="Only this axis; with --shape, the axes to reduce: 1, 0,2 or all."),
+    device: str | None = typer.Option(None, help="Index, UUID or part of the name of a device."),
     peers_text: str = typer.Option(
-        "auto", "--peers", help=f"auto, none, or of {','.join(peers.NAMES)}: what to compare with."
+        "auto", "--peers", help=f"Libraries to compare with: auto, none, or any of {','.join(peers.NAMES)}."
     ),
-    peer_seconds: float = typer.Option(peers.PEER_SECONDS, help="That each peer may take."),
-    mib: int | None = typer.Option(None, help="Make a suite's inputs at most so many MiB."),
-    index_dtype: str = typer.Option("int32", help="Of the indices: int32 or int64."),
-    readings: int = typer.Option(30, help="Of each case."),
+    peer_seconds: float = typer.Option(peers.PEER_SECONDS, help="Time limit of each peer."),
+    mib: int | None = typer.Option(None, help="Largest input of a suite, in MiB."),
+    index_dtype: str = typer.Option("int32", help="Type of the indices: int32 or int64."),
+    readings: int = typer.Option(30, help="Readings of each case."),
     json_file: str = typer.Option("", "--json", help="Write all numbers to this file."),
-    plot: str = typer.Option("", help="Write plots: FILE.svg makes FILE-dtypes.svg and more."),
-    baseline_file: str = typer.Option("", "--baseline", help="Say what changed since this JSON file."),
-    compare_only: bool = typer.Option(False, help="Run nothing: compare --json with --baseline."),
+    plot: str = typer.Option("", help="Write plots: FILE.svg writes FILE-dtypes.svg and others."),
+    baseline_file: str = typer.Option("", "--baseline", help="Print what changed since this JSON file."),
+    compare_only: bool = typer.Option(False, help="Run nothing; compare --json with --baseline."),
     merge: str = typer.Option(
-        "", help="Run only --peers, on the cases of this JSON file, and add them to it."
+        "", help="Run only --peers on the cases of this JSON file, and add their times to it."
     ),
 ) -> int:
     """Time kernels on a device, check every result, and compare with other libraries.
 
-    Exit status 1: a result was wrong, a time impossible, or something became slower than in --baseline by
-    more than noise.
+    The exit status is 1 if a result was wrong, a time was impossible, or a case became slower than in
+    --baseline by more than noise.
     """
     console = Console(highlight=False)
     try:
@@ -74,7 +74,7 @@ def bench(
         raise typer.BadParameter(str(error)) from None
 
     for name, why in options.left_out.items():
-        print(f"vkdml: {name} is left out: {why}", file=sys.stderr)
+        print(f"vkdml: {name} is skipped: {why}", file=sys.stderr)
 
     def keep(measured: record.Record) -> None:
         if json_file or merge:
@@ -112,7 +112,7 @@ def _compare(new: record.Record, old: record.Record, console: Console) -> int:
 
 
 def _check_outputs(json_file: str, plot: str) -> None:
-    """Find out what cannot be written before anything runs."""
+    """Raise an error for outputs that cannot be written, before anything runs."""
     if json_file:
         record.check_writable(json_file)
     if plot:
@@ -222,7 +222,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 def _axes(text: str, rank: int | None) -> tuple[tuple[int, ...] | None]:
-    """Return the axes, in a tuple of their own since None is one of the values."""
+    """Return the axes in a tuple of one entry; the entry None stands for all axes."""
     if text == "all":
         return (None,)
     wanted = "all, or distinct axes such as 1 or 0,2"
@@ -259,7 +259,7 @@ def _own_cases(
 
 
 class _Lines:
-    """Says each step in a line of its own, with the seconds since the start."""
+    """Prints each step in a line, with the seconds since the start."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -274,18 +274,18 @@ class _Lines:
 
     def phase(self, name: str, steps: int) -> None:
         self._at, self._steps = 0, steps
-        self._say(name)
+        self._print(name)
 
-    def step(self, said: str) -> None:
+    def step(self, text: str) -> None:
         self._at += 1
-        self._say(f"  {self._at}/{self._steps} {said}")
+        self._print(f"  {self._at}/{self._steps} {text}")
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         print(f"[{time.perf_counter() - self._start:6.1f} s] {text}", flush=True)
 
 
 class _Bar:
-    """A bar that goes when the run is over."""
+    """A progress bar that is removed at the end."""
 
     def __init__(self, console: Console) -> None:
         self._bars = Bars(
@@ -293,7 +293,7 @@ class _Bar:
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[said]}", style="dim"),
+            TextColumn("{task.fields[step]}", style="dim"),
             console=console,
             transient=True,
         )
@@ -309,11 +309,11 @@ class _Bar:
     def phase(self, name: str, steps: int) -> None:
         if self._task is not None:
             self._bars.remove_task(self._task)
-        self._task = self._bars.add_task(name, total=steps or None, said="")
+        self._task = self._bars.add_task(name, total=steps or None, step="")
 
-    def step(self, said: str) -> None:
+    def step(self, text: str) -> None:
         assert self._task is not None
-        self._bars.update(self._task, advance=1, said=said)
+        self._bars.update(self._task, advance=1, step=text)
 
 
 def _progress(console: Console) -> _Bar | _Lines:

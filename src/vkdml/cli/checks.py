@@ -1,4 +1,4 @@
-"""What `vkdml doctor` concludes: findings from facts, with no device, file or environment read here."""
+"""The findings of `vkdml doctor`, derived from facts; reads no device, file or environment."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Level = Literal["ok", "warning", "problem"]
 
 DEBUGGING_LAYER = "VK_LAYER_KHRONOS_validation"
 LOWEST_API = (1, 1)
-# Below this, in bytes, even a small call may fail for memory.
+# Bytes. With less free memory, even a small call may fail.
 LITTLE_MEMORY = 256 << 20
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: how it stands and, unless it is well, the line that mends it."""
+    """One thing that was checked: its level, what was found and, unless the level is "ok", a remedy."""
 
     level: Level
     subject: str
@@ -29,13 +29,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Need:
-    """A device limit vkdml relies on: its key in `DeviceInfo.limits` and the least it may be."""
+    """A device limit that vkdml needs: its key in `DeviceInfo.limits` and its smallest accepted value."""
 
     limit: str
     least: int
     in_bytes: bool
 
-    def say(self, value: int) -> str:
+    def text(self, value: int) -> str:
         return size(value) if self.in_bytes else str(value)
 
 
@@ -50,7 +50,7 @@ NEEDS = (
 
 @dataclass(frozen=True)
 class Loader:
-    """The Vulkan loader: the library opened, or the reason why none was."""
+    """The Vulkan loader: the path of the opened library, or the reason why none could be opened."""
 
     path: str | None
     error: str | None
@@ -60,7 +60,7 @@ class Loader:
 
 @dataclass(frozen=True)
 class Driver:
-    """One driver manifest (ICD file): the library it names and why that cannot be used, if it cannot."""
+    """One driver manifest (ICD file): the library that it names, and why that cannot be loaded, if so."""
 
     manifest: str
     library: str | None = None
@@ -69,7 +69,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class Trial:
-    """One real computation on a device: milliseconds of a warm call, or what went wrong."""
+    """One computation on a device: milliseconds of a second call, or its fault."""
 
     milliseconds: float | None
     fault: str | None = None
@@ -85,8 +85,10 @@ class Card:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything `vkdml doctor` looks at. `environment` holds only the variables that matter and are set;
-    sizes are in bytes."""
+    """All that `vkdml doctor` checks; memory sizes are in bytes.
+
+    ``environment`` holds the variables that affect Vulkan or vkdml and are set.
+    """
 
     versions: Mapping[str, str | None]
     loader: Loader
@@ -103,7 +105,11 @@ class Facts:
 
 
 def findings(facts: Facts) -> list[Finding]:
-    """Everything worth saying about a machine, in the order in which faults cause one another."""
+    """Return all findings about a machine; a fault stands before the faults that it causes.
+
+    Args:
+        facts: what :func:`vkdml.cli.probe.gather` returns.
+    """
     found = [*versions(facts), *loader(facts)]
     if facts.loader.error is None:
         found += [*drivers(facts), *layers(facts), *cards(facts)]
@@ -114,7 +120,7 @@ def findings(facts: Facts) -> list[Finding]:
 
 
 def worst(found: list[Finding]) -> Level:
-    """The gravest level among findings; "ok" where there are none."""
+    """Return the most serious level of the findings; "ok" if there are none."""
     levels = {finding.level for finding in found}
     return "problem" if "problem" in levels else "warning" if "warning" in levels else "ok"
 
@@ -146,16 +152,14 @@ CONTAINER_REMEDY = (
 
 
 def forcing_variable(environment: Mapping[str, str]) -> str | None:
-    """The variable that tells the loader which drivers to use; the newer name wins, as in the loader."""
+    """Return the set variable that restricts the loader's drivers; the newer name wins, as in the loader."""
     return next((name for name in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES") if environment.get(name)), None)
 
 
 def drivers(facts: Facts) -> Iterator[Finding]:
     forced = forcing_variable(facts.environment)
     if not facts.drivers:
-        yield Finding(
-            "problem", "drivers", "the loader has no driver manifest (ICD file) to look at", DRIVER_REMEDY
-        )
+        yield Finding("problem", "drivers", "the loader finds no driver manifest (ICD file)", DRIVER_REMEDY)
     for driver in facts.drivers:
         if driver.fault is None:
             yield Finding("ok", "driver", f"{driver.manifest}: {driver.library}")
@@ -183,7 +187,7 @@ def drivers(facts: Facts) -> Iterator[Finding]:
 
 
 def _without_advice(fault: str) -> str:
-    """The library's message up to its general advice, for which the doctor has something more exact."""
+    """Return an error message without its general advice: the remedy is more exact."""
     fault = fault.removeprefix("VKDML_DEVICE: ")
     for advice in (": install ", "; the devices are: ", "; choose one by "):
         fault = fault.partition(advice)[0]
@@ -195,16 +199,18 @@ def _devices_remedy(facts: Facts, forced: str | None) -> str:
     if not usable:
         return f"unset {forced}" if forced else DRIVER_REMEDY
     if len(usable) < len(facts.drivers):
-        return f"leave the faulty driver out: VK_DRIVER_FILES={':'.join(usable)}"
+        return f"exclude the faulty driver: VK_DRIVER_FILES={':'.join(usable)}"
     if len(usable) == 1:
-        return f"reinstall the driver of {usable[0]}, or add one in software: apt install mesa-vulkan-drivers"
-    return f"find the driver at fault by trying each alone, VK_DRIVER_FILES={usable[0]} first"
+        return (
+            f"reinstall the driver of {usable[0]}, or install a software one: apt install mesa-vulkan-drivers"
+        )
+    return f"find the faulty driver: try each driver alone, beginning with VK_DRIVER_FILES={usable[0]}"
 
 
 def layers(facts: Facts) -> Iterator[Finding]:
     present = DEBUGGING_LAYER in facts.loader.layers
     yield Finding(
-        "ok", "layers", f"{DEBUGGING_LAYER} {'present' if present else 'absent'} (only debugging needs it)"
+        "ok", "layers", f"{DEBUGGING_LAYER} {'present' if present else 'absent'} (needed for debugging only)"
     )
     wanted = [name for name in facts.environment.get("VK_INSTANCE_LAYERS", "").split(":") if name]
     for name in wanted:
@@ -212,8 +218,8 @@ def layers(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 "problem",
                 "layers",
-                f"VK_INSTANCE_LAYERS asks for {name}, which is not installed",
-                f"unset VK_INSTANCE_LAYERS, or name installed layers only: {_list(facts.loader.layers)}",
+                f"VK_INSTANCE_LAYERS names {name}, which is not installed",
+                f"unset VK_INSTANCE_LAYERS, or name only installed layers: {_list(facts.loader.layers)}",
             )
 
 
@@ -221,12 +227,12 @@ VENDORS = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel"}
 
 
 def cards(facts: Facts) -> Iterator[Finding]:
-    """Cards that are on the bus but not among the Vulkan devices."""
+    """Yield findings about cards on the PCI bus that are no Vulkan devices."""
     for node in facts.closed_nodes:
         yield Finding(
             "warning",
             "card",
-            f"{node} may not be opened by this user",
+            f"this user may not open {node}",
             "sudo usermod -aG render,video $USER, then log in again",
         )
     if forcing_variable(facts.environment) is not None:
@@ -244,8 +250,11 @@ def cards(facts: Facts) -> Iterator[Finding]:
 
 
 def device(info: DeviceInfo, facts: Facts) -> Iterator[Finding]:
-    """A device's versions, limits, memory and one real computation. A device that is not the default
-    and lacks something vkdml needs is a warning, for it does harm only when it is asked for."""
+    """Yield findings about a device's versions, limits, memory and one computation.
+
+    A device that is not the default one and lacks something that vkdml needs is a warning: it fails only if
+    it is selected.
+    """
     subject = f"device {info.index}"
     lacking: Level = "warning" if facts.default not in (None, info.index) else "problem"
     another = "update its driver, or choose another device with VKDML_DEVICE"
@@ -263,17 +272,17 @@ def device(info: DeviceInfo, facts: Facts) -> Iterator[Finding]:
         value = info.limits[need.limit]
         if not isinstance(value, int) or value < need.least:
             unmet = True
-            said = need.say(value) if isinstance(value, int) else str(value)
+            text = need.text(value) if isinstance(value, int) else str(value)
             yield Finding(
                 lacking,
                 subject,
-                f"limits: {need.limit} is {said}; vkdml needs at least {need.say(need.least)}",
+                f"limits: {need.limit} is {text}; vkdml needs at least {need.text(need.least)}",
                 another,
             )
     if not unmet:
         smallest = info.limits["max_storage_buffer_range"]
-        said = size(smallest) if isinstance(smallest, int) else str(smallest)
-        yield Finding("ok", subject, f"limits: all {len(NEEDS) + 1} needed are met; largest buffer {said}")
+        text = size(smallest) if isinstance(smallest, int) else str(smallest)
+        yield Finding("ok", subject, f"limits: all {len(NEEDS) + 1} are sufficient; largest buffer {text}")
 
     yield from _heaps(info, subject)
     trial = facts.trials.get(info.index)
@@ -299,7 +308,7 @@ def _heaps(info: DeviceInfo, subject: str) -> Iterator[Finding]:
 
 
 def default(facts: Facts) -> Iterator[Finding]:
-    """Which device a call without `device=` uses, and whether VKDML_DEVICE names one."""
+    """Yield findings about the device of calls without `device=`, and about VKDML_DEVICE."""
     if not facts.devices:
         return
     selector = facts.environment.get("VKDML_DEVICE", "").strip()
@@ -315,14 +324,14 @@ def default(facts: Facts) -> Iterator[Finding]:
             f"{change} to one of these: {accepted}",
         )
         return
-    said = f"device {chosen.index}, {chosen.name}"
-    yield Finding("ok", subject, f"{selector!r} selects {said}" if selector else said)
+    text = f"device {chosen.index}, {chosen.name}"
+    yield Finding("ok", subject, f"{selector!r} selects {text}" if selector else text)
     if chosen.type == "software" and not selector:
         yield Finding(
             "warning",
             subject,
-            f"device {chosen.index} is a software driver: right answers, but slower than a GPU",
-            f"install the GPU's Vulkan driver, or set VKDML_DEVICE={chosen.index} if this device is meant",
+            f"device {chosen.index} is a software driver: results are right, but slower than on a GPU",
+            f"install the GPU's Vulkan driver, or set VKDML_DEVICE={chosen.index} to keep this device",
         )
 
 

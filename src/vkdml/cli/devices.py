@@ -1,4 +1,4 @@
-"""`vkdml devices`: a table of the Vulkan devices, the default one marked."""
+"""`vkdml devices`: a table of the Vulkan devices, with a mark at the default one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from vkdml.cli.text import size
 
 
 def devices(
-    as_json: bool = typer.Option(False, "--json", help="Print everything known of each device as JSON."),
+    as_json: bool = typer.Option(False, "--json", help="Print all information about each device as JSON."),
 ) -> int:
-    """List the Vulkan devices; * marks the default one."""
+    """List the Vulkan devices; * marks the default device."""
     try:
         infos = vkdml.devices()
-        fault = None if infos else "no Vulkan device was found; 'vkdml doctor' says why"
+        fault = None if infos else "no Vulkan device was found; run 'vkdml doctor' to find out why"
     except vkdml.DeviceError as error:
         infos, fault = [], str(error)
     if fault is not None:
@@ -43,7 +43,7 @@ def devices(
 
 
 def _default_index() -> tuple[int | None, str | None]:
-    """The default device's index, or None and the reason why there is none."""
+    """Return the default device's index and None, or None and the reason why there is none."""
     try:
         return vkdml.default_device().info.index, None
     except (vkdml.DeviceError, ValueError) as error:
@@ -51,7 +51,7 @@ def _default_index() -> tuple[int | None, str | None]:
 
 
 def table(infos: Sequence[vkdml.DeviceInfo], default: int | None) -> Table:
-    """One row a device; long names fold so that the table fits a terminal of 80 columns."""
+    """Return a table with a row per device; long names wrap, so that it fits 80 columns."""
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold")
     result.add_column("#", justify="right", no_wrap=True)
     result.add_column("name", overflow="fold")
@@ -76,6 +76,6 @@ def table(infos: Sequence[vkdml.DeviceInfo], default: int | None) -> Table:
 
 
 def device_memory(info: vkdml.DeviceInfo) -> int:
-    """Bytes in the device's own heaps, or in all its heaps where none is its own."""
+    """Return the bytes in the device-local heaps; in all heaps if none is device-local."""
     own = sum(int(heap["size"]) for heap in info.heaps if heap["device_local"])
     return own or sum(int(heap["size"]) for heap in info.heaps)

@@ -1,4 +1,4 @@
-"""`vkdml doctor`: prints what was found on this machine and, for each problem, the line that mends it."""
+"""`vkdml doctor`: prints findings about this machine and, for each problem, a remedy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 def doctor(
     as_json: bool = typer.Option(False, "--json", help="Print the findings as JSON."),
 ) -> int:
-    """Check loader, drivers, layers, limits, memory and one real computation on each device."""
+    """Check the loader, drivers, layers, limits, memory and one computation on each device."""
     if as_json:
         facts = probe.gather()
         found = checks.findings(facts)
@@ -29,7 +29,7 @@ def doctor(
     else:
         console = Console(highlight=False)
         if console.is_terminal:
-            with console.status("looking") as status:
+            with console.status("checking") as status:
                 facts = probe.gather(lambda doing: status.update(doing))
         else:
             facts = probe.gather()
@@ -39,13 +39,13 @@ def doctor(
 
 
 def show(found: Sequence[checks.Finding], console: Console) -> None:
-    """One line a finding and one a remedy, folded under themselves on a terminal, whole when piped."""
+    """Print a line per finding and a line per remedy; on a terminal they wrap within their column."""
     subjects = max(len(finding.subject) for finding in found)
     for finding in found:
         label = Text(f"{finding.level:<7}", _STYLES[finding.level])
         _line(console, label, Text(f"{finding.subject:<{subjects}}"), Text(finding.detail))
         if finding.remedy is not None:
-            _line(console, Text(" " * 7), Text(" " * subjects), Text(f"to mend: {finding.remedy}", "bold"))
+            _line(console, Text(" " * 7), Text(" " * subjects), Text(f"to fix: {finding.remedy}", "bold"))
     _line(console, Text(summary(found)))
 
 
@@ -61,8 +61,8 @@ def _line(console: Console, *cells: Text) -> None:
 
 
 def summary(found: Sequence[checks.Finding]) -> str:
-    """The last line: how many problems and warnings there are and whether vkdml works here."""
+    """Return the last line: the numbers of problems and warnings, and whether vkdml works."""
     levels = [finding.level for finding in found]
     problems, warned = levels.count("problem"), levels.count("warning")
-    works = "vkdml works here" if problems == 0 else "mend the problems above first"
+    works = "vkdml works here" if problems == 0 else "fix the problems above first"
     return f"{count(problems, 'problem')}, {count(warned, 'warning')}: {works}"

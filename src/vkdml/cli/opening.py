@@ -1,4 +1,4 @@
-"""Opens the device that a command is to use, or says in one line why it cannot."""
+"""Opens the device of a command."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import vkdml
 
 
 def opened(selector: str | None) -> vkdml.Device:
-    """Return the device that ``--device`` names, without it the one of ``VKDML_DEVICE``, else the best.
+    """Return the device of ``--device``, else of ``VKDML_DEVICE``, else the best device.
 
     Raises:
-        typer.BadParameter: ``--device`` names none.
-        vkdml.DeviceError: ``VKDML_DEVICE`` names none, or there is none.
+        typer.BadParameter: no device, or more than one, matches ``--device``.
+        vkdml.DeviceError: no device, or more than one, matches ``VKDML_DEVICE``; or there is no device.
     """
     try:
         return vkdml.Device(selector)

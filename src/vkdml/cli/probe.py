@@ -1,4 +1,4 @@
-"""Gathers the facts for `vkdml doctor`; drivers run in child processes, so that a crash is a finding."""
+"""Gathers the facts for `vkdml doctor`. Drivers run in child processes: a crash becomes a finding."""
 
 from __future__ import annotations
 
@@ -31,18 +31,22 @@ _VARIABLES = (
     "VK_LOADER_DRIVERS_SELECT",
     "VK_LOADER_DRIVERS_DISABLE",
 )
-# The child gets the parent's module path, whatever put it there, and nothing of its working directory.
+# The child gets the parent's module path, and no entry for the working directory.
 _CHILD = (
     "import json, sys; path, part, argument = map(json.loads, sys.argv[1:]); sys.path[:] = path; "
     "from vkdml.cli import probe; probe.answer(part, argument)"
 )
-# A software driver that compiles its first kernel on a busy machine takes seconds, not a minute.
+# Seconds. A software driver needs some seconds for its first kernel on a busy machine.
 _PATIENCE_S = 60.0
 _TRIAL_ELEMENTS = 4099
 
 
 def gather(progress: Callable[[str], None] = lambda doing: None) -> Facts:
-    """Look at this machine. `progress` is told what is being looked at, in a few words."""
+    """Gather the facts about this machine.
+
+    Args:
+        progress: is called with a few words about each step before it starts.
+    """
     progress("looking for the loader")
     environment = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
     said, fault = _ask("loader")
@@ -74,7 +78,7 @@ def gather(progress: Callable[[str], None] = lambda doing: None) -> Facts:
 
 
 def _ask(part: str, argument: object = None) -> tuple[dict[str, Any] | None, str | None]:
-    """Run one part of the probe in a child process: its answer, or None and what went wrong."""
+    """Run one part of the probe in a child process; return its answer, or None and the fault."""
     output, fault = _run_child(["-c", _CHILD, *(json.dumps(word) for word in (sys.path, part, argument))])
     if output is None:
         return None, fault
@@ -83,7 +87,7 @@ def _ask(part: str, argument: object = None) -> tuple[dict[str, Any] | None, str
 
 
 def _run_child(words: list[str]) -> tuple[str | None, str | None]:
-    """Run this interpreter with `words`: what it printed, or None and what went wrong."""
+    """Run this interpreter with `words`; return its output, or None and the fault."""
     try:
         child = subprocess.run(
             [sys.executable, *words], capture_output=True, text=True, timeout=_PATIENCE_S, check=False
@@ -102,7 +106,12 @@ def _last_line(text: str) -> str:
 
 
 def answer(part: str, argument: Any) -> None:
-    """Answer one question of the parent process, as one line of JSON (runs in the child)."""
+    """Print the answer to one question of the parent process as a line of JSON; runs in the child.
+
+    Args:
+        part: "loader", "devices" or "trial".
+        argument: of a trial, the index of the device.
+    """
     parts = {"loader": _say_loader, "devices": _say_devices, "trial": _say_trial}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -128,11 +137,11 @@ def _say_devices(_: object) -> dict[str, Any]:
 
 
 def _say_trial(index: int) -> dict[str, Any]:
-    # Few distinct numbers: the largest occurs several times, and the first of them is the answer.
+    # Few distinct numbers, so that the largest one occurs several times: the first occurrence is the answer.
     data = np.random.default_rng(0).integers(0, 1000, _TRIAL_ELEMENTS).astype(np.float32)
     device = vkdml.Device(index)
     milliseconds = 0.0
-    for _ in range(2):  # the second call finds everything built
+    for _ in range(2):  # the second call builds nothing
         start = time.perf_counter()
         found = vkdml.argmax(data, device=device)
         milliseconds = (time.perf_counter() - start) * 1e3
@@ -160,7 +169,7 @@ def _versions() -> dict[str, str | None]:
 
 
 def _driver(manifest: str) -> Driver:
-    """Read one ICD file and open the library it names, in a child."""
+    """Read one ICD file, and open the library that it names in a child process."""
     try:
         library = json.loads(Path(manifest).read_text())["ICD"]["library_path"]
     except FileNotFoundError:
@@ -168,8 +177,8 @@ def _driver(manifest: str) -> Driver:
     except OSError as error:
         return Driver(manifest, fault=error.strerror or str(error))
     except (ValueError, KeyError, TypeError):
-        return Driver(manifest, fault="not an ICD file: JSON with ICD.library_path is expected")
-    # A path with a slash is relative to the manifest; a bare name is searched for by the system.
+        return Driver(manifest, fault="not an ICD file; accepted: JSON with ICD.library_path")
+    # A path with a slash is relative to the manifest; the system searches for a bare name.
     path = str(Path(manifest).parent / library) if "/" in library else library
     _, fault = _run_child(["-S", "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", path])
     return Driver(manifest, path, fault and fault.removeprefix("OSError: "))
@@ -194,7 +203,7 @@ def _closed_nodes() -> Iterable[str]:
 
 
 def _free_memory() -> int | None:
-    """Bytes of main memory that may still be had, within the control group's limit where there is one."""
+    """Return the free bytes of main memory, within the limit of the control group if it has one."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))

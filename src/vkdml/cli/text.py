@@ -1,4 +1,4 @@
-"""Words and numbers as the commands print them."""
+"""Numbers as the commands print them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def size(count: int) -> str:
-    """Say a number of bytes in the largest unit that keeps it at least 1: `size(1536)` is '1.5 KiB'."""
+    """Return a number of bytes as text, in the largest unit in which it is at least 1.
+
+    >>> size(1536)
+    '1.5 KiB'
+    """
     amount = float(count)
     unit = 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
@@ -16,5 +20,9 @@ def size(count: int) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Say how many of something there are: `count(2, "problem")` is '2 problems'."""
+    """Return a number and a noun, with "no" for 0 and the plural's s.
+
+    >>> count(2, "problem"), count(0, "warning")
+    ('2 problems', 'no warnings')
+    """
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

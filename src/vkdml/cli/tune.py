@@ -1,4 +1,4 @@
-"""`vkdml tune`: searches the tuning numbers of one device, shows what is gained, and stores them."""
+"""`vkdml tune`: searches for the fastest tuning numbers of a device, shows the gain and stores them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ from vkdml.tune import tune as search
 
 
 def tune(
-    device: str | None = typer.Option(None, help="Index, UUID or part of a name; default: the best device."),
-    seconds: int = typer.Option(300, min=1, help="How long the search may take."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Search and show, but store nothing."),
+    device: str | None = typer.Option(
+        None, help="Index, UUID or part of the name; default: the best device."
+    ),
+    seconds: int = typer.Option(300, min=1, help="Time limit of the search."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Search and print, but store nothing."),
     reset: bool = typer.Option(False, "--reset", help="Delete the stored profile."),
     show: bool = typer.Option(False, "--show", help="Print the stored profile."),
 ) -> int:
-    """Find the fastest tuning numbers for a device and store them; results never change."""
+    """Find the fastest tuning numbers for a device and store them; no result changes."""
     if dry_run + reset + show > 1:
-        raise typer.BadParameter("of --dry-run, --reset and --show one is accepted")
+        raise typer.BadParameter("--dry-run, --reset and --show exclude each other; accepted: one of them")
     console = Console(highlight=False)
     try:
         if show or reset:
@@ -44,12 +46,12 @@ def tune(
     except (profile.CannotStoreError, ResultsDifferError) as error:
         return _complain(str(error))
     except MemoryError as error:
-        return _complain(f"the memory does not suffice for tuning: {error}")
+        return _complain(f"not enough memory for tuning: {error}")
 
 
 def _opened(selector: str | None) -> vkdml.Device:
     with warnings.catch_warnings():
-        # What is wrong with the stored profile is what this command mends.
+        # This command replaces the stored profile, so warnings about it do not help.
         warnings.simplefilter("ignore", vkdml.ProfileWarning)
         return opened(selector)
 
@@ -61,13 +63,13 @@ def _show(info: vkdml.DeviceInfo, console: Console) -> int:
     except profile.ProfileFault as fault:
         return _complain(f"{path} is ignored: {fault} (run 'vkdml tune', or 'vkdml tune --reset')")
     if stored is None:
-        console.print(f"no profile is stored for {info.name}; 'vkdml tune' makes one")
+        console.print(f"no profile is stored for {info.name}; 'vkdml tune' stores one")
         return 0
     tried = "" if stored.candidates is None else f", of {count(stored.candidates, 'candidate')}"
     console.print(f"{info.name}, {stored.driver}\nfound {stored.date} by vkdml {stored.vkdml_version}{tried}")
     _print_path(path)
     console.print(values_table(info.plan_limits.tuning, stored.values))
-    _say_if_off()
+    _print_if_off()
     return 0
 
 
@@ -82,7 +84,7 @@ def _reset(info: vkdml.DeviceInfo, console: Console) -> int:
 
 def _tune(device: vkdml.Device, seconds: int, dry_run: bool, console: Console) -> int:
     info = device.info
-    print(f"tuning {info.name} for {seconds} s at most; Ctrl-C stores nothing", flush=True)
+    print(f"tuning {info.name} for at most {seconds} s; Ctrl-C stores nothing", flush=True)
     try:
         with _reporting(console) as report:
             found = search(device, seconds, report)
@@ -90,7 +92,7 @@ def _tune(device: vkdml.Device, seconds: int, dry_run: bool, console: Console) -
         _complain("stopped; nothing was stored")
         return 130
     if not found.cases:
-        return _complain(f"{seconds} s are too few to measure the defaults; nothing was stored")
+        return _complain(f"{seconds} s are too short to measure the defaults; nothing was stored")
     console.print(
         f"tried {count(found.candidates, 'candidate')} beside the defaults, "
         f"{count(found.plans, 'different plan')} in all"
@@ -98,18 +100,18 @@ def _tune(device: vkdml.Device, seconds: int, dry_run: bool, console: Console) -
     console.print(cases_table(found))
     console.print(values_table(found.default, found.values))
     if not found.complete:
-        console.print(f"the search was not at its end after {seconds} s; more --seconds may find more")
+        console.print(f"the search did not finish in {seconds} s; more --seconds may find faster numbers")
     if dry_run:
         console.print("nothing was stored (--dry-run)")
     else:
         _print_path(profile.store(info, profile_of(info, found)), "stored ")
-        _say_if_off()
+        _print_if_off()
     return 0
 
 
 @contextmanager
 def _reporting(console: Console) -> Iterator[Callable[[Step], None]]:
-    """Yield what shows the steps of a search: a bar on a terminal, else a line for each field."""
+    """Yield a function that shows the steps of a search: a bar on a terminal, else a line per field."""
     if not console.is_terminal:
         yield lambda step: print(outcome(step), flush=True) if step.value is None else None
         return
@@ -132,7 +134,7 @@ def _reporting(console: Console) -> Iterator[Callable[[Step], None]]:
 
 
 def outcome(step: Step) -> str:
-    """Say which value a field has after its search.
+    """Return a line with the value that a field has after its search.
 
     >>> outcome(Step(1, "tile_bytes", None, 32768, 40, 60))
     'pass 1: tile_bytes = 32768 (40 of 60)'
@@ -141,7 +143,7 @@ def outcome(step: Step) -> str:
 
 
 def values_table(default: Tuning, values: dict[str, int]) -> Table:
-    """One row a searched field: the number of the device's class and the one found instead."""
+    """Return a table with a row per field: the default of the device's class, and the value found."""
     result = _table("field", "default", "found")
     for field in SEARCH:
         found = values.get(field)
@@ -155,7 +157,7 @@ def values_table(default: Tuning, values: dict[str, int]) -> Table:
 
 
 def cases_table(found: Found) -> Table:
-    """One row a case: its kernel time in microseconds before and after, and the speed-up."""
+    """Return a table with a row per case: kernel times in microseconds, default and found, and speed-up."""
     result = _table("case", "default us", "found us", "speed-up")
     for case in found.cases:
         speed_up = case.default_ns / case.found_ns
@@ -175,14 +177,15 @@ def _table(first: str, *numbers: str) -> Table:
 
 
 def _print_path(path: str | None, before: str = "") -> None:
-    # Not through rich, which would break it: a path is there to be copied.
+    # rich would wrap the path, which then could not be copied.
     print(f"{before}{path}")
 
 
-def _say_if_off() -> None:
+def _print_if_off() -> None:
     if not profile.in_use():
         print(
-            f"it is not used while {profile.ENVIRONMENT_SWITCH} is {os.environ[profile.ENVIRONMENT_SWITCH]}"
+            f"the profile is not used while {profile.ENVIRONMENT_SWITCH} is "
+            f"{os.environ[profile.ENVIRONMENT_SWITCH]}"
         )
 
 

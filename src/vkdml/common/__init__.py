@@ -1,1 +1,1 @@
-"""What all other folders use and none of them owns."""
+"""Small helpers that all other folders use."""

@@ -1,4 +1,4 @@
-"""What counts as an integer: the same under every version of NumPy."""
+"""Conversion to integers, the same for all versions of NumPy."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 
 def index(value: SupportsIndex) -> int:
-    """Return ``operator.index(value)``, but of no NumPy boolean, which NumPy 1.26 takes with a warning.
+    """Return ``operator.index(value)``; refuse NumPy booleans, which NumPy 1.26 accepts with a warning.
 
     >>> index(np.int8(3))
     3
 
     Raises:
-        TypeError: it is no integer.
+        TypeError: the value is not an integer.
     """
     if isinstance(value, np.bool_):
-        raise TypeError("a NumPy boolean is no integer")
+        raise TypeError("a NumPy boolean is not an integer")
     return operator.index(value)

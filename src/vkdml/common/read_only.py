@@ -1,4 +1,4 @@
-"""Objects whose attributes cannot be changed: their shape, type and memory belong together."""
+"""Objects with read-only attributes: shape, type and memory of an array must stay consistent."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NoReturn
 
 
 class ReadOnly:
-    """Refuses that attributes are set or deleted; :func:`fix` sets them where the object is made."""
+    """Refuses to set or delete attributes; constructors set them with :func:`fix`."""
 
     __slots__ = ()
     _instead = ""
-    """What to do instead, for the message."""
+    """The end of the message: what to do instead."""
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise self._refusal("set", name)

@@ -1,4 +1,4 @@
-"""A mapping that cannot be changed, and still is a dict to JSON, pickle and dataclasses.asdict."""
+"""A read-only dict that JSON, pickle and dataclasses.asdict accept."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ Value = TypeVar("Value")
 
 
 class ReadOnlyDict(dict[Key, Value]):
-    """A dict whose items cannot be assigned or removed; hashable if its values are.
+    """A dict whose items cannot be assigned or removed; hashable if its values are hashable.
 
     >>> limits = ReadOnlyDict(subgroup=8)
     >>> limits["subgroup"], limits | {"subgroup": 4}
     (8, {'subgroup': 4})
 
     Raises:
-        TypeError: on every attempt to change it; ``dict(it)`` is a copy that can be changed.
+        TypeError: an attempt to change it; ``dict(...)`` of it is a copy that can be changed.
     """
 
-    # types.MappingProxyType would do, but for json.dumps, pickle, copy.deepcopy and asdict, which refuse it.
+    # json.dumps, pickle, copy.deepcopy and asdict refuse types.MappingProxyType.
     __slots__ = ()
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("this dict is read-only: dict(...) makes a copy that can be changed")
+        raise TypeError("this dict is read-only; accepted: a copy made by dict(...), which can be changed")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
@@ -37,7 +37,7 @@ class ReadOnlyDict(dict[Key, Value]):
 
 
 def read_only(value: Any) -> Any:
-    """Return a value of which no part can be changed: dicts read-only, lists as tuples, at any depth.
+    """Return a read-only copy of a value: at any depth, dicts are read-only and lists are tuples.
 
     >>> read_only({"sizes": [1, 2]})
     {'sizes': (1, 2)}

@@ -1,4 +1,4 @@
-"""How messages name what was given."""
+"""The wording of errors: what was given, and what would be accepted."""
 
 from __future__ import annotations
 
@@ -19,3 +19,21 @@ def type_of(value: object) -> str:
     ('an int', 'a str', 'None')
     """
     return "None" if value is None else with_article(type(value).__name__)
+
+
+def wrong_type(where: str, given: object, accepted: object) -> TypeError:
+    """Return the TypeError that names an argument, the type that was given and what would be accepted.
+
+    >>> wrong_type("axes", 1, "a sequence of integers")
+    TypeError('axes is an int; accepted: a sequence of integers')
+    """
+    return TypeError(f"{where} is {type_of(given)}; accepted: {accepted}")
+
+
+def wrong_value(where: str, given: object, accepted: object) -> ValueError:
+    """Return the ValueError that names an argument, the value that was given and what would be accepted.
+
+    >>> wrong_value("axes[0]", 4, "0 to 3")
+    ValueError('axes[0] is 4; accepted: 0 to 3')
+    """
+    return ValueError(f"{where} is {given}; accepted: {accepted}")

@@ -1,4 +1,4 @@
-"""Plans of DirectML operators as text for people."""
+"""Text that describes a DirectML operator, its canonical layout and its plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = 80
 
 
 def explain(desc: OperatorDesc, plan: Plan, device: str) -> str:
-    """Return a descriptor, its canonical layout and its plan in lines of at most 80 columns."""
+    """Describe an operator, its canonical layout and its plan in lines of at most 80 columns."""
     lines = [*_wrapped("", f"{desc.operator} on {device}")]
     lines += _tensor("input ", desc.input_tensor)
     lines += _tensor("output", desc.output_tensor)
@@ -57,7 +57,7 @@ def _layout(layout: ReduceLayout | CopyLayout) -> list[str]:
             *_dims("copied", layout.dims, "output"),
             *_wrapped("  bases   ", f"input {layout.input_base}, output {layout.output_base}"),
         ]
-    order = ", positions run backwards" if layout.reversed_order else ""
+    order = ", positions in descending order" if layout.reversed_order else ""
     bases = f"input {layout.input_base}, output {layout.output_base}, index {layout.index_base}{order}"
     return [
         "canonical layout (elements)",

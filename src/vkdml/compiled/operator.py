@@ -1,4 +1,4 @@
-"""Operators compiled for a device: validated and planned once, dispatched on any arrays that fit."""
+"""Operators compiled for a device: validated and planned once, dispatched any number of times."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from vkdml.arrays.array import Array, array_in, require_same_device
 from vkdml.arrays.indexing import View
-from vkdml.arrays.overlap import Box, may_overlap
-from vkdml.common.wording import type_of, with_article
+from vkdml.common.overlap import Layout, may_share_bytes
+from vkdml.common.wording import type_of, with_article, wrong_type
 from vkdml.compiled.explain import explain
 from vkdml.dml import (
     MINIMUM_BUFFER_TENSOR_ALIGNMENT,
@@ -28,7 +28,7 @@ from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
 
 
 class CompiledOperator:
-    """A DirectML operator made ready for a device; made by :meth:`vkdml.Device.compile`. Immutable.
+    """A DirectML operator compiled for a device; made by :meth:`vkdml.Device.compile`. Immutable.
 
     >>> import numpy as np, vkdml
     >>> from vkdml import dml
@@ -38,7 +38,7 @@ class CompiledOperator:
     >>> op.dispatch(input=vkdml.asarray(np.float32([[1, 3, 2], [9, 8, 7]]))).tolist()
     [[1], [0]]
 
-    Any number of threads may dispatch it at once.
+    Any number of threads may dispatch it at the same time.
     """
 
     __slots__ = ("_desc", "_device", "_input", "_output", "_plans")
@@ -52,7 +52,7 @@ class CompiledOperator:
     ) -> None:
         """See :meth:`vkdml.Device.compile`."""
         if not isinstance(device, Device):
-            raise TypeError(f"device is {type_of(device)}; accepted: a vkdml.Device")
+            raise wrong_type("device", device, "a vkdml.Device")
         validate(desc, feature_level)
         desc = operator_of(desc)
         device.require_usable()
@@ -60,7 +60,7 @@ class CompiledOperator:
         self._desc = desc
         self._input = _Slot(f"{desc.operator}: input", desc.input_tensor)
         self._output = _Slot(f"{desc.operator}: output", desc.output_tensor)
-        # By where in their binding regions the tensors start: the rest of a plan is the same for all starts.
+        # By the bytes from the start of each binding region to its tensor; nothing else changes the plan.
         self._plans: dict[tuple[int, int], Plan] = {}
         try:
             device.executions.insist(lambda: recordable_steps(device.executions, self._plan(0, 0)))
@@ -75,12 +75,12 @@ class CompiledOperator:
 
     @property
     def device(self) -> Device:
-        """The device that it was compiled for."""
+        """The device that the operator was compiled for."""
         return self._device
 
     @property
     def temporary_size(self) -> int:
-        """Bytes of workspace that a dispatch takes; it is allocated and kept by the device."""
+        """Bytes of workspace that a dispatch uses; the device allocates and keeps them."""
         return self._plan(0, 0).bytes_of("workspace")
 
     def __repr__(self) -> str:
@@ -98,12 +98,12 @@ class CompiledOperator:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a compiled operator is bound to its device and cannot be pickled: "
-            "send its desc, and compile that there"
+            "a compiled operator is bound to its device and cannot be pickled; accepted: its desc, to be "
+            "compiled again"
         )
 
     def explain(self) -> str:
-        """Return what a dispatch does, as text of at most 80 columns: tensors, layout, kernels, buffers.
+        """Describe a dispatch (tensors, layout, kernels, buffers) in lines of at most 80 columns.
 
         >>> x = vkdml.dml.BufferTensorDesc(vkdml.dml.DataType.INT32, sizes=(4, 4))
         >>> y = vkdml.dml.BufferTensorDesc(vkdml.dml.DataType.INT32, sizes=(4, 2))
@@ -118,7 +118,7 @@ class CompiledOperator:
         return explain(self._desc, self._plan(0, 0), f"{self._device.info.index}: {self._device.name}")
 
     def dispatch(self, input: Array, output: Array | None = None) -> Array:
-        """Run the operator on arrays of its device, and wait until it is done.
+        """Run the operator on arrays of its device and wait for it.
 
         >>> import numpy as np, vkdml
         >>> from vkdml import dml
@@ -133,21 +133,21 @@ class CompiledOperator:
         1
 
         Args:
-            input: an array with the dtype, sizes and strides of ``desc.input_tensor`` (packed where it has
-                no strides; dimensions of size 1 may have any stride); or else the tensor's buffer, a compact
-                1-D uint8 array of at least ``total_tensor_size_in_bytes``. Either starts at a multiple of 16
-                bytes in its memory, or of ``guaranteed_base_offset_alignment`` if that is more.
-            output: None, or where to write, in the same two forms; bytes between and after the elements are
-                kept.
+            input: an array with the dtype, sizes and strides of ``desc.input_tensor`` (packed if it has no
+                strides; dimensions of size 1 may have any stride); or the tensor's buffer, a compact 1-D
+                uint8 array of at least ``total_tensor_size_in_bytes`` bytes. Both must start in their memory
+                at a multiple of 16 bytes, or of ``guaranteed_base_offset_alignment`` if that is larger.
+            output: where to write, in the same two forms; None allocates a new array. Bytes between and after
+                the elements keep their values.
 
         Returns:
-            An array of ``desc.output_tensor``'s dtype, sizes and strides: ``output`` itself, a view of it
-            where it is a buffer, or a new array.
+            An array with the dtype, sizes and strides of ``desc.output_tensor``: ``output`` itself, a view of
+            ``output`` if that is a buffer, or a new array.
 
         Raises:
-            TypeError: not an Array (``vkdml.asarray`` makes one), or one of another dtype.
-            ValueError: another device, other sizes or strides, too small a buffer, a start that is not
-                aligned, a read-only output, or one that overlaps the input. Nothing is written.
+            TypeError: not an Array (``vkdml.asarray`` makes one), or an Array of another dtype.
+            ValueError: another device, other sizes or strides, a buffer that is too small, a start that is
+                not aligned, or an output that is read-only or overlaps the input. Nothing is written then.
             MemoryError: no memory for the output or the workspace.
             DeviceError: the device failed.
 
@@ -183,7 +183,7 @@ class CompiledOperator:
 
     @property
     def output_role(self) -> str:
-        """What the kernels call the output."""
+        """The name of the output among the kernels' bindings."""
         return "output" if self._desc.operator == "SLICE1" else "indices"
 
     def steps(self, plan: Plan) -> tuple[RecordableStep, ...]:
@@ -191,7 +191,7 @@ class CompiledOperator:
         return recordable_steps(self._device.executions, plan)
 
     def _plan(self, input_skipped: int, output_skipped: int) -> Plan:
-        """Return the plan for tensors that start so many bytes into their regions."""
+        """Return the plan for tensors that start this many bytes into their binding regions."""
         key = (input_skipped, output_skipped)
         if key not in self._plans:
             call = call_of(
@@ -212,19 +212,31 @@ class CompiledOperator:
         return array_in(memory, slot.dtype, View(slot.sizes, slot.strides, 0))
 
     def _require_apart(self, start: int, output_start: int) -> None:
-        read, written = self._input.box(start), self._output.box(output_start)
-        end, output_end = read.end, written.end
-        if start < output_end and output_start < end and may_overlap(read, written):
+        end, output_end = start + self._input.spanned_bytes, output_start + self._output.spanned_bytes
+        if end <= output_start or output_end <= start:
+            return
+        if may_share_bytes(self._input.layout_at(start), self._output.layout_at(output_start)):
             raise ValueError(
                 f"{self._output.where} in bytes {output_start} to {output_end} overlaps the input in bytes "
-                f"{start} to {end} of the same memory; accepted: an output that lies apart, or None"
+                f"{start} to {end} of the same memory; accepted: an output that shares no byte with the "
+                "input, or None"
             )
 
 
 class _Slot:
-    """What an array must be to stand for one of an operator's tensors."""
+    """A tensor of an operator, and the arrays that are accepted for it."""
 
-    __slots__ = (*("accepted", "alignment", "dtype", "new_bytes", "sizes", "strides", "total", "where"),)
+    __slots__ = (
+        "accepted",
+        "alignment",
+        "dtype",
+        "new_bytes",
+        "sizes",
+        "spanned_bytes",
+        "strides",
+        "total",
+        "where",
+    )
 
     def __init__(self, where: str, tensor: BufferTensorDesc) -> None:
         self.where = where
@@ -232,8 +244,8 @@ class _Slot:
         self.sizes = tuple(tensor.sizes)
         self.strides = strides_of(tensor)
         self.total = tensor.total_tensor_size_in_bytes
-        elements = spanned_elements(tensor.sizes, tensor.strides)
-        self.new_bytes = elements * self.dtype.itemsize if tensor.strides is None else self.total
+        self.spanned_bytes = spanned_elements(tensor.sizes, tensor.strides) * self.dtype.itemsize
+        self.new_bytes = self.spanned_bytes if tensor.strides is None else self.total
         self.alignment = max(MINIMUM_BUFFER_TENSOR_ALIGNMENT, tensor.guaranteed_base_offset_alignment)
         self.accepted = (
             f"{with_article(self.dtype)} Array of shape {self.sizes} with strides "
@@ -242,9 +254,9 @@ class _Slot:
         )
 
     def start(self, array: Array, device: Device) -> int:
-        """Return the byte of its memory where the tensor starts in an array, which is checked."""
+        """Check an array; return the byte of its memory where the tensor starts."""
         if not isinstance(array, Array):
-            hint = " (vkdml.asarray makes one of it)" if isinstance(array, np.ndarray) else ""
+            hint = " (vkdml.asarray copies it to an Array)" if isinstance(array, np.ndarray) else ""
             raise TypeError(f"{self.where} is {type_of(array)}{hint}; accepted: {self.accepted}")
         if array.memory.device is not device:
             require_same_device(device, array.device)
@@ -259,7 +271,7 @@ class _Slot:
                 f"accepted: {self.accepted}"
             )
         elif view.shape[0] < self.total or view.strides[0] != 1:
-            spacing = "" if view.strides[0] == 1 else f" that lie {view.strides[0]} apart"
+            spacing = "" if view.strides[0] == 1 else f" with a stride of {view.strides[0]} bytes"
             raise ValueError(
                 f"{self.where} is a buffer of {view.shape[0]} bytes{spacing}; accepted: {self.accepted}"
             )
@@ -270,13 +282,13 @@ class _Slot:
             )
         return start
 
-    def box(self, start: int) -> Box:
-        """Return where the elements lie of a tensor that starts at a byte."""
+    def layout_at(self, start: int) -> Layout:
+        """Return the layout of a tensor that starts at this byte of its memory."""
         itemsize = self.dtype.itemsize
-        return Box(start, self.sizes, tuple(stride * itemsize for stride in self.strides), itemsize)
+        return Layout(start, self.sizes, tuple(stride * itemsize for stride in self.strides), itemsize)
 
     def _strides_fit(self, strides: tuple[int, ...]) -> bool:
-        """Whether strides are the tensor's but for dimensions of size 1."""
+        """Whether strides equal the tensor's in every dimension of more than one element."""
         wanted = zip(self.sizes, strides, self.strides, strict=True)
         return all(size == 1 or stride == other for size, stride, other in wanted)
 
@@ -285,7 +297,7 @@ class _Slot:
             raise ValueError(f"{self.where} is a read-only view; accepted: a writeable Array")
 
     def array_in(self, array: Array, start: int) -> Array:
-        """Return the tensor in an array that was checked: itself, or a view of a buffer."""
+        """Return the tensor in a checked array: the array itself, or a view of a buffer."""
         if array.dtype == self.dtype and array.view.shape == self.sizes:
             return array
         return array_in(

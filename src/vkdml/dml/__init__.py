@@ -6,7 +6,7 @@ True
 >>> dml.DML_BUFFER_TENSOR_DESC(DataType=dml.DML_TENSOR_DATA_TYPE_FLOAT16, Sizes=(2, 3)).DimensionCount
 2
 
-Every structure, field, enumeration, member and constant goes by its name of DirectML.h too.
+Every structure, field, enumeration, member and constant is also available under its name in DirectML.h.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -68,4 +68,4 @@ __all__ += sorted(C_NAMES)
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any: ...  # the C names, which are made from the definitions
+    def __getattr__(name: str) -> Any: ...  # the C names, which are derived from the definitions

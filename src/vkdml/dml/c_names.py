@@ -1,4 +1,4 @@
-"""The names that DirectML.h gives to what this package defines under Python names."""
+"""The registry of DirectML.h's names for the definitions of this package."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ def c_enum(name: str, prefix: str | None = None, drop: str = "") -> Callable[[_E
     'DECREASING'
 
     Args:
-        name: of the enumeration in C.
-        prefix: what C puts before a member's name; None for the enumeration's name.
-        drop: what Python alone puts before a member's name.
+        name: the enumeration's name in C.
+        prefix: the prefix of members in C; None for the enumeration's name.
+        drop: a prefix that members have in Python only.
+
+    Returns:
+        A class decorator.
     """
 
     def register(enumeration: _EnumClass) -> _EnumClass:
@@ -33,7 +36,11 @@ def c_enum(name: str, prefix: str | None = None, drop: str = "") -> Callable[[_E
 
 
 def c_constant(name: str, value: int) -> int:
-    """Register a constant under its C name; return its value."""
+    """Register a constant under its C name; return its value.
+
+    >>> c_constant("DML_TENSOR_DIMENSION_COUNT_MAX", 5)
+    5
+    """
     C_NAMES[name] = value
     return value
 

@@ -1,7 +1,7 @@
 """DirectML's tensor and operator structures as frozen dataclasses.
 
-Fields are defined, and taken by position, in C's order, and go by a Python and a C name (`c_struct`).
-Building one checks types and turns numbers into members of enumerations; `validate` checks the values.
+Fields have C's order, a Python name and a C name (see `c_struct`). Building a descriptor checks types and
+converts numbers to members of enumerations; `validate` checks the values.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from math import prod
 from typing import ClassVar, TypeAlias
 
 from vkdml.common.integers import index
+from vkdml.common.wording import wrong_type, wrong_value
 
 from .c_struct import COUNT, c_struct
 from .enums import (
@@ -23,39 +24,40 @@ from .enums import (
     TensorType,
     as_member,
 )
-from .messages import refusal, wrong_type
 
-# No DirectML count or byte size can be negative, so -1 marks one to be derived from the other fields.
+# Marks a count or a byte size to be derived from the other fields; DirectML has no negative ones.
 DERIVED = -1
 
 UINT32_MAX = 2**32 - 1
 
 
 def check_entries(where: str, values: Sequence[int], accepted: range, count: int | None = None) -> None:
-    """Refuse an array of the wrong length or with an entry outside `accepted`."""
+    """Raise ValueError for an array of another length than `count`, or an entry outside `accepted`."""
     if count is not None and len(values) != count:
-        raise refusal(where, f"{values}, {len(values)} entries", f"{count} entries, one for each dimension")
+        raise wrong_value(
+            where, f"{values} with {len(values)} entries", f"{count} entries, one for each dimension"
+        )
     for position, value in enumerate(values):
         if value not in accepted:
-            raise refusal(f"{where}[{position}]", value, f"{accepted.start} to {accepted.stop - 1}")
+            raise wrong_value(f"{where}[{position}]", value, f"{accepted.start} to {accepted.stop - 1}")
 
 
 def check_sizes_and_strides(where: str, sizes: Sequence[int], strides: Sequence[int] | None) -> None:
-    """Refuse sizes and strides that a tensor cannot have at any feature level."""
+    """Raise ValueError for sizes and strides that no feature level accepts."""
     check_entries(f"{where}sizes", sizes, range(1, UINT32_MAX + 1))
     if strides is not None:
         check_entries(f"{where}strides", strides, range(UINT32_MAX + 1), len(sizes))
 
 
 def spanned_elements(sizes: Sequence[int], strides: Sequence[int] | None) -> int:
-    """Elements of the buffer from the first that the tensor addresses to the last, both included."""
+    """Return the number of elements of the buffer from the first to the last that the tensor addresses."""
     if strides is None:
         return prod(sizes)
     return 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=False))
 
 
 def implied_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None) -> int:
-    """The formula of `calc_buffer_tensor_size`, without its checks."""
+    """Return what `calc_buffer_tensor_size` returns, without its checks."""
     size_in_bytes = (spanned_elements(sizes, strides) * data_type.size_in_bits + 7) // 8
     return (size_in_bytes + 3) // 4 * 4
 
@@ -63,7 +65,7 @@ def implied_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[in
 def calc_buffer_tensor_size(
     data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None
 ) -> int:
-    """Return the bytes of the smallest buffer that holds such a tensor, a multiple of 4.
+    """Return the bytes of the smallest buffer that holds a tensor, rounded up to a multiple of 4.
 
     >>> calc_buffer_tensor_size(DataType.FLOAT16, (3, 3))
     20
@@ -71,15 +73,15 @@ def calc_buffer_tensor_size(
     24
 
     Args:
-        data_type: any but UNKNOWN.
-        sizes: elements in each dimension, at least 1 each.
-        strides: elements from one index to the next in each dimension, 0 to repeat; None for packed.
+        data_type: any DataType but UNKNOWN, or its number.
+        sizes: elements in each dimension, at least 1.
+        strides: elements from one index to the next in each dimension; 0 repeats an element; None is packed.
 
     Returns:
-        Bytes. Nothing wraps at 32 bits.
+        Bytes, also beyond 32 bits.
 
     Raises:
-        ValueError: values out of range.
+        ValueError: a value out of range.
         TypeError: not a DataType or its number, or not integers.
 
     Source of the rule: DirectML's ``DMLCalcBufferTensorSize``, in "DirectML helper functions".
@@ -88,29 +90,30 @@ def calc_buffer_tensor_size(
     sizes = _integers("sizes", sizes)
     strides = None if strides is None else _integers("strides", strides)
     if data_type is DataType.UNKNOWN:
-        raise refusal("calc_buffer_tensor_size: data_type", data_type.name, "any other DataType")
+        raise wrong_value("calc_buffer_tensor_size: data_type", data_type.name, "any other DataType")
     check_sizes_and_strides("calc_buffer_tensor_size: ", sizes, strides)
     return implied_size(data_type, sizes, strides)
 
 
 def _integer(where: str, value: int) -> int:
     try:
-        return int(index(value))  # int, also of True and of a member of an enumeration
+        return int(index(value))  # converts True and members of enumerations too
     except TypeError:
         raise wrong_type(where, value, "an integer") from None
 
 
 def _integers(where: str, values: Iterable[int]) -> tuple[int, ...]:
     try:
-        if isinstance(values, str):  # of which an empty one would be an empty array
+        if isinstance(values, str):  # an empty one would pass for an empty array
             raise TypeError
-        return tuple(int(index(value)) for value in values)
+        entries = tuple(values)
     except TypeError:
         raise wrong_type(where, values, "a sequence of integers") from None
+    return tuple(_integer(f"{where}[{position}]", value) for position, value in enumerate(entries))
 
 
 def _store(desc: object, /, **values: object) -> None:
-    """Set fields of a frozen dataclass while it is being built."""
+    """Set fields of a frozen dataclass that is being built."""
     for name, value in values.items():
         object.__setattr__(desc, name, value)
 
@@ -133,7 +136,7 @@ def _store_axes(desc: object, axes: Sequence[int], axis_count: int) -> None:
 @c_struct("DML_BUFFER_TENSOR_DESC")
 @dataclass(frozen=True)
 class BufferTensorDesc:
-    """Describe a tensor and the buffer it lies in.
+    """Describe a tensor and its buffer.
 
     >>> BufferTensorDesc(DataType.FLOAT32, sizes=(3, 3)).total_tensor_size_in_bytes
     36
@@ -142,18 +145,18 @@ class BufferTensorDesc:
 
     Args:
         data_type: type of the elements, or its number.
-        flags: OWNED_BY_DML is for inputs only.
-        dimension_count: the number of sizes; left out (or -1), they are counted.
+        flags: NONE or OWNED_BY_DML; the latter is accepted for inputs only.
+        dimension_count: the number of sizes; -1, the default, counts them.
         sizes: elements in each dimension.
-        strides: elements (not bytes) from one index to the next in each dimension, 0 to repeat; None for
-            packed.
-        total_tensor_size_in_bytes: least size of the buffer, a multiple of 4; left out (or -1), the smallest
-            that will do.
+        strides: elements (not bytes) from one index to the next in each dimension; 0 repeats an element;
+            None is packed.
+        total_tensor_size_in_bytes: smallest accepted size of the buffer, a multiple of 4; -1, the default,
+            derives the smallest buffer that holds the tensor.
         guaranteed_base_offset_alignment: bytes, 0 or a power of two; it changes no result.
 
     Raises:
-        TypeError: wrong types, or fields that are missing, unknown or given twice.
-        ValueError: a number that no member of an enumeration has.
+        TypeError: a value of a wrong type, or a field that is missing, unknown or given twice.
+        ValueError: a number that is no member of its enumeration.
 
     Source of the rule: DirectML's ``DML_BUFFER_TENSOR_DESC``.
     """
@@ -190,7 +193,7 @@ class BufferTensorDesc:
 @c_struct("DML_TENSOR_DESC")
 @dataclass(frozen=True)
 class TypedTensorDesc:
-    """Wrap a tensor's description with its type, as C does; operators take it and keep what it holds.
+    """Wrap a tensor descriptor with its type, as C does; operator descriptors accept and unwrap it.
 
     >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(3, 3))
     >>> TypedTensorDesc(TensorType.BUFFER, x).Desc is x
@@ -201,8 +204,8 @@ class TypedTensorDesc:
         desc: a BufferTensorDesc.
 
     Raises:
-        ValueError: a type that is not that of ``desc``.
-        TypeError: wrong types, or fields that are missing, unknown or given twice.
+        ValueError: a type other than BUFFER.
+        TypeError: a value of a wrong type, or a field that is missing, unknown or given twice.
 
     Source of the rule: DirectML's ``DML_TENSOR_DESC``.
     """
@@ -214,7 +217,7 @@ class TypedTensorDesc:
         tensor_type = as_member("type", self.type, TensorType)
         _store_tensors(self, desc=self.desc)
         if tensor_type is not TensorType.BUFFER:
-            raise refusal("type", tensor_type.name, "BUFFER, that of a BufferTensorDesc")
+            raise wrong_value("type", tensor_type.name, "BUFFER, the type of a BufferTensorDesc")
         _store(self, type=tensor_type)
 
 
@@ -242,15 +245,15 @@ class ArgMinOperatorDesc(_ArgOperatorDesc):
     1
 
     Args:
-        input_tensor: read.
-        output_tensor: written; the input's sizes with 1 at each reduced axis.
-        axis_count: the number of axes; left out (or -1), they are counted.
-        axes: those to reduce, 0 to dimension_count - 1, in any order.
-        axis_direction: which of several equals is picked, the first or the last.
+        input_tensor: the elements, a BufferTensorDesc or a TypedTensorDesc.
+        output_tensor: the indices, likewise; its sizes are the input's with 1 at each reduced axis.
+        axis_count: the number of axes; -1, the default, counts them.
+        axes: the axes to reduce, 0 to dimension_count - 1, distinct, in any order.
+        axis_direction: INCREASING picks the first of equal elements, DECREASING the last.
 
     Raises:
-        TypeError: wrong types, or fields that are missing, unknown or given twice.
-        ValueError: a number that no member of an enumeration has.
+        TypeError: a value of a wrong type, or a field that is missing, unknown or given twice.
+        ValueError: a number that is no member of its enumeration.
 
     Source of the rule: DirectML's ``DML_ARGMIN_OPERATOR_DESC``.
     """
@@ -269,7 +272,11 @@ class ArgMaxOperatorDesc(_ArgOperatorDesc):
     >>> ArgMaxOperatorDesc(x, y, axes=(0, 1)) == ArgMaxOperatorDesc(x, y, 2, (0, 1), AxisDirection.INCREASING)
     True
 
-    Fields and errors are those of :class:`ArgMinOperatorDesc`.
+    Args:
+        input_tensor, output_tensor, axis_count, axes, axis_direction: as in :class:`ArgMinOperatorDesc`.
+
+    Raises:
+        TypeError, ValueError: as :class:`ArgMinOperatorDesc`.
 
     Source of the rule: DirectML's ``DML_ARGMAX_OPERATOR_DESC``.
     """
@@ -281,7 +288,7 @@ class ArgMaxOperatorDesc(_ArgOperatorDesc):
 @c_struct("DML_REDUCE_OPERATOR_DESC")
 @dataclass(frozen=True)
 class ReduceOperatorDesc:
-    """Describe a reduction by function; the first of equals is picked.
+    """Describe a reduction by a function; ARGMIN and ARGMAX pick the first of equal elements.
 
     >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(1, 1, 3, 3))
     >>> y = BufferTensorDesc(DataType.UINT32, sizes=(1, 1, 3, 1))
@@ -290,8 +297,10 @@ class ReduceOperatorDesc:
 
     Args:
         function: ARGMIN or ARGMAX.
-        input_tensor, output_tensor, axis_count, axes: as in :class:`ArgMinOperatorDesc`, whose errors are
-            raised too.
+        input_tensor, output_tensor, axis_count, axes: as in :class:`ArgMinOperatorDesc`.
+
+    Raises:
+        TypeError, ValueError: as :class:`ArgMinOperatorDesc`.
 
     Source of the rule: DirectML's ``DML_REDUCE_OPERATOR_DESC``.
     """
@@ -314,7 +323,7 @@ class ReduceOperatorDesc:
 @c_struct("DML_SLICE1_OPERATOR_DESC")
 @dataclass(frozen=True)
 class Slice1OperatorDesc:
-    """Describe the copy of a strided window.
+    """Describe a copy of a strided window.
 
     >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(4, 4))
     >>> y = BufferTensorDesc(DataType.FLOAT32, sizes=(2, 2))
@@ -322,16 +331,16 @@ class Slice1OperatorDesc:
     2
 
     Args:
-        input_tensor: read.
-        output_tensor: written; its sizes may be less than what the window holds.
-        dimension_count: the number of offsets; left out (or -1), they are counted.
+        input_tensor: the elements, a BufferTensorDesc or a TypedTensorDesc.
+        output_tensor: the copied elements, likewise; its sizes may be smaller than the window allows.
+        dimension_count: the number of offsets; -1, the default, counts them.
         input_window_offsets: first element of the window in each dimension.
         input_window_sizes: extent of the window in each dimension, in elements.
-        input_window_strides: elements from one copied element to the next; a positive stride starts at the
-            first element of the window, a negative one at the last.
+        input_window_strides: elements from one copied element to the next in each dimension; a positive
+            stride starts at the first element of the window, a negative one at the last.
 
     Raises:
-        TypeError: wrong types, or fields that are missing, unknown or given twice.
+        TypeError: a value of a wrong type, or a field that is missing, unknown or given twice.
 
     Source of the rule: DirectML's ``DML_SLICE1_OPERATOR_DESC``.
     """
@@ -365,7 +374,7 @@ _OPERATOR_DESCS = (ArgMinOperatorDesc, ArgMaxOperatorDesc, ReduceOperatorDesc, S
 @c_struct("DML_OPERATOR_DESC")
 @dataclass(frozen=True)
 class TypedOperatorDesc:
-    """Wrap an operator's description with its type, as C does; `validate`, `run` and `compile` take it.
+    """Wrap an operator descriptor with its type, as C does; `validate`, `run` and `compile` accept it.
 
     >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(4,))
     >>> TypedOperatorDesc(OperatorType.SLICE1, Slice1OperatorDesc(x, x, (0,), (4,), (-1,))).Type.name
@@ -373,11 +382,11 @@ class TypedOperatorDesc:
 
     Args:
         type: the type of ``desc``, or its number.
-        desc: one of the operators' descriptors.
+        desc: an operator descriptor.
 
     Raises:
-        ValueError: a type that is not that of ``desc``.
-        TypeError: wrong types, or fields that are missing, unknown or given twice.
+        ValueError: a type other than that of ``desc``.
+        TypeError: a value of a wrong type, or a field that is missing, unknown or given twice.
 
     Source of the rule: DirectML's ``DML_OPERATOR_DESC``.
     """
@@ -390,15 +399,15 @@ class TypedOperatorDesc:
         if not isinstance(self.desc, _OPERATOR_DESCS):
             raise wrong_type("desc", self.desc, _names_of(_OPERATOR_DESCS))
         if operator_type.name != self.desc.operator:
-            raise refusal("type", operator_type.name, f"{self.desc.operator}, that of desc")
+            raise wrong_value("type", operator_type.name, f"{self.desc.operator}, the type of desc")
         _store(self, type=operator_type)
 
 
 def operator_of(desc: OperatorDesc | TypedOperatorDesc) -> OperatorDesc:
-    """Return an operator's description without its wrapper.
+    """Return an operator descriptor without its wrapper.
 
     Raises:
-        TypeError: not an operator's description.
+        TypeError: not an operator descriptor.
     """
     if isinstance(desc, TypedOperatorDesc):
         return desc.desc

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import numpy as np
 
 from vkdml.common.integers import index
+from vkdml.common.wording import wrong_type, wrong_value
 
 from .c_names import c_constant, c_enum
-from .messages import refusal, wrong_type
 
 TENSOR_DIMENSION_COUNT_MAX: Final = c_constant("DML_TENSOR_DIMENSION_COUNT_MAX", 5)
 TENSOR_DIMENSION_COUNT_MAX1: Final = c_constant("DML_TENSOR_DIMENSION_COUNT_MAX1", 8)
@@ -51,14 +51,28 @@ class DataType(IntEnum):
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of one element; ValueError where an element is not whole bytes (UNKNOWN, UINT4, INT4)."""
+        """Bytes of one element.
+
+        >>> DataType.FLOAT64.size_in_bytes
+        8
+
+        Raises:
+            ValueError: an element has no whole number of bytes (UNKNOWN, UINT4, INT4).
+        """
         if self.size_in_bits < 8:
             raise ValueError(f"DataType.{self.name} has no size in bytes; accepted: types of 8 bits or more")
         return self.size_in_bits // 8
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's dtype for the same elements; ValueError where it has none (UNKNOWN, UINT4, INT4)."""
+        """NumPy's dtype of the same elements.
+
+        >>> DataType.UINT16.dtype
+        dtype('uint16')
+
+        Raises:
+            ValueError: NumPy has no such dtype (UNKNOWN, UINT4, INT4).
+        """
         if self.size_in_bits < 8:
             raise ValueError(f"DataType.{self.name} has no NumPy dtype; accepted: types of 8 bits or more")
         return np.dtype(self.name.lower())
@@ -66,7 +80,7 @@ class DataType(IntEnum):
 
 @c_enum("DML_TENSOR_TYPE")
 class TensorType(IntEnum):
-    """What a tensor lies in; vkdml knows buffers.
+    """Kind of a tensor's memory; vkdml has buffers only.
 
     >>> TensorType.BUFFER.value
     1
@@ -80,7 +94,7 @@ class TensorType(IntEnum):
 
 @c_enum("DML_TENSOR_FLAGS", prefix="DML_TENSOR_FLAG")
 class TensorFlags(IntFlag):
-    """Options of a tensor; OWNED_BY_DML is for input tensors and changes no result.
+    """Options of a tensor; OWNED_BY_DML is accepted for inputs and changes no result.
 
     >>> TensorFlags.OWNED_BY_DML.value
     1
@@ -94,7 +108,7 @@ class TensorFlags(IntFlag):
 
 @c_enum("DML_OPERATOR_TYPE", prefix="DML_OPERATOR")
 class OperatorType(IntEnum):
-    """Which operator a descriptor describes: those that vkdml has.
+    """Operator of a descriptor; those that vkdml has.
 
     >>> OperatorType.SLICE1.value
     111
@@ -111,7 +125,7 @@ class OperatorType(IntEnum):
 
 @c_enum("DML_AXIS_DIRECTION")
 class AxisDirection(IntEnum):
-    """Which of several equal elements is picked: the first or the last.
+    """Which of several equal elements is picked: the first (INCREASING) or the last (DECREASING).
 
     >>> AxisDirection.DECREASING.value
     1
@@ -152,13 +166,13 @@ _C_FEATURE_LEVEL = "DML_FEATURE_LEVEL"
 
 @c_enum(_C_FEATURE_LEVEL, drop="FL_")
 class FeatureLevel(IntEnum):
-    """Level of DirectML whose limits are enforced: every one that DirectML publishes.
+    """Level of DirectML whose limits are enforced; every level that DirectML publishes.
 
     >>> str(FeatureLevel.FL_3_0), FeatureLevel(0x5000).name, FeatureLevel.of("DML_FEATURE_LEVEL_6_4").name
     ('3_0', 'FL_5_0', 'FL_6_4')
 
-    Source of the rule: DirectML's ``DML_FEATURE_LEVEL``; "DirectML feature level history" for what each
-    added.
+    Source of the rule: DirectML's ``DML_FEATURE_LEVEL``; "DirectML feature level history" lists what each
+    level added.
     """
 
     FL_1_0 = 0x1000
@@ -182,7 +196,7 @@ class FeatureLevel(IntEnum):
 
     @classmethod
     def of(cls, level: FeatureLevelLike) -> FeatureLevel:
-        """Return the member that is meant.
+        """Return the member for a level, its number or its name.
 
         >>> FeatureLevel.of("5_0") is FeatureLevel.of(0x5000) is FeatureLevel.FL_5_0
         True
@@ -191,8 +205,8 @@ class FeatureLevel(IntEnum):
             level: a member, its number, or its name: ``"5_0"``, ``"FL_5_0"``, ``"DML_FEATURE_LEVEL_5_0"``.
 
         Raises:
-            ValueError: DirectML publishes no such level; the message lists those it does.
-            TypeError: neither a member nor a number nor a name.
+            ValueError: DirectML publishes no such level; the message lists the published ones.
+            TypeError: not a member, a number or a name.
         """
         if isinstance(level, str):
             for member in cls:
@@ -207,13 +221,13 @@ class FeatureLevel(IntEnum):
                 raise wrong_type("feature_level", level, cls._accepted()) from None
             if number in cls._value2member_map_:
                 return cls(number)
-        raise refusal(
+        raise wrong_value(
             "feature_level", repr(level) if isinstance(level, str) else hex(number), cls._accepted()
         )
 
     @classmethod
     def _missing_(cls, value: object) -> FeatureLevel:
-        return cls.of(value)  # type: ignore[arg-type]  # which refuses all that it does not take
+        return cls.of(value)  # type: ignore[arg-type]  # it raises for other types
 
     @classmethod
     def _accepted(cls) -> str:
@@ -227,14 +241,14 @@ _E = TypeVar("_E", bound=IntEnum | IntFlag)
 
 
 def as_member(field: str, value: object, kind: type[_E]) -> _E:
-    """Return the member of an enumeration that a field's value is, or whose number it is.
+    """Return the member of an enumeration for a field's value, which is a member or a number.
 
     >>> as_member("axis_direction", 1, AxisDirection).name
     'DECREASING'
 
     Raises:
-        ValueError: a number without a member; the message lists the members.
-        TypeError: neither a member nor an integer, or a member of another enumeration.
+        ValueError: a number that is no member; the message lists the members.
+        TypeError: not a member or an integer, or a member of another enumeration.
     """
     try:
         if isinstance(value, bool) or (isinstance(value, Enum) and not isinstance(value, kind)):
@@ -243,10 +257,10 @@ def as_member(field: str, value: object, kind: type[_E]) -> _E:
     except TypeError:
         raise wrong_type(field, value, _numbered(kind)) from None
     members: Mapping[str, Any] = kind.__members__
-    for member in members.values():  # not kind(number): a flag enumeration takes any number
+    for member in members.values():  # kind(number) would accept any number for a flag enumeration
         if member == number:
             return cast(_E, member)
-    raise refusal(field, number, _numbered(kind))
+    raise wrong_value(field, number, _numbered(kind))
 
 
 def _numbered(kind: type[_E]) -> str:

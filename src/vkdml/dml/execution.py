@@ -1,19 +1,56 @@
-"""Run a validated descriptor on arrays and raw buffers, of the host or of a device."""
+"""Running a descriptor on arrays or raw buffers, in host memory or on a device."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from vkdml.arrays.array import Array, array_in
+from vkdml.arrays.creation import empty
+from vkdml.arrays.indexing import View
+from vkdml.common.wording import type_of, wrong_type
+from vkdml.ops import argmax, argmin, slice1
+from vkdml.runtime.device import Device, DevicesLike
+
 from .descriptors import BufferTensorDesc, OperatorDesc, Slice1OperatorDesc, TypedOperatorDesc, operator_of
 from .enums import AxisDirection, FeatureLevel, FeatureLevelLike, ReduceFunction
+from .lowering import strides_of
 from .validation import validate
 
+_DIRECTIONS: Final[Mapping[AxisDirection, Literal["increasing", "decreasing"]]] = {
+    AxisDirection.INCREASING: "increasing",
+    AxisDirection.DECREASING: "decreasing",
+}
+
+# A NumPy array or a bytes-like object: Python 3.10 has no type for the latter.
+HostData: TypeAlias = npt.NDArray[Any] | bytes | bytearray | memoryview
+
+
+# typing.overload registers its functions, whose globals would keep open devices past the interpreter's end.
 if TYPE_CHECKING:
-    from vkdml.arrays.array import Array
-    from vkdml.runtime.device import Device, DevicesLike
+
+    @overload
+    def run(
+        desc: OperatorDesc | TypedOperatorDesc,
+        input: Array,
+        *,
+        output: Array | None = None,
+        feature_level: FeatureLevelLike = FeatureLevel.FL_4_1,
+        device: DevicesLike = None,
+    ) -> Array: ...
+
+    @overload
+    def run(
+        desc: OperatorDesc | TypedOperatorDesc,
+        input: HostData,
+        *,
+        output: HostData | None = None,
+        feature_level: FeatureLevelLike = FeatureLevel.FL_4_1,
+        device: DevicesLike = None,
+    ) -> npt.NDArray[Any]: ...
 
 
 def run(
@@ -24,7 +61,7 @@ def run(
     feature_level: FeatureLevelLike = FeatureLevel.FL_4_1,
     device: DevicesLike = None,
 ) -> Any:
-    """Validate a descriptor and execute it.
+    """Validate a descriptor and run it.
 
     >>> import numpy as np, vkdml
     >>> from vkdml import dml
@@ -41,22 +78,21 @@ def run(
     To run one operator many times on a device, compile it: ``device.compile(desc).dispatch(input)``.
 
     Args:
-        desc: an operator's descriptor, or a TypedOperatorDesc that holds one.
-        input: an array of the host or a :class:`vkdml.Array` with the dtype and sizes of
-            ``desc.input_tensor`` and any strides; or else the tensor's buffer: bytes-like or a 1-D uint8
-            array of either kind, at least ``total_tensor_size_in_bytes`` contiguous bytes, which is read
-            through the tensor's sizes and strides. An array that fits both ways is taken as the array; its
-            memoryview, as the buffer.
-        output: None, or where to write, in the same forms, on the host or the device as the input is; bytes
-            between and after the elements are kept.
+        desc: an operator descriptor, or a TypedOperatorDesc that wraps one.
+        input: a NumPy array or a :class:`vkdml.Array` with the dtype and sizes of ``desc.input_tensor`` and
+            any strides; or the tensor's buffer: a bytes-like object, a 1-D uint8 NumPy array or a 1-D uint8
+            Array of at least ``total_tensor_size_in_bytes`` contiguous bytes, which is read with the tensor's
+            sizes and strides. An array that fits both forms is the tensor; its memoryview is the buffer.
+        output: where to write, in the same forms: host memory for input in host memory, an Array for an
+            Array; None allocates a new array. Bytes between and after the elements keep their values.
         feature_level: as in :func:`validate`.
         device: as in :func:`vkdml.argmax`.
 
     Returns:
-        An array of ``desc.output_tensor``'s dtype and sizes, on the device if ``input`` is there: a view of
-        ``output`` where that is given, else of a new buffer, which has ``total_tensor_size_in_bytes`` and
-        the descriptor's strides if it has any. NaNs lose to every number; if all are NaN, the direction
-        decides.
+        An array with the dtype and sizes of ``desc.output_tensor``, on the device if ``input`` is there: a
+        view of ``output`` if that is given, otherwise a view of a new buffer of
+        ``total_tensor_size_in_bytes`` with the descriptor's strides, if it has any. NaNs lose to every
+        number; if all elements are NaN, the direction decides.
 
     Raises:
         ValueError, TypeError: as :func:`validate`, or an input or output that does not fit; nothing is
@@ -64,15 +100,14 @@ def run(
         MemoryError: a buffer that the device cannot hold.
         DeviceError: the device failed.
 
-    Source of the rule: the pages of the operators' structures; for NaN, what DirectML was seen to do.
+    Source of the rule: the pages of the operators' structures; for NaN, DirectML's observed behaviour.
     """
     validate(desc, feature_level)
     desc = operator_of(desc)
-    # The package imports this module before its functions exist.
-    from vkdml import Array, argmax, argmin, slice1
-
-    x = _tensor_view(f"{desc.operator}: input", desc.input_tensor, input)
-    out = _output_on_device(desc, output, x.device) if isinstance(x, Array) else _output_on_host(desc, output)
+    x: Any = _tensor_view(f"{desc.operator}: input", desc.input_tensor, input)
+    out: Any = (
+        _output_on_device(desc, output, x.device) if isinstance(x, Array) else _output_on_host(desc, output)
+    )
     if isinstance(desc, Slice1OperatorDesc):
         result = slice1(
             x,
@@ -89,7 +124,7 @@ def run(
             axis=tuple(desc.axes),
             keepdims=True,
             dtype=desc.output_tensor.data_type.dtype,
-            direction="increasing" if desc.axis_direction is AxisDirection.INCREASING else "decreasing",
+            direction=_DIRECTIONS[desc.axis_direction],
             nan_policy="omit",
             out=out,
             device=device,
@@ -98,13 +133,11 @@ def run(
 
 
 def _output_on_host(desc: OperatorDesc, output: Any) -> npt.NDArray[Any] | None:
-    from vkdml import Array
-
     where, tensor = f"{desc.operator}: output", desc.output_tensor
     if isinstance(output, Array):
         raise TypeError(
-            f"{where} is a vkdml.Array and the input is of the host; accepted: both of the host, or both "
-            "vkdml.Array (vkdml.asarray makes one)"
+            f"{where} is a vkdml.Array and the input is in host memory; accepted: both in host memory, or "
+            "both a vkdml.Array (vkdml.asarray makes one)"
         )
     if output is None:
         if tensor.strides is None:
@@ -112,13 +145,11 @@ def _output_on_host(desc: OperatorDesc, output: Any) -> npt.NDArray[Any] | None:
         output = np.zeros(tensor.total_tensor_size_in_bytes, np.uint8).data
     view: npt.NDArray[Any] = _tensor_view(where, tensor, output)
     if not view.flags.writeable:
-        raise ValueError(f"{where} is read-only; accepted: a writable array or buffer")
+        raise ValueError(f"{where} is read-only; accepted: a writeable array or buffer")
     return view
 
 
 def _output_on_device(desc: OperatorDesc, output: Any, device: Device) -> Array | None:
-    from vkdml import Array, empty
-
     where, tensor = f"{desc.operator}: output", desc.output_tensor
     if output is None:
         if tensor.strides is None:
@@ -126,8 +157,8 @@ def _output_on_device(desc: OperatorDesc, output: Any, device: Device) -> Array 
         output = empty(tensor.total_tensor_size_in_bytes, np.uint8, device=device)
     if not isinstance(output, Array):
         raise TypeError(
-            f"{where} is of type {type(output).__name__} and the input is a vkdml.Array; accepted: both "
-            "vkdml.Array (vkdml.asarray makes one), or both of the host"
+            f"{where} is {type_of(output)} and the input is a vkdml.Array; accepted: both a vkdml.Array "
+            "(vkdml.asarray makes one), or both in host memory"
         )
     if not output.writeable:
         raise ValueError(f"{where} is a read-only view; accepted: a writeable vkdml.Array")
@@ -136,9 +167,7 @@ def _output_on_device(desc: OperatorDesc, output: Any, device: Device) -> Array 
 
 
 def _tensor_view(where: str, tensor: BufferTensorDesc, data: Any) -> Any:
-    """Return the tensor in ``data``, without a copy: ``data`` if it is that array, else a view into it."""
-    from vkdml import Array
-
+    """Return the tensor in `data` without a copy: `data` itself if it is that array, otherwise a view."""
     dtype, sizes = tensor.data_type.dtype, tuple(tensor.sizes)
     kind = "a vkdml.Array" if isinstance(data, Array) else "an array"
     buffer = f"{kind} of uint8" if isinstance(data, Array) else "a bytes-like object or 1-D array of uint8"
@@ -148,8 +177,8 @@ def _tensor_view(where: str, tensor: BufferTensorDesc, data: Any) -> Any:
     )
     if np.ma.is_masked(data):
         raise TypeError(
-            f"{where} has {np.count_nonzero(data.mask)} masked elements, whose mask would be lost; accepted: "
-            f"{accepted}, without a mask"
+            f"{where} has {np.count_nonzero(data.mask)} masked elements, and the operator ignores masks; "
+            f"accepted: {accepted}, without a mask"
         )
     if isinstance(data, np.ndarray | Array):
         if data.dtype == dtype and data.shape == sizes:
@@ -163,7 +192,7 @@ def _tensor_view(where: str, tensor: BufferTensorDesc, data: Any) -> Any:
     try:
         memory = memoryview(data)
     except TypeError:
-        raise TypeError(f"{where} is of type {type(data).__name__}; accepted: {accepted}") from None
+        raise wrong_type(where, data, accepted) from None
     _require_bytes(where, memory.nbytes, memory.c_contiguous, tensor, accepted)
     strides = None if tensor.strides is None else [stride * dtype.itemsize for stride in tensor.strides]
     return np.ndarray(sizes, dtype, memory, strides=strides)
@@ -178,15 +207,11 @@ def _require_bytes(
 
 
 def _view_on_device(where: str, tensor: BufferTensorDesc, buffer: Array) -> Array:
-    from vkdml.arrays.array import array_in
-    from vkdml.arrays.indexing import View
-    from vkdml.dml.lowering import strides_of
-
     dtype, start = tensor.data_type.dtype, buffer.view.offset
     if start % dtype.itemsize:
         raise ValueError(
             f"{where} starts at byte {start} of its memory; accepted: multiples of {dtype.itemsize}, "
-            f"the bytes of an element of {dtype}"
+            f"the bytes of one {dtype} element"
         )
     view = View(tuple(tensor.sizes), strides_of(tensor), start // dtype.itemsize)
     return array_in(buffer.memory, dtype, view, buffer.writeable)

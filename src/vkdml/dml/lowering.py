@@ -1,9 +1,9 @@
-"""DirectML's descriptors as calls of the planner."""
+"""From validated descriptors to the planner's calls."""
 
 from __future__ import annotations
 
-from vkdml.dml import AxisDirection, BufferTensorDesc, OperatorDesc, ReduceFunction, Slice1OperatorDesc
-from vkdml.dml.descriptors import spanned_elements
+from vkdml.dml.descriptors import BufferTensorDesc, OperatorDesc, Slice1OperatorDesc, spanned_elements
+from vkdml.dml.enums import AxisDirection, ReduceFunction
 from vkdml.plan import elements
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall
 from vkdml.plan.layout import row_major_strides
@@ -11,7 +11,7 @@ from vkdml.plan.order import Order
 
 
 def strides_of(tensor: BufferTensorDesc) -> tuple[int, ...]:
-    """Return a tensor's strides in elements, also where it is packed."""
+    """Return a tensor's strides in elements, those of a packed tensor too."""
     return row_major_strides(tuple(tensor.sizes)) if tensor.strides is None else tuple(tensor.strides)
 
 

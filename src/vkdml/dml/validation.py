@@ -1,15 +1,18 @@
-"""DirectML's constraints on descriptors, enforced per operator and feature level.
+"""DirectML's constraints on descriptors, by operator and feature level.
 
-Sources, by the titles of DirectML's documentation: the page of each operator's structure, with its "Tensor
-support" tables; "DML_BUFFER_TENSOR_DESC structure" for the limits of every tensor; "DML_TENSOR_FLAGS
-enumeration" for flags; "DirectML helper functions" for sizes of buffers in multiples of 4 bytes; "DirectML
-feature level history" for what each level added. Its section DML_FEATURE_LEVEL_4_1 extends the data types of
-SLICE1, ARGMIN and ARGMAX; DirectML's release notes for 1.7.0, which introduced that level, say by which: the
-64-bit ones, which its section DML_FEATURE_LEVEL_3_0 names as FLOAT64, UINT64 and INT64. No level after 4_1
-extends these operators.
+Sources, by the titles of DirectML's documentation:
 
-Four rules are vkdml's own, and their messages say so: reduced axes are distinct, the greatest index fits the
-output's type, the output's elements have places of their own, REDUCE has ARGMAX and ARGMIN only.
+- the page of each operator's structure, with its "Tensor support" tables;
+- "DML_BUFFER_TENSOR_DESC structure", for the limits of every tensor;
+- "DML_TENSOR_FLAGS enumeration", for flags;
+- "DirectML helper functions", for buffer sizes in multiples of 4 bytes;
+- "DirectML feature level history", for what each level added. Its section DML_FEATURE_LEVEL_4_1 extends the
+  data types of SLICE1, ARGMIN and ARGMAX. The release notes of DirectML 1.7.0, which introduced that level,
+  state that the 64-bit types were added; section DML_FEATURE_LEVEL_3_0 names these as FLOAT64, UINT64 and
+  INT64. No level after 4_1 extends these operators.
+
+Four rules are vkdml's own, and their messages say so: reduced axes are distinct; the largest index fits the
+output's type; no two elements of the output share a place; REDUCE has ARGMAX and ARGMIN only.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
+
+from vkdml.common.wording import wrong_value
 
 from .descriptors import (
     UINT32_MAX,
@@ -46,23 +51,24 @@ from .enums import (
     ReduceFunction,
     TensorFlags,
 )
-from .messages import refusal
 
-# Ends the messages of the rules that are vkdml's own.
+# The end of messages about vkdml's own rules.
 OWN_RULE = " (a rule of vkdml; DirectML's documentation has none)"
 
 
 @dataclass(frozen=True)
 class Validated:
-    """What `validate` found right.
+    """A validated feature level and the rules that applied; returned by `validate`.
 
     >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(3,))
     >>> found = validate(Slice1OperatorDesc(x, x, (0,), (3,), (-1,)), "5_2")
     >>> f"level {found.level}, rules of {found.rules}"
     'level 5_2, rules of 4_1'
 
-    level: the feature level that was asked for.
-    rules: the feature level whose rules were applied, the newest up to ``level`` that changed the operator.
+    Args:
+        level: the requested feature level.
+        rules: the feature level whose rules were applied: the newest one up to ``level`` that changed the
+            operator.
     """
 
     level: FeatureLevel
@@ -71,7 +77,7 @@ class Validated:
 
 @dataclass(frozen=True)
 class _TensorSupport:
-    """One table of a documentation page's "Tensor support", in force from `since` on."""
+    """One "Tensor support" table of a documentation page; valid from feature level `since` on."""
 
     since: FeatureLevel
     dimension_counts: range
@@ -97,7 +103,7 @@ _ARG_SUPPORT = (
     _TensorSupport(FeatureLevel.FL_4_1, _ONE_TO_EIGHT, _NO_DOUBLE, _INDEX),
     _TensorSupport(FeatureLevel.FL_3_0, _ONE_TO_EIGHT, _UP_TO_32_BITS, _INDEX),
 )
-# Newest first; the last row is of the level that introduced the operator.
+# Newest first; the last row belongs to the level that introduced the operator.
 _SUPPORT = {
     "ARGMIN": _ARG_SUPPORT,
     "ARGMAX": _ARG_SUPPORT,
@@ -118,26 +124,26 @@ _REDUCE_FUNCTIONS = (ReduceFunction.ARGMAX, ReduceFunction.ARGMIN)
 def validate(
     desc: OperatorDesc | TypedOperatorDesc, feature_level: FeatureLevelLike = FeatureLevel.FL_4_1
 ) -> Validated:
-    """Refuse a descriptor that DirectML does not accept at a feature level; needs no device.
+    """Raise an error for a descriptor that DirectML refuses at a feature level; needs no device.
 
     >>> x = BufferTensorDesc(DataType.FLOAT32, sizes=(3, 3))
     >>> y = BufferTensorDesc(DataType.UINT32, sizes=(3, 3))
     >>> validate(ArgMinOperatorDesc(x, y, axes=(0,)), "3_0")
     Traceback (most recent call last):
-    ValueError: ARGMIN at feature level 3_0: output_tensor.sizes[0] is 3; accepted: 1, as axis 0 is reduced
+    ValueError: ARGMIN at feature level 3_0: output_tensor.sizes[0] is 3; accepted: 1 (axis 0 is reduced)
 
     Args:
-        desc: an operator's descriptor, or a TypedOperatorDesc that holds one.
-        feature_level: any that DirectML publishes, 1_0 to 6_4: a FeatureLevel, a name ("5_0" or
-            "DML_FEATURE_LEVEL_5_0") or a number (0x5000). The rules are those of the newest level up to it
-            that changed the operator; after 4_1 none did.
+        desc: an operator descriptor, or a TypedOperatorDesc that wraps one.
+        feature_level: any level that DirectML publishes, 1_0 to 6_4: a FeatureLevel, a name ("5_0" or
+            "DML_FEATURE_LEVEL_5_0") or a number (0x5000). The rules of the newest level up to it that changed
+            the operator apply; no level after 4_1 did.
 
     Returns:
-        The level and the level whose rules were applied.
+        The level, and the level whose rules were applied.
 
     Raises:
-        ValueError: with the operator, the field, what it holds and what is accepted. A rule that is vkdml's
-            own says so.
+        ValueError: a field has a value that is not accepted; the message names the operator, the field, its
+            value and the accepted values, and says when the rule is vkdml's own.
         TypeError: not a descriptor, or not a level.
 
     Source of the rule: the pages of the operators' structures; ``DML_BUFFER_TENSOR_DESC``, for every tensor;
@@ -146,21 +152,21 @@ def validate(
     return _validate(operator_of(desc), FeatureLevel.of(feature_level))
 
 
-# Descriptors are values, so one that was accepted stays accepted; a refused one raises and is not cached.
+# Descriptors are values: an accepted one stays accepted. A refused one raises, and lru_cache keeps no errors.
 @lru_cache(maxsize=1024)
 def _validate(desc: OperatorDesc, level: FeatureLevel) -> Validated:
     support = _tensor_support(desc.operator, level)
     rules = "" if support.since is level else f" (rules of {support.since})"
     where = f"{desc.operator} at feature level {level}{rules}: "
     if not isinstance(desc, Slice1OperatorDesc) and desc.function not in _REDUCE_FUNCTIONS:
-        raise refusal(f"{where}function", desc.function.name, f"{_names(_REDUCE_FUNCTIONS)}{OWN_RULE}")
+        raise wrong_value(f"{where}function", desc.function.name, f"{_names(_REDUCE_FUNCTIONS)}{OWN_RULE}")
     for field, tensor, types in (
         ("input_tensor", desc.input_tensor, support.input_types),
         ("output_tensor", desc.output_tensor, support.output_types),
     ):
         _check_tensor(f"{where}{field}.", tensor, types, support.dimension_counts)
     if desc.output_tensor.dimension_count != desc.input_tensor.dimension_count:
-        raise refusal(
+        raise wrong_value(
             f"{where}output_tensor.dimension_count",
             desc.output_tensor.dimension_count,
             f"{desc.input_tensor.dimension_count}, as in input_tensor",
@@ -182,18 +188,20 @@ def _tensor_support(operator: str, level: FeatureLevel) -> _TensorSupport:
     for row in rows:
         if row.since <= level:
             return row
-    raise refusal(f"{operator}: feature_level", level, f"{rows[-1].since} and later, which have it")
+    raise wrong_value(
+        f"{operator}: feature_level", level, f"{rows[-1].since} and later, which have this operator"
+    )
 
 
 def _check_tensor(
     where: str, tensor: BufferTensorDesc, types: tuple[DataType, ...], dimension_counts: range
 ) -> None:
     if tensor.data_type not in types:
-        raise refusal(f"{where}data_type", tensor.data_type.name, _names(types))
+        raise wrong_value(f"{where}data_type", tensor.data_type.name, _names(types))
     _check_count(f"{where}dimension_count", tensor.dimension_count, "sizes", len(tensor.sizes))
     if tensor.dimension_count not in dimension_counts:
         low, high = dimension_counts[0], dimension_counts[-1]
-        raise refusal(
+        raise wrong_value(
             f"{where}dimension_count", tensor.dimension_count, low if low == high else f"{low} to {high}"
         )
     check_sizes_and_strides(where, tensor.sizes, tensor.strides)
@@ -202,7 +210,7 @@ def _check_tensor(
 
 def _check_count(where: str, count: int, array: str, entries: int) -> None:
     if count != entries:
-        raise refusal(where, count, f"{entries}, the number of entries in {array}")
+        raise wrong_value(where, count, f"{entries}, the number of entries in {array}")
 
 
 def _check_buffer(where: str, tensor: BufferTensorDesc) -> None:
@@ -212,24 +220,24 @@ def _check_buffer(where: str, tensor: BufferTensorDesc) -> None:
     ):
         if elements > UINT32_MAX:
             layout = "" if tensor.strides is None else f" with strides {tensor.strides}"
-            raise refusal(
-                f"{where}sizes", f"{tensor.sizes}{layout}, {elements} {meaning}", f"at most {UINT32_MAX}"
+            raise wrong_value(
+                f"{where}sizes", f"{tensor.sizes}{layout}: {elements} {meaning}", f"at most {UINT32_MAX}"
             )
     least = implied_size(tensor.data_type, tensor.sizes, tensor.strides)
     most = implied_size(tensor.data_type, (UINT32_MAX,), None)
     total = tensor.total_tensor_size_in_bytes
     if total not in range(least, most + 1, 4):
-        raise refusal(
+        raise wrong_value(
             f"{where}total_tensor_size_in_bytes",
             total,
-            f"a multiple of 4 from {least}, what the tensor spans, to {most}, {UINT32_MAX} elements",
+            f"a multiple of 4 from {least} (the tensor's span) to {most} ({UINT32_MAX} elements)",
         )
     alignment, element_size = tensor.guaranteed_base_offset_alignment, tensor.data_type.size_in_bytes
     if alignment != 0 and (alignment not in range(element_size, 2**31 + 1) or alignment.bit_count() != 1):
-        raise refusal(
+        raise wrong_value(
             f"{where}guaranteed_base_offset_alignment",
             alignment,
-            f"0 or a power of two from {element_size} (the element's bytes) to {2**31}",
+            f"0 or a power of two from {element_size} (bytes of an element) to {2**31}",
         )
 
 
@@ -238,19 +246,19 @@ def _check_reduction(where: str, desc: ArgMinOperatorDesc | ArgMaxOperatorDesc |
     _check_count(f"{where}axis_count", desc.axis_count, "axes", len(axes))
     check_entries(f"{where}axes", axes, range(len(sizes)))
     if len(set(axes)) != len(axes):
-        raise refusal(f"{where}axes", axes, f"distinct axes{OWN_RULE}")
+        raise wrong_value(f"{where}axes", axes, f"distinct axes{OWN_RULE}")
     for axis, (size, output_size) in enumerate(zip(sizes, desc.output_tensor.sizes, strict=True)):
         if output_size != (1 if axis in axes else size):
-            accepted = f"1, as axis {axis} is reduced" if axis in axes else f"{size}, as in input_tensor"
-            raise refusal(f"{where}output_tensor.sizes[{axis}]", output_size, accepted)
+            accepted = f"1 (axis {axis} is reduced)" if axis in axes else f"{size}, as in input_tensor"
+            raise wrong_value(f"{where}output_tensor.sizes[{axis}]", output_size, accepted)
     greatest = prod(sizes[axis] for axis in axes) - 1
     index_type = desc.output_tensor.data_type
     most = int(np.iinfo(index_type.dtype).max)
     if greatest > most:
-        raise refusal(
+        raise wrong_value(
             f"{where}output_tensor.data_type",
             f"{index_type.name} for indices up to {greatest}",
-            f"a type that holds them ({index_type.name} holds {most}){OWN_RULE}",
+            f"a type that holds them ({index_type.name} holds up to {most}){OWN_RULE}",
         )
 
 
@@ -258,9 +266,11 @@ def _check_window(where: str, desc: Slice1OperatorDesc) -> None:
     sizes, output_sizes = desc.input_tensor.sizes, desc.output_tensor.sizes
     if desc.output_tensor.data_type is not desc.input_tensor.data_type:
         accepted = f"{desc.input_tensor.data_type.name}, as in input_tensor"
-        raise refusal(f"{where}output_tensor.data_type", desc.output_tensor.data_type.name, accepted)
+        raise wrong_value(f"{where}output_tensor.data_type", desc.output_tensor.data_type.name, accepted)
     if desc.dimension_count != len(sizes):
-        raise refusal(f"{where}dimension_count", desc.dimension_count, f"{len(sizes)}, as in input_tensor")
+        raise wrong_value(
+            f"{where}dimension_count", desc.dimension_count, f"{len(sizes)}, as in input_tensor"
+        )
     for field, entries, bounds in (
         ("offsets", desc.input_window_offsets, range(UINT32_MAX + 1)),
         ("sizes", desc.input_window_sizes, range(1, UINT32_MAX + 1)),
@@ -270,48 +280,48 @@ def _check_window(where: str, desc: Slice1OperatorDesc) -> None:
     window = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
     for dimension, (offset, size, stride) in enumerate(window):
         if offset + size > sizes[dimension]:
-            raise refusal(
+            raise wrong_value(
                 f"{where}input_window_offsets[{dimension}] + input_window_sizes[{dimension}]",
                 f"{offset} + {size} = {offset + size}",
                 f"at most {sizes[dimension]}, input_tensor.sizes[{dimension}]",
             )
         if stride == 0:
-            raise refusal(f"{where}input_window_strides[{dimension}]", stride, "any but 0")
+            raise wrong_value(f"{where}input_window_strides[{dimension}]", stride, "any integer but 0")
         copyable = 1 + (size - 1) // abs(stride)
         if output_sizes[dimension] > copyable:
-            raise refusal(
+            raise wrong_value(
                 f"{where}output_tensor.sizes[{dimension}]",
                 output_sizes[dimension],
-                f"1 to {copyable}, what a window of {size} holds at stride {stride}",
+                f"1 to {copyable}, the elements of a window of {size} at stride {stride}",
             )
 
 
 def _check_written(where: str, tensor: BufferTensorDesc) -> None:
     if tensor.flags & TensorFlags.OWNED_BY_DML:
-        raise refusal(f"{where}flags", "OWNED_BY_DML", "NONE; only an input can be owned by DirectML")
+        raise wrong_value(f"{where}flags", "OWNED_BY_DML", "NONE; DirectML can own inputs only")
     if tensor.strides is None:
         return
     coincide = _elements_coincide(tensor.sizes, tensor.strides)
     if coincide is not False:
-        fault = "puts" if coincide else "is so interleaved that it cannot be told whether that puts"
-        raise refusal(
+        fault = "put" if coincide else "interleave the dimensions too much to tell whether they put"
+        raise wrong_value(
             f"{where}strides",
             f"{tensor.strides} for sizes {tensor.sizes}, which {fault} several elements in one place",
-            f"strides that give each element a place of its own{OWN_RULE}",
+            f"strides that put each element in a place of its own{OWN_RULE}",
         )
 
 
-# What a search for coinciding elements may cost: some tens of milliseconds, then about a second and 64 MiB.
+# Limits of the two searches for coinciding elements: tens of milliseconds; about a second and 64 MiB.
 _SEARCH_STEPS = 50_000
 _SUMS = 1 << 21
 
 
 def _elements_coincide(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
-    """Whether two different coordinates address one element; None where it would take too long to tell.
+    """Return whether two different coordinates address one element; None if the search takes too long.
 
-    They do if some signed steps, not all zero and each below its dimension's size, add up to nothing.
-    Dimensions are taken from the largest stride down: the smaller ones must make up for the steps taken, and
-    their reach bounds these.
+    The difference of two such coordinates is a set of signed steps, not all zero and each smaller than its
+    dimension's size, whose offsets add up to 0. The search takes the dimensions from the largest stride
+    down. The dimensions that are left must cancel the sum so far, so their reach bounds the next step.
     """
     dims = sorted(((t, size - 1) for size, t in zip(sizes, strides, strict=True) if size > 1), reverse=True)
     if dims and dims[-1][0] == 0:
@@ -322,7 +332,7 @@ def _elements_coincide(sizes: Sequence[int], strides: Sequence[int]) -> bool | N
     steps_left = _SEARCH_STEPS
 
     def cancel(first: int, rest: int) -> bool:
-        """Whether steps in the dimensions from `first` on add up to `rest`."""
+        """Return whether steps in the dimensions from `first` on can add up to `rest`."""
         nonlocal steps_left
         steps_left -= 1
         if steps_left < 0:
@@ -345,14 +355,15 @@ def _elements_coincide(sizes: Sequence[int], strides: Sequence[int]) -> bool | N
 
 
 def _sums_meet(dims: Sequence[tuple[int, int]]) -> bool | None:
-    """The same of strides and steps, by all sums that either half of the dimensions can reach."""
+    """Answer the same question by comparing all sums that each half of the dimensions can reach."""
     halves: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
     for dim in sorted(dims, key=lambda dim: -dim[1]):
         min(halves, key=_count_of_sums).append(dim)
     if max(map(_count_of_sums, halves)) > _SUMS:
         return None
     one, other = (_sums(half) for half in halves)
-    # Only no steps at all may lead nowhere; sums come with both signs, so that those above 0 are enough.
+    # The sum 0 is reached by taking no step, and must be reached only so. Each sum also has its negative, so
+    # the positive sums suffice.
     if any(np.count_nonzero(sums == 0) > 1 for sums in (one, other)):
         return True
     return bool(np.intersect1d(one[one > 0], other[other > 0]).size)

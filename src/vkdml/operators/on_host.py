@@ -19,9 +19,9 @@ from vkdml.arrays.host import (
     elements_overlap,
     empty,
     host_span,
-    may_share_bytes,
     sent_bytes,
 )
+from vkdml.common.overlap import may_share_bytes
 from vkdml.operators import progress, stream
 from vkdml.operators.result import ArgReduceResult
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
