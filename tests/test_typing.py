@@ -34,18 +34,19 @@ nan_policy: Literal["propagate", "omit"]
 """
 
 HOST, ARRAY, SHARDED = r"numpy\.ndarray\[.*", r"vkdml\.\S*\.Array", r"vkdml\.\S*\.ShardedArray"
+SCALAR = r"numpy\.integer\[Any\]"  # of all elements, as NumPy returns it
 HOST_PAIR = r"(tuple\[numpy\.ndarray\[.*, numpy\.ndarray\[.*, fallback=)?vkdml\.\S*\.ArgReduceResult\b.*"
 ARRAY_PAIR = r"(tuple\[vkdml\.\S*\.Array, vkdml\.\S*\.Array, fallback=)?vkdml\.\S*\.ArgReduceResult\b.*"
 
 # Expressions, and the type that mypy finds.
 INFERRED = {
-    "vkdml.argmax(host)": HOST,
+    "vkdml.argmax(host)": SCALAR,
     "vkdml.argmax([[1, 5], [7, 2]], axis=1)": HOST,
     "vkdml.argmax(host, (0, 1), keepdims=True, dtype='int32', direction='decreasing')": HOST,
-    "vkdml.argmax(host, nan_policy='omit')": HOST,
-    "vkdml.argmax(host, dtype=np.uint64, device=0, progress=True)": HOST,
-    "vkdml.argmax(host, direction=direction, nan_policy=nan_policy)": HOST,
-    "vkdml.argmax(host, return_values=False)": HOST,
+    "vkdml.argmax(host, nan_policy='omit')": SCALAR,
+    "vkdml.argmax(host, dtype=np.uint64, device=0, progress=True)": SCALAR,
+    "vkdml.argmax(host, direction=direction, nan_policy=nan_policy)": SCALAR,
+    "vkdml.argmax(host, return_values=False)": SCALAR,
     "vkdml.argmax(on_device)": ARRAY,
     "vkdml.argmax(on_device, axis=-1, out=on_device)": ARRAY,
     "vkdml.argmax(sharded, axis=1)": HOST,
@@ -54,7 +55,7 @@ INFERRED = {
     "vkdml.argmin(on_device, 0, return_values=True)": ARRAY_PAIR,
     "vkdml.argmin(on_device, 0, return_values=True).indices": ARRAY,
     "vkdml.argmin(sharded, return_values=True).indices": HOST,
-    "vkdml.argmin(host)": HOST,
+    "vkdml.argmin(host)": SCALAR,
     "vkdml.slice1(host, (0, 0), (2, 2), (1, -1))": HOST,
     "vkdml.slice1([1, 2, 3], 0, 3, -1, output_sizes=2)": HOST,
     "vkdml.slice1(on_device, 0, 3, -1, out=on_device)": ARRAY,
