@@ -23,7 +23,8 @@ import vkdml
 from vkdml import _native, dml
 from vkdml.common.read_only import fix
 from vkdml.runtime import device as devices
-from vkdml.runtime.device import select
+from vkdml.runtime import open_devices
+from vkdml.runtime.device_info import select
 
 H200 = "NVIDIA H200"
 
@@ -180,7 +181,7 @@ def test_threads_that_select_at_once_open_one(fresh, monkeypatch):
         opened.append(info)
         return real(info)
 
-    monkeypatch.setattr(devices, "open_device", slowly)
+    monkeypatch.setattr(devices._open_devices, "_open_device", slowly)
     info = vkdml.devices()[0]
     selectors = [info.index, str(info.index), info.name, info.uuid] * 2
     together = threading.Barrier(len(selectors))
@@ -210,8 +211,9 @@ def test_a_warning_may_use_the_device_that_it_comes_from(fresh, monkeypatch):
 def test_equal_cards_with_one_uuid_are_two_devices(fresh, monkeypatch):
     info = vkdml.devices()[0]
     pair = [replace(info, index=index) for index in range(2)]
-    monkeypatch.setattr(devices, "devices", lambda: pair)
-    monkeypatch.setattr(devices, "open_device", lambda chosen: separate_device_of(info, chosen.index))
+    monkeypatch.setattr(open_devices, "devices", lambda: pair)
+    opened = lambda chosen: separate_device_of(info, chosen.index)  # noqa: E731
+    monkeypatch.setattr(devices._open_devices, "_open_device", opened)
     first, second = vkdml.Device(0), vkdml.Device(1)
     assert first is not second
     assert first != second
@@ -224,7 +226,7 @@ def test_equal_cards_with_one_uuid_are_two_devices(fresh, monkeypatch):
     pair[:0] = [replace(info, uuid="9" * 32)]
     for index, other in enumerate(pair):
         object.__setattr__(other, "index", index)
-    monkeypatch.setattr(devices, "_chosen", {})
+    monkeypatch.setattr(devices._open_devices, "_chosen", {})
     assert vkdml.Device(1) is first
     assert vkdml.Device(2) is second
     assert vkdml.Device(0) not in (first, second)

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from vkdml import array_api, dml
 from vkdml.arrays.array import Array, asarray, empty, from_dlpack, zeros
 from vkdml.arrays.sharded import ShardedArray
+from vkdml.common import hooks as _hooks
 from vkdml.compiled.operator import CompiledOperator
 from vkdml.compiled.sequence import Sequence
 from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
 from vkdml.operators.host import ArgReduceResult
 from vkdml.ops import argmax, argmin, slice1
-from vkdml.runtime.device import (
-    Device,
-    DeviceInfo,
-    SoftwareDeviceWarning,
-    default_device,
-    devices,
-    set_default_device,
-)
+from vkdml.runtime.device import Device, default_device, set_default_device
+from vkdml.runtime.device_info import DeviceInfo, devices
+from vkdml.runtime.open_devices import SoftwareDeviceWarning
 from vkdml.runtime.profile import ProfileWarning
 
 __version__ = "0.1.0"
+
+_hooks.compile_operator = CompiledOperator
+_hooks.sequence = Sequence
+_hooks.array_namespace = array_api.for_version
 
 __all__ = [
     "ArgReduceResult",

@@ -16,8 +16,8 @@ from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.indexing import View, as_shape, broadcast, full_shape, indexed, reshaped
 from vkdml.plan.layout import extent, row_major_strides
 from vkdml.runtime.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
-from vkdml.runtime.execution import Region
 from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
+from vkdml.runtime.recording import Region
 
 DLPACK_CPU, DLPACK_VULKAN = 1, 7
 

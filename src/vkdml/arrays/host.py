@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native
 from vkdml.arrays import foreign
 from vkdml.plan.layout import extent
+from vkdml.runtime.host_memory import copy_bytes, empty, require_host_memory
 
 # A span of at most so many times the data is sent as it lies; a wider one is gathered on the host.
 SPAN_LIMIT = 2
 # NumPy's strings of any length: their elements point to bytes elsewhere.
 STRINGS = "T"
-# From here on several threads copy faster than one.
-SHARED_COPY_BYTES = 8 << 20
-
-
-# Smaller results are not worth a look at what is free.
-LARGE_RESULT_BYTES = 1 << 30
 # Steps of NumPy's search for a common byte, after which arrays count as overlapping.
 OVERLAP_STEPS = 10_000
-
-
-def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return a NumPy array for a result, of arbitrary elements.
-
-    Raises:
-        MemoryError: a large one that the free memory cannot hold. Systems that promise more memory than
-            there is would give it, and end the process when it is filled.
-    """
-    require_host_memory("the result", math.prod(shape) * np.dtype(dtype).itemsize)
-    return np.empty(shape, dtype)
-
-
-def require_host_memory(what: str, nbytes: int) -> None:
-    """Raise MemoryError for so many bytes at once, if they are many and more than are free."""
-    if nbytes >= LARGE_RESULT_BYTES:
-        free = _native.available_host_memory()
-        if nbytes > free:
-            raise MemoryError(
-                f"{what} of {nbytes} bytes does not fit in the {free} bytes of host memory that are free"
-            )
 
 
 def as_host_array(
@@ -114,14 +86,6 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
             f"nested sequences of numbers{hint}"
         )
     return np.asarray(array)
-
-
-def copy_bytes(target: npt.NDArray[np.uint8], source: npt.NDArray[np.uint8]) -> None:
-    """Copy contiguous bytes."""
-    if target.size < SHARED_COPY_BYTES:
-        np.copyto(target, source)
-    else:
-        _native.copy_in_host_memory(target, source)
 
 
 @dataclass(frozen=True)
@@ -231,3 +195,16 @@ def may_share_bytes(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> bool:
         return np.shares_memory(first, second, max_work=OVERLAP_STEPS)  # type: ignore[arg-type,unused-ignore]
     except np.exceptions.TooHardError:
         return True
+
+
+__all__ = [
+    "HostSpan",
+    "as_host_array",
+    "copy_bytes",
+    "elements_overlap",
+    "empty",
+    "host_span",
+    "may_share_bytes",
+    "require_host_memory",
+    "sent_bytes",
+]

@@ -15,9 +15,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native
 from vkdml.arrays.array import Array
-from vkdml.arrays.host import copy_bytes
 from vkdml.arrays.operations import require_same_device
 from vkdml.common.wording import type_of
 from vkdml.compiled.operator import CompiledOperator
@@ -26,8 +24,16 @@ from vkdml.plan.cache import slice1_plan
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.plans import Plan
 from vkdml.runtime.device import Device
-from vkdml.runtime.execution import RecordableStep, record_steps, recordable_steps, workspace_for
+from vkdml.runtime.host_memory import copy_bytes
 from vkdml.runtime.memory import Bytes, Memory
+from vkdml.runtime.recording import (
+    Buffer,
+    NativeSequence,
+    RecordableStep,
+    record_steps,
+    recordable_steps,
+    workspace_for,
+)
 
 # Evaluations whose sequence was dropped: whoever reads what they write must still find them.
 _left_running: set[Evaluation] = set()
@@ -39,10 +45,10 @@ class _Place:
 
     role: str
     memory: ref[Memory] | None
-    staging: _native.Buffer | None
+    staging: Buffer | None
     offset: int
 
-    def region(self) -> tuple[_native.Buffer, int] | None:
+    def region(self) -> tuple[Buffer, int] | None:
         """Return the buffer and the byte in it, or None if the array is gone."""
         if self.staging is not None:
             return self.staging, self.offset
@@ -58,14 +64,14 @@ class _Recorded:
     places: tuple[_Place, ...]
     """For a copy: from where, and to where."""
     steps: tuple[RecordableStep, ...] = ()
-    workspace: _native.Buffer | None = None
+    workspace: Buffer | None = None
     copied_bytes: int = 0
 
     @property
     def native_operations(self) -> int:
         return len(self.steps) or 1
 
-    def record(self, sequence: _native.Sequence, number: int) -> None:
+    def record(self, sequence: NativeSequence, number: int) -> None:
         regions = {}
         for place in self.places:
             region = place.region()
@@ -185,7 +191,7 @@ class Sequence:
         self._uploads: list[tuple[_HostArray, Bytes]] = []
         self._downloads: list[Download] = []
         self._outputs: list[Array] = []
-        self._native: _native.Sequence | None = None
+        self._native: NativeSequence | None = None
         self._native_timestamps = 0
         self._is_built = False
         # Of the last evaluation: each operation, and how many native ones it is.
@@ -367,13 +373,13 @@ class Sequence:
             raise executions.explained(error, plan) from None
         return _Recorded(label, places, steps, workspace)
 
-    def _staging(self, array: Array) -> _native.Buffer:
+    def _staging(self, array: Array) -> Buffer:
         try:
-            return self._device.executions.buffer(array.nbytes, _native.MemoryKind.host)
+            return self._device.executions.buffer(array.nbytes, visible=True)
         except MemoryError as error:
             raise MemoryError(f"memory to bring {array.shape} {array.dtype} over: {error}") from None
 
-    def _transfer(self, label: str, array: Array, staging: _native.Buffer) -> _Recorded:
+    def _transfer(self, label: str, array: Array, staging: Buffer) -> _Recorded:
         """Return the upload or download of an array: a copy of bytes, or a kernel that knows its strides."""
         upload = label == "upload"
         packed = row_major_strides(array.shape), 0, array.size
@@ -706,7 +712,7 @@ class Evaluation:
     def __init__(self, spin_us: float) -> None:
         self._spin_us = spin_us
         self._changed = threading.Condition()
-        self._native: _native.Sequence | None = None
+        self._native: NativeSequence | None = None
         self._downloads: tuple[Download, ...] = ()
         self._attendant: int | None = None
         self._error: Callable[[], BaseException] | None = None
@@ -723,7 +729,7 @@ class Evaluation:
         """Whether the device failed in the last one."""
         return self._error is not None
 
-    def start(self, native: _native.Sequence, downloads: tuple[Download, ...]) -> None:
+    def start(self, native: NativeSequence, downloads: tuple[Download, ...]) -> None:
         """Submit; once it is done, each download delivers."""
         self._native, self._downloads = native, downloads
         self._error = self._undelivered = None

@@ -17,7 +17,6 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native
 from vkdml.arrays import host
 from vkdml.arrays.fold import Order
 from vkdml.plan.cache import argreduce_plan, slice1_plan
@@ -26,6 +25,7 @@ from vkdml.plan.plans import DeviceLimits, Element, Plan
 from vkdml.plan.tiles import Tile, Tiling, memory_order, tile_copy, tile_reduction
 from vkdml.runtime.device import Device
 from vkdml.runtime.execution import Execution
+from vkdml.runtime.host_memory import copy_bytes
 
 AnyArray = npt.NDArray[Any]
 Views = Mapping[str, npt.NDArray[np.uint8]]
@@ -205,7 +205,7 @@ class _Copier:
         if target.nbytes < SHARED_COPY_BYTES or self._threads == 1:
             np.copyto(target, source)
         elif source.dtype.isnative and source.flags.c_contiguous and target.flags.c_contiguous:
-            _native.copy_in_host_memory(target.reshape(-1).view(np.uint8), source.reshape(-1).view(np.uint8))
+            copy_bytes(target.reshape(-1).view(np.uint8), source.reshape(-1).view(np.uint8))
         else:
             self._share_out(target, source)
 

@@ -1,0 +1,40 @@
+"""What upper folders do for methods of lower ones; the package sets these when it is imported.
+
+``Device.compile`` makes an operator, say, whose class is written on top of devices. Everything else is
+imported, downwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from vkdml.compiled.operator import CompiledOperator
+    from vkdml.compiled.sequence import Sequence
+    from vkdml.dml import OperatorDesc, TypedOperatorDesc
+    from vkdml.dml.enums import FeatureLevelLike
+    from vkdml.runtime.device import Device
+
+
+class _CompileOperator(Protocol):
+    def __call__(
+        self,
+        device: Device,
+        desc: OperatorDesc | TypedOperatorDesc,
+        *,
+        feature_level: FeatureLevelLike,
+    ) -> CompiledOperator: ...
+
+
+class _NewSequence(Protocol):
+    def __call__(self, device: Device, *, timings: bool) -> Sequence: ...
+
+
+compile_operator: _CompileOperator
+"""For ``Device.compile``."""
+sequence: _NewSequence
+"""For ``Device.sequence``."""
+array_namespace: Callable[[str | None], ModuleType]
+"""For ``Array.__array_namespace__``: the namespace that follows a version of the array API standard."""
