@@ -70,24 +70,29 @@ class Pool(Generic[Key, Item]):
             waiting = self._waiting.pop(key, None) or []
             waiting.append((item, nbytes))
             self._waiting[key] = waiting
-            if self._count > self._most or self._bytes > self._most_bytes:
+            if self._is_over():
                 surplus = self._take_surplus()
         del surplus
+
+    def _is_over(self) -> bool:
+        return self._count > self._most or self._bytes > self._most_bytes
 
     def _take_surplus(self) -> list[tuple[Item, int]]:
         """Return what is over the bounds, for the caller to drop when it has given up the lock."""
         counted = [nbytes for waiting in list(self._waiting.values()) for _, nbytes in waiting]
         self._count, self._bytes = len(counted), sum(counted)
         surplus = []
-        while self._waiting and (self._count > self._most or self._bytes > self._most_bytes):
-            oldest = next(iter(self._waiting))
-            waiting = self._waiting.get(oldest)
-            if waiting:
-                surplus.append(waiting.pop(0))
+        for key, waiting in list(self._waiting.items()):
+            while waiting and self._is_over():
+                try:
+                    item, nbytes = waiting.pop(0)
+                except IndexError:
+                    break
+                surplus.append((item, nbytes))
                 self._count -= 1
-                self._bytes -= surplus[-1][1]
+                self._bytes -= nbytes
             if not waiting:
-                self._waiting.pop(oldest, None)
+                self._waiting.pop(key, None)
         return surplus
 
     def clear(self) -> bool:
