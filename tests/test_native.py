@@ -133,8 +133,8 @@ def test_misuse_is_refused_with_numbers(device):
         sequence.dispatch(kernel, [other.native.buffer(64, HOST)] * 4, step.push, (1, 1, 1))
     with pytest.raises(vkdml.DeviceError, match="the kernel belongs to another device"):
         other.native.sequence().dispatch(kernel, [small] * 4, step.push, (1, 1, 1))
-    for code in (b"", b"\0" * 64, b"not SPIR-V at all, but of whole words.."):
-        with pytest.raises(ValueError, match="SPIR-V"):
+    for code in (b"", bytes(63)):
+        with pytest.raises(ValueError, match=rf"SPIR-V comes in words of 4 bytes, not {len(code)} bytes"):
             native.kernel(code, 1, 0)
     code = kernels.spirv(step.kernel)
     with pytest.raises(ValueError, match=r"a kernel binds 1 to .* not 0"):
