@@ -195,6 +195,15 @@ def test_threads_that_select_at_once_open_one(fresh, monkeypatch):
     assert (len(found), len(opened)) == (1, 1)
 
 
+def test_a_program_that_makes_up_selectors_does_not_fill_memory_with_them(fresh, monkeypatch):
+    monkeypatch.setattr(open_devices, "MOST_SELECTORS", 3)
+    info = vkdml.devices()[0]
+    first = vkdml.Device(info.index)
+    for spaces in range(20):
+        assert vkdml.Device(" " * spaces + str(info.index)) is first
+        assert len(devices._open_devices._chosen) <= 3
+
+
 def test_a_warning_may_use_the_device_that_it_comes_from(fresh, monkeypatch):
     """What shows a warning may be code of anybody, logging an argmax."""
     monkeypatch.setattr(devices, "_said_of_profiles", set())
