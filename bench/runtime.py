@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 import vkdml
-from vkdml import _native, dml
-from vkdml.arrays.host import copy_bytes
+from vkdml import dml
+from vkdml.runtime.host_memory import copy_bytes
 
 GIB = 1 << 30
 # A card that has idled while its memory was filled takes longer than usual to reach its clocks.
@@ -185,7 +185,7 @@ def planted(nbytes: int) -> tuple[np.ndarray, int]:
 def memcpy_rates(device: vkdml.Device, host: np.ndarray) -> tuple[float, float]:
     """GB/s of one memcpy into pinned memory, and of one shared out to threads."""
     nbytes = min(GIB, device.limits.max_storage_buffer_range // 2, host.nbytes)
-    pinned = device.native.buffer(nbytes, _native.MemoryKind.host).view()
+    pinned = device.executions.buffer(nbytes, visible=True).view()
     source = host.view(np.uint8)[:nbytes]
     one = best_and_median(lambda: np.copyto(pinned, source), 5)
     many = best_and_median(lambda: copy_bytes(pinned, source), 5)

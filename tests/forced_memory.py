@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 from vkdml import _native
-from vkdml.runtime import device, memory
+from vkdml.runtime import device_info, memory
 
 VARIABLE = "VKDML_TEST_MEMORY"
 # Small, and no power of two: what tests transfer goes in several pieces, at starts of all kinds.
@@ -30,7 +30,7 @@ def wanted() -> bool:
 
 def force() -> None:
     """From now on, devices that are opened have memory of their own."""
-    describe, tuning_for = _native.devices, device.tuning_for
+    describe, tuning_for = _native.devices, device_info.tuning_for
 
     def discrete() -> list[dict[str, Any]]:
         return [{**description, "unified_memory": False} for description in describe()]
@@ -39,5 +39,5 @@ def force() -> None:
         return dataclasses.replace(tuning_for(device_type, driver_name), shared_bytes=SHARED_BYTES)
 
     _native.devices = discrete
-    device.tuning_for = tuned
+    device_info.tuning_for = tuned
     memory.STAGING_BYTES = STAGING_BYTES

@@ -16,4 +16,4 @@ def separate_device() -> vkdml.Device:
 def forget_open_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let selections open devices anew until the test ends; the other tests keep theirs."""
     for name in ("_open", "_chosen"):
-        monkeypatch.setattr(device, name, {})
+        monkeypatch.setattr(device._open_devices, name, {})

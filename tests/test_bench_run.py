@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import vkdml
-from vkdml.bench import check, libraries, measure, peers, record, resident, session, timing
+from vkdml import measuring
+from vkdml.bench import check, libraries, measure, peers, record, session, timing
 from vkdml.bench.cases import Case, fitted_suite, plan_of
 from vkdml.cli import main
+from vkdml.runtime.executions import ExecutionCache
 
 SMALL = ["bench", "--shape", "40x300", "--peers", "none", "--readings", "3"]
 
@@ -33,10 +35,10 @@ def hasty(monkeypatch):
 def test_a_plan_is_timed_and_its_outputs_come_back(device):
     case = Case("", "argmax", "int16", (70, 90), (0,), return_values=True)
     content = np.random.default_rng(0).integers(0, 256, case.input_bytes, np.uint8)
-    buffer = resident.allocate(device, content.size)
-    resident.upload(device, buffer, content)
     plan = plan_of(case, device.limits)
-    reading = timing.time_plan(device, plan, {"input": buffer}, readings=12, warm_seconds=0)
+    reading = measuring.time_plan(
+        device, plan, {"input": measuring.filled(device, content)}, readings=12, warm_seconds=0
+    )
     assert 0 < reading.low_ns <= reading.median_ns <= reading.high_ns
     assert reading.readings == 12
     assert set(reading.steps) == {step.kernel for step in plan.steps}
@@ -48,39 +50,31 @@ def test_a_plan_is_timed_and_its_outputs_come_back(device):
 
 def test_without_patience_nine_readings_are_taken(device):
     plan = plan_of(Case("", "argmax", "uint8", (100,)), device.limits)
-    bound = {"input": resident.allocate(device, 112)}
-    reading = timing.time_plan(device, plan, bound, readings=1000, warm_seconds=0, patience_seconds=0)
-    assert reading.readings == timing.FEWEST_READINGS
-    fewer = timing.time_plan(device, plan, bound, readings=2, warm_seconds=0).readings
-    assert 2 <= fewer < 2 + timing.REPEATS, "one evaluation takes some together"
+    bound = {"input": measuring.poisoned(device, 112)}
+    reading = measuring.time_plan(device, plan, bound, readings=1000, warm_seconds=0, patience_seconds=0)
+    assert reading.readings == measuring.FEWEST_READINGS
+    fewer = measuring.time_plan(device, plan, bound, readings=2, warm_seconds=0).readings
+    assert 2 <= fewer < 2 + measuring.REPEATS, "one evaluation takes some together"
 
 
 def test_a_kernel_that_writes_nothing_does_not_find_an_old_result(device, monkeypatch):
     case = Case("", "argmax", "uint8", (100,), return_values=True)
     plan = plan_of(case, device.limits)
-    buffer = resident.allocate(device, 112)
-    resident.upload(device, buffer, np.arange(112, dtype=np.uint8))
-    timing.time_plan(device, plan, {"input": buffer}, readings=1, warm_seconds=0)
-    monkeypatch.setattr(timing.Execution, "run", lambda execution: None)
-    monkeypatch.setattr(
-        timing.Execution, "timings", lambda execution: [(plan.steps[0].kernel, 1.0)] * timing.REPEATS
-    )
-    reading = timing.time_plan(device, plan, {"input": buffer}, readings=1, warm_seconds=0)
+    bound = {"input": measuring.filled(device, np.arange(112, dtype=np.uint8))}
+    measuring.time_plan(device, plan, bound, readings=1, warm_seconds=0)
+    monkeypatch.setattr(measuring.RecordedPlan, "run", lambda recorded: None)
+    monkeypatch.setattr(measuring.RecordedPlan, "timings", lambda recorded: [1.0] * measuring.REPEATS)
+    reading = measuring.time_plan(device, plan, bound, readings=1, warm_seconds=0)
     assert {role: set(content.tolist()) for role, content in reading.outputs.items()} == {
-        "indices": {resident.POISON}, "values": {resident.POISON}
+        "indices": {measuring.POISON}, "values": {measuring.POISON}
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("chunk", [16, 1000, 1 << 20])
-def test_bytes_go_to_a_device_buffer_and_back_in_pieces(device, monkeypatch, chunk):
-    monkeypatch.setattr(resident, "CHUNK_BYTES", chunk)
-    content = np.random.default_rng(1).integers(0, 256, 4096, np.uint8)
-    buffer = device.native.buffer(4096, vkdml._native.MemoryKind.device)
-    resident.poison(device, buffer)
-    resident.upload(device, buffer, content[:3000])
-    got = resident.download(device, buffer, 4096)
-    assert np.array_equal(got[:3000], content[:3000])
-    assert set(got[3000:]) == {resident.POISON}
+def test_memory_is_poisoned_to_its_end_in_pieces(device, monkeypatch, chunk):
+    monkeypatch.setattr(measuring, "CHUNK_BYTES", chunk)
+    for nbytes in (4096, 4001):
+        assert set(measuring.content_of(measuring.poisoned(device, nbytes), nbytes)) == {measuring.POISON}
 
 
 # ---- runs ---------------------------------------------------------------------------------------
@@ -238,7 +232,7 @@ def test_a_shape_beyond_a_limit_is_refused_with_the_limit(device, case, limits, 
 
 
 def test_a_shape_beyond_the_hosts_memory_is_refused(device, monkeypatch):
-    monkeypatch.setattr(measure._native, "available_host_memory", lambda: 8 << 20)
+    monkeypatch.setattr(measure.host_memory, "available", lambda: 8 << 20)
     refused = measure.refusal(limited(device), Case("own", "argmax", "float32", (1 << 20,)), 4)
     assert "of host memory, and 8 MiB are free" in refused
 
@@ -276,7 +270,7 @@ def test_a_call_that_needs_no_kernel_has_no_kernel_time(device):
 
 def test_timing_calls_leaves_no_timestamps_behind(device):
     array = np.random.default_rng(0).random((30, 70), np.float32)
-    before = device.executions.make_execution
+    before = device.executions
 
     def fail_after_a_call():
         vkdml.argmax(array, 0, device=device)
@@ -284,9 +278,11 @@ def test_timing_calls_leaves_no_timestamps_behind(device):
 
     with pytest.raises(ZeroDivisionError):
         timing.time_call(device, fail_after_a_call)
-    with timing._kernels_timed(device.executions):
+    assert device.executions is before
+    with timing._kernels_timed(device):
+        assert device.executions is not before
         vkdml.argmax(array, 0, device=device)
-    assert device.executions.make_execution is before
+    assert device.executions is before
     assert not device.executions.clear(), "the timed executions are not kept"
 
 
@@ -294,7 +290,7 @@ def test_the_times_of_a_row_do_not_depend_on_the_driver_keeping_its_speed(device
     """Drivers run at half their speed for a while: times taken one after the other do not compare."""
     if device.info.type != "software":
         pytest.skip("only software devices' calls are timed")
-    real = timing.time_plan
+    real = measuring.time_plan
 
     def at_another_speed(*arguments, **options):
         reading = real(*arguments, **options)
@@ -349,12 +345,16 @@ def test_the_drivers_own_copy_is_timed_beside_the_ceiling(tmp_path, capsys):
     assert "the driver's vkCmdCopyBuffer of " in said
 
 
-@pytest.mark.parametrize("kind", list(vkdml._native.MemoryKind))
-def test_copies_are_timed_in_either_kind_of_memory(device, monkeypatch, kind):
-    monkeypatch.setattr(
-        timing.resident, "allocate", lambda device, nbytes: device.native.buffer(nbytes, kind)
+@pytest.mark.parametrize("unified", [False, True])
+def test_copies_are_timed_in_either_kind_of_memory(device, unified):
+    lies_in = SimpleNamespace(
+        info=SimpleNamespace(unified_memory=unified),
+        native=device.native,
+        executions=ExecutionCache(device.native, unified, device.limits.tuning),
+        limits=device.limits,
+        require_usable=device.require_usable,
     )
-    assert timing.time_copy(device, 1 << 20, readings=5, warm_seconds=0) > 0
+    assert timing.time_copy(lies_in, 1 << 20, readings=5, warm_seconds=0) > 0
 
 
 # ---- what must not pass -------------------------------------------------------------------------
@@ -362,14 +362,14 @@ def test_copies_are_timed_in_either_kind_of_memory(device, monkeypatch, kind):
 
 @pytest.mark.parametrize("op", ["argmax", "slice1"])
 def test_a_wrong_result_fails_the_run_and_leaves_no_file(op, tmp_path, monkeypatch, capsys):
-    real = resident.download
+    real = measuring.content_of
 
     def wrong(*arguments):
         content = real(*arguments)
         content[5] ^= 1
         return content
 
-    monkeypatch.setattr(timing.resident, "download", wrong)
+    monkeypatch.setattr(measuring, "content_of", wrong)
     monkeypatch.setattr(measure, "ceiling_cases", lambda most: [])
     file = tmp_path / "run.json"
     words = [] if op == "slice1" else ["--axis", "1"]

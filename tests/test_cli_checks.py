@@ -12,7 +12,7 @@ from vkdml.cli import checks
 from vkdml.cli.checks import Card, Driver, Facts, Finding, Loader, Trial
 from vkdml.cli.doctor import summary
 from vkdml.cli.text import count, size
-from vkdml.runtime.device import select
+from vkdml.runtime.device_info import select
 
 LOADER = Loader("/lib/libvulkan.so.1", None, "1.3.239", ("VK_LAYER_KHRONOS_validation",))
 ENOUGH = {need.limit: need.least for need in checks.NEEDS}

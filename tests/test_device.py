@@ -23,7 +23,8 @@ import vkdml
 from vkdml import _native, dml
 from vkdml.common.read_only import fix
 from vkdml.runtime import device as devices
-from vkdml.runtime.device import select
+from vkdml.runtime import open_devices
+from vkdml.runtime.device_info import select
 
 H200 = "NVIDIA H200"
 
@@ -180,7 +181,7 @@ def test_threads_that_select_at_once_open_one(fresh, monkeypatch):
         opened.append(info)
         return real(info)
 
-    monkeypatch.setattr(devices, "open_device", slowly)
+    monkeypatch.setattr(devices._open_devices, "_open_device", slowly)
     info = vkdml.devices()[0]
     selectors = [info.index, str(info.index), info.name, info.uuid] * 2
     together = threading.Barrier(len(selectors))
@@ -192,6 +193,15 @@ def test_threads_that_select_at_once_open_one(fresh, monkeypatch):
     with ThreadPoolExecutor(len(selectors)) as threads:
         found = set(threads.map(select_at_once, selectors))
     assert (len(found), len(opened)) == (1, 1)
+
+
+def test_a_program_that_makes_up_selectors_does_not_fill_memory_with_them(fresh, monkeypatch):
+    monkeypatch.setattr(open_devices, "MOST_SELECTORS", 3)
+    info = vkdml.devices()[0]
+    first = vkdml.Device(info.index)
+    for spaces in range(20):
+        assert vkdml.Device(" " * spaces + str(info.index)) is first
+        assert len(devices._open_devices._chosen) <= 3
 
 
 def test_a_warning_may_use_the_device_that_it_comes_from(fresh, monkeypatch):
@@ -210,8 +220,9 @@ def test_a_warning_may_use_the_device_that_it_comes_from(fresh, monkeypatch):
 def test_equal_cards_with_one_uuid_are_two_devices(fresh, monkeypatch):
     info = vkdml.devices()[0]
     pair = [replace(info, index=index) for index in range(2)]
-    monkeypatch.setattr(devices, "devices", lambda: pair)
-    monkeypatch.setattr(devices, "open_device", lambda chosen: separate_device_of(info, chosen.index))
+    monkeypatch.setattr(open_devices, "devices", lambda: pair)
+    opened = lambda chosen: separate_device_of(info, chosen.index)  # noqa: E731
+    monkeypatch.setattr(devices._open_devices, "_open_device", opened)
     first, second = vkdml.Device(0), vkdml.Device(1)
     assert first is not second
     assert first != second
@@ -224,7 +235,7 @@ def test_equal_cards_with_one_uuid_are_two_devices(fresh, monkeypatch):
     pair[:0] = [replace(info, uuid="9" * 32)]
     for index, other in enumerate(pair):
         object.__setattr__(other, "index", index)
-    monkeypatch.setattr(devices, "_chosen", {})
+    monkeypatch.setattr(devices._open_devices, "_chosen", {})
     assert vkdml.Device(1) is first
     assert vkdml.Device(2) is second
     assert vkdml.Device(0) not in (first, second)

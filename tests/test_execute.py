@@ -1,17 +1,24 @@
-"""Plans made ready on devices whose memory the host does not see, which no software driver is."""
+"""Plans made ready: on devices whose memory the host does not see, and kept for the next call."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from separate import separate_device
 
+import vkdml
 from vkdml import _native
+from vkdml.plan import kernels
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order
-from vkdml.runtime.execution import Execution, ExecutionCache, record_steps, recordable_steps, workspace_for
+from vkdml.runtime.execution import Execution
+from vkdml.runtime.executions import ExecutionCache
+from vkdml.runtime.memory import Memory
+from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
 
 HOST, LOCAL = _native.MemoryKind.host, _native.MemoryKind.device
 ROWS, COLUMNS = 3, 40_000
@@ -78,10 +85,8 @@ def test_what_is_not_shared_is_copied_in_and_out(device, shared_bytes):
         execution.run()
         assert execution.views["indices"][: 8 * ROWS].view(np.int64).tolist() == x.argmax(1).tolist()
         assert execution.views["values"][: 2 * ROWS].view(np.int16).tolist() == [100] * ROWS
-    labels = execution.labels
-    copied = {label for label in labels if label.startswith(("upload", "download"))}
-    every = {"upload input", "download indices", "download values"}
-    assert copied == ({"download values"} if shared_bytes else every)
+    assert execution.uploaded == (() if shared_bytes else ("input",))
+    assert execution.downloaded == (("values",) if shared_bytes else ("indices", "values"))
 
 
 @pytest.mark.parametrize("count", [1, 3, 16, 1001])
@@ -95,20 +100,6 @@ def test_a_copy_of_any_length_arrives_whole(device, shared_bytes, count):
     execution.views["output"][...] = 0
     execution.run()
     assert np.array_equal(execution.views["output"][:count], x[::-1])
-
-
-def test_bound_buffers_are_neither_uploaded_nor_downloaded(device):
-    plan = reduction(device)
-    x = np.random.default_rng(1).integers(-99, 99, (ROWS, COLUMNS)).astype(np.int16)
-    bound = {role: device.native.buffer(plan.bytes_of(role), LOCAL) for role in ("input", "indices")}
-    moved(device, bound["input"], x.reshape(-1).view(np.uint8).copy(), out=False)
-    execution = Execution(cache_of(device, 0), plan, bound=bound)
-    execution.run()
-    assert set(execution.views) == {"values"}
-    assert execution.views["values"][: 2 * ROWS].view(np.int16).tolist() == x.max(1).tolist()
-    indices = np.empty(8 * ROWS, np.uint8)
-    moved(device, bound["indices"], indices, out=True)
-    assert indices.view(np.int64).tolist() == x.argmax(1).tolist()
 
 
 class Recorder:
@@ -139,3 +130,110 @@ def test_what_is_written_is_said_to_be(device, with_values, with_workspace):
         assert said["input"] == [True]
         assert all(False in said[role] for role in (*roles[1:], *(["workspace"] if with_workspace else [])))
         assert set(said) <= {*roles, "workspace"}
+
+
+# ---- what is kept between calls ----------------------------------------------------------------------------
+
+
+def bigger(plan, nbytes):
+    """The same plan with more workspace than it needs."""
+    sizes = {**dict(plan.buffer_bytes), "workspace": nbytes}
+    return replace(plan, buffer_bytes=tuple(sizes.items()))
+
+
+@pytest.fixture
+def run_on_memory():
+    device = separate_device()
+    x = np.random.default_rng(5).integers(-99, 99, (ROWS, COLUMNS)).astype(np.int16)
+    source, indices, values = Memory(device, x.nbytes), Memory(device, 8 * ROWS), Memory(device, 2 * ROWS)
+    source.write(0, x.reshape(-1).view(np.uint8))
+    memories = {"input": source, "indices": indices, "values": values}
+
+    def run(plan):
+        found = np.full(8 * ROWS, 0xA5, np.uint8)
+        indices.write(0, found)
+        device.executions.run(plan, {role: (memory.buffer, 0) for role, memory in memories.items()})
+        indices.read(0, found)
+        assert found.view(np.int64).tolist() == x.argmax(1).tolist()
+
+    return device, run
+
+
+def counted(run, plan) -> int:
+    """Return how many Vulkan calls that can fail a run makes."""
+    _native.inject_failure(0)
+    run(plan)
+    return _native.fallible_calls()
+
+
+@pytest.mark.parametrize("workspace", [1 << 16, 2 << 20, 40 << 20])
+def test_a_plan_with_a_large_workspace_is_kept_for_the_next_call(run_on_memory, workspace):
+    device, run = run_on_memory
+    plan = bigger(reduction(device), workspace)
+    first = counted(run, plan)
+    again = {counted(run, plan) for _ in range(3)}
+    assert max(again) < first
+    assert len(again) == 1
+    used = device.memory()["used"]
+    assert device.trim() >= workspace
+    assert device.memory()["used"] <= used - workspace
+    run(plan)
+
+
+def test_kept_workspaces_stay_within_the_tunings_bytes(run_on_memory):
+    device, run = run_on_memory
+    tuning = device.limits.tuning
+    before = device.memory()["used"]
+    plan = reduction(device)
+    for number in range(12):
+        run(bigger(plan, (40 << 20) + (number << 18)))
+        assert device.memory()["used"] - before <= tuning.execution_cache_bytes * 9 // 8
+    assert device.memory()["used"] - before > tuning.execution_cache_bytes // 2
+    run(bigger(plan, tuning.cached_execution_bytes + 4))  # too large to be kept
+    run(plan)
+    device.trim()
+    assert device.memory()["used"] <= before
+
+
+def test_memory_that_waits_for_another_call_is_given_up_when_it_is_short(run_on_memory):
+    device, run = run_on_memory
+    plan = bigger(reduction(device), 40 << 20)
+    run(plan)
+    used = device.memory()["used"]
+    device.native.trim()  # the native pool would give up its own first
+    _native.inject_failure(1, -2, "vkAllocateMemory")
+    try:
+        kept = Memory(device, 3 << 20)
+    finally:
+        _native.inject_failure(0)
+    assert kept.buffer.nbytes == 3 << 20
+    assert device.memory()["used"] < used
+    run(plan)
+
+
+# ---- a damaged installation --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda code: code[:-4], r"is no whole SPIR-V module \(\d+ bytes\)"),
+        (lambda code: code[:-1], r"is no whole SPIR-V module \(\d+ bytes\)"),
+        (lambda code: b"", r"is no whole SPIR-V module \(0 bytes\)"),
+        (lambda code: bytes(len(code)), r"is no whole SPIR-V module \(\d+ bytes\)"),
+        (None, "cannot be read .*No such file"),
+    ],
+)
+def test_a_damaged_kernel_file_is_a_named_error(monkeypatch, damage, said):
+    """Drivers crash on what is cut off."""
+    device = separate_device()
+    real = kernels.spirv
+
+    def damaged(name):
+        return (Path("/nowhere") / name).read_bytes() if damage is None else damage(real(name))
+
+    monkeypatch.setattr(kernels, "spirv", damaged)
+    with pytest.raises(vkdml.DeviceError, match=rf"^argmax of .*: the kernel \w+ {said}.*reinstall it"):
+        vkdml.argmax(np.int32([1, 3, 2]), device=device)
+    monkeypatch.undo()
+    assert vkdml.argmax(np.int32([1, 3, 2]), device=device) == 1

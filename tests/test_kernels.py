@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins
+from plans import run_plan
 
 import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
-from vkdml.runtime.execution import run_plan
 
 # Small tiles, so that small inputs have many of them; few positions, so that little work is split.
 SMALL = {
@@ -70,7 +70,7 @@ def run_both(device, plan, contents) -> None:
     if plan.layout or plan.counters:
         first_words = np.array((*plan.layout, *(0,) * plan.counters), np.uint32)
         start["workspace"][: first_words.nbytes] = first_words.view(np.uint8)
-    got = run_plan(device.executions, plan, start, roles)
+    got = run_plan(device, plan, start, roles)
     expected = {role: data.copy() for role, data in start.items()}
     for step in plan.steps:
         twins.run(step, expected)

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins_slice1
+from plans import run_plan
 
 import vkdml
 from vkdml.plan import kernels
 from vkdml.plan import slice1 as plan_slice1
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
 from vkdml.plan.tuning import SliceTuning
-from vkdml.runtime.execution import run_plan
 
 WIDTHS = kernels.family("slice1_tiles").numbers_of("element_bytes")
 NARROW = (1, 2)
@@ -93,7 +93,7 @@ def check(device, layout: CopyLayout, width: int, limits=None, spare: int = 0) -
     }
     if plan.layout:
         start["workspace"][: 4 * len(plan.layout)] = np.array(plan.layout, np.uint32).view(np.uint8)
-    got = run_plan(device.executions, plan, start, tuple(start))
+    got = run_plan(device, plan, start, tuple(start))
     expected = {role: data.copy() for role, data in start.items()}
     twins_slice1.run(step, expected)
     for role in start:

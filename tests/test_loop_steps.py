@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from numpy.lib.stride_tricks import as_strided
+from plans import run_plan
 from twins import is_split
 
 import vkdml
@@ -25,7 +26,6 @@ from vkdml.plan.plans import DeviceLimits, Plan, Step, checked_step
 from vkdml.plan.schema import Kernel
 from vkdml.plan.slice1 import plan_slice1
 from vkdml.plan.tuning import SliceTuning
-from vkdml.runtime.execution import run_plan
 
 SMALL = {
     "workgroup_size": 8,
@@ -201,7 +201,7 @@ def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kind):
         reached.append(plan.steps[0].loop_steps)
         # Of two values, the last of equals wins: every output's winner lies near the end of its loops.
         flat = np.random.default_rng(n).integers(0, 2, shape.span).astype(ELEMENTS[name])
-        found = run_plan(device.executions, plan, {"input": flat.view(np.uint8)})
+        found = run_plan(device, plan, {"input": flat.view(np.uint8)})
         x = shape.of(flat)
         rows = np.moveaxis(x, shape.axes, range(-len(shape.axes), 0))
         rows = rows.reshape(*rows.shape[: -len(shape.axes)], -1)
@@ -268,7 +268,7 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
         opaque = f"V{width}"
         flat = rng.integers(0, 256, shape.span * width, np.uint8)
         before = rng.integers(0, 256, plan.bytes_of("output"), np.uint8)
-        found = run_plan(device.executions, plan, {"input": flat, "output": before})
+        found = run_plan(device, plan, {"input": flat, "output": before})
         want = before.copy()
         elements = want[: want.size // width * width].view(opaque)
         Shape(shape.sizes, output_strides).of(elements)[...] = shape.of(flat.view(opaque))

@@ -11,6 +11,7 @@ import pytest
 import vkdml
 from vkdml import _native, dml
 from vkdml.runtime import memory
+from vkdml.runtime.executions import ExecutionCache
 from vkdml.runtime.memory import Memory
 
 PIECE = 64
@@ -129,7 +130,7 @@ def discrete(device, monkeypatch):
     monkeypatch.setattr(memory, "STAGING_BYTES", PIECE)
     return SimpleNamespace(
         info=SimpleNamespace(unified_memory=False),
-        executions=device.executions,
+        executions=ExecutionCache(device.native, False, device.limits.tuning),
         limits=device.limits,
         require_usable=device.require_usable,
     )

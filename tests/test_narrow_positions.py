@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from plans import run_plan
 
 import vkdml
 from vkdml.plan.calls import Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order
-from vkdml.runtime.execution import run_plan
 
 MOST = 1 << 16
 COUNTS = (MOST - 1, MOST, MOST + 1, 2 * MOST - 2, 2 * MOST, 2 * MOST + 3)
@@ -41,7 +41,7 @@ def reduced(device, limits, columns: str, x: np.ndarray, take_last: bool) -> np.
     target = Operand((1, outputs), row_major_strides((1, outputs)), 0, outputs)
     plan = plan_for(ReduceCall(source, (0,), Order(x.dtype.name, False, take_last), target, 4), limits)
     assert all("argreduce_rows" not in step.kernel for step in plan.steps)
-    return run_plan(device.executions, plan, {"input": flat.tobytes()})["indices"].view(np.uint32)[:outputs]
+    return run_plan(device, plan, {"input": flat.tobytes()})["indices"].view(np.uint32)[:outputs]
 
 
 @pytest.mark.parametrize("count", COUNTS)

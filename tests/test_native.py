@@ -14,6 +14,7 @@ import time
 
 import numpy as np
 import pytest
+from plans import run_plan
 from separate import separate_device
 
 import vkdml
@@ -23,7 +24,8 @@ from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce
 from vkdml.plan.order import Order
 from vkdml.plan.plans import PUSH_BYTES
-from vkdml.runtime.execution import Execution, run_plan
+from vkdml.runtime.execution import Execution
+from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
 
 HOST = _native.MemoryKind.host
 
@@ -129,8 +131,8 @@ def test_misuse_is_refused_with_numbers(device):
         sequence.dispatch(kernel, [other.native.buffer(64, HOST)] * 4, step.push, (1, 1, 1))
     with pytest.raises(vkdml.DeviceError, match="the kernel belongs to another device"):
         other.native.sequence().dispatch(kernel, [small] * 4, step.push, (1, 1, 1))
-    for code in (b"", b"\0" * 64, b"not SPIR-V at all, but of whole words.."):
-        with pytest.raises(ValueError, match="SPIR-V"):
+    for code in (b"", bytes(63)):
+        with pytest.raises(ValueError, match=rf"SPIR-V comes in words of 4 bytes, not {len(code)} bytes"):
             native.kernel(code, 1, 0)
     code = kernels.spirv(step.kernel)
     with pytest.raises(ValueError, match=r"a kernel binds 1 to .* not 0"):
@@ -196,14 +198,20 @@ def test_timestamps_are_in_nanoseconds(device):
             device.native.sequence(timestamps=1)
         return
     plan = rows_plan(device, 1024, 1024)
-    execution = Execution(device.executions, plan, timestamps=True)
+    cache = device.executions
+    workspace = workspace_for(cache, plan)
+    buffers = {role: cache.buffer(nbytes) for role, nbytes in plan.buffer_bytes if nbytes}
+    sequence = device.native.sequence(timestamps=2)
+    for _ in range(2):
+        regions = {role: (buffers[role], 0) for role in ("input", "indices")}
+        record_steps(sequence, recordable_steps(cache, plan), workspace, regions)
     started = time.perf_counter_ns()
-    execution.run()
+    sequence.eval()
     wall = time.perf_counter_ns() - started
-    timings = dict(execution.timings())
-    assert 0 < timings[plan.steps[0].kernel] < wall
-    execution.run()
-    assert len(execution.timings()) == len(timings)
+    assert len(sequence.timings()) == 2 * len(plan.steps) == 2
+    assert 0 < sum(sequence.timings()) < wall
+    sequence.eval()
+    assert len(sequence.timings()) == 2
 
 
 def test_concurrent_calls_from_eight_threads_are_right(device):
@@ -241,7 +249,7 @@ def test_run_plan_leaves_what_lies_between_the_outputs(device):
     )
     x = np.random.default_rng(3).integers(0, 255, (5, 20), np.uint8)
     poison = np.full(80, 0x5A, np.uint8)
-    got = run_plan(device.executions, plan, {"input": x.tobytes(), "indices": poison, "values": poison[:20]})
+    got = run_plan(device, plan, {"input": x.tobytes(), "indices": poison, "values": poison[:20]})
     indices, values = got["indices"].view(np.uint32), got["values"]
     assert np.array_equal(indices[2:17:3], x.argmax(axis=1))
     assert np.array_equal(values[2:17:3], x.max(axis=1))
@@ -351,9 +359,13 @@ def test_work_in_flight_at_interpreter_exit_ends_cleanly():
 @pytest.mark.parametrize("kind", list(_native.MemoryKind))
 def test_sizes_of_any_number_of_bits_are_refused_with_the_limit(device, nbytes, kind):
     limit = r"the device's limit for one (buffer|allocation) is \d+ bytes"
-    for make in (device.native.buffer, device.executions.buffer):
+    visible = kind == HOST
+    for make in (
+        lambda nbytes: device.native.buffer(nbytes, kind),
+        lambda nbytes: device.executions.buffer(nbytes, visible=visible),
+    ):
         with pytest.raises(MemoryError, match=rf"cannot allocate \d+ bytes .*{limit}"):
-            make(nbytes, kind)
+            make(nbytes)
 
 
 def test_other_sizes_are_refused_by_name(device):

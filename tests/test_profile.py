@@ -293,7 +293,9 @@ def test_a_device_plans_with_its_profile_and_computes_the_same(info):
     for axis, indices in zip((None, 0, 1), wanted, strict=True):
         np.testing.assert_array_equal(vkdml.argmax(x, axis=axis, device=device), indices)
     # Plans wait for the next call under the device's own numbers.
-    assert not set(device.executions._idle) & set(plain.executions._idle)
+    waiting = [set(opened.executions._executions._waiting) for opened in (device, plain)]
+    assert all(waiting)
+    assert not waiting[0] & waiting[1]
 
 
 def test_the_switch_goes_before_the_profile_and_the_profile_before_the_class(info, monkeypatch):

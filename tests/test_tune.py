@@ -14,7 +14,6 @@ from separate import forget_open_devices
 
 import vkdml
 from vkdml import tune
-from vkdml.bench import timing
 from vkdml.cli import main
 from vkdml.cli import tune as command
 from vkdml.plan import kernels, tuning
@@ -270,7 +269,7 @@ def test_a_reading_stands_for_time_and_results(monkeypatch):
     assert len({m.results for m in first}) == len(plans)
     assert all(m.nanoseconds >= 1 for m in first)
 
-    real = timing.time_plan
+    real = tune.time_plan
 
     def one_bit_off(*arguments, **options):
         reading = real(*arguments, **options)

@@ -3,13 +3,10 @@
 
 #include <stdexcept>
 
-#include "spirv_check.hpp"
-
 namespace vkdml {
 namespace {
 
-void check(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bindings, uint32_t push_bytes,
-           const std::vector<uint32_t>& constants) {
+void check(const Device& device, uint32_t bindings, uint32_t push_bytes) {
     const auto& limits = device.info().properties.limits;
     if (bindings == 0 || bindings > limits.maxPerStageDescriptorStorageBuffers)
         throw std::invalid_argument("a kernel binds 1 to " +
@@ -19,7 +16,6 @@ void check(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bi
         throw std::invalid_argument("push constants are whole words of at most " +
                                     std::to_string(limits.maxPushConstantsSize) +
                                     " bytes on this device, not " + std::to_string(push_bytes));
-    check_spirv(spirv, {bindings, push_bytes, constants, limits.maxComputeWorkGroupInvocations});
 }
 
 } // namespace
@@ -28,7 +24,7 @@ Kernel::Kernel(const Device& device, const std::vector<uint32_t>& spirv, uint32_
                uint32_t push_bytes, const std::vector<uint32_t>& constants, uint32_t subgroup_size)
     : device_(device.handle()), bindings_(bindings), push_bytes_(push_bytes) {
     device.require_usable();
-    check(device, spirv, bindings, push_bytes, constants);
+    check(device, bindings, push_bytes);
     if (subgroup_size &&
         (subgroup_size != device.info().subgroup.subgroupSize || !device.info().subgroup_size_control))
         throw std::invalid_argument("this device cannot give a kernel subgroups of " +

@@ -275,9 +275,7 @@ NB_MODULE(_native, m) {
         .def_prop_ro("kind", &Buffer::kind)
         .def("view", host_view, "The mapped memory as bytes; keeps the memory alive.");
 
-    nb::class_<Kernel>(m, "Kernel", "A compute pipeline, bound to no buffer.")
-        .def_prop_ro("bindings", &Kernel::bindings)
-        .def_prop_ro("push_bytes", &Kernel::push_bytes);
+    nb::class_<Kernel>(m, "Kernel", "A compute pipeline, bound to no buffer.");
 
     nb::class_<Sequence>(m, "Sequence", "Operations recorded once and evaluated any number of times.")
         .def("copy", &Sequence::copy, "source"_a, "target"_a, "nbytes"_a, "source_offset"_a = 0,
@@ -334,11 +332,11 @@ NB_MODULE(_native, m) {
             "kernel",
             [](std::shared_ptr<Device> device, nb::bytes spirv, uint32_t bindings, uint32_t push_bytes,
                const std::vector<uint32_t>& constants, uint32_t subgroup_size) {
-                if (spirv.size() % 4)
+                if (spirv.size() == 0 || spirv.size() % 4)
                     throw std::invalid_argument("SPIR-V comes in words of 4 bytes, not " +
                                                 std::to_string(spirv.size()) + " bytes");
                 std::vector<uint32_t> words(spirv.size() / 4);
-                if (!words.empty()) memcpy(words.data(), spirv.data(), spirv.size());
+                memcpy(words.data(), spirv.data(), spirv.size());
                 WithoutGil release;
                 return std::make_shared<Kernel>(*device, words, bindings, push_bytes, constants,
                                                 subgroup_size);

@@ -9,7 +9,8 @@
 
 namespace vkdml {
 
-// Kompute calls preEval and postEval round every evaluation; ours need neither.
+// Kompute has operations prepare for each evaluation and finish it; ours need neither, and nobody calls
+// these.
 class Operation : public kp::OpBase {
 public:
     struct Use {

@@ -85,7 +85,6 @@ void Recording::finish() {
     device->resetFences(fence);
     pending = false;
     in_flight.clear();
-    for (auto& operation : operations) operation->postEval(commands);
 }
 
 } // namespace vkdml

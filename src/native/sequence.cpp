@@ -170,7 +170,6 @@ void Sequence::submit(const std::vector<const Buffer*>& holding) {
     device_->require_usable();
     end_recording();
     hold_buffers(holding);
-    for (auto& operation : recording_->operations) operation->preEval(recording_->commands);
     try {
         device_->submit(recording_->commands, recording_->fence);
     } catch (...) {

@@ -18,19 +18,17 @@ from vkdml.compiled.sequence import Sequence
 from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
 from vkdml.operators.result import ArgReduceResult
 from vkdml.ops import argmax, argmin, slice1
-from vkdml.runtime.device import (
-    Device,
-    DeviceInfo,
-    SoftwareDeviceWarning,
-    default_device,
-    devices,
-    set_default_device,
-)
+from vkdml.runtime.device import Device, default_device, set_default_device
+from vkdml.runtime.device_info import DeviceInfo, devices
+from vkdml.runtime.open_devices import SoftwareDeviceWarning
 from vkdml.runtime.profile import ProfileWarning
 
-_hooks.argmax, _hooks.argmin, _hooks.array_namespace = argmax, argmin, array_api.for_version
-
 __version__ = "0.1.0"
+
+_hooks.argmax, _hooks.argmin = argmax, argmin
+_hooks.compile_operator = CompiledOperator
+_hooks.sequence = Sequence
+_hooks.array_namespace = array_api.for_version
 
 __all__ = [
     "ArgReduceResult",

@@ -62,12 +62,6 @@ class Buffer:
 class Kernel:
     """A compute pipeline, bound to no buffer."""
 
-    @property
-    def bindings(self) -> int: ...
-
-    @property
-    def push_bytes(self) -> int: ...
-
 class Sequence:
     """Operations recorded once and evaluated any number of times."""
 

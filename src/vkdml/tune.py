@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 import vkdml
-from vkdml import _native
-from vkdml.bench import resident
-from vkdml.bench.timing import time_plan
+from vkdml.measuring import filled, time_plan
 from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
@@ -24,7 +22,9 @@ from vkdml.plan.plans import DeviceLimits, Plan
 from vkdml.plan.schema import ElementType
 from vkdml.plan.slice1 import plan_slice1
 from vkdml.plan.tuning import SEARCH, Tuning
-from vkdml.runtime.device import Device, DeviceInfo
+from vkdml.runtime.device import Device
+from vkdml.runtime.device_info import DeviceInfo
+from vkdml.runtime.memory import Memory
 from vkdml.runtime.profile import Profile, driver_of
 
 PASSES = 3
@@ -345,13 +345,11 @@ def measure_on(device: Device, input_bytes: int) -> Measure:
     return measure
 
 
-def _random_input(device: Device, nbytes: int) -> _native.Buffer:
+def _random_input(device: Device, nbytes: int) -> Memory:
     numbers = np.random.default_rng(0).integers(0, 256, nbytes, np.uint8)
     # Without the highest bit of the exponent no float is a NaN, which would end every comparison early.
     numbers[1::2] &= 0xBF
-    buffer = resident.allocate(device, nbytes)
-    resident.upload(device, buffer, numbers)
-    return buffer
+    return filled(device, numbers)
 
 
 def tune(device: Device, seconds: float, report: Callable[[Step], None]) -> Found:

@@ -17,8 +17,9 @@ from vkdml.common import hooks
 from vkdml.plan.calls import CopyCall, Operand, plan_for
 from vkdml.plan.layout import extent, row_major_strides
 from vkdml.runtime.device import Device, DeviceLike, default_device, resolve
-from vkdml.runtime.execution import Region
+from vkdml.runtime.host_memory import empty
 from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
+from vkdml.runtime.recording import Region
 
 DLPACK_CPU, DLPACK_VULKAN = 1, 7
 
@@ -177,7 +178,7 @@ class Array(NumpyOperand):
             MemoryError: the device has no room to bring a view's elements together.
             DeviceError: the device failed.
         """
-        result = host.empty(self.shape, self.dtype)
+        result = empty(self.shape, self.dtype)
         if self.size:
             compact = self if self.is_compact else self.copy()
             target = result.reshape(-1).view(np.uint8)

@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native
 from vkdml.arrays import foreign
 from vkdml.plan.layout import extent
+from vkdml.runtime.host_memory import require_host_memory
 
 # A span is sent unchanged if it is at most this many times the data; else the host gathers the data.
 SPAN_LIMIT = 2
 # NumPy's strings of any length: their elements point to bytes elsewhere.
 STRINGS = "T"
-# From here on several threads copy faster than one.
-SHARED_COPY_BYTES = 8 << 20
-
-
-# For smaller results the free memory is not checked.
-LARGE_RESULT_BYTES = 1 << 30
-
-
-def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return a NumPy array for a result, of arbitrary elements.
-
-    Raises:
-        MemoryError: a large one that the free memory cannot hold. Systems that promise more memory than
-            there is would give it, and end the process when it is filled.
-    """
-    require_host_memory("the result", math.prod(shape) * np.dtype(dtype).itemsize)
-    return np.empty(shape, dtype)
-
-
-def require_host_memory(what: str, nbytes: int) -> None:
-    """Raise MemoryError for a large allocation that exceeds the free memory."""
-    if nbytes >= LARGE_RESULT_BYTES:
-        free = _native.available_host_memory()
-        if nbytes > free:
-            raise MemoryError(
-                f"{what} of {nbytes} bytes does not fit in the {free} bytes of host memory that are free"
-            )
 
 
 def as_host_array(
@@ -112,14 +84,6 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
             f"nested sequences of numbers{hint}"
         )
     return np.asarray(array)
-
-
-def copy_bytes(target: npt.NDArray[np.uint8], source: npt.NDArray[np.uint8]) -> None:
-    """Copy contiguous bytes."""
-    if target.size < SHARED_COPY_BYTES:
-        np.copyto(target, source)
-    else:
-        _native.copy_in_host_memory(target, source)
 
 
 @dataclass(frozen=True)

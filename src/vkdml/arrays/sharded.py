@@ -16,6 +16,7 @@ from vkdml.arrays.numpy_functions import NumpyOperand
 from vkdml.common import hooks
 from vkdml.common.read_only import fix
 from vkdml.runtime.device import Device, default_device
+from vkdml.runtime.host_memory import empty
 
 
 @final
@@ -194,7 +195,7 @@ class ShardedArray(NumpyOperand):
             MemoryError: the host has no room for it.
             DeviceError: a device failed.
         """
-        result = host.empty(self._shape, self.dtype)
+        result = empty(self._shape, self.dtype)
         # As bits: NumPy cannot join arrays of all extension types.
         bits = result.view(f"V{self.itemsize}")
         for shard, start in zip(self._shards, self.starts, strict=True):

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 import vkdml
-from vkdml.bench import resident
 from vkdml.bench.cases import MIB, Case, plan_of
 from vkdml.bench.check import WrongResult, right_indices
 from vkdml.bench.contents import Bytes
 from vkdml.bench.record import Latency, latency_of
+from vkdml.measuring import RecordedPlan, filled
 from vkdml.runtime.device import Device
-from vkdml.runtime.execution import Execution
+from vkdml.runtime.memory import Memory
 
 Floats = npt.NDArray[np.float32]
 
@@ -116,14 +116,15 @@ def _recorded_calls(device: Device, arrays: Sequence[Floats]) -> Callable[[int],
     plan = plan_of(Case("", "argmax", "float32", (arrays[0].size,)), device.limits)
     runs = []
     for array in arrays:
-        buffer = resident.allocate(device, array.nbytes)
-        resident.upload(device, buffer, array.view(np.uint8))
-        execution = Execution(device.executions, plan, (), ("indices",), bound={"input": buffer})
-        runs.append((execution, execution.views["indices"].view(np.int32)))
+        indices = Memory(device, plan.bytes_of("indices"), near_host=True)
+        memories = {"input": filled(device, array.view(np.uint8)), "indices": indices}
+        index = indices.visible()
+        assert index is not None
+        runs.append((RecordedPlan(device, plan, memories), index.view(np.int32)))
 
     def find(number: int) -> int:
-        execution, index = runs[number % len(runs)]
-        execution.run()
+        recorded, index = runs[number % len(runs)]
+        recorded.run()
         return int(index[0])
 
     return find

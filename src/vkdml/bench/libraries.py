@@ -22,7 +22,7 @@ from vkdml.bench.cases import WINDOWS, Case
 from vkdml.bench.contents import Bytes
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.record import Latency
-from vkdml.bench.timing import spread
+from vkdml.measuring import spread
 
 READINGS = 30
 WARM_SECONDS = 0.25

@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 
 import vkdml
-from vkdml import _native
-from vkdml.bench import contents, latency, resident
+from vkdml.bench import contents, latency
 from vkdml.bench.cases import MIB, WINDOWS, Case, plan_of
 from vkdml.bench.check import Checker
 from vkdml.bench.contents import Bytes, cores
 from vkdml.bench.libraries import Unsupported, numpy_dtype
 from vkdml.bench.record import LatencyRow, Record, Row
-from vkdml.bench.timing import OUTPUT_ROLES, CallReading, Reading, time_call, time_copy, time_plan
+from vkdml.bench.timing import CallReading, time_call, time_copy
+from vkdml.measuring import OUTPUT_ROLES, Reading, filled, time_plan
+from vkdml.runtime import host_memory
 from vkdml.runtime.device import Device
+from vkdml.runtime.memory import Memory
 from vkdml.runtime.profile import driver_of
 
 SOFTWARE_MIB = 4
@@ -47,17 +49,15 @@ class Contents:
         for case in cases:
             self._left[case.content] += 1
             self._nbytes[case.content] = max(self._nbytes.get(case.content, 0), case.input_bytes)
-        self._held: dict[str, tuple[Bytes, _native.Buffer]] = {}
+        self._held: dict[str, tuple[Bytes, Memory]] = {}
 
-    def of(self, case: Case) -> tuple[Bytes, _native.Buffer]:
+    def of(self, case: Case) -> tuple[Bytes, Memory]:
         """Return the case's content on the host and on the device."""
         name = case.content
         if name not in self._held:
             # Kernels read whole 16-byte vectors.
             host = contents.content(name, self._nbytes[name] + -self._nbytes[name] % 16)
-            buffer = resident.allocate(self._device, host.size)
-            resident.upload(self._device, buffer, host)
-            self._held[name] = host, buffer
+            self._held[name] = host, filled(self._device, host)
         return self._held[name]
 
     def done(self, case: Case) -> bool:
@@ -106,7 +106,7 @@ def measure(
     software = device.info.type == "software"
     rows = []
     for case in cases:
-        content, buffer = store.of(case)
+        content, memory = store.of(case)
         plan = plan_of(case, device.limits, index_bytes)
         call = _call(device, case, content, index_bytes) if software else None
         warm_seconds = SOFTWARE_WARM_SECONDS if software else WARM_SECONDS
@@ -115,7 +115,7 @@ def measure(
         reading = time_plan(
             device,
             plan,
-            {"input": buffer},
+            {"input": memory},
             readings=readings if call is None else 1,
             warm_seconds=warm_seconds if call is None else 0.0,
             patience_seconds=patience_seconds,
@@ -247,7 +247,7 @@ def refusal(device: Device, case: Case, index_bytes: int) -> str | None:
             )
     # The content, and what is made of it to check the result; the buffers lie there too on software devices.
     on_host = HOST_COPIES * case.input_bytes + (2 * needed if software else 0)
-    free = _native.available_host_memory()
+    free = host_memory.available()
     if on_host > free:
         return f"a run needs {_mib(on_host)} of host memory, and {_mib(free)} are free"
     return None

@@ -1,119 +1,21 @@
-"""Times plans, public calls and copies by the device's own clock: warm, many readings, medians."""
+"""Times public calls and copies: calls by the host's clock, what lies within them by the device's own."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from vkdml import _native
-from vkdml.bench import resident
-from vkdml.bench.resident import Bytes
+from vkdml.common.read_only import fix
+from vkdml.measuring import FEWEST_READINGS, REPEATS, poisoned, spread
 from vkdml.plan.plans import Plan
 from vkdml.runtime.device import Device
-from vkdml.runtime.execution import Execution, ExecutionCache
-
-FEWEST_READINGS = 9
-"""So many are taken however long they last."""
-REPEATS = 4
-"""How often a plan runs in one submission."""
-OUTPUT_ROLES = ("indices", "values", "output")
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The time of a plan's dispatches together, in nanoseconds, and what they wrote."""
-
-    median_ns: float
-    low_ns: float
-    """The 10th percentile."""
-    high_ns: float
-    """The 90th percentile."""
-    readings: int
-    steps: dict[str, float]
-    """Median of each kernel."""
-    outputs: dict[str, Bytes]
-    """Role to the bytes in the buffer after the last run."""
-
-
-def time_plan(
-    device: Device,
-    plan: Plan,
-    bound: Mapping[str, _native.Buffer],
-    *,
-    readings: int = 30,
-    warm_seconds: float = 0.25,
-    patience_seconds: float = 3.0,
-) -> Reading:
-    """Run a plan again and again on buffers that lie on the device, and read the device's clock.
-
-    >>> reading = time_plan(device, plan, {"input": buffer})  # doctest: +SKIP
-    >>> reading.median_ns  # doctest: +SKIP
-    236544.0
-
-    Args:
-        device: on which to run.
-        plan: made for that device.
-        bound: buffers of the plan's roles; the input at least.
-        readings: how many runs to time.
-        warm_seconds: of work before the first reading, since clocks fall when a device idles.
-        patience_seconds: after so long no reading is added to the first nine.
-
-    Raises:
-        DeviceError: the device failed or has no timestamps.
-        MemoryError: a buffer that the device cannot hold.
-    """
-    sizes = {role: plan.bytes_of(role) for role in OUTPUT_ROLES if plan.bytes_of(role)}
-    outputs = {role: resident.allocate(device, nbytes) for role, nbytes in sizes.items() if role not in bound}
-    for buffer in outputs.values():
-        resident.poison(device, buffer)
-    execution = Execution(
-        device.executions,
-        plan,
-        uploads=(),
-        downloads=(),
-        timestamps=True,
-        bound={**bound, **outputs},
-        repeats=REPEATS,
-    )
-
-    warm_until = time.perf_counter() + warm_seconds
-    execution.run()
-    while time.perf_counter() < warm_until:
-        execution.run()
-
-    totals: list[float] = []
-    per_step: dict[str, list[float]] = {}
-    kernels = {step.kernel for step in plan.steps}
-    patient_until = time.perf_counter() + patience_seconds
-    while len(totals) < readings:
-        if len(totals) >= FEWEST_READINGS and time.perf_counter() > patient_until:
-            break
-        execution.run()
-        timings = [timing for timing in execution.timings() if timing[0] in kernels]
-        # The first finds cold instruction caches; kernels that a library queues one after the other do not.
-        for start in range(len(plan.steps), len(timings), len(plan.steps)):
-            ran: dict[str, float] = {}
-            for label, nanoseconds in timings[start : start + len(plan.steps)]:
-                ran[label] = ran.get(label, 0.0) + nanoseconds
-            totals.append(sum(ran.values()))
-            for label, nanoseconds in ran.items():
-                per_step.setdefault(label, []).append(nanoseconds)
-
-    median, low, high = spread(totals)
-    return Reading(
-        median,
-        low,
-        high,
-        len(totals),
-        {label: statistics.median(times) for label, times in per_step.items()},
-        {role: resident.download(device, buffer, sizes[role]) for role, buffer in outputs.items()},
-    )
+from vkdml.runtime.execution import Execution
+from vkdml.runtime.executions import ExecutionCache
+from vkdml.runtime.memory import Memory
 
 
 @dataclass(frozen=True)
@@ -143,9 +45,8 @@ class _KernelClock:
     nanoseconds: dict[str, float] = field(default_factory=dict)
 
     def add(self, execution: _TimedExecution) -> None:
-        for label, nanoseconds in execution.timings():
-            if label in execution.kernels:
-                self.nanoseconds[label] = self.nanoseconds.get(label, 0.0) + nanoseconds
+        for kernel, nanoseconds in execution.kernel_times():
+            self.nanoseconds[kernel] = self.nanoseconds.get(kernel, 0.0) + nanoseconds
 
     def collect(self) -> dict[str, float]:
         """Return nanoseconds by kernel since the last time."""
@@ -160,8 +61,13 @@ class _TimedExecution(Execution):
     """An execution with timestamps that says to a clock when it ran."""
 
     def __init__(self, cache: ExecutionCache, plan: Plan, clock: _KernelClock) -> None:
-        super().__init__(cache, plan, timestamps=True)
-        self.kernels = {step.kernel for step in plan.steps}
+        super().__init__(cache, plan)
+        # What is recorded, in order: a kernel's name, or None for a copy.
+        self._operations: list[str | None] = [None] * len(self.uploaded)
+        self._operations += [step.kernel for step in plan.steps]
+        self._operations += [None] * len(self.downloaded)
+        self._sequence = cache.device.sequence(len(self._operations))
+        self._record(self._sequence)
         self._clock = clock
 
     def run(self) -> None:
@@ -174,19 +80,35 @@ class _TimedExecution(Execution):
         # It may run again before the call ends: large arrays go through it in tiles.
         self._clock.add(self)
 
+    def kernel_times(self) -> list[tuple[str, float]]:
+        """Return (kernel, nanoseconds) for each dispatch of the last run."""
+        pairs = zip(self._operations, self._sequence.timings(), strict=True)
+        return [(kernel, nanoseconds) for kernel, nanoseconds in pairs if kernel is not None]
+
+
+class _TimedExecutions(ExecutionCache):
+    """Executions of a device that say to a clock when they ran."""
+
+    def __init__(self, device: Device, clock: _KernelClock) -> None:
+        super().__init__(device.native, device.info.unified_memory, device.limits.tuning)
+        self._kernels = device.executions._kernels
+        self._clock = clock
+
+    def new_execution(self, plan: Plan) -> Execution:
+        return _TimedExecution(self, plan, self._clock)
+
 
 @contextmanager
-def _kernels_timed(cache: ExecutionCache) -> Iterator[_KernelClock]:
-    """Give every execution that calls make or take from the cache timestamps, for the time of the block."""
+def _kernels_timed(device: Device) -> Iterator[_KernelClock]:
+    """Let calls on the device run executions with timestamps, for the time of the block."""
     clock = _KernelClock()
-    ordinary = cache.make_execution
-    cache.clear()
-    cache.make_execution = lambda cache, plan: _TimedExecution(cache, plan, clock)
+    ordinary = device.executions
+    ordinary.clear()  # memory for two of each might be too much
+    fix(device, "executions", _TimedExecutions(device, clock))
     try:
         yield clock
     finally:
-        cache.make_execution = ordinary
-        cache.clear()
+        fix(device, "executions", ordinary)
 
 
 def time_call(
@@ -237,7 +159,7 @@ def time_call(
         return taken, collected
 
     calls, _ = timed(dict)
-    with _kernels_timed(device.executions) as clock:
+    with _kernels_timed(device) as clock:
         stamped, kernels = timed(clock.collect)
     median, low, high = spread(calls)
 
@@ -261,11 +183,10 @@ def time_call(
 
 def time_copy(device: Device, nbytes: int, *, readings: int = 30, warm_seconds: float = 0.25) -> float:
     """Return the median nanoseconds in which the driver copies one buffer to another (vkCmdCopyBuffer)."""
-    source, target = (resident.allocate(device, nbytes) for _ in range(2))
-    resident.poison(device, source)
+    source, target = poisoned(device, nbytes), Memory(device, nbytes)
     sequence = device.native.sequence(REPEATS)
     for _ in range(REPEATS):
-        sequence.copy(source, target, nbytes)
+        sequence.copy(source.buffer, target.buffer, nbytes)
     warm_until = time.perf_counter() + warm_seconds
     sequence.eval()
     while time.perf_counter() < warm_until:
@@ -275,13 +196,3 @@ def time_copy(device: Device, nbytes: int, *, readings: int = 30, warm_seconds: 
         sequence.eval()
         taken += sequence.timings()[1:]
     return statistics.median(taken)
-
-
-def spread(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the median, the 10th and the 90th percentile.
-
-    >>> spread([4.0, 1.0, 2.0, 3.0, 5.0])
-    (3.0, 1.4, 4.6)
-    """
-    median, low, high = np.percentile(np.asarray(values, np.float64), [50, 10, 90])
-    return float(median), float(low), float(high)

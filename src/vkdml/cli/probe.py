@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 import vkdml
-from vkdml import _native
 from vkdml.cli.checks import Card, Driver, Facts, Loader, Trial
+from vkdml.runtime import device_info
 
 _VARIABLES = (
     "VKDML_DEVICE",
@@ -123,7 +123,7 @@ def answer(part: str, argument: Any) -> None:
 
 
 def _say_loader(_: object) -> dict[str, Any]:
-    return dict(_native.loader())
+    return device_info.loader()
 
 
 def _say_devices(_: object) -> dict[str, Any]:

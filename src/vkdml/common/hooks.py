@@ -1,14 +1,43 @@
-"""What upper folders do for methods of classes in lower ones. The package sets these when it is imported."""
+"""What upper folders do for methods of classes in lower ones. The package sets these when it is imported.
+
+``Device.compile``, for example, makes an operator whose class is built on devices.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+if TYPE_CHECKING:
+    from vkdml.compiled.operator import CompiledOperator
+    from vkdml.compiled.sequence import Sequence
+    from vkdml.dml import OperatorDesc, TypedOperatorDesc
+    from vkdml.dml.enums import FeatureLevelLike
+    from vkdml.runtime.device import Device
+
+
+class _CompileOperator(Protocol):
+    def __call__(
+        self,
+        device: Device,
+        desc: OperatorDesc | TypedOperatorDesc,
+        *,
+        feature_level: FeatureLevelLike,
+    ) -> CompiledOperator: ...
+
+
+class _NewSequence(Protocol):
+    def __call__(self, device: Device, *, timings: bool) -> Sequence: ...
+
+
+compile_operator: _CompileOperator
+"""For ``Device.compile``."""
+sequence: _NewSequence
+"""For ``Device.sequence``."""
 argmax: Callable[..., Any]
-"""Of :class:`vkdml.Array` and :class:`vkdml.ShardedArray`: the public function."""
+"""For methods of ``Array`` and ``ShardedArray``: the public function."""
 argmin: Callable[..., Any]
 """The same."""
 array_namespace: Callable[[str | None], ModuleType]
-"""Of ``Array.__array_namespace__``: the namespace for a version of the array API standard."""
+"""For ``Array.__array_namespace__``: the namespace that follows a version of the array API standard."""

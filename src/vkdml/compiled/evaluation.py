@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
-from vkdml import _native
 from vkdml.errors import DeviceError, DeviceLostError
+from vkdml.runtime.recording import NativeSequence
 
 # Makes a new exception for each thread: an exception that was raised holds the traceback of its thread.
 Fault: TypeAlias = Callable[[], BaseException]
@@ -46,7 +46,7 @@ class Evaluation:
     def __init__(self, spin_us: float) -> None:
         self._spin_us = spin_us
         self._changed = threading.Condition()
-        self._native: _native.Sequence | None = None
+        self._native: NativeSequence | None = None
         self._deliveries: tuple[Delivery, ...] = ()
         self._waiting_thread: int | None = None
         self._device_fault: Fault | None = None
@@ -63,7 +63,7 @@ class Evaluation:
         """Whether the device failed in the last evaluation."""
         return self._device_fault is not None
 
-    def start(self, native: _native.Sequence, deliveries: tuple[Delivery, ...]) -> None:
+    def start(self, native: NativeSequence, deliveries: tuple[Delivery, ...]) -> None:
         """Submit the sequence; the thread that finds it done calls the deliveries."""
         self._native, self._deliveries = native, deliveries
         self._device_fault = self._download_fault = None

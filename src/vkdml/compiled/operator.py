@@ -23,8 +23,8 @@ from vkdml.dml.enums import FeatureLevelLike
 from vkdml.dml.lowering import call_of, strides_of
 from vkdml.plan.plans import Plan
 from vkdml.runtime.device import Device
-from vkdml.runtime.execution import RecordableStep, Region, recordable_steps
 from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
+from vkdml.runtime.recording import Region, recordable_steps
 
 
 class CompiledOperator:
@@ -185,10 +185,6 @@ class CompiledOperator:
     def output_role(self) -> str:
         """The name of the output among the kernels' bindings."""
         return "output" if self._desc.operator == "SLICE1" else "indices"
-
-    def steps(self, plan: Plan) -> tuple[RecordableStep, ...]:
-        """Return the dispatches of a plan of this operator."""
-        return recordable_steps(self._device.executions, plan)
 
     def _plan(self, input_skipped: int, output_skipped: int) -> Plan:
         """Return the plan for tensors that start this many bytes into their binding regions."""

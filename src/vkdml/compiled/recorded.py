@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import ref
 
-from vkdml import _native
 from vkdml.errors import DeviceError
 from vkdml.plan.plans import Plan
 from vkdml.runtime.device import Device
-from vkdml.runtime.execution import RecordableStep, record_steps, recordable_steps, workspace_for
 from vkdml.runtime.memory import Memory
+from vkdml.runtime.recording import (
+    Buffer,
+    NativeSequence,
+    RecordableStep,
+    record_steps,
+    recordable_steps,
+    workspace_for,
+)
 
 
 @dataclass(frozen=True)
@@ -19,7 +25,7 @@ class Place:
 
     role: str
     memory: ref[Memory] | None
-    staging: _native.Buffer | None
+    staging: Buffer | None
     offset: int
 
     @property
@@ -27,7 +33,7 @@ class Place:
         """Whether the array's memory was freed."""
         return self.memory is not None and self.memory() is None
 
-    def region(self) -> tuple[_native.Buffer, int] | None:
+    def region(self) -> tuple[Buffer, int] | None:
         """Return the buffer and the byte in it; None if the array's memory was freed."""
         if self.staging is not None:
             return self.staging, self.offset
@@ -43,14 +49,14 @@ class RecordedOperation:
     places: tuple[Place, ...]
     """Of a copy: the source, then the target."""
     steps: tuple[RecordableStep, ...] = ()
-    workspace: _native.Buffer | None = None
+    workspace: Buffer | None = None
     copied_bytes: int = 0
 
     @property
     def native_operations(self) -> int:
         return len(self.steps) or 1
 
-    def record(self, sequence: _native.Sequence, number: int) -> None:
+    def record(self, sequence: NativeSequence, number: int) -> None:
         """Record the operation, which is number `number` of its sequence, in a native sequence.
 
         Raises:

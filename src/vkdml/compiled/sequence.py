@@ -12,7 +12,6 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native
 from vkdml.arrays.array import Array
 from vkdml.common.wording import wrong_type, wrong_value
 from vkdml.compiled.evaluation import Evaluation, discard_done, left_running
@@ -29,6 +28,7 @@ from vkdml.compiled.transfers import (
 from vkdml.errors import DeviceError
 from vkdml.runtime.device import Device
 from vkdml.runtime.memory import Bytes
+from vkdml.runtime.recording import NativeSequence
 
 
 class Sequence:
@@ -98,7 +98,7 @@ class Sequence:
         self._uploads: list[tuple[HostArray, Bytes]] = []
         self._downloads: list[Download] = []
         self._outputs: list[Array] = []
-        self._native: _native.Sequence | None = None
+        self._native: NativeSequence | None = None
         self._native_timestamps = 0
         self._is_built = False
         # For each operation of the last evaluation: its label and its number of native operations.

@@ -9,16 +9,16 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native
 from vkdml.arrays.array import Array, require_same_device
-from vkdml.arrays.host import copy_bytes
 from vkdml.common.wording import wrong_type
 from vkdml.compiled.evaluation import Evaluation, Fault, fault_from
 from vkdml.compiled.recorded import Place, RecordedOperation, recorded_dispatches
 from vkdml.errors import DeviceError
 from vkdml.plan.calls import CopyCall, Operand, plan_for
 from vkdml.runtime.device import Device
+from vkdml.runtime.host_memory import copy_bytes
 from vkdml.runtime.memory import Bytes
+from vkdml.runtime.recording import Buffer
 
 
 @dataclass(frozen=True)
@@ -167,19 +167,19 @@ def require_pair(device: Device, action: str, array: Any, host: Any, role: str) 
         )
 
 
-def staging_buffer(device: Device, array: Array) -> _native.Buffer:
+def staging_buffer(device: Device, array: Array) -> Buffer:
     """Return a buffer in host memory for the elements of an array.
 
     Raises:
         MemoryError: no memory for it.
     """
     try:
-        return device.executions.buffer(array.nbytes, _native.MemoryKind.host)
+        return device.executions.buffer(array.nbytes, visible=True)
     except MemoryError as error:
         raise MemoryError(f"the staging buffer for {array.shape} {array.dtype}: {error}") from None
 
 
-def recorded_transfer(device: Device, label: str, array: Array, staging: _native.Buffer) -> RecordedOperation:
+def recorded_transfer(device: Device, label: str, array: Array, staging: Buffer) -> RecordedOperation:
     """Return the upload or download of an array: a copy of bytes if it is compact, else a SLICE1 kernel."""
     upload = label == "upload"
     offset = array.view.offset * array.itemsize if array.is_compact else array.region[1]

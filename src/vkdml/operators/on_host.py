@@ -15,9 +15,7 @@ from vkdml.arguments import ReduceRequest, Reduction, SliceRequest, Window, cont
 from vkdml.arrays.host import (
     HostSpan,
     as_host_array,
-    copy_bytes,
     elements_overlap,
-    empty,
     host_span,
     sent_bytes,
 )
@@ -29,6 +27,7 @@ from vkdml.plan.known_calls import KnownCall, known_calls
 from vkdml.plan.layout import canonical_reduce
 from vkdml.plan.plans import Plan, TooMuchWork
 from vkdml.runtime.device import Device, DevicesLike, resolve, resolve_all
+from vkdml.runtime.host_memory import copy_bytes, empty
 
 Results = dict[str, npt.NDArray[Any]]
 Wanted = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]

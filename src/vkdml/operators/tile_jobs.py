@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml.arguments import Reduction
-from vkdml.arrays import host
 from vkdml.operators.fold import fold
 from vkdml.operators.tile_source import BITS, AnyArray, Copier, TileSource, first_elements
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.plans import DeviceLimits, Plan
 from vkdml.plan.tiles import Tile, Tiling, tile_copy, tile_reduction
+from vkdml.runtime.host_memory import empty
 
 Views = Mapping[str, npt.NDArray[np.uint8]]
 
@@ -65,8 +65,8 @@ class TiledReduction:
         self._met: set[tuple[int, ...]] = set()
         self._lock = threading.Lock()
         shape = tuple(1 if axis in axes else size for axis, size in enumerate(source.sizes))
-        self._indices = host.empty(shape, np.uint64)
-        self._bits = host.empty(shape, BITS[source.itemsize]) if self._with_values or self._folds else None
+        self._indices = empty(shape, np.uint64)
+        self._bits = empty(shape, BITS[source.itemsize]) if self._with_values or self._folds else None
 
     @property
     def itemsize(self) -> int:
@@ -131,7 +131,7 @@ class TiledReduction:
 def _repeated(x: AnyArray, shape: tuple[int, ...]) -> AnyArray:
     if x.shape == shape:
         return x
-    repeated = host.empty(shape, x.dtype)
+    repeated = empty(shape, x.dtype)
     repeated[...] = x
     return repeated
 
@@ -143,7 +143,7 @@ class TiledCopy:
         bits = BITS[x.itemsize]
         self._source = TileSource(x.view(bits))
         self.tiling = tile_copy(x.shape, self._source.byte_strides, x.itemsize, tile_bytes)
-        self.target = host.empty(x.shape, x.dtype)
+        self.target = empty(x.shape, x.dtype)
         self._target_bits: AnyArray = self.target.view(bits)
 
     @property

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native
 from vkdml.plan.tiles import Tile, memory_order
+from vkdml.runtime.host_memory import copy_bytes
 
 AnyArray = npt.NDArray[Any]
 
@@ -103,7 +103,7 @@ class Copier:
         if target.nbytes < SHARED_COPY_BYTES or self._threads == 1:
             np.copyto(target, source)
         elif source.dtype.isnative and source.flags.c_contiguous and target.flags.c_contiguous:
-            _native.copy_in_host_memory(target.reshape(-1).view(np.uint8), source.reshape(-1).view(np.uint8))
+            copy_bytes(target.reshape(-1).view(np.uint8), source.reshape(-1).view(np.uint8))
         else:
             self._share_out(target, source)
 

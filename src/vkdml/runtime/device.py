@@ -1,166 +1,28 @@
-"""Devices: finding them, choosing one, and keeping what a device needs between calls."""
+"""Devices: open for computing, one for each piece of hardware, with what they keep between calls."""
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-import threading
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, final
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex, final
 
 from vkdml import _native
-from vkdml.common.integers import index
+from vkdml.common import hooks
 from vkdml.common.read_only import ReadOnly, fix
-from vkdml.common.read_only_dict import read_only
-from vkdml.errors import DeviceError, NoDeviceError
-from vkdml.plan.loop_steps import most_loop_steps
+from vkdml.errors import DeviceError
 from vkdml.plan.plans import DeviceLimits
-from vkdml.plan.tuning import tuning_for
 from vkdml.runtime import profile
-from vkdml.runtime.execution import ExecutionCache
+from vkdml.runtime.device_info import DeviceInfo
+from vkdml.runtime.executions import ExecutionCache
+from vkdml.runtime.open_devices import OpenDevices, level_of_caller
 
 if TYPE_CHECKING:
     from vkdml.compiled.operator import CompiledOperator
-    from vkdml.compiled.sequence import Sequence as RecordedSequence
+    from vkdml.compiled.sequence import Sequence
     from vkdml.dml import OperatorDesc, TypedOperatorDesc
     from vkdml.dml.enums import FeatureLevelLike
-
-ENVIRONMENT_SELECTOR = "VKDML_DEVICE"
-_PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
-_UUID = re.compile(r"[0-9a-f]{32}")
-
-
-class SoftwareDeviceWarning(UserWarning):
-    """The default device is a software driver: results are right, speed is a processor's."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceInfo:
-    """What a device is and can do, as its driver tells it. Sizes are in bytes. Immutable and hashable."""
-
-    index: int
-    name: str
-    type: str
-    """``discrete``, ``integrated``, ``virtual``, ``software`` or ``other``."""
-    uuid: str
-    """32 hexadecimal digits."""
-    vendor_id: int
-    device_id: int
-    api_version: str
-    driver_name: str
-    driver_info: str
-    limits: Mapping[str, Any]
-    features: Mapping[str, bool]
-    subgroup: Mapping[str, Any]
-    # What is in use changes all the time; a device that is described twice is the same device.
-    heaps: Sequence[Mapping[str, Any]] = field(compare=False)
-    """``size``, ``device_local``, ``budget`` and ``usage`` of each, as they were when this was asked for."""
-    queue_timestamp_bits: int
-    unified_memory: bool
-    """Shaders read host-visible memory as fast as any other, so nothing is copied."""
-
-    def __post_init__(self) -> None:
-        for name in ("limits", "features", "subgroup", "heaps"):
-            fix(self, name, read_only(getattr(self, name)))
-
-    @property
-    def plan_limits(self) -> DeviceLimits:
-        """What the planner needs to know, with the tuning numbers of the device's class."""
-        return DeviceLimits(
-            tuning=tuning_for(self.type, self.driver_name),
-            max_storage_buffer_range=min(
-                self.limits["max_storage_buffer_range"], self.limits["max_allocation_size"]
-            ),
-            max_workgroup_count=self.limits["max_compute_workgroup_count"][0],
-            max_workgroup_invocations=min(
-                self.limits["max_compute_workgroup_invocations"], self.limits["max_compute_workgroup_size"][0]
-            ),
-            max_shared_memory=self.limits["max_compute_shared_memory_size"],
-            subgroup_size=self.subgroup["size"]
-            if self.features["subgroup_shuffle"] and self.features["subgroup_size_control"]
-            else 0,
-            max_loop_steps=most_loop_steps(self.driver_name),
-        )
-
-
-def devices() -> list[DeviceInfo]:
-    """List the Vulkan devices of this machine, in the loader's order.
-
-    >>> [info.type for info in vkdml.devices()]  # doctest: +SKIP
-    ['software']
-
-    Raises:
-        NoDeviceError: there is no Vulkan loader or no driver; the message says what to install.
-    """
-    return [DeviceInfo(**description) for description in _native.devices()]
-
-
-def _describe(infos: list[DeviceInfo]) -> str:
-    return "; ".join(f"{info.index}: {info.name} ({info.type}, {info.driver_name})" for info in infos)
-
-
-def normal_selector(selector: Any) -> int | str | None:
-    """Return a device's number, name or UUID as an int or a str.
-
-    Raises:
-        TypeError: it is none of these.
-    """
-    if selector is None or type(selector) is int or isinstance(selector, str):
-        return selector
-    if not isinstance(selector, bool):
-        with suppress(TypeError):
-            return index(selector)
-    raise TypeError(
-        "a device is a vkdml.Device, an index (int), a UUID or part of a name (str), or None, "
-        f"not {selector!r:.80}"
-    )
-
-
-def select(selector: object, infos: list[DeviceInfo]) -> DeviceInfo:
-    """Choose one of ``infos`` (not empty): by index, by UUID, by name, or with None the best.
-
-    A str of digits is an index. A name is compared without regard to case: a device's whole name goes before
-    a part of several names. The best is discrete before integrated before software, then of the lowest index.
-
-    Raises:
-        NoDeviceError: nothing matches, or several do; the message lists them.
-        TypeError: the selector is of another type.
-    """
-    wanted = normal_selector(selector)
-    if wanted is None:
-        return min(infos, key=lambda info: (_PREFERENCE.index(info.type), info.index))
-    matching = _matching(wanted, infos)
-    if not matching:
-        raise NoDeviceError(f"no device matches {wanted!r}; the devices are: {_describe(infos)}")
-    if len(matching) > 1:
-        raise NoDeviceError(
-            f"{wanted!r} matches {len(matching)} devices: {_describe(matching)}; "
-            "choose one by its number, UUID or whole name"
-        )
-    return matching[0]
-
-
-def _matching(selector: int | str, infos: list[DeviceInfo]) -> list[DeviceInfo]:
-    wanted = selector.strip().lower() if isinstance(selector, str) else selector
-    if isinstance(wanted, str):
-        plain = wanted.replace("-", "")
-        if _UUID.fullmatch(plain):
-            return [info for info in infos if info.uuid == plain]
-        if wanted.isdecimal():
-            wanted = int(wanted)
-    if isinstance(wanted, int):
-        return [info for info in infos if info.index == wanted]
-    if not wanted:
-        return []
-    named = [info for info in infos if info.name.lower() == wanted]
-    return named or [
-        info for info in infos if wanted in info.name.lower() or wanted in info.driver_name.lower()
-    ]
 
 
 class _Closed:
@@ -217,7 +79,7 @@ class Device(ReadOnly):
     """For the planner: what it needs to know, with this device's tuning numbers."""
 
     def __new__(cls, selector: DeviceLike = None) -> Device:
-        return selector if isinstance(selector, Device) else _selected(selector)
+        return selector if isinstance(selector, Device) else _open_devices.selected(selector)
 
     def __init_subclass__(cls, **_: object) -> NoReturn:
         raise TypeError("vkdml.Device cannot be subclassed: each device is one object, shared by all")
@@ -306,11 +168,9 @@ class Device(ReadOnly):
 
         Source of the rule: DirectML's ``IDMLDevice::CompileOperator``.
         """
-        from vkdml.compiled.operator import CompiledOperator
+        return hooks.compile_operator(self, desc, feature_level=feature_level)
 
-        return CompiledOperator(self, desc, feature_level=feature_level)
-
-    def sequence(self, *, timings: bool = True) -> RecordedSequence:
+    def sequence(self, *, timings: bool = True) -> Sequence:
         """Return an empty sequence, to record compiled operators, uploads and downloads.
 
         >>> a, host = vkdml.empty(3, "float64"), np.arange(3.0)
@@ -325,9 +185,7 @@ class Device(ReadOnly):
         Raises:
             DeviceError: the device was lost, or this process was forked after Vulkan was in use.
         """
-        from vkdml.compiled.sequence import Sequence
-
-        return Sequence(self, timings=timings)
+        return hooks.sequence(self, timings=timings)
 
     def __repr__(self) -> str:
         native: _native.Device | _Closed = self.native
@@ -351,76 +209,12 @@ def open_device(info: DeviceInfo) -> Device:
     fix(device, "limits", replace(limits, tuning=tuning))
     if fault is not None and fault not in _said_of_profiles:
         _said_of_profiles.add(fault)
-        warnings.warn(fault, profile.ProfileWarning, stacklevel=_level_of_caller())
+        warnings.warn(fault, profile.ProfileWarning, stacklevel=level_of_caller())
     return device
 
 
-# The open devices by identity, and those that selectors chose, so that calls need not list the devices.
-_open: dict[Hashable, Device] = {}
-_chosen: dict[Hashable, Device] = {}
-_set_as_default: Device | None = None
-# A warning's hook or a signal's handler may compute while a device is being opened.
-_lock = threading.RLock()
-_warned_of_software = False
+_open_devices = OpenDevices(open_device)
 _said_of_profiles: set[str] = set()
-
-
-def _identity(info: DeviceInfo, infos: list[DeviceInfo]) -> Hashable:
-    """Return what a device is known by while the process lasts, though others may come and go."""
-
-    def alike(other: DeviceInfo) -> bool:
-        return (other.uuid, other.name, other.driver_name) == (info.uuid, info.name, info.driver_name)
-
-    # A driver may give equal cards one UUID, and one card may have two drivers.
-    before = sum(alike(other) for other in infos if other.index < info.index)
-    return info.uuid, info.name, info.driver_name, before
-
-
-def _device_for(selector: int | str | None, key: Hashable) -> Device:
-    """Return the open device that a selector means; ``key`` is what the choice is remembered by."""
-    device = _chosen.get(key)
-    if device is None or device.native.lost:
-        infos = devices()
-        info = select(selector, infos)
-        identity = _identity(info, infos)
-        with _lock:
-            device = _open.get(identity)
-            if device is None or device.native.lost:
-                _open.pop(identity, None)
-                device = _open.setdefault(identity, open_device(info))
-            _chosen[key] = device
-    device.native.require_usable()
-    return device
-
-
-def _selected(selector: object) -> Device:
-    wanted = normal_selector(selector)
-    return _default() if wanted is None else _device_for(wanted, wanted)
-
-
-def _named_in_environment() -> str | None:
-    return os.environ.get(ENVIRONMENT_SELECTOR, "").strip() or None
-
-
-def _default() -> Device:
-    global _set_as_default
-    device = _set_as_default
-    if device is not None:
-        if not device.native.lost:
-            device.native.require_usable()
-            return device
-        anew = _device_for(device.info.index, device.info.index)
-        with _lock:
-            if _set_as_default is device:
-                _set_as_default = anew
-        return anew
-    named = _named_in_environment()
-    if named is None:
-        return _device_for(None, None)
-    try:
-        return _device_for(named, named)
-    except NoDeviceError as error:
-        raise NoDeviceError(f"{ENVIRONMENT_SELECTOR}: {error}") from None
 
 
 def default_device() -> Device:
@@ -434,22 +228,7 @@ def default_device() -> Device:
     Raises:
         NoDeviceError: there is none, or ``VKDML_DEVICE`` names none or several.
     """
-    global _warned_of_software
-    device = _default()
-    if (
-        not _warned_of_software
-        and device.info.type == "software"
-        and _set_as_default is None
-        and _named_in_environment() is None
-    ):
-        _warned_of_software = True
-        warnings.warn(
-            f"no GPU was found: {device.name} computes on the processor "
-            f"(set {ENVIRONMENT_SELECTOR} to choose a device knowingly)",
-            SoftwareDeviceWarning,
-            stacklevel=_level_of_caller(),
-        )
-    return device
+    return _open_devices.default()
 
 
 def set_default_device(selector: DeviceLike) -> None:
@@ -467,20 +246,7 @@ def set_default_device(selector: DeviceLike) -> None:
     Raises:
         NoDeviceError, TypeError, DeviceError: as :class:`Device`; the default is as it was then.
     """
-    global _set_as_default
-    device = None if selector is None else resolve(selector)
-    with _lock:
-        _set_as_default = device
-
-
-def _level_of_caller() -> int:
-    """Return the stack level, as warn() counts it in our caller, of the code that called this package."""
-    level = 1
-    frame = sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "vkdml":
-        frame = frame.f_back
-        level += 1
-    return level
+    _open_devices.set_default(None if selector is None else resolve(selector))
 
 
 DeviceLike = Device | SupportsIndex | str | None
@@ -497,7 +263,7 @@ def resolve(device: DeviceLike) -> Device:
     if isinstance(device, Device):
         device.require_usable()
         return device
-    return default_device() if device is None else _selected(device)
+    return _open_devices.default() if device is None else _open_devices.selected(device)
 
 
 def resolve_all(device: DevicesLike) -> list[Device]:

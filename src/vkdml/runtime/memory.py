@@ -8,10 +8,10 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from vkdml import _native
-from vkdml.arrays.host import copy_bytes
 from vkdml.common.read_only import ReadOnly, fix
 from vkdml.plan.plans import VECTOR_BYTES, round_up
+from vkdml.runtime.host_memory import copy_bytes
+from vkdml.runtime.recording import Buffer, NativeSequence
 
 if TYPE_CHECKING:
     from vkdml.runtime.device import Device
@@ -35,7 +35,7 @@ class Memory(ReadOnly):
     """An allocation on a device. It goes back to the device's pool with the last array that uses it."""
 
     __slots__ = ("__weakref__", "_buffer", "_device", "_users", "_visible")
-    _buffer: _native.Buffer
+    _buffer: Buffer
     _device: Device
     _users: list[ref[Running]]
     _visible: Bytes | None
@@ -60,8 +60,8 @@ class Memory(ReadOnly):
                 f"cannot allocate {nbytes} bytes: the device's limit for one buffer is {limit} bytes"
             )
         visible = near_host or device.info.unified_memory
-        kind = _native.MemoryKind.host if visible else _native.MemoryKind.device
-        buffer = device.executions.buffer(max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES), kind)
+        whole = max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES)
+        buffer = device.executions.buffer(whole, visible=near_host)
         made = object.__new__(cls)
         fix(made, "_device", device)
         fix(made, "_buffer", buffer)
@@ -75,7 +75,7 @@ class Memory(ReadOnly):
         return self._device
 
     @property
-    def buffer(self) -> _native.Buffer:
+    def buffer(self) -> Buffer:
         """What kernels are given."""
         return self._buffer
 
@@ -145,12 +145,12 @@ class _Staging:
         self._device = device
         self._size = min(nbytes, STAGING_BYTES)
         self._pieces = 2 if nbytes > STAGING_BYTES else 1
-        self._idle: list[tuple[_native.Sequence, _native.Buffer, Bytes]] = []
-        self._running: list[tuple[_native.Sequence, _native.Buffer, Bytes]] = []
+        self._idle: list[tuple[NativeSequence, Buffer, Bytes]] = []
+        self._running: list[tuple[NativeSequence, Buffer, Bytes]] = []
 
     def __enter__(self) -> _Staging:
         for _ in range(self._pieces):
-            buffer = self._device.executions.buffer(self._size, _native.MemoryKind.host)
+            buffer = self._device.executions.buffer(self._size, visible=True)
             self._idle.append((self._device.executions.take_sequence(), buffer, buffer.view()))
         return self
 
@@ -159,7 +159,7 @@ class _Staging:
             for sequence, _buffer, _view in self._idle:
                 self._device.executions.give_back_sequence(sequence)
 
-    def next(self) -> tuple[_native.Sequence, _native.Buffer, Bytes]:
+    def next(self) -> tuple[NativeSequence, Buffer, Bytes]:
         """Return a piece that nobody uses, with an empty sequence to be recorded and submitted."""
         if not self._idle:
             self.wait_for_oldest()

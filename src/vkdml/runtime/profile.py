@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vkdml.plan import tuning
 
 if TYPE_CHECKING:
-    from vkdml.runtime.device import DeviceInfo
+    from vkdml.runtime.device_info import DeviceInfo
 
 FORMAT = 1
 ENVIRONMENT_SWITCH = "VKDML_PROFILE"

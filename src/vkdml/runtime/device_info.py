@@ -1,0 +1,154 @@
+"""What devices there are, and which of them a selector means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from vkdml import _native
+from vkdml.common.integers import index
+from vkdml.common.read_only import fix
+from vkdml.common.read_only_dict import read_only
+from vkdml.errors import NoDeviceError
+from vkdml.plan.loop_steps import most_loop_steps
+from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.tuning import tuning_for
+
+_PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
+_UUID = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What a device is and can do, as its driver tells it. Sizes are in bytes. Immutable and hashable."""
+
+    index: int
+    name: str
+    type: str
+    """``discrete``, ``integrated``, ``virtual``, ``software`` or ``other``."""
+    uuid: str
+    """32 hexadecimal digits."""
+    vendor_id: int
+    device_id: int
+    api_version: str
+    driver_name: str
+    driver_info: str
+    limits: Mapping[str, Any]
+    features: Mapping[str, bool]
+    subgroup: Mapping[str, Any]
+    # What is in use changes all the time; a device that is described twice is the same device.
+    heaps: Sequence[Mapping[str, Any]] = field(compare=False)
+    """``size``, ``device_local``, ``budget`` and ``usage`` of each, as they were when this was asked for."""
+    queue_timestamp_bits: int
+    unified_memory: bool
+    """Shaders read host-visible memory as fast as any other, so nothing is copied."""
+
+    def __post_init__(self) -> None:
+        for name in ("limits", "features", "subgroup", "heaps"):
+            fix(self, name, read_only(getattr(self, name)))
+
+    @property
+    def plan_limits(self) -> DeviceLimits:
+        """What the planner needs to know, with the tuning numbers of the device's class."""
+        return DeviceLimits(
+            tuning=tuning_for(self.type, self.driver_name),
+            max_storage_buffer_range=min(
+                self.limits["max_storage_buffer_range"], self.limits["max_allocation_size"]
+            ),
+            max_workgroup_count=self.limits["max_compute_workgroup_count"][0],
+            max_workgroup_invocations=min(
+                self.limits["max_compute_workgroup_invocations"], self.limits["max_compute_workgroup_size"][0]
+            ),
+            max_shared_memory=self.limits["max_compute_shared_memory_size"],
+            subgroup_size=self.subgroup["size"]
+            if self.features["subgroup_shuffle"] and self.features["subgroup_size_control"]
+            else 0,
+            max_loop_steps=most_loop_steps(self.driver_name),
+        )
+
+
+def devices() -> list[DeviceInfo]:
+    """List the Vulkan devices of this machine, in the loader's order.
+
+    >>> [info.type for info in vkdml.devices()]  # doctest: +SKIP
+    ['software']
+
+    Raises:
+        NoDeviceError: there is no Vulkan loader or no driver; the message says what to install.
+    """
+    return [DeviceInfo(**description) for description in _native.devices()]
+
+
+def loader() -> dict[str, Any]:
+    """Return what is known of the Vulkan loader without using any driver; never raises.
+
+    ``path`` is None where there is none, and ``error`` says why; ``api_version``, ``layers`` and
+    ``icd_files`` are what it says of itself, of its layers, and the manifests that it will look at.
+    """
+    return _native.loader()
+
+
+def _describe(infos: list[DeviceInfo]) -> str:
+    return "; ".join(f"{info.index}: {info.name} ({info.type}, {info.driver_name})" for info in infos)
+
+
+def normal_selector(selector: Any) -> int | str | None:
+    """Return a device's number, name or UUID as an int or a str.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+    if selector is None or type(selector) is int or isinstance(selector, str):
+        return selector
+    if not isinstance(selector, bool):
+        with suppress(TypeError):
+            return index(selector)
+    raise TypeError(
+        "a device is a vkdml.Device, an index (int), a UUID or part of a name (str), or None, "
+        f"not {selector!r:.80}"
+    )
+
+
+def select(selector: object, infos: list[DeviceInfo]) -> DeviceInfo:
+    """Choose one of ``infos`` (not empty): by index, by UUID, by name, or with None the best.
+
+    A str of digits is an index. A name is compared without regard to case: a device's whole name goes before
+    a part of several names. The best is discrete before integrated before software, then of the lowest index.
+
+    Raises:
+        NoDeviceError: nothing matches, or several do; the message lists them.
+        TypeError: the selector is of another type.
+    """
+    wanted = normal_selector(selector)
+    if wanted is None:
+        return min(infos, key=lambda info: (_PREFERENCE.index(info.type), info.index))
+    matching = _matching(wanted, infos)
+    if not matching:
+        raise NoDeviceError(f"no device matches {wanted!r}; the devices are: {_describe(infos)}")
+    if len(matching) > 1:
+        raise NoDeviceError(
+            f"{wanted!r} matches {len(matching)} devices: {_describe(matching)}; "
+            "choose one by its number, UUID or whole name"
+        )
+    return matching[0]
+
+
+def _matching(selector: int | str, infos: list[DeviceInfo]) -> list[DeviceInfo]:
+    wanted = selector.strip().lower() if isinstance(selector, str) else selector
+    if isinstance(wanted, str):
+        plain = wanted.replace("-", "")
+        if _UUID.fullmatch(plain):
+            return [info for info in infos if info.uuid == plain]
+        if wanted.isdecimal():
+            wanted = int(wanted)
+    if isinstance(wanted, int):
+        return [info for info in infos if info.index == wanted]
+    if not wanted:
+        return []
+    named = [info for info in infos if info.name.lower() == wanted]
+    return named or [
+        info for info in infos if wanted in info.name.lower() or wanted in info.driver_name.lower()
+    ]

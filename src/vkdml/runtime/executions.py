@@ -1,0 +1,156 @@
+"""What a device keeps between calls: pipelines, and plans made ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from vkdml import _native
+from vkdml.errors import DeviceError
+from vkdml.plan import kernels
+from vkdml.plan.plans import PUSH_BYTES, Plan, Step
+from vkdml.plan.tuning import Tuning
+from vkdml.runtime.execution import Execution
+from vkdml.runtime.pool import Pool
+from vkdml.runtime.rebindable import Rebindable
+from vkdml.runtime.recording import Buffer, NativeSequence, Region
+
+_Made = TypeVar("_Made")
+
+IDLE_SEQUENCES = 16
+_HOST, _DEVICE = _native.MemoryKind.host, _native.MemoryKind.device
+# The first word of a SPIR-V module, and its last instruction, OpFunctionEnd.
+_SPIRV_BEGIN, _SPIRV_END = b"\x03\x02\x23\x07", b"\x38\x00\x01\x00"
+
+
+class ExecutionCache:
+    """The kernels of a device, and the executions that wait for another call. Thread-safe."""
+
+    def __init__(self, device: _native.Device, unified_memory: bool, tuning: Tuning) -> None:
+        self.device = device
+        self.unified_memory = unified_memory
+        self.tuning = tuning
+        # Unbounded, but not large: a key is a kernel of the table with constants that are flags, properties
+        # of element types and powers of two. A dictionary's own methods are atomic, so threads need no lock.
+        self._kernels: dict[tuple[str, tuple[int, ...], int], _native.Kernel] = {}
+        bounds = tuning.execution_cache_count, tuning.execution_cache_bytes, tuning.cached_execution_bytes
+        self._executions: Pool[Plan, Execution] = Pool(*bounds)
+        self._rebindables: Pool[Plan, Rebindable] = Pool(*bounds)
+        self._sequences: Pool[None, NativeSequence] = Pool(IDLE_SEQUENCES, 0)
+
+    # ---- kernels and memory --------------------------------------------------------------------------------
+
+    def kernel(self, step: Step) -> _native.Kernel:
+        """Return the pipeline of a step; pipelines are built once and kept."""
+        key = (step.kernel, step.constants, step.subgroup_size)
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            bindings = len(kernels.table()[step.kernel].bindings)
+            kernel = self.device.kernel(
+                _module(step.kernel), bindings, PUSH_BYTES, list(step.constants), step.subgroup_size
+            )
+            # Two threads may have built it: one of the two stays.
+            kernel = self._kernels.setdefault(key, kernel)
+        return kernel
+
+    def buffer(self, nbytes: int, *, visible: bool = False) -> Buffer:
+        """Return memory where kernels are fastest; what waits for another call is given up for it.
+
+        Args:
+            nbytes: at least so many.
+            visible: the host must see it, though kernels be slower there.
+        """
+        kind = _HOST if visible or self.unified_memory else _DEVICE
+        return self.insist(lambda: self.device.buffer(nbytes, kind))
+
+    def insist(self, make: Callable[[], _Made]) -> _Made:
+        """Make something that needs memory; what waits for another call must never be why it fails."""
+        try:
+            return make()
+        except MemoryError:
+            if not self.clear():
+                raise
+        return make()
+
+    def explained(self, error: MemoryError, plan: Plan) -> MemoryError:
+        """Return the error with what the plan needs and what there is."""
+        memory = self.device.memory()
+        needed = sum(nbytes for _, nbytes in plan.buffer_bytes)
+        return MemoryError(
+            f"{error}; this call needs buffers of {needed} bytes, vkdml "
+            f"holds {memory['used']} bytes of this device and {memory['pooled']} more for reuse"
+        )
+
+    def clear(self) -> bool:
+        """Drop all that waits for another call; False when there was nothing."""
+        dropped = [pool.clear() for pool in (self._executions, self._rebindables, self._sequences)]
+        return any(dropped)
+
+    # ---- plans on buffers of their own ---------------------------------------------------------------------
+
+    def take(self, plan: Plan) -> Execution:
+        """Lend an execution of the plan that nobody else uses: :meth:`give_back`, or drop it if it failed."""
+        return self._executions.take(plan) or self._made(plan, self.new_execution)
+
+    def new_execution(self, plan: Plan) -> Execution:
+        """Return a new execution of a plan, for :meth:`take` to lend."""
+        return Execution(self, plan)
+
+    def give_back(self, plan: Plan, execution: Execution) -> None:
+        """Keep an execution for the next call with its plan, within the tuning's limits."""
+        self._executions.put(plan, execution, execution.nbytes)
+
+    # ---- plans on buffers that lie on the device -----------------------------------------------------------
+
+    def run(self, plan: Plan, regions: Mapping[str, Region]) -> None:
+        """Run a plan on buffers that lie on the device, and wait."""
+        rebindable = self.take_rebindable(plan)
+        try:
+            rebindable.run(regions)
+        except MemoryError as error:
+            raise self.explained(error, plan) from None
+        self.give_back_rebindable(rebindable)
+
+    def take_rebindable(self, plan: Plan) -> Rebindable:
+        """Lend a plan made ready for buffers on the device: :meth:`give_back_rebindable`, or drop it."""
+        return self._rebindables.take(plan) or self._made(plan, lambda plan: Rebindable(self, plan))
+
+    def give_back_rebindable(self, rebindable: Rebindable) -> None:
+        """Keep it for the next call with its plan, within the tuning's limits."""
+        self._rebindables.put(rebindable.plan, rebindable, rebindable.nbytes)
+
+    def _made(self, plan: Plan, make: Callable[[Plan], _Made]) -> _Made:
+        try:
+            return self.insist(lambda: make(plan))
+        except MemoryError as error:
+            raise self.explained(error, plan) from None
+
+    # ---- sequences -----------------------------------------------------------------------------------------
+
+    def take_sequence(self) -> NativeSequence:
+        """Lend a sequence that holds its buffers only while it runs; :meth:`give_back_sequence`."""
+        return self._sequences.take(None) or self.device.sequence(0, False)
+
+    def give_back_sequence(self, sequence: NativeSequence) -> None:
+        """Keep a sequence that is not running for another caller, who clears it."""
+        self._sequences.put(None, sequence, 0)
+
+
+def _module(name: str) -> bytes:
+    """Return the SPIR-V of a kernel; drivers may crash on what is cut off.
+
+    Raises:
+        DeviceError: the installation is damaged.
+    """
+    try:
+        code = kernels.spirv(name)
+    except OSError as error:
+        raise DeviceError(
+            f"the kernel {name} cannot be read ({error}): this installation of vkdml is damaged, reinstall it"
+        ) from None
+    if len(code) % 4 or not code.startswith(_SPIRV_BEGIN) or not code.endswith(_SPIRV_END):
+        raise DeviceError(
+            f"the kernel {name} is no whole SPIR-V module ({len(code)} bytes): this installation of vkdml is "
+            "damaged, reinstall it"
+        )
+    return code

@@ -1,0 +1,103 @@
+"""Things made ready that wait for their next user: keyed, bounded, shared by threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
+
+
+class Pool(Generic[Key, Item]):
+    """Things that wait for their next user, by what they can be used for. Thread-safe.
+
+    >>> pool = Pool(most=2, most_bytes=100)
+    >>> for number in range(3):
+    ...     pool.put(number, f"item {number}", 10)
+    >>> pool.take(0), pool.take(2), pool.take(2)
+    (None, 'item 2', None)
+
+    Of the key that was used least recently, things go first. What is dropped is destroyed outside the lock.
+
+    Ctrl-C may come between any two lines, and a signal handler may use the pool there. It costs at most the
+    thing at hand: the totals are raised before a thing comes in and lowered after one went out, so they are
+    never too low, and they are counted anew before anything is dropped on their account.
+    """
+
+    def __init__(self, most: int, most_bytes: int, most_item_bytes: int | None = None) -> None:
+        """Make an empty pool.
+
+        Args:
+            most: things that may wait.
+            most_bytes: that they may have together.
+            most_item_bytes: a thing of more is not kept; ``most_bytes`` if None.
+        """
+        self._most = most
+        self._most_bytes = most_bytes
+        self._most_item_bytes = most_bytes if most_item_bytes is None else min(most_item_bytes, most_bytes)
+        self._lock = threading.RLock()
+        # Least recently used first; the things of a key likewise. A list may be empty.
+        self._waiting: dict[Key, list[tuple[Item, int]]] = {}
+        self._count = 0
+        self._bytes = 0
+
+    def take(self, key: Key) -> Item | None:
+        """Return a thing of this key, which is then the caller's alone, or None."""
+        with self._lock:
+            waiting = self._waiting.get(key)
+            if waiting is None:
+                return None
+            try:
+                item, nbytes = waiting.pop()
+            except IndexError:  # what interrupted calls leave
+                return None
+            self._count -= 1
+            self._bytes -= nbytes
+            if not waiting:
+                self._waiting.pop(key, None)
+            return item
+
+    def put(self, key: Key, item: Item, nbytes: int) -> None:
+        """Keep a thing for the next user of its key, within the bounds."""
+        if nbytes > self._most_item_bytes or not self._most:
+            return
+        surplus = None
+        with self._lock:
+            self._count += 1
+            self._bytes += nbytes
+            waiting = self._waiting.pop(key, None) or []
+            waiting.append((item, nbytes))
+            self._waiting[key] = waiting
+            if self._is_over():
+                surplus = self._take_surplus()
+        del surplus
+
+    def _is_over(self) -> bool:
+        return self._count > self._most or self._bytes > self._most_bytes
+
+    def _take_surplus(self) -> list[tuple[Item, int]]:
+        """Return what is over the bounds, for the caller to drop when it has given up the lock."""
+        counted = [nbytes for waiting in list(self._waiting.values()) for _, nbytes in waiting]
+        self._count, self._bytes = len(counted), sum(counted)
+        surplus = []
+        for key, waiting in list(self._waiting.items()):
+            while waiting and self._is_over():
+                try:
+                    item, nbytes = waiting.pop(0)
+                except IndexError:
+                    break
+                surplus.append((item, nbytes))
+                self._count -= 1
+                self._bytes -= nbytes
+            if not waiting:
+                self._waiting.pop(key, None)
+        return surplus
+
+    def clear(self) -> bool:
+        """Drop everything; False when there was nothing."""
+        with self._lock:
+            dropped, self._waiting = self._waiting, {}
+            self._count = self._bytes = 0
+        return any(dropped.values())

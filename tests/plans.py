@@ -1,0 +1,48 @@
+"""Running a plan on given contents of its buffers, for tests that look into them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import vkdml
+from vkdml.plan.plans import Plan
+from vkdml.runtime.memory import Memory
+from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def run_plan(
+    device: vkdml.Device,
+    plan: Plan,
+    contents: Mapping[str, Any],
+    downloads: tuple[str, ...] = ("indices", "values", "output"),
+) -> dict[str, Bytes]:
+    """Run a plan once with given buffer contents and return all of every buffer in ``downloads``.
+
+    Without contents for the workspace, it is made ready as calls do.
+    """
+    sizes = {role: nbytes for role, nbytes in plan.buffer_bytes if nbytes}
+    memories = {
+        role: Memory(device, nbytes)
+        for role, nbytes in sizes.items()
+        if role != "workspace" or role in contents
+    }
+    for role, content in contents.items():
+        memories[role].write(0, np.frombuffer(content, np.uint8))
+    regions = {role: (memory.buffer, 0) for role, memory in memories.items()}
+    given = regions.pop("workspace", None)
+    workspace = given[0] if given else workspace_for(device.executions, plan)
+    sequence = device.executions.device.sequence()
+    record_steps(sequence, recordable_steps(device.executions, plan), workspace, regions)
+    sequence.eval()
+    results = {}
+    for role in downloads:
+        if role in memories:
+            results[role] = np.empty(sizes[role], np.uint8)
+            memories[role].read(0, results[role])
+    return results
