@@ -14,7 +14,8 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import vkdml
 from vkdml.arguments import ReduceRequest
-from vkdml.arrays import host
+from vkdml.arrays.host import host_span, sent_bytes
+from vkdml.common.overlap import may_share_bytes
 from vkdml.common.read_only import fix
 from vkdml.operators import on_host, stream
 from vkdml.plan import elements
@@ -315,7 +316,7 @@ def test_arrays_beyond_one_buffer_at_true_size(device):
     ],
 )
 def test_the_bytes_that_would_be_sent_are_those_that_are_sent(x):
-    assert host.sent_bytes(x) == host.host_span(x).flat.nbytes
+    assert sent_bytes(x) == host_span(x).flat.nbytes
 
 
 def test_a_result_that_no_memory_can_hold_is_named_before_numpy_asks_for_it(device):
@@ -403,8 +404,8 @@ def test_where_the_search_for_a_common_byte_is_too_long_arrays_count_as_overlapp
     room = np.zeros(192_163_377, np.int8)  # never touched
     first = as_strided(room, (1049, 1049, 1049), (36674, 61119, 85569))
     second = as_strided(room[64_023_025:], (1049, 1049, 1), (12223, 12224, 1))
-    assert host.may_share_bytes(first, second)
-    assert not host.may_share_bytes(room[:10], room[10:])
+    assert may_share_bytes(first, second)
+    assert not may_share_bytes(room[:10], room[10:])
 
 
 def test_indices_and_values_may_interleave(device):

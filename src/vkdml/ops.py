@@ -83,12 +83,10 @@ def argmax(
 
     Source of the rule: DirectML's ``DML_ARGMAX_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
-    return _reduce(
-        x,
-        ReduceRequest(
-            "argmax", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
-        ),
+    request = ReduceRequest(
+        "argmax", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )
+    return _operators_for(x).reduce(x, request)
 
 
 @_argreduce
@@ -115,12 +113,10 @@ def argmin(
 
     Source of the rule: DirectML's ``DML_ARGMIN_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
-    return _reduce(
-        x,
-        ReduceRequest(
-            "argmin", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
-        ),
+    request = ReduceRequest(
+        "argmin", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )
+    return _operators_for(x).reduce(x, request)
 
 
 @_slice1
@@ -169,15 +165,14 @@ def slice1(
     Source of the rule: DirectML's ``DML_SLICE1_OPERATOR_DESC``.
     """
     request = SliceRequest(offsets, sizes, strides, output_sizes, out, device, progress)
-    if isinstance(x, Array):
-        return on_device.slice1(x, request)
-    return on_shards.slice1(x, request) if isinstance(x, ShardedArray) else on_host.slice1(x, request)
+    return _operators_for(x).slice1(x, request)
 
 
-def _reduce(x: Any, request: ReduceRequest) -> Any:
+def _operators_for(x: Any) -> Any:
+    """Return the module that has the operators for arrays of this kind."""
     if isinstance(x, Array):
-        return on_device.reduce(x, request)
-    return on_shards.reduce(x, request) if isinstance(x, ShardedArray) else on_host.reduce(x, request)
+        return on_device
+    return on_shards if isinstance(x, ShardedArray) else on_host
 
 
 __all__ = ["argmax", "argmin", "slice1"]

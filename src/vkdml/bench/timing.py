@@ -16,6 +16,7 @@ from vkdml.runtime.device import Device
 from vkdml.runtime.execution import Execution
 from vkdml.runtime.executions import ExecutionCache
 from vkdml.runtime.memory import Memory
+from vkdml.runtime.recording import NativeSequence
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,14 @@ class _KernelClock:
 class _TimedExecution(Execution):
     """An execution with timestamps that says to a clock when it ran."""
 
-    def __init__(self, cache: ExecutionCache, plan: Plan, clock: _KernelClock) -> None:
+    def __init__(self, cache: ExecutionCache, plan: Plan) -> None:
         super().__init__(cache, plan)
         # What is recorded, in order: a kernel's name, or None for a copy.
         self._operations: list[str | None] = [None] * len(self.uploaded)
         self._operations += [step.kernel for step in plan.steps]
         self._operations += [None] * len(self.downloaded)
-        self._sequence = cache.device.sequence(len(self._operations))
-        self._record(self._sequence)
-        self._clock = clock
+        assert isinstance(cache, _TimedExecutions)
+        self._clock = cache.clock
 
     def run(self) -> None:
         super().run()
@@ -89,13 +89,15 @@ class _TimedExecution(Execution):
 class _TimedExecutions(ExecutionCache):
     """Executions of a device that say to a clock when they ran."""
 
+    execution_type = _TimedExecution
+
     def __init__(self, device: Device, clock: _KernelClock) -> None:
         super().__init__(device.native, device.info.unified_memory, device.limits.tuning)
         self._kernels = device.executions._kernels
-        self._clock = clock
+        self.clock = clock
 
-    def new_execution(self, plan: Plan) -> Execution:
-        return _TimedExecution(self, plan, self._clock)
+    def sequence(self, operations: int) -> NativeSequence:
+        return self.insist(lambda: self.device.sequence(operations))
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,22 @@ def reduce(x: Array, request: ReduceRequest) -> Any:
         if out_indices is not None and out_values is not None and out_indices.overlaps(out_values):
             raise ValueError("the indices and the values of out overlap; accepted are separate arrays")
         reduction.require_elements(request.operator)
-        indices, values = _reduce(x, reduction, out_indices, out_values, key)
+        contested: bool = any(x.shape[a] > 1 and x.view.strides[a] != 0 for a in reduction.axes)
+        if math.prod(reduction.shape) == 0:
+            indices, values = _targets(x, reduction, out_indices, out_values)
+        elif not contested:
+            indices, values = _uncontested(x, reduction, out_indices, out_values)
+        else:
+            indices, values = _targets(x, reduction, out_indices, out_values)
+            plan = _plan(x, reduction, indices)
+            regions = {"input": x.region, "indices": indices.region}
+            if values is not None:
+                regions["values"] = values.region
+            x.device.executions.run(plan, regions)
+            if key is not None:
+                known = KnownCall(plan, x.device.limits, reduction.shape, reduction.index_dtype)
+                known_calls.put(key, known)
+            indices, values = _delivered(indices, out_indices), _delivered(values, out_values)
         return ArgReduceResult(indices, values) if reduction.with_values else indices
 
 
@@ -80,37 +94,24 @@ def _require_all_on(lies_on: Device, device: DevicesLike) -> None:
             )
 
 
-def _reduce(
-    x: Array,
-    reduction: Reduction,
-    out_indices: Array | None,
-    out_values: Array | None,
-    key: Hashable | None,
+def _targets(
+    x: Array, reduction: Reduction, out_indices: Array | None, out_values: Array | None
 ) -> tuple[Array, Array | None]:
-    device, shape, index_dtype = x.device, reduction.shape, reduction.index_dtype
-    contested: bool = any(x.shape[a] > 1 and x.view.strides[a] != 0 for a in reduction.axes)
-    if not contested and math.prod(shape) > 0:
-        return _uncontested(x, reduction, out_indices, out_values)
-    # ``out=`` is written directly if it does not overlap the input and one layout describes all outputs.
+    """Return where a kernel writes: ``out`` if it does not overlap the input and one layout fits both."""
+    shape, index_dtype = reduction.shape, reduction.index_dtype
     indices = _target(out_indices, x, shape, index_dtype)
-    values = _target(out_values, x, shape, x.dtype) if reduction.with_values else None
-    if not math.prod(shape):
-        return indices, values
-    if values is not None and _output(values, reduction) != _output(indices, reduction):
-        indices = allocated(device, shape, index_dtype, for_host=True)
-        values = allocated(device, shape, x.dtype, for_host=True)
-    plan = _plan(x, reduction, indices)
-    regions = {"input": x.region, "indices": indices.region}
-    if values is not None:
-        regions["values"] = values.region
-    device.executions.run(plan, regions)
-    if key is not None:
-        known_calls.put(key, KnownCall(plan, device.limits, shape, index_dtype))
-    if out_indices is not None and indices is not out_indices:
-        indices = indices.copied_to(out_indices)
-    if out_values is not None and values is not None and values is not out_values:
-        values = values.copied_to(out_values)
+    if not reduction.with_values:
+        return indices, None
+    values = _target(out_values, x, shape, x.dtype)
+    if math.prod(shape) and _output(values, reduction) != _output(indices, reduction):
+        indices = allocated(x.device, shape, index_dtype, for_host=True)
+        values = allocated(x.device, shape, x.dtype, for_host=True)
     return indices, values
+
+
+def _delivered(written: Array | None, out: Array | None) -> Any:
+    """Return what was written, copied to ``out`` if it is not there already."""
+    return written if written is None or out is None or written is out else written.copied_to(out)
 
 
 def _target(out: Array | None, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -85,7 +85,25 @@ def reduce(x: Any, request: ReduceRequest) -> Any:
             raise ValueError("the indices and the values of out overlap; accepted are separate arrays")
         where = _where(request)
         reduction.require_elements(request.operator)
-        results = _reduce(array, reduction, where, request, key)
+        wanted = {"indices": (reduction.shape, reduction.index_dtype)}
+        if reduction.with_values:
+            wanted["values"] = (reduction.shape, array.dtype.newbyteorder("="))
+        results = _without_device(array, reduction, wanted, request)
+        if results is None:
+            there = where()
+            # Overlapping elements are sent once, but kernels read each of them.
+            outputs = (math.prod(shape) * dtype.itemsize for shape, dtype in wanted.values())
+            needs = max(sent_bytes(array), _distinct_bytes(array), *outputs)
+            planned = _planned(array, needs, lambda span: _reduce_call(array, reduction, span), there)
+            if planned is not None:
+                plan, flat = planned
+                device = there.devices[0]
+                if key is not None:
+                    known_calls.put(key, KnownCall(plan, device.limits, *wanted["indices"]))
+                with _tiles_may_fit(needs, device):
+                    results = _run(device, plan, flat, array.dtype.newbyteorder("="), wanted)
+        if results is None:
+            results = _in_tiles(array, reduction, there)
         indices = _delivered(results["indices"], out_indices)
         if not reduction.with_values:
             return indices
@@ -116,49 +134,41 @@ def _copy(x: npt.NDArray[Any], window: Window, where: _Where) -> npt.NDArray[Any
         source = Operand(shape, tuple(strides), base, span.flat.size)
         return CopyCall(source, Operand.compact(shape), x.itemsize)
 
-    needs = sent_bytes(inside), math.prod(shape) * x.itemsize
-    results = _in_one_piece(inside, x.dtype, {"output": (shape, x.dtype)}, needs, call, where)
-    if results is not None:
-        return results["output"]
+    needs = max(sent_bytes(inside), math.prod(shape) * x.itemsize)
+    planned = _planned(inside, needs, call, where)
+    if planned is not None:
+        with _tiles_may_fit(needs, where.devices[0]):
+            return _run(where.devices[0], *planned, x.dtype, {"output": (shape, x.dtype)})["output"]
     stepped = _view(inside, (slice(None, None, step) for step in window.steps))
     return stream.copy(_view(stepped, map(slice, shape)), devices=where.devices, progress=where.progress)
 
 
-def _reduce(
-    x: npt.NDArray[Any],
-    reduction: Reduction,
-    where: Callable[[], _Where],
-    request: ReduceRequest,
-    key: Hashable | None,
-) -> Results:
-    wanted = {"indices": (reduction.shape, reduction.index_dtype)}
-    if reduction.with_values:
-        wanted["values"] = (reduction.shape, x.dtype.newbyteorder("="))
+def _without_device(
+    x: npt.NDArray[Any], reduction: Reduction, wanted: Wanted, request: ReduceRequest
+) -> Results | None:
+    """Return results that need no device, or None."""
     if math.prod(reduction.shape) == 0:
         progress.report_all(request.progress, 0)
         return {role: np.empty(*description) for role, description in wanted.items()}
-    if not any(x.shape[a] > 1 and x.strides[a] != 0 for a in reduction.axes):
-        progress.report_all(request.progress, x.nbytes)
-        return _uncontested(x, reduction, wanted)
+    if any(x.shape[a] > 1 and x.strides[a] != 0 for a in reduction.axes):
+        return None
+    progress.report_all(request.progress, x.nbytes)
+    return _uncontested(x, reduction, wanted)
 
-    def call(span: HostSpan) -> ReduceCall:
-        return ReduceCall(
-            Operand(x.shape, span.strides, span.base, span.flat.size),
-            reduction.axes,
-            reduction.order,
-            Operand.compact(reduction.kept_shape),
-            reduction.index_dtype.itemsize,
-            reduction.with_values,
-        )
 
-    # Overlapping elements are sent once, but kernels read each of them.
-    outputs = (math.prod(shape) * dtype.itemsize for shape, dtype in wanted.values())
-    needs = (sent_bytes(x), _distinct_bytes(x), *outputs)
-    there = where()
-    results = _in_one_piece(x, x.dtype.newbyteorder("="), wanted, needs, call, there, key)
-    if results is not None:
-        return results
-    indices, values = stream.reduce(x, reduction, devices=there.devices, progress=there.progress)
+def _reduce_call(x: npt.NDArray[Any], reduction: Reduction, span: HostSpan) -> ReduceCall:
+    return ReduceCall(
+        Operand(x.shape, span.strides, span.base, span.flat.size),
+        reduction.axes,
+        reduction.order,
+        Operand.compact(reduction.kept_shape),
+        reduction.index_dtype.itemsize,
+        reduction.with_values,
+    )
+
+
+def _in_tiles(x: npt.NDArray[Any], reduction: Reduction, where: _Where) -> Results:
+    indices, values = stream.reduce(x, reduction, devices=where.devices, progress=where.progress)
     results = {"indices": indices.reshape(reduction.shape).astype(reduction.index_dtype, copy=False)}
     if values is not None:
         results["values"] = values.reshape(reduction.shape)
@@ -179,42 +189,32 @@ def _uncontested(x: npt.NDArray[Any], reduction: Reduction, wanted: Wanted) -> R
     return results
 
 
-def _in_one_piece(
-    x: npt.NDArray[Any],
-    upload_dtype: np.dtype[Any],
-    wanted: Wanted,
-    needs: tuple[int, ...],
-    call_of: Callable[[HostSpan], ReduceCall | CopyCall],
-    where: _Where,
-    key: Hashable | None = None,
-) -> Results | None:
-    """Return the results of one call on one device, or None if it must be processed in tiles.
+def _planned(
+    x: npt.NDArray[Any], needs: int, call_of: Callable[[HostSpan], ReduceCall | CopyCall], where: _Where
+) -> tuple[Plan, npt.NDArray[Any]] | None:
+    """Return the plan of a call on one device and the elements to send, or None if it goes in tiles.
 
     Args:
         x: to send.
-        upload_dtype: in whose byte order.
-        wanted: the results.
-        needs: bytes of each buffer, as far as known before planning.
+        needs: bytes of the largest buffer, as far as known before planning.
         call_of: returns the call on a span.
         where: several devices share tiles; progress is reported per tile.
-        key: under which the call is added to the known calls.
     """
     limits = where.devices[0].limits
-    if len(where.devices) > 1 or progress.is_reported(where.progress) or stream.wanted(needs, limits):
+    if len(where.devices) > 1 or progress.is_reported(where.progress) or stream.wanted([needs], limits):
         return None
     span = host_span(x)
     try:
         plan = plan_for(call_of(span), limits)
     except TooMuchWork:
         return None
-    if stream.wanted((nbytes for _, nbytes in plan.buffer_bytes), limits):
-        return None
-    if key is not None:
-        known_calls.put(key, KnownCall(plan, limits, *wanted["indices"]))
-    # If memory is short, tiles may still fit.
-    with suppress(MemoryError) if max(needs) > limits.tuning.stream_tile_bytes else nullcontext():
-        return _run(where.devices[0], plan, span.flat, upload_dtype, wanted)
-    return None
+    in_tiles = stream.wanted((nbytes for _, nbytes in plan.buffer_bytes), limits)
+    return None if in_tiles else (plan, span.flat)
+
+
+def _tiles_may_fit(needs: int, device: Device) -> AbstractContextManager[None]:
+    """Return a context that ignores MemoryError where tiles may fit if one piece does not."""
+    return suppress(MemoryError) if needs > device.limits.tuning.stream_tile_bytes else nullcontext()
 
 
 def _distinct_bytes(x: npt.NDArray[Any]) -> int:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from vkdml.plan.plans import Plan
 from vkdml.plan.tuning import Tuning
-from vkdml.runtime.recording import NativeSequence, record_steps, recordable_steps, workspace_for
+from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
 
 if TYPE_CHECKING:
     from vkdml.runtime.executions import ExecutionCache
@@ -31,29 +31,24 @@ class Execution:
         self.nbytes = (sum(sizes.values()) + plan.bytes_of("workspace")) * (1 if unified else 2)
         # Roles whose buffers the host and the kernels share, so that nothing is copied.
         shared = set(sizes) if unified else _read_over_the_bus(plan, cache.tuning)
-        self._buffers = {role: cache.buffer(n, visible=role in shared) for role, n in sizes.items()}
-        self._visible = {
+        buffers = {role: cache.buffer(n, visible=role in shared) for role, n in sizes.items()}
+        visible = {
             role: buffer if role in shared else cache.buffer(sizes[role], visible=True)
-            for role, buffer in self._buffers.items()
+            for role, buffer in buffers.items()
         }
-        self._sizes = sizes
-        self.views: dict[str, Bytes] = {role: buffer.view() for role, buffer in self._visible.items()}
+        self.views: dict[str, Bytes] = {role: buffer.view() for role, buffer in visible.items()}
         copied = [role for role in sizes if role not in shared]
         self.uploaded = tuple(role for role in copied if role == "input")
         self.downloaded = tuple(role for role in copied if role != "input")
-        self._workspace = workspace_for(cache, plan)
-        self._steps = recordable_steps(cache, plan)
         self._spin_us = cache.tuning.spin_microseconds
-        self._sequence = cache.device.sequence()
-        self._record(self._sequence)
-
-    def _record(self, sequence: NativeSequence) -> None:
+        self._sequence = cache.sequence(len(copied) + len(plan.steps))
         for role in self.uploaded:
-            sequence.copy(self._visible[role], self._buffers[role], self._sizes[role])
-        regions = {role: (buffer, 0) for role, buffer in self._buffers.items()}
-        record_steps(sequence, self._steps, self._workspace, regions)
+            self._sequence.copy(visible[role], buffers[role], sizes[role])
+        regions = {role: (buffer, 0) for role, buffer in buffers.items()}
+        workspace, steps = workspace_for(cache, plan), recordable_steps(cache, plan)
+        record_steps(self._sequence, steps, workspace, regions)
         for role in self.downloaded:
-            sequence.copy(self._buffers[role], self._visible[role], self._sizes[role])
+            self._sequence.copy(buffers[role], visible[role], sizes[role])
 
     def run(self) -> None:
         """Evaluate once and wait. Raises what the device raises; the execution must then be dropped."""

@@ -26,6 +26,9 @@ _SPIRV_BEGIN, _SPIRV_END = b"\x03\x02\x23\x07", b"\x38\x00\x01\x00"
 class ExecutionCache:
     """The kernels of a device, and the executions that wait for another call. Thread-safe."""
 
+    execution_type: type[Execution] = Execution
+    """What :meth:`take` lends."""
+
     def __init__(self, device: _native.Device, unified_memory: bool, tuning: Tuning) -> None:
         self.device = device
         self.unified_memory = unified_memory
@@ -46,8 +49,9 @@ class ExecutionCache:
         kernel = self._kernels.get(key)
         if kernel is None:
             bindings = len(kernels.table()[step.kernel].bindings)
-            kernel = self.device.kernel(
-                _module(step.kernel), bindings, PUSH_BYTES, list(step.constants), step.subgroup_size
+            code, constants = _module(step.kernel), list(step.constants)
+            kernel = self.insist(
+                lambda: self.device.kernel(code, bindings, PUSH_BYTES, constants, step.subgroup_size)
             )
             # Two threads may have built it: one of the two stays.
             kernel = self._kernels.setdefault(key, kernel)
@@ -90,11 +94,10 @@ class ExecutionCache:
 
     def take(self, plan: Plan) -> Execution:
         """Lend an execution of the plan that nobody else uses: :meth:`give_back`, or drop it if it failed."""
-        return self._executions.take(plan) or self._made(plan, self.new_execution)
-
-    def new_execution(self, plan: Plan) -> Execution:
-        """Return a new execution of a plan, for :meth:`take` to lend."""
-        return Execution(self, plan)
+        try:
+            return self._executions.take(plan) or self.execution_type(self, plan)
+        except MemoryError as error:
+            raise self.explained(error, plan) from None
 
     def give_back(self, plan: Plan, execution: Execution) -> None:
         """Keep an execution for the next call with its plan, within the tuning's limits."""
@@ -113,23 +116,24 @@ class ExecutionCache:
 
     def take_rebindable(self, plan: Plan) -> Rebindable:
         """Lend a plan made ready for buffers on the device: :meth:`give_back_rebindable`, or drop it."""
-        return self._rebindables.take(plan) or self._made(plan, lambda plan: Rebindable(self, plan))
+        try:
+            return self._rebindables.take(plan) or Rebindable(self, plan)
+        except MemoryError as error:
+            raise self.explained(error, plan) from None
 
     def give_back_rebindable(self, rebindable: Rebindable) -> None:
         """Keep it for the next call with its plan, within the tuning's limits."""
         self._rebindables.put(rebindable.plan, rebindable, rebindable.nbytes)
 
-    def _made(self, plan: Plan, make: Callable[[Plan], _Made]) -> _Made:
-        try:
-            return self.insist(lambda: make(plan))
-        except MemoryError as error:
-            raise self.explained(error, plan) from None
-
     # ---- sequences -----------------------------------------------------------------------------------------
+
+    def sequence(self, operations: int) -> NativeSequence:
+        """Return a sequence that keeps its buffers, for this many operations."""
+        return self.insist(self.device.sequence)
 
     def take_sequence(self) -> NativeSequence:
         """Lend a sequence that holds its buffers only while it runs; :meth:`give_back_sequence`."""
-        return self._sequences.take(None) or self.device.sequence(0, False)
+        return self._sequences.take(None) or self.insist(lambda: self.device.sequence(0, False))
 
     def give_back_sequence(self, sequence: NativeSequence) -> None:
         """Keep a sequence that is not running for another caller, who clears it."""
