@@ -14,6 +14,9 @@ from vkdml.bench import baseline, cases, datasheets, measure, plots, readme, rec
 from vkdml.bench.cases import Case, Target
 from vkdml.bench.latency import latency_cases
 from vkdml.bench.record import LatencyRow, Peer, PeerTime, Record, RecordFault, Row
+from vkdml.plan import kernels
+
+KERNEL = next(iter(kernels.table()))
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ("torch", "cupy", "jax", "cub", "numpy", "onnxruntime")
@@ -26,7 +29,7 @@ def row_of(case: Case, us: float, **peers: float) -> Row:
         axis=None if case.axis is None else list(case.axis), data=case.data, direction=case.direction,
         nan_policy=case.nan_policy, return_values=case.return_values, alternate=case.alternate,
         window=case.window, scaled_from=None, us=us, low_us=us * 0.99, high_us=us * 1.01, readings=30,
-        kernels={"argreduce_rows_float32": us}, read_bytes=case.read_bytes, written_bytes=written,
+        kernels={KERNEL: us}, read_bytes=case.read_bytes, written_bytes=written,
         gb_per_s=(case.read_bytes + written) / us / 1e3, input_gb_per_s=case.read_bytes / us / 1e3,
         target=vars(case.target).copy() if case.target else None,
         peers={name: PeerTime(time, time, time) for name, time in peers.items()},

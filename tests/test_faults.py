@@ -8,8 +8,8 @@ import time
 import numpy as np
 import processes
 import pytest
+from native_work import HOST, long_sequence
 from separate import separate_device
-from test_native import HOST, long_sequence
 
 import vkdml
 from vkdml import _native

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import vkdml
+from vkdml.plan import kernels
 from vkdml.plan.cache import argreduce_plan
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.plans import Element
@@ -52,7 +53,8 @@ def reduced(device, limits, columns: str, x: np.ndarray, take_last: bool) -> np.
         False,
         limits,
     )
-    assert all("argreduce_rows" not in step.kernel for step in plan.steps)
+    families = {kernels.table()[step.kernel].family for step in plan.steps}
+    assert families == {kernels.family("argreduce_columns")}
     return run_plan(device.executions, plan, {"input": flat.tobytes()})["indices"].view(np.uint32)[:outputs]
 
 

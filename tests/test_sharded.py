@@ -17,8 +17,8 @@ import vkdml
 
 
 @pytest.fixture(scope="module")
-def pair():
-    return [separate_device(), separate_device()]
+def pair(device):
+    return [device, separate_device()]
 
 
 @settings(max_examples=40)
