@@ -8,8 +8,9 @@ from dataclasses import replace
 from vkdml import _native
 from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
-from vkdml.plan.layout import canonical_reduce
+from vkdml.plan.layout import canonical_copy, canonical_reduce
 from vkdml.plan.plans import Element
+from vkdml.plan.slice1 import plan_slice1
 
 HOST = _native.MemoryKind.host
 
@@ -28,6 +29,11 @@ def rows_plan(device, rows: int, length: int, limits=None):
         index_bytes=4,
         with_values=False,
     )
+
+
+def copy_plan(device):
+    """A plan whose kernel takes drivers on a processor the least time to build."""
+    return plan_slice1(canonical_copy((300,), (-1,), (1,), input_base=299), 4, 300, device.limits)
 
 
 def long_sequence(device, seconds: float):
