@@ -13,6 +13,7 @@ from checking import check_argreduce, check_every_mode, check_opposite_modes
 from oracle import AnyArray
 
 import vkdml
+from vkdml.plan import kernels
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -22,6 +23,11 @@ FEW_PLANTS_FROM = 2048  # from this size on, the ways to tie take turns
 
 # One of each element width and kind of key; the other types get the sizes that are quick.
 WIDE_RANGE = ("float32", "float16", "uint8", "int64")
+
+
+def test_the_wide_range_has_each_element_width() -> None:
+    widths = [oracle.dtype_named(name).itemsize for name in WIDE_RANGE]
+    assert sorted(widths) == sorted({element.nbytes for element in kernels.elements().values()})
 
 
 @dataclasses.dataclass(frozen=True)
