@@ -103,10 +103,17 @@ def check_every_mode(x: Any, axis: Axis = None, **call: Any) -> None:
     check_modes_in_turn((x, axis), (x, axis), **call)
 
 
+# The defaults and their opposites: enough where it is the layout that matters.
+OPPOSITE_MODES = (
+    {"op": "argmax", "direction": "increasing", "nan_policy": "propagate"},
+    {"op": "argmin", "direction": "decreasing", "nan_policy": "omit"},
+)
+
+
 def check_opposite_modes(x: Any, axis: Axis = None) -> None:
-    """The defaults and their opposites: enough where it is the layout that matters."""
-    check_argreduce(x, axis, op="argmax", direction="increasing", nan_policy="propagate")
-    check_argreduce(x, axis, op="argmin", direction="decreasing", nan_policy="omit")
+    """One array over one axis in both."""
+    for mode in OPPOSITE_MODES:
+        check_argreduce(x, axis, **mode)
 
 
 def check_modes_in_turn(even: tuple[Any, Axis], odd: tuple[Any, Axis], **call: Any) -> None:
