@@ -148,3 +148,11 @@ def test_timestamps_are_in_nanoseconds(device):
     assert 0 < timings[plan.steps[0].kernel] < wall
     execution.run()
     assert len(execution.timings()) == len(timings)
+
+
+def test_work_in_flight_at_the_end_of_a_process_ends_cleanly():
+    processes.printed("""
+        import native_work
+        sequence = native_work.long_sequence(vkdml.Device(), 0.3)
+        sequence.submit()
+    """)

@@ -134,11 +134,3 @@ def test_objects_that_live_to_the_last_end_in_silence():
         sys.modules["kept to the last"] = kept
         sys.kept = kept
     """)
-
-
-def test_work_in_flight_at_the_end_of_a_process_ends_cleanly():
-    processes.printed("""
-        import native_work
-        sequence = native_work.long_sequence(vkdml.Device(), 0.3)
-        sequence.submit()
-    """)
