@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("device")
 
 BOUNDARIES = (4, 16, 64, 128, 256, 512, 1024, 4096, 8192, 16384, 32768, 65536)
 SIZES = tuple(sorted({1, 2, 3} | {n for k in BOUNDARIES for n in (k - 1, k, k + 1, 2 * k)}))
-FEW_PLANTS_FROM = 2048  # from this size on, the ways to tie take turns
+FEW_PLANTS_FROM = 512  # from this size on, the ways to tie take turns
 
 # One of each element width and kind of key; the other types get the sizes that are quick.
 WIDE_RANGE = ("float32", "float16", "uint8", "int64")
