@@ -1,7 +1,8 @@
-"""The device that the tests run on, and how hypothesis draws."""
+"""The device that the tests run on, their order and their processes, and how hypothesis draws."""
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
 
@@ -11,6 +12,7 @@ import hypothesis
 import pytest
 
 import vkdml
+from vkdml.plan import kernels
 
 os.environ["VKDML_PROFILE"] = "off"  # plans must not depend on what this machine's user has stored
 
@@ -23,6 +25,43 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 if forced_memory.wanted():
     forced_memory.force()
+
+
+MOST_PROCESSES = 16
+# What a driver on a processor and the validation layers keep of all kernels that one process has built.
+PROCESS_BYTES = 3 << 30
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """How many processes `-n auto` starts: one for each core, or 0, which runs the tests in this one.
+
+    A few tests take less time than a process does to start, and what they print with `-s` is to be seen.
+    """
+    chosen = config.option.keyword or any("::" in argument for argument in config.args)
+    if chosen or config.option.capture == "no" or config.option.collectonly:
+        return 0
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    count = min(len(os.sched_getaffinity(0)), memory // PROCESS_BYTES, MOST_PROCESSES)
+    return count if count > 1 else 0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests of one element type one after another, so that few processes build the same kernels."""
+    order = {name: turn for turn, name in enumerate(kernels.elements())}
+
+    def turn(item: pytest.Item) -> int:
+        parameters = getattr(item, "callspec", None)
+        if parameters is None or not item.path.name.startswith("test_argreduce_"):
+            return len(order)
+        return order.get(parameters.params.get("name"), len(order))
+
+    items.sort(key=turn)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the tests that collect garbage a look at all modules and all tests, which live to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionstart() -> None:

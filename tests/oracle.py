@@ -1,4 +1,7 @@
-"""What argmax, argmin and slice1 must answer, in plain NumPy: slow, obvious, no code of the library's."""
+"""What argmax, argmin and slice1 must answer, in plain NumPy: slow, obvious, no code of the library's.
+
+Which element types there are is read from the schema of kernels.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,13 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from vkdml.plan import kernels
+
 AnyArray = npt.NDArray[Any]
 
-SMALL_FLOATS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
-ARGREDUCE_DTYPES = (
-    *("float64", "float32", "float16"),
-    *("int64", "int32", "int16", "int8"),
-    *("uint64", "uint32", "uint16", "uint8"),
-    "bool",
-    *SMALL_FLOATS,
-)
-FLOAT_DTYPES = ("float64", "float32", "float16", *SMALL_FLOATS)
+ARGREDUCE_DTYPES = tuple(kernels.elements())
+SMALL_FLOATS = tuple(name for name, element in kernels.elements().items() if element.package == "ml_dtypes")
+FLOAT_DTYPES = tuple(name for name, element in kernels.elements().items() if element.is_float)
 OUTPUT_DTYPES = ("int64", "int32", "uint64", "uint32")
 OPERATORS = ("argmax", "argmin")
 DIRECTIONS = ("increasing", "decreasing")

@@ -53,7 +53,7 @@ def test_indices_are_the_oracles(element, op):
             assert np.array_equal(check.right_indices(case, content_of(case)), expected(case)), case.name
 
 
-@pytest.mark.parametrize("element", ["float32", "float16", "bfloat16", "float8_e5m2"])
+@pytest.mark.parametrize("element", oracle.FLOAT_DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("nan_policy", ["propagate", "omit"])
 def test_indices_of_hard_data_are_the_oracles(element, kind, nan_policy):
@@ -97,9 +97,7 @@ def test_keys_order_all_bit_patterns(element, op):
 # ---- contents -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "element", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
-)
+@pytest.mark.parametrize("element", oracle.FLOAT_DTYPES)
 def test_contents_are_what_they_are_called(element):
     dtype = oracle.dtype_named(element)
 

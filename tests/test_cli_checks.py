@@ -12,6 +12,9 @@ from vkdml.cli import checks
 from vkdml.cli.checks import Card, Driver, Facts, Finding, Loader, Trial
 from vkdml.cli.doctor import summary
 from vkdml.cli.text import count, size
+from vkdml.plan import kernels
+from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits
+from vkdml.plan.tuning import TUNING
 from vkdml.runtime.device_info import select
 
 LOADER = Loader("/lib/libvulkan.so.1", None, "1.3.239", ("VK_LAYER_KHRONOS_validation",))
@@ -92,14 +95,36 @@ def test_a_limit_too_small_on_another_device_is_a_warning(need: checks.Need) -> 
     assert summary(checks.findings(machine)) == "no problems, 1 warning: vkdml works here"
 
 
-def test_the_limits_are_the_ones_that_vkdml_relies_on() -> None:
-    assert ENOUGH == {
-        "max_push_constants_size": 128,
-        "max_compute_workgroup_invocations": 128,
-        "max_compute_shared_memory_size": 16384,
-        "max_storage_buffer_range": 2**27,
-        "max_per_stage_descriptor_storage_buffers": 4,
-    }
+# The specification's table of required limits.
+EVERY_VULKAN_HAS = {
+    "max_push_constants_size": 128,
+    "max_compute_workgroup_invocations": 128,
+    "max_compute_shared_memory_size": 16384,
+    "max_storage_buffer_range": 2**27,
+    "max_per_stage_descriptor_storage_buffers": 4,
+}
+
+
+def test_no_more_is_needed_than_vulkan_requires_of_every_device() -> None:
+    for limit, least in ENOUGH.items():
+        assert least <= EVERY_VULKAN_HAS[limit], limit
+
+
+def test_what_is_needed_suffices_for_the_kernels() -> None:
+    assert ENOUGH["max_push_constants_size"] >= PUSH_BYTES
+    most_bindings = max(len(kernel.bindings) for kernel in kernels.table().values())
+    assert ENOUGH["max_per_stage_descriptor_storage_buffers"] >= most_bindings
+    shared = ENOUGH["max_compute_shared_memory_size"]
+    for tuning in TUNING.values():
+        limits = DeviceLimits(
+            tuning,
+            ENOUGH["max_storage_buffer_range"],
+            65535,
+            ENOUGH["max_compute_workgroup_invocations"],
+            shared,
+        )
+        assert 0 < limits.workgroup_size <= limits.max_workgroup_invocations
+        assert limits.workgroup_size * SHARED_BYTES <= shared
 
 
 @pytest.mark.parametrize(

@@ -88,10 +88,10 @@ def test_a_forked_child_ends_as_any_process_while_the_parent_computes():
     """The child tears down a sequence in flight, and an execution kept for another call."""
     assert (
         processes.printed("""
-            import os, test_native
+            import os, native_work
             device = vkdml.Device()
             assert vkdml.argmax([1, 3, 2], device=device) == 1
-            sequence = test_native.long_sequence(device, 1)
+            sequence = native_work.long_sequence(device, 1)
             sequence.submit()
             child = os.fork()
             if child == 0:
@@ -142,9 +142,9 @@ sys.modules["kept to the last"] = Asleep()
 def test_the_interpreter_may_end_while_a_daemon_thread_waits(work, end):
     """A thread that cannot have the GIL back must not take the process with it."""
     processes.printed(f"""
-import test_native
+import native_work
 device = vkdml.Device()
-sequence = test_native.long_sequence(device, {1 if work == "one long wait" else 0.05})
+sequence = native_work.long_sequence(device, {1 if work == "one long wait" else 0.05})
 x = np.arange(1 << 20, dtype=np.float32)
 begun = threading.Event()
 def work():
@@ -164,8 +164,8 @@ time.sleep(0.1)
 
 def test_sys_exit_and_an_exception_with_work_in_flight_keep_their_exit_codes():
     start = """
-        import test_native
-        sequence = test_native.long_sequence(vkdml.Device(), 0.3)
+        import native_work
+        sequence = native_work.long_sequence(vkdml.Device(), 0.3)
         sequence.submit()
     """
     assert processes.finished(start + "    sys.exit(5)").returncode == 5
@@ -211,8 +211,8 @@ def test_ctrl_c_at_any_moment_of_a_call_leaves_the_device_usable():
 
 def test_ctrl_c_during_a_timed_wait_and_a_second_one_during_the_next():
     script = """
-        import test_native
-        sequence = test_native.long_sequence(vkdml.Device(), 1.5)
+        import native_work
+        sequence = native_work.long_sequence(vkdml.Device(), 1.5)
         sequence.submit()
         for wait in (lambda: sequence.wait(timeout=60), sequence.wait):
             print("waiting", flush=True)

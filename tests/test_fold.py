@@ -36,11 +36,7 @@ def elements(name: str) -> np.ndarray:
     )
 
 
-def test_every_element_type_is_tested_here_and_numbers_above_infinity_are_nans():
-    assert set(kernels.elements()) == set(oracle.ARGREDUCE_DTYPES)
-    assert {name for name, element in kernels.elements().items() if element.is_float} == set(
-        oracle.FLOAT_DTYPES
-    )
+def test_numbers_above_infinity_are_nans():
     for name in oracle.FLOAT_DTYPES:
         element, dtype = kernels.elements()[name], oracle.dtype_named(name)
         bits = np.array([element.greatest_magnitude, element.greatest_magnitude + 1], f"u{element.nbytes}")

@@ -55,9 +55,12 @@ def test_names_that_are_missing_or_unknown_are_refused_with_those_accepted():
 
 
 def test_layouts_that_do_not_fit_are_refused_with_the_room_there_is():
-    assert RUNS.layout_room == 24
-    with pytest.raises(ValueError, match=r"25 layout words .* slice1_runs, which hold at most 24"):
-        RUNS.push(**RUNS_FIELDS, layout_words=range(25))
+    room = RUNS.layout_room
+    assert RUNS.unpack(RUNS.push(**RUNS_FIELDS, layout_words=range(room)))["layout_words"] == (*range(room),)
+    with pytest.raises(
+        ValueError, match=rf"{room + 1} layout words .* slice1_runs, which hold at most {room}"
+    ):
+        RUNS.push(**RUNS_FIELDS, layout_words=range(room + 1))
 
 
 def test_variants_that_are_not_built_are_refused():

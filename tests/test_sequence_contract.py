@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from test_native import long_sequence
+from native_work import long_sequence
 from test_sequence import Long, reverse
 
 import vkdml

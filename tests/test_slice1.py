@@ -14,6 +14,7 @@ from checking import check_slice1
 from oracle import AnyArray
 
 import vkdml
+from vkdml.plan import kernels
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -30,6 +31,11 @@ DTYPES = (
     *STRUCTURED.values(),
 )
 BY_SIZE = tuple(np.dtype(name) for name in ("uint8", "uint16", "float32", "float64", "complex128"))
+
+
+def test_there_is_a_type_of_each_size_that_kernels_move() -> None:
+    sizes = kernels.family("slice1_tiles").numbers_of("element_bytes")
+    assert sorted(dtype.itemsize for dtype in BY_SIZE) == sorted(sizes) == sorted({1, *STRUCTURED})
 
 
 def bytes_of(shape: tuple[int, ...], dtype: np.dtype[np.generic], seed: int = 0) -> AnyArray:

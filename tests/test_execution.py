@@ -1,4 +1,4 @@
-"""Plans made ready: on devices whose memory the host does not see, and kept for the next call."""
+"""Plans made ready and run, also where the host does not see the memory, as on no software driver."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plans import run_plan
 from separate import separate_device
 
 import vkdml
 from vkdml import _native
 from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
-from vkdml.plan.layout import row_major_strides
+from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.runtime.execution import Execution
 from vkdml.runtime.executions import ExecutionCache
@@ -130,6 +132,29 @@ def test_what_is_written_is_said_to_be(device, with_values, with_workspace):
         assert said["input"] == [True]
         assert all(False in said[role] for role in (*roles[1:], *(["workspace"] if with_workspace else [])))
         assert set(said) <= {*roles, "workspace"}
+
+
+def test_run_plan_leaves_what_lies_between_the_outputs(device):
+    layout = canonical_reduce((5, 20), (20, 1), (1,), (3, 0), take_last=False, output_base=2)
+    plan = plan_argreduce(
+        layout,
+        Order("uint8"),
+        100,
+        device.limits,
+        index_bytes=4,
+        with_values=True,
+        output_elements=20,
+    )
+    x = np.random.default_rng(3).integers(0, 255, (5, 20), np.uint8)
+    poison = np.full(80, 0x5A, np.uint8)
+    got = run_plan(device, plan, {"input": x.tobytes(), "indices": poison, "values": poison[:20]})
+    indices, values = got["indices"].view(np.uint32), got["values"]
+    assert np.array_equal(indices[2:17:3], x.argmax(axis=1))
+    assert np.array_equal(values[2:17:3], x.max(axis=1))
+    untouched = np.ones(20, bool)
+    untouched[2:17:3] = False
+    assert (indices[untouched] == 0x5A5A5A5A).all()
+    assert (values[untouched] == 0x5A).all()
 
 
 # ---- what is kept between calls ----------------------------------------------------------------------------

@@ -1,0 +1,64 @@
+"""Work for the native runtime, of any length: used by tests, and by the processes that they start."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from vkdml import _native
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import canonical_copy, canonical_reduce
+from vkdml.plan.order import Order
+from vkdml.plan.slice1 import plan_slice1
+
+HOST = _native.MemoryKind.host
+
+
+def rows_plan(device, rows: int, length: int, limits=None):
+    """A plan with one dispatch, for anything that needs some work."""
+    layout = canonical_reduce((rows, length), (length, 1), (1,), (1, 0), take_last=False)
+    return plan_argreduce(
+        layout,
+        Order("int32"),
+        rows * length,
+        limits or device.limits,
+        index_bytes=4,
+        with_values=False,
+    )
+
+
+def copy_plan(device):
+    """A plan whose kernel takes drivers on a processor the least time to build."""
+    return plan_slice1(canonical_copy((300,), (-1,), (1,), input_base=299), 4, 300, device.limits)
+
+
+def long_sequence(device, seconds: float):
+    """A recorded sequence that keeps the device busy for about that long (never much less).
+
+    Each dispatch is one workgroup, so that a driver on a processor leaves cores to other programs.
+    """
+    plan = rows_plan(device, 1024, 1024, replace(device.limits, max_workgroup_count=1))
+    step = plan.steps[0]
+    kernel = device.executions.kernel(step)
+    kind = HOST if device.info.unified_memory else _native.MemoryKind.device
+    buffers = {role: device.native.buffer(nbytes, kind) for role, nbytes in plan.buffer_bytes if nbytes}
+    bound = [buffers.get(role, buffers["indices"]) for role in kernels.table()[step.kernel].bindings]
+
+    def record(times: int):
+        sequence = device.native.sequence()
+        for _ in range(times):
+            sequence.dispatch(kernel, bound, step.push, (step.workgroups, 1, 1))
+        return sequence
+
+    times, took = 1, 0.0
+    while took < 0.02:  # long enough to tell what a dispatch takes when there are many
+        times *= 4
+        sequence = record(times)
+        readings = []
+        for _ in range(3):  # other programs may slow one down
+            started = time.perf_counter()
+            sequence.eval()
+            readings.append(time.perf_counter() - started)
+        took = min(readings)
+    return record(max(2, int(1.5 * seconds * times / took)))

@@ -1,0 +1,75 @@
+"""How the tests are run: in how many processes, and in which order."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import conftest
+import pytest
+
+
+def a_config(*arguments: str, **options: Any) -> Any:
+    chosen = {"keyword": "", "capture": "fd", "collectonly": False, **options}
+    return SimpleNamespace(args=list(arguments), option=SimpleNamespace(**chosen))
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Set the cores and the memory that the machine seems to have."""
+
+    def has(cores: int, gib: int) -> None:
+        monkeypatch.setattr(conftest.os, "sched_getaffinity", lambda pid: set(range(cores)))
+        monkeypatch.setattr(conftest.os, "sysconf", {"SC_PHYS_PAGES": gib << 18, "SC_PAGE_SIZE": 4096}.get)
+
+    return has
+
+
+def test_all_cores_run_tests_where_memory_suffices(machine: Any) -> None:
+    count = conftest.pytest_xdist_auto_num_workers
+    machine(cores=2, gib=16)
+    assert count(a_config("tests")) == count(a_config("tests/test_one.py", "tests/test_two.py")) == 2
+    machine(cores=8, gib=256)
+    assert count(a_config("tests")) == 8
+    machine(cores=8, gib=16)
+    assert 1 < count(a_config("tests")) < 8
+    machine(cores=1024, gib=1 << 20)
+    assert count(a_config("tests")) < 100
+
+
+def test_one_core_or_little_memory_runs_the_tests_in_one_process(machine: Any) -> None:
+    for cores, gib in ((1, 64), (64, 1), (2, 4)):
+        machine(cores, gib)
+        assert conftest.pytest_xdist_auto_num_workers(a_config("tests")) == 0
+
+
+def test_chosen_tests_and_those_whose_output_is_to_be_seen_run_in_one_process(machine: Any) -> None:
+    machine(cores=8, gib=256)
+    for config in (
+        a_config("tests/test_one.py::test_this"),
+        a_config("tests", keyword="this or that"),
+        a_config("tests", capture="no"),
+        a_config("tests", collectonly=True),
+    ):
+        assert conftest.pytest_xdist_auto_num_workers(config) == 0
+
+
+def test_tests_of_one_element_type_come_one_after_another() -> None:
+    def item(file: str, number: int, **parameters: Any) -> Any:
+        path = SimpleNamespace(name=file)
+        made = SimpleNamespace(path=path, number=number, callspec=SimpleNamespace(params=parameters))
+        if not parameters:
+            del made.callspec
+        return made
+
+    items = [
+        item("test_argreduce_axes.py", 0, name="int8"),
+        item("test_argreduce_axes.py", 1, name="float32"),
+        item("test_argreduce_axes.py", 2),
+        item("test_argreduce_sizes.py", 3, name="int8", op="argmin"),
+        item("test_array.py", 4, name="float32"),
+        item("test_argreduce_sizes.py", 5, name="float32", op="argmin"),
+        item("test_argreduce_sizes.py", 6, name="no element"),
+    ]
+    conftest.pytest_collection_modifyitems(items)
+    assert [made.number for made in items] == [1, 5, 0, 3, 2, 4, 6]

@@ -1,0 +1,164 @@
+"""Sequences of the native module: waiting, timeouts, threads, interruption, misuse, what they hold."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+
+import numpy as np
+import processes
+import pytest
+from native_work import HOST, long_sequence, rows_plan
+from separate import separate_device
+
+import vkdml
+from vkdml.plan.plans import PUSH_BYTES
+from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
+
+
+@pytest.fixture
+def device() -> vkdml.Device:
+    return separate_device()
+
+
+def test_a_timeout_harms_nothing_and_can_be_waited_out(device):
+    sequence = long_sequence(device, 0.4)
+    sequence.submit()
+    assert sequence.wait(timeout=0.01) is False
+    with pytest.raises(vkdml.DeviceError, match=r"cannot submit a sequence that is running: wait\(\)"):
+        sequence.submit()
+    with pytest.raises(vkdml.DeviceError, match="cannot clear a sequence that is running"):
+        sequence.clear()
+    assert sequence.wait(timeout=60) is True
+    assert sequence.eval(timeout=60) is True
+
+
+def test_dropping_a_running_sequence_does_not_wait_and_its_memory_stays_until_it_is_done(device):
+    sequence = long_sequence(device, 1)
+    used = device.memory()["used"]
+    started = time.perf_counter()
+    sequence.submit()
+    del sequence
+    assert time.perf_counter() - started < 0.5
+    assert device.memory()["used"] == used
+    assert vkdml.argmax(np.arange(10.0), device=device) == 9
+    long_sequence(device, 0.01).eval()  # a later submission collects what has finished
+    assert device.memory()["used"] < used
+
+
+def test_a_second_thread_is_refused_while_one_waits(device):
+    sequence = long_sequence(device, 0.6)
+    sequence.submit()
+    waiter = threading.Thread(target=sequence.wait)
+    waiter.start()
+    time.sleep(0.1)
+    with pytest.raises(vkdml.DeviceError, match="another thread is using this sequence"):
+        sequence.wait()
+    waiter.join()
+
+
+def test_ctrl_c_works_during_a_wait_and_the_device_afterwards():
+    script = """
+        import native_work
+        device = vkdml.Device()
+        sequence = native_work.long_sequence(device, 2)
+        sequence.submit()
+        print("waiting", flush=True)
+        started = time.perf_counter()
+        try:
+            sequence.wait()
+        except KeyboardInterrupt:
+            print("interrupted", time.perf_counter() - started, flush=True)
+        del sequence
+        print("index", vkdml.argmax(np.arange(1000.0), device=device), flush=True)
+    """
+    with subprocess.Popen(processes.command(script), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "waiting\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        word, seconds = process.stdout.readline().split()
+        assert word == "interrupted"
+        assert float(seconds) < 1.5
+        assert process.stdout.readline() == "index 999\n"
+        assert process.wait(60) == 0
+
+
+def test_misuse_is_refused_with_numbers(device):
+    native = device.native
+    sequence = native.sequence()
+    with pytest.raises(vkdml.DeviceError, match="the sequence is empty"):
+        sequence.submit()
+    small, large = native.buffer(100, HOST), native.buffer(5000, HOST)
+    with pytest.raises(ValueError, match=rf"copy 5000 bytes from offset 0 of {large.capacity}"):
+        sequence.copy(large, small, 5000)
+    step = rows_plan(device, 2, 64).steps[0]
+    kernel = device.executions.kernel(step)
+    with pytest.raises(ValueError, match=f"takes 4 buffers and {PUSH_BYTES} bytes.* given are 1 and 4"):
+        sequence.dispatch(kernel, [small], b"1234", (1, 1, 1))
+    with pytest.raises(ValueError, match=r"dimension 1 takes 1 to .* workgroups on this device, not 0"):
+        sequence.dispatch(kernel, [small] * 4, step.push, (1, 0, 1))
+    assert vkdml.argmax(np.arange(10.0), device=device) == 9
+
+
+def test_none_among_buffers_is_refused(device):
+    plan = rows_plan(device, 4, 16)
+    kernel = device.executions.kernel(plan.steps[0])
+    buffer = device.native.buffer(64, HOST)
+    sequence = device.native.sequence()
+    with pytest.raises(TypeError, match="a buffer is a Buffer, not None"):
+        sequence.dispatch(kernel, [buffer, None, None, None], plan.steps[0].push, (1, 1, 1))
+    sequence.copy(buffer, device.native.buffer(64, HOST), 64)
+    for call in (sequence.submit, lambda holding: sequence.eval(holding=holding)):
+        with pytest.raises(TypeError, match="a buffer is a Buffer, not None"):
+            call([buffer, None])
+    assert sequence.eval()
+
+
+def test_a_sequence_is_held_by_the_memory_that_it_uses_and_no_other(device):
+    """The device must not write where memory has gone to another owner."""
+    source, target, other = (device.native.buffer(64, HOST) for _ in range(3))
+    target.view()[:] = 0
+    source.view()[:] = 7
+    sequence = device.native.sequence(0, False)
+    sequence.copy(source, target, 64)
+    for holding in ([other], [source], [source, other]):
+        with pytest.raises(vkdml.DeviceError, match="is not among those to be held"):
+            sequence.submit(holding)
+    assert not target.view().any()
+    sequence.eval(holding=[other, target, source])
+    assert (target.view() == 7).all()
+    del target
+    with pytest.raises(vkdml.DeviceError, match="is gone"):
+        sequence.submit()
+
+
+def test_timestamps_are_in_nanoseconds(device):
+    if not device.info.queue_timestamp_bits:
+        with pytest.raises(vkdml.DeviceError, match="no timestamps"):
+            device.native.sequence(timestamps=1)
+        return
+    plan = rows_plan(device, 1024, 1024)
+    cache = device.executions
+    workspace = workspace_for(cache, plan)
+    buffers = {role: cache.buffer(nbytes) for role, nbytes in plan.buffer_bytes if nbytes}
+    sequence = device.native.sequence(timestamps=2)
+    for _ in range(2):
+        regions = {role: (buffers[role], 0) for role in ("input", "indices")}
+        record_steps(sequence, recordable_steps(cache, plan), workspace, regions)
+    started = time.perf_counter_ns()
+    sequence.eval()
+    wall = time.perf_counter_ns() - started
+    assert len(sequence.timings()) == 2 * len(plan.steps) == 2
+    assert 0 < sum(sequence.timings()) < wall
+    sequence.eval()
+    assert len(sequence.timings()) == 2
+
+
+def test_work_in_flight_at_the_end_of_a_process_ends_cleanly():
+    processes.printed("""
+        import native_work
+        sequence = native_work.long_sequence(vkdml.Device(), 0.3)
+        sequence.submit()
+    """)
