@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from native_work import HOST
 from separate import separate_device
 
 import vkdml
@@ -26,7 +27,21 @@ def test_an_interface_beyond_the_limits_is_refused_with_them(device):
         device.native.kernel(code, len(kernel.bindings), PUSH_BYTES - 1)
 
 
-def test_a_kernel_knows_its_interface(device):
+@pytest.mark.parametrize("code", [b"", bytes(63)])
+def test_code_that_is_not_in_words_is_refused_with_its_size(device, code):
+    with pytest.raises(ValueError, match=rf"SPIR-V comes in words of 4 bytes, not {len(code)} bytes"):
+        device.native.kernel(code, 1, 0)
+
+
+def test_a_dispatch_takes_as_many_buffers_and_bytes_as_its_kernel(device):
     for name, kernel in list(kernels.table().items())[::40]:
-        made = device.native.kernel(kernels.spirv(name), len(kernel.bindings), PUSH_BYTES)
-        assert (made.bindings, made.push_bytes) == (len(kernel.bindings), PUSH_BYTES)
+        bindings = len(kernel.bindings)
+        made = device.native.kernel(kernels.spirv(name), bindings, PUSH_BYTES)
+        buffers = [device.native.buffer(1024, HOST)] * bindings
+        sequence = device.native.sequence()
+        sequence.dispatch(made, buffers, bytes(PUSH_BYTES), (1, 1, 1))
+        said = rf"takes {bindings} buffers and {PUSH_BYTES} bytes of push constants, given are"
+        with pytest.raises(ValueError, match=rf"{said} {bindings - 1} and {PUSH_BYTES}"):
+            sequence.dispatch(made, buffers[1:], bytes(PUSH_BYTES), (1, 1, 1))
+        with pytest.raises(ValueError, match=rf"{said} {bindings} and 4"):
+            sequence.dispatch(made, buffers, bytes(4), (1, 1, 1))
