@@ -68,10 +68,14 @@ def main(words: Sequence[str] | None = None) -> int:
     features = np.random.default_rng(1).standard_normal((1, FEATURES, size, size)).astype(np.float32)
     (logits,) = ReferenceEvaluator(head).run(None, {"features": features})
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", vkdml.SoftwareDeviceWarning)
-        prepared = vkdml.onnx.prepare(tail, options.device)
-        labels, seconds = timed(lambda: prepared.run([logits])[0])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", vkdml.SoftwareDeviceWarning)
+            prepared = vkdml.onnx.prepare(tail, options.device)
+            labels, seconds = timed(lambda: prepared.run([logits])[0])
+    except vkdml.DeviceError as error:
+        print(f"onnx_tail: {error}", file=sys.stderr)
+        return 1
     reference, reference_seconds = timed(lambda: ReferenceEvaluator(tail).run(None, {"logits": logits})[0])
 
     equal = labels.dtype == reference.dtype and np.array_equal(labels, reference)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +16,7 @@ from onnx import TensorProto, helper
 
 import vkdml
 import vkdml.onnx
+from vkdml.integrations.onnx_operators import ArgReduction
 
 ONNX_TYPES = (
     "float16",
@@ -178,6 +180,18 @@ def test_a_cast_to_an_index_type_is_taken_into_the_reduction(monkeypatch: pytest
     assert [result.dtype.name for result in vkdml.onnx.run_model(both, [x])] == ["int64", "uint32"]
 
 
+def test_indices_that_do_not_fit_a_cast_are_cast_as_onnx_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = ArgReduction("argmax", (2**31 + 1,), 0, keepdims=True, take_last=False)
+    assert not large.fits(np.dtype(np.int32))
+    assert large.fits(np.dtype(np.uint32))
+    assert replace(large, sizes=(2**31,)).fits(np.dtype(np.int32))
+    monkeypatch.setattr(ArgReduction, "fits", lambda self, dtype: False)
+    graph = model_of("g (float[3] x) => (uint32[1] y) { i = ArgMax (x) y = Cast <to = 12> (i) }")
+    for x in (np.float32([1, 3, 2]), vkdml.asarray(np.float32([1, 3, 2]))):
+        (y,) = vkdml.onnx.run_model(graph, [x])
+        assert (type(y), y.dtype.name, y.tolist()) == (type(x), "uint32", [1])
+
+
 def test_bounds_may_be_computed_and_may_be_inputs(device: vkdml.Device) -> None:
     graph = model_of("""g (float[N] x, int64[1] stop) => (float[n] y) {
         peak = ArgMax (x)
@@ -188,7 +202,7 @@ def test_bounds_may_be_computed_and_may_be_inputs(device: vkdml.Device) -> None:
     assert on_device.tolist() == [9, 3, 4]
 
 
-@pytest.mark.parametrize("opset", [1, 6, 9, 10, 11, 12, 13, 17, 21])
+@pytest.mark.parametrize("opset", [1, 6, 9, 10, 11, 12, 13, 17, 20])
 def test_every_opset_runs(opset: int, device: vkdml.Device) -> None:
     bounds = "<starts = [1], ends = [9], axes = [1]> (x)" if opset < 10 else "(x, starts, ends, axes)"
     constants = "" if opset < 10 else "<int64[1] starts = {1}, int64[1] ends = {9}, int64[1] axes = {1}>"
@@ -297,7 +311,8 @@ def test_devices_go_by_onnxs_names_and_by_vkdmls(device: vkdml.Device) -> None:
 
 
 def test_other_operators_are_refused_by_name_with_the_accepted_ones() -> None:
-    graph = model_of("g (float[3] x) => (float[3] y) { [soft] y = Softmax (x) }")
+    graph = model_of("g (float[3] x) => (float[3] y) { y = Softmax (x) }")
+    graph.graph.node[0].name = "soft"
     accepted = "accepted are ArgMax, ArgMin, Cast, Constant, Identity, Slice of ONNX's own domain"
     with pytest.raises(
         ValueError, match=r"node soft \(Softmax\): vkdml has no operator Softmax; " + accepted
