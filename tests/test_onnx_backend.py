@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -151,6 +152,27 @@ def test_arrays_on_the_device_stay_there(device: vkdml.Device) -> None:
     assert isinstance(found, vkdml.Array)
     assert found.dtype == np.int32
     assert np.array_equal(found.numpy(), logits[..., 2:7].argmax(1))
+
+
+def test_arrays_in_shards_are_taken_as_the_public_functions_take_them(device: vkdml.Device) -> None:
+    x = np.float32([[1, 3, 2], [9, 8, 7]])
+    shards = vkdml.asarray(x, device=[device])
+    graph = model_of("""g (float[2, 3] x) => (int64[2] y, float[2, 2] z) {
+        y = ArgMax <axis = 1, keepdims = 0> (x)
+        starts = Constant <value_ints = [0, 1]> () ends = Constant <value_ints = [2, 3]> ()
+        z = Slice (x, starts, ends) }""")
+    y, z = vkdml.onnx.run_model(graph, [shards])
+    assert type(y) is type(vkdml.argmax(shards, axis=1))
+    assert type(z) is type(vkdml.slice1(shards, (0, 1), (2, 2), (1, 1)))
+    assert (y.tolist(), z.tolist()) == ([1, 0], x[:, 1:].tolist())
+
+
+def test_many_threads_run_one_model(device: vkdml.Device) -> None:
+    prepared = vkdml.onnx.prepare(model_of(TAIL))
+    inputs = [np.random.default_rng(n).standard_normal((1, 21, 6, 5)).astype(np.float32) for n in range(24)]
+    with ThreadPoolExecutor(4) as pool:
+        for x, result in zip(inputs, pool.map(prepared.run, inputs), strict=True):
+            assert np.array_equal(result[0], x[:, :, 1::2, ::3].argmax(1))
 
 
 def test_a_cast_to_an_index_type_is_taken_into_the_reduction(monkeypatch: pytest.MonkeyPatch) -> None:

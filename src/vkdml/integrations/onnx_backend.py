@@ -10,7 +10,7 @@ import numpy as np
 from vkdml.arguments import NanPolicy
 from vkdml.common.wording import type_of
 from vkdml.errors import NoDeviceError
-from vkdml.integrations.onnx_model import PreparedModel, named_tuple, refuse_options
+from vkdml.integrations.onnx_model import PreparedModel, outputs_type, refuse_options
 from vkdml.integrations.onnx_nodes import Node, Options, as_input, opset_number, read_node, run_node
 from vkdml.integrations.onnx_package import onnx
 from vkdml.runtime.device import Device, DeviceLike, devices, select
@@ -129,7 +129,7 @@ class Backend(onnx.backend.base.Backend):
         ]
         result = run_node(read, values, _options(device, nan_policy))
         lent = read.operator == "Constant" or any(result is value for value in values)
-        return named_tuple(read.outputs, [result.copy() if lent else result])
+        return outputs_type(read.outputs)(result.copy() if lent else result)
 
     @classmethod
     def supports_device(cls, device: DeviceLike) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from vkdml.integrations.onnx_nodes import (
     INDEX_TYPES,
@@ -37,11 +39,12 @@ class PreparedModel(onnx.backend.base.BackendRep):
         self._options = options
         self._constants = {t.name: array_of(t, f"initializer {t.name}") for t in graph.initializer}
         self._constants |= {node.outputs[0]: constant(node) for node in nodes if node.operator == "Constant"}
-        self._declared = {declared.name: declared for declared in graph.input}
+        self._declared = {declared.name: _Declared.of(declared) for declared in graph.input}
         self.inputs = tuple(name for name in self._declared if name not in self._constants)
         """Names of what :meth:`run` must be given, in this order."""
         self.outputs = tuple(output.name for output in graph.output)
         """Names of what it returns."""
+        self._result = outputs_type(self.outputs)
         self._nodes = _casts_taken_in([n for n in nodes if n.operator != "Constant"], set(self.outputs))
 
     def run(self, inputs: Any, **options: Any) -> tuple[Any, ...]:
@@ -64,15 +67,15 @@ class PreparedModel(onnx.backend.base.BackendRep):
         values: dict[str, Any] = dict(self._constants)
         sizes: dict[str, tuple[int, str]] = {}
         for name, given in self._named(inputs).items():
-            where = f"input {name}"
-            values[name] = as_input(given, where)
-            _require_declared(values[name], self._declared[name], where, sizes)
+            declared = self._declared[name]
+            values[name] = as_input(given, declared.where)
+            declared.require(values[name], sizes)
         lent = {id(value) for value in values.values()}
         for node in self._nodes:
             found = [values[name] if name else None for name in node.inputs]
             values[node.outputs[0]] = run_node(node, found, self._options)
         results = [values[name] for name in self.outputs]
-        return named_tuple(self.outputs, [r.copy() if id(r) in lent else r for r in results])
+        return self._result(*[r.copy() if id(r) in lent else r for r in results])
 
     def _named(self, inputs: Any) -> Mapping[str, Any]:
         accepted = f"accepted are the inputs {', '.join(self.inputs) or '(none)'}"
@@ -121,40 +124,54 @@ def _casts_taken_in(nodes: Sequence[Node], outputs: set[str]) -> list[Node]:
     return [node for node in kept if node is not None]
 
 
-def _require_declared(
-    x: Any, declared: onnx.ValueInfoProto, where: str, sizes: dict[str, tuple[int, str]]
-) -> None:
-    """Refuse an input that is not as declared; ``sizes`` are those of named dimensions so far."""
-    if not declared.type.HasField("tensor_type"):
-        raise TypeError(f"{where} is no tensor in this model; accepted are models whose inputs are tensors")
-    tensor = declared.type.tensor_type
-    dtype = dtype_of(tensor.elem_type, where)
-    if x.dtype.name != dtype.name:
-        raise TypeError(
-            f"{where} has elements of type {x.dtype}; accepted are {dtype}, as the model declares"
+@dataclass(frozen=True)
+class _Declared:
+    """What a model says of an input."""
+
+    where: str
+    dtype: np.dtype[Any]
+    shape: tuple[int | str, ...] | None
+    """Sizes, or the names of sizes; empty for one of which nothing is said. None where no shape is given."""
+
+    @staticmethod
+    def of(declared: onnx.ValueInfoProto) -> _Declared:
+        where = f"input {declared.name}"
+        if not declared.type.HasField("tensor_type"):
+            raise TypeError(
+                f"{where} is no tensor in this model; accepted are models whose inputs are tensors"
+            )
+        tensor = declared.type.tensor_type
+        shape = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim)
+        return _Declared(
+            where, dtype_of(tensor.elem_type, where), shape if tensor.HasField("shape") else None
         )
-    if not tensor.HasField("shape"):
-        return
-    shape = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim]
-    wanted = f"accepted is ({', '.join(map(str, shape))}), as the model declares"
-    if len(x.shape) != len(shape):
-        raise ValueError(f"{where} has the shape {x.shape}; {wanted}")
-    for size, dimension in zip(x.shape, shape, strict=True):
-        if isinstance(dimension, int):
-            if size != dimension:
-                raise ValueError(f"{where} has the shape {x.shape}; {wanted}")
-        elif dimension != "?":
-            known, first = sizes.setdefault(dimension, (size, where))
+
+    def require(self, x: Any, sizes: dict[str, tuple[int, str]]) -> None:
+        """Refuse an array that is not as declared; ``sizes`` are those of named dimensions so far."""
+        where, dtype = self.where, self.dtype
+        if x.dtype != dtype and x.dtype.name != dtype.name:  # which says nothing of the order of bytes
+            raise TypeError(
+                f"{where} has elements of type {x.dtype}; accepted are {dtype}, as the model declares"
+            )
+        if self.shape is None:
+            return
+        wanted = f"accepted is ({', '.join(str(size or '?') for size in self.shape)}), as the model declares"
+        if len(x.shape) != len(self.shape):
+            raise ValueError(f"{where} has the shape {x.shape}; {wanted}")
+        for size, declared in zip(x.shape, self.shape, strict=True):
+            if not isinstance(declared, str):
+                known, first = declared, where
+            else:
+                known, first = sizes.setdefault(declared, (size, where)) if declared else (size, where)
             if size != known:
-                raise ValueError(
-                    f"{where} has the shape {x.shape}; {wanted}, and {dimension} is {known} in {first}"
-                )
+                named = f", and {declared} is {known} in {first}" if isinstance(declared, str) else ""
+                raise ValueError(f"{where} has the shape {x.shape}; {wanted}{named}")
 
 
-def named_tuple(names: Sequence[str], values: Sequence[Any]) -> tuple[Any, ...]:
-    """Return values that are found by place and by name, as ONNX's backends give them."""
-    result: tuple[Any, ...] = onnx.backend.base.namedtupledict("Outputs", list(names))(*values)
-    return result
+def outputs_type(names: Sequence[str]) -> Callable[..., tuple[Any, ...]]:
+    """Return the type of results that are found by place and by name, as ONNX's backends give them."""
+    made: Callable[..., tuple[Any, ...]] = onnx.backend.base.namedtupledict("Outputs", list(names))
+    return made
 
 
 def refuse_options(options: Mapping[str, Any], where: str, accepted: str = "none") -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 
 from vkdml.arguments import NanPolicy
-from vkdml.arrays.array import Array
+from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.creation import asarray
 from vkdml.arrays.host import as_host_array
 from vkdml.common.integers import index
@@ -116,7 +116,7 @@ def _attribute_refusal(where: str, operator: str, name: str, opset: int, accepte
 
 def as_input(x: Any, where: str) -> Any:
     """Return an array of a device as it is, and all else as an array of the host."""
-    if isinstance(x, Array):
+    if isinstance(x, DeviceArray):
         return x
     try:
         return as_host_array(x)
@@ -165,7 +165,7 @@ def slice_window(node: Node, sizes: tuple[int, ...], bounds: Sequence[Any]) -> W
 
 
 def _integers(node: Node, name: str, value: Any) -> list[int]:
-    array = value.numpy() if isinstance(value, Array) else np.asarray(value)
+    array = value.numpy() if isinstance(value, DeviceArray) else np.asarray(value)
     if not array.size:
         return []
     if array.ndim > 1 or array.dtype.kind != "i":
@@ -183,7 +183,7 @@ def _run_arg_reduction(node: Node, inputs: Sequence[Any], options: Options) -> A
     wanted = np.dtype(node.index_type)
     dtype = wanted if reduction.fits(wanted) else np.dtype(np.int64)
     indices = reduction.run(x, dtype, options.nan_policy, options.device)
-    return _converted(indices if isinstance(indices, Array) else np.asarray(indices), wanted)
+    return _converted(indices if isinstance(indices, DeviceArray) else np.asarray(indices), wanted)
 
 
 def _run_slice(node: Node, inputs: Sequence[Any], options: Options) -> Any:
@@ -216,7 +216,7 @@ def _converted(x: Any, dtype: np.dtype[Any]) -> Any:
     if x.dtype == dtype:
         return x
     with np.errstate(all="ignore"):  # ONNX leaves open what becomes of what does not fit
-        return asarray(x, dtype, device=x.device) if isinstance(x, Array) else x.astype(dtype)
+        return asarray(x, dtype) if isinstance(x, DeviceArray) else x.astype(dtype)
 
 
 _CONSTANT_TYPES: Final = {
