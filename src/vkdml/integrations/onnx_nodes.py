@@ -265,7 +265,12 @@ def run_node(node: Node, inputs: Sequence[Any], options: Options) -> Any:
     """Run a node on arrays, one for each of its inputs, None for one that is left out; return its result."""
     if node.inputs and (not inputs or inputs[0] is None):
         raise ValueError(f"{node.where}: the first input is missing")
-    return _RUN[node.operator](node, inputs, options)
+    try:
+        return _RUN[node.operator](node, inputs, options)
+    except (ValueError, TypeError, MemoryError) as error:
+        if not str(error).startswith(node.where):
+            error.args = (f"{node.where}: {error}",)
+        raise
 
 
 def opset_number(value: SupportsIndex | None) -> int:
