@@ -13,7 +13,8 @@ from vkdml.errors import NoDeviceError
 from vkdml.integrations.onnx_model import PreparedModel, outputs_type, refuse_options
 from vkdml.integrations.onnx_nodes import Node, Options, as_input, opset_number, read_node, run_node
 from vkdml.integrations.onnx_package import onnx
-from vkdml.runtime.device import Device, DeviceLike, devices, select
+from vkdml.runtime.device import Device, DeviceLike
+from vkdml.runtime.device_info import devices, select
 
 HOST_NAME = "CPU"
 """What ONNX calls the device where nothing is said: arrays come from host memory and go there."""
