@@ -1,9 +1,9 @@
-"""Compiles every kernel with AMD's compiler in Mesa, for GPUs that are not here: python tests/compile_amd.py [FAMILY ...]
+"""Compiles every kernel with AMD's compiler in Mesa, for GPUs that are not here; `./run compile-amd` runs it.
 
-RADV_FORCE_FAMILY makes of Mesa's driver RADV a device without hardware, which compiles pipelines. For each family of
-GPUs this builds the pipelines that plans ask of such a device, and reads what the compiler says of them: registers,
-spills, shared memory (LDS), size, waves. A pipeline that is refused or spills is a fault, and ends the run with exit
-code 1. `--record` writes one JSON file for each family and the tables made of them.
+RADV_FORCE_FAMILY makes of Mesa's driver RADV a device without hardware, which compiles pipelines. For each
+family of GPUs this builds the pipelines that plans ask of such a device, and reads what the compiler says:
+registers, spills, shared memory (LDS), size, waves. A pipeline that is refused or spills is a fault, and the
+exit code is then 1. `--record` writes one JSON file for each family and the tables made of them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ STATISTICS = {
     "scratch_bytes": "Scratch size",
     "lds_bytes": "LDS size",
     "code_bytes": "Code size",
-    "instructions": "Instructions",
 }
 
 Entry = dict[str, Any]
@@ -72,11 +71,11 @@ Record = dict[str, Any]
 """What is recorded of one family."""
 
 
-# ---- one family, in a process that sees nothing else ------------------------------------------------------------
+# ---- one family, in a process that sees nothing else -------------------------------------------------------
 
 
 def compiled(family: Family, drawn_calls: int | None) -> Record:
-    """Compile all pipelines of the device that the environment makes; with no drawn calls, one of each kernel."""
+    """Compile the pipelines of the device that the environment makes; without drawn calls, one a kernel."""
     import planned_pipelines
     from pipeline_statistics import Compiler
 
@@ -131,7 +130,7 @@ def entry_of(
     constants = pipeline.named_constants
     entry: Entry = {
         "kernel": pipeline.kernel,
-        "constants": constants,
+        "constants": {name: value for name, value in constants.items() if value},
         "planned": planned,
         "required_subgroup_size": required,
     }
@@ -153,7 +152,7 @@ def entry_of(
     return entry
 
 
-# ---- all families -----------------------------------------------------------------------------------------------
+# ---- all families ------------------------------------------------------------------------------------------
 
 
 def driver_of(family: Family) -> Path | None:
@@ -181,9 +180,7 @@ def environment(family: Family, driver: Path) -> dict[str, str]:
 def compiled_apart(family: Family, driver: Path, quick: bool) -> Record:
     """What :func:`compiled` returns, from a process of its own."""
     command = [sys.executable, __file__, "--inside", family.name, *(["--quick"] if quick else [])]
-    done = subprocess.run(
-        command, env=environment(family, driver), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    done = subprocess.run(command, env=environment(family, driver), capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{family.name}: exit code {done.returncode}, error output:\n{done.stderr}")
     record: Record = json.loads(done.stdout)
@@ -206,7 +203,7 @@ def faults(record: Record) -> list[str]:
     return lines
 
 
-# ---- the tables -------------------------------------------------------------------------------------------------
+# ---- the tables --------------------------------------------------------------------------------------------
 
 
 def group_of(kernel: str) -> str:
@@ -232,7 +229,7 @@ def section(records: Mapping[str, Record]) -> str:
     families = [family for family in FAMILIES if family.name in records]
     wide = {family.name: list(of_size(records[family.name], 64)) for family in families}
     narrow = {family.name: list(of_size(records[family.name], 32)) for family in families}
-    parts = ["### What was compiled\n", *_overview(families, records, wide), ""]
+    parts = ["### What was compiled\n", *_overview(families, records), ""]
     parts += [
         "### Waves per SIMD\n",
         "Fewest and most over the pipelines of a row, of subgroups of 64 invocations, in whole workgroups. "
@@ -270,10 +267,11 @@ def of_size(record: Record, subgroup_size: int) -> Iterator[Entry]:
     return (entry for entry in record["pipelines"] if entry.get("subgroup_size") == subgroup_size)
 
 
-def _overview(
-    families: list[Family], records: Mapping[str, Record], wide: Mapping[str, list[Entry]]
-) -> Iterator[str]:
-    yield "| GPU | generation | compiler | kernels | pipelines | used by its plans | refused | spilling | subgroups |"
+def _overview(families: list[Family], records: Mapping[str, Record]) -> Iterator[str]:
+    yield (
+        "| GPU | generation | compiler | kernels | pipelines | used by its plans | refused | spilling "
+        "| subgroups |"
+    )
     yield "|---|---|---|--:|--:|--:|--:|--:|---|"
     for family in families:
         record = records[family.name]
@@ -320,8 +318,9 @@ def _fewest(families: list[Family], wide: Mapping[str, list[Entry]]) -> Iterator
         planned = [entry for entry in wide[family.name] if entry["planned"]]
         entry = min(planned, key=lambda entry: (entry["waves_in_whole_workgroups"], entry["kernel"]))
         yield (
-            f"| {family.name} | {entry['kernel']} | {entry['waves_in_whole_workgroups']:g} of {family.wave_slots} "
-            f"| {entry['vgprs']} | {entry['lds_bytes']} | {entry['constants']['workgroup']} |"
+            f"| {family.name} | {entry['kernel']} "
+            f"| {entry['waves_in_whole_workgroups']:g} of {family.wave_slots} | {entry['vgprs']} "
+            f"| {entry['lds_bytes']} | {entry['constants']['workgroup']} |"
         )
 
 
@@ -342,7 +341,7 @@ def recorded() -> dict[str, Record]:
 
 def as_text(record: Record) -> str:
     """JSON with one line for each pipeline."""
-    lines = ",\n  ".join(json.dumps(entry) for entry in record["pipelines"])
+    lines = ",\n  ".join(json.dumps(entry, separators=(",", ":")) for entry in record["pipelines"])
     head = json.dumps({name: value for name, value in record.items() if name != "pipelines"}, indent=1)
     return f'{head[:-2]},\n "pipelines": [\n  {lines}\n ]\n}}\n'
 
@@ -392,10 +391,8 @@ def run(families: list[Family], *, quick: bool, record: bool) -> int:
         for made in pool.map(lambda each: compiled_apart(*each, quick), known.items()):
             wrong = faults(made)
             found += wrong
-            print(
-                f"{made['family']}: {len(made['pipelines'])} pipelines, {len(wrong)} faults; {made['driver']}",
-                flush=True,
-            )
+            count = len(made["pipelines"])
+            print(f"{made['family']}: {count} pipelines, {len(wrong)} faults; {made['driver']}", flush=True)
             if record:
                 RESULTS.mkdir(parents=True, exist_ok=True)
                 (RESULTS / f"{made['family']}.json").write_text(as_text(made))

@@ -1,4 +1,4 @@
-"""What a driver's compiler says of a compute pipeline (VK_KHR_pipeline_executable_properties): registers, spills, size."""
+"""What a driver says of a pipeline that it compiled, by VK_KHR_pipeline_executable_properties."""
 
 from __future__ import annotations
 

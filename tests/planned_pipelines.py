@@ -74,8 +74,13 @@ def of_drawn_calls(device: vkdml.Device, count: int = DRAWN_CALLS) -> set[Pipeli
     def draw(case: strategies.ArgReduceCase | strategies.Slice1Case) -> None:
         try:
             if isinstance(case, strategies.ArgReduceCase):
-                options = dict(axis=case.axis, dtype=case.output_dtype, return_values=case.return_values)
-                options |= dict(direction=case.direction, nan_policy=case.nan_policy)
+                options: dict[str, Any] = {
+                    "axis": case.axis,
+                    "dtype": case.output_dtype,
+                    "return_values": case.return_values,
+                    "direction": case.direction,
+                    "nan_policy": case.nan_policy,
+                }
                 getattr(vkdml, case.op)(case.input(), device=device, **options)
             else:
                 window = (case.offsets, case.sizes, case.strides)

@@ -44,7 +44,7 @@ def test_results_have_the_same_bits_and_limits_are_kept(name):
     }
 
 
-# ---- the layer itself ---------------------------------------------------------------------------------------
+# ---- the layer itself --------------------------------------------------------------------------------------
 
 OPEN_A_DEVICE = """
 import ctypes
@@ -52,7 +52,8 @@ from vulkan_calls import call, create, create_instance, first_physical_device, s
 physical = first_physical_device(create_instance())
 priority = structure("f", 1.0)
 queues = structure("iPIIIP", 2, 0, 0, 0, 1, priority.value)
-device = create("vkCreateDevice", physical, structure("iPIIPIPIPP", 3, 0, 0, 1, queues.value, 0, 0, 0, 0, 0), None)
+wanted = structure("iPIIPIPIPP", 3, 0, 0, 1, queues.value, 0, 0, 0, 0, 0)
+device = create("vkCreateDevice", physical, wanted, None)
 
 def mapped(memory):
     seen = ctypes.c_void_p()
@@ -65,7 +66,7 @@ def allocated(memory_type):
 
 
 def ended(script: str, **changes: object) -> tuple[int, str]:
-    """Exit code and error output of a script on the least device, or one like it, without validation layers."""
+    """Exit code and error output of a script on the least device, or one like it, without other layers."""
     environment = replace(emulated_limits.BY_NAME["least"], **changes).environment()
     done = processes.finished(
         OPEN_A_DEVICE + script, **environment | {"VK_INSTANCE_LAYERS": emulated_limits.LAYER}
@@ -118,14 +119,14 @@ def test_memory_that_is_coherent_is_seen_at_once():
     assert (code, output) == (0, "")
 
 
-# ---- subgroups that no software driver has -------------------------------------------------------------------
+# ---- subgroups that no software driver has -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("subgroup_size", [4, 8, 16, 32, 64, 128])
 @pytest.mark.parametrize("invocations", [128, 384, 1024])
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "int64"])
 def test_plans_keep_to_subgroups_of_any_size_and_cover_all_elements(subgroup_size, invocations, dtype):
-    """By the kernels' twins, which divide the work as the plan says; how registers are exchanged they leave out."""
+    """By the kernels' twins, which divide the work as the plan says and leave out the shuffles."""
     limits = DeviceLimits(
         TUNING["integrated"], 128 << 20, 65535, invocations, 16 << 10, subgroup_size=subgroup_size
     )
@@ -145,3 +146,21 @@ def test_plans_keep_to_subgroups_of_any_size_and_cover_all_elements(subgroup_siz
         assert_same(
             buffers["indices"].view(np.uint32), oracle.argreduce(x, 1, dtype="uint32")[0], f"{dtype} {shape}"
         )
+
+
+def test_workgroups_of_more_subgroups_than_may_be_asked_for_do_without():
+    """lavapipe allows 32: with subgroups of 4 a workgroup of 256 would break Vulkan's rules."""
+    layout = canonical_reduce((3, 1000), (1000, 1), (1,), (1, 1), take_last=False)
+
+    def kernel(most: int) -> str:
+        limits = DeviceLimits(
+            TUNING["discrete"], 128 << 20, 65535, 1024, 32 << 10, subgroup_size=4, max_subgroups=most
+        )
+        (step,) = plan_argreduce(
+            layout, Order("float32"), 3000, limits, index_bytes=4, with_values=False
+        ).steps
+        assert step.constants[0] == 256
+        return step.kernel
+
+    assert "subgroups" in kernel(64)
+    assert "subgroups" not in kernel(63)

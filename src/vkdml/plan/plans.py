@@ -19,6 +19,7 @@ WORK_LIMIT = 1 << 31
 VECTOR_BYTES = kernels.number("vector_bytes")
 # Shared memory that a kernel has for each invocation at most.
 SHARED_BYTES = 48
+UNLIMITED_SUBGROUPS = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class DeviceLimits:
     """Invocations that exchange registers, if kernels may ask for that; else 0."""
     max_loop_steps: int = UNLIMITED_LOOP_STEPS
     """Steps that the loops of one invocation may make all together."""
+    max_subgroups: int = UNLIMITED_SUBGROUPS
+    """Subgroups of the size asked for that a workgroup may have."""
 
     @property
     def workgroup_size(self) -> int:

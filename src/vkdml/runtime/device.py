@@ -85,6 +85,7 @@ class DeviceInfo:
             if self.features["subgroup_shuffle"] and self.features["subgroup_size_control"]
             else 0,
             max_loop_steps=most_loop_steps(self.driver_name),
+            max_subgroups=self.subgroup["max_per_workgroup"],
         )
 
 
