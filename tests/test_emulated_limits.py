@@ -44,6 +44,18 @@ def test_results_have_the_same_bits_and_limits_are_kept(name):
     }
 
 
+def test_the_page_lists_the_devices():
+    page = emulated_limits.ROOT / "docs" / "other-gpus.md"
+    assert emulated_limits.table() in page.read_text()
+
+
+def test_the_devices_of_continuous_integration_cover_all_that_can_be_shown():
+    quick = [emulated_limits.BY_NAME[name] for name in emulated_limits.QUICK]
+    for field in ("device_type", "shared_memory", "subgroup_size", "timestamps", "memory"):
+        covered = {getattr(emulated, field) for emulated in quick}
+        assert covered == {getattr(emulated, field) for emulated in emulated_limits.DEVICES}, field
+
+
 # ---- the layer itself --------------------------------------------------------------------------------------
 
 OPEN_A_DEVICE = """
