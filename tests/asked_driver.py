@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import vkdml
 
-# What the drivers call themselves.
-NAMES = {"lavapipe": "llvmpipe", "swiftshader": "SwiftShader driver"}
+# How the name that a driver gives itself, and what it adds to it, begin.
+NAMES = {"lavapipe": "llvmpipe", "lavapipe25": "llvmpipe Mesa 25", "swiftshader": "SwiftShader driver"}
+
+
+def is_called(info: vkdml.DeviceInfo, asked: str) -> bool:
+    """Whether a device's driver is the one that DRIVER asks for."""
+    return f"{info.driver_name} {info.driver_info}".startswith(NAMES[asked])
 
 
 def fault(asked: str) -> str | None:
@@ -13,9 +18,10 @@ def fault(asked: str) -> str | None:
     if asked not in NAMES:
         return None
     try:
-        found = {info.driver_name for info in vkdml.devices()}
+        found = vkdml.devices()
     except vkdml.DeviceError as error:
         return f"DRIVER={asked} was asked for, and there is no device: {error}"
-    if found == {NAMES[asked]}:
+    if all(is_called(info, asked) for info in found):
         return None
-    return f"DRIVER={asked} was asked for ({NAMES[asked]}), and what was found is {', '.join(sorted(found))}"
+    names = sorted({f"{info.driver_name} {info.driver_info}" for info in found})
+    return f"DRIVER={asked} was asked for ({NAMES[asked]}), and what was found is {', '.join(names)}"

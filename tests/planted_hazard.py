@@ -1,39 +1,11 @@
 """Submits two unordered writes to one buffer, which synchronization validation must report if it is on."""
 
 import ctypes
-import struct
 
-vulkan = ctypes.CDLL("libvulkan.so.1")
-memory_of_structures = []
-
-
-def structure(layout: str, *fields: int | float) -> ctypes.c_void_p:
-    """A pointer to a C structure that stays alive; `layout` is struct's, in native alignment."""
-    memory_of_structures.append(ctypes.create_string_buffer(struct.pack(f"@{layout}0P", *fields)))
-    return ctypes.c_void_p(ctypes.addressof(memory_of_structures[-1]))
-
-
-def call(name: str, *arguments: object) -> None:
-    result = vulkan[name](*arguments)
-    if result != 0:
-        raise RuntimeError(f"{name} returned VkResult {result}")
-
-
-def create(name: str, *arguments: object) -> ctypes.c_uint64:
-    """The handle that a call writes through its last argument."""
-    handle = ctypes.c_uint64()
-    call(name, *arguments, ctypes.byref(handle))
-    return handle
-
+from vulkan_calls import call, create, create_instance, first_physical_device, structure, vulkan
 
 # The numbers that open each structure are its VkStructureType and its pNext.
-vulkan_1_1 = 1 << 22 | 1 << 12
-application = structure("iPPIPII", 0, 0, 0, 0, 0, 0, vulkan_1_1)
-instance = create("vkCreateInstance", structure("iPIPIPIP", 1, 0, 0, application.value, 0, 0, 0, 0), None)
-
-one = ctypes.c_uint32(1)
-physical_device = ctypes.c_uint64()
-vulkan.vkEnumeratePhysicalDevices(instance, ctypes.byref(one), ctypes.byref(physical_device))
+physical_device = first_physical_device(create_instance())
 
 priority = structure("f", 1.0)
 queues = structure("iPIIIP", 2, 0, 0, 0, 1, priority.value)

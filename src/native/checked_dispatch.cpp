@@ -101,7 +101,7 @@ using CreateDevice = Checked<&Dispatcher::vkCreateDevice>;
 using DestroyDevice = Checked<&Dispatcher::vkDestroyDevice>;
 using WaitIdle = Checked<&Dispatcher::vkDeviceWaitIdle>;
 
-// Never destroyed: a thread may still be at work while the process ends.
+// Those that may have work to finish. Never destroyed: a thread may still be at work while the process ends.
 struct LiveDevices {
     std::mutex mutex;
     std::set<VkDevice> handles;
@@ -111,10 +111,17 @@ LiveDevices& live_devices() {
     return *devices;
 }
 
+// Drivers that only compile, without hardware, have none; some of them crash when they are waited for.
+bool has_memory(VkPhysicalDevice device) {
+    VkPhysicalDeviceMemoryProperties properties{};
+    MemoryProperties::driver(device, &properties);
+    return properties.memoryTypeCount > 0;
+}
+
 VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
                                   const VkAllocationCallbacks* callbacks, VkDevice* device) {
     VkResult result = CreateDevice::call(physical, info, callbacks, device);
-    if (result == VK_SUCCESS) {
+    if (result == VK_SUCCESS && has_memory(physical)) {
         std::lock_guard lock(live_devices().mutex);
         live_devices().handles.insert(*device);
     }

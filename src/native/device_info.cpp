@@ -64,6 +64,7 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
                             (sizes.requiredSubgroupSizeStages & compute) &&
                             subgroup.subgroupSize >= sizes.minSubgroupSize &&
                             subgroup.subgroupSize <= sizes.maxSubgroupSize;
+    if (subgroup_size_control) max_workgroup_subgroups = sizes.maxComputeWorkgroupSubgroups;
     storage_buffer_8bit_access = access_8bit.storageBuffer8BitAccess;
 }
 

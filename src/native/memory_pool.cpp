@@ -117,9 +117,14 @@ void MemoryPool::check_room(uint64_t bytes, uint64_t capacity, MemoryKind kind) 
         }
         return;
     }
-    // Every conforming driver has both kinds. Drivers that only compile, without hardware, have none.
-    throw DeviceError(std::string(info_.properties.deviceName.data()) + " has no " + kind_name(kind) +
-                      " memory that shaders can use: choose another device");
+    const std::string name = info_.properties.deviceName.data();
+    if (!info_.memory.memoryTypeCount)
+        throw DeviceError(name + " reports no memory: its driver compiles kernels for hardware that is not "
+                                 "here and runs none; choose another device");
+    // Every conforming driver has both kinds.
+    throw DeviceError(name + " has no " + kind_name(kind) + " memory among its " +
+                      std::to_string(info_.memory.memoryTypeCount) +
+                      " types that shaders can use: choose another device");
 }
 
 std::shared_ptr<Tensor> MemoryPool::acquire(uint64_t bytes, MemoryKind kind) {

@@ -133,6 +133,7 @@ nb::dict describe(const DeviceInfo& info, uint32_t index) {
 
     nb::dict subgroup;
     subgroup["size"] = info.subgroup.subgroupSize;
+    subgroup["max_per_workgroup"] = info.max_workgroup_subgroups;
     subgroup["operations"] = flag_names(vk::to_string(info.subgroup.supportedOperations));
     subgroup["stages"] = flag_names(vk::to_string(info.subgroup.supportedStages));
 

@@ -221,7 +221,9 @@ def _rows(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: 
     units = segments * tiles_per_run
     check_work("tiles", units)
     subgroup_size = limits.subgroup_size if tuning.subgroups else 0
-    if subgroup_size and workgroup_size % subgroup_size:
+    if subgroup_size and (
+        workgroup_size % subgroup_size or workgroup_size > subgroup_size * limits.max_subgroups
+    ):
         subgroup_size = 0
 
     def loop_steps(splits: int) -> int:

@@ -19,6 +19,7 @@ WORK_LIMIT = 1 << 31
 VECTOR_BYTES = kernels.number("vector_bytes")
 # Shared memory that a kernel has for each invocation at most.
 SHARED_BYTES = 48
+UNLIMITED_SUBGROUPS = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class DeviceLimits:
     """Invocations of a subgroup if kernels may require that size and use shuffles; else 0."""
     max_loop_steps: int = UNLIMITED_LOOP_STEPS
     """Total steps that the loops of one invocation may make."""
+    max_subgroups: int = UNLIMITED_SUBGROUPS
+    """The most subgroups of a required size in a workgroup."""
 
     @property
     def workgroup_size(self) -> int:

@@ -67,6 +67,7 @@ class DeviceInfo:
             if self.features["subgroup_shuffle"] and self.features["subgroup_size_control"]
             else 0,
             max_loop_steps=most_loop_steps(self.driver_name),
+            max_subgroups=self.subgroup["max_per_workgroup"],
         )
 
 
@@ -116,7 +117,8 @@ def select(selector: object, infos: list[DeviceInfo]) -> DeviceInfo:
     """Choose one of ``infos`` (not empty): by index, by UUID, by name, or with None the best.
 
     A str of digits is an index. A name is compared without regard to case: a device's whole name goes before
-    a part of several names. The best is discrete before integrated before software, then of the lowest index.
+    a part of several names. The best has memory, is discrete before integrated before software, then of the
+    lowest index.
 
     Raises:
         NoDeviceError: nothing matches, or several do; the message lists them.
@@ -124,7 +126,8 @@ def select(selector: object, infos: list[DeviceInfo]) -> DeviceInfo:
     """
     wanted = normal_selector(selector)
     if wanted is None:
-        return min(infos, key=lambda info: (_PREFERENCE.index(info.type), info.index))
+        # A driver that only compiles reports no heaps, whatever hardware it stands for.
+        return min(infos, key=lambda info: (not info.heaps, _PREFERENCE.index(info.type), info.index))
     matching = _matching(wanted, infos)
     if not matching:
         raise NoDeviceError(f"no device matches {wanted!r}; the devices are: {_describe(infos)}")

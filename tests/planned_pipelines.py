@@ -1,0 +1,137 @@
+"""Which pipelines plans ask of a device: of the benchmark's cases, and of the calls that the tests draw."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import hypothesis
+import strategies
+from hypothesis import strategies as st
+
+import vkdml
+from vkdml.bench import cases
+from vkdml.common.read_only import fix
+from vkdml.plan import kernels
+from vkdml.plan.plans import UNLIMITED_SUBGROUPS, DeviceLimits, Plan
+from vkdml.plan.tuning import tuning_for
+
+DRAWN_CALLS = 1000
+
+
+class Pipeline(NamedTuple):
+    """What one compute pipeline is built from."""
+
+    kernel: str
+    constants: tuple[int, ...]
+    subgroup_size: int
+
+    @property
+    def named_constants(self) -> dict[str, int]:
+        """The constants that the module has, by name."""
+        return kernels.table()[self.kernel].named(self.constants)
+
+
+class _PlannedError(Exception):
+    """Carries a plan out of a call that was about to run it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+
+def of_plan(plan: Plan) -> Iterator[Pipeline]:
+    """The pipelines that a plan's steps use."""
+    return (Pipeline(step.kernel, step.constants, step.subgroup_size) for step in plan.steps)
+
+
+def of_benchmark(limits: DeviceLimits) -> set[Pipeline]:
+    """The pipelines of the benchmark's cases, made smaller where a buffer of the device is."""
+    found: set[Pipeline] = set()
+    for name in cases.SUITES:
+        for case in cases.fitted_suite(cases.suite(name), limits.max_storage_buffer_range // 2):
+            for index_bytes in (4, 8):
+                found.update(of_plan(cases.plan_of(case, limits, index_bytes)))
+    return found
+
+
+def of_drawn_calls(device: vkdml.Device, count: int = DRAWN_CALLS) -> set[Pipeline]:
+    """The pipelines of calls as the property tests draw them, always the same ones; nothing is run."""
+    found: set[Pipeline] = set()
+
+    def take(plan: Plan) -> Any:
+        raise _PlannedError(plan)
+
+    @hypothesis.seed(0)
+    @hypothesis.settings(
+        max_examples=count,
+        derandomize=False,
+        database=None,
+        deadline=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(st.one_of(strategies.argreduce_cases(), strategies.slice1_cases()))
+    def draw(case: strategies.ArgReduceCase | strategies.Slice1Case) -> None:
+        try:
+            if isinstance(case, strategies.ArgReduceCase):
+                options: dict[str, Any] = {
+                    "axis": case.axis,
+                    "dtype": case.output_dtype,
+                    "return_values": case.return_values,
+                    "direction": case.direction,
+                    "nan_policy": case.nan_policy,
+                }
+                getattr(vkdml, case.op)(case.input(), device=device, **options)
+            else:
+                window = (case.offsets, case.sizes, case.strides)
+                vkdml.slice1(case.input(), *window, output_sizes=case.output_sizes, device=device)
+        except _PlannedError as planned:
+            found.update(of_plan(planned.plan))
+
+    own = device.executions
+    fix(device, "executions", _Lender(take))
+    try:
+        draw()
+    finally:
+        fix(device, "executions", own)
+    return found
+
+
+class _Lender:
+    """Stands for a device's executions; what a call asks of it ends the call."""
+
+    def __init__(self, take: Any) -> None:
+        self.take = take
+
+
+def on(device: vkdml.Device, drawn_calls: int = DRAWN_CALLS) -> dict[Pipeline, bool]:
+    """The pipelines of a device, and whether its own plans use them: each kernel of the table is among them.
+
+    Kernels that no plan of the device uses are specialized as plans of other devices would have them.
+    """
+    pipelines = dict.fromkeys(sorted(of_benchmark(device.limits) | of_drawn_calls(device, drawn_calls)), True)
+    seen = {pipeline.kernel for pipeline in pipelines}
+    for other in _like_other_devices(device):
+        more = sorted(pipeline for pipeline in of_benchmark(other) if pipeline.kernel not in seen)
+        seen |= {pipeline.kernel for pipeline in more}
+        pipelines |= dict.fromkeys(more, False)
+    missing = kernels.table().keys() - seen
+    if missing:
+        raise LookupError(f"no plan uses these kernels of the table: {', '.join(sorted(missing))}")
+    return pipelines
+
+
+def _like_other_devices(device: vkdml.Device) -> Iterator[DeviceLimits]:
+    """The device's limits with what its own lack: subgroups or none, one load at a time, few splits."""
+    limits = device.limits
+    size = device.info.subgroup["size"]
+    yield dataclasses.replace(limits, subgroup_size=size, max_subgroups=UNLIMITED_SUBGROUPS)
+    yield dataclasses.replace(limits, subgroup_size=0)
+    software = tuning_for("software", "SwiftShader driver")
+    for tuning in (
+        dataclasses.replace(limits.tuning, batched_loads=0),
+        dataclasses.replace(software, workgroup_size=limits.tuning.workgroup_size),
+        software,
+    ):
+        yield dataclasses.replace(limits, subgroup_size=0, tuning=tuning)
