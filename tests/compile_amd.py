@@ -233,7 +233,7 @@ def section(records: Mapping[str, Record]) -> str:
     parts += [
         "### Waves per SIMD\n",
         "Fewest and most over the pipelines of a row, of subgroups of 64 invocations, in whole workgroups. "
-        "In brackets: rows that no plan of this GPU uses.\n",
+        "In brackets: rows\nthat no plan of this GPU uses.\n",
         *_matrix(families, wide, lambda entries: spread(e["waves_in_whole_workgroups"] for e in entries)),
         "\n### Vector registers per invocation\n",
         *_matrix(families, wide, lambda entries: spread(e["vgprs"] for e in entries)),
@@ -247,7 +247,7 @@ def section(records: Mapping[str, Record]) -> str:
         parts += [
             "\n### The benchmark's pipelines in subgroups of 32\n",
             "vkdml asks for the subgroup size that the driver reports, which is 64. These are waves per SIMD "
-            "and vector registers if it asked for 32.\n",
+            "and vector registers if\nit asked for 32.\n",
             *_matrix(
                 halved,
                 narrow,

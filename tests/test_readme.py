@@ -236,8 +236,6 @@ def test_a_command_that_does_not_exist_is_a_fault(command: str) -> None:
 def test_names_of_the_package_exist(page: Path) -> None:
     text = page.read_text()
     for module in re.findall(r"^import (vkdml\.\w+)$", text, re.M):  # only there when asked for
-        r"^import (vkdml\.\w+)$", text, re.M
-    ):  # one that is imported only when asked for
         importlib.import_module(module)
     for name in set(re.findall(r"\bvkdml((?:\.[A-Za-z_]\w*)+)", text)):
         found: object = vkdml
