@@ -11,6 +11,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from vkdml.bench.cases import WINDOWS, Case
 from vkdml.bench.contents import Bytes
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.record import Latency
+from vkdml.bench.sweep import CONTENT, SweepCase, SweepWindow
+from vkdml.bench.sweep_torch import torch_call, torch_refusal
 from vkdml.measuring import spread
 
 READINGS = 30
@@ -63,6 +66,14 @@ class Library(ABC):
         Raises:
             Unsupported: the library cannot do it.
         """
+
+    def time_sweep(self, case: SweepCase) -> list[float]:
+        """Return readings in microseconds.
+
+        Raises:
+            Unsupported: the library cannot do it.
+        """
+        raise Unsupported("is not timed beside a sweep")
 
     @abstractmethod
     def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
@@ -218,7 +229,16 @@ class Torch(Library):
         return lambda: function(array, dim=axis)
 
     def time(self, case: Case) -> list[float]:
-        call = self._call(case)
+        return self._readings(self._call(case))
+
+    def time_sweep(self, case: SweepCase) -> list[float]:
+        why = torch_refusal(case)
+        if why:
+            raise Unsupported(why)
+        flat = self.on_device(CONTENT, self._moved)[: case.input_bytes]
+        return self._readings(torch_call(self.torch, flat, case))
+
+    def _readings(self, call: Callable[[], object]) -> list[float]:
         if not self.cuda:
             return wall_clock(call)
         cuda = self.torch.cuda
@@ -573,15 +593,31 @@ def case_from(plain: dict[str, Any]) -> Case:
     return Case(**plain | {"shape": tuple(plain["shape"]), "axis": None if axis is None else tuple(axis)})
 
 
+def sweep_case_from(plain: dict[str, Any]) -> SweepCase:
+    """Return a case of a sweep as JSON has it."""
+    window = plain["window"]
+    lists = {name: tuple(plain[name]) for name in ("memory_shape", "permutation")}
+    return SweepCase(
+        **plain
+        | lists
+        | {
+            "axis": None if plain["axis"] is None else tuple(plain["axis"]),
+            "window": window and SweepWindow(**{name: tuple(values) for name, values in window.items()}),
+        }
+    )
+
+
 def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Time what a request asks for; yield one answer about the library, then one for each case.
 
-    A request has ``peer``, ``cuda``, ``seconds``, ``most_bytes``, ``cases`` and ``latency`` (see
+    A request has ``peer``, ``cuda``, ``seconds``, ``most_bytes``, ``cases``, ``latency`` and ``sweep`` (see
     :mod:`vkdml.bench.peers`).
     """
     cases = [case_from(case) for case in request["cases"]]
     latency_cases = [LatencyCase(**case) for case in request["latency"]]
-    largest = max([case.input_bytes for case in cases] + [case.nbytes for case in latency_cases], default=0)
+    sweep = [sweep_case_from(case) for case in request["sweep"]]
+    sizes = [case.input_bytes for case in cases] + [case.nbytes for case in latency_cases]
+    largest = max([*sizes, *(case.input_bytes for case in sweep)], default=0)
     try:
         library = LIBRARIES[request["peer"]](request["cuda"], largest)
     except ModuleNotFoundError as error:
@@ -595,16 +631,19 @@ def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for number, latency_case in enumerate(latency_cases):
         yield {"latency": number, **_latency_answer(library, latency_case, until)}
     for number, case in enumerate(cases):
-        yield {"case": number, **_answer(library, case, until, request["most_bytes"])}
+        if request["most_bytes"] is not None and case.input_bytes > request["most_bytes"]:
+            yield {"case": number, "why": "too large for the processor"}
+        else:
+            yield {"case": number, **_answer(partial(library.time, case), until)}
+    for number, swept in enumerate(sweep):
+        yield {"sweep": number, **_answer(partial(library.time_sweep, swept), until)}
 
 
-def _answer(library: Library, case: Case, until: float, most_bytes: int | None) -> dict[str, Any]:
-    if most_bytes is not None and case.input_bytes > most_bytes:
-        return {"why": "too large for the processor"}
+def _answer(timed: Callable[[], list[float]], until: float) -> dict[str, Any]:
     if time.perf_counter() > until:
         return {"why": "out of time"}
     try:
-        median, low, high = spread(library.time(case))
+        median, low, high = spread(timed())
     except Unsupported as error:
         return {"why": str(error)}
     except Exception as error:  # whatever a library makes of a type that it does not have

@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from vkdml.bench import sweep_report
 from vkdml.bench.datasheets import published_rate
 from vkdml.bench.record import Record, Row, best_peer, geometric_mean
 
@@ -27,7 +28,10 @@ def show(record: Record, console: Console) -> None:
         console.print(case_table(record))
     if record.latency:
         console.print(latency_table(record))
-    for line in notes(record):
+    if record.sweep:
+        for table in sweep_report.tables(record):
+            console.print(table)
+    for line in (*sweep_report.notes(record),) if record.sweep else (*notes(record),):
         console.print(line)
 
 

@@ -1,0 +1,161 @@
+"""Says whether a sweep's results are right, from the input's bits alone: keys, NumPy and threads, no kernel.
+
+The view is cut along the memory's outermost dimension into blocks that fit a processor's cache, whatever its
+axes; blocks that compete for one output are compared by key and then by logical index.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from vkdml.bench.cases import Case
+from vkdml.bench.check import Array, WrongResult, ordered_keys, run_in_parallel
+from vkdml.bench.contents import Bytes, cores, unsigned
+from vkdml.bench.sweep import SweepCase
+
+_BLOCK_BYTES = 1 << 20
+# Blocks for each core at least, so that all of them have work to the end.
+_PARTS_OF_CORE = 4
+
+
+def check(case: SweepCase, content: Bytes, outputs: Mapping[str, Bytes], index_bytes: int) -> None:
+    """Raise unless the outputs are those of the case.
+
+    Args:
+        case: what was computed.
+        content: at least the input's bytes.
+        outputs: role to bytes: ``indices`` or ``output``.
+        index_bytes: of one index.
+
+    Raises:
+        WrongResult: naming the position, what it holds and what it should.
+    """
+    bits = content[: case.input_bytes].view(unsigned(case.element_bytes)).reshape(case.memory_shape)
+    view = bits.transpose(case.permutation)
+    if case.window is not None:
+        got = outputs["output"][: case.outputs * case.element_bytes].view(bits.dtype)
+        _check_copy(view[case.cuts], got.reshape(case.window.copied))
+        return
+    expected = right_indices(case, view)
+    got = outputs["indices"][: case.outputs * index_bytes].view(f"i{index_bytes}").reshape(expected.shape)
+    different = np.flatnonzero(got != expected)
+    if different.size:
+        at = np.unravel_index(different[0], expected.shape)
+        raise WrongResult(
+            f"the index of output {tuple(map(int, at))} is {got[at]}, expected is {expected[at]} "
+            f"({different.size} of {expected.size} outputs differ)"
+        )
+
+
+def right_indices(case: SweepCase, view: Array) -> Array:
+    """Return the indices of an argmin or argmax of a view, in the shape of its kept axes."""
+    kept = tuple(axis for axis in range(view.ndim) if axis not in case.axes)
+    # Kept axes first; the rest is in the order in which the index counts.
+    moved = view.transpose((*kept, *case.axes))
+    rank = len(kept)
+    sizes = moved.shape[rank:]
+    weights = tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+    order = Case("", case.op, case.element, (1,))
+
+    def best(block: Array, first: int) -> tuple[Array, Array]:
+        """Return the greatest keys of a block and their indices; ``first`` is that of its first element."""
+        if block.nbytes > _BLOCK_BYTES:
+            axis, middle = _halved(block)
+            low, high = block[_part(axis, 0, middle)], block[_part(axis, middle, block.shape[axis])]
+            if axis < rank:
+                halves = best(low, first), best(high, first)
+                keys, found = (np.concatenate(both, axis=axis) for both in zip(*halves, strict=True))
+                return keys, found
+            return _better(best(low, first), best(high, first + middle * weights[axis - rank]))
+        shape = block.shape[:rank]
+        rows = ordered_keys(np.ascontiguousarray(block).reshape(math.prod(shape), -1), order)
+        at = rows.argmax(axis=1)
+        keys = np.take_along_axis(rows, at[:, None], 1)[:, 0]
+        places = np.unravel_index(at, block.shape[rank:])
+        found = first + sum(place * weight for place, weight in zip(places, weights, strict=True))
+        return keys.reshape(shape), np.asarray(found, np.int64).reshape(shape)
+
+    parts = _cut(moved)
+    done: dict[int, tuple[Array, Array]] = {}
+
+    def run(number: int) -> None:
+        axis, start, stop = parts[number]
+        first = start * weights[axis - rank] if axis >= rank else 0
+        done[number] = best(moved[_part(axis, start, stop)], first)
+
+    run_in_parallel(run, list(range(len(parts))))
+    if parts[0][0] < rank:
+        return np.concatenate([done[number][1] for number in range(len(parts))], axis=parts[0][0])
+    whole = done[0]
+    for number in range(1, len(parts)):
+        whole = _better(whole, done[number])
+    return whole[1]
+
+
+def _better(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return for each output the greater key, and of equal ones the one with the lower index."""
+    takes_other = (other[0] > one[0]) | ((other[0] == one[0]) & (other[1] < one[1]))
+    return np.where(takes_other, other[0], one[0]), np.where(takes_other, other[1], one[1])
+
+
+def _outermost(view: Array) -> int:
+    """Return the axis with the longest steps in memory."""
+    return max(
+        (axis for axis in range(view.ndim) if view.shape[axis] > 1), key=lambda axis: abs(view.strides[axis])
+    )
+
+
+def _halved(view: Array) -> tuple[int, int]:
+    axis = _outermost(view)
+    return axis, view.shape[axis] // 2
+
+
+def _cut(view: Array) -> list[tuple[int, int, int]]:
+    """Return parts for the cores as (axis, start, stop), all along one axis."""
+    if view.size <= 1:
+        return [(0, 0, view.shape[0])]
+    axis = _outermost(view)
+    if view.shape[axis] < cores():
+        # Too few steps for the cores: the longest axis instead.
+        axis = max(range(view.ndim), key=lambda each: view.shape[each])
+    count = min(view.shape[axis], cores() * _PARTS_OF_CORE, -(-view.nbytes // _BLOCK_BYTES))
+    bounds = [view.shape[axis] * number // count for number in range(count + 1)]
+    return [(axis, start, stop) for start, stop in pairwise(bounds)]
+
+
+def _part(axis: int, start: int, stop: int) -> tuple[Any, ...]:
+    return (*(slice(None),) * axis, slice(start, stop))
+
+
+def _check_copy(expected: Array, got: Array) -> None:
+    def compare(part: tuple[int, int, int]) -> None:
+        axis, start, stop = part
+        _compare_block(expected, got, [0] * axis + [start], _part(axis, start, stop))
+
+    run_in_parallel(compare, _cut(expected))
+
+
+def _compare_block(expected: Array, got: Array, origin: list[int], part: tuple[Any, ...]) -> None:
+    expected, got = expected[part], got[part]
+    if expected.nbytes > _BLOCK_BYTES:
+        axis, middle = _halved(expected)
+        origin = origin + [0] * (expected.ndim - len(origin))
+        _compare_block(expected, got, origin, _part(axis, 0, middle))
+        moved = [at + (middle if each == axis else 0) for each, at in enumerate(origin)]
+        _compare_block(expected, got, moved, _part(axis, middle, expected.shape[axis]))
+        return
+    different = expected != got
+    if different.any():
+        at = tuple(np.argwhere(different)[0])
+        origin = origin + [0] * (expected.ndim - len(origin))
+        place = tuple(int(start + each) for start, each in zip(origin, at, strict=True))
+        width = 2 * expected.dtype.itemsize
+        raise WrongResult(
+            f"element {place} holds the bits {int(got[at]):#0{width + 2}x}, "
+            f"expected are {int(expected[at]):#0{width + 2}x}"
+        )
