@@ -34,6 +34,8 @@ SPIN_CYCLES = 20_000_000
 # Wall-clock times on the processor.
 CALL_PATIENCE_SECONDS = 1.0
 FEWEST_CALLS = 3
+NO_COPY = "shares the host's memory"
+"""Why a library on the processor has no transfers to time."""
 
 
 class Unsupported(Exception):
@@ -76,8 +78,8 @@ class Library(ABC):
         raise Unsupported("is not timed beside a sweep")
 
     @abstractmethod
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
-        """Return a function that finds the index in the array of a number, as an integer on the host.
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
+        """Return a function that finds the index in the array of a number, or that moves this array.
 
         Raises:
             Unsupported: the library has no such arrays.
@@ -182,7 +184,7 @@ class NumPy(Library):
         with np.errstate(invalid="ignore"):
             return wall_clock(lambda: function(array, axis=axis))
 
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
         if case.kind != "host":
             raise Unsupported("has no device arrays")
         arrays = latency.host_arrays(case, content)
@@ -253,11 +255,20 @@ class Torch(Library):
         cuda.synchronize()
         return [start.elapsed_time(end) * 1e3 for start, end in events]
 
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
         arrays = latency.host_arrays(case, content)
+        if not (self.cuda or case.finds_an_index):
+            raise Unsupported(NO_COPY)
         if case.kind == "host":
             return lambda number: int(self._moved(arrays[number % len(arrays)]).argmax().item())
+        if case.kind == "to device":
+            return lambda number: self._moved(arrays[number % len(arrays)])
+        if case.kind == "view":
+            rows = self._moved(np.stack(arrays))
+            return lambda number: int(rows[number % len(arrays)].argmax().item())
         resident = [self._moved(array) for array in arrays]
+        if case.kind == "to host":
+            return lambda number: resident[number % len(resident)].cpu().numpy()
         return lambda number: int(resident[number % len(resident)].argmax().item())
 
 
@@ -312,11 +323,18 @@ class CuPy(Library):
         wait()
         return [cuda.get_elapsed_time(start, end) * 1e3 for start, end in events]
 
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
         arrays = latency.host_arrays(case, content)
         if case.kind == "host":
             return lambda number: int(self.cupy.argmax(self.cupy.asarray(arrays[number % len(arrays)])))
+        if case.kind == "to device":
+            return lambda number: self.cupy.asarray(arrays[number % len(arrays)])
+        if case.kind == "view":
+            rows = self.cupy.asarray(np.stack(arrays))
+            return lambda number: int(self.cupy.argmax(rows[number % len(arrays)]))
         resident = [self.cupy.asarray(array) for array in arrays]
+        if case.kind == "to host":
+            return lambda number: self.cupy.asnumpy(resident[number % len(resident)])
         return lambda number: int(self.cupy.argmax(resident[number % len(resident)]))
 
 
@@ -401,8 +419,18 @@ class Jax(Library):
             readings.append((time.perf_counter() - start) * 1e6 / (calls * calls_of_one))
         return readings
 
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
         arrays: list[Any] = list(latency.host_arrays(case, content))
+        if not (self.cuda or case.finds_an_index):
+            raise Unsupported(NO_COPY)
+        if case.kind == "to host":
+            raise Unsupported("keeps on the host what it copied once")
+        if case.kind == "to device":
+            put, done = self.jax.device_put, self.jax.block_until_ready
+            return lambda number: done(put(arrays[number % len(arrays)]))
+        if case.kind == "view":
+            rows = self.jax.device_put(np.stack(arrays))
+            return lambda number: int(self.numpy.argmax(rows[number % len(arrays)]))
         if case.kind != "host":
             arrays = [self.jax.device_put(array) for array in arrays]
         find = self.jax.jit(lambda x: self.jax.lax.argmax(x, 0, self.numpy.int32))
@@ -481,7 +509,7 @@ class OnnxRuntime(Library):
         }
         return self.helper.make_node("Slice", ["x", *self._cuts], ["y"])
 
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
         if case.kind != "host":
             raise Unsupported("has no device arrays")
         arrays = latency.host_arrays(case, content)
@@ -528,7 +556,7 @@ class Cub(Library):
             raise Unsupported(str(said["why"]))
         return [float(us) for us in said["us"]]
 
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
         raise Unsupported("is no Python library")
 
 

@@ -226,7 +226,7 @@ def _latencies(record: Record) -> Any:
         axes.xaxis.set_minor_formatter("{x:g}")
         axes.tick_params(axis="x", which="both", labelsize=7)
         axes.set_title(row.case, loc="left", fontsize=9)
-        axes.set_xlabel("microseconds from call to index")
+        axes.set_xlabel("microseconds from call to result")
         axes.set_ylabel("% of calls")
         axes.grid(which="major", linewidth=0.3)
     _legend(figure)

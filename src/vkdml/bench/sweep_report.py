@@ -73,7 +73,7 @@ def quantile_table(record: Record) -> Table:
     table.add_column(" cases", justify="right", no_wrap=True)
     kinds = {
         "all": record.sweep,
-        "argmax, argmin": [row for row in record.sweep if row.op != "slice1"],
+        "reductions": [row for row in record.sweep if row.op != "slice1"],
         "slice1": [row for row in record.sweep if row.op == "slice1"],
     }
     for what, measure, with_mean in (
@@ -172,8 +172,10 @@ def draw(record: Record) -> Any:
         for kind, colour in (("argmax", "#00798c"), ("argmin", "#66a182"), ("slice1", "#d1495b")):
             known = values(record, measure, [row for row in record.sweep if row.op == kind])
             if known:
-                heights = [100 * (place + 1) / len(known) for place in range(len(known))]
-                axes.step(known, heights, where="post", label=f"{kind} ({len(known)})", color=colour)
+                heights = [100 * place / len(known) for place in range(len(known) + 1)]
+                axes.step(
+                    [known[0], *known], heights, where="post", label=f"{kind} ({len(known)})", color=colour
+                )
         if logarithmic:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter("{x:g}")
