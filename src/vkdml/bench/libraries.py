@@ -638,12 +638,12 @@ def sweep_case_from(plain: dict[str, Any]) -> SweepCase:
 def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Time what a request asks for; yield one answer about the library, then one for each case.
 
-    A request has ``peer``, ``cuda``, ``seconds``, ``most_bytes``, ``cases``, ``latency`` and ``sweep`` (see
-    :mod:`vkdml.bench.peers`).
+    A request has ``peer``, ``cuda``, ``seconds``, ``most_bytes``, ``cases``, ``latency`` and, for a sweep's
+    cases, ``sweep`` (see :mod:`vkdml.bench.peers`).
     """
     cases = [case_from(case) for case in request["cases"]]
     latency_cases = [LatencyCase(**case) for case in request["latency"]]
-    sweep = [sweep_case_from(case) for case in request["sweep"]]
+    sweep = [sweep_case_from(case) for case in request.get("sweep", ())]
     sizes = [case.input_bytes for case in cases] + [case.nbytes for case in latency_cases]
     largest = max([*sizes, *(case.input_bytes for case in sweep)], default=0)
     try:

@@ -113,7 +113,6 @@ def time_peer(
         "most_bytes": processor_bytes if name in ("numpy", "onnxruntime") else None,
         "cases": [_plain(case) for case in cases],
         "latency": [asdict(case) for case in latency_cases],
-        "sweep": [],
     }
     about: Peer | None = None
     ended = "out of time"

@@ -31,8 +31,9 @@ def show(record: Record, console: Console) -> None:
     if record.sweep:
         for table in sweep_report.tables(record):
             console.print(table)
-    for line in (*sweep_report.notes(record),) if record.sweep else (*notes(record),):
-        console.print(line)
+    for line in sweep_report.notes(record) if record.sweep else notes(record):
+        # Brackets are indices.
+        console.print(line, markup=False)
 
 
 def heading(record: Record) -> Iterator[str]:

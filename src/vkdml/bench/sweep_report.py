@@ -151,7 +151,7 @@ def notes(record: Record) -> Iterator[str]:
         yield f"refused: {row.number}: {row.case}: {row.refused}"
     for row in faults(record):
         alone = command(settings["seed"], row.number, settings["mib"])
-        yield f"WRONG: {row.number}: {row.case}: {row.wrong}; run it alone: {alone}"
+        yield f"WRONG: {row.number}: {row.case}: {row.wrong}; it runs alone with {alone}"
 
 
 def draw(record: Record) -> Any:
