@@ -433,7 +433,7 @@ def test_the_report_has_quantiles_and_the_worst_in_80_columns():
     said = printed(made)
     assert max(map(len, said.splitlines())) <= 80
     lines = [" ".join(line.split()) for line in said.splitlines()]
-    assert "share of the fastest read, all 0.01 0.01 0.10 0.49 98" in lines
+    assert "share of the fastest read, all 0.010 0.010 0.10 0.49 98" in lines
     mean = math.exp((97 * math.log(4) + math.log(0.25)) / 98)
     assert f"times as fast as torch, all 0.25 0.25 4.00 4.00 {mean:.2f} 98" in lines
     together = " ".join(lines)

@@ -59,6 +59,15 @@ def geometric_mean(each: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, each)) / len(each))
 
 
+def figure(value: float) -> str:
+    """Say a share or a ratio.
+
+    >>> [figure(value) for value in (0.0123, 0.123, 12.3)]
+    ['0.012', '0.12', '12.30']
+    """
+    return f"{value:.{2 if value >= 0.0995 else 3}f}"
+
+
 def faults(record: Record) -> list[SweepRow]:
     """Return the rows whose results were wrong."""
     return [row for row in record.sweep if row.wrong]
@@ -84,8 +93,8 @@ def quantile_table(record: Record) -> Table:
             if known:
                 table.add_row(
                     f"{what}, {kind}",
-                    *(f" {quantile(known, at):.2f}" for _, at in QUANTILES),
-                    f" {geometric_mean(known):.2f}" if with_mean else "",
+                    *(f" {figure(quantile(known, at))}" for _, at in QUANTILES),
+                    f" {figure(geometric_mean(known))}" if with_mean else "",
                     f" {len(known)}",
                 )
     return table
@@ -108,8 +117,8 @@ def worst_table(record: Record, measure: Measure) -> Table | None:
             f" {row.number}",
             f" {row.us:.1f}",
             f" {row.gb_per_s:.{0 if (row.gb_per_s or 0) >= 100 else 2}f}",
-            "" if of_read is None else f" {of_read:.2f}",
-            "" if ratio is None else f" {ratio:.2f}",
+            "" if of_read is None else f" {figure(of_read)}",
+            "" if ratio is None else f" {figure(ratio)}",
         )
     return table
 
@@ -165,9 +174,9 @@ def draw(record: Record) -> Any:
         return None
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.5 * len(shown), 3.6), layout="constrained")
+    drawn = Figure(figsize=(4.5 * len(shown), 3.6), layout="constrained")
     for axes, (measure, label, logarithmic) in zip(
-        figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True
+        drawn.subplots(1, len(shown), squeeze=False)[0], shown, strict=True
     ):
         for kind, colour in (("argmax", "#00798c"), ("argmin", "#66a182"), ("slice1", "#d1495b")):
             known = values(record, measure, [row for row in record.sweep if row.op == kind])
@@ -188,8 +197,8 @@ def draw(record: Record) -> Any:
         axes.grid(which="major", linewidth=0.3)
         axes.legend(frameon=False, loc="upper left")
     settings = record.settings
-    figure.suptitle(
+    drawn.suptitle(
         f"{record.device['name']}: sweep, seed {settings['seed']}, {settings['mib']} MiB",
         x=0.01, ha="left", fontsize=9,
     )  # fmt: skip
-    return figure
+    return drawn
