@@ -21,6 +21,7 @@ from vkdml.bench.sweep import SweepCase
 _BLOCK_BYTES = 1 << 20
 # Blocks for each core at least, so that all of them have work to the end.
 _PARTS_OF_CORE = 4
+_SHORT_ROW = 32
 
 
 def check(case: SweepCase, content: Bytes, outputs: Mapping[str, Bytes], index_bytes: int) -> None:
@@ -61,6 +62,7 @@ def right_indices(case: SweepCase, view: Array) -> Array:
     sizes = moved.shape[rank:]
     weights = tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
     order = Case("", case.op, case.element, (1,))
+    index = np.int32 if math.prod(sizes) <= 1 << 31 else np.int64
 
     def best(block: Array, first: int) -> tuple[Array, Array]:
         """Return the greatest keys of a block and their indices; ``first`` is that of its first element."""
@@ -74,11 +76,11 @@ def right_indices(case: SweepCase, view: Array) -> Array:
             return _better(best(low, first), best(high, first + middle * weights[axis - rank]))
         shape = block.shape[:rank]
         rows = ordered_keys(np.ascontiguousarray(block).reshape(math.prod(shape), -1), order)
-        at = rows.argmax(axis=1)
-        keys = np.take_along_axis(rows, at[:, None], 1)[:, 0]
-        places = np.unravel_index(at, block.shape[rank:])
+        keys, at = _first_greatest(rows)
+        counts = block.shape[rank:]
+        places = np.unravel_index(at, counts) if len(counts) > 1 else (at,)
         found = first + sum(place * weight for place, weight in zip(places, weights, strict=True))
-        return keys.reshape(shape), np.asarray(found, np.int64).reshape(shape)
+        return keys.reshape(shape), np.asarray(found, index).reshape(shape)
 
     parts = _cut(moved)
     done: dict[int, tuple[Array, Array]] = {}
@@ -95,6 +97,21 @@ def right_indices(case: SweepCase, view: Array) -> Array:
     for number in range(1, len(parts)):
         whole = _better(whole, done[number])
     return whole[1]
+
+
+def _first_greatest(rows: Array) -> tuple[Array, Array]:
+    """Return the greatest key of each row and where it is first."""
+    if rows.shape[1] > _SHORT_ROW:
+        at = rows.argmax(axis=1)
+        return np.take_along_axis(rows, at[:, None], 1)[:, 0], at
+    # NumPy takes longer to start a row than to compare one.
+    columns = np.ascontiguousarray(rows.T)
+    keys, at = columns[0].copy(), np.zeros(len(rows), np.int32)
+    for place in range(1, len(columns)):
+        greater = columns[place] > keys
+        np.copyto(keys, columns[place], where=greater)
+        np.copyto(at, place, where=greater)
+    return keys, at
 
 
 def _better(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
