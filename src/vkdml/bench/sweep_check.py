@@ -64,38 +64,52 @@ def right_indices(case: SweepCase, view: Array) -> Array:
     order = Case("", case.op, case.element, (1,))
     index = np.int32 if math.prod(sizes) <= 1 << 31 else np.int64
 
-    def best(block: Array, first: int) -> tuple[Array, Array]:
-        """Return the greatest keys of a block and their indices; ``first`` is that of its first element."""
+    key = ordered_keys(moved[(slice(0, 1),) * moved.ndim], order).dtype
+
+    def best(block: Array, first: int, keys: Array, found: Array) -> None:
+        """Write the greatest keys of a block and their indices; ``first`` is that of its first element."""
         if block.nbytes > _BLOCK_BYTES:
             axis, middle = _halved(block)
-            low, high = block[_part(axis, 0, middle)], block[_part(axis, middle, block.shape[axis])]
+            low, high = _part(axis, 0, middle), _part(axis, middle, block.shape[axis])
             if axis < rank:
-                halves = best(low, first), best(high, first)
-                keys, found = (np.concatenate(both, axis=axis) for both in zip(*halves, strict=True))
-                return keys, found
-            return _better(best(low, first), best(high, first + middle * weights[axis - rank]))
-        shape = block.shape[:rank]
-        rows = ordered_keys(np.ascontiguousarray(block).reshape(math.prod(shape), -1), order)
-        keys, at = _first_greatest(rows)
-        counts = block.shape[rank:]
+                best(block[low], first, keys[low], found[low])
+                best(block[high], first, keys[high], found[high])
+                return
+            best(block[low], first, keys, found)
+            others = np.empty_like(keys), np.empty_like(found)
+            best(block[high], first + middle * weights[axis - rank], *others)
+            _take_better(keys, found, *others)
+            return
+        shape, counts = block.shape[:rank], block.shape[rank:]
+        greatest, at = _first_greatest(
+            ordered_keys(np.ascontiguousarray(block).reshape(math.prod(shape), -1), order)
+        )
         places = np.unravel_index(at, counts) if len(counts) > 1 else (at,)
-        found = first + sum(place * weight for place, weight in zip(places, weights, strict=True))
-        return keys.reshape(shape), np.asarray(found, index).reshape(shape)
+        keys[...] = greatest.reshape(shape)
+        found[...] = (
+            first + sum(place * weight for place, weight in zip(places, weights, strict=True))
+        ).reshape(shape)
 
     parts = _cut(moved)
-    done: dict[int, tuple[Array, Array]] = {}
+    by_output = parts[0][0] < rank
+    shape = moved.shape[:rank]
+    whole = np.empty(shape, key), np.empty(shape, index)
+    # Parts that compete for outputs have their own results.
+    done = [
+        tuple(each[_part(*part)] for each in whole)
+        if by_output
+        else (tuple(map(np.empty_like, whole)) if number else whole)
+        for number, part in enumerate(parts)
+    ]
 
     def run(number: int) -> None:
-        axis, start, stop = parts[number]
-        first = start * weights[axis - rank] if axis >= rank else 0
-        done[number] = best(moved[_part(axis, start, stop)], first)
+        axis, start, _ = part = parts[number]
+        best(moved[_part(*part)], 0 if by_output else start * weights[axis - rank], *done[number])
 
     run_in_parallel(run, list(range(len(parts))))
-    if parts[0][0] < rank:
-        return np.concatenate([done[number][1] for number in range(len(parts))], axis=parts[0][0])
-    whole = done[0]
-    for number in range(1, len(parts)):
-        whole = _better(whole, done[number])
+    if not by_output:
+        for others in done[1:]:
+            _take_better(*whole, *others)
     return whole[1]
 
 
@@ -114,10 +128,11 @@ def _first_greatest(rows: Array) -> tuple[Array, Array]:
     return keys, at
 
 
-def _better(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return for each output the greater key, and of equal ones the one with the lower index."""
-    takes_other = (other[0] > one[0]) | ((other[0] == one[0]) & (other[1] < one[1]))
-    return np.where(takes_other, other[0], one[0]), np.where(takes_other, other[1], one[1])
+def _take_better(keys: Array, found: Array, other_keys: Array, other_found: Array) -> None:
+    """Keep for each output the greater key, and of equal ones the one with the lower index."""
+    takes_other = (other_keys > keys) | ((other_keys == keys) & (other_found < found))
+    np.copyto(keys, other_keys, where=takes_other)
+    np.copyto(found, other_found, where=takes_other)
 
 
 def _outermost(view: Array) -> int:
