@@ -123,6 +123,9 @@ def test_the_latency_suite_measures_and_merges_a_peer(tmp_path, monkeypatch, cap
         session.latency.LatencyCase("recorded", 4096, 1, 5),
         session.latency.LatencyCase("host", 4096, 1, 5),
         session.latency.LatencyCase("recorded in turn", 4096, 3, 5),
+        session.latency.LatencyCase("view", 4096, 3, 5),
+        session.latency.LatencyCase("to device", 4096, 2, 5),
+        session.latency.LatencyCase("to host", 4096, 2, 5),
     ]
     monkeypatch.setattr(session.latency, "latency_cases", lambda most: few)
     file = tmp_path / "latency.json"
@@ -130,6 +133,8 @@ def test_the_latency_suite_measures_and_merges_a_peer(tmp_path, monkeypatch, cap
     said = " ".join(capsys.readouterr().out.split())
     assert "recorded sequence: vkdml runs again what was recorded before" in said
     assert "int(a.argmax())" in said
+    assert "int(a[i].argmax())" in said
+    assert "asarray(x) and a.numpy()" in said
     assert "resident" not in said
     made = record.load(file)
     assert [row.case for row in made.latency] == [case.name for case in few]
@@ -141,6 +146,9 @@ def test_the_latency_suite_measures_and_merges_a_peer(tmp_path, monkeypatch, cap
         "has no device arrays",
         "has no device arrays",
         "",
+        "has no device arrays",
+        "has no device arrays",
+        "has no device arrays",
         "has no device arrays",
     ]
     assert merged.latency[2].peers["numpy"].p50_us > 0
@@ -388,6 +396,17 @@ def test_a_wrong_answer_of_a_call_is_seen(device, monkeypatch):
     real = vkdml.argmax
     monkeypatch.setattr(vkdml, "argmax", lambda x, device: real(x, device=device) ^ 1)
     with pytest.raises(check.WrongResult, match="array 0: index is"):
+        measure.latency.measure(device, case, content, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["view", "to device", "to host"])
+def test_a_wrong_view_or_transfer_is_seen(device, monkeypatch, kind):
+    case = session.latency.LatencyCase(kind, 4096, 2, 3)
+    content = measure.contents.content("numbers float32", 8192)
+    monkeypatch.setattr(vkdml.Array, "argmax", lambda array: 7)
+    monkeypatch.setattr(vkdml.Array, "numpy", lambda array: np.zeros(array.shape, np.float32))
+    monkeypatch.setattr(vkdml.Array, "__array__", lambda array, *others, **options: array.numpy())
+    with pytest.raises(check.WrongResult, match="expected is"):
         measure.latency.measure(device, case, content, 0.0)
 
 

@@ -76,7 +76,7 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(cores())
 
 
-def _run(work: Callable[[Any], None], parts: list[Any]) -> None:
+def run_in_parallel(work: Callable[[Any], None], parts: list[Any]) -> None:
     list(_pool().map(work, parts))
 
 
@@ -139,11 +139,11 @@ def _best(data: Array, keys_of: Callable[[Array], Array], take_last: bool) -> tu
     width = data.dtype.itemsize
     if inner == 1:
         step = max(1, _TILE_BYTES // (count * width))
-        _run(along_rows, [slice(start, start + step) for start in range(0, outer, step)])
+        run_in_parallel(along_rows, [slice(start, start + step) for start in range(0, outer, step)])
     else:
         step = max(512, _TILE_BYTES // (count * width))
         columns = [slice(start, start + step) for start in range(0, inner, step)]
-        _run(along_columns, [(which, each) for which in range(outer) for each in columns])
+        run_in_parallel(along_columns, [(which, each) for which in range(outer) for each in columns])
     return keys, found
 
 
@@ -186,7 +186,7 @@ def _check_copy(case: Case, content: Bytes, output: Bytes) -> None:
             )
 
     tiles = [(r, c) for r in range(0, shape[0], _COPY_TILE) for c in range(0, shape[1], _COPY_TILE)]
-    _run(compare, tiles)
+    run_in_parallel(compare, tiles)
 
 
 def ordered_keys(bits: Array, case: Case) -> Array:

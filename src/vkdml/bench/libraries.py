@@ -11,6 +11,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from vkdml.bench.cases import WINDOWS, Case
 from vkdml.bench.contents import Bytes
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.record import Latency
+from vkdml.bench.sweep import CONTENT, SweepCase, SweepWindow
+from vkdml.bench.sweep_torch import torch_call, torch_refusal
 from vkdml.measuring import spread
 
 READINGS = 30
@@ -31,6 +34,8 @@ SPIN_CYCLES = 20_000_000
 # Wall-clock times on the processor.
 CALL_PATIENCE_SECONDS = 1.0
 FEWEST_CALLS = 3
+NO_COPY = "shares the host's memory"
+"""Why a library on the processor has no transfers to time."""
 
 
 class Unsupported(Exception):
@@ -64,9 +69,17 @@ class Library(ABC):
             Unsupported: the library cannot do it.
         """
 
+    def time_sweep(self, case: SweepCase) -> list[float]:
+        """Return readings in microseconds.
+
+        Raises:
+            Unsupported: the library cannot do it.
+        """
+        raise Unsupported("is not timed beside a sweep")
+
     @abstractmethod
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
-        """Return a function that finds the index in the array of a number, as an integer on the host.
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
+        """Return a function that finds the index in the array of a number, or that moves this array.
 
         Raises:
             Unsupported: the library has no such arrays.
@@ -171,7 +184,7 @@ class NumPy(Library):
         with np.errstate(invalid="ignore"):
             return wall_clock(lambda: function(array, axis=axis))
 
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
         if case.kind != "host":
             raise Unsupported("has no device arrays")
         arrays = latency.host_arrays(case, content)
@@ -218,7 +231,16 @@ class Torch(Library):
         return lambda: function(array, dim=axis)
 
     def time(self, case: Case) -> list[float]:
-        call = self._call(case)
+        return self._readings(self._call(case))
+
+    def time_sweep(self, case: SweepCase) -> list[float]:
+        why = torch_refusal(case)
+        if why:
+            raise Unsupported(why)
+        flat = self.on_device(CONTENT, self._moved)[: case.input_bytes]
+        return self._readings(torch_call(self.torch, flat, case))
+
+    def _readings(self, call: Callable[[], object]) -> list[float]:
         if not self.cuda:
             return wall_clock(call)
         cuda = self.torch.cuda
@@ -233,11 +255,20 @@ class Torch(Library):
         cuda.synchronize()
         return [start.elapsed_time(end) * 1e3 for start, end in events]
 
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
         arrays = latency.host_arrays(case, content)
+        if not (self.cuda or case.finds_an_index):
+            raise Unsupported(NO_COPY)
         if case.kind == "host":
             return lambda number: int(self._moved(arrays[number % len(arrays)]).argmax().item())
+        if case.kind == "to device":
+            return lambda number: self._moved(arrays[number % len(arrays)])
+        if case.kind == "view":
+            rows = self._moved(np.stack(arrays))
+            return lambda number: int(rows[number % len(arrays)].argmax().item())
         resident = [self._moved(array) for array in arrays]
+        if case.kind == "to host":
+            return lambda number: resident[number % len(resident)].cpu().numpy()
         return lambda number: int(resident[number % len(resident)].argmax().item())
 
 
@@ -292,11 +323,18 @@ class CuPy(Library):
         wait()
         return [cuda.get_elapsed_time(start, end) * 1e3 for start, end in events]
 
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
         arrays = latency.host_arrays(case, content)
         if case.kind == "host":
             return lambda number: int(self.cupy.argmax(self.cupy.asarray(arrays[number % len(arrays)])))
+        if case.kind == "to device":
+            return lambda number: self.cupy.asarray(arrays[number % len(arrays)])
+        if case.kind == "view":
+            rows = self.cupy.asarray(np.stack(arrays))
+            return lambda number: int(self.cupy.argmax(rows[number % len(arrays)]))
         resident = [self.cupy.asarray(array) for array in arrays]
+        if case.kind == "to host":
+            return lambda number: self.cupy.asnumpy(resident[number % len(resident)])
         return lambda number: int(self.cupy.argmax(resident[number % len(resident)]))
 
 
@@ -381,8 +419,18 @@ class Jax(Library):
             readings.append((time.perf_counter() - start) * 1e6 / (calls * calls_of_one))
         return readings
 
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
         arrays: list[Any] = list(latency.host_arrays(case, content))
+        if not (self.cuda or case.finds_an_index):
+            raise Unsupported(NO_COPY)
+        if case.kind == "to host":
+            raise Unsupported("keeps on the host what it copied once")
+        if case.kind == "to device":
+            put, done = self.jax.device_put, self.jax.block_until_ready
+            return lambda number: done(put(arrays[number % len(arrays)]))
+        if case.kind == "view":
+            rows = self.jax.device_put(np.stack(arrays))
+            return lambda number: int(self.numpy.argmax(rows[number % len(arrays)]))
         if case.kind != "host":
             arrays = [self.jax.device_put(array) for array in arrays]
         find = self.jax.jit(lambda x: self.jax.lax.argmax(x, 0, self.numpy.int32))
@@ -461,7 +509,7 @@ class OnnxRuntime(Library):
         }
         return self.helper.make_node("Slice", ["x", *self._cuts], ["y"])
 
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
         if case.kind != "host":
             raise Unsupported("has no device arrays")
         arrays = latency.host_arrays(case, content)
@@ -508,7 +556,7 @@ class Cub(Library):
             raise Unsupported(str(said["why"]))
         return [float(us) for us in said["us"]]
 
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], int]:
+    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
         raise Unsupported("is no Python library")
 
 
@@ -573,15 +621,31 @@ def case_from(plain: dict[str, Any]) -> Case:
     return Case(**plain | {"shape": tuple(plain["shape"]), "axis": None if axis is None else tuple(axis)})
 
 
+def sweep_case_from(plain: dict[str, Any]) -> SweepCase:
+    """Return a case of a sweep as JSON has it."""
+    window = plain["window"]
+    lists = {name: tuple(plain[name]) for name in ("memory_shape", "permutation")}
+    return SweepCase(
+        **plain
+        | lists
+        | {
+            "axis": None if plain["axis"] is None else tuple(plain["axis"]),
+            "window": window and SweepWindow(**{name: tuple(values) for name, values in window.items()}),
+        }
+    )
+
+
 def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Time what a request asks for; yield one answer about the library, then one for each case.
 
-    A request has ``peer``, ``cuda``, ``seconds``, ``most_bytes``, ``cases`` and ``latency`` (see
-    :mod:`vkdml.bench.peers`).
+    A request has ``peer``, ``cuda``, ``seconds``, ``most_bytes``, ``cases``, ``latency`` and, for a sweep's
+    cases, ``sweep`` (see :mod:`vkdml.bench.peers`).
     """
     cases = [case_from(case) for case in request["cases"]]
     latency_cases = [LatencyCase(**case) for case in request["latency"]]
-    largest = max([case.input_bytes for case in cases] + [case.nbytes for case in latency_cases], default=0)
+    sweep = [sweep_case_from(case) for case in request.get("sweep", ())]
+    sizes = [case.input_bytes for case in cases] + [case.nbytes for case in latency_cases]
+    largest = max([*sizes, *(case.input_bytes for case in sweep)], default=0)
     try:
         library = LIBRARIES[request["peer"]](request["cuda"], largest)
     except ModuleNotFoundError as error:
@@ -595,16 +659,19 @@ def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for number, latency_case in enumerate(latency_cases):
         yield {"latency": number, **_latency_answer(library, latency_case, until)}
     for number, case in enumerate(cases):
-        yield {"case": number, **_answer(library, case, until, request["most_bytes"])}
+        if request["most_bytes"] is not None and case.input_bytes > request["most_bytes"]:
+            yield {"case": number, "why": "too large for the processor"}
+        else:
+            yield {"case": number, **_answer(partial(library.time, case), until)}
+    for number, swept in enumerate(sweep):
+        yield {"sweep": number, **_answer(partial(library.time_sweep, swept), until)}
 
 
-def _answer(library: Library, case: Case, until: float, most_bytes: int | None) -> dict[str, Any]:
-    if most_bytes is not None and case.input_bytes > most_bytes:
-        return {"why": "too large for the processor"}
+def _answer(timed: Callable[[], list[float]], until: float) -> dict[str, Any]:
     if time.perf_counter() > until:
         return {"why": "out of time"}
     try:
-        median, low, high = spread(library.time(case))
+        median, low, high = spread(timed())
     except Unsupported as error:
         return {"why": str(error)}
     except Exception as error:  # whatever a library makes of a type that it does not have

@@ -21,6 +21,7 @@ from vkdml.bench.cases import MIB, Case
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.libraries import LIBRARIES, answers, nvcc, one_line
 from vkdml.bench.record import Latency, Peer, PeerTime, Record
+from vkdml.bench.sweep import SweepCase
 from vkdml.runtime.device import Device
 
 NAMES = tuple(LIBRARIES)
@@ -144,6 +145,63 @@ def time_peer(
     for latency_row in record.latency[: len(latency_cases)]:
         latency_row.peers.setdefault(name, _no_latency(ended))
     about.note = _note(name, [row.peers[name].why for row in rows], processor_bytes)
+
+
+def time_sweep(
+    name: str,
+    device: Device,
+    record: Record,
+    cases: Sequence[SweepCase],
+    *,
+    named: bool,
+    seconds: float = PEER_SECONDS,
+    done: Callable[[str], None] = lambda case: None,
+) -> None:
+    """Time a peer on a sweep's cases and put its times into the record's rows of those that were right.
+
+    Args:
+        name: of :data:`NAMES`.
+        device: that vkdml ran on.
+        record: with a row for each case.
+        cases: of the sweep.
+        named: the user asked for this peer.
+        seconds: that it may take.
+        done: called with the name of each case that is done.
+
+    Raises:
+        PeerFault: it was named and could not start.
+    """
+    timed = [
+        (case, row) for case, row in zip(cases, record.sweep, strict=True) if not (row.refused or row.wrong)
+    ]
+    request = {
+        "peer": name,
+        "cuda": on_cuda(device),
+        "seconds": seconds,
+        "most_bytes": None,
+        "cases": [],
+        "latency": [],
+        "sweep": [asdict(case) for case, _ in timed],
+    }
+    ended = "out of time"
+    for said in _ask(request, device, seconds + _GRACE_SECONDS):
+        if "missing" in said or "ended" in said:
+            ended = str(said.get("missing") or said["ended"])
+            break
+        if "version" in said:
+            record.peers[name] = Peer(said["version"], said["runs_on"], said["method"])
+        else:
+            case, row = timed[said.pop("sweep")]
+            row.peers[name] = PeerTime(**said)
+            done(case.name)
+    if name not in record.peers:
+        if named:
+            raise PeerFault(f"--peers {name}: {ended}")
+        done(f"left out: {ended}")
+        return
+    for _, row in timed:
+        row.peers.setdefault(name, PeerTime(why=ended))
+    record.peers[name].note = _note(name, [row.peers[name].why for _, row in timed], None)
 
 
 def _no_latency(why: str) -> Latency:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vkdml.bench import sweep_report
 from vkdml.bench.cases import SHORT_NAMES
 from vkdml.bench.datasheets import published_rate
 from vkdml.bench.record import Record, Row, write_whole
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FORMATS = (".svg", ".png", ".pdf")
-PARTS = ("dtypes", "sizes", "latency")
+PARTS = ("dtypes", "sizes", "latency", "sweep")
 _OURS = "vkdml"
 _COLOURS = {
     _OURS: "#111111", "torch": "#d1495b", "jax": "#00798c", "cupy": "#edae49",
@@ -45,7 +46,7 @@ def write(record: Record, path: str | Path) -> list[Path]:
                                 "axes.spines.right": False})  # fmt: skip
     target = Path(path)
     written = []
-    draws: tuple[Callable[[Record], Any], ...] = (_rates, _sizes, _latencies)
+    draws: tuple[Callable[[Record], Any], ...] = (_rates, _sizes, _latencies, sweep_report.draw)
     for name, draw in zip(PARTS, draws, strict=True):
         figure = draw(record)
         if figure is None:
@@ -225,7 +226,7 @@ def _latencies(record: Record) -> Any:
         axes.xaxis.set_minor_formatter("{x:g}")
         axes.tick_params(axis="x", which="both", labelsize=7)
         axes.set_title(row.case, loc="left", fontsize=9)
-        axes.set_xlabel("microseconds from call to index")
+        axes.set_xlabel("microseconds from call to result")
         axes.set_ylabel("% of calls")
         axes.grid(which="major", linewidth=0.3)
     _legend(figure)

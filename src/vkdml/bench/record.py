@@ -13,9 +13,12 @@ from typing import Any
 
 from vkdml.bench.cases import Case
 
-FORMAT = 2
-"""Format 1 holds software devices' calls and kernels timed apart, and former names of latency kinds."""
-_FORMER_FORMAT = 1
+FORMAT = 3
+"""Format 1 holds software devices' calls and kernels timed apart, and former names of latency kinds.
+
+Format 2 has no sweeps.
+"""
+_FIRST_FORMAT = 1
 _FORMER_KINDS = {"resident": "recorded", "resident in turn": "recorded in turn"}
 _FORMER_FIELDS = ("target", "met", "target_us")
 """Fields of rows in which earlier versions stored goals for one device."""
@@ -106,6 +109,40 @@ class Row:
         )
 
 
+@dataclass
+class SweepRow:
+    """One case of a sweep: timed and found right, or refused, or wrong. Times as in :class:`Row`."""
+
+    number: int
+    case: str
+    op: str
+    element: str
+    shape: list[int]
+    """Of the array in memory."""
+    permutation: list[int]
+    axis: list[int] | None
+    offsets: list[int]
+    """Of the window of slice1, as are the next two; empty for reductions."""
+    sizes: list[int]
+    steps: list[int]
+    input_bytes: int
+    read_bytes: int
+    """Of the 32-byte sectors that hold an element which takes part."""
+    written_bytes: int
+    us: float | None = None
+    low_us: float | None = None
+    high_us: float | None = None
+    readings: int = 0
+    kernels: dict[str, float] = field(default_factory=dict)
+    gb_per_s: float | None = None
+    """Read and written bytes."""
+    refused: str = ""
+    """Why it could not run on the device."""
+    wrong: str = ""
+    """What is wrong with its result."""
+    peers: dict[str, PeerTime] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Latency:
     """The distribution of one call's time on the host's clock, in microseconds."""
@@ -164,6 +201,7 @@ class Record:
     """Of the driver's vkCmdCopyBuffer between two buffers, read and written bytes."""
     copy_bytes: int = 0
     """In each of the two buffers."""
+    sweep: list[SweepRow] = field(default_factory=list)
 
 
 def require_possible(rows: Iterable[Row]) -> None:
@@ -222,21 +260,21 @@ def load(path: str | Path) -> Record:
         raise RecordFault(f"{path}: {error.strerror or error}") from None
     except ValueError:
         content = None
-    if not isinstance(content, dict) or content.get("format") not in (FORMAT, _FORMER_FORMAT):
+    if not isinstance(content, dict) or content.get("format") not in range(_FIRST_FORMAT, FORMAT + 1):
         raise RecordFault(
-            f"{path}: accepted is a file that vkdml bench --json wrote (format {_FORMER_FORMAT} or {FORMAT})"
+            f"{path}: accepted is a file that vkdml bench --json wrote (format {_FIRST_FORMAT} to {FORMAT})"
         )
     try:
         for row in [*content["rows"], *content["latency"]]:
             for name in _FORMER_FIELDS:
                 row.pop(name, None)
-        if content.pop("format") == _FORMER_FORMAT:
+        if content.pop("format") == _FIRST_FORMAT:
             for row in content["latency"]:
                 row["kind"] = _FORMER_KINDS.get(row["kind"], row["kind"])
                 row["case"] = row["case"].replace("resident array", "recorded sequence")
-        content["rows"] = [
-            Row(**{**row, "peers": {name: PeerTime(**time) for name, time in row["peers"].items()}})
-            for row in content["rows"]
+        content["rows"] = [Row(**{**row, "peers": _peer_times(row)}) for row in content["rows"]]
+        content["sweep"] = [
+            SweepRow(**{**row, "peers": _peer_times(row)}) for row in content.get("sweep", [])
         ]
         content["latency"] = [
             LatencyRow(
@@ -254,13 +292,17 @@ def load(path: str | Path) -> Record:
         raise RecordFault(f"{path}: not as vkdml bench --json writes it ({error})") from None
 
 
+def _peer_times(row: dict[str, Any]) -> dict[str, PeerTime]:
+    return {name: PeerTime(**time) for name, time in row["peers"].items()}
+
+
 def save(record: Record, path: str | Path) -> None:
     """Write a record, whole or not at all."""
     plain = {"format": FORMAT, **asdict(record)}
     # One line a row: a person can read it, and a difference of two runs too.
     parts = []
     for key, value in plain.items():
-        if key in ("rows", "latency"):
+        if key in ("rows", "latency", "sweep"):
             lines = ",\n".join("  " + json.dumps(_rounded(row)) for row in value)
             parts.append(f" {json.dumps(key)}: [\n{lines}\n ]" if value else f" {json.dumps(key)}: []")
         else:

@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from vkdml.bench import sweep_report
 from vkdml.bench.datasheets import published_rate
 from vkdml.bench.record import Record, Row, best_peer, geometric_mean
 
@@ -27,8 +28,12 @@ def show(record: Record, console: Console) -> None:
         console.print(case_table(record))
     if record.latency:
         console.print(latency_table(record))
-    for line in notes(record):
-        console.print(line)
+    if record.sweep:
+        for table in sweep_report.tables(record):
+            console.print(table)
+    for line in sweep_report.notes(record) if record.sweep else notes(record):
+        # Brackets are indices.
+        console.print(line, markup=False)
 
 
 def heading(record: Record) -> Iterator[str]:
@@ -152,7 +157,7 @@ def microseconds(us: float) -> str:
 def latency_table(record: Record) -> Table:
     """Return a row for each latency case: median and 99th percentile of vkdml, medians of the others."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0), header_style="bold")
-    table.add_column("call to index, us", overflow="fold", min_width=18)
+    table.add_column("call to result, us", overflow="fold", min_width=18)
     table.add_column(" vkdml p50", justify="right", no_wrap=True)
     table.add_column(" p99", justify="right", no_wrap=True)
     peers = [name for name in record.peers if any(name in row.peers for row in record.latency)]
@@ -182,7 +187,7 @@ def notes(record: Record) -> Iterator[str]:
         yield f"under a library's name: vkdml ({ours}) is so many times as fast as that library"
     yield from sums(record)
     if record.latency:
-        yield "under a library's name, call to index: microseconds, p50"
+        yield "under a library's name, call to result: microseconds, p50"
         yield from latency_notes(record)
     scaled = sum(row.scaled_from is not None for row in record.rows)
     if scaled:
@@ -202,10 +207,17 @@ def limit(record: Record) -> str:
 
 
 def latency_notes(record: Record) -> Iterator[str]:
-    """Yield what tells the ways of asking for one index apart."""
+    """Yield what tells the kinds of calls apart."""
     kinds = {row.kind for row in record.latency}
     if "array" in kinds:
         yield "array on the device: the public call, int(a.argmax()), of vkdml and of each library."
+    if "view" in kinds:
+        yield "row of an array on the device: the same on a view that each call makes, int(a[i].argmax())."
+    if kinds & {"to device", "to host"}:
+        yield (
+            "host to device, device to host: asarray(x) and a.numpy(), and what the other libraries have for "
+            "them."
+        )
     if kinds & {"recorded", "recorded in turn"}:
         yield (
             "recorded sequence: vkdml runs again what was recorded before; the other libraries make their "

@@ -80,10 +80,10 @@ def run(device: Device, options: Options, progress: Progress, keep: Keep = lambd
     record = measure.new_record(device, options.suite, settings)
     cases = list(options.cases) if options.as_given else fitted_suite(options.cases, most)
     if cases:
-        with _phase(record, progress, "ceiling", 0):
+        with phase(record, progress, "ceiling", 0):
             ceiling = measure.measure(device, measure.ceiling_cases(most), readings=options.readings)
             record.copy_gb_per_s, record.copy_bytes = measure.copy_rate(device, most, options.readings)
-        with _phase(record, progress, f"{options.suite} suite", len(cases)):
+        with phase(record, progress, f"{options.suite} suite", len(cases)):
             record.rows = measure.measure(
                 device,
                 cases,
@@ -94,7 +94,7 @@ def run(device: Device, options: Options, progress: Progress, keep: Keep = lambd
         require_possible([*ceiling, *record.rows])
         record.ceiling_gb_per_s, record.ceiling_case = measure.read_ceiling([*ceiling, *record.rows], most)
     if options.with_latency:
-        with _phase(record, progress, "latency", len(latency.latency_cases(most))):
+        with phase(record, progress, "latency", len(latency.latency_cases(most))):
             record.latency = measure.measure_latency(
                 device, most, lambda row: progress.step(f"{row.case}: p50 {row.ours.p50_us:.1f} us")
             )
@@ -130,7 +130,7 @@ def time_peers(device: Device, record: Record, options: Options, progress: Progr
     latency_cases = latency_cases_of(record.latency)
     steps = sum(row.as_case().is_compared for row in record.rows) + len(latency_cases)
     for name in options.peers:
-        with _phase(record, progress, name, steps):
+        with phase(record, progress, name, steps):
             time_peer(
                 name,
                 device,
@@ -156,7 +156,7 @@ def latency_cases_of(rows: Sequence[LatencyRow]) -> list[LatencyCase]:
 
 
 @contextmanager
-def _phase(record: Record, progress: Progress, name: str, steps: int) -> Iterator[None]:
+def phase(record: Record, progress: Progress, name: str, steps: int) -> Iterator[None]:
     progress.phase(name, steps)
     start = time.perf_counter()
     yield

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bars
 
 import vkdml
-from vkdml.bench import baseline, cases, measure, peers, plots, record, report, session
+from vkdml.bench import baseline, cases, measure, peers, plots, record, report, session, sweep, sweep_run
 from vkdml.bench.cases import Case
 from vkdml.bench.check import WrongResult
 from vkdml.cli.opening import opened
@@ -24,7 +24,7 @@ _LONG_NAMES = {short: name for name, short in cases.SHORT_NAMES.items()}
 
 
 def bench(
-    suite: str = typer.Option("", help="quick (the default), full, latency, slice or real."),
+    suite: str = typer.Option("", help="quick (the default), full, latency, slice, real or sweep."),
     op: str = typer.Option("", help="Only this operator: argmax, argmin or slice1."),
     dtype: str = typer.Option("", help="Only these element types, separated by commas."),
     shape: str = typer.Option("", help="One array of this shape instead of a suite: 4096x65536."),
@@ -34,9 +34,16 @@ def bench(
         "auto", "--peers", help=f"Libraries to compare with: auto, none, or any of {','.join(peers.NAMES)}."
     ),
     peer_seconds: float = typer.Option(peers.PEER_SECONDS, help="Time limit of each peer."),
-    mib: int | None = typer.Option(None, help="Largest input of a suite, in MiB."),
+    mib: int | None = typer.Option(
+        None, help="Largest input of a suite, in MiB; the size of a sweep's arrays."
+    ),
     index_dtype: str = typer.Option("int32", help="Type of the indices: int32 or int64."),
     readings: int = typer.Option(30, help="Readings of each case."),
+    seed: int | None = typer.Option(None, help="Of the suite sweep: 0 unless given."),
+    cases_count: int | None = typer.Option(
+        None, "--cases", help=f"How many cases the suite sweep has: {sweep_run.DEFAULT_CASES} unless given."
+    ),
+    case_number: int | None = typer.Option(None, "--case", help="Only the case of this number of a sweep."),
     json_file: str = typer.Option("", "--json", help="Write all numbers to this file."),
     plot: str = typer.Option("", help="Write plots: FILE.svg writes FILE-dtypes.svg and others."),
     baseline_file: str = typer.Option("", "--baseline", help="Print what changed since this JSON file."),
@@ -51,6 +58,21 @@ def bench(
     --baseline by more than noise.
     """
     console = Console(highlight=False)
+    if suite == sweep.SUITE:
+        alien = {
+            "--op": op, "--dtype": dtype, "--shape": shape, "--axis": axis, "--baseline": baseline_file,
+            "--compare-only": compare_only, "--merge": merge,
+        }  # fmt: skip
+        for name, given in alien.items():
+            if given:
+                raise typer.BadParameter(f"{name}: not accepted beside --suite {sweep.SUITE}")
+        return _sweep(
+            seed, cases_count, case_number, device, mib, index_dtype, readings, peers_text, peer_seconds,
+            json_file, plot, console,
+        )  # fmt: skip
+    for name, number in (("--seed", seed), ("--cases", cases_count), ("--case", case_number)):
+        if number is not None:
+            raise typer.BadParameter(f"{name} {number}: accepted beside --suite {sweep.SUITE} only")
     try:
         before = record.load(baseline_file) if baseline_file else None
         if compare_only:
@@ -93,12 +115,75 @@ def bench(
         raise typer.BadParameter(str(error)) from None
 
     report.show(measured, console)
-    if json_file or merge:
-        console.print(f"written to {json_file or merge}", soft_wrap=True)
+    _said_where(measured, json_file or merge, plot, console)
+    return _compare(measured, before, console) if before is not None else 0
+
+
+def _sweep(
+    seed: int | None,
+    count: int | None,
+    number: int | None,
+    device: str | None,
+    mib: int | None,
+    index_dtype: str,
+    readings: int,
+    peers_text: str,
+    peer_seconds: float,
+    json_file: str,
+    plot: str,
+    console: Console,
+) -> int:
+    """Run a sweep; the status is 1 if a result was wrong or no case could run."""
+    if count is not None and number is not None:
+        raise typer.BadParameter(f"--case {number} is one case; --cases is not accepted beside it")
+    if count is not None and count < 1:
+        raise typer.BadParameter(f"--cases {count}: at least 1 is accepted")
+    if number is not None and number < 0:
+        raise typer.BadParameter(f"--case {number}: at least 0 is accepted")
+    _check_numbers(index_dtype, mib, readings, peer_seconds)
+    try:
+        _check_outputs(json_file, plot)
+        on = opened(device)
+        chosen, left_out = sweep_run.chosen_peers(peers_text, on)
+    except (record.RecordFault, peers.PeerFault) as error:
+        raise typer.BadParameter(str(error)) from None
+    for name, why in left_out.items():
+        print(f"vkdml: {name} is skipped: {why}", file=sys.stderr)
+    options = sweep_run.SweepOptions(
+        seed=seed or 0,
+        numbers=range(sweep_run.DEFAULT_CASES if count is None else count) if number is None else [number],
+        mib=mib,
+        index_bytes=int(index_dtype[3:]) // 8,
+        readings=readings,
+        peers=chosen,
+        peers_named=peers_text != "auto",
+        peer_seconds=peer_seconds,
+    )
+
+    def keep(measured: record.Record) -> None:
+        if json_file:
+            record.save(measured, json_file)
+
+    try:
+        with _progress(console) as progress:
+            measured = sweep_run.run(on, options, progress, keep)
+    except MemoryError as error:
+        print(f"vkdml: {error}", file=sys.stderr)
+        return 1
+    except peers.PeerFault as error:
+        raise typer.BadParameter(str(error)) from None
+    report.show(measured, console)
+    _said_where(measured, json_file, plot, console)
+    return 1 if any(row.wrong for row in measured.sweep) or all(row.refused for row in measured.sweep) else 0
+
+
+def _said_where(measured: record.Record, json_file: str, plot: str, console: Console) -> None:
+    """Write the plots, and say which files there are."""
+    if json_file:
+        console.print(f"written to {json_file}", soft_wrap=True)
     if plot:
         for path in plots.write(measured, plot):
             console.print(f"written to {path}", soft_wrap=True)
-    return _compare(measured, before, console) if before is not None else 0
 
 
 def _compare(new: record.Record, old: record.Record, console: Console) -> int:
@@ -152,16 +237,10 @@ def _options(
             "--suite latency has no cases to choose from: --op, --dtype and --axis are not accepted"
         )
     suite = suite or DEFAULT_SUITE
-    _accept("--suite", suite, cases.SUITES)
+    _accept("--suite", suite, (*cases.SUITES, sweep.SUITE))
     if op:
         _accept("--op", op, cases.OPS)
-    _accept("--index-dtype", index_dtype, ("int32", "int64"))
-    if mib is not None and mib < 1:
-        raise typer.BadParameter(f"--mib {mib}: at least 1 is accepted")
-    if readings < 1:
-        raise typer.BadParameter(f"--readings {readings}: at least 1 is accepted")
-    if not peer_seconds > 0:
-        raise typer.BadParameter(f"--peer-seconds {peer_seconds:g}: more than 0 is accepted")
+    _check_numbers(index_dtype, mib, readings, peer_seconds)
     elements = _elements(dtype, op or ("argmax" if shape else ""))
     sizes = _sizes(shape) if shape else None
     axes = _axes(axis, None if sizes is None else len(sizes)) if axis else None
@@ -197,6 +276,16 @@ def _options(
         peer_seconds=peer_seconds,
         left_out=left_out,
     )
+
+
+def _check_numbers(index_dtype: str, mib: int | None, readings: int, peer_seconds: float) -> None:
+    _accept("--index-dtype", index_dtype, ("int32", "int64"))
+    if mib is not None and mib < 1:
+        raise typer.BadParameter(f"--mib {mib}: at least 1 is accepted")
+    if readings < 1:
+        raise typer.BadParameter(f"--readings {readings}: at least 1 is accepted")
+    if not peer_seconds > 0:
+        raise typer.BadParameter(f"--peer-seconds {peer_seconds:g}: more than 0 is accepted")
 
 
 def _accept(option: str, value: str, accepted: Sequence[str]) -> None:

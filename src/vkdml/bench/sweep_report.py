@@ -1,0 +1,204 @@
+"""What a sweep says: quantiles, the worst cases and a plot of the distribution; at most 80 columns wide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from vkdml.bench.record import Record, SweepRow
+from vkdml.bench.sweep import command
+
+WORST = 20
+QUANTILES = (("lowest", 0.0), ("1%", 0.01), ("10%", 0.1), ("median", 0.5))
+PEER = "torch"
+
+
+def share(record: Record, row: SweepRow) -> float | None:
+    """Return the rate of a case, read and written, as a share of the run's fastest read."""
+    if row.refused or row.wrong or not row.gb_per_s or not record.ceiling_gb_per_s:
+        return None
+    return row.gb_per_s / record.ceiling_gb_per_s
+
+
+def times_torch(record: Record, row: SweepRow) -> float | None:
+    """Return torch's time of a case divided by vkdml's: above 1, vkdml is faster."""
+    time = row.peers.get(PEER)
+    if row.refused or row.wrong or not row.us or time is None or not time.us:
+        return None
+    return time.us / row.us
+
+
+Measure = Callable[[Record, SweepRow], float | None]
+
+
+def values(record: Record, measure: Measure, rows: Sequence[SweepRow] | None = None) -> list[float]:
+    """Return what is known of a sweep's rows, ascending."""
+    each = (measure(record, row) for row in (record.sweep if rows is None else rows))
+    return sorted(value for value in each if value is not None)
+
+
+def quantile(ascending: Sequence[float], at: float) -> float:
+    """Return the value that so large a part of all is below or equal to; never one between two of them.
+
+    >>> [quantile([1.0, 2.0, 3.0, 4.0], at) for at in (0, 0.01, 0.1, 0.5)]
+    [1.0, 1.0, 1.0, 2.0]
+    """
+    return ascending[max(math.ceil(at * len(ascending)) - 1, 0)]
+
+
+def geometric_mean(each: Sequence[float]) -> float:
+    """Return the geometric mean of positive numbers.
+
+    >>> geometric_mean([1.0, 4.0])
+    2.0
+    """
+    return math.exp(sum(map(math.log, each)) / len(each))
+
+
+def figure(value: float) -> str:
+    """Say a share or a ratio.
+
+    >>> [figure(value) for value in (0.0123, 0.123, 12.3)]
+    ['0.012', '0.12', '12.30']
+    """
+    return f"{value:.{2 if value >= 0.0995 else 3}f}"
+
+
+def faults(record: Record) -> list[SweepRow]:
+    """Return the rows whose results were wrong."""
+    return [row for row in record.sweep if row.wrong]
+
+
+def quantile_table(record: Record) -> Table:
+    """Return the quantiles of the share of the fastest read and of the ratio to torch."""
+    table = _table("")
+    for name, _ in QUANTILES:
+        table.add_column(f" {name}", justify="right", no_wrap=True)
+    table.add_column(" mean", justify="right", no_wrap=True)
+    table.add_column(" cases", justify="right", no_wrap=True)
+    kinds = {
+        "all": record.sweep,
+        "reductions": [row for row in record.sweep if row.op != "slice1"],
+        "slice1": [row for row in record.sweep if row.op == "slice1"],
+    }
+    for what, measure, with_mean in (
+        ("share of the fastest read", share, False), ("times as fast as torch", times_torch, True),
+    ):  # fmt: skip
+        for kind, rows in kinds.items():
+            known = values(record, measure, rows)
+            if known:
+                table.add_row(
+                    f"{what}, {kind}",
+                    *(f" {figure(quantile(known, at))}" for _, at in QUANTILES),
+                    f" {figure(geometric_mean(known))}" if with_mean else "",
+                    f" {len(known)}",
+                )
+    return table
+
+
+def worst_table(record: Record, measure: Measure) -> Table | None:
+    """Return the worst cases by a measure; None where nothing was measured."""
+    known = [(value, row) for row in record.sweep if (value := measure(record, row)) is not None]
+    if not known:
+        return None
+    known.sort(key=lambda each: each[0])
+    table = _table(f"the {min(WORST, len(known))} worst by "
+                   + ("share of the fastest read" if measure is share else "ratio to torch"))  # fmt: skip
+    for name in ("case", "us", "GB/s", "share", "torch"):
+        table.add_column(f" {name}", justify="right", no_wrap=True)
+    for _, row in known[:WORST]:
+        of_read, ratio = share(record, row), times_torch(record, row)
+        table.add_row(
+            row.case,
+            f" {row.number}",
+            f" {row.us:.1f}",
+            f" {row.gb_per_s:.{0 if (row.gb_per_s or 0) >= 100 else 2}f}",
+            "" if of_read is None else f" {figure(of_read)}",
+            "" if ratio is None else f" {figure(ratio)}",
+        )
+    return table
+
+
+def _table(title: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0), header_style="bold")
+    table.add_column(title, overflow="fold", min_width=18)
+    return table
+
+
+def tables(record: Record) -> Iterator[Table]:
+    """Yield the tables of a sweep."""
+    if values(record, share):
+        yield quantile_table(record)
+    for measure in (share, times_torch):
+        table = worst_table(record, measure)
+        if table is not None:
+            yield table
+
+
+def notes(record: Record) -> Iterator[str]:
+    """Yield what the tables leave out: what was refused or wrong, and how bytes are counted."""
+    settings = record.settings
+    yield (
+        f"seed {settings['seed']}: {len(record.sweep)} cases of up to {settings['mib']} MiB; "
+        "times are those of the kernels, by the device's clock, and every result was checked"
+    )
+    yield (
+        "GB/s: bytes read and written. A sector of 32 bytes counts whole and once if it holds an element "
+        "that takes part."
+    )
+    if record.ceiling_gb_per_s:
+        yield f"fastest read: {record.ceiling_gb_per_s:.4g} GB/s ({record.ceiling_case})"
+    if values(record, times_torch):
+        slower = [ratio for ratio in values(record, times_torch) if ratio < 1]
+        yield f"mean: geometric; torch: its time divided by vkdml's; it is faster in {len(slower)} cases"
+    refused = [row for row in record.sweep if row.refused]
+    for row in refused:
+        yield f"refused: {row.number}: {row.case}: {row.refused}"
+    for row in faults(record):
+        alone = command(settings["seed"], row.number, settings["mib"])
+        yield f"WRONG: {row.number}: {row.case}: {row.wrong}; it runs alone with {alone}"
+
+
+def draw(record: Record) -> Any:
+    """Return a figure with the share of cases below a value, for both measures; None without a sweep."""
+    measures: list[tuple[Measure, str, bool]] = [
+        (share, "share of the fastest read", False),
+        (times_torch, "times as fast as torch", True),
+    ]
+    shown = [each for each in measures if values(record, each[0])]
+    if not shown:
+        return None
+    from matplotlib.figure import Figure
+
+    drawn = Figure(figsize=(4.5 * len(shown), 3.6), layout="constrained")
+    for axes, (measure, label, logarithmic) in zip(
+        drawn.subplots(1, len(shown), squeeze=False)[0], shown, strict=True
+    ):
+        for kind, colour in (("argmax", "#00798c"), ("argmin", "#66a182"), ("slice1", "#d1495b")):
+            known = values(record, measure, [row for row in record.sweep if row.op == kind])
+            if known:
+                heights = [100 * place / len(known) for place in range(len(known) + 1)]
+                axes.step(
+                    [known[0], *known], heights, where="post", label=f"{kind} ({len(known)})", color=colour
+                )
+        if logarithmic:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.axvline(1, color="#888888", linewidth=0.8)
+        else:
+            axes.set_xlim(left=0)
+        axes.set_ylim(0, 100)
+        axes.set_xlabel(label)
+        axes.set_ylabel("% of cases at or below")
+        axes.grid(which="major", linewidth=0.3)
+        axes.legend(frameon=False, loc="upper left")
+    settings = record.settings
+    drawn.suptitle(
+        f"{record.device['name']}: sweep, seed {settings['seed']}, {settings['mib']} MiB",
+        x=0.01, ha="left", fontsize=9,
+    )  # fmt: skip
+    return drawn

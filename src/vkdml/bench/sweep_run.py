@@ -1,0 +1,263 @@
+"""Runs a sweep on a device: the fastest read, each case timed and checked, then the other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from vkdml.bench import contents, measure, peers, sweep_check
+from vkdml.bench.cases import MIB
+from vkdml.bench.check import WrongResult
+from vkdml.bench.contents import Bytes
+from vkdml.bench.record import Record, SweepRow
+from vkdml.bench.session import Keep, Progress, phase
+from vkdml.bench.sweep import CONTENT, SUITE, SweepCase, command, sweep_case
+from vkdml.errors import DeviceError
+from vkdml.measuring import filled, time_plan
+from vkdml.runtime.device import Device
+from vkdml.runtime.memory import Memory
+
+GPU_MIB = 512
+DEFAULT_CASES = 100
+PATIENCE_SECONDS = 1.0
+PEERS = ("torch",)
+"""The libraries that are timed beside a sweep."""
+# A library has so long for each case if that is more than it has for any run.
+_PEER_SECONDS_OF_CASE = 1.0
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """What to run."""
+
+    seed: int = 0
+    numbers: Sequence[int] = range(DEFAULT_CASES)
+    mib: int | None = None
+    index_bytes: int = 4
+    readings: int = 30
+    peers: Sequence[str] = ()
+    peers_named: bool = False
+    peer_seconds: float = 0.0
+
+
+def mib_of(device: Device, mib: int | None) -> int:
+    """Return how large the arrays are, in MiB; only this depends on the device."""
+    if mib is not None:
+        return mib
+    return measure.SOFTWARE_MIB if device.info.type == "software" else GPU_MIB
+
+
+def run(
+    device: Device,
+    options: SweepOptions,
+    progress: Progress,
+    keep: Keep = lambda record: None,
+) -> Record:
+    """Time and check each case.
+
+    Args:
+        device: on which to run.
+        options: what to run.
+        progress: told of each step.
+        keep: called with the record when the cases are done, and after each peer: it is whole each time.
+
+    Returns:
+        A record whose ``sweep`` has a row for each case, those that were refused or wrong included.
+
+    Raises:
+        PeerFault: a named peer could not start.
+        MemoryError: the device cannot hold the array that all cases read.
+        DeviceError: the device failed; the message names the case.
+    """
+    mib = mib_of(device, options.mib)
+    settings = {
+        "seed": options.seed,
+        "numbers": list(options.numbers),
+        "mib": mib,
+        "index_dtype": f"int{8 * options.index_bytes}",
+        "readings": options.readings,
+        "warm_seconds": measure.WARM_SECONDS,
+    }
+    record = measure.new_record(device, SUITE, settings)
+    cases = [sweep_case(options.seed, number, mib * MIB) for number in options.numbers]
+    bench = _Bench(device, options, [*cases, *_plain_reads(device, mib * MIB)])
+    with phase(record, progress, "ceiling", 0):
+        plain = [bench.timed(case).row for case in _plain_reads(device, mib * MIB)]
+    with phase(record, progress, f"{SUITE}, seed {options.seed}", len(cases)):
+        record.sweep = list(bench.run(cases, lambda row: progress.step(said_of(row))))
+    record.ceiling_gb_per_s, record.ceiling_case = _fastest_read([*plain, *record.sweep])
+    del bench
+    device.trim()
+    keep(record)
+    for name in options.peers:
+        with phase(record, progress, name, len(cases)):
+            peers.time_sweep(
+                name,
+                device,
+                record,
+                cases,
+                named=options.peers_named,
+                seconds=max(options.peer_seconds, _PEER_SECONDS_OF_CASE * len(cases)),
+                done=progress.step,
+            )
+        keep(record)
+    return record
+
+
+def chosen_peers(text: str, device: Device) -> tuple[list[str], dict[str, str]]:
+    """Return the libraries that ``--peers`` means beside a sweep, and why others of them are left out.
+
+    Unless it is named, torch is timed where it computes on the GPU that vkdml computes on.
+
+    Raises:
+        PeerFault: a name that is none, or a named library that is not here.
+    """
+    names, left_out = peers.chosen(text, device)
+    if text.strip() == "auto":
+        names = [name for name in names if name in PEERS and peers.on_cuda(device)]
+        return names, {name: why for name, why in left_out.items() if name in PEERS}
+    for name in names:
+        if name not in PEERS:
+            raise peers.PeerFault(
+                f"--peers {name}: accepted beside --suite {SUITE} are auto, none or {', '.join(PEERS)}"
+            )
+    return names, left_out
+
+
+def _plain_reads(device: Device, most_bytes: int) -> list[SweepCase]:
+    """Return what is timed to learn how fast the device reads, where it has room as much as the suites do."""
+    if device.info.type != "software":
+        most_bytes = max(most_bytes, measure.most_input_bytes(device, None))
+    return [
+        SweepCase(0, -1, case.op, case.element, case.shape, (0,))
+        for case in measure.ceiling_cases(min(most_bytes, device.limits.max_storage_buffer_range))
+    ]
+
+
+def _fastest_read(rows: Sequence[SweepRow]) -> tuple[float | None, str]:
+    """Return the fastest read of a run in GB/s, and the case that it was; a copy also writes."""
+    rates = [
+        (row.input_bytes / (row.us * 1e3), row.case)
+        for row in rows
+        if row.us and row.op != "slice1" and not row.wrong
+    ]
+    return max(rates, default=(None, ""))
+
+
+@dataclass(frozen=True)
+class _Timed:
+    case: SweepCase
+    row: SweepRow
+    outputs: dict[str, Bytes]
+
+
+class _Bench:
+    """The bytes that all cases read, once on the host and once on the device."""
+
+    def __init__(self, device: Device, options: SweepOptions, cases: Sequence[SweepCase]) -> None:
+        self._device = device
+        self._options = options
+        self._software = device.info.type == "software"
+        limit = device.limits.max_storage_buffer_range
+        held = [case.input_bytes for case in cases if case.input_bytes <= limit]
+        nbytes = max(held, default=16)
+        # Kernels read whole 16-byte vectors.
+        self._content = contents.content(CONTENT, nbytes + -nbytes % 16)
+        self._memory: Memory = filled(device, self._content)
+
+    def run(self, cases: Sequence[SweepCase], done: Callable[[SweepRow], None]) -> Iterator[SweepRow]:
+        """Yield the row of each case, in order.
+
+        Beside a GPU the host checks one case while the device runs the next; on a processor that would change
+        the times.
+        """
+        with ThreadPoolExecutor(1) as checking:
+            before: tuple[_Timed, Future[None]] | None = None
+            for case in cases:
+                timed = self.timed(case)
+                if before is not None:
+                    yield _checked(*before, done)
+                future = checking.submit(self._check, timed)
+                before = timed, future
+                if self._software:
+                    future.exception()
+            if before is not None:
+                yield _checked(*before, done)
+
+    def timed(self, case: SweepCase) -> _Timed:
+        """Time a case, or say why it cannot run.
+
+        Raises:
+            DeviceError: the device failed; the message names the case.
+        """
+        row = row_of(case, self._options.index_bytes)
+        try:
+            plan = case.plan(self._device.limits, self._options.index_bytes)
+            reading = time_plan(
+                self._device,
+                plan,
+                {"input": self._memory},
+                readings=self._options.readings,
+                warm_seconds=measure.SOFTWARE_WARM_SECONDS if self._software else measure.WARM_SECONDS,
+                patience_seconds=min(PATIENCE_SECONDS, measure.SOFTWARE_PATIENCE_SECONDS)
+                if self._software
+                else PATIENCE_SECONDS,
+            )
+        except (MemoryError, ValueError) as error:
+            row.refused = str(error)
+            return _Timed(case, row, {})
+        except DeviceError as error:
+            alone = command(case.seed, case.number, mib_of(self._device, self._options.mib))
+            raise type(error)(f"{case.name}: {error}; it runs alone with {alone}") from None
+        row.us, row.low_us, row.high_us = (
+            ns / 1e3 for ns in (reading.median_ns, reading.low_ns, reading.high_ns)
+        )
+        row.readings = reading.readings
+        row.kernels = {name: nanoseconds / 1e3 for name, nanoseconds in reading.steps.items()}
+        moved = row.read_bytes + row.written_bytes
+        row.gb_per_s = moved / (row.us * 1e3) if row.us > 0 else 0.0
+        return _Timed(case, row, reading.outputs)
+
+    def _check(self, timed: _Timed) -> None:
+        if not timed.row.refused:
+            sweep_check.check(timed.case, self._content, timed.outputs, self._options.index_bytes)
+
+
+def _checked(timed: _Timed, check: Future[None], done: Callable[[SweepRow], None]) -> SweepRow:
+    row = timed.row
+    try:
+        check.result()
+    except WrongResult as error:
+        row.wrong = str(error)
+    done(row)
+    return row
+
+
+def row_of(case: SweepCase, index_bytes: int) -> SweepRow:
+    """Return the row of a case before it is timed."""
+    window = case.window
+    return SweepRow(
+        number=case.number,
+        case=case.name,
+        op=case.op,
+        element=case.element,
+        shape=list(case.memory_shape),
+        permutation=list(case.permutation),
+        axis=None if case.axis is None else list(case.axis),
+        offsets=list(window.offsets) if window else [],
+        sizes=list(window.sizes) if window else [],
+        steps=list(window.steps) if window else [],
+        input_bytes=case.input_bytes,
+        read_bytes=case.read_bytes,
+        written_bytes=case.written_bytes(index_bytes),
+    )
+
+
+def said_of(row: SweepRow) -> str:
+    """Say in a line what came of a case."""
+    if row.refused:
+        return f"{row.number}: {row.case}: refused: {row.refused}"
+    if row.wrong:
+        return f"{row.number}: {row.case}: WRONG: {row.wrong}"
+    return f"{row.number}: {row.case}: {row.us:.1f} us, {row.gb_per_s:.4g} GB/s"
