@@ -185,7 +185,7 @@ def _range(values: Sequence[float], unit: str) -> str:
 
 def _latency(record: Record) -> Iterator[str]:
     names = [name for name in record.peers if any(name in row.peers for row in record.latency)]
-    yield f"| from call to index, us (p50) | vkdml |{''.join(f' {LIBRARY_NAMES[name]} |' for name in names)}"
+    yield f"| from call to result, us (p50) | vkdml |{''.join(f' {LIBRARY_NAMES[name]} |' for name in names)}"
     yield "|---|--:|" + "--:|" * len(names)
     for row in record.latency:
         others = [row.peers.get(name) for name in names]
