@@ -1,0 +1,399 @@
+"""Arrays in chunks, in files and stores: read and written by pieces, with the answers that NumPy gives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+from checking import assert_same
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from separate import separate_device
+from test_stream import with_tiles
+
+import vkdml
+from vkdml.arrays.chunked import as_chunked
+
+zarr = pytest.importorskip("zarr")
+h5py = pytest.importorskip("h5py")
+
+KIB = 1 << 10
+LIBRARIES = ("zarr 2", "zarr 3", "h5py", "h5py in one piece")
+
+
+class Pieces:
+    """An array in chunks, made for the tests: it knows what was read and written, and by which threads."""
+
+    def __init__(self, array: np.ndarray, chunks: tuple[int, ...], **options: Any) -> None:
+        self._array = array
+        self.chunks, self.shape, self.dtype = chunks, array.shape, array.dtype
+        self.read: list[tuple[slice, ...]] = []
+        self.written: list[tuple[slice, ...]] = []
+        self.threads: set[str] = set()
+        self.seconds = options.get("seconds", 0.0)
+        self.fails_at = options.get("fails_at")
+
+    def __getitem__(self, index: tuple[slice, ...]) -> np.ndarray:
+        assert type(index) is tuple
+        assert all(s.start >= 0 and s.step >= 1 for s in index), "ascending positions only"
+        self.threads.add(threading.current_thread().name)
+        self.read.append(index)
+        if len(self.read) == self.fails_at:
+            raise OSError("the disk is on fire")
+        time.sleep(self.seconds)
+        return self._array[index].copy()
+
+    def __setitem__(self, index: tuple[slice, ...], value: np.ndarray) -> None:
+        self.written.append(index)
+        time.sleep(self.seconds)
+        self._array[index] = value
+
+    def touched(self, indices: list[tuple[slice, ...]]) -> np.ndarray:
+        """How often each chunk was touched."""
+        counts = np.zeros([-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True)], int)
+        for index in indices:
+            places = [
+                np.unique(np.arange(s.start, s.stop, s.step or 1) // c)
+                for s, c in zip(index, self.chunks, strict=True)
+            ]
+            counts[np.ix_(*places)] += 1
+        return counts
+
+
+@pytest.fixture(scope="module")
+def two_devices(device):
+    """Of one driver; with tiles of a KiB."""
+    return [with_tiles(separate_device(), KIB), with_tiles(separate_device(), KIB)]
+
+
+@pytest.fixture
+def tiny(two_devices):
+    return two_devices[0]
+
+
+def stored(library: str, folder: Path, x: np.ndarray, chunks: tuple[int, ...] | None, name: str = "x") -> Any:
+    """An array of a library, on disk."""
+    if library.startswith("zarr"):
+        version = int(library[-1])
+        z = zarr.create_array(
+            str(folder / f"{name}{version}"), shape=x.shape, dtype=x.dtype,
+            chunks=tuple(max(c, 1) for c in chunks), zarr_format=version,
+        )  # fmt: skip
+        z[...] = x
+        return z
+    file = h5py.File(folder / f"{name}.h5", "w")
+    chunked = x.ndim and x.size and library == "h5py"
+    return file.create_dataset(
+        "x", data=x, chunks=tuple(map(min, chunks, x.shape)) if chunked else None,
+        compression="gzip" if chunked else None,
+    )  # fmt: skip
+
+
+# ---- the answers ----------------------------------------------------------------------------------
+
+
+@st.composite
+def chunked_arrays(draw):
+    rank = draw(st.integers(0, 4))
+    shape = tuple(draw(st.lists(st.integers(1, (2000, 400, 40, 12, 8)[rank]), min_size=rank, max_size=rank)))
+    chunks = tuple(draw(st.integers(1, max(size + size // 2, 1))) for size in shape)
+    name = draw(st.sampled_from(["float32", "float16", "uint8", ">i4", ">f8", "bool", "int64"]))
+    # Few distinct values: ties lie in many tiles.
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    x = rng.integers(0, 4, shape).astype(name)
+    if x.dtype.kind == "f" and draw(st.booleans()):
+        x[rng.random(shape) < 0.01] = np.nan
+    return x, chunks
+
+
+@settings(max_examples=60, deadline=None)
+@given(chunked_arrays(), st.data())
+def test_any_reduction(two_devices, drawn, data):
+    x, chunks = drawn
+    z = Pieces(x, chunks)
+    axis = data.draw(st.none() | st.sets(st.integers(0, x.ndim - 1)).map(tuple) if x.ndim else st.none())
+    call: dict[str, Any] = {
+        "direction": data.draw(st.sampled_from(oracle.DIRECTIONS)),
+        "nan_policy": data.draw(st.sampled_from(oracle.NAN_POLICIES)),
+        "keepdims": data.draw(st.booleans()),
+    }
+    op = data.draw(st.sampled_from(oracle.OPERATORS))
+    devices = two_devices[: data.draw(st.integers(1, 2))]
+    got = getattr(vkdml, op)(z, axis, return_values=True, device=devices, **call)
+    want = oracle.argreduce(x, axis, op=op, **call)
+    for found, wanted in zip(got, want, strict=True):
+        assert_same(found, wanted, f"{op} of {x.dtype} {x.shape} in {chunks} over {axis}, {call}")
+    if z.read and np.prod(chunks, dtype=int) * x.itemsize <= 4 * KIB:
+        assert (z.touched(z.read) == 1).all(), "each chunk is read once"
+
+
+@settings(max_examples=60, deadline=None)
+@given(chunked_arrays(), st.data())
+def test_any_window(two_devices, drawn, data):
+    x, chunks = drawn
+    window = []
+    for size in x.shape:
+        offset = data.draw(st.integers(0, size - 1))
+        step = data.draw(st.integers(1, 5) | st.integers(1, size)) * data.draw(st.sampled_from((1, -1)))
+        window.append((offset, data.draw(st.integers(1, size - offset)), step))
+    call = tuple(zip(*window, strict=True)) if window else ((), (), ())
+    want = oracle.slice1(x, *call, None)
+    z = Pieces(x, chunks)
+    devices = two_devices[: data.draw(st.integers(1, 2))]
+    what = f"{x.dtype} {x.shape} in {chunks}, window {call}"
+    assert_same(vkdml.slice1(z, *call, device=devices), want, what)
+    if np.prod(chunks, dtype=int) * x.itemsize <= 4 * KIB:
+        assert (z.touched(z.read) <= 1).all(), f"no chunk is read twice: {what}"
+    out_chunks = tuple(data.draw(st.integers(1, size)) for size in want.shape)
+    source = data.draw(st.sampled_from((x, z)))
+    out = Pieces(np.zeros(want.shape, want.dtype), out_chunks)
+    assert vkdml.slice1(source, *call, out=out, device=devices) is out
+    assert_same(out._array, want, f"{what}, written in {out_chunks}")
+    if np.prod(out_chunks, dtype=int) * x.itemsize <= 4 * KIB // 5**x.ndim:
+        assert (out.touched(out.written) == 1).all(), f"no chunk is written twice: {what}"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", ["float32", ">i2", "bool", "float16"])
+def test_files_of_each_library(tiny, tmp_path, library, name):
+    x = np.random.default_rng(3).integers(0, 30, (37, 50, 3)).astype(name)
+    z = stored(library, tmp_path, x, (10, 16, 2))
+    assert as_chunked(z) is not None
+    for axis in (None, 0, 1, (0, 2)):
+        want = oracle.argreduce(x, axis, direction="decreasing")
+        got = vkdml.argmax(z, axis, direction="decreasing", return_values=True, device=tiny)
+        for found, wanted in zip(got, want, strict=True):
+            assert_same(found, wanted, f"{library} {axis}")
+    window = ((1, 4, 0), (36, 45, 3), (-3, 2, -1))
+    want = oracle.slice1(x, *window, None)
+    assert_same(vkdml.slice1(z, *window, device=tiny), want, library)
+    out = stored(library, tmp_path, np.zeros_like(want), (5, 5, 3), "out")
+    assert vkdml.slice1(z, *window, out=out, device=tiny) is out
+    assert np.array_equal(out[...], want)
+    indices = stored(library, tmp_path, np.zeros((37, 3), np.int64), (10, 3), "indices")
+    assert vkdml.argmax(z, 1, out=indices, device=tiny) is indices
+    assert np.array_equal(indices[...], x.argmax(1))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_no_dimension_and_no_element(tmp_path, library):
+    scalar = stored(library, tmp_path, np.array(2.5, ">f4"), (), "scalar")
+    assert vkdml.argmax(scalar, return_values=True) == (0, 2.5)
+    assert vkdml.slice1(scalar, (), (), ()) == np.float32(2.5)
+    empty = stored(library, tmp_path, np.zeros((0, 4), np.float32), (2, 2), "empty")
+    assert vkdml.argmax(empty, 1).shape == (0,)
+    with pytest.raises(ValueError, match="argmax of an empty sequence"):
+        vkdml.argmax(empty, 0)
+    assert vkdml.slice1(empty, (0, 1), (0, 2), (1, 1)).shape == (0, 2)
+
+
+def test_missing_chunks_hold_the_fill_value(tiny, tmp_path):
+    for version in (2, 3):
+        z = zarr.create_array(
+            str(tmp_path / str(version)), shape=(60, 60), chunks=(7, 9), dtype="f4", fill_value=3,
+            zarr_format=version,
+        )  # fmt: skip
+        z[14:21, 18:27] = -5
+        assert vkdml.argmin(z, device=tiny) == 14 * 60 + 18
+        assert vkdml.argmax(z, direction="decreasing", device=tiny, return_values=True) == (3599, 3)
+
+
+def test_shards_are_written_once_and_their_chunks_read(tiny, tmp_path):
+    x = np.random.default_rng(1).integers(0, 99, (64, 64)).astype("i4")
+    z = zarr.create_array(str(tmp_path / "z"), shape=x.shape, chunks=(4, 4), shards=(16, 16), dtype="i4")
+    assert as_chunked(z).chunks == (4, 4)
+    assert as_chunked(z).written_chunks == (16, 16)
+    vkdml.slice1(x, (0, 0), x.shape, (1, 1), out=z, device=tiny)
+    assert np.array_equal(z[...], x)
+    assert vkdml.argmax(z, device=tiny) == x.argmax()
+
+
+def test_tensorstore(tiny):
+    ts = pytest.importorskip("tensorstore")
+    x = np.random.default_rng(1).integers(0, 99, (40, 70)).astype("i4")
+    spec = {"driver": "zarr", "kvstore": {"driver": "memory"}}
+    t = ts.open(
+        spec, create=True, dtype=ts.int32, shape=x.shape, chunk_layout=ts.ChunkLayout(chunk_shape=[6, 9])
+    ).result()
+    vkdml.slice1(x, (0, 0), x.shape, (1, 1), out=t, device=tiny)
+    assert as_chunked(t).chunks == (6, 9)
+    assert np.array_equal(vkdml.argmax(t, 0, device=tiny), x.argmax(0))
+    # A view's indices begin elsewhere.
+    assert np.array_equal(vkdml.argmin(t[5:, 3:60], 1, device=tiny), x[5:, 3:60].argmin(1))
+
+
+# ---- which objects --------------------------------------------------------------------------------
+
+
+def test_what_is_read_by_pieces_and_what_as_before():
+    x = np.arange(12.0).reshape(3, 4)
+    assert as_chunked(Pieces(x, (2, 2))) is not None
+
+    class Lacking(Pieces):
+        pass
+
+    for chunks in (None, ((2, 1), (4,)), (2,), [2, 2], (2, True), "22", (2.0, 2)):
+        lacking = Lacking(x, (2, 2))
+        lacking.chunks = chunks
+        assert as_chunked(lacking) is None, chunks
+    for name in ("__array_interface__", "__dlpack__", "__dask_graph__", "__cuda_array_interface__"):
+        in_memory = type("InMemory", (Pieces,), {name: None})(x, (2, 2))
+        assert as_chunked(in_memory) is None, name
+    for plain in (x, x.tolist(), 3, x[0, 0], np.ma.array(x), memoryview(x), range(3), "12"):
+        assert as_chunked(plain) is None, type(plain)
+
+
+def test_neither_library_is_imported():
+    script = (
+        "import sys, vkdml; vkdml.argmax([1, 2]); print({'zarr', 'h5py', 'tensorstore'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "set()\n", done.stderr
+
+
+# ---- reading, computing and writing at the same time ----------------------------------------------
+
+
+def test_a_thread_reads_ahead_while_the_caller_works(tiny):
+    x = np.arange(4096, dtype=np.int32)
+    z = Pieces(x, (256,))
+    ahead = []
+    vkdml.argmax(z, device=tiny, progress=lambda done, total: ahead.append(len(z.read) - done // KIB))
+    assert len(ahead) == 16
+    assert all(name.startswith("vkdml read") for name in z.threads)
+    # A piece is finished, one is on the device or to be staged, and two are read before they are asked for.
+    assert max(ahead) <= 5
+
+
+def test_reading_and_writing_overlap(tiny):
+    """Sleeping readers and writers: one after the other they would take twice as long."""
+    x = np.arange(20 * 256, dtype=np.int32)
+    alone = Pieces(x, (256,), seconds=0.03)
+    out = Pieces(np.zeros_like(x), (256,), seconds=0.03)
+    vkdml.slice1(x[:256], 0, 256, 1, device=tiny)  # kernels are compiled
+    begin = time.monotonic()
+    vkdml.slice1(alone, 0, x.size, 1, out=out, device=tiny)
+    took = time.monotonic() - begin
+    slept = 0.03 * (len(alone.read) + len(out.written))
+    assert (len(alone.read), len(out.written)) == (20, 20)
+    assert took < 0.8 * slept
+    assert np.array_equal(out._array, x)
+
+
+def test_progress_counts_every_byte_once(two_devices):
+    x = np.arange(100 * 70, dtype=np.int16).reshape(100, 70)
+    for devices in (two_devices[:1], two_devices):
+        told = []
+        vkdml.argmax(
+            Pieces(x, (9, 30)), 0, device=devices, progress=lambda *said, told=told: told.append(said)
+        )
+        assert told[-1] == (x.nbytes, x.nbytes)
+        assert [done for done, _ in told] == sorted({done for done, _ in told})
+        assert len(told) > 5
+
+
+def test_a_chunk_beyond_four_tiles_is_read_in_parts(tiny):
+    z = Pieces(np.arange(10_000, dtype=np.int32), (10_000,))
+    assert vkdml.argmax(z, device=tiny) == 9999
+    sizes = [s[0].stop - s[0].start for s in z.read]
+    assert max(sizes) * 4 == 4 * KIB
+
+
+# ---- errors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_an_error_of_reading_comes_out_and_leaves_nothing_behind(two_devices, several):
+    devices = two_devices[: 1 + several]
+    x = np.arange(8192, dtype=np.int32)
+    out = np.full(8192, -1, np.int32)
+    z = Pieces(x, (256,), fails_at=6)
+    with pytest.raises(OSError, match=r"reading \[1280:1536\] of this test_chunked Pieces: the disk is on"):
+        vkdml.slice1(z, 0, x.size, 1, out=out, device=devices)
+    assert (out == -1).all()
+    after = len(z.read)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("vkdml read")]
+    with pytest.raises(OSError, match="the disk"):
+        vkdml.argmax(Pieces(x, (256,), fails_at=3), device=devices)
+    assert vkdml.argmax(Pieces(x, (256,)), device=devices) == 8191
+    assert len(z.read) == after
+
+
+def test_what_is_read_must_be_what_was_said(tiny):
+    class Other(Pieces):
+        def __getitem__(self, index):
+            return super().__getitem__(index)[:-1]
+
+    x = np.arange(4096, dtype=np.int32)
+    with pytest.raises(ValueError, match=r"argmax of \(4096,\) int32: reading \[0:256\].*shape \(255,\)"):
+        vkdml.argmax(Other(x, (256,)), device=tiny)
+    z = Pieces(x, (256,))
+    z.dtype = np.dtype(np.float32)
+    with pytest.raises(TypeError, match="said to be float32, and these are int32"):
+        vkdml.argmax(z, device=tiny)
+
+
+def test_elements_that_are_no_numbers_are_refused_before_reading():
+    z = Pieces(np.array(["a", "b"], dtype=object), (1,))
+    for call in (lambda: vkdml.argmax(z), lambda: vkdml.slice1(z, 0, 2, 1)):
+        with pytest.raises(TypeError, match="object"):
+            call()
+    assert not z.read
+
+
+def test_an_out_that_does_not_fit_is_refused_before_reading(tmp_path):
+    z = Pieces(np.zeros((4, 4), np.float32), (2, 2))
+    window = ((0, 0), (4, 4), (1, 1))
+    for out, error, said in (
+        (Pieces(np.zeros((4, 5), np.float32), (2, 2)), ValueError, r"out has shape \(4, 5\)"),
+        (Pieces(np.zeros((4, 4), np.int32), (2, 2)), TypeError, "out has type int32"),
+        (z, ValueError, "out is the array that is read"),
+    ):
+        with pytest.raises(error, match=said):
+            vkdml.slice1(z, *window, out=out)
+    assert not z.read
+    for library in ("zarr 3", "h5py"):
+        stored_once = stored(library, tmp_path, np.zeros((4, 4), np.float32), (2, 2))
+        again = stored_once.file["x"] if library == "h5py" else zarr.open_array(stored_once.store_path)
+        with pytest.raises(ValueError, match="out is the array that is read"):
+            vkdml.slice1(stored_once, *window, out=again)
+
+
+# ---- memory ---------------------------------------------------------------------------------------
+
+READER = """
+import resource, sys
+import numpy as np, zarr, vkdml
+z = zarr.open_array(sys.argv[1])
+vkdml.argmax(np.arange(1 << 20, dtype=np.uint8), progress=lambda done, total: None)
+vkdml.argmax(zarr.create_array({}, shape=(100,), chunks=(10,), dtype="f4"))
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+before = peak()
+print(vkdml.argmax(z, return_values=True))
+print(peak() - before, file=sys.stderr)
+"""
+
+
+def test_memory_stays_within_the_ring(tmp_path):
+    """An array of 1 GiB, compressed, grows a process by less than half of it."""
+    shape = (1 << 10, 1 << 20)
+    z = zarr.create_array(str(tmp_path / "z"), shape=shape, chunks=(4, 1 << 20), dtype="u1")
+    z[512:516] = 1
+    z[700, 12345] = 9
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", READER, str(tmp_path / "z")],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert str(700 * (1 << 20) + 12345) in done.stdout
+    assert int(done.stderr.split()[-1]) < 512 << 20
