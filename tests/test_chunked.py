@@ -201,6 +201,32 @@ def test_no_dimension_and_no_element(tmp_path, library):
     assert vkdml.slice1(empty, (0, 1), (0, 2), (1, 1)).shape == (0, 2)
 
 
+@pytest.mark.parametrize("name", [">c8", ">c16", "c16", "M8[s]", "V4", "S8", ">u8", "<f2"])
+@pytest.mark.parametrize("step", [1, -3])
+def test_elements_of_any_kind_move_bit_for_bit(tiny, name, step):
+    dtype = np.dtype(name)
+    x = np.random.default_rng(6).integers(0, 256, 1000 * dtype.itemsize, np.uint8).view(dtype)
+    want = oracle.slice1(x, (5,), (990,), (step,), None)
+    z = Pieces(x, (60,))
+    assert_same(vkdml.slice1(z, 5, 990, step, device=tiny), want, name)
+    for source in (x, z):
+        out = Pieces(np.zeros(want.shape, dtype), (70,))
+        vkdml.slice1(source, 5, 990, step, out=out, device=tiny)
+        assert_same(out._array, want, name)
+
+
+def test_out_may_have_the_other_byte_order(tiny):
+    x = np.arange(1000, dtype=">i4")
+    for source in (x, Pieces(x, (60,))):
+        out = Pieces(np.zeros(1000, "<i4"), (70,))
+        vkdml.slice1(source, 0, 1000, 1, out=out, device=tiny)
+        assert np.array_equal(out._array, x)
+    native = Pieces(x, (60,))
+    native._array = x.astype("<i4")  # what is read is in another order than it said
+    assert np.array_equal(vkdml.slice1(native, 0, 1000, 1, device=tiny), x)
+    assert vkdml.argmax(native, return_values=True, device=tiny) == (999, 999)
+
+
 def test_missing_chunks_hold_the_fill_value(tiny, tmp_path):
     for version in FORMATS:
         path = tmp_path / str(version)
@@ -392,6 +418,38 @@ def test_an_out_that_does_not_fit_is_refused_before_reading(tmp_path):
         again = stored_once.file["x"] if library == "h5py" else zarr.open_array(str(tmp_path / "x2"))
         with pytest.raises(ValueError, match="out is the array that is read"):
             vkdml.slice1(stored_once, *window, out=again)
+
+
+def test_pieces_that_memory_cannot_hold_are_halved():
+    class Short(Pieces):
+        def __getitem__(self, index):
+            if index[0].stop - index[0].start > 2 << 20:
+                raise MemoryError("no room for so much")
+            return super().__getitem__(index)
+
+    x = np.arange(8 << 20, dtype=np.uint32).astype(np.uint8)
+    z = Short(x, (64 << 10,))
+    assert vkdml.argmax(z, direction="decreasing") == x.size - 1
+    assert (z.touched(z.read) == 1).all()
+
+
+def test_an_interrupted_call_reads_no_more(tiny):
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    z = Pieces(np.arange(8192, dtype=np.int32), (256,))
+    with pytest.raises(KeyboardInterrupt):
+        vkdml.argmax(z, device=tiny, progress=interrupt)
+    assert len(z.read) < 8
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("vkdml read")]
+
+
+def test_the_example_runs():
+    example = Path(__file__).parent.parent / "examples" / "zarr_argmax.py"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(example)], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.splitlines()[-2:] == ["rows:   [2500 2500 2500 2500 2500]", "values: [2. 2. 2. 2. 2.]"]
 
 
 # ---- memory ---------------------------------------------------------------------------------------
