@@ -20,6 +20,7 @@ from test_stream import with_tiles
 
 import vkdml
 from vkdml.arrays.chunked import as_chunked
+from vkdml.operators import tile_ring
 
 zarr = pytest.importorskip("zarr")
 h5py = pytest.importorskip("h5py")
@@ -45,6 +46,7 @@ class Pieces:
         self.read: list[tuple[slice, ...]] = []
         self.written: list[tuple[slice, ...]] = []
         self.threads: set[str] = set()
+        self.busy: list[tuple[float, float]] = []
         self.seconds = options.get("seconds", 0.0)
         self.fails_at = options.get("fails_at")
 
@@ -55,12 +57,17 @@ class Pieces:
         self.read.append(index)
         if len(self.read) == self.fails_at:
             raise OSError("the disk is on fire")
-        time.sleep(self.seconds)
+        self._sleep()
         return self._array[index].copy()
+
+    def _sleep(self) -> None:
+        begin = time.monotonic()
+        time.sleep(self.seconds)
+        self.busy.append((begin, time.monotonic()))
 
     def __setitem__(self, index: tuple[slice, ...], value: np.ndarray) -> None:
         self.written.append(index)
-        time.sleep(self.seconds)
+        self._sleep()
         self._array[index] = value
 
     def touched(self, indices: list[tuple[slice, ...]]) -> np.ndarray:
@@ -120,7 +127,7 @@ def chunked_arrays(draw):
     return x, chunks
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(chunked_arrays(), st.data())
 def test_any_reduction(two_devices, drawn, data):
     x, chunks = drawn
@@ -141,7 +148,7 @@ def test_any_reduction(two_devices, drawn, data):
         assert (z.touched(z.read) == 1).all(), "each chunk is read once"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(chunked_arrays(), st.data())
 def test_any_window(two_devices, drawn, data):
     x, chunks = drawn
@@ -306,19 +313,36 @@ def test_a_thread_reads_ahead_while_the_caller_works(tiny):
     assert max(ahead) <= 5
 
 
+def overlapping(some: list[tuple[float, float]], others: list[tuple[float, float]]) -> int:
+    """How many of some spans of time overlap another."""
+    return sum(any(b < end and begin < e for b, e in others) for begin, end in some)
+
+
 def test_reading_and_writing_overlap(tiny):
-    """Sleeping readers and writers: one after the other they would take twice as long."""
     x = np.arange(20 * 256, dtype=np.int32)
-    alone = Pieces(x, (256,), seconds=0.03)
-    out = Pieces(np.zeros_like(x), (256,), seconds=0.03)
-    vkdml.slice1(x[:256], 0, 256, 1, device=tiny)  # kernels are compiled
-    begin = time.monotonic()
-    vkdml.slice1(alone, 0, x.size, 1, out=out, device=tiny)
-    took = time.monotonic() - begin
-    slept = 0.03 * (len(alone.read) + len(out.written))
-    assert (len(alone.read), len(out.written)) == (20, 20)
-    assert took < 0.8 * slept
+    z, out = Pieces(x, (256,), seconds=0.02), Pieces(np.zeros_like(x), (256,), seconds=0.02)
+    vkdml.slice1(z, 0, x.size, 1, out=out, device=tiny)
+    assert (len(z.busy), len(out.busy)) == (20, 20)
+    assert overlapping(z.busy, out.busy) >= 10
     assert np.array_equal(out._array, x)
+
+
+def test_reading_overlaps_what_the_caller_does(tiny, monkeypatch):
+    """The caller waits for the device: here each wait is made longer, as if kernels took their time."""
+    wait = tile_ring.Execution.wait
+    device_busy: list[tuple[float, float]] = []
+
+    def slow_wait(self):
+        begin = time.monotonic()
+        time.sleep(0.02)
+        wait(self)
+        device_busy.append((begin, time.monotonic()))
+
+    monkeypatch.setattr(tile_ring.Execution, "wait", slow_wait)
+    z = Pieces(np.arange(20 * 256, dtype=np.int32), (256,), seconds=0.02)
+    assert vkdml.argmax(z, device=tiny) == 20 * 256 - 1
+    assert len(device_busy) == 20
+    assert overlapping(z.busy, device_busy) >= 10
 
 
 def test_progress_counts_every_byte_once(two_devices):
