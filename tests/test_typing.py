@@ -22,6 +22,17 @@ import numpy.typing as npt
 import vkdml
 from vkdml import dml
 
+
+class Chunks:  # what zarr.Array has
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.float32]
+    chunks: tuple[int, ...]
+
+    def __getitem__(self, index: slice) -> npt.NDArray[np.float32]:
+        raise NotImplementedError
+
+
+chunks: Chunks
 host: npt.NDArray[np.float32]
 on_device: vkdml.Array
 sharded: vkdml.ShardedArray
@@ -56,6 +67,12 @@ INFERRED = {
     "vkdml.argmin(on_device, 0, return_values=True).indices": ARRAY,
     "vkdml.argmin(sharded, return_values=True).indices": HOST,
     "vkdml.argmin(host)": SCALAR,
+    "vkdml.argmin(chunks)": SCALAR,
+    "vkdml.argmin(chunks, 0)": HOST,
+    "vkdml.argmin(host, 0, out=chunks)": r".*\.Chunks",
+    "vkdml.argmin(chunks, return_values=True, out=(chunks, None)).indices": "Any",
+    "vkdml.slice1(chunks, 0, 3, -1)": HOST,
+    "vkdml.slice1(chunks, 0, 3, -1, out=chunks)": r".*\.Chunks",
     "vkdml.slice1(host, (0, 0), (2, 2), (1, -1))": HOST,
     "vkdml.slice1([1, 2, 3], 0, 3, -1, output_sizes=2)": HOST,
     "vkdml.slice1(on_device, 0, 3, -1, out=on_device)": ARRAY,

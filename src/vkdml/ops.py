@@ -50,7 +50,8 @@ def argmax(
 
     Args:
         x: array of any shape, size and strides, what ``numpy.asarray`` makes one of, or a tensor in host
-            memory that offers DLPack; or a :class:`vkdml.Array` or :class:`vkdml.ShardedArray`. Elements:
+            memory that offers DLPack; an array in chunks of zarr, h5py or tensorstore, which is read by
+            pieces, never whole; or a :class:`vkdml.Array` or :class:`vkdml.ShardedArray`. Elements:
             float16, float32, float64, (u)int8 to (u)int64, bool, and ml_dtypes' bfloat16, float8_e4m3fn,
             float8_e5m2. What NumPy would drop (masks, missing elements, categories) is refused; a matrix is
             taken as a plain array.
@@ -62,7 +63,7 @@ def argmax(
         nan_policy: ``"propagate"``: a NaN beats every number; ``"omit"``: it loses to every number.
         return_values: True returns ``(indices, values)``, the values bit for bit.
         out: array of the result's shape and dtype to write to, with any strides; with ``return_values`` a
-            pair ``(indices, values)`` that do not overlap. It may overlap ``x``.
+            pair ``(indices, values)`` that do not overlap. It may overlap ``x``, and may lie in chunks.
         device: a :class:`vkdml.Device`, or a selector of one; None takes the default device. A list of them
             shares a host array out to several.
         progress: called as ``progress(done, total)``, in bytes, after each tile of a host array; True draws a
@@ -146,7 +147,8 @@ def slice1(
         strides: the step in each dimension, not 0; a negative one starts at the window's end.
         output_sizes: elements to copy in each dimension; by default, and at most, as many as the window
             holds: ``1 + (size - 1) // abs(stride)``.
-        out: array of the result's shape and dtype to write to, with any strides. It may overlap ``x``.
+        out: array of the result's shape and dtype to write to, with any strides. It may overlap ``x``. One in
+            chunks, which must not be ``x``, is written by pieces; an error leaves those that were written.
         device: a :class:`vkdml.Device`, or a selector of one; None takes the default device. A list of them
             shares a host array out to several.
         progress: called as ``progress(done, total)``, in bytes, after each tile of a host array; True draws a

@@ -33,12 +33,12 @@ def require_plain(x: Any, nesting: int = 0) -> None:
 
 
 def _require_no_mask(x: Any) -> None:
-    mask = _attribute(x, "mask")
+    mask = attribute(x, "mask")
     if mask is None or callable(mask):
         return
     mask = np.asarray(mask)
     fields = mask.dtype.names is not None  # records have a mask for each field
-    if not (fields or mask.dtype == np.bool_) or mask.shape not in ((), _attribute(x, "shape")):
+    if not (fields or mask.dtype == np.bool_) or mask.shape not in ((), attribute(x, "shape")):
         return
     hidden = mask != np.zeros((), mask.dtype)
     if hidden.any():
@@ -51,24 +51,23 @@ def _require_no_mask(x: Any) -> None:
 def _require_no_missing(x: Any) -> None:
     """Raise for pandas' and Arrow's missing values and categories, also where xarray holds them."""
     dtypes = _column_dtypes(x)
-    if any(_attribute(dtype, "categories") is not None for dtype in dtypes):
+    if any(attribute(dtype, "categories") is not None for dtype in dtypes):
         raise TypeError(
             f"the categories of this {type(x).__name__} have an order of their own, which NumPy would drop; "
             "accepted are numbers: its codes"
         )
     # In columns of NumPy's own types, dense or pandas' sparse ones, NaN is a number like any other.
     extension = [
-        not any(isinstance(own, np.dtype) for own in (dtype, _attribute(dtype, "subtype")))
-        for dtype in dtypes
+        not any(isinstance(own, np.dtype) for own in (dtype, attribute(dtype, "subtype"))) for dtype in dtypes
     ]
     missing = 0
     if any(extension):
         held = x if all(extension) or not hasattr(x, "loc") else x.loc[:, extension]
-        find = _attribute(held, "isna") or _attribute(held, "isnull")
+        find = attribute(held, "isna") or attribute(held, "isnull")
         missing = int(np.count_nonzero(np.asarray(find()))) if callable(find) else 0
-    columns = _attribute(x, "columns")
+    columns = attribute(x, "columns")
     for part in (x, *columns) if isinstance(columns, list) else (x,):
-        count = _attribute(part, "null_count")  # Arrow's and polars' missing values
+        count = attribute(part, "null_count")  # Arrow's and polars' missing values
         if count is not None:
             missing += int(np.sum(np.asarray(count() if callable(count) else count)))
     if missing:
@@ -80,16 +79,17 @@ def _require_no_missing(x: Any) -> None:
 
 def _column_dtypes(x: Any) -> tuple[Any, ...]:
     """Return the types of an array's elements, or of a table's columns."""
-    dtype = _attribute(x, "dtype")
+    dtype = attribute(x, "dtype")
     if dtype is not None:
         return (dtype,)
-    dtypes = _attribute(x, "dtypes")
+    dtypes = attribute(x, "dtypes")
     if not isinstance(dtypes, Iterable) or isinstance(dtypes, Mapping):
         return ()
     return tuple(dtypes)
 
 
-def _attribute(x: Any, name: str) -> Any:
+def attribute(x: Any, name: str) -> Any:
+    """Return an attribute, or None if the object has none or raises an error for it."""
     try:
         return getattr(x, name, None)
     except Exception:  # some libraries raise errors of their own for what an object does not support

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from vkdml import arguments
 from vkdml.arguments import ReduceRequest, Reduction, SliceRequest, Window, context
+from vkdml.arrays.chunked import ChunkedArray, as_chunked
 from vkdml.arrays.host import (
     HostSpan,
     as_host_array,
@@ -29,6 +30,7 @@ from vkdml.plan.plans import Plan, TooMuchWork
 from vkdml.runtime.device import Device, DevicesLike, resolve, resolve_all
 from vkdml.runtime.host_memory import copy_bytes, empty
 
+HostArray = npt.NDArray[Any] | ChunkedArray
 Results = dict[str, npt.NDArray[Any]]
 Wanted = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 """Shape and type of each result."""
@@ -41,22 +43,26 @@ class _Where(NamedTuple):
     progress: progress.Progress
 
 
-def slice1(x: Any, request: SliceRequest) -> npt.NDArray[Any]:
+def slice1(x: Any, request: SliceRequest) -> Any:
     """See :func:`vkdml.slice1`."""
     with context("slice1", x):
-        array = as_host_array(x)
+        array = _array(x)
     with context("slice1", array):
         arguments.require_movable(array.dtype)
         window = request.checked(array.shape)
         out = _checked_out(request.out, window.shape, array.dtype, "out")
         where = _where(request)
         if math.prod(window.shape):
-            result = _copy(array, window, where())
+            if isinstance(array, ChunkedArray) or isinstance(out, ChunkedArray):
+                result = _copy_chunks(array, window, out, where())
+                if result is None:
+                    return request.out
+            else:
+                result = _copy(array, window, where())
         else:
             progress.report_all(request.progress, 0)
             result = np.empty(window.shape, array.dtype)
-        copied: npt.NDArray[Any] = result if out is None else _delivered(result, out)
-        return copied
+        return result if out is None else _delivered(result, out)
 
 
 def reduce(x: Any, request: ReduceRequest) -> Any:
@@ -75,13 +81,13 @@ def reduce(x: Any, request: ReduceRequest) -> Any:
             with context(request.operator, x):
                 raise error
     with context(request.operator, x):
-        array = as_host_array(x)
+        array = _array(x)
     with context(request.operator, array):
         reduction = request.checked(array.shape, array.dtype)
         out_indices, out_values = request.outputs()
         out_indices = _checked_out(out_indices, reduction.shape, reduction.index_dtype, "out")
         out_values = _checked_out(out_values, reduction.shape, array.dtype, "the values of out")
-        if out_indices is not None and out_values is not None and may_share_bytes(out_indices, out_values):
+        if out_indices is not None and out_values is not None and _overlap(out_indices, out_values):
             raise ValueError("the indices and the values of out overlap; accepted are separate arrays")
         where = _where(request)
         reduction.require_elements(request.operator)
@@ -91,6 +97,7 @@ def reduce(x: Any, request: ReduceRequest) -> Any:
         results = _without_device(array, reduction, wanted, request)
         if results is None:
             there = where()
+        if results is None and not isinstance(array, ChunkedArray):
             # Overlapping elements are sent once, but kernels read each of them.
             outputs = (math.prod(shape) * dtype.itemsize for shape, dtype in wanted.values())
             needs = max(sent_bytes(array), _distinct_bytes(array), *outputs)
@@ -107,7 +114,9 @@ def reduce(x: Any, request: ReduceRequest) -> Any:
         indices = _delivered(results["indices"], out_indices)
         if not reduction.with_values:
             return indices
-        values = results["values"].astype(array.dtype, copy=False)
+        values = results["values"]
+        if not isinstance(out_values, ChunkedArray):
+            values = values.astype(array.dtype, copy=False)
         return ArgReduceResult(indices, _delivered(values, out_values))
 
 
@@ -143,8 +152,20 @@ def _copy(x: npt.NDArray[Any], window: Window, where: _Where) -> npt.NDArray[Any
     return stream.copy(_view(stepped, map(slice, shape)), devices=where.devices, progress=where.progress)
 
 
+def _copy_chunks(
+    x: HostArray, window: Window, out: HostArray | None, where: _Where
+) -> npt.NDArray[Any] | None:
+    """Return a new array, or None if ``out``, in chunks, was written."""
+    target = out if isinstance(out, ChunkedArray) else None
+    if isinstance(x, ChunkedArray) and target is not None and x.is_same(target):
+        raise ValueError(
+            "out is the array that is read; accepted is another one, whose chunks may be written"
+        )
+    return stream.copy_chunks(x, window, target, devices=where.devices, progress=where.progress)
+
+
 def _without_device(
-    x: npt.NDArray[Any], reduction: Reduction, wanted: Wanted, request: ReduceRequest
+    x: HostArray, reduction: Reduction, wanted: Wanted, request: ReduceRequest
 ) -> Results | None:
     """Return results that need no device, or None."""
     if math.prod(reduction.shape) == 0:
@@ -167,7 +188,7 @@ def _reduce_call(x: npt.NDArray[Any], reduction: Reduction, span: HostSpan) -> R
     )
 
 
-def _in_tiles(x: npt.NDArray[Any], reduction: Reduction, where: _Where) -> Results:
+def _in_tiles(x: HostArray, reduction: Reduction, where: _Where) -> Results:
     indices, values = stream.reduce(x, reduction, devices=where.devices, progress=where.progress)
     results = {"indices": indices.reshape(reduction.shape).astype(reduction.index_dtype, copy=False)}
     if values is not None:
@@ -175,13 +196,15 @@ def _in_tiles(x: npt.NDArray[Any], reduction: Reduction, where: _Where) -> Resul
     return results
 
 
-def _uncontested(x: npt.NDArray[Any], reduction: Reduction, wanted: Wanted) -> Results:
+def _uncontested(x: HostArray, reduction: Reduction, wanted: Wanted) -> Results:
     """Reduce where each output has one distinct element: nothing competes, so no device is needed."""
     axes, shape = reduction.axes, reduction.shape
     layout = canonical_reduce(x.shape, x.strides, axes, (0,) * x.ndim, take_last=reduction.order.take_last)
     results = {"indices": empty(shape, reduction.index_dtype)}
     results["indices"].fill(layout.index_base)
     if "values" in wanted:
+        if isinstance(x, ChunkedArray):
+            x = x.whole()
         chosen = _view(x, (slice(1) if a in axes else slice(None) for a in range(x.ndim)))
         opaque = f"V{x.itemsize}"
         results["values"] = empty(shape, x.dtype)
@@ -264,21 +287,40 @@ def _run(
     return results
 
 
-def _delivered(result: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> Any:
+def _delivered(result: npt.NDArray[Any], out: HostArray | None) -> Any:
     """Return the result as NumPy does: in ``out``, or a scalar if it has no dimensions."""
     if out is None:
         return result if result.ndim else result[()]
+    if isinstance(out, ChunkedArray):
+        out.write(tuple(slice(0, size) for size in out.shape), result)
+        return out.held
     # As plain bytes: NumPy's assignment may normalize a bool's bits.
     opaque = f"V{result.itemsize}"
     out.view(opaque)[...] = result.view(opaque)
     return out
 
 
-def _checked_out(
-    out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str
-) -> npt.NDArray[Any] | None:
+def _array(x: Any) -> HostArray:
+    """Return what a user's object means: an array in memory, or in chunks elsewhere."""
+    return as_chunked(x) or as_host_array(x)
+
+
+def _overlap(one: HostArray, other: HostArray) -> bool:
+    if isinstance(one, ChunkedArray) or isinstance(other, ChunkedArray):
+        return isinstance(one, ChunkedArray) and isinstance(other, ChunkedArray) and one.is_same(other)
+    return may_share_bytes(one, other)
+
+
+def _checked_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> HostArray | None:
     if out is None:
         return None
+    chunked = as_chunked(out)
+    if chunked is not None:
+        if chunked.shape != shape:
+            raise ValueError(f"{what} has shape {chunked.shape}, the result has shape {shape}")
+        if chunked.dtype.newbyteorder("=") != dtype.newbyteorder("="):
+            raise TypeError(f"{what} has type {chunked.dtype}, the result has type {dtype}")
+        return chunked
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(
             f"{what} must be a NumPy array of shape {shape} and type {dtype}, not {type(out).__name__}"

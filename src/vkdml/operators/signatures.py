@@ -30,7 +30,23 @@ class SupportsDLPack(Protocol):
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
 
-HostArrayLike = npt.ArrayLike | SupportsDLPack
+class SupportsChunks(Protocol):
+    """An array in chunks: of zarr, h5py or tensorstore, or what is indexed like them."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> Any: ...
+
+    @property
+    def chunks(self) -> Any: ...
+
+    def __getitem__(self, index: Any, /) -> Any: ...
+
+
+HostArrayLike = npt.ArrayLike | SupportsDLPack | SupportsChunks
+_Chunked = TypeVar("_Chunked", bound=SupportsChunks)
 
 
 class ArgReduce(Protocol):
@@ -69,6 +85,14 @@ class ArgReduce(Protocol):
 
     @overload
     def __call__(
+        self, x: HostArrayLike, axis: Axis = ..., *, keepdims: bool = ...,
+        dtype: npt.DTypeLike | None = ..., direction: Direction = ..., nan_policy: NanPolicy = ...,
+        return_values: Literal[False] = ..., out: _Chunked, device: DevicesLike = ...,
+        progress: Progress = ...,
+    ) -> _Chunked: ...  # fmt: skip
+
+    @overload
+    def __call__(
         self, x: npt.NDArray[_Element], axis: Axis = ..., *, keepdims: bool = ...,
         dtype: npt.DTypeLike | None = ..., direction: Direction = ..., nan_policy: NanPolicy = ...,
         return_values: Literal[True], out: tuple[Host | None, Host | None] | None = ...,
@@ -82,6 +106,15 @@ class ArgReduce(Protocol):
         return_values: Literal[True], out: tuple[Host | None, Host | None] | None = ...,
         device: DevicesLike = ..., progress: Progress = ...,
     ) -> ArgReduceResult[Indices, Host]: ...  # fmt: skip
+
+    @overload
+    def __call__(
+        self, x: HostArrayLike, axis: Axis = ..., *, keepdims: bool = ...,
+        dtype: npt.DTypeLike | None = ..., direction: Direction = ..., nan_policy: NanPolicy = ...,
+        return_values: Literal[True],
+        out: tuple[Host | SupportsChunks | None, Host | SupportsChunks | None],
+        device: DevicesLike = ..., progress: Progress = ...,
+    ) -> ArgReduceResult[Any, Any]: ...  # fmt: skip
 
 
 class Slice1(Protocol):
@@ -114,3 +147,10 @@ class Slice1(Protocol):
         output_sizes: PerDimension | None = ..., out: Host | None = ..., device: DevicesLike = ...,
         progress: Progress = ...,
     ) -> Host: ...  # fmt: skip
+
+    @overload
+    def __call__(
+        self, x: HostArrayLike, offsets: PerDimension, sizes: PerDimension, strides: PerDimension, *,
+        output_sizes: PerDimension | None = ..., out: _Chunked, device: DevicesLike = ...,
+        progress: Progress = ...,
+    ) -> _Chunked: ...  # fmt: skip

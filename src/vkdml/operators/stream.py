@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vkdml.arguments import Reduction
+from vkdml.arguments import Reduction, Window
+from vkdml.arrays.chunked import ChunkedArray
 from vkdml.operators.progress import Progress, reporting
-from vkdml.operators.tile_jobs import TiledCopy, TiledReduction
+from vkdml.operators.tile_jobs import TiledChunkCopy, TiledCopy, TiledReduction
 from vkdml.operators.tile_ring import run_in_tiles
 from vkdml.operators.tile_source import AnyArray
 from vkdml.plan.plans import DeviceLimits
@@ -24,7 +25,7 @@ def wanted(buffers: Iterable[int], limits: DeviceLimits) -> bool:
 
 
 def reduce(
-    x: AnyArray, reduction: Reduction, *, devices: Sequence[Device], progress: Progress = None
+    x: AnyArray | ChunkedArray, reduction: Reduction, *, devices: Sequence[Device], progress: Progress = None
 ) -> tuple[AnyArray, AnyArray | None]:
     """Return indices, and values if wanted, of the elements that win.
 
@@ -37,7 +38,7 @@ def reduce(
            [7]], dtype=int16))
 
     Args:
-        x: of any shape without a 0, any strides and either byte order.
+        x: of any shape without a 0, any strides and either byte order; or an array in chunks.
         reduction: what to do with it.
         devices: that share the work.
         progress: called as ``progress(done, total)`` in bytes, by the calling thread, after each tile; True
@@ -78,3 +79,32 @@ def copy(x: AnyArray, *, devices: Sequence[Device], progress: Progress = None) -
     """
     with reporting(progress) as report:
         return run_in_tiles(lambda tile_bytes: TiledCopy(x, tile_bytes), devices, report).target
+
+
+def copy_chunks(
+    x: AnyArray | ChunkedArray,
+    window: Window,
+    out: ChunkedArray | None,
+    *,
+    devices: Sequence[Device],
+    progress: Progress = None,
+) -> AnyArray | None:
+    """Copy slice1's window of an array in chunks, or of any array to one in chunks.
+
+    Args:
+        x: to read, its chunks at most once unless those of ``out`` lie otherwise, or a chunk is very large.
+        window: of a shape without a 0.
+        out: to write to, its chunks at most once unless one is very large; None makes a new array.
+        devices: that share the work.
+        progress: as for :func:`reduce`.
+
+    Returns:
+        A fresh array of the shape of the window and the dtype of ``x``, or None if ``out`` was written.
+
+    Raises:
+        MemoryError, DeviceError, ImportError: as :func:`reduce`.
+        Exception: what reading and writing raise. What was written to ``out`` before stays there.
+    """
+    with reporting(progress) as report:
+        job = run_in_tiles(lambda tile_bytes: TiledChunkCopy(x, window, out, tile_bytes), devices, report)
+        return job.target if out is None else None

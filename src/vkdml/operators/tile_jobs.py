@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.arguments import Reduction
+from vkdml.arguments import Reduction, Window
+from vkdml.arrays.chunked import ChunkedArray
 from vkdml.operators.fold import fold
+from vkdml.operators.read_ahead import ChunkedSource, chunk_steps
 from vkdml.operators.tile_source import BITS, AnyArray, Copier, TileSource, first_elements
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.plans import DeviceLimits, Plan
-from vkdml.plan.tiles import Tile, Tiling, tile_copy, tile_reduction
+from vkdml.plan.tiles import PiecewiseTiling, Steps, Tile, Tiling, cut_at_chunks, tile_copy, tile_reduction
 from vkdml.runtime.host_memory import empty
 
 Views = Mapping[str, npt.NDArray[np.uint8]]
+# A chunk of at most so many tiles is read, and written, as a whole: parts of it cost as much.
+CHUNK_TILES = 4
 
 
 class TileJob(Protocol):
     """An operation in tiles. Several threads may stage and collect at the same time."""
 
-    tiling: Tiling
+    @property
+    def tiling(self) -> Tiling | PiecewiseTiling: ...
 
     @property
     def itemsize(self) -> int: ...
@@ -36,17 +41,39 @@ class TileJob(Protocol):
 
     def collect(self, tile: Tile, views: Views, copier: Copier) -> None: ...
 
+    def close(self) -> None: ...
+
+
+class Source(Protocol):
+    """An array whose tiles are copied to staging memory."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]: ...
+
+    @property
+    def itemsize(self) -> int: ...
+
+    @property
+    def single(self) -> tuple[bool, ...]: ...
+
+    def staged(self, sizes: tuple[int, ...]) -> tuple[tuple[int, ...], int]: ...
+
+    def stage(self, tile: Tile, target: npt.NDArray[np.uint8], copier: Copier) -> None: ...
+
+    def close(self) -> None: ...
+
 
 class TiledReduction:
     """argmin or argmax in tiles: holds the best candidates so far."""
 
     def __init__(
         self,
-        x: AnyArray,
+        x: AnyArray | ChunkedArray,
         reduction: Reduction,
         tile_bytes: int,
     ) -> None:
-        self._source = source = TileSource(x)
+        source, self.tiling = _reduced(x, reduction.axes, tile_bytes)
+        self._source = source
         self._axes, self._order = axes, order = reduction.axes, reduction.order
         self._with_values = reduction.with_values
         self._dtype = x.dtype.newbyteorder("=")
@@ -60,7 +87,6 @@ class TiledReduction:
             if source.single[axis] and order.take_last
         )
         self._index_dtype = np.dtype(np.uint32 if math.prod(reduced_shape) <= 1 << 32 else np.uint64)
-        self.tiling = tile_reduction(source.sizes, source.byte_strides, source.itemsize, axes, tile_bytes)
         self._folds = self.tiling.cuts(axes)
         self._met: set[tuple[int, ...]] = set()
         self._lock = threading.Lock()
@@ -118,6 +144,9 @@ class TiledReduction:
         if bits is not None and self._bits is not None:
             self._bits[cell] = bits
 
+    def close(self) -> None:
+        self._source.close()
+
     def result(self) -> tuple[AnyArray, AnyArray | None]:
         indices: AnyArray = self._indices
         if self._repeated:
@@ -136,19 +165,43 @@ def _repeated(x: AnyArray, shape: tuple[int, ...]) -> AnyArray:
     return repeated
 
 
+def _reduced(
+    x: AnyArray | ChunkedArray, axes: tuple[int, ...], tile_bytes: int
+) -> tuple[Source, Tiling | PiecewiseTiling]:
+    """Return the source of a reduction, and how it is cut."""
+    if not isinstance(x, ChunkedArray):
+        source = TileSource(x)
+        sizes, strides = source.sizes, source.byte_strides
+        return source, tile_reduction(sizes, strides, source.itemsize, axes, tile_bytes)
+
+    def tiles(sizes: tuple[int, ...]) -> Tiling:
+        strides = tuple(stride * x.itemsize for stride in row_major_strides(sizes))
+        return tile_reduction(sizes, strides, x.itemsize, axes, tile_bytes)
+
+    steps = chunk_steps(x)
+    # Along the reduced dimensions first, which leaves the fewest candidates; the innermost ones first.
+    growing = sorted(range(x.ndim), key=lambda dim: (dim not in axes, -dim))
+    pieces = cut_at_chunks(steps, x.itemsize, growing, tile_bytes, CHUNK_TILES * tile_bytes)
+    tiling = PiecewiseTiling(pieces, tiles)
+    return ChunkedSource(x, steps, tiling, native=True), tiling
+
+
 class TiledCopy:
     """slice1 in tiles."""
 
     def __init__(self, x: AnyArray, tile_bytes: int) -> None:
         bits = BITS[x.itemsize]
-        self._source = TileSource(x.view(bits))
-        self.tiling = tile_copy(x.shape, self._source.byte_strides, x.itemsize, tile_bytes)
+        source = TileSource(x.view(bits))
+        self._source: Source = source
+        self.tiling: Tiling | PiecewiseTiling = tile_copy(
+            x.shape, source.byte_strides, x.itemsize, tile_bytes
+        )
         self.target = empty(x.shape, x.dtype)
-        self._target_bits: AnyArray = self.target.view(bits)
+        self._write: Write = HostTarget(self.target)
 
     @property
     def itemsize(self) -> int:
-        return self.target.itemsize
+        return self._source.itemsize
 
     def plan(self, sizes: tuple[int, ...], limits: DeviceLimits) -> Plan:
         strides, base = self._source.staged(sizes)
@@ -160,5 +213,105 @@ class TiledCopy:
         self._source.stage(tile, views["input"], copier)
 
     def collect(self, tile: Tile, views: Views, copier: Copier) -> None:
-        target = self._target_bits[tile.slices]
-        copier.copy(target, first_elements(views["output"], target.size, target.dtype).reshape(target.shape))
+        copied = first_elements(views["output"], tile.count, np.dtype(BITS[self.itemsize]))
+        self._write(tile, copied.reshape(tile.sizes), copier)
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class TiledChunkCopy(TiledCopy):
+    """slice1 in tiles from an array in chunks, or to one."""
+
+    def __init__(
+        self, x: AnyArray | ChunkedArray, window: Window, out: ChunkedArray | None, tile_bytes: int
+    ) -> None:
+        """Take a window of an array; ``out`` of None makes a new array."""
+        steps = window_steps(x, window)
+        dtype = x.dtype
+        byte_strides = [x.itemsize * stride for stride in row_major_strides(window.shape)]
+        if not isinstance(x, ChunkedArray):
+            x = stepped_view(x, window)
+            source = TileSource(x.view(BITS[x.itemsize]))
+            byte_strides = list(source.byte_strides)
+
+        def tiles(sizes: tuple[int, ...]) -> Tiling:
+            return tile_copy(sizes, tuple(byte_strides), x.itemsize, tile_bytes)
+
+        pieces = cut_at_chunks(
+            steps,
+            x.itemsize,
+            range(len(steps))[::-1],
+            tile_bytes,
+            CHUNK_TILES * tile_bytes,
+            None if out is None else out.written_chunks,
+        )
+        self.tiling = tiling = PiecewiseTiling(pieces, tiles)
+        if isinstance(x, ChunkedArray):
+            self._source = ChunkedSource(x, steps, tiling, native=x.dtype.isnative)
+        else:
+            self._source = source
+        if out is None:
+            self.target = empty(window.shape, dtype)
+            self._write = HostTarget(self.target)
+        else:
+            self._write = ChunkedTarget(out, dtype, tiling)
+
+
+Write = Callable[[Tile, AnyArray, Copier], None]
+
+
+class HostTarget:
+    """Writes tiles to an array in memory."""
+
+    def __init__(self, target: AnyArray) -> None:
+        self._bits: AnyArray = target.view(BITS[target.itemsize])
+
+    def __call__(self, tile: Tile, bits: AnyArray, copier: Copier) -> None:
+        copier.copy(self._bits[tile.slices], bits)
+
+
+class ChunkedTarget:
+    """Writes pieces to an array in chunks, each at once when its tiles are there."""
+
+    def __init__(self, out: ChunkedArray, dtype: np.dtype[Any], tiling: PiecewiseTiling) -> None:
+        self._out, self._dtype, self._tiling = out, dtype, tiling
+        self._parts: dict[tuple[int, ...], tuple[AnyArray, list[Tile]]] = {}
+        self._lock = threading.Lock()  # to write parts of one chunk at the same time would lose one
+
+    def __call__(self, tile: Tile, bits: AnyArray, copier: Copier) -> None:
+        with self._lock:
+            piece = self._tiling.pieces.around(tile)
+            if piece != tile:
+                parts, met = self._parts.setdefault(piece.start, (np.empty(piece.sizes, bits.dtype), []))
+                inside = (begin - low for begin, low in zip(tile.start, piece.start, strict=True))
+                copier.copy(parts[Tile(tuple(inside), tile.sizes).slices], bits)
+                met.append(tile)
+                if sum(each.count for each in met) < piece.count:
+                    return
+                del self._parts[piece.start]
+                bits = parts
+            self._out.write(piece.slices[:-1], bits.view(self._dtype))
+
+
+def window_steps(x: AnyArray | ChunkedArray, window: Window) -> list[Steps]:
+    """Return what slice1 takes along each dimension of an array; one in memory has no chunks."""
+    chunks = x.chunks if isinstance(x, ChunkedArray) else None
+    steps = []
+    for dim, (offset, size, step) in enumerate(zip(window.offsets, window.sizes, window.steps, strict=True)):
+        if chunks is None:
+            steps.append(Steps(0, 1, window.shape[dim], 1))
+        else:
+            first = offset + (size - 1 if step < 0 else 0)
+            steps.append(Steps(first, step, window.shape[dim], chunks[dim]))
+    return steps
+
+
+def stepped_view(x: AnyArray, window: Window) -> AnyArray:
+    """Return what slice1 copies of an array in memory, as a view."""
+    # The ellipsis keeps an array also without dimensions.
+    inside: tuple[Any, ...] = (*window.inside, ...)
+    steps: tuple[Any, ...] = (*(slice(None, None, step) for step in window.steps), ...)
+    taken: tuple[Any, ...] = (*(slice(size) for size in window.shape), ...)
+    view: AnyArray = x[inside][steps][taken]
+    return view

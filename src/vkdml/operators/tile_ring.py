@@ -53,6 +53,8 @@ def run_in_tiles(make: Callable[[int], AnyJob], devices: Sequence[Device], repor
             except MemoryError:
                 if tile_bytes // 2 < SMALLEST_TILE_BYTES:
                     raise
+            finally:
+                job.close()
             del job
             for device in devices:
                 device.trim()

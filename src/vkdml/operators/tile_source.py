@@ -7,6 +7,7 @@ import itertools
 import mmap
 import os
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -48,18 +49,10 @@ class TileSource:
 
     def staged(self, sizes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
         """Return how a box of these sizes lies in staging memory: strides in elements, and its base."""
-        strides = [0] * len(sizes)
-        base = 0
-        stride = 1
-        for dim in reversed(self.order):
-            if self.single[dim]:
-                continue
-            strides[dim] = stride
-            if self.byte_strides[dim] < 0:
-                strides[dim] = -stride
-                base += (sizes[dim] - 1) * stride
-            stride *= sizes[dim]
-        return tuple(strides), base
+        return staged_strides(sizes, self.order, self.single, self.byte_strides)
+
+    def close(self) -> None:
+        """Nothing is to be ended."""
 
     def stage(self, tile: Tile, target: npt.NDArray[np.uint8], copier: Copier) -> None:
         """Copy a box to staging memory."""
@@ -77,6 +70,24 @@ class TileSource:
         if self.byte_strides[dim] < 0:
             start = self.sizes[dim] - start - size
         return slice(start, start + size)
+
+
+def staged_strides(
+    sizes: tuple[int, ...], order: Sequence[int], single: Sequence[bool], byte_strides: Sequence[int]
+) -> tuple[tuple[int, ...], int]:
+    """Return strides and base, in elements, of a box that is staged compactly and in ascending order."""
+    strides = [0] * len(sizes)
+    base = 0
+    stride = 1
+    for dim in reversed(order):
+        if single[dim]:
+            continue
+        strides[dim] = stride
+        if byte_strides[dim] < 0:
+            strides[dim] = -stride
+            base += (sizes[dim] - 1) * stride
+        stride *= sizes[dim]
+    return tuple(strides), base
 
 
 def first_elements(raw: npt.NDArray[np.uint8], count: int, dtype: np.dtype[Any]) -> AnyArray:

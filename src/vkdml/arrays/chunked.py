@@ -1,0 +1,187 @@
+"""Arrays that lie in chunks in a file or a store: zarr, HDF5, tensorstore, and what looks like them."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vkdml.arrays.foreign import attribute, require_plain
+from vkdml.plan.layout import row_major_strides
+
+AnyArray = npt.NDArray[Any]
+
+# Lazily read types of which some have no chunks: by module and name, since none of them is imported here.
+LAZY_TYPES = (("h5py", "Dataset"), ("zarr", "Array"), ("tensorstore", "TensorStore"))
+# Interfaces of objects that have their elements in memory.
+IN_MEMORY = ("__array_interface__", "__array_struct__", "__dlpack__", "__cuda_array_interface__")
+# Of an array that lies in one piece, runs of so many bytes are read at once.
+RUN_BYTES = 64 << 10
+
+
+class ChunkedArray:
+    """An array that is read and written by indexing the object that holds it."""
+
+    def __init__(self, held: Any, dtype: np.dtype[Any]) -> None:
+        """Take an object of which :func:`as_chunked` says that it is one."""
+        self.held = held
+        self.shape: tuple[int, ...] = tuple(map(int, held.shape))
+        self.dtype = dtype
+        self._type = type(held)
+        self._reads = held
+        if _is(held, "tensorstore", "TensorStore"):
+            # Its indices may begin anywhere.
+            self._reads = held[sys.modules["tensorstore"].d[:].translate_to[0]]
+
+    ndim = property(lambda self: len(self.shape))
+    size = property(lambda self: math.prod(self.shape))
+    itemsize = property(lambda self: self.dtype.itemsize)
+    nbytes = property(lambda self: self.size * self.itemsize)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In bytes, as if the elements lay compactly in memory."""
+        return tuple(stride * self.itemsize for stride in row_major_strides(self.shape))
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """The extents of what is read at the cost of any part of it."""
+        return self._extents(_chunks(self.held))
+
+    @property
+    def written_chunks(self) -> tuple[int, ...]:
+        """The extents of what is written at the cost of any part of it: zarr's shards hold chunks."""
+        return self._extents(attribute(self.held, "shards") or _chunks(self.held))
+
+    def _extents(self, chunks: Any) -> tuple[int, ...]:
+        if _are_extents(chunks, self.ndim):
+            return tuple(min(int(c), n) if c else n for c, n in zip(chunks, self.shape, strict=True))
+        extents = []
+        room = max(RUN_BYTES // self.itemsize, 1)
+        for size in reversed(self.shape):
+            extents.append(min(size, room))
+            room = max(room // max(size, 1), 1)
+        return tuple(reversed(extents))
+
+    def read(self, index: tuple[slice, ...]) -> AnyArray:
+        """Return the elements that positive slices select.
+
+        Raises:
+            TypeError, ValueError: what was read is not of this type, or not of the slices' shape.
+            Exception: whatever the object raises; the message says which part was read.
+        """
+        with self._told("reading", index):
+            part = self._reads[index]
+            if hasattr(part, "read") and callable(part.read):  # tensorstore's views read later
+                part = part.read().result()
+            require_plain(part)
+            array = np.asarray(part)
+            if array.dtype.newbyteorder("=") != self.dtype.newbyteorder("="):
+                raise TypeError(f"its elements are said to be {self.dtype}, and these are {array.dtype}")
+            shape = tuple(len(range(*s.indices(n))) for s, n in zip(index, self.shape, strict=True))
+            if array.shape != shape:
+                raise ValueError(f"of shape {array.shape} it should be {shape}")
+            return array if array.dtype == self.dtype else array.byteswap().view(self.dtype)
+
+    def whole(self) -> AnyArray:
+        """Return all elements."""
+        return self.read(tuple(slice(0, size, 1) for size in self.shape))
+
+    def write(self, index: tuple[slice, ...], elements: AnyArray) -> None:
+        """Assign elements, in either byte order, to a part."""
+        with self._told("writing", index):
+            self._reads[index] = elements
+
+    def is_same(self, other: ChunkedArray) -> bool:
+        """Tell whether two objects are known to be one array."""
+        if self.held is other.held:
+            return True
+        if type(self.held) is not type(other.held):
+            return False
+        try:
+            equal = self.held == other.held  # h5py and zarr compare where they lie
+        except Exception:
+            return False
+        return equal is True
+
+    @contextlib.contextmanager
+    def _told(self, doing: str, index: tuple[slice, ...]) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            part = ", ".join(
+                f"{s.start}:{s.stop}" + (f":{s.step}" if s.step not in (None, 1) else "") for s in index
+            )
+            said = f"{doing} [{part}] of this {self._type.__module__.partition('.')[0]} {self._type.__name__}"
+            if len(error.args) == 1 and isinstance(error.args[0], str):
+                error.args = (f"{said}: {error.args[0]}",)
+            elif hasattr(error, "add_note"):  # Python 3.11
+                error.add_note(said)
+            raise
+
+
+def as_chunked(x: Any) -> ChunkedArray | None:
+    """Return an array in chunks, or None for an object that is none.
+
+    One is not in memory (no NumPy array, buffer, ``__array_interface__``, DLPack tensor or Dask collection),
+    has ``shape``, ``dtype`` and indexing, and has ``chunks`` with one integer for each dimension. The arrays
+    of h5py, zarr and tensorstore are taken also where they have no such ``chunks``.
+
+    >>> as_chunked(np.zeros(3)) is None
+    True
+    """
+    if isinstance(x, np.ndarray | np.generic | list | tuple | bool | int | float | complex | str | bytes):
+        return None
+    known = any(_is(x, *names) for names in LAZY_TYPES)
+    if not known:
+        if not hasattr(type(x), "__getitem__") or not _are_integers(attribute(x, "chunks")):
+            return None
+        if any(hasattr(x, name) for name in (*IN_MEMORY, "__dask_graph__")) or _is_buffer(x):
+            return None
+    shape, dtype = attribute(x, "shape"), attribute(x, "dtype")
+    dtype = attribute(dtype, "numpy_dtype") or dtype
+    if not isinstance(dtype, np.dtype) or not _are_integers(shape):
+        return None
+    if not known and not _are_extents(x.chunks, len(shape)):
+        return None
+    return ChunkedArray(x, dtype)
+
+
+def _chunks(x: Any) -> Any:
+    if _is(x, "tensorstore", "TensorStore"):
+        return attribute(attribute(attribute(x, "chunk_layout"), "read_chunk"), "shape")
+    return attribute(x, "chunks")
+
+
+def _is(x: Any, module: str, name: str) -> bool:
+    """Tell whether an object is of a library's type, without importing the library."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(x, kind)
+
+
+def _are_integers(values: Any) -> bool:
+    return isinstance(values, tuple) and all(
+        isinstance(value, int | np.integer) and not isinstance(value, bool) for value in values
+    )
+
+
+def _are_extents(chunks: Any, rank: int) -> bool:
+    """Tell whether these are extents of chunks; 0 or None stand for the whole dimension."""
+    return (
+        isinstance(chunks, tuple)
+        and len(chunks) == rank
+        and all(chunk is None or (_are_integers((chunk,)) and chunk >= 0) for chunk in chunks)
+    )
+
+
+def _is_buffer(x: Any) -> bool:
+    try:
+        memoryview(x)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,507 @@
+"""Arrays in chunks, in files and stores: read and written by pieces, with the answers that NumPy gives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+from checking import assert_same
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from separate import separate_device
+from test_stream import with_tiles
+
+import vkdml
+from vkdml.arrays.chunked import as_chunked
+from vkdml.operators import tile_ring
+
+zarr = pytest.importorskip("zarr")
+h5py = pytest.importorskip("h5py")
+
+KIB = 1 << 10
+# Python 3.10 has a zarr that knows only format 2.
+FORMATS = (2, 3) if hasattr(zarr, "create_array") else (2,)
+LIBRARIES = (*(f"zarr {version}" for version in FORMATS), "h5py", "h5py in one piece")
+
+
+def new_zarr(path: Path, version: int, **options: Any) -> Any:
+    if hasattr(zarr, "create_array"):
+        return zarr.create_array(str(path), zarr_format=version, **options)
+    return zarr.open_array(str(path), mode="w", **options)
+
+
+class Pieces:
+    """An array in chunks, made for the tests: it knows what was read and written, and by which threads."""
+
+    def __init__(self, array: np.ndarray, chunks: tuple[int, ...], **options: Any) -> None:
+        self._array = array
+        self.chunks, self.shape, self.dtype = chunks, array.shape, array.dtype
+        self.read: list[tuple[slice, ...]] = []
+        self.written: list[tuple[slice, ...]] = []
+        self.threads: set[str] = set()
+        self.busy: list[tuple[float, float]] = []
+        self.seconds = options.get("seconds", 0.0)
+        self.fails_at = options.get("fails_at")
+
+    def __getitem__(self, index: tuple[slice, ...]) -> np.ndarray:
+        assert type(index) is tuple
+        assert all(s.start >= 0 and s.step >= 1 for s in index), "ascending positions only"
+        self.threads.add(threading.current_thread().name)
+        self.read.append(index)
+        if len(self.read) == self.fails_at:
+            raise OSError("the disk is on fire")
+        self._sleep()
+        return self._array[index].copy()
+
+    def _sleep(self) -> None:
+        begin = time.monotonic()
+        time.sleep(self.seconds)
+        self.busy.append((begin, time.monotonic()))
+
+    def __setitem__(self, index: tuple[slice, ...], value: np.ndarray) -> None:
+        self.written.append(index)
+        self._sleep()
+        self._array[index] = value
+
+    def touched(self, indices: list[tuple[slice, ...]]) -> np.ndarray:
+        """How often each chunk was touched."""
+        counts = np.zeros([-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True)], int)
+        for index in indices:
+            places = [
+                np.unique(np.arange(s.start, s.stop, s.step or 1) // c)
+                for s, c in zip(index, self.chunks, strict=True)
+            ]
+            counts[np.ix_(*places)] += 1
+        return counts
+
+
+@pytest.fixture(scope="module")
+def two_devices(device):
+    """Of one driver; with tiles of a KiB."""
+    return [with_tiles(separate_device(), KIB), with_tiles(separate_device(), KIB)]
+
+
+@pytest.fixture
+def tiny(two_devices):
+    return two_devices[0]
+
+
+def stored(library: str, folder: Path, x: np.ndarray, chunks: tuple[int, ...] | None, name: str = "x") -> Any:
+    """An array of a library, on disk."""
+    if library.startswith("zarr"):
+        version = int(library[-1])
+        chunks = tuple(max(c, 1) for c in chunks)
+        z = new_zarr(folder / f"{name}{version}", version, shape=x.shape, dtype=x.dtype, chunks=chunks)
+        z[...] = x
+        return z
+    file = h5py.File(folder / f"{name}.h5", "w")
+    chunked = x.ndim and x.size and library == "h5py"
+    return file.create_dataset(
+        "x", data=x, chunks=tuple(map(min, chunks, x.shape)) if chunked else None,
+        compression="gzip" if chunked else None,
+    )  # fmt: skip
+
+
+# ---- the answers ----------------------------------------------------------------------------------
+
+
+@st.composite
+def chunked_arrays(draw):
+    rank = draw(st.integers(0, 4))
+    # Drawn evenly, so that most arrays have many tiles.
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    shape = tuple(map(int, rng.integers(1, (1, 4000, 100, 24, 12)[rank], rank, endpoint=True)))
+    chunks = tuple(int(rng.integers(1, max(size * 5 // 4, 1), endpoint=True)) for size in shape)
+    name = draw(st.sampled_from(["float32", "float16", "uint8", ">i4", ">f8", "bool", "int64"]))
+    # Few distinct values: ties lie in many tiles.
+    x = rng.integers(0, 4, shape).astype(name)
+    if x.dtype.kind == "f" and draw(st.booleans()):
+        x[rng.random(shape) < 0.01] = np.nan
+    return x, chunks
+
+
+@settings(max_examples=40, deadline=None)
+@given(chunked_arrays(), st.data())
+def test_any_reduction(two_devices, drawn, data):
+    x, chunks = drawn
+    z = Pieces(x, chunks)
+    axis = data.draw(st.none() | st.sets(st.integers(0, x.ndim - 1)).map(tuple) if x.ndim else st.none())
+    call: dict[str, Any] = {
+        "direction": data.draw(st.sampled_from(oracle.DIRECTIONS)),
+        "nan_policy": data.draw(st.sampled_from(oracle.NAN_POLICIES)),
+        "keepdims": data.draw(st.booleans()),
+    }
+    op = data.draw(st.sampled_from(oracle.OPERATORS))
+    devices = two_devices[: data.draw(st.integers(1, 2))]
+    got = getattr(vkdml, op)(z, axis, return_values=True, device=devices, **call)
+    want = oracle.argreduce(x, axis, op=op, **call)
+    for found, wanted in zip(got, want, strict=True):
+        assert_same(found, wanted, f"{op} of {x.dtype} {x.shape} in {chunks} over {axis}, {call}")
+    if z.read and np.prod(chunks, dtype=int) * x.itemsize <= 4 * KIB:
+        assert (z.touched(z.read) == 1).all(), "each chunk is read once"
+
+
+@settings(max_examples=40, deadline=None)
+@given(chunked_arrays(), st.data())
+def test_any_window(two_devices, drawn, data):
+    x, chunks = drawn
+    window = []
+    for size in x.shape:
+        offset = data.draw(st.integers(0, size - 1))
+        step = data.draw(st.integers(1, 5) | st.integers(1, size)) * data.draw(st.sampled_from((1, -1)))
+        window.append((offset, data.draw(st.integers(1, size - offset)), step))
+    call = tuple(zip(*window, strict=True)) if window else ((), (), ())
+    want = oracle.slice1(x, *call, None)
+    z = Pieces(x, chunks)
+    devices = two_devices[: data.draw(st.integers(1, 2))]
+    what = f"{x.dtype} {x.shape} in {chunks}, window {call}"
+    assert_same(vkdml.slice1(z, *call, device=devices), want, what)
+    if np.prod(chunks, dtype=int) * x.itemsize <= 4 * KIB:
+        assert (z.touched(z.read) <= 1).all(), f"no chunk is read twice: {what}"
+    out_chunks = tuple(data.draw(st.integers(1, size)) for size in want.shape)
+    source = data.draw(st.sampled_from((x, z)))
+    out = Pieces(np.zeros(want.shape, want.dtype), out_chunks)
+    assert vkdml.slice1(source, *call, out=out, device=devices) is out
+    assert_same(out._array, want, f"{what}, written in {out_chunks}")
+    if np.prod(out_chunks, dtype=int) * x.itemsize <= 4 * KIB // 5**x.ndim:
+        assert (out.touched(out.written) == 1).all(), f"no chunk is written twice: {what}"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", ["float16", ">i2"])
+def test_files_of_each_library(tiny, tmp_path, library, name):
+    x = np.random.default_rng(3).integers(0, 30, (37, 50, 3)).astype(name)
+    z = stored(library, tmp_path, x, (10, 16, 2))
+    assert as_chunked(z) is not None
+    for axis in (None, 0, 1, (0, 2)):
+        want = oracle.argreduce(x, axis, direction="decreasing")
+        got = vkdml.argmax(z, axis, direction="decreasing", return_values=True, device=tiny)
+        for found, wanted in zip(got, want, strict=True):
+            assert_same(found, wanted, f"{library} {axis}")
+    window = ((1, 4, 0), (36, 45, 3), (-3, 2, -1))
+    want = oracle.slice1(x, *window, None)
+    assert_same(vkdml.slice1(z, *window, device=tiny), want, library)
+    out = stored(library, tmp_path, np.zeros_like(want), (5, 5, 3), "out")
+    assert vkdml.slice1(z, *window, out=out, device=tiny) is out
+    assert np.array_equal(out[...], want)
+    indices = stored(library, tmp_path, np.zeros((37, 3), np.int64), (10, 3), "indices")
+    assert vkdml.argmax(z, 1, out=indices, device=tiny) is indices
+    assert np.array_equal(indices[...], x.argmax(1))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_no_dimension_and_no_element(tmp_path, library):
+    scalar = stored(library, tmp_path, np.array(2.5, ">f4"), (), "scalar")
+    assert vkdml.argmax(scalar, return_values=True) == (0, 2.5)
+    assert vkdml.slice1(scalar, (), (), ()) == np.float32(2.5)
+    empty = stored(library, tmp_path, np.zeros((0, 4), np.float32), (2, 2), "empty")
+    assert vkdml.argmax(empty, 1).shape == (0,)
+    with pytest.raises(ValueError, match="argmax of an empty sequence"):
+        vkdml.argmax(empty, 0)
+    assert vkdml.slice1(empty, (0, 1), (0, 2), (1, 1)).shape == (0, 2)
+
+
+@pytest.mark.parametrize("name", [">c8", ">c16", "c16", "M8[s]", "V4", "S8", ">u8", "<f2"])
+@pytest.mark.parametrize("step", [1, -3])
+def test_elements_of_any_kind_move_bit_for_bit(tiny, name, step):
+    dtype = np.dtype(name)
+    x = np.random.default_rng(6).integers(0, 256, 1000 * dtype.itemsize, np.uint8).view(dtype)
+    want = oracle.slice1(x, (5,), (990,), (step,), None)
+    z = Pieces(x, (60,))
+    assert_same(vkdml.slice1(z, 5, 990, step, device=tiny), want, name)
+    for source in (x, z):
+        out = Pieces(np.zeros(want.shape, dtype), (70,))
+        vkdml.slice1(source, 5, 990, step, out=out, device=tiny)
+        assert_same(out._array, want, name)
+
+
+def test_out_may_have_the_other_byte_order(tiny):
+    x = np.arange(1000, dtype=">i4")
+    for source in (x, Pieces(x, (60,))):
+        out = Pieces(np.zeros(1000, "<i4"), (70,))
+        vkdml.slice1(source, 0, 1000, 1, out=out, device=tiny)
+        assert np.array_equal(out._array, x)
+    native = Pieces(x, (60,))
+    native._array = x.astype("<i4")  # what is read is in another order than it said
+    assert np.array_equal(vkdml.slice1(native, 0, 1000, 1, device=tiny), x)
+    assert vkdml.argmax(native, return_values=True, device=tiny) == (999, 999)
+
+
+def test_missing_chunks_hold_the_fill_value(tiny, tmp_path):
+    for version in FORMATS:
+        path = tmp_path / str(version)
+        z = new_zarr(path, version, shape=(60, 60), chunks=(7, 9), dtype="f4", fill_value=3)
+        z[14:21, 18:27] = -5
+        assert vkdml.argmin(z, device=tiny) == 14 * 60 + 18
+        assert vkdml.argmax(z, direction="decreasing", device=tiny, return_values=True) == (3599, 3)
+
+
+@pytest.mark.skipif(3 not in FORMATS, reason="shards are of format 3")
+def test_shards_are_written_once_and_their_chunks_read(tiny, tmp_path):
+    x = np.random.default_rng(1).integers(0, 99, (64, 64)).astype("i4")
+    z = zarr.create_array(str(tmp_path / "z"), shape=x.shape, chunks=(4, 4), shards=(16, 16), dtype="i4")
+    assert as_chunked(z).chunks == (4, 4)
+    assert as_chunked(z).written_chunks == (16, 16)
+    vkdml.slice1(x, (0, 0), x.shape, (1, 1), out=z, device=tiny)
+    assert np.array_equal(z[...], x)
+    assert vkdml.argmax(z, device=tiny) == x.argmax()
+
+
+def test_tensorstore(tiny):
+    ts = pytest.importorskip("tensorstore")
+    x = np.random.default_rng(1).integers(0, 99, (40, 70)).astype("i4")
+    spec = {"driver": "zarr", "kvstore": {"driver": "memory"}}
+    t = ts.open(
+        spec, create=True, dtype=ts.int32, shape=x.shape, chunk_layout=ts.ChunkLayout(chunk_shape=[6, 9])
+    ).result()
+    vkdml.slice1(x, (0, 0), x.shape, (1, 1), out=t, device=tiny)
+    assert as_chunked(t).chunks == (6, 9)
+    assert np.array_equal(vkdml.argmax(t, 0, device=tiny), x.argmax(0))
+    # A view's indices begin elsewhere.
+    assert np.array_equal(vkdml.argmin(t[5:, 3:60], 1, device=tiny), x[5:, 3:60].argmin(1))
+
+
+# ---- which objects --------------------------------------------------------------------------------
+
+
+def test_what_is_read_by_pieces_and_what_as_before():
+    x = np.arange(12.0).reshape(3, 4)
+    assert as_chunked(Pieces(x, (2, 2))) is not None
+
+    class Lacking(Pieces):
+        pass
+
+    for chunks in (None, ((2, 1), (4,)), (2,), [2, 2], (2, True), "22", (2.0, 2)):
+        lacking = Lacking(x, (2, 2))
+        lacking.chunks = chunks
+        assert as_chunked(lacking) is None, chunks
+    for name in ("__array_interface__", "__dlpack__", "__dask_graph__", "__cuda_array_interface__"):
+        in_memory = type("InMemory", (Pieces,), {name: None})(x, (2, 2))
+        assert as_chunked(in_memory) is None, name
+    for plain in (x, x.tolist(), 3, x[0, 0], np.ma.array(x), memoryview(x), range(3), "12"):
+        assert as_chunked(plain) is None, type(plain)
+
+
+def test_neither_library_is_imported():
+    script = (
+        "import sys, vkdml; vkdml.argmax([1, 2]); print({'zarr', 'h5py', 'tensorstore'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "set()\n", done.stderr
+
+
+# ---- reading, computing and writing at the same time ----------------------------------------------
+
+
+def test_a_thread_reads_ahead_while_the_caller_works(tiny):
+    x = np.arange(4096, dtype=np.int32)
+    z = Pieces(x, (256,))
+    ahead = []
+    vkdml.argmax(z, device=tiny, progress=lambda done, total: ahead.append(len(z.read) - done // KIB))
+    assert len(ahead) == 16
+    assert all(name.startswith("vkdml read") for name in z.threads)
+    # A piece is finished, one is on the device or to be staged, and two are read before they are asked for.
+    assert max(ahead) <= 5
+
+
+def overlapping(some: list[tuple[float, float]], others: list[tuple[float, float]]) -> int:
+    """How many of some spans of time overlap another."""
+    return sum(any(b < end and begin < e for b, e in others) for begin, end in some)
+
+
+def test_reading_and_writing_overlap(tiny):
+    x = np.arange(20 * 256, dtype=np.int32)
+    z, out = Pieces(x, (256,), seconds=0.02), Pieces(np.zeros_like(x), (256,), seconds=0.02)
+    vkdml.slice1(z, 0, x.size, 1, out=out, device=tiny)
+    assert (len(z.busy), len(out.busy)) == (20, 20)
+    assert overlapping(z.busy, out.busy) >= 10
+    assert np.array_equal(out._array, x)
+
+
+def test_reading_overlaps_what_the_caller_does(tiny, monkeypatch):
+    """The caller waits for the device: here each wait is made longer, as if kernels took their time."""
+    wait = tile_ring.Execution.wait
+    device_busy: list[tuple[float, float]] = []
+
+    def slow_wait(self):
+        begin = time.monotonic()
+        time.sleep(0.02)
+        wait(self)
+        device_busy.append((begin, time.monotonic()))
+
+    monkeypatch.setattr(tile_ring.Execution, "wait", slow_wait)
+    z = Pieces(np.arange(20 * 256, dtype=np.int32), (256,), seconds=0.02)
+    assert vkdml.argmax(z, device=tiny) == 20 * 256 - 1
+    assert len(device_busy) == 20
+    assert overlapping(z.busy, device_busy) >= 10
+
+
+def test_progress_counts_every_byte_once(two_devices):
+    x = np.arange(100 * 70, dtype=np.int16).reshape(100, 70)
+    for devices in (two_devices[:1], two_devices):
+        told = []
+        vkdml.argmax(
+            Pieces(x, (9, 30)), 0, device=devices, progress=lambda *said, told=told: told.append(said)
+        )
+        assert told[-1] == (x.nbytes, x.nbytes)
+        assert [done for done, _ in told] == sorted({done for done, _ in told})
+        assert len(told) > 5
+
+
+def test_chunks_of_some_tiles_are_read_and_written_once(tiny):
+    x = np.random.default_rng(4).integers(0, 1 << 30, 3000, np.int32)
+    z, out = Pieces(x, (1000,)), Pieces(np.zeros_like(x[:2900]), (900,))
+    told = []
+    progress = lambda done, total: told.append(done)  # noqa: E731
+    assert np.array_equal(vkdml.slice1(z, 50, 2900, -1, device=tiny, progress=progress), x[50:2950][::-1])
+    assert (z.touched(z.read) == 1).all()
+    assert len(told) > 8
+    vkdml.slice1(x, 50, 2900, -1, out=out, device=tiny)
+    assert np.array_equal(out._array, x[50:2950][::-1])
+    assert (out.touched(out.written) == 1).all()
+
+
+def test_chunks_between_those_that_are_taken_are_not_read(tiny):
+    x = np.arange(9000, dtype=np.int32)
+    z = Pieces(x, (10,))
+    assert np.array_equal(vkdml.slice1(z, 5, 8900, -100, device=tiny), x[5:8905][::-1][::100])
+    assert z.touched(z.read).sum() == 89
+
+
+def test_a_chunk_beyond_four_tiles_is_read_in_parts(tiny):
+    z = Pieces(np.arange(10_000, dtype=np.int32), (10_000,))
+    assert vkdml.argmax(z, device=tiny) == 9999
+    sizes = [s[0].stop - s[0].start for s in z.read]
+    assert max(sizes) * 4 == 4 * KIB
+
+
+# ---- errors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_an_error_of_reading_comes_out_and_leaves_nothing_behind(two_devices, several):
+    devices = two_devices[: 1 + several]
+    x = np.arange(8192, dtype=np.int32)
+    out = np.full(8192, -1, np.int32)
+    z = Pieces(x, (256,), fails_at=6)
+    with pytest.raises(OSError, match=r"reading \[1280:1536\] of this test_chunked Pieces: the disk is on"):
+        vkdml.slice1(z, 0, x.size, 1, out=out, device=devices)
+    assert (out == -1).all()
+    after = len(z.read)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("vkdml read")]
+    with pytest.raises(OSError, match="the disk"):
+        vkdml.argmax(Pieces(x, (256,), fails_at=3), device=devices)
+    assert vkdml.argmax(Pieces(x, (256,)), device=devices) == 8191
+    assert len(z.read) == after
+
+
+def test_what_is_read_must_be_what_was_said(tiny):
+    class Other(Pieces):
+        def __getitem__(self, index):
+            return super().__getitem__(index)[:-1]
+
+    x = np.arange(4096, dtype=np.int32)
+    with pytest.raises(ValueError, match=r"argmax of \(4096,\) int32: reading \[0:256\].*shape \(255,\)"):
+        vkdml.argmax(Other(x, (256,)), device=tiny)
+    z = Pieces(x, (256,))
+    z.dtype = np.dtype(np.float32)
+    with pytest.raises(TypeError, match="said to be float32, and these are int32"):
+        vkdml.argmax(z, device=tiny)
+
+
+def test_elements_that_are_no_numbers_are_refused_before_reading():
+    z = Pieces(np.array(["a", "b"], dtype=object), (1,))
+    for call in (lambda: vkdml.argmax(z), lambda: vkdml.slice1(z, 0, 2, 1)):
+        with pytest.raises(TypeError, match="object"):
+            call()
+    assert not z.read
+
+
+def test_an_out_that_does_not_fit_is_refused_before_reading(tmp_path):
+    z = Pieces(np.zeros((4, 4), np.float32), (2, 2))
+    window = ((0, 0), (4, 4), (1, 1))
+    for out, error, said in (
+        (Pieces(np.zeros((4, 5), np.float32), (2, 2)), ValueError, r"out has shape \(4, 5\)"),
+        (Pieces(np.zeros((4, 4), np.int32), (2, 2)), TypeError, "out has type int32"),
+        (z, ValueError, "out is the array that is read"),
+    ):
+        with pytest.raises(error, match=said):
+            vkdml.slice1(z, *window, out=out)
+    assert not z.read
+    for library in ("zarr 2", "h5py"):
+        stored_once = stored(library, tmp_path, np.zeros((4, 4), np.float32), (2, 2))
+        again = stored_once.file["x"] if library == "h5py" else zarr.open_array(str(tmp_path / "x2"))
+        with pytest.raises(ValueError, match="out is the array that is read"):
+            vkdml.slice1(stored_once, *window, out=again)
+
+
+def test_pieces_that_memory_cannot_hold_are_halved():
+    class Short(Pieces):
+        def __getitem__(self, index):
+            if index[0].stop - index[0].start > 2 << 20:
+                raise MemoryError("no room for so much")
+            return super().__getitem__(index)
+
+    x = np.arange(8 << 20, dtype=np.uint32).astype(np.uint8)
+    z = Short(x, (64 << 10,))
+    assert vkdml.argmax(z, direction="decreasing") == x.size - 1
+    assert (z.touched(z.read) == 1).all()
+
+
+def test_an_interrupted_call_reads_no_more(tiny):
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    z = Pieces(np.arange(8192, dtype=np.int32), (256,))
+    with pytest.raises(KeyboardInterrupt):
+        vkdml.argmax(z, device=tiny, progress=interrupt)
+    assert len(z.read) < 8
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("vkdml read")]
+
+
+def test_the_example_runs():
+    example = Path(__file__).parent.parent / "examples" / "zarr_argmax.py"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(example)], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.splitlines()[-2:] == ["rows:   [2500 2500 2500 2500 2500]", "values: [2. 2. 2. 2. 2.]"]
+
+
+# ---- memory ---------------------------------------------------------------------------------------
+
+READER = """
+import resource, sys
+import numpy as np, zarr, vkdml
+z = zarr.open_array(sys.argv[1])
+vkdml.argmax(np.arange(1 << 20, dtype=np.uint8), progress=lambda done, total: None)
+vkdml.argmax(zarr.zeros(shape=(100,), chunks=(10,), dtype="f4"))
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+before = peak()
+print(vkdml.argmax(z, return_values=True))
+print(peak() - before, file=sys.stderr)
+"""
+
+
+def test_memory_stays_within_the_ring(tmp_path):
+    """An array of 1 GiB, compressed, grows a process by less than half of it."""
+    shape = (1 << 10, 1 << 20)
+    z = new_zarr(tmp_path / "z", 2, shape=shape, chunks=(4, 1 << 20), dtype="u1")
+    z[512:516] = 1
+    z[700, 12345] = 9
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", READER, str(tmp_path / "z")],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert str(700 * (1 << 20) + 12345) in done.stdout
+    assert int(done.stderr.split()[-1]) < 512 << 20
