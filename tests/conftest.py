@@ -49,8 +49,25 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return count if count > 1 else 0
 
 
+# Files whose tests need no device, or choose their drivers: a run on one driver proves them for all.
+ANY_DRIVER = frozenset(
+    {
+        "bench_cases", "bench_record", "build", "chunked_tiles", "cli_checks", "conftest",
+        "device_without_memory", "dml_descriptors", "dml_header", "dml_validation", "emulated_limits",
+        "indexing", "indexing_windows", "layout", "onnx_lowering", "other_gpus", "overlap", "plan", "pool",
+        "schema", "targets", "tiles", "typing", "validation_plugin", "write_docs",
+    }
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests of one element type one after another, so that few processes build the same kernels."""
+    """Run tests of one element type one after another, so that few processes build the same kernels.
+
+    ``-m "not any_driver"`` leaves out what another driver's run proves.
+    """
+    for item in items:
+        if item.path.stem.removeprefix("test_") in ANY_DRIVER:
+            item.add_marker(pytest.mark.any_driver)
     order = {name: turn for turn, name in enumerate(kernels.elements())}
 
     def turn(item: pytest.Item) -> int:

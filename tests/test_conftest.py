@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_chosen_tests_and_those_whose_output_is_to_be_seen_run_in_one_process(ma
 
 def test_tests_of_one_element_type_come_one_after_another() -> None:
     def item(file: str, number: int, **parameters: Any) -> Any:
-        path = SimpleNamespace(name=file)
+        path = Path(file)
         made = SimpleNamespace(path=path, number=number, callspec=SimpleNamespace(params=parameters))
         if not parameters:
             del made.callspec
@@ -73,3 +74,10 @@ def test_tests_of_one_element_type_come_one_after_another() -> None:
     ]
     conftest.pytest_collection_modifyitems(items)
     assert [made.number for made in items] == [1, 5, 0, 3, 2, 4, 6]
+
+
+def test_only_files_that_exist_are_the_same_on_any_driver(request: pytest.FixtureRequest) -> None:
+    files = {path.stem.removeprefix("test_") for path in request.path.parent.glob("test_*.py")}
+    assert files >= conftest.ANY_DRIVER
+    assert "any_driver" in request.keywords, "this file's tests are marked"
+    assert not {"array", "argreduce_types", "kernels", "native_sequence", "slice1"} & conftest.ANY_DRIVER
