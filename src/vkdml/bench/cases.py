@@ -32,6 +32,17 @@ _FEWEST_SIDE_BY_SIDE = 256
 _LONGEST_PIXEL = 16
 
 
+def window_slices(offsets: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:
+    """Return a slice1 window as Python's slices."""
+    made = []
+    for offset, size, step in zip(offsets, sizes, steps, strict=True):
+        if step > 0:
+            made.append(slice(offset, offset + size, step))
+        else:
+            made.append(slice(offset + size - 1, offset - 1 if offset else None, step))
+    return tuple(made)
+
+
 @dataclass(frozen=True)
 class Window:
     """What a slice1 case copies from its array: half-open, then every ``step``-th, mirrored if negative."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from vkdml.bench import contents, latency
-from vkdml.bench.cases import WINDOWS, Case
+from vkdml.bench.cases import WINDOWS, Case, window_slices
 from vkdml.bench.contents import Bytes
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.record import Latency
@@ -150,16 +150,10 @@ def warm(call: Callable[[], object], wait: Callable[[], object]) -> None:
             return
 
 
-def cuts(case: Case) -> tuple[slice, slice]:
+def cuts(case: Case) -> tuple[slice, ...]:
     """Return what a slice1 case copies as Python slices of its array (transposed where the case says so)."""
     window = WINDOWS[case.window](case.shape[0], case.shape[1])
-    made = []
-    for offset, size, step in zip(window.offsets, window.sizes, window.steps, strict=True):
-        if step > 0:
-            made.append(slice(offset, offset + size, step))
-        else:
-            made.append(slice(offset + size - 1, offset - 1 if offset else None, step))
-    return made[0], made[1]
+    return window_slices(window.offsets, window.sizes, window.steps)
 
 
 class NumPy(Library):

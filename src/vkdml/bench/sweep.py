@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 
-from vkdml.bench.cases import ELEMENT_BYTES, SECTOR_BYTES, SHORT_NAMES
+from vkdml.bench.cases import ELEMENT_BYTES, SECTOR_BYTES, SHORT_NAMES, window_slices
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order
@@ -126,13 +126,7 @@ class SweepCase:
         """What slice1 copies, as Python's slices of the view."""
         window = self.window
         assert window is not None
-        made = []
-        for offset, size, step in zip(window.offsets, window.sizes, window.steps, strict=True):
-            if step > 0:
-                made.append(slice(offset, offset + size, step))
-            else:
-                made.append(slice(offset + size - 1, offset - 1 if offset else None, step))
-        return tuple(made)
+        return window_slices(window.offsets, window.sizes, window.steps)
 
     @property
     def source(self) -> Operand:
