@@ -236,6 +236,22 @@ def test_memory_that_waits_for_another_call_is_given_up_when_it_is_short(run_on_
     run(plan)
 
 
+@pytest.mark.parametrize(
+    "call", ["vkAllocateMemory", "vkCreateDescriptorPool", "vkCreateCommandPool", "vkCreateFence"]
+)
+def test_whatever_a_plan_needs_is_made_again_without_what_waits(run_on_memory, call):
+    device, run = run_on_memory
+    run(bigger(reduction(device), 40 << 20))
+    vkdml.argmax(np.arange(99), device=device)  # its kernels are built
+    device.native.trim()
+    _native.inject_failure(1, -1, call)  # VK_ERROR_OUT_OF_HOST_MEMORY
+    try:
+        assert vkdml.argmax(np.arange(999), device=device) == 998
+        assert _native.fallible_calls()
+    finally:
+        _native.inject_failure(0)
+
+
 # ---- a damaged installation --------------------------------------------------------------------------------
 
 

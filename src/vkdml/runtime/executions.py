@@ -49,9 +49,8 @@ class ExecutionCache:
         kernel = self._kernels.get(key)
         if kernel is None:
             bindings = len(kernels.table()[step.kernel].bindings)
-            code, constants = _module(step.kernel), list(step.constants)
-            kernel = self.insist(
-                lambda: self.device.kernel(code, bindings, PUSH_BYTES, constants, step.subgroup_size)
+            kernel = self.device.kernel(
+                _module(step.kernel), bindings, PUSH_BYTES, list(step.constants), step.subgroup_size
             )
             # Two threads may have built it: one of the two stays.
             kernel = self._kernels.setdefault(key, kernel)
@@ -97,7 +96,7 @@ class ExecutionCache:
         try:
             return self._executions.take(plan) or self.execution_type(self, plan)
         except MemoryError as error:
-            raise self.explained(error, plan) from None
+            return self._made_again(self.execution_type, plan, error)
 
     def give_back(self, plan: Plan, execution: Execution) -> None:
         """Keep an execution for the next call with its plan, within the tuning's limits."""
@@ -119,21 +118,32 @@ class ExecutionCache:
         try:
             return self._rebindables.take(plan) or Rebindable(self, plan)
         except MemoryError as error:
-            raise self.explained(error, plan) from None
+            return self._made_again(Rebindable, plan, error)
 
     def give_back_rebindable(self, rebindable: Rebindable) -> None:
         """Keep it for the next call with its plan, within the tuning's limits."""
         self._rebindables.put(rebindable.plan, rebindable, rebindable.nbytes)
 
+    def _made_again(
+        self, make: Callable[[ExecutionCache, Plan], _Made], plan: Plan, error: MemoryError
+    ) -> _Made:
+        """Make once more what failed, if anything that waits for another call can be dropped."""
+        try:
+            if self.clear():
+                return make(self, plan)
+        except MemoryError as second:
+            error = second
+        raise self.explained(error, plan) from None
+
     # ---- sequences -----------------------------------------------------------------------------------------
 
     def sequence(self, operations: int) -> NativeSequence:
         """Return a sequence that keeps its buffers, for this many operations."""
-        return self.insist(self.device.sequence)
+        return self.device.sequence()
 
     def take_sequence(self) -> NativeSequence:
         """Lend a sequence that holds its buffers only while it runs; :meth:`give_back_sequence`."""
-        return self._sequences.take(None) or self.insist(lambda: self.device.sequence(0, False))
+        return self._sequences.take(None) or self.device.sequence(0, False)
 
     def give_back_sequence(self, sequence: NativeSequence) -> None:
         """Keep a sequence that is not running for another caller, who clears it."""

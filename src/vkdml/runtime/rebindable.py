@@ -24,7 +24,7 @@ class Rebindable:
         self.nbytes = plan.bytes_of("workspace")
         self._workspace = workspace_for(cache, plan)
         self._steps = recordable_steps(cache, plan)
-        self._sequence = cache.take_sequence()
+        self._sequence = cache.device.sequence(0, False)
         self._spin_us = cache.tuning.spin_microseconds
         self._recorded: tuple[tuple[str, int, int], ...] = ()
 
