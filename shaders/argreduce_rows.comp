@@ -1,5 +1,5 @@
 // Reduces contiguous runs: `lanes` invocations fold the values of one output, four vectors of 16 bytes at a time, and
-// then search the chunk that holds the winner for its index.
+// then find the index of the winner.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #if SUBGROUPS
@@ -12,65 +12,15 @@
 #if MAY_SPLIT
 #include "splits.glsl"
 #endif
+#include "rows_vector.glsl"
 
-// Compile-time: SUBGROUPS. Without it (software drivers), ALIGNED, ONE_RUN and ONE_CHUNK gain little.
-
-#if ELEMENT_BYTES == 8
-
-#define ELEMENTS_PER_VECTOR 2u
-#define Top Key // has the order of the settled key
-Top vector_top(uvec4 v) { return greater(top_key(v.xy), top_key(v.zw)); }
-
-// Returns the first (with TAKE_LAST, the last) element of a vector that has this key.
-uint find_in_vector(uvec4 v, Key key) {
-    return TAKE_LAST ? uint(settled_key(top_key(v.zw)) == key) : uint(settled_key(top_key(v.xy)) != key);
-}
-
-#else
-
-#define ELEMENTS_PER_VECTOR uint(4 * ELEMENTS_PER_WORD)
-#define Top uint
-// One accumulator per element of a word, without masks: the top bits decide. All elements of narrow floats are
-// rotated at once; a NaN may borrow from the element above it, but the word still holds a NaN's key.
-WordKeys word_tops_of_narrow_floats(uint ordered) {
-    return OMIT_NAN ? top_keys(ordered) : at_top(ordered - (NAN_PATTERNS_LOW + 1u) * LOWEST_BITS);
-}
-
-WordKeys word_tops(uint word) {
-    const bool narrow_floats = KEYS == KEYS_FLOAT && ELEMENT_BYTES < 4;
-    return narrow_floats ? word_tops_of_narrow_floats(ordered_word(word)) : top_keys(ordered_word(word));
-}
-Top vector_top(uvec4 v) {
-    return greatest(max(max(word_tops(v.x), word_tops(v.y)), max(word_tops(v.z), word_tops(v.w))));
-}
-
-uint find_in_vector(uvec4 v, Key key) {
-    uint word = v.x, place = 0u;
-#define CONSIDER(other, at)                                                                                 \
-    if (settled_key(greatest(word_tops(other))) == key) {                                                   \
-        word = other;                                                                                       \
-        place = at;                                                                                         \
-    }
-    if (TAKE_LAST) {
-        CONSIDER(v.y, 1u) CONSIDER(v.z, 2u) CONSIDER(v.w, 3u)
-    } else {
-        word = v.w;
-        place = 3u;
-        CONSIDER(v.z, 2u) CONSIDER(v.y, 1u) CONSIDER(v.x, 0u)
-    }
-    uint ordered = ordered_word(word), element = TAKE_LAST ? 0u : ELEMENTS_PER_WORD - 1u;
-    for (uint i = 1u; i < ELEMENTS_PER_WORD; i++) {
-        uint at = TAKE_LAST ? i : ELEMENTS_PER_WORD - 1u - i;
-        element = settled_key(top_key(ordered, at)) == key ? at : element;
-    }
-    return place * ELEMENTS_PER_WORD + element;
-}
-
-#endif
+// Compile-time: SUBGROUPS. Without it (software drivers), ALIGNED, ONE_RUN and ONE_CHUNK gain little. MEMORY_ORDER:
+// elements are read as they lie in memory, and not in the order of their positions.
 
 // The part of a tile inside its run: vectors [first, last]; the run has elements [begin, end).
 struct Tile {
     uint begin, end, first, last;
+    uint position; // of the run's first element
 };
 
 uint segment_of_unit(uint unit) {
@@ -79,11 +29,14 @@ uint segment_of_unit(uint unit) {
     return unit / tiles_per_run;
 }
 
+uvec2 run_of_segment(uint segment); // returns the offset of its first element, and the position of that
+
 Tile tile_of_unit(uint unit, uint base) {
     uint segment = segment_of_unit(unit);
+    uvec2 begin = run_of_segment(segment);
     Tile tile;
-    tile.begin = base;
-    if (!ONE_RUN) tile.begin += reduced_offset(segment, reduced_dims - 1u);
+    tile.begin = base + begin.x;
+    tile.position = begin.y;
     tile.end = tile.begin + run;
     tile.first = tile.begin / ELEMENTS_PER_VECTOR + (unit - segment * tiles_per_run) * tile_vectors;
     tile.last = min(tile.first + tile_vectors - 1u, (tile.end - 1u) / ELEMENTS_PER_VECTOR);
@@ -111,81 +64,77 @@ uvec4 load_vector(Tile tile, uint vector) {
     return v;
 }
 
+// Up to CHUNK_VECTORS vectors of an invocation, `lanes` apart from each other, and the greatest key of each.
+struct Chunk {
+    uint vector, count;
+    uvec4 v0, v1, v2, v3;
+    Top top0, top1, top2, top3;
+};
+
+Key greatest_of(Chunk chunk) {
+    return settled_key(greater(greater(chunk.top0, chunk.top1), greater(chunk.top2, chunk.top3)));
+}
+
+Chunk whole_chunk(Tile tile, uint vector) {
+    Chunk chunk;
+    chunk.vector = vector;
+    chunk.count = uint(CHUNK_VECTORS);
+    chunk.v0 = load_vector(tile, vector);
+    chunk.v1 = load_vector(tile, vector + lanes);
+    chunk.v2 = load_vector(tile, vector + 2u * lanes);
+    chunk.v3 = load_vector(tile, min(vector + 3u * lanes, tile.last)); // past the end it repeats the last vector
+    chunk.top0 = vector_top(chunk.v0);
+    chunk.top1 = vector_top(chunk.v1);
+    chunk.top2 = vector_top(chunk.v2);
+    chunk.top3 = vector_top(chunk.v3);
+    return chunk;
+}
+
+// The least key stands for a vector that is not there; it is the greatest only where all elements have it.
+Chunk part_of_chunk(Tile tile, uint vector, uint count) {
+    Chunk chunk;
+    chunk.vector = vector;
+    chunk.count = count;
+    chunk.v0 = load_vector(tile, min(vector, tile.last));
+    chunk.v1 = chunk.v2 = chunk.v3 = chunk.v0;
+    if (count > 1u) chunk.v1 = load_vector(tile, min(vector + lanes, tile.last));
+    if (count > 2u) chunk.v2 = load_vector(tile, min(vector + 2u * lanes, tile.last));
+    if (count > 3u) chunk.v3 = load_vector(tile, min(vector + 3u * lanes, tile.last));
+    chunk.top0 = vector_top(chunk.v0);
+    chunk.top1 = chunk.top2 = chunk.top3 = Top(0u);
+    if (count > 1u) chunk.top1 = vector_top(chunk.v1);
+    if (count > 2u) chunk.top2 = vector_top(chunk.v2);
+    if (count > 3u) chunk.top3 = vector_top(chunk.v3);
+    return chunk;
+}
+
+#if MEMORY_ORDER
+#include "rows_memory_order.glsl"
+#else
+#include "rows_position_order.glsl"
+#endif
+
 // Reduces every `splits`-th unit; gives all invocations that share the output the best key and rank.
 void reduce_units(uint first_unit, uint units, uint base, uint lane, bool wanted, out Key key, out uint rank) {
-    uint chunk_vectors = lanes * uint(CHUNK_VECTORS), chunks_per_tile = (tile_vectors + chunk_vectors - 1u) >> findLSB(chunk_vectors);
-    uint next_chunk = 0u, best = 0u, unit = first_unit, vector = 0u;
-    Tile tile;
-    Top top0, top1, top2, top3;
-    key = KEY_LEAST;
+    uint lane_bits = findLSB(lanes), steps_per_tile = (tile_vectors + lanes - 1u) >> lane_bits;
+    Best best = nobody();
     if (wanted) {
-        uint tile_chunk = 0u;
-        for (uint next = first_unit; next < units; next += splits, tile_chunk += chunks_per_tile) {
-            Tile next_tile = tile_of_unit(next, base);
-            if (!ALIGNED && next_tile.first > next_tile.last) continue; // possible in unaligned runs only
-            tile = next_tile;
-            next_chunk = tile_chunk;
-            for (vector = tile.first + lane; vector <= tile.last + lane; vector += chunk_vectors) {
-                // Loads past the end repeat the last vector.
-                uvec4 v0 = load_vector(tile, min(vector, tile.last));
-                uvec4 v1 = load_vector(tile, min(vector + lanes, tile.last));
-                uvec4 v2 = load_vector(tile, min(vector + 2u * lanes, tile.last));
-                uvec4 v3 = load_vector(tile, min(vector + 3u * lanes, tile.last));
-                top0 = vector_top(v0);
-                top1 = vector_top(v1);
-                top2 = vector_top(v2);
-                top3 = vector_top(v3);
-                Key found = settled_key(greater(greater(top0, top1), greater(top2, top3)));
-                // Chunks are in ascending order of positions.
-                bool better = TAKE_LAST ? !key_less(found, key) : key_less(key, found);
-                key = better ? found : key;
-                best = better ? next_chunk : best;
-                next_chunk++;
-                if (ONE_CHUNK) break;
+        uint tile_step = 0u;
+        for (uint unit = first_unit; unit < units; unit += splits, tile_step += steps_per_tile) {
+            Tile tile = tile_of_unit(unit, base);
+            if (!ALIGNED && tile.first > tile.last) continue; // possible in unaligned runs only
+            uint steps = ((tile.last - tile.first) >> lane_bits) + 1u, step = 0u, vector = tile.first + lane;
+            if (!ONE_CHUNK) {
+                for (; step + uint(CHUNK_VECTORS) <= steps; step += uint(CHUNK_VECTORS)) {
+                    consider(best, whole_chunk(tile, vector), tile, tile_step + step);
+                    vector += lanes * uint(CHUNK_VECTORS);
+                }
             }
+            if (step < steps) consider(best, part_of_chunk(tile, vector, steps - step), tile, tile_step + step);
             if (ONE_CHUNK) break;
         }
     }
-    bool holder = next_chunk != 0u;
-    Key own = key;
-    key = exchange_greatest(lanes, key);
-    holder = holder && own == key;
-    if (!ONE_CHUNK) {
-        rank = holder ? rank_of(best) : 0u;
-        holder = exchange_greatest(lanes, rank) == rank && holder;
-    }
-    rank = 0u;
-    if (holder) {
-        uint place = TAKE_LAST ? 0u : 3u;
-        if (ONE_CHUNK) {
-            vector = tile.first + lane;
-            if (TAKE_LAST) {
-                if (settled_key(top1) == key) place = 1u;
-                if (settled_key(top2) == key) place = 2u;
-                if (settled_key(top3) == key) place = 3u;
-            } else {
-                if (settled_key(top2) == key) place = 2u;
-                if (settled_key(top1) == key) place = 1u;
-                if (settled_key(top0) == key) place = 0u;
-            }
-        } else {
-            uint tile_number = chunks_per_tile == 1u ? best : best / chunks_per_tile;
-            unit = first_unit + tile_number * splits;
-            tile = tile_of_unit(unit, base);
-            vector = tile.first + (best - tile_number * chunks_per_tile) * chunk_vectors + lane;
-            for (uint i = 0u; i < 3u; i++) {
-                place = TAKE_LAST ? 3u - i : i;
-                if (settled_key(vector_top(load_vector(tile, min(vector + place * lanes, tile.last)))) == key) break;
-                place = TAKE_LAST ? 2u - i : i + 1u;
-            }
-        }
-        vector = min(vector + place * lanes, tile.last);
-        uint element = vector * ELEMENTS_PER_VECTOR + find_in_vector(load_vector(tile, vector), key);
-        // A neutral element has this key only if all elements have it.
-        if (!ALIGNED) element = clamp(element, tile.begin, tile.end - 1u);
-        rank = rank_of(segment_of_unit(unit) * run + (element - tile.begin));
-    }
-    rank = exchange_greatest(lanes, rank);
+    settle(best, first_unit, base, lane, steps_per_tile, key, rank);
 }
 
 void main() {
@@ -196,6 +145,7 @@ void main() {
     uint units = tiles_per_run;
     if (!ONE_RUN) units *= reduce_count / run;
     uint workgroups = blocks * splits;
+    prepare();
     for (uint workgroup = gl_WorkGroupID.x; workgroup < workgroups; workgroup += gl_NumWorkGroups.x) {
         uint split = SPLIT ? workgroup / blocks : 0u;
         uint block = workgroup - split * blocks;

@@ -108,6 +108,15 @@ CONTIGUOUS = {
     "outer_and_middle": ((5, 2, 7, 32), (0, 2)),
     "outer_and_inner": ((7, 3, 160), (0, 2)),
 }
+# Contiguous arrays read through a permutation of their axes, some of them backwards.
+PERMUTED = {
+    "all": ((40, 37), (1, 0), (0, 1), ()),
+    "all_backwards": ((37, 40), (1, 0), (0, 1), (0,)),
+    "three": ((5, 32, 16), (2, 0, 1), (0, 1, 2), (2,)),
+    "rows_of_two": ((33, 3, 20), (0, 2, 1), (1, 2), ()),
+    "rows_apart": ((6, 5, 7, 64), (3, 1, 0, 2), (0, 2, 3), (0, 3)),
+    "many_outputs": ((90, 4, 16), (2, 1, 0), (0, 1), (0,)),
+}
 
 
 def view_layout(shape, steps):
@@ -127,6 +136,12 @@ def cases():
         yield shape, axes, strides, base, count
     for shape, axes in CONTIGUOUS.values():
         yield shape, axes, row_major_strides(shape), 0, int(np.prod(shape))
+    for memory, permutation, axes, backwards in PERMUTED.values():
+        shape = tuple(memory[axis] for axis in permutation)
+        strides = [row_major_strides(memory)[axis] for axis in permutation]
+        base = sum((shape[axis] - 1) * strides[axis] for axis in backwards)
+        strides = tuple(-stride if axis in backwards else stride for axis, stride in enumerate(strides))
+        yield shape, axes, strides, base, math.prod(memory)
 
 
 def limits_for(small_limits, fast: bool, batched: bool):

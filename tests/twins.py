@@ -80,6 +80,11 @@ class ReduceStep:
         self.kept = [layout[kept * i : kept * (i + 1)] for i in range(p.kept_dims)]
         rest = layout[kept * p.kept_dims :]
         self.reduced = [rest[reduced * i : reduced * (i + 1)] for i in range(p.reduced_dims)]
+        rest = rest[reduced * p.reduced_dims :]
+        self.reading_offset, self.reading_position, self.reading = 0, 0, None
+        if kernel.variant.get("memory_order"):
+            self.reading_offset, self.reading_position = rest[:2]
+            self.reading = [rest[2 + kept * i : 2 + kept * (i + 1)] for i in range(p.reduced_dims)]
         self.candidate_words = (2 if self.el.bytes == 8 else 1) + 1
 
     def output_offsets(self, number: int) -> tuple[int, int]:
@@ -96,6 +101,29 @@ class ReduceStep:
             positions, coordinates = np.divmod(positions, size)
             offsets += coordinates * input_stride
         return offsets
+
+    def run_begins(self, segment: int) -> int:
+        """Return the offset of a run from that of its output."""
+        if self.reading is None:
+            return int(self.reduced_offsets(np.array([segment]), self.p.reduced_dims - 1)[0])
+        run, offset = 1, self.reading_offset
+        for size, input_stride, _ in reversed(self.reading):
+            if run < self.p.run:
+                run *= size
+            else:
+                segment, coordinate = divmod(segment, size)
+                offset += coordinate * input_stride
+        return offset
+
+    def positions_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the positions of elements from their numbers in the order of reading."""
+        if self.reading is None:
+            return numbers
+        positions = np.full_like(numbers, self.reading_position)
+        for size, _, step in reversed(self.reading):
+            numbers, coordinates = np.divmod(numbers, size)
+            positions += coordinates * step
+        return positions % WORD
 
     def best(self, base: int, positions: np.ndarray) -> tuple[int, int]:
         """Return key and rank of the best of these positions."""
@@ -153,13 +181,12 @@ def argreduce_rows(step, buffers) -> None:
             positions = []
             for unit in range(split, units, p.splits):
                 segment, tile = divmod(unit, p.tiles_per_run)
-                begin = base + int(s.reduced_offsets(np.array([segment]), p.reduced_dims - 1)[0])
-                begin %= WORD
+                begin = (base + s.run_begins(segment)) % WORD
                 first = begin // per_vector + tile * p.tile_vectors
                 low = max(first * per_vector, begin)
                 high = min((first + p.tile_vectors) * per_vector, begin + p.run)
                 positions.append(segment * p.run + np.arange(low, max(low, high)) - begin)
-            found[number, split] = s.best(base, np.concatenate(positions))
+            found[number, split] = s.best(base, s.positions_of(np.concatenate(positions)))
     s.finish(-(-p.outputs // (s.workgroup // p.lanes)), found)
 
 

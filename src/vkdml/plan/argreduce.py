@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
@@ -55,6 +57,8 @@ class _Shape:
     """Steps that the loops of one invocation make at most."""
     subgroup_size: int = 0
     positions_adjacent: bool = False
+    reading: tuple[int, ...] = ()
+    """Words of the layout that say in which order the elements are read, if not in that of positions."""
 
 
 def plan_argreduce(
@@ -108,7 +112,7 @@ def plan_argreduce(
             for word in (dim.size, dim.input_stride, dim.output_stride, dim.output_stride >> 32)
         ),
     )
-    layout_words = words(dims)
+    layout_words = words((*dims, *shape.reading))
     in_push = len(layout_words) <= shape.family.layout_room
     scratch_base = 0 if in_push else len(layout_words)
 
@@ -181,21 +185,54 @@ def _most_splits(outputs: int, element: ElementType, input_bytes: int) -> int:
 
 def _shape(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning = limits.tuning
-    innermost = layout.reduced[-1]
-    long_enough = innermost.size * element.nbytes >= tuning.shortest_row_bytes
-    if innermost.input_stride == 1 and long_enough:
-        return _rows(layout, element, input_bytes, limits)
+    rows = _runs_of(layout)
+    if rows is not None and rows.length * element.nbytes >= tuning.shortest_row_bytes:
+        return _rows(layout, rows, element, input_bytes, limits)
     return _columns(layout, element, input_bytes, limits)
 
 
-def _rows(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
+class _Runs(NamedTuple):
+    """Reduced elements that are side by side in memory."""
+
+    length: int
+    outer_strides: tuple[int, ...]
+    """Of the reduced dimensions outside a run."""
+    first: int
+    """Offset of the first run from that of the layout."""
+    reading: tuple[int, ...] = ()
+    """Words of the layout, if runs are not read in the order of positions."""
+    innermost: int = 0
+    """Size of the last dimension in the order of reading."""
+
+    def pieces_of(self, elements: int) -> int:
+        """Return over how many rows of the last dimension these elements extend; 0 if it does not matter."""
+        return min(elements, (elements - 2) // self.innermost + 2) if self.innermost else 0
+
+
+def _runs_of(layout: ReduceLayout) -> _Runs | None:
+    *outer, innermost = layout.reduced
+    order = layout.memory_order
+    if innermost.input_stride == 1 and (order is None or order.run_dims == 1):
+        return _Runs(innermost.size, tuple(dim.input_stride for dim in outer), 0)
+    if order is None or order.run_dims == 0:
+        return None
+    outside = len(order.dims) - order.run_dims
+    length = math.prod(dim.size for dim in order.dims[outside:])
+    outer_strides = tuple(dim.input_stride for dim in order.dims[:outside])
+    dims = (word for dim in order.dims for word in (dim.size, dim.input_stride, dim.output_stride))
+    reading = (order.input_offset, order.position, *dims)
+    return _Runs(length, outer_strides, order.input_offset, reading, order.dims[-1].size)
+
+
+def _rows(
+    layout: ReduceLayout, runs: _Runs, element: ElementType, input_bytes: int, limits: DeviceLimits
+) -> _Shape:
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
-    outputs = layout.outputs
-    run = layout.reduced[-1].size
+    outputs, run = layout.outputs, runs.length
     segments = layout.reduce_count // run
     per_vector = VECTOR_BYTES // element.nbytes
     vectors = (run - 1 + per_vector - 1) // per_vector + 1  # wherever the run starts
-    aligned = _runs_are_aligned(layout, per_vector)
+    aligned = _runs_are_aligned(layout, runs, per_vector)
     if aligned:
         vectors = ceil_div(run, per_vector)
     # As few invocations per output as fill the device: every one of them takes part in the final exchange.
@@ -228,12 +265,14 @@ def _rows(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: 
 
     def loop_steps(splits: int) -> int:
         loops = _loops(layout, limits, lanes, blocks, splits, subgroup_size)
-        return loops.rows(units, tile_vectors, CHUNK_VECTORS, min(workgroup_size // lanes, outputs))
+        in_block = min(workgroup_size // lanes, outputs)
+        return loops.rows(units, tile_vectors, CHUNK_VECTORS, in_block, runs.pieces_of(per_vector))
 
     rounds = ceil_div(units, min(units, wanted, _most_splits(outputs, element, input_bytes)))
     splits = _enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
     check_work("splits", blocks * splits)
     variant: dict[str, int | str] = {
+        "memory_order": bool(runs.reading),
         "subgroups": bool(subgroup_size),
         "subgroup": subgroup_size,
         "aligned": aligned and run % per_vector == 0,
@@ -252,6 +291,7 @@ def _rows(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: 
         0,
         loop_steps(splits),
         subgroup_size,
+        reading=runs.reading,
     )
 
 
@@ -285,9 +325,9 @@ def _are_multiples(offsets: Iterable[int], step: int) -> bool:
     return all(offset % step == 0 for offset in offsets)
 
 
-def _runs_are_aligned(layout: ReduceLayout, per_vector: int) -> bool:
-    outer = (dim.input_stride for dim in (*layout.kept, *layout.reduced[:-1]))
-    return _are_multiples((layout.input_base, *outer), per_vector)
+def _runs_are_aligned(layout: ReduceLayout, runs: _Runs, per_vector: int) -> bool:
+    kept = (dim.input_stride for dim in layout.kept)
+    return _are_multiples((layout.input_base + runs.first, *runs.outer_strides, *kept), per_vector)
 
 
 @lru_cache

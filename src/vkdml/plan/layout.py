@@ -23,6 +23,31 @@ class Dim:
 
 
 @dataclass(frozen=True)
+class MemoryOrder:
+    """The reduced dimensions as they lie in memory, the nearest last: an order in which to read them.
+
+    Positions are those of the layout: the order of reading does not change which of equal elements wins.
+    """
+
+    dims: tuple[Dim, ...]
+    """Input strides are positive and descend; ``output_stride`` is what one step adds to the position."""
+    input_offset: int
+    """Of the first element read, from that of position 0."""
+    position: int
+    """Of the first element read."""
+
+    @property
+    def run_dims(self) -> int:
+        """How many of the last dimensions are side by side in memory."""
+        run = 1
+        for count, dim in enumerate(reversed(self.dims)):
+            if dim.input_stride != run:
+                return count
+            run *= dim.size
+        return len(self.dims)
+
+
+@dataclass(frozen=True)
 class ReduceLayout:
     """An argmin or argmax, canonical: dimensions are row-major, the last varies fastest.
 
@@ -36,6 +61,25 @@ class ReduceLayout:
     output_base: int
     index_base: int
     reversed_order: bool
+
+    @property
+    def memory_order(self) -> MemoryOrder | None:
+        """How the reduced elements lie in memory, if that is another order than that of their positions."""
+        position, offset, first = 1, 0, 0
+        dims = []
+        for dim in reversed(self.reduced):
+            stride, step = dim.input_stride, position
+            if stride < 0:
+                offset += (dim.size - 1) * stride
+                first += (dim.size - 1) * step
+                stride, step = -stride, -step
+            dims.append(Dim(dim.size, stride, step))
+            position *= dim.size
+        dims.reverse()
+        ordered = sorted(dims, key=lambda dim: -dim.input_stride)
+        if not first and ordered == dims:
+            return None
+        return MemoryOrder(tuple(ordered), offset, first)
 
     @property
     def outputs(self) -> int:

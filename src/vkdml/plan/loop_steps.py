@@ -91,13 +91,23 @@ class ReduceLoops:
         items = self.blocks * self.splits
         return loop(rounds_of(items, self.max_workgroup_count), loop(self.kept_dims) + each)
 
-    def rows(self, units: int, tile_vectors: int, batch: int, outputs_per_block: int) -> int:
-        """Return the steps of ``argreduce_rows``; an invocation loads ``batch`` vectors at once."""
+    def rows(self, units: int, tile_vectors: int, batch: int, outputs_per_block: int, pieces: int = 0) -> int:
+        """Return the steps of ``argreduce_rows``.
+
+        Args:
+            units: tiles of an output.
+            tile_vectors: vectors of a tile.
+            batch: vectors that an invocation loads at once.
+            outputs_per_block: outputs of one workgroup at most.
+            pieces: rows of the innermost dimension to which a vector that is read in memory order belongs.
+        """
         offset = loop(self.reduced_dims - 1)
-        tiles = loop(-(-units // self.splits), offset + loop(-(-tile_vectors // (batch * self.lanes))))
+        equal = loop(batch, loop(4) + loop(pieces, offset)) if pieces else 0
+        chunks = loop(-(-tile_vectors // (batch * self.lanes)), equal)
+        tiles = loop(-(-units // self.splits), offset + chunks)
         find = offset + loop(batch) + loop(4)
         each = tiles + 3 * self._exchange + find + self._result + self._combine(outputs_per_block)
-        return self._all_items(each)
+        return self._all_items(each) + loop(self.reduced_dims)
 
     def columns(
         self, positions: int, innermost: int, at_once: int, columns: int, outputs_per_block: int

@@ -1,0 +1,85 @@
+// Rows that are read in the order of their positions: an invocation remembers in which chunk its value last grew, and
+// the winner's chunk is searched at the end.
+
+void prepare() {}
+
+uvec2 run_of_segment(uint segment) {
+    return uvec2(ONE_RUN ? 0u : reduced_offset(segment, reduced_dims - 1u), segment * run);
+}
+
+struct Best {
+    Key key;
+    uint step;  // of the chunk that has it
+    bool found; // the invocation read at least one vector
+    Chunk chunk; // the only one, with ONE_CHUNK
+    Tile tile;
+};
+
+Best nobody() {
+    Best best;
+    best.key = KEY_LEAST;
+    best.step = 0u;
+    best.found = false;
+    return best;
+}
+
+// Steps arrive in ascending order of positions.
+void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
+    Key key = greatest_of(chunk);
+    bool better = TAKE_LAST ? !key_less(key, best.key) : key_less(best.key, key);
+    best.key = better ? key : best.key;
+    best.step = better ? step : best.step;
+    best.found = true;
+    if (ONE_CHUNK) {
+        best.chunk = chunk;
+        best.tile = tile;
+    }
+}
+
+uint place_in_chunk(Chunk chunk, Key key) {
+    uint place = TAKE_LAST ? 0u : 3u;
+    if (TAKE_LAST) {
+        if (settled_key(chunk.top1) == key) place = 1u;
+        if (settled_key(chunk.top2) == key) place = 2u;
+        if (settled_key(chunk.top3) == key) place = 3u;
+    } else {
+        if (settled_key(chunk.top2) == key) place = 2u;
+        if (settled_key(chunk.top1) == key) place = 1u;
+        if (settled_key(chunk.top0) == key) place = 0u;
+    }
+    return place;
+}
+
+// Gives all invocations that share the output the best key and its rank.
+void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
+    key = exchange_greatest(lanes, best.key);
+    bool holder = best.found && best.key == key;
+    if (!ONE_CHUNK) {
+        rank = holder ? rank_of(best.step) : 0u;
+        holder = exchange_greatest(lanes, rank) == rank && holder;
+    }
+    rank = 0u;
+    if (holder) {
+        uint place, vector;
+        Tile tile = best.tile;
+        if (ONE_CHUNK) {
+            place = place_in_chunk(best.chunk, key);
+            vector = best.chunk.vector;
+        } else {
+            uint tile_number = steps_per_tile == 1u ? best.step : best.step / steps_per_tile;
+            tile = tile_of_unit(first_unit + tile_number * splits, base);
+            vector = tile.first + (best.step - tile_number * steps_per_tile) * lanes + lane;
+            for (uint i = 0u; i < 3u; i++) {
+                place = TAKE_LAST ? 3u - i : i;
+                if (settled_key(vector_top(load_vector(tile, min(vector + place * lanes, tile.last)))) == key) break;
+                place = TAKE_LAST ? 2u - i : i + 1u;
+            }
+        }
+        vector = min(vector + place * lanes, tile.last);
+        uint element = vector * ELEMENTS_PER_VECTOR + find_in_vector(load_vector(tile, vector), key);
+        // A neutral element has this key only if all elements have it.
+        if (!ALIGNED) element = clamp(element, tile.begin, tile.end - 1u);
+        rank = rank_of(tile.position + (element - tile.begin));
+    }
+    rank = exchange_greatest(lanes, rank);
+}
