@@ -14,7 +14,7 @@
 #endif
 #include "rows_vector.glsl"
 
-// Compile-time: SUBGROUPS. Without it (software drivers), ALIGNED, ONE_RUN and ONE_CHUNK gain little. MEMORY_ORDER:
+// Compile-time: SUBGROUPS. Without it (software drivers), ALIGNED, ONE_RUN and TWO_CHUNKS gain little. MEMORY_ORDER:
 // elements are read as they lie in memory, and not in the order of their positions.
 
 // The part of a tile inside its run: vectors [first, last]; the run has elements [begin, end).
@@ -71,41 +71,47 @@ struct Chunk {
     Top top0, top1, top2, top3;
 };
 
-Key greatest_of(Chunk chunk) {
-    return settled_key(greater(greater(chunk.top0, chunk.top1), greater(chunk.top2, chunk.top3)));
-}
-
-Chunk whole_chunk(Tile tile, uint vector) {
+// Loads past the end of the tile repeat its last vector.
+Chunk loaded_chunk(Tile tile, uint vector) {
     Chunk chunk;
     chunk.vector = vector;
     chunk.count = uint(CHUNK_VECTORS);
     chunk.v0 = load_vector(tile, vector);
     chunk.v1 = load_vector(tile, vector + lanes);
     chunk.v2 = load_vector(tile, vector + 2u * lanes);
-    chunk.v3 = load_vector(tile, min(vector + 3u * lanes, tile.last)); // past the end it repeats the last vector
+    chunk.v3 = load_vector(tile, min(vector + 3u * lanes, tile.last));
+    return chunk;
+}
+
+Chunk loaded_part(Tile tile, uint vector, uint count) {
+    Chunk chunk;
+    chunk.vector = vector;
+    chunk.count = count;
+    if (count > 0u) chunk.v0 = load_vector(tile, min(vector, tile.last));
+    if (count > 1u) chunk.v1 = load_vector(tile, min(vector + lanes, tile.last));
+    if (count > 2u) chunk.v2 = load_vector(tile, min(vector + 2u * lanes, tile.last));
+    if (count > 3u) chunk.v3 = load_vector(tile, min(vector + 3u * lanes, tile.last));
+    return chunk;
+}
+
+void fold(inout Chunk chunk) {
     chunk.top0 = vector_top(chunk.v0);
     chunk.top1 = vector_top(chunk.v1);
     chunk.top2 = vector_top(chunk.v2);
     chunk.top3 = vector_top(chunk.v3);
-    return chunk;
 }
 
-// The least key stands for a vector that is not there; it is the greatest only where all elements have it.
-Chunk part_of_chunk(Tile tile, uint vector, uint count) {
-    Chunk chunk;
-    chunk.vector = vector;
-    chunk.count = count;
-    chunk.v0 = load_vector(tile, min(vector, tile.last));
-    chunk.v1 = chunk.v2 = chunk.v3 = chunk.v0;
-    if (count > 1u) chunk.v1 = load_vector(tile, min(vector + lanes, tile.last));
-    if (count > 2u) chunk.v2 = load_vector(tile, min(vector + 2u * lanes, tile.last));
-    if (count > 3u) chunk.v3 = load_vector(tile, min(vector + 3u * lanes, tile.last));
-    chunk.top0 = vector_top(chunk.v0);
-    chunk.top1 = chunk.top2 = chunk.top3 = Top(0u);
-    if (count > 1u) chunk.top1 = vector_top(chunk.v1);
-    if (count > 2u) chunk.top2 = vector_top(chunk.v2);
-    if (count > 3u) chunk.top3 = vector_top(chunk.v3);
-    return chunk;
+// The least key stands for a vector that is not there: it is the greatest only where all elements have it.
+void fold_part(inout Chunk chunk) {
+    chunk.top0 = chunk.top1 = chunk.top2 = chunk.top3 = Top(0u);
+    if (chunk.count > 0u) chunk.top0 = vector_top(chunk.v0);
+    if (chunk.count > 1u) chunk.top1 = vector_top(chunk.v1);
+    if (chunk.count > 2u) chunk.top2 = vector_top(chunk.v2);
+    if (chunk.count > 3u) chunk.top3 = vector_top(chunk.v3);
+}
+
+Key greatest_of(Chunk chunk) {
+    return settled_key(greater(greater(chunk.top0, chunk.top1), greater(chunk.top2, chunk.top3)));
 }
 
 #if MEMORY_ORDER
@@ -115,23 +121,35 @@ Chunk part_of_chunk(Tile tile, uint vector, uint count) {
 #endif
 
 // Reduces every `splits`-th unit; gives all invocations that share the output the best key and rank.
-void reduce_units(uint first_unit, uint units, uint base, uint lane, bool wanted, out Key key, out uint rank) {
+void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place, bool wanted, out Key key, out uint rank) {
     uint lane_bits = findLSB(lanes), steps_per_tile = (tile_vectors + lanes - 1u) >> lane_bits;
-    Best best = nobody();
+    uint chunk_vectors = lanes * uint(CHUNK_VECTORS);
+    Best best = nobody(place);
     if (wanted) {
         uint tile_step = 0u;
         for (uint unit = first_unit; unit < units; unit += splits, tile_step += steps_per_tile) {
             Tile tile = tile_of_unit(unit, base);
             if (!ALIGNED && tile.first > tile.last) continue; // possible in unaligned runs only
             uint steps = ((tile.last - tile.first) >> lane_bits) + 1u, step = 0u, vector = tile.first + lane;
-            if (!ONE_CHUNK) {
-                for (; step + uint(CHUNK_VECTORS) <= steps; step += uint(CHUNK_VECTORS)) {
-                    consider(best, whole_chunk(tile, vector), tile, tile_step + step);
-                    vector += lanes * uint(CHUNK_VECTORS);
-                }
+            if (TWO_CHUNKS) {
+                uint in_first = min(steps, uint(CHUNK_VECTORS));
+                Chunk first = loaded_part(tile, vector, in_first);
+                Chunk second = loaded_part(tile, vector + chunk_vectors, steps - in_first);
+                fold_part(first);
+                fold_part(second);
+                consider_two(best, first, second, tile);
+                break;
             }
-            if (step < steps) consider(best, part_of_chunk(tile, vector, steps - step), tile, tile_step + step);
-            if (ONE_CHUNK) break;
+            for (; step + uint(CHUNK_VECTORS) <= steps; step += uint(CHUNK_VECTORS), vector += chunk_vectors) {
+                Chunk chunk = loaded_chunk(tile, vector);
+                fold(chunk);
+                consider(best, chunk, tile, tile_step + step);
+            }
+            if (step < steps) {
+                Chunk chunk = loaded_part(tile, vector, steps - step);
+                fold_part(chunk);
+                consider(best, chunk, tile, tile_step + step);
+            }
         }
     }
     settle(best, first_unit, base, lane, steps_per_tile, key, rank);
@@ -154,7 +172,7 @@ void main() {
         uvec2 offsets = offsets_of_output(number);
         Key key;
         uint rank;
-        reduce_units(split, units, offsets.x, lane, wanted, key, rank);
+        reduce_units(split, units, offsets.x, lane, place, wanted, key, rank);
 #if MAY_SPLIT
         if (SPLIT) {
             if (lane == 0u && wanted) store_candidate(blocks, number, split, key, rank);

@@ -8,9 +8,32 @@ uint reading_word(uint dim) { return reduced_word(reduced_dims) + 2u + dim * COP
 
 uint dims_outside_run;
 
+// A dimension that positions in a run are divided by, and its reciprocal.
+struct RunDim { uint size, step, reciprocal; };
+RunDim innermost, second;
+
+RunDim run_dim(uint dim) {
+    uint word = reading_word(dim), size = layout_word(word);
+    return RunDim(size, layout_word(word + 2u), 0xffffffffu / size);
+}
+
 void prepare() {
     dims_outside_run = reduced_dims;
     for (uint rest = run; rest > 1u; rest /= layout_word(reading_word(dims_outside_run))) dims_outside_run--;
+    innermost = run_dim(reduced_dims - 1u);
+    second = run_dim(max(reduced_dims, dims_outside_run + 2u) - 2u);
+}
+
+// Divides without the slow instruction; returns the quotient, and the remainder in place of the number.
+uint divided(inout uint number, RunDim dim) {
+    uint quotient, low;
+    umulExtended(number, dim.reciprocal, quotient, low); // exact or 1 too small
+    number -= quotient * dim.size;
+    if (number >= dim.size) {
+        number -= dim.size;
+        quotient++;
+    }
+    return quotient;
 }
 
 uvec2 run_of_segment(uint segment) {
@@ -24,14 +47,21 @@ uvec2 run_of_segment(uint segment) {
     return begin;
 }
 
-// Returns the position of the run's element `number`.
-uint position_in_run(Tile tile, uint number) {
-    uint position = tile.position;
-    for (uint dim = reduced_dims; dim-- > dims_outside_run;) {
-        uint word = reading_word(dim), coordinate = take_coordinate(number, dim == dims_outside_run, word);
-        position += coordinate * layout_word(word + 2u);
+// Returns the position of the run's element `number`, and how many elements are left from there in the innermost row.
+uvec2 position_in_run(Tile tile, uint number) {
+    uint run_dims = reduced_dims - dims_outside_run, outer = divided(number, innermost);
+    uvec2 found = uvec2(tile.position + number * innermost.step, innermost.size - number);
+    if (run_dims > 1u) {
+        if (run_dims > 2u) {
+            uint rest = divided(outer, second);
+            for (uint dim = reduced_dims - 2u; dim-- > dims_outside_run;) {
+                uint word = reading_word(dim), coordinate = take_coordinate(rest, dim == dims_outside_run, word);
+                found.x += coordinate * layout_word(word + 2u);
+            }
+        }
+        found.x += outer * second.step;
     }
-    return position;
+    return found;
 }
 
 #if ELEMENT_BYTES == 8
@@ -65,47 +95,82 @@ uint equal_in_vector(uvec4 v, Key key) {
 
 #endif
 
-// Returns the best rank of the elements of a vector that have this key.
-uint best_rank(Tile tile, uint vector, uvec4 v, Key key) {
-    uint first = vector * ELEMENTS_PER_VECTOR, equal = equal_in_vector(v, key);
+// What an invocation compares with the best of all that share its output, as far as they told each other: a key's
+// highest word or, of narrow keys, the key above the rank's highest bits.
+uint bound_word(Key key, uint rank) {
+#if ELEMENT_BYTES == 8
+    return key.y;
+#elif ELEMENT_BYTES == 4
+    return key;
+#else
+    return key << TOP_SHIFT | rank >> ELEMENT_BITS;
+#endif
+}
+
+shared uint shared_bounds[WORKGROUP];
+
+struct Best {
+    Key key;
+    uint rank, place;
+};
+
+// Returns the best rank of the elements of a vector that have this key, or 0 if another invocation knows a better one.
+uint best_rank(Tile tile, uint vector, uvec4 v, Key key, uint bound) {
+    bool first_wins = (int(innermost.step) > 0) != TAKE_LAST;
+    uint first = vector * ELEMENTS_PER_VECTOR, rank = 0u;
+    if (ELEMENT_BYTES < 4 && first_wins && first >= tile.begin) {
+        uvec2 found = position_in_run(tile, first - tile.begin);
+        if (found.y >= ELEMENTS_PER_VECTOR && bound_word(key, rank_of(found.x)) < bound) return 0u;
+    }
+    uint equal = equal_in_vector(v, key);
     if (!ALIGNED) {
         if (first < tile.begin) equal &= 0xffffffffu << (tile.begin - first);
         if (tile.end - first < ELEMENTS_PER_VECTOR) equal &= (1u << (tile.end - first)) - 1u;
     }
-    uint innermost = reading_word(reduced_dims - 1u), size = layout_word(innermost), step = layout_word(innermost + 2u);
-    bool first_wins = (int(step) > 0) != TAKE_LAST;
-    uint rank = 0u;
     while (equal != 0u) {
         // Of the elements in one row of the innermost dimension, only the first or the last can win.
-        uint element = findLSB(equal), number = first + element - tile.begin, left = size - number % size;
-        uint row = left < ELEMENTS_PER_VECTOR ? ((1u << left) - 1u) << element : 0xffffffffu;
+        uint element = findLSB(equal);
+        uvec2 found = position_in_run(tile, first + element - tile.begin);
+        uint row = found.y < ELEMENTS_PER_VECTOR ? ((1u << found.y) - 1u) << element : 0xffffffffu;
         uint distance = first_wins ? 0u : findMSB(equal & row) - element;
-        rank = max(rank, rank_of(position_in_run(tile, number) + distance * step));
+        rank = max(rank, rank_of(found.x + distance * innermost.step));
         equal &= ~row;
     }
     return rank;
 }
 
-struct Best {
-    Key key;
-    uint rank;
-};
-
-Best nobody() { return Best(KEY_LEAST, 0u); }
+Best nobody(uint place) {
+    barrier(); // until all have read what was there before
+    shared_bounds[gl_LocalInvocationIndex] = 0u;
+    barrier();
+    return Best(KEY_LEAST, 0u, place);
+}
 
 void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
     Key key = greatest_of(chunk);
     if (key_less(key, best.key)) return;
-    if (key_less(best.key, key)) best = Best(key, 0u);
+    uint bound = shared_bounds[best.place];
+    if (bound_word(key, 0xffffffffu) < bound) return;
+    if (key_less(best.key, key)) {
+        best.key = key;
+        best.rank = 0u;
+    }
     uint hits = uint(settled_key(chunk.top0) == key) | uint(settled_key(chunk.top1) == key) << 1 |
         uint(settled_key(chunk.top2) == key) << 2 | uint(settled_key(chunk.top3) == key) << 3;
     hits &= (1u << chunk.count) - 1u;
     while (hits != 0u) {
         uint place = findLSB(hits);
         uvec4 v = place < 2u ? (place == 0u ? chunk.v0 : chunk.v1) : (place == 2u ? chunk.v2 : chunk.v3);
-        best.rank = max(best.rank, best_rank(tile, min(chunk.vector + place * lanes, tile.last), v, key));
+        best.rank = max(best.rank, best_rank(tile, min(chunk.vector + place * lanes, tile.last), v, key, bound));
         hits &= hits - 1u;
     }
+    bound = max(bound, bound_word(best.key, best.rank));
+    if (bound != shared_bounds[best.place]) atomicMax(shared_bounds[best.place], bound);
+}
+
+void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
+    consider(best, first, tile, 0u);
+    if (second.count != 0u) consider(best, second, tile, 0u);
 }
 
 // Gives all invocations that share the output the best key and its rank.

@@ -9,13 +9,13 @@ uvec2 run_of_segment(uint segment) {
 
 struct Best {
     Key key;
-    uint step;  // of the chunk that has it
-    bool found; // the invocation read at least one vector
-    Chunk chunk; // the only one, with ONE_CHUNK
+    uint step;           // of the chunk that has it
+    bool found;          // the invocation read at least one vector
+    Chunk first, second; // with TWO_CHUNKS
     Tile tile;
 };
 
-Best nobody() {
+Best nobody(uint place) {
     Best best;
     best.key = KEY_LEAST;
     best.step = 0u;
@@ -30,22 +30,26 @@ void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
     best.key = better ? key : best.key;
     best.step = better ? step : best.step;
     best.found = true;
-    if (ONE_CHUNK) {
-        best.chunk = chunk;
-        best.tile = tile;
-    }
 }
 
-uint place_in_chunk(Chunk chunk, Key key) {
-    uint place = TAKE_LAST ? 0u : 3u;
+void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
+    best.key = greater(greatest_of(first), greatest_of(second));
+    best.found = true;
+    best.first = first;
+    best.second = second;
+    best.tile = tile;
+}
+
+// Returns which of eight vectors that are `lanes` apart is the first (with TAKE_LAST, the last) with this key.
+uint place_of(Chunk first, Chunk second, Key key) {
+    uint place = TAKE_LAST ? 0u : 7u;
+#define IS_AT(top, at) if (settled_key(top) == key) place = at;
     if (TAKE_LAST) {
-        if (settled_key(chunk.top1) == key) place = 1u;
-        if (settled_key(chunk.top2) == key) place = 2u;
-        if (settled_key(chunk.top3) == key) place = 3u;
+        IS_AT(first.top1, 1u) IS_AT(first.top2, 2u) IS_AT(first.top3, 3u) IS_AT(second.top0, 4u)
+        IS_AT(second.top1, 5u) IS_AT(second.top2, 6u) IS_AT(second.top3, 7u)
     } else {
-        if (settled_key(chunk.top2) == key) place = 2u;
-        if (settled_key(chunk.top1) == key) place = 1u;
-        if (settled_key(chunk.top0) == key) place = 0u;
+        IS_AT(second.top2, 6u) IS_AT(second.top1, 5u) IS_AT(second.top0, 4u) IS_AT(first.top3, 3u)
+        IS_AT(first.top2, 2u) IS_AT(first.top1, 1u) IS_AT(first.top0, 0u)
     }
     return place;
 }
@@ -54,7 +58,7 @@ uint place_in_chunk(Chunk chunk, Key key) {
 void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
     key = exchange_greatest(lanes, best.key);
     bool holder = best.found && best.key == key;
-    if (!ONE_CHUNK) {
+    if (!TWO_CHUNKS) {
         rank = holder ? rank_of(best.step) : 0u;
         holder = exchange_greatest(lanes, rank) == rank && holder;
     }
@@ -62,9 +66,9 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
     if (holder) {
         uint place, vector;
         Tile tile = best.tile;
-        if (ONE_CHUNK) {
-            place = place_in_chunk(best.chunk, key);
-            vector = best.chunk.vector;
+        if (TWO_CHUNKS) {
+            place = place_of(best.first, best.second, key);
+            vector = best.first.vector;
         } else {
             uint tile_number = steps_per_tile == 1u ? best.step : best.step / steps_per_tile;
             tile = tile_of_unit(first_unit + tile_number * splits, base);

@@ -27,6 +27,7 @@ from vkdml.plan.plans import (
     words,
 )
 from vkdml.plan.schema import ElementType, Family
+from vkdml.plan.tuning import Tuning
 
 # Vectors of 16 bytes that one invocation loads in one batch.
 CHUNK_VECTORS = kernels.number("chunk_vectors")
@@ -238,9 +239,7 @@ def _rows(
     # As few invocations per output as fill the device: every one of them takes part in the final exchange.
     filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
     most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
-    # Few invocations read a short row in one step and a long row in many.
-    few = most if most <= tuning.row_lanes else power_of_two_at_least(most // tuning.row_steps)
-    fewest = max(min(few, tuning.row_lanes), power_of_two_at_least(filling))
+    fewest = max(min(_row_lanes(vectors, tuning), tuning.row_lanes), power_of_two_at_least(filling))
     lanes = min(workgroup_size, most, fewest)
     blocks = ceil_div(outputs, workgroup_size // lanes)
 
@@ -277,7 +276,7 @@ def _rows(
         "subgroup": subgroup_size,
         "aligned": aligned and run % per_vector == 0,
         "one_run": segments == 1,
-        "one_chunk": units == splits and tile_vectors <= lanes * CHUNK_VECTORS,
+        "two_chunks": units == splits and tile_vectors <= 2 * CHUNK_VECTORS * lanes,
     }
     return _Shape(
         kernels.family("argreduce_rows"),
@@ -293,6 +292,16 @@ def _rows(
         subgroup_size,
         reading=runs.reading,
     )
+
+
+def _row_lanes(vectors: int, tuning: Tuning) -> int:
+    """Return how many invocations process a row while there are enough rows to fill the device."""
+    # A row that is read at once is not read again for its index; then the fewest loads past its end decide.
+    at_once = [power_of_two_at_least(ceil_div(vectors, count * CHUNK_VECTORS)) for count in (1, 2)]
+    fitting = [lanes for lanes in at_once if lanes <= tuning.row_lanes]
+    if fitting:
+        return min(fitting, key=lambda lanes: round_up(vectors, lanes))
+    return power_of_two_at_least(at_once[0] // tuning.row_steps)
 
 
 def _loops(

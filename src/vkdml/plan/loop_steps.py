@@ -102,7 +102,7 @@ class ReduceLoops:
             pieces: rows of the innermost dimension to which a vector that is read in memory order belongs.
         """
         offset = loop(self.reduced_dims - 1)
-        equal = loop(batch, loop(4) + loop(pieces, offset)) if pieces else 0
+        equal = 2 * loop(batch, loop(4) + offset + loop(pieces, offset)) if pieces else 0
         chunks = loop(-(-tile_vectors // (batch * self.lanes)), equal)
         tiles = loop(-(-units // self.splits), offset + chunks)
         find = offset + loop(batch) + loop(4)
