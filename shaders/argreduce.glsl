@@ -11,7 +11,25 @@ layout(std430, binding = BINDING_WORKSPACE) readonly buffer Workspace { uint wor
 
 bool flagged(uint flag) { return (flags & flag) != 0u; }
 
-uint layout_word(uint i) { return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i] : workspace[i]; }
+uint stored_layout_word(uint i) { return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i] : workspace[i]; }
+
+// Compile-time: LAYOUT_IN_SHARED. All workgroups read the layout from the same line of the workspace: a kernel that
+// often does so copies it to shared memory first.
+#if LAYOUT_IN_SHARED
+const uint SHARED_LAYOUT_WORDS = 64u;
+shared uint shared_layout[SHARED_LAYOUT_WORDS];
+
+// All invocations of the workgroup must call it.
+void share_layout(uint words) {
+    for (uint i = gl_LocalInvocationIndex; i < min(words, SHARED_LAYOUT_WORDS); i += WORKGROUP)
+        shared_layout[i] = stored_layout_word(i);
+    barrier();
+}
+
+uint layout_word(uint i) { return i < SHARED_LAYOUT_WORDS ? shared_layout[i] : stored_layout_word(i); }
+#else
+uint layout_word(uint i) { return stored_layout_word(i); }
+#endif
 #include "layout.glsl"
 
 // The layout continues with the reduced dimensions: size, input stride, step of the index (two words).

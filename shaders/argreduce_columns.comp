@@ -3,6 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define SUBGROUPS 0
+#define LAYOUT_IN_SHARED 0
 // Compile-time: AT_ONCE, the loads in flight: 4 or 8 hide latency, 1 suits the compilers of software drivers; LOADS:
 // single elements, aligned vectors of 16 bytes, or vectors of 16 bytes that start at any element.
 #include "interface.glsl"

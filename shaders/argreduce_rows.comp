@@ -5,6 +5,7 @@
 #if SUBGROUPS
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
+#define LAYOUT_IN_SHARED MEMORY_ORDER
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"

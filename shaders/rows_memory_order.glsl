@@ -18,6 +18,7 @@ RunDim run_dim(uint dim) {
 }
 
 void prepare() {
+    share_layout(reading_word(reduced_dims));
     dims_outside_run = reduced_dims;
     for (uint rest = run; rest > 1u; rest /= layout_word(reading_word(dims_outside_run))) dims_outside_run--;
     innermost = run_dim(reduced_dims - 1u);

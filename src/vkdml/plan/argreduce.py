@@ -236,10 +236,11 @@ def _rows(
     aligned = _runs_are_aligned(layout, runs, per_vector)
     if aligned:
         vectors = ceil_div(run, per_vector)
+    whole = aligned and run % per_vector == 0
     # As few invocations per output as fill the device: every one of them takes part in the final exchange.
     filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
     most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
-    fewest = max(min(_row_lanes(vectors, tuning), tuning.row_lanes), power_of_two_at_least(filling))
+    fewest = max(min(_row_lanes(vectors, whole, tuning), tuning.row_lanes), power_of_two_at_least(filling))
     lanes = min(workgroup_size, most, fewest)
     blocks = ceil_div(outputs, workgroup_size // lanes)
 
@@ -274,9 +275,10 @@ def _rows(
         "memory_order": bool(runs.reading),
         "subgroups": bool(subgroup_size),
         "subgroup": subgroup_size,
-        "aligned": aligned and run % per_vector == 0,
+        "aligned": whole,
         "one_run": segments == 1,
-        "two_chunks": units == splits and tile_vectors <= 2 * CHUNK_VECTORS * lanes,
+        # An unaligned row would take so many registers that fewer invocations run.
+        "two_chunks": whole and units == splits and tile_vectors <= 2 * CHUNK_VECTORS * lanes,
     }
     return _Shape(
         kernels.family("argreduce_rows"),
@@ -294,14 +296,13 @@ def _rows(
     )
 
 
-def _row_lanes(vectors: int, tuning: Tuning) -> int:
+def _row_lanes(vectors: int, whole: bool, tuning: Tuning) -> int:
     """Return how many invocations process a row while there are enough rows to fill the device."""
-    # A row that is read at once is not read again for its index; then the fewest loads past its end decide.
-    at_once = [power_of_two_at_least(ceil_div(vectors, count * CHUNK_VECTORS)) for count in (1, 2)]
-    fitting = [lanes for lanes in at_once if lanes <= tuning.row_lanes]
-    if fitting:
-        return min(fitting, key=lambda lanes: round_up(vectors, lanes))
-    return power_of_two_at_least(at_once[0] // tuning.row_steps)
+    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count * CHUNK_VECTORS)) for count in (1, 2))
+    # The fewest loads past the end decide; unaligned rows take more registers and do best in two chunks.
+    if whole and in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
+        return in_one
+    return in_two if in_two <= tuning.row_lanes else power_of_two_at_least(in_one // tuning.row_steps)
 
 
 def _loops(

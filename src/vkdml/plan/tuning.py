@@ -131,8 +131,8 @@ DISCRETE = Tuning(
     positions_per_lane=4,
     columns_segment_bytes=256,
     target_workgroups=1056,
-    # On an H200 six to a multiprocessor, as many as run at once with the registers they take.
-    split_workgroups=792,
+    # Four to each of 132 multiprocessors: as many as run at once if an invocation takes up to 64 registers.
+    split_workgroups=528,
     shortest_row_bytes=64,
     positions_per_split=16,
     subgroups=1,
