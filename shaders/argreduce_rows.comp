@@ -72,15 +72,22 @@ struct Chunk {
     Top top0, top1, top2, top3;
 };
 
-// Loads past the end of the tile repeat its last vector.
-Chunk loaded_chunk(Tile tile, uint vector) {
+// Loads past the end of the tile repeat its last vector. `inside`: no vector lies at an end of the tile.
+Chunk loaded_chunk(Tile tile, uint vector, bool inside) {
     Chunk chunk;
     chunk.vector = vector;
     chunk.count = uint(CHUNK_VECTORS);
-    chunk.v0 = load_vector(tile, vector);
-    chunk.v1 = load_vector(tile, vector + lanes);
-    chunk.v2 = load_vector(tile, vector + 2u * lanes);
-    chunk.v3 = load_vector(tile, min(vector + 3u * lanes, tile.last));
+    if (ALIGNED || inside) {
+        chunk.v0 = input_vectors[vector];
+        chunk.v1 = input_vectors[vector + lanes];
+        chunk.v2 = input_vectors[vector + 2u * lanes];
+        chunk.v3 = input_vectors[min(vector + 3u * lanes, tile.last)];
+    } else {
+        chunk.v0 = load_vector(tile, vector);
+        chunk.v1 = load_vector(tile, vector + lanes);
+        chunk.v2 = load_vector(tile, vector + 2u * lanes);
+        chunk.v3 = load_vector(tile, min(vector + 3u * lanes, tile.last));
+    }
     return chunk;
 }
 
@@ -142,7 +149,7 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
                 break;
             }
             for (; step + uint(CHUNK_VECTORS) <= steps; step += uint(CHUNK_VECTORS), vector += chunk_vectors) {
-                Chunk chunk = loaded_chunk(tile, vector);
+                Chunk chunk = loaded_chunk(tile, vector, step != 0u && step + uint(CHUNK_VECTORS) < steps);
                 fold(chunk);
                 consider(best, chunk, tile, tile_step + step);
             }
