@@ -22,7 +22,7 @@ def content_of(case: Case) -> np.ndarray:
 
 def array_of(case: Case) -> np.ndarray:
     array = content_of(case).view(oracle.dtype_named(case.element)).reshape(case.shape)
-    return array[..., ::2] if case.alternate else array
+    return array[..., ::2] if case.alternate else array.T if case.transposed else array
 
 
 def expected(case: Case) -> np.ndarray:
@@ -49,6 +49,7 @@ def test_indices_are_the_oracles(element, op):
             replace(plain, direction="decreasing", alternate=number % 2 == 0),
             replace(plain, nan_policy="omit"),
             replace(plain, nan_policy="omit", direction="decreasing"),
+            replace(plain, transposed=True),
         ):
             assert np.array_equal(check.right_indices(case, content_of(case)), expected(case)), case.name
 

@@ -124,6 +124,12 @@ GROWING = {
         "many short runs": lambda n: Shape((3, n, 40), (40, 123, 1), (1, 2)),
         "many dimensions": lambda n: Shape((3, 2, n, 3, 40), (1700, 850, 5101, 50, 1), (1, 2, 3, 4)),
     },
+    "memory_order": {
+        "transposed": lambda n: Shape((64, n), (1, 64), (0, 1)),
+        "many rows": lambda n: Shape((n, 3, 40), (121, 1, 3), (1, 2)),
+        "short inner rows": lambda n: Shape((3, n, 2, 40), (1, 250, 120, 3), (0, 1, 3)),
+        "backwards": lambda n: Shape((5, 16, n), (-1, 5, -80), (0, 1, 2)),
+    },
     "vectors": {
         "long columns": lambda n: Shape((n, 64), (64, 1), (0,)),
         "many columns": lambda n: Shape((40, 16 * n), (16 * n, 1), (0,)),
@@ -188,7 +194,7 @@ def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kind):
         flags["workgroup_size"] = max(SMALL["workgroup_size"], device.limits.subgroup_size)
     limits = limits_for(device, **flags, **(SPLIT if split else {}))
     reached = []
-    for number, shape_of in enumerate(GROWING[own.get("loads")].values()):
+    for number, shape_of in enumerate(GROWING[own.get("loads") or own.get("memory_order") or None].values()):
         name = list(ELEMENTS)[(number + ARGREDUCE_KINDS.index(kind)) % len(ELEMENTS)]
         n = largest(
             lambda n, of=shape_of, name=name: reduce_plan(of(n), name, limits),

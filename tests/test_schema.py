@@ -72,7 +72,7 @@ def test_variants_that_are_not_built_are_refused():
 
 def test_constants_that_a_variant_does_without_do_not_tell_pipelines_apart():
     choice = dict.fromkeys((constant.name for constant in ROWS.constants), 1)
-    plain = {**choice, "subgroups": 0, "split": 0, "keys": "integer", "element_bytes": 4}
+    plain = {**choice, "subgroups": 0, "split": 0, "memory_order": 0, "keys": "integer", "element_bytes": 4}
     name, constants = ROWS.specialize(**plain)
     assert ROWS.specialize(**{**plain, "subgroup": 8, "aligned": 0, "omit_nan": 0}) == (name, constants)
     kernel = kernels.table()[name]

@@ -90,6 +90,8 @@ class Case:
     """For slice1, one of :data:`WINDOWS`."""
     scaled_from: tuple[int, ...] | None = None
     """The shape that was meant, if this device gets a smaller one."""
+    transposed: bool = False
+    """The array is read with its axes in reverse order: ``x.T``."""
 
     @property
     def name(self) -> str:
@@ -98,7 +100,7 @@ class Case:
         shape = "x".join(map(_short_size, self.shape))
         if self.op == "slice1":
             return f"{self.window} {short} {shape}"
-        words = [short, shape + ("[::2]" if self.alternate else "")]
+        words = [short, shape + ("[::2]" if self.alternate else "") + (".T" if self.transposed else "")]
         words.append("all" if self.axis is None else "ax " + ",".join(map(str, self.axis)))
         if self.op != "argmax":
             words.insert(0, self.op)
@@ -128,13 +130,15 @@ class Case:
         """The shape of what takes part."""
         if self.alternate:
             return (*self.shape[:-1], (self.shape[-1] + 1) // 2)
-        return self.shape
+        return self.shape[::-1] if self.transposed else self.shape
 
     @property
     def strides(self) -> tuple[int, ...]:
         """The strides of what takes part, in elements."""
         strides = row_major_strides(self.shape)
-        return (*strides[:-1], 2) if self.alternate else strides
+        if self.alternate:
+            return (*strides[:-1], 2)
+        return strides[::-1] if self.transposed else strides
 
     @property
     def outputs(self) -> int:
@@ -246,7 +250,8 @@ def fitted(case: Case, most_bytes: int) -> Case:
             shape = [size if long and size <= _LONGEST_PIXEL else max(1, size // 2) for size in shape]
             continue
         fewest = [_FEWEST_SIDE_BY_SIDE if axis == len(shape) - 1 else 1 for axis in range(len(shape))]
-        kept = [axis for axis, size in enumerate(shape) if axis not in case.axes and size > fewest[axis]]
+        axes = [len(shape) - 1 - axis for axis in case.axes] if case.transposed else case.axes
+        kept = [axis for axis, size in enumerate(shape) if axis not in axes and size > fewest[axis]]
         axis = kept[0] if kept else max(range(len(shape)), key=lambda axis: shape[axis])
         shape[axis] = shape[axis] // 2 | shape[axis] % 2
     if tuple(shape) == case.shape:
@@ -437,6 +442,8 @@ def _every_kernel() -> Iterator[Case]:
             ((elements // 512, 512), 0),
         ):
             yield replace(_reduce(EVERY_KERNEL, element, shape, axis), alternate=True)
+        yield Case(EVERY_KERNEL, "argmax", element, (elements // 4096, 4096), transposed=True)
+        yield Case(EVERY_KERNEL, "argmax", element, (elements // 960, 24, 40), (0, 1), transposed=True)
     for element, size in SLICE_ELEMENTS.items():
         side = math.isqrt(256 * MIB // size) // 64 * 64
         yield Case(EVERY_KERNEL, "slice1", element, (side, side), window="[::-2, ::-2]")

@@ -58,7 +58,7 @@ class Checker:
 
     def _expected(self, case: Case, content: Bytes) -> Array:
         identity = (
-            case.content, case.element, case.shape, case.alternate, case.op, case.axes,
+            case.content, case.element, case.shape, case.alternate, case.transposed, case.op, case.axes,
             case.direction, case.nan_policy,
         )  # fmt: skip
         known = self._indices.get(identity)
@@ -85,6 +85,8 @@ def right_indices(case: Case, content: Bytes) -> Array:
     bits = content.view(unsigned(case.element_bytes)).reshape(case.shape)
     if case.alternate:
         bits = bits[..., ::2]
+    if case.transposed:
+        bits = bits.T
     take_last = case.direction == "decreasing"
 
     # Neighbouring reduced axes are one; groups are reduced from the innermost out, keys and indices both.

@@ -145,6 +145,7 @@ def measure(
                 alternate=case.alternate,
                 window=case.window,
                 scaled_from=list(case.scaled_from) if case.scaled_from else None,
+                transposed=case.transposed,
                 **times,
                 read_bytes=case.read_bytes,
                 written_bytes=written,
@@ -194,7 +195,7 @@ def _call(device: Device, case: Case, content: Bytes, index_bytes: int) -> Calla
         window = WINDOWS[case.window](case.shape[0], case.shape[1])
         moved = array.T if window.transposed else array
         return lambda: vkdml.slice1(moved, window.offsets, window.sizes, window.steps, device=device)
-    view = array[..., ::2] if case.alternate else array
+    view = array[..., ::2] if case.alternate else array.T if case.transposed else array
     function: Any = vkdml.argmax if case.op == "argmax" else vkdml.argmin
     return lambda: function(
         view,

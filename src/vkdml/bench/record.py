@@ -80,6 +80,7 @@ class Row:
     call_us: float | None = None
     """Of the public function, host array to host array; taken where the device is the host's processor."""
     peers: dict[str, PeerTime] = field(default_factory=dict)
+    transposed: bool = False
 
     @property
     def compared_us(self) -> float:
@@ -106,6 +107,7 @@ class Row:
             self.alternate,
             self.window,
             tuple(self.scaled_from) if self.scaled_from else None,
+            self.transposed,
         )
 
 

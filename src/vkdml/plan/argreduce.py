@@ -255,8 +255,6 @@ def _rows(
         tile_vectors = min(tile_vectors, tuning.tile_bytes // VECTOR_BYTES)
         tile_vectors = min(round_up(tile_vectors, lanes * CHUNK_VECTORS), vectors)
         tiles_per_run = ceil_div(vectors, tile_vectors)
-    units = segments * tiles_per_run
-    check_work("tiles", units)
     subgroup_size = limits.subgroup_size if tuning.subgroups else 0
     if subgroup_size and (
         workgroup_size % subgroup_size or workgroup_size > subgroup_size * limits.max_subgroups
@@ -266,8 +264,16 @@ def _rows(
     def loop_steps(splits: int) -> int:
         loops = _loops(layout, limits, lanes, blocks, splits, subgroup_size)
         in_block = min(workgroup_size // lanes, outputs)
-        return loops.rows(units, tile_vectors, CHUNK_VECTORS, in_block, runs.pieces_of(per_vector))
+        tiles = segments * tiles_per_run
+        return loops.rows(tiles, tile_vectors, CHUNK_VECTORS, in_block, runs.pieces_of(per_vector))
 
+    # A split has at least one tile, and where memory order is not that of positions its loops are long.
+    least = lanes * CHUNK_VECTORS if runs.reading else vectors
+    while loop_steps(segments * tiles_per_run) > limits.max_loop_steps and tile_vectors > least:
+        tile_vectors = round_up(ceil_div(tile_vectors, 2), lanes * CHUNK_VECTORS)
+        tiles_per_run = ceil_div(vectors, tile_vectors)
+    units = segments * tiles_per_run
+    check_work("tiles", units)
     rounds = ceil_div(units, min(units, wanted, _most_splits(outputs, element, input_bytes)))
     splits = _enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
     check_work("splits", blocks * splits)
