@@ -84,6 +84,12 @@ def argmax(
 
     Source of the rule: DirectML's ``DML_ARGMAX_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
+    if type(x) is Array and out is None and device is None and progress is None:
+        result = on_device.reduce_as_before(
+            x, "argmax", axis, keepdims, dtype, direction, nan_policy, return_values
+        )
+        if result is not None:
+            return result
     request = ReduceRequest(
         "argmax", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )
@@ -114,6 +120,12 @@ def argmin(
 
     Source of the rule: DirectML's ``DML_ARGMIN_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
+    if type(x) is Array and out is None and device is None and progress is None:
+        result = on_device.reduce_as_before(
+            x, "argmin", axis, keepdims, dtype, direction, nan_policy, return_values
+        )
+        if result is not None:
+            return result
     request = ReduceRequest(
         "argmin", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )

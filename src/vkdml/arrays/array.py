@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from vkdml.arguments import context, distinct_axes, integer, require_movable
 from vkdml.arrays import host
-from vkdml.arrays.indexing import View, as_shape, broadcast, full_shape, indexed, reshaped
+from vkdml.arrays.indexing import View, as_shape, broadcast, element_of, full_shape, indexed, reshaped
 from vkdml.arrays.numpy_functions import NumpyOperand
 from vkdml.common import hooks
 from vkdml.plan.calls import CopyCall, Operand, plan_for
@@ -22,6 +22,8 @@ from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
 from vkdml.runtime.recording import Region
 
 DLPACK_CPU, DLPACK_VULKAN = 1, 7
+_INTEGERS = {code: (np.dtype(code).itemsize, code.islower()) for code in "bhilqBHILQ"}
+"""By NumPy's code of an integer type its bytes, and whether it has a sign."""
 
 
 @final
@@ -92,7 +94,8 @@ class Array(NumpyOperand):
     # ---- views ---------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Array:
-        return self._with(indexed(self._view, key))
+        view = self._view
+        return self._with(element_of(view, key) if type(key) is int else indexed(view, key))
 
     def transpose(self, *axes: Any) -> Array:
         """Return the view with dimensions in another order: as many axes as dimensions, or none to reverse.
@@ -231,6 +234,29 @@ class Array(NumpyOperand):
             return self.numpy().reshape(-1)[0]
         begin = self._view.offset * self.itemsize
         return visible[begin : begin + self.itemsize].view(self.dtype)[0]
+
+    def _integer(self) -> int | None:
+        """Return the only element where that takes no more than a look into the host's memory, else None."""
+        form = _INTEGERS.get(self._dtype.char)
+        shape, _, offset = self._view
+        memory = self._memory
+        if form is None or memory.is_busy or (shape and math.prod(shape) != 1):
+            return None
+        nbytes, signed = form
+        return memory.device.native.integer(memory.buffer, offset * nbytes, nbytes, signed)
+
+    def __int__(self) -> int:
+        whole = self._integer()
+        return super().__int__() if whole is None else whole
+
+    def __index__(self) -> int:
+        whole = None if self._view.shape else self._integer()
+        return super().__index__() if whole is None else whole
+
+    def item(self) -> Any:
+        """Return the only element as a Python scalar."""
+        whole = self._integer()
+        return super().item() if whole is None else whole
 
     # ---- operators -----------------------------------------------------------------------------------------
 
