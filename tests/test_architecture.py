@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import vkdml
-from vkdml.plan.known_calls import known_calls
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "ARCHITECTURE.md").read_text()
@@ -62,7 +61,7 @@ HOST, ARRAY = "A host array, `vkdml.argmax(x)`:", "A device array, `vkdml.argmax
 def test_the_walk_of_a_call_is_the_one_that_is_written_down(device, after):
     x = np.arange(1000, dtype=np.int32).reshape(8, 125)
     given = x if after == HOST else vkdml.asarray(x, device=device)
-    known_calls.clear()
+    device.executions.known_calls.clear()
     device.trim()
     written = [name for name in walk(after) if "::" not in name and not name.startswith("vk")]
     met = stack_at(written[-1], lambda: vkdml.argmax(given, axis=1, device=device))

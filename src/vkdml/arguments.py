@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -35,19 +36,6 @@ class ReduceRequest(NamedTuple):
     out: Any = None
     device: Any = None
     progress: Any = None
-
-    def key(self, *array: Hashable) -> Hashable | None:
-        """Return a key for this call on an array with this description, or None if it is not remembered."""
-        # Types are compared too: True and 1.0 equal 1, but are no axes.
-        if self.return_values is not False or not (self.axis is None or type(self.axis) is int):
-            return None
-        options = self[2:6]
-        key = (array, self[:6], *map(type, options))
-        try:
-            hash(key)
-        except TypeError:
-            return None
-        return key
 
     def outputs(self) -> tuple[Any, Any]:
         """Return ``out=`` for the indices and for the values."""
@@ -86,6 +74,27 @@ class ReduceRequest(NamedTuple):
             count,
             with_values,
         )
+
+
+_TELLING_DTYPES = (NoneType, str, type, np.dtype)
+
+
+def are_telling(axis: Any, keepdims: Any, dtype: Any, return_values: Any) -> bool:
+    """Return whether arguments that equal these mean the same: True and 1.0 equal 1, but are no axes.
+
+    >>> are_telling(1, False, None, False), are_telling(True, False, None, False)
+    (True, False)
+    """
+    if type(axis) is tuple:
+        if not all(type(one) is int for one in axis):
+            return False
+    elif axis is not None and type(axis) is not int:
+        return False
+    return (
+        type(keepdims) is bool
+        and type(return_values) is bool
+        and (dtype is None or isinstance(dtype, _TELLING_DTYPES))
+    )
 
 
 @dataclass(frozen=True)

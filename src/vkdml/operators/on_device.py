@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.arguments import ReduceRequest, Reduction, SliceRequest, context
+from vkdml.arguments import ReduceRequest, Reduction, SliceRequest, are_telling, context
 from vkdml.arrays.array import Array, allocated, array_in, require_same_device
 from vkdml.arrays.indexing import View
 from vkdml.errors import DeviceError
@@ -49,7 +48,7 @@ def reduce_as_before(
 ) -> Any:
     """Return the result if such a call succeeded before on an array that lies like this one, else None."""
     # Each line counts: with it, a call takes twice as long as without.
-    if not _is_telling(axis, keepdims, dtype, return_values):
+    if not are_telling(axis, keepdims, dtype, return_values):
         return None
     memory, element = x.memory, x.dtype
     shape, strides, offset = x.view
@@ -89,23 +88,6 @@ def reduce_as_before(
     return array_in(memory_in(device, buffers[0], is_visible), result, view)
 
 
-_TELLING_DTYPES = (NoneType, str, type, np.dtype)
-
-
-def _is_telling(axis: Any, keepdims: Any, dtype: Any, return_values: Any) -> bool:
-    """Return whether equal arguments mean the same: True and 1.0 equal 1, but are no axes."""
-    if type(axis) is tuple:
-        if not all(type(one) is int for one in axis):
-            return False
-    elif axis is not None and type(axis) is not int:
-        return False
-    return (
-        type(keepdims) is bool
-        and type(return_values) is bool
-        and (dtype is None or isinstance(dtype, _TELLING_DTYPES))
-    )
-
-
 def reduce(x: Array, request: ReduceRequest) -> Any:
     """See :func:`vkdml.argmax`."""
     with context(request.operator, x):
@@ -141,7 +123,7 @@ def _remember(x: Array, request: ReduceRequest, plan: Plan, indices: Array, valu
         return
     operator, axis, *options = request[:7]
     keepdims, dtype, _, _, return_values = options
-    if not _is_telling(axis, keepdims, dtype, return_values):
+    if not are_telling(axis, keepdims, dtype, return_values):
         return
     place = x.view.offset * x.itemsize % BINDING_ALIGNMENT
     key = operator, axis, tuple(options), x.dtype, x.shape, x.view.strides, place
@@ -151,7 +133,9 @@ def _remember(x: Array, request: ReduceRequest, plan: Plan, indices: Array, valu
     )
     executions = x.device.executions
     with suppress(TypeError):  # not hashable
-        executions.known_calls.put(key, _KnownReduction(executions.lender(plan), low, results, indices.view))
+        executions.known_calls.put(
+            key, _KnownReduction(executions.rebindable_lender(plan), low, results, indices.view)
+        )
 
 
 def slice1(x: Array, request: SliceRequest) -> Array:

@@ -4,24 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, NamedTuple, TypeVar
-
-import numpy as np
-
-from vkdml.plan.plans import DeviceLimits, Plan
+from typing import Generic, TypeVar
 
 Known = TypeVar("Known")
-
-
-class KnownCall(NamedTuple):
-    """What an equal call on a host array needs: its arguments are known to be valid."""
-
-    plan: Plan
-    limits: DeviceLimits
-    """The limits that the plan was made for; on a device with other limits the call is not known."""
-    shape: tuple[int, ...]
-    """Of the indices."""
-    index_dtype: np.dtype[Any]
 
 
 class CallCache(Generic[Known]):
@@ -54,5 +39,4 @@ class CallCache(Generic[Known]):
 
 
 MOST_CALLS = 1024
-known_calls: CallCache[KnownCall] = CallCache(MOST_CALLS)
-"""Of the public functions on host arrays, on all devices."""
+"""That a device knows."""

@@ -266,6 +266,15 @@ def resolve(device: DeviceLike) -> Device:
     return _open_devices.default() if device is None else _open_devices.selected(device)
 
 
+def resolve_if_open(device: DevicesLike) -> Device | None:
+    """Return the device that ``device=`` means if it is one and open, else None; nothing is opened."""
+    if device is None:
+        return _open_devices.default_if_open()
+    if isinstance(device, Device):
+        return device
+    return _open_devices.selected_if_open(device) if type(device) in (int, str) else None  # type: ignore[arg-type]
+
+
 def resolve_all(device: DevicesLike) -> list[Device]:
     """Return the devices that ``device=`` means where it may be a list of those that share the work."""
     if not isinstance(device, list | tuple):

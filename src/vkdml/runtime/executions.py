@@ -42,7 +42,7 @@ class ExecutionCache:
         self._rebindables: Pool[Plan, Rebindable] = Pool(*bounds)
         self._sequences: Pool[None, NativeSequence] = Pool(IDLE_SEQUENCES, 0)
         self.known_calls: CallCache[Any] = CallCache(MOST_CALLS)
-        """Of the public functions on this device's arrays; whoever fills it knows what it holds."""
+        """Of the public functions on this device; whoever fills it knows what it holds."""
 
     # ---- kernels and memory --------------------------------------------------------------------------------
 
@@ -113,6 +113,10 @@ class ExecutionCache:
         """Keep an execution for the next call with its plan, within the tuning's limits."""
         self._executions.put(plan, execution, execution.nbytes)
 
+    def execution_lender(self, plan: Plan) -> Lender[Plan, Execution]:
+        """Return what lends the plan's executions to a caller that comes again and again."""
+        return Lender(self._executions, plan)
+
     # ---- plans on buffers that lie on the device -----------------------------------------------------------
 
     def run(self, plan: Plan, regions: Mapping[str, Region]) -> None:
@@ -135,7 +139,7 @@ class ExecutionCache:
         """Keep it for the next call with its plan, within the tuning's limits."""
         self._rebindables.put(rebindable.plan, rebindable, rebindable.nbytes)
 
-    def lender(self, plan: Plan) -> Lender[Plan, Rebindable]:
+    def rebindable_lender(self, plan: Plan) -> Lender[Plan, Rebindable]:
         """Return what lends the plan's rebindables to a caller that comes again and again."""
         return Lender(self._rebindables, plan)
 
