@@ -24,8 +24,12 @@ void Replay::submit(const std::vector<Region>& regions) {
     };
     if (recorded_.empty() || regions.size() != recorded_.size() ||
         !std::equal(regions.begin(), regions.end(), recorded_.begin(), same)) {
+        const bool alike = depend_alike(regions) && sequence_.device()->info().update_after_bind;
         recorded_.clear(); // what fails half-way is recorded anew
-        record(regions);
+        if (alike)
+            sequence_.rebind(bindings(regions));
+        else
+            record(regions);
         for (const auto& [buffer, offset] : regions) recorded_.emplace_back(buffer->id(), offset);
     }
     held_.clear();
@@ -34,22 +38,39 @@ void Replay::submit(const std::vector<Region>& regions) {
     sequence_.submit(held_);
 }
 
-void Replay::record(const std::vector<Region>& regions) {
-    sequence_.clear();
-    std::vector<Binding> bindings;
+bool Replay::depend_alike(const std::vector<Region>& regions) const {
+    if (recorded_.empty() || regions.size() != recorded_.size()) return false;
+    for (size_t i = 0; i < regions.size(); i++)
+        for (size_t j = 0; j < i; j++)
+            if ((regions[i].first->id() == regions[j].first->id()) !=
+                (recorded_[i].first == recorded_[j].first))
+                return false;
+    return true;
+}
+
+std::vector<std::vector<Binding>> Replay::bindings(const std::vector<Region>& regions) const {
+    std::vector<std::vector<Binding>> all;
     for (const Step& step : steps_) {
-        bindings.clear();
+        all.emplace_back();
         for (const auto& [region, written] : step.places) {
             if (region >= int(regions.size()))
                 throw std::invalid_argument("the steps take region " + std::to_string(region) + " of " +
                                             std::to_string(regions.size()));
             if (region == Place::workspace)
-                bindings.push_back({workspace_.get(), 0, written});
+                all.back().push_back({workspace_.get(), 0, written});
             else
-                bindings.push_back({regions[size_t(region)].first, regions[size_t(region)].second, written});
+                all.back().push_back(
+                    {regions[size_t(region)].first, regions[size_t(region)].second, written});
         }
-        sequence_.dispatch(step.kernel, bindings, step.push, {step.workgroups, 1, 1});
     }
+    return all;
+}
+
+void Replay::record(const std::vector<Region>& regions) {
+    sequence_.clear();
+    const auto all = bindings(regions);
+    for (size_t i = 0; i < steps_.size(); i++)
+        sequence_.dispatch(steps_[i].kernel, all[i], steps_[i].push, {steps_[i].workgroups, 1, 1});
 }
 
 } // namespace vkdml

@@ -11,11 +11,20 @@ import numpy.typing as npt
 
 from vkdml.arguments import context, distinct_axes, integer, require_movable
 from vkdml.arrays import host
-from vkdml.arrays.indexing import View, as_shape, broadcast, element_of, full_shape, indexed, reshaped
+from vkdml.arrays.indexing import (
+    View,
+    as_shape,
+    broadcast,
+    compact_view,
+    element_of,
+    full_shape,
+    indexed,
+    reshaped,
+)
 from vkdml.arrays.numpy_functions import NumpyOperand
 from vkdml.common import hooks
 from vkdml.plan.calls import CopyCall, Operand, plan_for
-from vkdml.plan.layout import extent, row_major_strides
+from vkdml.plan.layout import extent
 from vkdml.runtime.device import Device, DeviceLike, default_device, resolve
 from vkdml.runtime.host_memory import empty
 from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
@@ -181,11 +190,12 @@ class Array(NumpyOperand):
             MemoryError: the device has no room to bring a view's elements together.
             DeviceError: the device failed.
         """
-        result = empty(self.shape, self.dtype)
-        if self.size:
+        dtype = self.dtype
+        result = empty(self._view.shape, dtype)
+        if result.size:
             compact = self if self.is_compact else self.copy()
             target = result.reshape(-1).view(np.uint8)
-            compact._memory.read(compact._view.offset * self.itemsize, target)
+            compact._memory.read(compact._view.offset * dtype.itemsize, target)
         return result
 
     def to_device(self, device: DeviceLike, /, *, stream: None = None) -> Array:
@@ -317,10 +327,11 @@ class Array(NumpyOperand):
     @property
     def is_compact(self) -> bool:
         """Whether the elements lie one after the other, in row-major order."""
-        compact = row_major_strides(self.shape)
-        return all(
+        shape, strides, _ = self._view
+        compact = compact_view(shape).strides
+        return strides == compact or all(
             size == 1 or stride == wanted
-            for size, stride, wanted in zip(self.shape, self._view.strides, compact, strict=True)
+            for size, stride, wanted in zip(shape, strides, compact, strict=True)
         )
 
     @property
@@ -416,11 +427,17 @@ def allocated(
         memory = Memory(device, nbytes, near_host=near_host)
     except MemoryError as error:
         raise MemoryError(f"an array of {shape} {dtype} on {device.name}: {error}") from None
-    return array_in(memory, dtype, View(shape, row_major_strides(shape), 0))
+    return array_in(memory, dtype, compact_view(shape))
+
+
+_PLAIN_TYPES = frozenset(type(np.dtype(code)) for code in "?bhilqBHILQefdFD")
+"""Of types whose elements a device can hold in either byte order."""
 
 
 def element_type(dtype: Any) -> np.dtype[Any]:
     """Return an element type that can lie on a device, in the machine's byte order."""
+    if type(dtype) in _PLAIN_TYPES and dtype.isnative:
+        return dtype  # type: ignore[no-any-return]
     try:
         element = np.dtype(dtype)
     except TypeError as error:
@@ -440,11 +457,14 @@ def host_elements(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
 
 def uploaded(array: npt.NDArray[Any], device: Device, dtype: np.dtype[Any] | None = None) -> Array:
     """Copy a host array, after it was converted to ``dtype``."""
-    with context("asarray", array):
+    try:
         element = element_type(array.dtype if dtype is None else dtype)
         # Memory is allocated first: an array that repeats elements may be larger than the host's memory.
         result = allocated(device, array.shape, element)
         result._write(np.asarray(array, element, order="C"))
+    except (ValueError, TypeError, MemoryError, RuntimeError) as error:
+        with context("asarray", array):
+            raise error
     return result
 
 

@@ -107,6 +107,7 @@ class Device(ReadOnly):
         The budget is what this process may have of the device's memory all together, as its driver tells it;
         a driver that does not tell gives the size of that memory.
         """
+        self.executions.small_transfers.settle()  # what it writes may be nobody else's any more
         return self.native.memory()
 
     def require_usable(self) -> None:

@@ -15,6 +15,7 @@ from vkdml.runtime.execution import Execution
 from vkdml.runtime.pool import Lender, Pool
 from vkdml.runtime.rebindable import Rebindable
 from vkdml.runtime.recording import Buffer, NativeSequence, Region
+from vkdml.runtime.small_transfers import SmallTransfers
 
 _Made = TypeVar("_Made")
 
@@ -41,6 +42,7 @@ class ExecutionCache:
         self._executions: Pool[Plan, Execution] = Pool(*bounds)
         self._rebindables: Pool[Plan, Rebindable] = Pool(*bounds)
         self._sequences: Pool[None, NativeSequence] = Pool(IDLE_SEQUENCES, 0)
+        self.small_transfers = SmallTransfers(self)
         self.known_calls: CallCache[Any] = CallCache(MOST_CALLS)
         """Of the public functions on this device; whoever fills it knows what it holds."""
 
@@ -67,7 +69,12 @@ class ExecutionCache:
             visible: the host must see it, though kernels be slower there.
         """
         kind = _HOST if visible or self.unified_memory else _DEVICE
-        return self.insist(lambda: self.device.buffer(nbytes, kind))
+        try:
+            return self.device.buffer(nbytes, kind)
+        except MemoryError:
+            if not self.clear():
+                raise
+        return self.device.buffer(nbytes, kind)
 
     def result_memory(self, nbytes: int) -> tuple[int, _native.MemoryKind]:
         """Return bytes and kind of memory for a result that the host probably reads soon.
@@ -97,7 +104,8 @@ class ExecutionCache:
 
     def clear(self) -> bool:
         """Drop all that waits for another call; False when there was nothing."""
-        dropped = [pool.clear() for pool in (self._executions, self._rebindables, self._sequences)]
+        kept = self._executions, self._rebindables, self._sequences, self.small_transfers
+        dropped = [each.clear() for each in kept]
         return any(dropped)
 
     # ---- plans on buffers of their own ---------------------------------------------------------------------

@@ -12,6 +12,7 @@ from vkdml.common.read_only import ReadOnly, fix
 from vkdml.plan.plans import whole_vectors
 from vkdml.runtime.host_memory import copy_bytes
 from vkdml.runtime.recording import Buffer, NativeSequence
+from vkdml.runtime.small_transfers import SMALL_BYTES
 
 if TYPE_CHECKING:
     from vkdml.runtime.device import Device
@@ -90,12 +91,14 @@ class Memory(ReadOnly):
         fix(self, "_users", users if ref(running) in users else (*users, ref(running)))
 
     def settle(self) -> None:
-        """Wait for what still uses this memory."""
+        """Wait for what still uses this memory; what is submitted to its device comes after that anyway."""
         # They stay noted: another thread may ask meanwhile, and this wait may be interrupted.
         for user in self._users:
             running = user()
             if running is not None:
                 running.settle()
+        if not self._is_visible:
+            self._device.executions.small_transfers.settle()
 
     def visible(self) -> Bytes | None:
         """Return the bytes if the host sees them, once nothing on the device writes them any more."""
@@ -114,6 +117,9 @@ class Memory(ReadOnly):
         if visible is not None:
             copy_bytes(visible[start : start + source.size], source)
             return
+        if source.size <= min(SMALL_BYTES, STAGING_BYTES):
+            self._device.executions.small_transfers.upload(source, self._buffer, start)
+            return
         with _Staging(self.device, source.size) as staging:
             for begin in range(0, source.size, STAGING_BYTES):
                 part = source[begin : begin + STAGING_BYTES]
@@ -128,6 +134,9 @@ class Memory(ReadOnly):
         visible = self.visible()
         if visible is not None:
             copy_bytes(target, visible[start : start + target.size])
+            return
+        if target.size <= min(SMALL_BYTES, STAGING_BYTES):
+            self._device.executions.small_transfers.download(self._buffer, start, target)
             return
         with _Staging(self.device, target.size) as staging:
             waiting: list[tuple[Bytes, Bytes]] = []
