@@ -26,7 +26,7 @@ from vkdml.common import hooks
 from vkdml.plan.calls import CopyCall, Operand, plan_for
 from vkdml.plan.layout import extent
 from vkdml.runtime.device import Device, DeviceLike, default_device, resolve
-from vkdml.runtime.host_memory import empty
+from vkdml.runtime.host_memory import require_host_memory
 from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
 from vkdml.runtime.recording import Region
 
@@ -191,12 +191,11 @@ class Array(NumpyOperand):
             DeviceError: the device failed.
         """
         dtype = self.dtype
-        result = empty(self._view.shape, dtype)
-        if result.size:
-            compact = self if self.is_compact else self.copy()
-            target = result.reshape(-1).view(np.uint8)
-            compact._memory.read(compact._view.offset * dtype.itemsize, target)
-        return result
+        shape = self._view.shape
+        # Before the device works for it: the host's memory may not hold the result.
+        require_host_memory("the result", math.prod(shape) * dtype.itemsize)
+        compact = self if self.is_compact or 0 in shape else self.copy()
+        return compact._memory.elements(compact._view.offset * dtype.itemsize, shape, dtype)
 
     def to_device(self, device: DeviceLike, /, *, stream: None = None) -> Array:
         """Return the array on another device, copied by way of the host; itself if it is there already."""

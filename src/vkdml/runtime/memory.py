@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import math
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from vkdml.common.read_only import ReadOnly, fix
 from vkdml.plan.plans import whole_vectors
-from vkdml.runtime.host_memory import copy_bytes
+from vkdml.runtime.host_memory import copy_bytes, empty
 from vkdml.runtime.recording import Buffer, NativeSequence
 from vkdml.runtime.small_transfers import SMALL_BYTES
 
@@ -129,14 +130,21 @@ class Memory(ReadOnly):
                 sequence.submit()
             staging.finish()
 
+    def elements(self, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Return a new array of elements that lie here one after the other, from a byte on."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        if not self._is_visible and 0 < nbytes <= min(SMALL_BYTES, STAGING_BYTES):
+            return self._device.executions.small_transfers.download(self._buffer, start, shape, dtype)
+        result = empty(shape, dtype)
+        if nbytes:
+            self.read(start, result.reshape(-1).view(np.uint8))
+        return result
+
     def read(self, start: int, target: Bytes) -> None:
         """Copy bytes from here to contiguous host memory."""
         visible = self.visible()
         if visible is not None:
             copy_bytes(target, visible[start : start + target.size])
-            return
-        if target.size <= min(SMALL_BYTES, STAGING_BYTES):
-            self._device.executions.small_transfers.download(self._buffer, start, target)
             return
         with _Staging(self.device, target.size) as staging:
             waiting: list[tuple[Bytes, Bytes]] = []
