@@ -43,6 +43,14 @@ def indices_in(buffer):
     return buffer.view()[: 4 * ROWS].view(np.int32).tolist()
 
 
+def run_on(replay, buffer, offset):
+    """Evaluate with the results in new memory."""
+    results = replay.start_on(buffer, offset)
+    if results is not None:
+        replay.wait()
+    return results
+
+
 def test_other_buffers_at_each_run(device):
     replay = Rebindable(device.executions, rows_plan(device, ROWS, LENGTH))
     contents = [rows(seed) for seed in range(4)]
@@ -58,7 +66,7 @@ def test_other_buffers_at_each_run(device):
 def test_results_in_new_memory(device):
     replay = Rebindable(device.executions, rows_plan(device, ROWS, LENGTH))
     contents = [rows(seed) for seed in range(5)]
-    results = [replay.run_on(filled(device, content), 512) for content in contents]
+    results = [run_on(replay, filled(device, content), 512) for content in contents]
     for content, made in zip(contents, results, strict=True):
         (indices,) = made
         assert indices_in(indices) == content.argmax(1).tolist()
@@ -77,7 +85,7 @@ def test_the_same_buffers_are_not_recorded_again(device):
 def test_no_buffer_is_kept_alive(device):
     replay = Rebindable(device.executions, rows_plan(device, ROWS, LENGTH))
     used = device.memory()["used"]
-    (indices,) = replay.run_on(filled(device, rows(0)), 512)
+    (indices,) = run_on(replay, filled(device, rows(0)), 512)
     assert device.memory()["used"] > used
     del indices
     gc.collect()
@@ -89,9 +97,9 @@ def test_a_run_without_memory_for_its_result_does_nothing(device):
     given = filled(device, rows(0))
     device.trim()
     _native.inject_failure(1, -2, "vkAllocateMemory")
-    assert replay.run_on(given, 512) is None
+    assert run_on(replay, given, 512) is None
     _native.inject_failure(0)
-    (indices,) = replay.run_on(given, 512)
+    (indices,) = run_on(replay, given, 512)
     assert indices_in(indices) == rows(0).argmax(1).tolist()
 
 
@@ -99,12 +107,12 @@ def test_what_failed_to_be_recorded_is_recorded_anew(device):
     replay = Rebindable(device.executions, rows_plan(device, ROWS, LENGTH))
     given = filled(device, rows(1))
     with pytest.raises(ValueError, match=r"a buffer of .* bytes is bound from a multiple of"):
-        replay.run_on(given, 1)
-    (indices,) = replay.run_on(given, 512)
+        run_on(replay, given, 1)
+    (indices,) = run_on(replay, given, 512)
     assert indices_in(indices) == rows(1).argmax(1).tolist()
     with pytest.raises(ValueError, match=r"a buffer of .* bytes is bound from a multiple of"):
-        replay.run_on(given, 1)
-    (indices,) = replay.run_on(given, 512)
+        run_on(replay, given, 1)
+    (indices,) = run_on(replay, given, 512)
     assert indices_in(indices) == rows(1).argmax(1).tolist()
 
 
@@ -113,7 +121,7 @@ def test_input_and_result_in_one_buffer_after_two(device):
     replay = Rebindable(device.executions, rows_plan(device, ROWS, LENGTH))
     both = device.native.buffer(1 << 14, HOST)
     both.view()[512 : 512 + rows(2).nbytes] = rows(2).reshape(-1).view(np.uint8)
-    replay.run_on(filled(device, rows(0)), 512)
+    run_on(replay, filled(device, rows(0)), 512)
     for _ in range(2):
         replay.run({"input": (both, 512), "indices": (both, 8192)})
         assert both.view()[8192 : 8192 + 4 * ROWS].view(np.int32).tolist() == rows(2).argmax(1).tolist()
@@ -127,7 +135,7 @@ def test_a_binding_of_a_region_that_there_is_not(device):
 
 def test_a_dropped_device_and_its_replays(device):
     replay = Rebindable(device.executions, rows_plan(device, ROWS, LENGTH))
-    (indices,) = replay.run_on(filled(device, rows(0)), 512)
+    (indices,) = run_on(replay, filled(device, rows(0)), 512)
     gone = ref(device)
     del device
     gc.collect()

@@ -369,7 +369,7 @@ NB_MODULE(_native, m) {
             },
             "regions"_a, "Evaluates on these buffers, each from a byte on, and waits; the results come last.")
         .def(
-            "run_on",
+            "start_on",
             [](Replay& replay, const Buffer& input, uint64_t offset) -> nb::object {
                 std::vector<std::shared_ptr<Buffer>> results;
                 std::vector<Replay::Region> regions{{&input, offset}};
@@ -382,16 +382,14 @@ NB_MODULE(_native, m) {
                     return nb::none();
                 }
                 replay.submit(regions);
-                wait(replay.sequence(), {}, replay.spin_us());
                 nb::list made;
                 for (auto& result : results) made.append(nb::cast(std::move(result)));
                 return made;
             },
             "input"_a, "offset"_a,
-            nb::sig("def run_on(self, input: Buffer, offset: int) -> list[Buffer] | None"),
-            "Evaluates with one input and results in new memory, and waits; None, and nothing was done, "
-            "where "
-            "that memory is not to be had.")
+            nb::sig("def start_on(self, input: Buffer, offset: int) -> list[Buffer] | None"),
+            "Starts an evaluation with one input and results in new memory; None, and nothing was done, "
+            "where that memory is not to be had.")
         .def(
             "submit",
             [](Replay& replay, const std::vector<std::pair<Buffer*, uint64_t>>& regions) {

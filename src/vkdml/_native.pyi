@@ -98,9 +98,9 @@ class Replay:
         Evaluates on these buffers, each from a byte on, and waits; the results come last.
         """
 
-    def run_on(self, input: Buffer, offset: int) -> list[Buffer] | None:
+    def start_on(self, input: Buffer, offset: int) -> list[Buffer] | None:
         """
-        Evaluates with one input and results in new memory, and waits; None, and nothing was done, where that memory is not to be had.
+        Starts an evaluation with one input and results in new memory; None, and nothing was done, where that memory is not to be had.
         """
 
     def submit(self, regions: _Sequence[tuple[Buffer, int]]) -> None:

@@ -23,6 +23,21 @@ DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 NAN_POLICIES: tuple[NanPolicy, ...] = get_args(NanPolicy)
 
 
+def has_default_options(
+    keepdims: Any, dtype: Any, direction: Any, nan_policy: Any, return_values: Any
+) -> bool:
+    """Return whether these options of argmin and argmax are what they are by default."""
+    return (
+        keepdims is False
+        and dtype is None
+        and return_values is False
+        and type(direction) is str
+        and direction == "increasing"
+        and type(nan_policy) is str
+        and nan_policy == "propagate"
+    )
+
+
 class ReduceRequest(NamedTuple):
     """A call of argmin or argmax as the user made it: the arguments but for the array, unchecked."""
 
@@ -36,6 +51,11 @@ class ReduceRequest(NamedTuple):
     out: Any = None
     device: Any = None
     progress: Any = None
+
+    @property
+    def has_default_options(self) -> bool:
+        """Whether all between ``axis`` and ``out`` are what they are by default."""
+        return has_default_options(*self[2:7])
 
     def outputs(self) -> tuple[Any, Any]:
         """Return ``out=`` for the indices and for the values."""
@@ -79,22 +99,28 @@ class ReduceRequest(NamedTuple):
 _TELLING_DTYPES = (NoneType, str, type, np.dtype)
 
 
-def are_telling(axis: Any, keepdims: Any, dtype: Any, return_values: Any) -> bool:
-    """Return whether arguments that equal these mean the same: True and 1.0 equal 1, but are no axes.
+def are_telling(keepdims: Any, dtype: Any, direction: Any, nan_policy: Any, return_values: Any) -> bool:
+    """Return whether options that equal these mean the same: 0 equals False, but is refused.
 
-    >>> are_telling(1, False, None, False), are_telling(True, False, None, False)
+    >>> are_telling(False, None, "increasing", "omit", True), are_telling(0, None, "increasing", "omit", True)
     (True, False)
     """
-    if type(axis) is tuple:
-        if not all(type(one) is int for one in axis):
-            return False
-    elif axis is not None and type(axis) is not int:
-        return False
     return (
         type(keepdims) is bool
         and type(return_values) is bool
         and (dtype is None or isinstance(dtype, _TELLING_DTYPES))
     )
+
+
+def is_telling_axis(axis: Any) -> bool:
+    """Return whether an axis that equals this one means the same: True and 1.0 equal 1, but are no axes.
+
+    >>> is_telling_axis((0, 1)), is_telling_axis((0, True))
+    (True, False)
+    """
+    if type(axis) is tuple:
+        return all(type(one) is int for one in axis)
+    return axis is None or type(axis) is int
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.arguments import Direction, NanPolicy, ReduceRequest, SliceRequest
+from vkdml.arguments import Direction, NanPolicy, ReduceRequest, SliceRequest, has_default_options
 from vkdml.arrays.array import Array
 from vkdml.arrays.sharded import ShardedArray
 from vkdml.operators import on_device, on_host, on_shards
@@ -86,9 +86,10 @@ def argmax(
     Source of the rule: DirectML's ``DML_ARGMAX_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
     if out is None and progress is None:
-        result = _reduced_as_before(
-            x, device, "argmax", axis, keepdims, dtype, direction, nan_policy, return_values
-        )
+        options: tuple[Any, ...] = keepdims, dtype, direction, nan_policy, return_values
+        if has_default_options(*options):
+            options = ()
+        result = _reduced_as_before(x, device, "argmax", axis, *options)
         if result is not None:
             return result
     request = ReduceRequest(
@@ -122,9 +123,10 @@ def argmin(
     Source of the rule: DirectML's ``DML_ARGMIN_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
     if out is None and progress is None:
-        result = _reduced_as_before(
-            x, device, "argmin", axis, keepdims, dtype, direction, nan_policy, return_values
-        )
+        options: tuple[Any, ...] = keepdims, dtype, direction, nan_policy, return_values
+        if has_default_options(*options):
+            options = ()
+        result = _reduced_as_before(x, device, "argmin", axis, *options)
         if result is not None:
             return result
     request = ReduceRequest(

@@ -271,11 +271,13 @@ class Array(NumpyOperand):
 
     def argmax(self, axis: Any = None, **options: Any) -> Any:
         """Return the indices of the greatest elements; all options of :func:`vkdml.argmax`."""
-        return hooks.argmax(self, axis, **options)
+        result = None if options else hooks.reduce_as_before(self, "argmax", axis)
+        return hooks.argmax(self, axis, **options) if result is None else result
 
     def argmin(self, axis: Any = None, **options: Any) -> Any:
         """Return the indices of the least elements; all options of :func:`vkdml.argmin`."""
-        return hooks.argmin(self, axis, **options)
+        result = None if options else hooks.reduce_as_before(self, "argmin", axis)
+        return hooks.argmin(self, axis, **options) if result is None else result
 
     # ---- interchange ---------------------------------------------------------------------------------------
 

@@ -11,7 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml import arguments
-from vkdml.arguments import ReduceRequest, Reduction, SliceRequest, Window, are_telling, context
+from vkdml.arguments import (
+    ReduceRequest,
+    Reduction,
+    SliceRequest,
+    Window,
+    are_telling,
+    context,
+    is_telling_axis,
+)
 from vkdml.arrays.chunked import ChunkedArray, as_chunked
 from vkdml.arrays.host import (
     HostSpan,
@@ -78,21 +86,22 @@ class _KnownReduction(NamedTuple):
 
 
 def reduce_as_before(
-    device: DevicesLike,
-    x: npt.NDArray[Any],
-    operator: str,
-    axis: Any,
-    keepdims: Any,
-    dtype: Any,
-    direction: Any,
-    nan_policy: Any,
-    return_values: Any,
+    device: DevicesLike, x: npt.NDArray[Any], operator: str, axis: Any, *options: Any
 ) -> Any:
-    """Return the result if such a call succeeded before on an array like this one, else None."""
+    """Return the result if such a call succeeded before on an array like this one, else None.
+
+    Args:
+        device: as the user gave it.
+        x: to reduce.
+        operator: ``argmax`` or ``argmin``.
+        axis: as the user gave it.
+        options: those between ``axis`` and ``out``; none if all have their defaults.
+    """
     element = x.dtype
-    if not (x.flags.c_contiguous and element.isnative and are_telling(axis, keepdims, dtype, return_values)):
+    if not (x.flags.c_contiguous and element.isnative and is_telling_axis(axis)):
         return None
-    options = keepdims, dtype, direction, nan_policy, return_values
+    if options and not are_telling(*options):
+        return None
     try:
         there = resolve_if_open(device)
         if there is None:
@@ -121,16 +130,18 @@ def reduce_as_before(
     views = [execution.typed(*result) for result in known.results]
     results = [view.copy() if view.ndim else view[()] for view in views]  # a scalar is a copy, too
     known.executions.give_back(lent)
-    return ArgReduceResult(*results) if return_values else results[0]
+    return results[0] if len(results) == 1 else ArgReduceResult(*results)
 
 
 def _remember(x: Any, request: ReduceRequest, device: Device, plan: Plan, results: Results) -> None:
     """Let :func:`reduce_as_before` know a call that succeeded."""
-    operator, axis, *options, out, selector, reported = request
-    keepdims, dtype, _, _, return_values = options
+    operator, axis, *given, out, selector, reported = request
+    options = () if request.has_default_options else tuple(given)
     if out is not None or reported is not None or type(x) is not np.ndarray:
         return
-    if not are_telling(axis, keepdims, dtype, return_values) or resolve_if_open(selector) is not device:
+    if not is_telling_axis(axis) or not (are_telling(*options) if options else True):
+        return
+    if resolve_if_open(selector) is not device:
         return
     if not x.flags.c_contiguous or not x.dtype.isnative:
         return
@@ -139,7 +150,7 @@ def _remember(x: Any, request: ReduceRequest, device: Device, plan: Plan, result
     described = tuple((role, result.shape, result.dtype) for role, result in results.items())
     known = _KnownReduction(device.executions.execution_lender(plan), device.limits, described)
     with suppress(TypeError):  # not hashable
-        device.executions.known_calls.put((operator, axis, tuple(options), x.dtype, x.shape), known)
+        device.executions.known_calls.put((operator, axis, options, x.dtype, x.shape), known)
 
 
 def reduce(x: Any, request: ReduceRequest) -> Any:

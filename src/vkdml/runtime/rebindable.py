@@ -21,7 +21,7 @@ class Rebindable:
     same ones again are not recorded again. One thread at a time.
     """
 
-    __slots__ = ("_replay", "_roles", "nbytes", "plan", "run_on")
+    __slots__ = ("_replay", "_roles", "nbytes", "plan", "start_on", "wait")
 
     def __init__(self, cache: ExecutionCache, plan: Plan) -> None:
         self.plan = plan
@@ -40,12 +40,14 @@ class Rebindable:
         ]
         results = [cache.result_memory(plan.bytes_of(role)) for role in self._roles if role != "input"]
         self._replay = cache.device.replay(workspace, steps, results, cache.tuning.spin_microseconds)
-        self.run_on = self._replay.run_on
-        """Evaluate on an input, a buffer from a byte on, and on new memory for each result; wait.
+        # Not methods: they are called where each tenth of a microsecond counts.
+        self.start_on = self._replay.start_on
+        """Start an evaluation on an input, a buffer from a byte on, and on new memory for each result.
 
-        Returns the results, or None, and nothing was done, where their memory is not to be had. Raises as
-        :meth:`run`.
+        Returns the results, or None, and nothing was done, where their memory is not to be had.
         """
+        self.wait = self._replay.wait
+        """Wait for what was started; raises as :meth:`run`."""
 
     def run(self, regions: Mapping[str, Region]) -> None:
         """Evaluate on these buffers and wait. Raises what the device raises; drop it then."""
@@ -54,7 +56,3 @@ class Rebindable:
     def submit(self, regions: Mapping[str, Region]) -> None:
         """Start an evaluation on these buffers; :meth:`wait` for it."""
         self._replay.submit([regions[role] for role in self._roles])
-
-    def wait(self) -> None:
-        """Wait for what :meth:`submit` started."""
-        self._replay.wait()
