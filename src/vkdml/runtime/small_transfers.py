@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vkdml.plan.plans import power_of_two_at_least
 from vkdml.runtime.recording import Buffer, NativeSequence
 
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 Bytes = npt.NDArray[np.uint8]
 
-SMALL_BYTES = 256 << 10
+SMALL_BYTES = 1 << 20
 """The most bytes of a transfer, and of a buffer whose upload is not waited for."""
+LEAST_STAGING_BYTES = 64 << 10
 MOST_IDLE = 8
 
 
@@ -53,7 +55,7 @@ class SmallTransfers:
             self._idle[key] = piece  # another will be free sooner
             piece = None
         if piece is None:
-            sequence, staging, whole = self._taken()
+            sequence, staging, whole = self._taken(source.size)
             sequence.copy(staging, target, source.size, 0, start)
             piece = _Piece(sequence, staging, whole[: source.size])
         np.copyto(piece.content, source)
@@ -69,8 +71,8 @@ class SmallTransfers:
         key = "download", source.id, start, shape, dtype
         piece = self._idle.pop(key, None)
         if piece is None:
-            sequence, staging, whole = self._taken()
             nbytes = math.prod(shape) * dtype.itemsize
+            sequence, staging, whole = self._taken(nbytes)
             sequence.copy(source, staging, nbytes, start, 0)
             piece = _Piece(sequence, staging, whole[:nbytes].view(dtype).reshape(shape))
         piece.sequence.eval(None, self._spin_us, [source, piece.staging])
@@ -93,14 +95,16 @@ class SmallTransfers:
         dropped, self._idle = self._idle, {}
         return bool(dropped)
 
-    def _taken(self) -> tuple[NativeSequence, Buffer, Bytes]:
+    def _taken(self, nbytes: int) -> tuple[NativeSequence, Buffer, Bytes]:
         """Return a piece that nobody uses, with an empty sequence. One whose transfer fails is dropped."""
         piece = None
         if len(self._idle) >= MOST_IDLE:
             with suppress(StopIteration, RuntimeError):  # another thread came between
                 piece = self._idle.pop(next(iter(self._idle)), None)
-        if piece is None:
-            staging = self._cache.buffer(SMALL_BYTES, visible=True)
+        if piece is None or piece.staging.nbytes < nbytes:
+            staging = self._cache.buffer(
+                max(power_of_two_at_least(nbytes), LEAST_STAGING_BYTES), visible=True
+            )
             sequence = self._cache.take_sequence()
         else:
             sequence, staging, _ = piece
