@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from separate import separate_device
 
 import vkdml
+from vkdml.operators import on_device
 from vkdml.plan.elements import ML_DTYPES_ELEMENTS, NUMPY_ELEMENTS
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -496,6 +497,35 @@ def test_a_known_call_in_many_threads(device):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda n: int(array[n % 16].argmax()), range(200)))
     assert found == [rows[n % 16].argmax() for n in range(200)]
+
+
+def test_a_known_call_that_is_interrupted_harms_nothing(device, monkeypatch):
+    host = np.random.default_rng(5).integers(0, 99, (4, 5000))
+    array = vkdml.asarray(host, device=device)
+    for row in range(4):
+        array[row].argmax()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:  # while the device computes
+        patched.setattr(on_device, "array_in", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            array[0].argmax()
+    for row in range(4):
+        assert int(array[row].argmax()) == host[row].argmax()
+
+
+def test_a_known_call_on_a_closed_device_is_refused():
+    device = separate_device()
+    array = vkdml.asarray(np.arange(100), device=device)
+    result = array.argmax()
+    assert int(array.argmax()) == int(result) == 99
+    device.close()
+    with pytest.raises(vkdml.DeviceError, match=r"argmax of \(100,\) int64: device .* was closed"):
+        array.argmax()
+    with pytest.raises(vkdml.DeviceError, match="was closed"):
+        int(result)
 
 
 def test_parts_of_an_array_share_their_plan(device):
