@@ -101,6 +101,18 @@ def test_memory_is_held_until_its_upload_is_done_and_no_longer(transfers):
     assert used(transfers) == 0
 
 
+def test_many_uploads_let_go_of_the_first_ones_memory(transfers):
+    buffers = [buffer_of(transfers, 4096) for _ in range(small_transfers.PROBABLY_DONE)]
+    for buffer in buffers:
+        transfers.upload(np.zeros(64, np.uint8), buffer, 0)
+    transfers.download(buffers[1], 0, (64,), BYTES)  # after which all of them have ended
+    before = used(transfers)
+    del buffers[0]
+    assert used(transfers) == before
+    transfers.upload(np.zeros(64, np.uint8), buffers[1], 0)
+    assert used(transfers) == before - 4096
+
+
 def test_a_failed_transfer_drops_its_piece(transfers):
     buffer = buffer_of(transfers, 64)
     transfers.upload(np.zeros(64, np.uint8), buffer, 0)

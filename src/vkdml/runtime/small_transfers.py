@@ -22,6 +22,8 @@ SMALL_BYTES = 1 << 20
 """The most bytes of a transfer, and of a buffer whose upload is not waited for."""
 LEAST_STAGING_BYTES = 64 << 10
 MOST_IDLE = 8
+PROBABLY_DONE = 4
+"""An upload after which there were so many others has most probably ended."""
 
 
 class _Piece(NamedTuple):
@@ -62,6 +64,8 @@ class SmallTransfers:
         piece.sequence.submit([piece.staging, target])
         if target.capacity > SMALL_BYTES:
             piece.sequence.wait(None, self._spin_us)
+        if len(self._idle) >= PROBABLY_DONE:
+            self._note_oldest_done()
         self._give_back(key, piece)
 
     def download(
@@ -111,6 +115,15 @@ class SmallTransfers:
             sequence.wait(None, self._spin_us)
         sequence.clear()
         return sequence, staging, staging.view()
+
+    def _note_oldest_done(self) -> None:
+        """Let go of the memory that the oldest transfer wrote: the next array may have it."""
+        with suppress(StopIteration, RuntimeError, MemoryError):  # another thread came between; or it failed
+            key = next(iter(self._idle))
+            piece = self._idle.pop(key, None)
+            if piece is not None:
+                piece.sequence.wait(0.0, 0.0)
+                self._give_back(key, piece)
 
     def _give_back(self, key: Hashable, piece: _Piece) -> None:
         if len(self._idle) < 2 * MOST_IDLE:
