@@ -11,6 +11,15 @@ Buffer::Buffer(std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind)
     tensor_ = device_->memory()->acquire(bytes, kind);
 }
 
+Buffer::Buffer(std::shared_ptr<Device> device, uint64_t bytes, std::shared_ptr<Tensor> tensor)
+    : device_(std::move(device)), bytes_(bytes), tensor_(std::move(tensor)) {}
+
+std::shared_ptr<Buffer> Buffer::kept(const std::shared_ptr<Device>& device, uint64_t bytes, MemoryKind kind) {
+    device->require_usable();
+    auto tensor = device->memory()->acquire_kept(bytes, kind);
+    return tensor ? std::shared_ptr<Buffer>(new Buffer(device, bytes, std::move(tensor))) : nullptr;
+}
+
 void* Buffer::mapped() const {
     if (kind() != MemoryKind::host)
         throw DeviceError(

@@ -8,6 +8,9 @@ namespace vkdml {
 class Buffer {
 public:
     Buffer(std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind);
+    // One whose memory is kept for reuse, or null: it takes a microsecond, and allocating hundreds.
+    static std::shared_ptr<Buffer> kept(const std::shared_ptr<Device>& device, uint64_t bytes,
+                                        MemoryKind kind);
 
     // Of the memory: a later buffer has the same number only if it has the same memory.
     uint64_t id() const { return tensor_->id(); }
@@ -21,6 +24,8 @@ public:
     void* mapped() const;
 
 private:
+    Buffer(std::shared_ptr<Device> device, uint64_t bytes, std::shared_ptr<Tensor> tensor);
+
     std::shared_ptr<Device> device_;
     uint64_t bytes_;
     std::shared_ptr<Tensor> tensor_;

@@ -49,6 +49,8 @@ public:
     // A tensor of at least `bytes` (its contents are arbitrary); goes back to the pool with its last owner.
     // Throws OutOfMemoryError with the size and the limit.
     std::shared_ptr<Tensor> acquire(uint64_t bytes, MemoryKind kind);
+    // The same of what is kept, or null.
+    std::shared_ptr<Tensor> acquire_kept(uint64_t bytes, MemoryKind kind);
     uint64_t trim(); // frees what is kept; returns its bytes
     MemoryUse use() const;
     uint64_t buffer_limit() const { return buffer_limit_; } // bytes
@@ -57,6 +59,8 @@ private:
     [[noreturn]] void refuse(uint64_t bytes, MemoryKind kind, const char* limit, uint64_t value) const;
     void check_limits(uint64_t bytes, MemoryKind kind) const;
     void check_room(uint64_t bytes, uint64_t capacity, MemoryKind kind) const;
+    std::unique_ptr<Tensor> take_kept(uint64_t capacity, MemoryKind kind);
+    std::shared_ptr<Tensor> owned(std::unique_ptr<Tensor> tensor);
     uint64_t capacity_for(uint64_t bytes) const;
     std::unique_ptr<Tensor> allocate(uint64_t bytes, uint64_t capacity, MemoryKind kind);
     void release(std::unique_ptr<Tensor> tensor);

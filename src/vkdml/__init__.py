@@ -16,6 +16,7 @@ from vkdml.common import hooks as _hooks
 from vkdml.compiled.operator import CompiledOperator
 from vkdml.compiled.sequence import Sequence
 from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
+from vkdml.operators.on_device import reduce_as_before as _reduce_as_before
 from vkdml.operators.result import ArgReduceResult
 from vkdml.ops import argmax, argmin, slice1
 from vkdml.runtime.device import Device, default_device, set_default_device
@@ -26,6 +27,7 @@ from vkdml.runtime.profile import ProfileWarning
 __version__ = "0.1.0"
 
 _hooks.argmax, _hooks.argmin = argmax, argmin
+_hooks.reduce_as_before = _reduce_as_before
 _hooks.compile_operator = CompiledOperator
 _hooks.sequence = Sequence
 _hooks.array_namespace = array_api.for_version

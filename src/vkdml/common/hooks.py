@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from vkdml.arrays.array import Array
     from vkdml.compiled.operator import CompiledOperator
     from vkdml.compiled.sequence import Sequence
     from vkdml.dml import OperatorDesc, TypedOperatorDesc
@@ -39,5 +40,7 @@ argmax: Callable[..., Any]
 """For methods of ``Array`` and ``ShardedArray``: the public function."""
 argmin: Callable[..., Any]
 """The same."""
+reduce_as_before: Callable[[Array, str, Any], Any]
+"""For methods of ``Array``: the result of a call that is known to be valid, or None."""
 array_namespace: Callable[[str | None], ModuleType]
 """For ``Array.__array_namespace__``: the namespace that follows a version of the array API standard."""

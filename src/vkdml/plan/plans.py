@@ -5,8 +5,10 @@ Here is what all plans share; ``argreduce.py`` and ``slice1.py`` make them.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from vkdml.plan import kernels
 from vkdml.plan.loop_steps import UNLIMITED_LOOP_STEPS
@@ -38,7 +40,15 @@ class DeviceLimits:
     max_subgroups: int = UNLIMITED_SUBGROUPS
     """The most subgroups of a required size in a workgroup."""
 
-    @property
+    def __post_init__(self) -> None:
+        # Plans are looked up by it at each call.
+        fields = (getattr(self, field.name) for field in dataclasses.fields(self))
+        object.__setattr__(self, "_hash", hash(tuple(fields)))
+
+    def __hash__(self) -> int:
+        return self.__dict__["_hash"]  # type: ignore[no-any-return]
+
+    @cached_property
     def workgroup_size(self) -> int:
         """Invocations per workgroup: a power of two within the limits."""
         most = min(self.max_workgroup_invocations, self.max_shared_memory // SHARED_BYTES)
@@ -131,3 +141,12 @@ def checked_step(step: Step, limits: DeviceLimits) -> Step:
 
 def round_up(n: int, step: int) -> int:
     return ceil_div(n, step) * step
+
+
+def whole_vectors(nbytes: int) -> int:
+    """Return the bytes of a buffer for so many: kernels read it by vectors.
+
+    >>> whole_vectors(0), whole_vectors(17)
+    (16, 32)
+    """
+    return max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES)

@@ -77,6 +77,11 @@ class Field:
     """The names of its bits, from the lowest on."""
     about: str
 
+    @cached_property
+    def bits(self) -> tuple[tuple[str, int], ...]:
+        """Each flag and its bit."""
+        return tuple((flag, 1 << place) for place, flag in enumerate(self.flags))
+
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
@@ -156,6 +161,10 @@ class Family:
     def _names(self) -> frozenset[str]:
         return frozenset(self.axes) | {constant.name for constant in self.constants}
 
+    @cached_property
+    def _specialized(self) -> dict[tuple[tuple[str, int | str], ...], tuple[str, tuple[int, ...]]]:
+        return {}
+
     def specialize(self, **values: int | str) -> tuple[str, tuple[int, ...]]:
         """Return the module and the constants, by slot, of a kernel for which all this holds.
 
@@ -173,6 +182,14 @@ class Family:
             TypeError: a name is missing or none of the family's.
             ValueError: there is no such variant.
         """
+        key = tuple(values.items())
+        found = self._specialized.get(key)
+        if found is None:
+            # Not many: values are flags, properties of element types and powers of two.
+            found = self._specialized[key] = self._specialize(values)
+        return found
+
+    def _specialize(self, values: Mapping[str, int | str]) -> tuple[str, tuple[int, ...]]:
         _check_names(f"the constants of {self.name}", self._names, values)
         chosen = []
         for axis, named in self._axis_numbers.items():
@@ -206,6 +223,10 @@ class Family:
         return frozenset(names)
 
     @cached_property
+    def _number_names(self) -> frozenset[str]:
+        return self._push_names - {"layout_words"}
+
+    @cached_property
     def layout_room(self) -> int:
         """Words that the last field holds at most."""
         return self.push_bytes // 4 - sum(_WORDS[field.type] for field in self.push_fields)
@@ -228,13 +249,16 @@ class Family:
             TypeError: a name is missing or none of the family's.
             ValueError: more words than there is room for.
         """
-        _check_names(
-            f"the push constants of {self.name}", self._push_names, {**values, "layout_words": layout_words}
-        )
+        if values.keys() != self._number_names:
+            _check_names(f"the push constants of {self.name}", self._number_names, values)
         packed: list[int] = []
         for field in self.push_fields:
             if field.type == "flags":
-                packed.append(sum(bool(values[flag]) << bit for bit, flag in enumerate(field.flags)))
+                bits = 0
+                for flag, bit in field.bits:
+                    if values[flag]:
+                        bits |= bit
+                packed.append(bits)
             elif field.type == "words":
                 packed += [word & WORD_MASK for word in layout_words]
             else:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from vkdml import _native
 from vkdml.errors import DeviceError
 from vkdml.plan import kernels
-from vkdml.plan.plans import PUSH_BYTES, Plan, Step
+from vkdml.plan.known_calls import MOST_CALLS, CallCache
+from vkdml.plan.plans import PUSH_BYTES, Plan, Step, whole_vectors
 from vkdml.plan.tuning import Tuning
 from vkdml.runtime.execution import Execution
-from vkdml.runtime.pool import Pool
+from vkdml.runtime.pool import Lender, Pool
 from vkdml.runtime.rebindable import Rebindable
 from vkdml.runtime.recording import Buffer, NativeSequence, Region
+from vkdml.runtime.small_transfers import SmallTransfers
 
 _Made = TypeVar("_Made")
 
@@ -40,6 +42,9 @@ class ExecutionCache:
         self._executions: Pool[Plan, Execution] = Pool(*bounds)
         self._rebindables: Pool[Plan, Rebindable] = Pool(*bounds)
         self._sequences: Pool[None, NativeSequence] = Pool(IDLE_SEQUENCES, 0)
+        self.small_transfers = SmallTransfers(self)
+        self.known_calls: CallCache[Any] = CallCache(MOST_CALLS)
+        """Of the public functions on this device; whoever fills it knows what it holds."""
 
     # ---- kernels and memory --------------------------------------------------------------------------------
 
@@ -64,7 +69,20 @@ class ExecutionCache:
             visible: the host must see it, though kernels be slower there.
         """
         kind = _HOST if visible or self.unified_memory else _DEVICE
-        return self.insist(lambda: self.device.buffer(nbytes, kind))
+        try:
+            return self.device.buffer(nbytes, kind)
+        except MemoryError:
+            if not self.clear():
+                raise
+        return self.device.buffer(nbytes, kind)
+
+    def result_memory(self, nbytes: int) -> tuple[int, _native.MemoryKind]:
+        """Return bytes and kind of memory for a result that the host probably reads soon.
+
+        A small one lies where the host sees it.
+        """
+        near_host = self.unified_memory or nbytes <= self.tuning.shared_bytes
+        return whole_vectors(nbytes), _HOST if near_host else _DEVICE
 
     def insist(self, make: Callable[[], _Made]) -> _Made:
         """Make something that needs memory; what waits for another call must never be why it fails."""
@@ -86,7 +104,8 @@ class ExecutionCache:
 
     def clear(self) -> bool:
         """Drop all that waits for another call; False when there was nothing."""
-        dropped = [pool.clear() for pool in (self._executions, self._rebindables, self._sequences)]
+        kept = self._executions, self._rebindables, self._sequences, self.small_transfers
+        dropped = [each.clear() for each in kept]
         return any(dropped)
 
     # ---- plans on buffers of their own ---------------------------------------------------------------------
@@ -101,6 +120,10 @@ class ExecutionCache:
     def give_back(self, plan: Plan, execution: Execution) -> None:
         """Keep an execution for the next call with its plan, within the tuning's limits."""
         self._executions.put(plan, execution, execution.nbytes)
+
+    def execution_lender(self, plan: Plan) -> Lender[Plan, Execution]:
+        """Return what lends the plan's executions to a caller that comes again and again."""
+        return Lender(self._executions, plan)
 
     # ---- plans on buffers that lie on the device -----------------------------------------------------------
 
@@ -123,6 +146,10 @@ class ExecutionCache:
     def give_back_rebindable(self, rebindable: Rebindable) -> None:
         """Keep it for the next call with its plan, within the tuning's limits."""
         self._rebindables.put(rebindable.plan, rebindable, rebindable.nbytes)
+
+    def rebindable_lender(self, plan: Plan) -> Lender[Plan, Rebindable]:
+        """Return what lends the plan's rebindables to a caller that comes again and again."""
+        return Lender(self._rebindables, plan)
 
     def _made_again(
         self, make: Callable[[ExecutionCache, Plan], _Made], plan: Plan, error: MemoryError
