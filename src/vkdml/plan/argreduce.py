@@ -10,6 +10,7 @@ from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.order import Order
+from vkdml.plan.periodic import best_walk, is_periodic, plan_periods
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
@@ -25,6 +26,7 @@ from vkdml.plan.plans import (
     words,
 )
 from vkdml.plan.schema import ElementType, Family
+from vkdml.plan.scratch import candidate_words, most_candidates
 
 # Vectors of 16 bytes that one invocation loads in one batch.
 CHUNK_VECTORS = kernels.number("chunk_vectors")
@@ -97,6 +99,17 @@ def plan_argreduce(
             f"(fewer than {REDUCE_LIMIT})"
         )
 
+    if is_periodic(layout, element, limits) and (walk := best_walk(layout, element, input_bytes)):
+        return plan_periods(
+            walk,
+            layout,
+            order,
+            input_bytes,
+            limits,
+            index_bytes=index_bytes,
+            with_values=with_values,
+            output_elements=output_elements,
+        )
     shape = _shape(layout, element, input_bytes, limits)
     # Backwards positions turn the tie rule round.
     last_position = order.take_last != layout.reversed_order
@@ -153,30 +166,25 @@ def plan_argreduce(
         ),
         limits,
     )
-    counters = candidate_words = 0
+    counters = scratch_words = 0
     if shape.splits > 1:
-        counters, candidate_words = shape.blocks, outputs * shape.splits * _candidate_words(element)
+        counters, scratch_words = shape.blocks, outputs * shape.splits * candidate_words(element)
     return Plan(
         (step,),
         (
             ("input", round_up(input_bytes, VECTOR_BYTES)),
             ("indices", output_elements * index_bytes),
             ("values", round_up(output_elements * element.nbytes, 4) if with_values else 0),
-            ("workspace", 4 * (scratch_base + counters + candidate_words)),
+            ("workspace", 4 * (scratch_base + counters + scratch_words)),
         ),
         () if in_push else layout_words,
         counters,
     )
 
 
-def _candidate_words(element: ElementType) -> int:
-    return (2 if element.nbytes == 8 else 1) + 1
-
-
 def _most_splits(outputs: int, element: ElementType, input_bytes: int) -> int:
-    """Return how many splits fit the scratch memory, 1% of the input plus 1 MiB, nearly all candidates."""
-    scratch = input_bytes // 100 + (1 << 20) - (1 << 16)
-    return max(1, scratch // (outputs * _candidate_words(element) * 4))
+    """Return how many splits fit the scratch memory."""
+    return max(1, most_candidates(element, input_bytes) // outputs)
 
 
 def _shape(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:

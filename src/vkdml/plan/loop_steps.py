@@ -144,3 +144,41 @@ def tiles(
     load = loop(-(-cells // size), loop(block))
     store = loop(-(-cells * block // size))
     return loop(tiles_of_workgroup, loop(outer_dims) + load + store)
+
+
+@dataclass(frozen=True)
+class PeriodLoops:
+    """``argreduce_periods`` and ``argreduce_combine``."""
+
+    workgroup_size: int
+    max_workgroup_count: int
+
+    @property
+    def _halvings(self) -> int:
+        return self.workgroup_size.bit_length()
+
+    def periods(self, items: int, dims: int, periods: int, lanes: int, at_once: int, columns: int) -> int:
+        """Return the steps of ``argreduce_periods``.
+
+        Args:
+            items: blocks of all splits.
+            dims: of stretches.
+            periods: of one split.
+            lanes: invocations that share them.
+            at_once: periods that an invocation loads at once.
+            columns: elements of a vector.
+        """
+        fold = loop(-(-periods // lanes) // at_once)
+        parts = 6 * loop(columns, loop(1))  # to begin with, to settle, twice a part of a vector, to store
+        members = loop(self._halvings, 2 * loop(columns, loop(1)))
+        return loop(rounds_of(items, self.max_workgroup_count), loop(dims) + fold + parts + members)
+
+    def combine(
+        self, blocks: int, kept_dims: int, reduced_dims: int, candidate_dims: int, candidates: int, lanes: int
+    ) -> int:
+        """Return the steps of ``argreduce_combine``."""
+        batch = loop(_CANDIDATES_AT_ONCE, loop(candidate_dims)) + loop(_CANDIDATES_AT_ONCE)
+        loads = loop(-(-candidates // (lanes * _CANDIDATES_AT_ONCE)), batch)
+        result = loop(kept_dims) + 2 * loop(reduced_dims)
+        each = loop(kept_dims) + loads + loop(self._halvings) + result
+        return loop(rounds_of(blocks, self.max_workgroup_count), each)

@@ -1,0 +1,345 @@
+"""Planning reductions of memory whose innermost dimensions, kept and reduced, are short and return again and again.
+
+One reduced dimension is walked: the one that repeats a contiguous block of memory. All other dimensions, kept or
+reduced, are columns. A first kernel finds the best of each column, a second one the best of the columns that one
+output has. Along one dimension positions ascend with the index, so the order of the others in memory is free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vkdml.plan import kernels
+from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.loop_steps import PeriodLoops
+from vkdml.plan.order import Order
+from vkdml.plan.plans import (
+    VECTOR_BYTES,
+    DeviceLimits,
+    Plan,
+    Step,
+    ceil_div,
+    check_work,
+    checked_step,
+    power_of_two_at_least,
+    round_up,
+    words,
+)
+from vkdml.plan.schema import ElementType
+from vkdml.plan.scratch import candidate_words, most_candidates
+
+# Ranks of narrow elements share a word with the key.
+NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
+MOST_ELEMENTS = (1 << 32) - (1 << 24)
+CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
+# Vectors. A workgroup reads so many side by side at least, where a period is longer.
+FEWEST_VECTORS = 16
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A dimension of the columns."""
+
+    size: int
+    stride: int
+    """In the input, in elements; positive."""
+    weight: int
+    """What a step adds to the position in the reduction; 0 for a kept dimension."""
+    kept: int
+    """Which kept dimension of the layout it is, or -1."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A way to read the input: repetitions of a block of memory, one after the other, in each of several stretches."""
+
+    size: int
+    """Repetitions."""
+    block: int
+    """Elements of one."""
+    weight: int
+    """What a repetition adds to the position in the reduction."""
+    copies: int
+    """Repetitions of a period."""
+    inner: tuple[_Column, ...]
+    """The dimensions of the block, the innermost first."""
+    outer: tuple[_Column, ...]
+    """The dimensions of the stretches, the innermost first."""
+
+    @property
+    def run(self) -> int:
+        """Elements of a period, whole vectors."""
+        return self.block * self.copies
+
+    @property
+    def stretches(self) -> int:
+        return math.prod(column.size for column in self.outer)
+
+    @property
+    def columns(self) -> int:
+        return self.run * self.stretches
+
+
+def walks(layout: ReduceLayout, per_vector: int) -> Iterator[Walk]:
+    """Yield every way to walk along one reduced dimension of this layout."""
+    if not layout.reduced:
+        return
+    weights = [1]
+    for dim in reversed(layout.reduced[1:]):
+        weights.append(weights[-1] * dim.size)
+    columns = [
+        _Column(dim.size, dim.input_stride, 0, number)
+        for number, dim in enumerate(layout.kept)
+        if dim.input_stride
+    ]
+    columns += [
+        _Column(dim.size, dim.input_stride, weight, -1)
+        for dim, weight in zip(layout.reduced, reversed(weights), strict=True)
+    ]
+    columns.sort(key=lambda column: column.stride)
+    if columns[0].stride <= 0:
+        return
+    block = 1
+    for place, column in enumerate(columns):
+        if column.stride != block:
+            return
+        if column.kept < 0:
+            copies = per_vector // math.gcd(block, per_vector)
+            inner, outer = tuple(columns[:place]), tuple(columns[place + 1 :])
+            yield Walk(column.size, block, column.weight, copies, inner, outer)
+        block *= column.size
+
+
+def best_walk(layout: ReduceLayout, element: ElementType, input_bytes: int) -> Walk | None:
+    """Return the walk with the fewest columns whose candidates fit the scratch memory, if there is one."""
+    per_vector = VECTOR_BYTES // element.nbytes
+    most = most_candidates(element, input_bytes)
+    good = []
+    for walk in walks(layout, per_vector):
+        splits = ceil_div(walk.size, walk.copies * NARROW_SHARE) if element.nbytes < 4 else 1
+        room = len(walk.outer) * kernels.number("copied_dim_words") <= _STEP.layout_room - _ONE_REDUCED
+        if walk.size >= 4 * walk.copies and walk.columns * (splits + 1) <= most and room:
+            good.append(walk)
+    return min(good, key=lambda walk: walk.columns, default=None)
+
+
+_STEP = kernels.family("argreduce_periods")
+_COMBINE = kernels.family("argreduce_combine")
+_ONE_REDUCED = 0
+
+
+def is_periodic(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> bool:
+    """Tell whether other kernels would read the memory in short pieces."""
+    if not any(dim.input_stride for dim in layout.kept):
+        return False
+    inner_kept = layout.kept[-1]
+    kept_bytes = inner_kept.size * element.nbytes if inner_kept.input_stride == 1 else 0
+    if kept_bytes:
+        if kept_bytes < VECTOR_BYTES:
+            return True
+        # Several reduced dimensions, of which the innermost lies side by side with the kept one.
+        beside = [dim for dim in layout.reduced if dim.input_stride == inner_kept.size]
+        return len(layout.reduced) > 1 and bool(beside) and kept_bytes < limits.tuning.columns_segment_bytes
+    inner = [dim for dim in layout.reduced if dim.input_stride == 1]
+    short = inner and inner[0].size * element.nbytes < limits.tuning.shortest_row_bytes
+    return bool(short) and len(layout.reduced) > 1
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How the work of the first kernel is divided."""
+
+    groups_per_block: int
+    lanes: int
+    blocks: int
+    splits: int
+    periods_per_split: int
+
+
+def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
+    tuning, workgroup_size = limits.tuning, limits.workgroup_size
+    per_vector = VECTOR_BYTES // element.nbytes
+    vectors = walk.run // per_vector
+    groups = walk.columns // per_vector
+    periods = _periods(walk, per_vector)
+    fewest = tuning.positions_per_split
+    if vectors <= FEWEST_VECTORS and vectors <= workgroup_size:
+        # Whole periods, of several stretches where these are short.
+        lanes = max(min(workgroup_size // vectors, ceil_div(periods, 2 * fewest)), 1)
+        side = min(workgroup_size // lanes // vectors, walk.stretches)
+        if ceil_div(walk.stretches, side) < tuning.columns_workgroups:
+            side = max(side * ceil_div(walk.stretches, side) // tuning.columns_workgroups, 1)
+        groups_per_block = side * vectors
+    else:
+        groups_per_block = _side(vectors, min(workgroup_size, groups))
+    lanes = max(min(workgroup_size // groups_per_block, periods // fewest), 1)
+    blocks = ceil_div(groups, groups_per_block)
+    splits = min(
+        ceil_div(tuning.columns_workgroups, blocks),
+        ceil_div(periods, fewest * lanes),
+        most_candidates(element, input_bytes) // walk.columns,
+    )
+    if element.nbytes < 4:
+        splits = max(splits, ceil_div(periods, NARROW_SHARE))
+    splits = max(splits, 1)
+    per_split = ceil_div(periods, splits)
+    return _Shape(groups_per_block, lanes, blocks, ceil_div(periods, per_split), per_split)
+
+
+def _side(vectors: int, most: int) -> int:
+    """Return how many vectors of a period a workgroup reads side by side, such that few invocations idle."""
+
+    def busy(side: int) -> float:
+        return vectors / (ceil_div(vectors, side) * side) * (most // side * side) / most
+
+    choices = [side for side in (ceil_div(vectors, parts) for parts in range(1, 9)) if side <= most]
+    choices += [side for side in (32, 64, FEWEST_VECTORS) if side <= most]
+    return max(choices or [most], key=lambda side: (round(busy(side), 1), -side))
+
+
+def _periods(walk: Walk, per_vector: int) -> int:
+    """Return how many periods a stretch spans at most, wherever it starts in a vector."""
+    return ceil_div(walk.size * walk.block + per_vector - 1, walk.run)
+
+
+def plan_periods(
+    walk: Walk,
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    limits: DeviceLimits,
+    *,
+    index_bytes: int,
+    with_values: bool,
+    output_elements: int,
+) -> Plan:
+    """Plan a reduction as this walk; the arguments are those of :func:`vkdml.plan.argreduce.plan_argreduce`."""
+    element = order.element_type
+    per_vector = VECTOR_BYTES // element.nbytes
+    shape = _shape(walk, element, input_bytes, limits)
+    check_work("splits", shape.blocks * shape.splits)
+    check_work("columns", walk.columns)
+
+    # The candidates: split, stretch, copy, place in the block.
+    inside = {column: column.stride for column in walk.inner}
+    outside, stride = {}, walk.run
+    for column in walk.outer:
+        outside[column] = stride
+        stride *= column.size
+    strides = {column.kept: at for column, at in (inside | outside).items() if column.kept >= 0}
+    candidate_dims = [Dim(column.size, inside[column], column.weight) for column in walk.inner if column.kept < 0]
+    if walk.copies > 1:
+        candidate_dims.append(Dim(walk.copies, walk.block, walk.weight))
+    candidate_dims += [Dim(column.size, outside[column], column.weight) for column in walk.outer if column.kept < 0]
+    if shape.splits > 1:
+        candidate_dims.append(Dim(shape.splits, walk.columns, 0))
+    candidates = math.prod(dim.size for dim in candidate_dims)
+    layout_words = words(
+        (
+            *(word for dim in layout.kept for word in (dim.size, dim.input_stride, dim.output_stride)),
+            *(
+                word
+                for dim in layout.reduced
+                for word in (dim.size, dim.input_stride, dim.output_stride, dim.output_stride >> 32)
+            ),
+            *(strides.get(number, 0) for number in range(len(layout.kept))),
+            *(word for dim in reversed(candidate_dims) for word in (dim.size, dim.input_stride, dim.output_stride)),
+        )
+    )
+    in_push = len(layout_words) <= _COMBINE.layout_room
+    scratch_base = 0 if in_push else len(layout_words)
+
+    take_last = order.take_last != layout.reversed_order
+    rules = {
+        "workgroup": limits.workgroup_size,
+        "take_min": order.take_min,
+        "take_last": take_last,
+        "omit_nan": order.omit_nan,
+        "split": False,
+    }
+    common = {
+        "wide_indices": index_bytes == 8,
+        "with_values": with_values,
+        "input_base": layout.input_base,
+        "output_base": layout.output_base,
+        "index_base": layout.index_base,
+        "scratch_base": scratch_base,
+        "tiles_per_run": 0,
+        "tile_vectors": 0,
+        "positions_per_split": shape.periods_per_split,
+        "run": walk.run,
+        "splits": shape.splits,
+    }
+    at_once = _STEP.numbers_of("at_once")[-1 if limits.tuning.batched_loads else 0]
+    kernel, constants = _STEP.specialize(**element.specialization, **rules, at_once=at_once)
+    loops = PeriodLoops(limits.workgroup_size, limits.max_workgroup_count)
+    first = Step(
+        kernel,
+        constants,
+        _STEP.push(
+            layout_in_push=True,
+            positions_adjacent=False,
+            lanes=shape.lanes,
+            outputs=walk.columns,
+            reduce_count=_periods(walk, per_vector),
+            kept_dims=len(walk.outer),
+            reduced_dims=0,
+            stretch=walk.size * walk.block,
+            groups_per_block=shape.groups_per_block,
+            layout_words=words(word for column in reversed(walk.outer) for word in (column.size, column.stride, 0)),
+            **common,
+        ),
+        min(shape.blocks * shape.splits, limits.max_workgroup_count),
+        loop_steps=loops.periods(
+            shape.blocks * shape.splits,
+            len(walk.outer),
+            shape.periods_per_split,
+            shape.lanes,
+            at_once,
+            per_vector,
+        ),
+    )
+
+    outputs = layout.outputs
+    most = power_of_two_at_least(ceil_div(candidates, CANDIDATES_AT_ONCE))
+    filling = ceil_div(limits.tuning.target_workgroups * limits.workgroup_size, outputs)
+    lanes = min(limits.workgroup_size, most, power_of_two_at_least(filling))
+    blocks = ceil_div(outputs, limits.workgroup_size // lanes)
+    nearest = candidate_dims[0].input_stride if candidate_dims else 0
+    kept_strides = [at for number, at in strides.items() if layout.kept[number].size > 1]
+    kernel, constants = _COMBINE.specialize(**{**element.specialization, **rules, "keys": "integer"})
+    second = Step(
+        kernel,
+        constants,
+        _COMBINE.push(
+            layout_in_push=in_push,
+            positions_adjacent=outputs == 1 or nearest < min(kept_strides, default=0),
+            lanes=lanes,
+            outputs=outputs,
+            reduce_count=layout.reduce_count,
+            kept_dims=len(layout.kept),
+            reduced_dims=len(layout.reduced),
+            candidates=candidates,
+            candidate_dims=len(candidate_dims),
+            walked_weight=walk.weight * walk.copies,
+            first_position=0,
+            layout_words=layout_words if in_push else (),
+            **common,
+        ),
+        min(blocks, limits.max_workgroup_count),
+        loop_steps=loops.combine(
+            blocks, len(layout.kept), len(layout.reduced), len(candidate_dims), candidates, lanes
+        ),
+    )
+    return Plan(
+        (checked_step(first, limits), checked_step(second, limits)),
+        (
+            ("input", round_up(input_bytes, VECTOR_BYTES)),
+            ("indices", output_elements * index_bytes),
+            ("values", round_up(output_elements * element.nbytes, 4) if with_values else 0),
+            ("workspace", 4 * (scratch_base + walk.columns * shape.splits * candidate_words(element))),
+        ),
+        () if in_push else layout_words,
+    )
