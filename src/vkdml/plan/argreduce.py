@@ -99,7 +99,7 @@ def plan_argreduce(
             f"(fewer than {REDUCE_LIMIT})"
         )
 
-    if is_periodic(layout, element, limits) and (walk := best_walk(layout, element, input_bytes)):
+    if is_periodic(layout, element, input_bytes, limits) and (walk := best_walk(layout, element, input_bytes)):
         return plan_periods(
             walk,
             layout,

@@ -64,11 +64,11 @@ class ReduceLoops:
         return self.workgroup_size.bit_length()
 
     @property
-    def _result(self) -> int:
+    def result(self) -> int:
         """``write_result``: the index of a position, and the offset of its element."""
         return 2 * loop(self.reduced_dims)
 
-    def _combine(self, outputs: int) -> int:
+    def combine(self, outputs: int) -> int:
         """``combine_splits`` of a block with this number of outputs."""
         if self.splits == 1:
             return 0
@@ -77,7 +77,7 @@ class ReduceLoops:
         loads = -(-self.splits // (members * _CANDIDATES_AT_ONCE))
         candidates = loop(loads, 2 * loop(_CANDIDATES_AT_ONCE))
         exchange = 2 * self._exchange + loop(self._halvings)
-        each = candidates + exchange + loop(self.kept_dims) + self._result
+        each = candidates + exchange + loop(self.kept_dims) + self.result
         return loop(self._halvings) + loop(-(-outputs // width), each)
 
     @property
@@ -87,7 +87,7 @@ class ReduceLoops:
             return loop(self._halvings)
         return 2 * loop(self._halvings) + loop(-(-self.workgroup_size // self.subgroup_size**2))
 
-    def _all_items(self, each: int) -> int:
+    def all_items(self, each: int) -> int:
         items = self.blocks * self.splits
         return loop(rounds_of(items, self.max_workgroup_count), loop(self.kept_dims) + each)
 
@@ -96,8 +96,8 @@ class ReduceLoops:
         offset = loop(self.reduced_dims - 1)
         tiles = loop(-(-units // self.splits), offset + loop(-(-tile_vectors // (batch * self.lanes))))
         find = offset + loop(batch) + loop(4)
-        each = tiles + 3 * self._exchange + find + self._result + self._combine(outputs_per_block)
-        return self._all_items(each)
+        each = tiles + 3 * self._exchange + find + self.result + self.combine(outputs_per_block)
+        return self.all_items(each)
 
     def columns(
         self, positions: int, innermost: int, at_once: int, columns: int, outputs_per_block: int
@@ -121,10 +121,10 @@ class ReduceLoops:
         fold = loop(segments, loop(self.reduced_dims - 1) + loop(folds))
         parts = 3 * loop(columns, loop(1))  # to begin with, to settle, and to gather the places
         members = loop(self.lanes.bit_length(), 2 * loop(columns, loop(1)))
-        results = loop(columns, 1 + self._result)
+        results = loop(columns, 1 + self.result)
         if self.splits > 1:
-            results = loop(columns, loop(1)) + self._combine(outputs_per_block)
-        return self._all_items(fold + parts + members + results)
+            results = loop(columns, loop(1)) + self.combine(outputs_per_block)
+        return self.all_items(fold + parts + members + results)
 
 
 def runs_per_round(outer_dims: int, inner_dims: int, per_vector: int) -> int:
@@ -174,11 +174,21 @@ class PeriodLoops:
         return loop(rounds_of(items, self.max_workgroup_count), loop(dims) + fold + parts + members)
 
     def combine(
-        self, blocks: int, kept_dims: int, reduced_dims: int, candidate_dims: int, candidates: int, lanes: int
+        self,
+        blocks: int,
+        splits: int,
+        kept_dims: int,
+        reduced_dims: int,
+        candidate_dims: int,
+        candidates: int,
+        lanes: int,
     ) -> int:
-        """Return the steps of ``argreduce_combine``."""
+        """Return the steps of ``argreduce_combine``; ``candidates``: of one output in one split."""
+        shared = ReduceLoops(
+            self.workgroup_size, 0, lanes, kept_dims, reduced_dims, blocks, splits, self.max_workgroup_count
+        )
         batch = loop(_CANDIDATES_AT_ONCE, loop(candidate_dims)) + loop(_CANDIDATES_AT_ONCE)
         loads = loop(-(-candidates // (lanes * _CANDIDATES_AT_ONCE)), batch)
-        result = loop(kept_dims) + 2 * loop(reduced_dims)
-        each = loop(kept_dims) + loads + loop(self._halvings) + result
-        return loop(rounds_of(blocks, self.max_workgroup_count), each)
+        each = loop(kept_dims) + loads + loop(self._halvings) + shared.result
+        each += shared.combine(self.workgroup_size // lanes)
+        return shared.all_items(each)

@@ -34,6 +34,8 @@ from vkdml.plan.scratch import candidate_words, most_candidates
 NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
 MOST_ELEMENTS = (1 << 32) - (1 << 24)
 CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
+# An invocation combines so many before others share the work.
+CANDIDATES_OF_LANE = 4 * CANDIDATES_AT_ONCE
 # Vectors. A workgroup reads so many side by side at least, where a period is longer.
 FEWEST_VECTORS = 16
 
@@ -130,9 +132,9 @@ _COMBINE = kernels.family("argreduce_combine")
 _ONE_REDUCED = 0
 
 
-def is_periodic(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> bool:
-    """Tell whether other kernels would read the memory in short pieces."""
-    if not any(dim.input_stride for dim in layout.kept):
+def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> bool:
+    """Tell whether other kernels would read the memory in short pieces, and so much that it matters."""
+    if input_bytes < limits.tuning.periods_from_bytes or not any(dim.input_stride for dim in layout.kept):
         return False
     inner_kept = layout.kept[-1]
     kept_bytes = inner_kept.size * element.nbytes if inner_kept.input_stride == 1 else 0
@@ -204,6 +206,29 @@ def _periods(walk: Walk, per_vector: int) -> int:
     return ceil_div(walk.size * walk.block + per_vector - 1, walk.run)
 
 
+@dataclass(frozen=True)
+class _CombineShape:
+    """How the work of the second kernel is divided."""
+
+    lanes: int
+    blocks: int
+    splits: int
+    candidates_per_split: int
+
+
+def _combine_shape(outputs: int, candidates: int, limits: DeviceLimits) -> _CombineShape:
+    workgroup_size = limits.workgroup_size
+    most = power_of_two_at_least(ceil_div(candidates, CANDIDATES_AT_ONCE))
+    filling = ceil_div(limits.tuning.target_workgroups * workgroup_size, outputs)
+    lanes = min(workgroup_size, most, power_of_two_at_least(filling))
+    blocks = ceil_div(outputs, workgroup_size // lanes)
+    splits = min(
+        ceil_div(limits.tuning.target_workgroups, blocks), ceil_div(candidates, lanes * CANDIDATES_OF_LANE)
+    )
+    per_split = ceil_div(candidates, splits)
+    return _CombineShape(lanes, blocks, ceil_div(candidates, per_split), per_split)
+
+
 def plan_periods(
     walk: Walk,
     layout: ReduceLayout,
@@ -250,6 +275,11 @@ def plan_periods(
     )
     in_push = len(layout_words) <= _COMBINE.layout_room
     scratch_base = 0 if in_push else len(layout_words)
+    combine = _combine_shape(layout.outputs, candidates, limits)
+    counters = combine.blocks if combine.splits > 1 else 0
+    kept_candidates = layout.outputs * combine.splits if combine.splits > 1 else 0
+    each = candidate_words(element)
+    candidates_base = scratch_base + counters + kept_candidates * each
 
     take_last = order.take_last != layout.reversed_order
     rules = {
@@ -257,7 +287,6 @@ def plan_periods(
         "take_min": order.take_min,
         "take_last": take_last,
         "omit_nan": order.omit_nan,
-        "split": False,
     }
     common = {
         "wide_indices": index_bytes == 8,
@@ -265,15 +294,12 @@ def plan_periods(
         "input_base": layout.input_base,
         "output_base": layout.output_base,
         "index_base": layout.index_base,
-        "scratch_base": scratch_base,
         "tiles_per_run": 0,
         "tile_vectors": 0,
-        "positions_per_split": shape.periods_per_split,
         "run": walk.run,
-        "splits": shape.splits,
     }
     at_once = _STEP.numbers_of("at_once")[-1 if limits.tuning.batched_loads else 0]
-    kernel, constants = _STEP.specialize(**element.specialization, **rules, at_once=at_once)
+    kernel, constants = _STEP.specialize(**element.specialization, **rules, split=False, at_once=at_once)
     loops = PeriodLoops(limits.workgroup_size, limits.max_workgroup_count)
     first = Step(
         kernel,
@@ -283,6 +309,9 @@ def plan_periods(
             positions_adjacent=False,
             lanes=shape.lanes,
             outputs=walk.columns,
+            splits=shape.splits,
+            positions_per_split=shape.periods_per_split,
+            scratch_base=candidates_base,
             reduce_count=_periods(walk, per_vector),
             kept_dims=len(walk.outer),
             reduced_dims=0,
@@ -302,35 +331,41 @@ def plan_periods(
         ),
     )
 
-    outputs = layout.outputs
-    most = power_of_two_at_least(ceil_div(candidates, CANDIDATES_AT_ONCE))
-    filling = ceil_div(limits.tuning.target_workgroups * limits.workgroup_size, outputs)
-    lanes = min(limits.workgroup_size, most, power_of_two_at_least(filling))
-    blocks = ceil_div(outputs, limits.workgroup_size // lanes)
     nearest = candidate_dims[0].input_stride if candidate_dims else 0
     kept_strides = [at for number, at in strides.items() if layout.kept[number].size > 1]
-    kernel, constants = _COMBINE.specialize(**{**element.specialization, **rules, "keys": "integer"})
+    kernel, constants = _COMBINE.specialize(
+        **{**element.specialization, **rules, "keys": "integer"}, split=combine.splits > 1
+    )
     second = Step(
         kernel,
         constants,
         _COMBINE.push(
             layout_in_push=in_push,
-            positions_adjacent=outputs == 1 or nearest < min(kept_strides, default=0),
-            lanes=lanes,
-            outputs=outputs,
+            positions_adjacent=layout.outputs == 1 or nearest < min(kept_strides, default=0),
+            lanes=combine.lanes,
+            outputs=layout.outputs,
+            splits=combine.splits,
+            positions_per_split=combine.candidates_per_split,
+            scratch_base=scratch_base,
+            candidates_base=candidates_base,
             reduce_count=layout.reduce_count,
             kept_dims=len(layout.kept),
             reduced_dims=len(layout.reduced),
             candidates=candidates,
             candidate_dims=len(candidate_dims),
             walked_weight=walk.weight * walk.copies,
-            first_position=0,
             layout_words=layout_words if in_push else (),
             **common,
         ),
-        min(blocks, limits.max_workgroup_count),
+        min(combine.blocks * combine.splits, limits.max_workgroup_count),
         loop_steps=loops.combine(
-            blocks, len(layout.kept), len(layout.reduced), len(candidate_dims), candidates, lanes
+            combine.blocks,
+            combine.splits,
+            len(layout.kept),
+            len(layout.reduced),
+            len(candidate_dims),
+            combine.candidates_per_split,
+            combine.lanes,
         ),
     )
     return Plan(
@@ -339,7 +374,8 @@ def plan_periods(
             ("input", round_up(input_bytes, VECTOR_BYTES)),
             ("indices", output_elements * index_bytes),
             ("values", round_up(output_elements * element.nbytes, 4) if with_values else 0),
-            ("workspace", 4 * (scratch_base + walk.columns * shape.splits * candidate_words(element))),
+            ("workspace", 4 * (candidates_base + walk.columns * shape.splits * each)),
         ),
         () if in_push else layout_words,
+        counters,
     )
