@@ -76,7 +76,11 @@ def test_kernels_write_what_their_twins_write(device, name):
     # SwiftShader's compiler takes all memory for the batched kernels; lavapipe's does not.
     for batched in (0, 1) if "SwiftShader" not in device.name else (0,):
         for what, case in CASES.items():
-            small = {**SMALL, "workgroup_size": 8 if what == "many candidates" else 64, "batched_loads": batched}
+            small = {
+                **SMALL,
+                "workgroup_size": 8 if what == "many candidates" else 64,
+                "batched_loads": batched,
+            }
             limits = replace(device.limits, tuning=replace(device.limits.tuning, **small))
             plan = plan_case(case, name, limits, rules[(number + 3 * batched) % 8])
             run_both(device, plan, {"input": element_bits(rng, name, case[3] + math.prod(case[0]))},

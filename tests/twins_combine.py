@@ -1,4 +1,4 @@
-"""NumPy twins of the kernels that reduce columns of periods and combine their candidates: see ``twins.py``."""
+"""NumPy twins of the kernels that reduce columns of periods and combine candidates: see ``twins.py``."""
 
 from __future__ import annotations
 

@@ -23,17 +23,20 @@ from vkdml.plan.plans import (
     checked_step,
     power_of_two_at_least,
     round_up,
-    words,
+)
+from vkdml.plan.reductions import (
+    NARROW_SHARE,
+    buffer_bytes,
+    candidate_words,
+    dimension_words,
+    most_candidates,
 )
 from vkdml.plan.schema import ElementType, Family
-from vkdml.plan.scratch import candidate_words, most_candidates
 
 # Vectors of 16 bytes that one invocation loads in one batch.
 CHUNK_VECTORS = kernels.number("chunk_vectors")
 # Bytes. Narrower segments waste memory bandwidth.
 NARROWEST_SEGMENT = 64
-# A narrow key shares a word with its position in the split.
-NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
 NOT_REDUCED = Dim(1, 0, 0)
 
@@ -99,7 +102,9 @@ def plan_argreduce(
             f"(fewer than {REDUCE_LIMIT})"
         )
 
-    if is_periodic(layout, element, input_bytes, limits) and (walk := best_walk(layout, element, input_bytes)):
+    if is_periodic(layout, element, input_bytes, limits) and (
+        walk := best_walk(layout, element, input_bytes)
+    ):
         return plan_periods(
             walk,
             layout,
@@ -113,15 +118,7 @@ def plan_argreduce(
     shape = _shape(layout, element, input_bytes, limits)
     # Backwards positions turn the tie rule round.
     last_position = order.take_last != layout.reversed_order
-    dims = (
-        *(word for dim in layout.kept for word in (dim.size, dim.input_stride, dim.output_stride)),
-        *(
-            word
-            for dim in layout.reduced
-            for word in (dim.size, dim.input_stride, dim.output_stride, dim.output_stride >> 32)
-        ),
-    )
-    layout_words = words(dims)
+    layout_words = dimension_words(layout)
     in_push = len(layout_words) <= shape.family.layout_room
     scratch_base = 0 if in_push else len(layout_words)
 
@@ -171,11 +168,13 @@ def plan_argreduce(
         counters, scratch_words = shape.blocks, outputs * shape.splits * candidate_words(element)
     return Plan(
         (step,),
-        (
-            ("input", round_up(input_bytes, VECTOR_BYTES)),
-            ("indices", output_elements * index_bytes),
-            ("values", round_up(output_elements * element.nbytes, 4) if with_values else 0),
-            ("workspace", 4 * (scratch_base + counters + scratch_words)),
+        buffer_bytes(
+            element,
+            input_bytes,
+            output_elements,
+            index_bytes,
+            with_values,
+            scratch_base + counters + scratch_words,
         ),
         () if in_push else layout_words,
         counters,

@@ -1,8 +1,9 @@
-"""Planning reductions of memory whose innermost dimensions, kept and reduced, are short and return again and again.
+"""Planning reductions of short blocks of memory, with kept dimensions in them, that repeat again and again.
 
-One reduced dimension is walked: the one that repeats a contiguous block of memory. All other dimensions, kept or
-reduced, are columns. A first kernel finds the best of each column, a second one the best of the columns that one
-output has. Along one dimension positions ascend with the index, so the order of the others in memory is free.
+One reduced dimension is walked: the one that repeats a contiguous block. All other dimensions, kept or
+reduced, are columns. A first kernel finds the best of each column, a second one the best of the columns that
+belong to one output. Along one dimension positions ascend with the index, so the others may lie in memory in
+any order.
 """
 
 from __future__ import annotations
@@ -24,20 +25,26 @@ from vkdml.plan.plans import (
     check_work,
     checked_step,
     power_of_two_at_least,
-    round_up,
     words,
 )
+from vkdml.plan.reductions import (
+    NARROW_SHARE,
+    buffer_bytes,
+    candidate_words,
+    dimension_words,
+    most_candidates,
+)
 from vkdml.plan.schema import ElementType
-from vkdml.plan.scratch import candidate_words, most_candidates
 
-# Ranks of narrow elements share a word with the key.
-NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
-MOST_ELEMENTS = (1 << 32) - (1 << 24)
 CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 # An invocation combines so many before others share the work.
 CANDIDATES_OF_LANE = 4 * CANDIDATES_AT_ONCE
 # Vectors. A workgroup reads so many side by side at least, where a period is longer.
 FEWEST_VECTORS = 16
+# Shorter walks would leave too many candidates.
+FEWEST_PERIODS = 4
+_PERIODS = kernels.family("argreduce_periods")
+_COMBINE = kernels.family("argreduce_combine")
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class _Column:
 
 @dataclass(frozen=True)
 class Walk:
-    """A way to read the input: repetitions of a block of memory, one after the other, in each of several stretches."""
+    """A way to read the input: a block of memory and its repetitions are a stretch; there are several."""
 
     size: int
     """Repetitions."""
@@ -121,15 +128,10 @@ def best_walk(layout: ReduceLayout, element: ElementType, input_bytes: int) -> W
     good = []
     for walk in walks(layout, per_vector):
         splits = ceil_div(walk.size, walk.copies * NARROW_SHARE) if element.nbytes < 4 else 1
-        room = len(walk.outer) * kernels.number("copied_dim_words") <= _STEP.layout_room - _ONE_REDUCED
-        if walk.size >= 4 * walk.copies and walk.columns * (splits + 1) <= most and room:
+        fits = len(walk.outer) * kernels.number("copied_dim_words") <= _PERIODS.layout_room
+        if fits and walk.size >= FEWEST_PERIODS * walk.copies and walk.columns * splits <= most:
             good.append(walk)
     return min(good, key=lambda walk: walk.columns, default=None)
-
-
-_STEP = kernels.family("argreduce_periods")
-_COMBINE = kernels.family("argreduce_combine")
-_ONE_REDUCED = 0
 
 
 def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> bool:
@@ -240,52 +242,29 @@ def plan_periods(
     with_values: bool,
     output_elements: int,
 ) -> Plan:
-    """Plan a reduction as this walk; the arguments are those of :func:`vkdml.plan.argreduce.plan_argreduce`."""
+    """Plan a reduction as this walk; the arguments are those of ``plan_argreduce``."""
     element = order.element_type
-    per_vector = VECTOR_BYTES // element.nbytes
+    check_work("columns", walk.columns)
     shape = _shape(walk, element, input_bytes, limits)
     check_work("splits", shape.blocks * shape.splits)
-    check_work("columns", walk.columns)
-
-    # The candidates: split, stretch, copy, place in the block.
-    inside = {column: column.stride for column in walk.inner}
-    outside, stride = {}, walk.run
-    for column in walk.outer:
-        outside[column] = stride
-        stride *= column.size
-    strides = {column.kept: at for column, at in (inside | outside).items() if column.kept >= 0}
-    candidate_dims = [Dim(column.size, inside[column], column.weight) for column in walk.inner if column.kept < 0]
-    if walk.copies > 1:
-        candidate_dims.append(Dim(walk.copies, walk.block, walk.weight))
-    candidate_dims += [Dim(column.size, outside[column], column.weight) for column in walk.outer if column.kept < 0]
-    if shape.splits > 1:
-        candidate_dims.append(Dim(shape.splits, walk.columns, 0))
-    candidates = math.prod(dim.size for dim in candidate_dims)
-    layout_words = words(
-        (
-            *(word for dim in layout.kept for word in (dim.size, dim.input_stride, dim.output_stride)),
-            *(
-                word
-                for dim in layout.reduced
-                for word in (dim.size, dim.input_stride, dim.output_stride, dim.output_stride >> 32)
-            ),
-            *(strides.get(number, 0) for number in range(len(layout.kept))),
-            *(word for dim in reversed(candidate_dims) for word in (dim.size, dim.input_stride, dim.output_stride)),
-        )
-    )
-    in_push = len(layout_words) <= _COMBINE.layout_room
-    scratch_base = 0 if in_push else len(layout_words)
+    strides, dims = _candidate_dims(walk, shape.splits)
+    candidates = math.prod(dim.size for dim in dims)
     combine = _combine_shape(layout.outputs, candidates, limits)
-    counters = combine.blocks if combine.splits > 1 else 0
-    kept_candidates = layout.outputs * combine.splits if combine.splits > 1 else 0
-    each = candidate_words(element)
-    candidates_base = scratch_base + counters + kept_candidates * each
 
-    take_last = order.take_last != layout.reversed_order
-    rules = {
+    # The workspace: layout, counters of the second kernel, its candidates, those of the first.
+    dims_words = (word for dim in reversed(dims) for word in (dim.size, dim.input_stride, dim.output_stride))
+    kept_strides = (strides.get(number, 0) for number in range(len(layout.kept)))
+    layout_words = (*dimension_words(layout), *words(kept_strides), *words(dims_words))
+    in_push = len(layout_words) <= _COMBINE.layout_room
+    counters_base = 0 if in_push else len(layout_words)
+    counters = combine.blocks if combine.splits > 1 else 0
+    combined = layout.outputs * combine.splits if combine.splits > 1 else 0
+    candidates_base = counters_base + counters + combined * candidate_words(element)
+
+    rules: dict[str, int | str] = {
         "workgroup": limits.workgroup_size,
         "take_min": order.take_min,
-        "take_last": take_last,
+        "take_last": order.take_last != layout.reversed_order,
         "omit_nan": order.omit_nan,
     }
     common = {
@@ -294,31 +273,35 @@ def plan_periods(
         "input_base": layout.input_base,
         "output_base": layout.output_base,
         "index_base": layout.index_base,
+        "run": walk.run,
         "tiles_per_run": 0,
         "tile_vectors": 0,
-        "run": walk.run,
     }
-    at_once = _STEP.numbers_of("at_once")[-1 if limits.tuning.batched_loads else 0]
-    kernel, constants = _STEP.specialize(**element.specialization, **rules, split=False, at_once=at_once)
     loops = PeriodLoops(limits.workgroup_size, limits.max_workgroup_count)
+    at_once = _PERIODS.numbers_of("at_once")[-1 if limits.tuning.batched_loads else 0]
+    # The splits of the first kernel do not change its code.
+    kernel, constants = _PERIODS.specialize(**element.specialization, **rules, split=False, at_once=at_once)
+    per_vector = VECTOR_BYTES // element.nbytes
     first = Step(
         kernel,
         constants,
-        _STEP.push(
+        _PERIODS.push(
+            **common,
             layout_in_push=True,
             positions_adjacent=False,
             lanes=shape.lanes,
             outputs=walk.columns,
-            splits=shape.splits,
-            positions_per_split=shape.periods_per_split,
-            scratch_base=candidates_base,
             reduce_count=_periods(walk, per_vector),
+            splits=shape.splits,
             kept_dims=len(walk.outer),
             reduced_dims=0,
+            scratch_base=candidates_base,
+            positions_per_split=shape.periods_per_split,
             stretch=walk.size * walk.block,
             groups_per_block=shape.groups_per_block,
-            layout_words=words(word for column in reversed(walk.outer) for word in (column.size, column.stride, 0)),
-            **common,
+            layout_words=words(
+                word for column in reversed(walk.outer) for word in (column.size, column.stride, 0)
+            ),
         ),
         min(shape.blocks * shape.splits, limits.max_workgroup_count),
         loop_steps=loops.periods(
@@ -330,32 +313,30 @@ def plan_periods(
             per_vector,
         ),
     )
-
-    nearest = candidate_dims[0].input_stride if candidate_dims else 0
-    kept_strides = [at for number, at in strides.items() if layout.kept[number].size > 1]
     kernel, constants = _COMBINE.specialize(
         **{**element.specialization, **rules, "keys": "integer"}, split=combine.splits > 1
     )
+    nearest = dims[0].input_stride if dims else 0
     second = Step(
         kernel,
         constants,
         _COMBINE.push(
+            **common,
             layout_in_push=in_push,
-            positions_adjacent=layout.outputs == 1 or nearest < min(kept_strides, default=0),
+            positions_adjacent=not strides or nearest < min(strides.values()),
             lanes=combine.lanes,
             outputs=layout.outputs,
-            splits=combine.splits,
-            positions_per_split=combine.candidates_per_split,
-            scratch_base=scratch_base,
-            candidates_base=candidates_base,
             reduce_count=layout.reduce_count,
+            splits=combine.splits,
             kept_dims=len(layout.kept),
             reduced_dims=len(layout.reduced),
+            scratch_base=counters_base,
+            positions_per_split=combine.candidates_per_split,
             candidates=candidates,
-            candidate_dims=len(candidate_dims),
+            candidate_dims=len(dims),
             walked_weight=walk.weight * walk.copies,
+            candidates_base=candidates_base,
             layout_words=layout_words if in_push else (),
-            **common,
         ),
         min(combine.blocks * combine.splits, limits.max_workgroup_count),
         loop_steps=loops.combine(
@@ -363,19 +344,32 @@ def plan_periods(
             combine.splits,
             len(layout.kept),
             len(layout.reduced),
-            len(candidate_dims),
+            len(dims),
             combine.candidates_per_split,
             combine.lanes,
         ),
     )
+    workspace = candidates_base + walk.columns * shape.splits * candidate_words(element)
     return Plan(
         (checked_step(first, limits), checked_step(second, limits)),
-        (
-            ("input", round_up(input_bytes, VECTOR_BYTES)),
-            ("indices", output_elements * index_bytes),
-            ("values", round_up(output_elements * element.nbytes, 4) if with_values else 0),
-            ("workspace", 4 * (candidates_base + walk.columns * shape.splits * each)),
-        ),
+        buffer_bytes(element, input_bytes, output_elements, index_bytes, with_values, workspace),
         () if in_push else layout_words,
         counters,
     )
+
+
+def _candidate_dims(walk: Walk, splits: int) -> tuple[dict[int, int], list[Dim]]:
+    """Return the candidates' strides by kept dimension, and the dimensions of the candidates of one output.
+
+    The latter have the innermost first; their inputs are candidates, and their outputs positions.
+    """
+    placed, stride = [(column, column.stride) for column in walk.inner], walk.run
+    copies = [Dim(walk.copies, walk.block, walk.weight)]
+    for column in walk.outer:
+        placed.append((column, stride))
+        stride *= column.size
+    reduced = [Dim(column.size, at, column.weight) for column, at in placed if column.kept < 0]
+    dims = sorted([*reduced, *copies, Dim(splits, walk.columns, 0)], key=lambda dim: dim.input_stride)
+    return {column.kept: at for column, at in placed if column.kept >= 0}, [
+        dim for dim in dims if dim.size > 1
+    ]
