@@ -59,7 +59,7 @@ def plan_case(case, name, limits, rules=(False, False, False)):
     input_bytes = count * ELEMENTS[name].nbytes
     walk = periodic.best_walk(layout, ELEMENTS[name], input_bytes)
     assert walk is not None
-    return periodic.plan_periods(
+    return periodic.plan_walk(
         walk, layout, Order(name, *rules), input_bytes, limits,
         index_bytes=8 if count % 5 in (1, 2) else 4,
         with_values=count % 2 == 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -10,7 +10,7 @@ from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.order import Order
-from vkdml.plan.periodic import best_walk, is_periodic, plan_periods
+from vkdml.plan.periodic import plan_periods
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
@@ -29,6 +29,7 @@ from vkdml.plan.reductions import (
     buffer_bytes,
     candidate_words,
     dimension_words,
+    enough_splits,
     most_candidates,
 )
 from vkdml.plan.schema import ElementType, Family
@@ -102,19 +103,17 @@ def plan_argreduce(
             f"(fewer than {REDUCE_LIMIT})"
         )
 
-    if is_periodic(layout, element, input_bytes, limits) and (
-        walk := best_walk(layout, element, input_bytes)
-    ):
-        return plan_periods(
-            walk,
-            layout,
-            order,
-            input_bytes,
-            limits,
-            index_bytes=index_bytes,
-            with_values=with_values,
-            output_elements=output_elements,
-        )
+    periods = plan_periods(
+        layout,
+        order,
+        input_bytes,
+        limits,
+        index_bytes=index_bytes,
+        with_values=with_values,
+        output_elements=output_elements,
+    )
+    if periods is not None:
+        return periods
     shape = _shape(layout, element, input_bytes, limits)
     # Backwards positions turn the tie rule round.
     last_position = order.take_last != layout.reversed_order
@@ -238,7 +237,7 @@ def _rows(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: 
         return loops.rows(units, tile_vectors, CHUNK_VECTORS, min(workgroup_size // lanes, outputs))
 
     rounds = ceil_div(units, min(units, wanted, _most_splits(outputs, element, input_bytes)))
-    splits = _enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
+    splits = enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
     check_work("splits", blocks * splits)
     variant: dict[str, int | str] = {
         "subgroups": bool(subgroup_size),
@@ -275,17 +274,6 @@ def _loops(
         splits,
         limits.max_workgroup_count,
     )
-
-
-def _enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limits: DeviceLimits) -> int:
-    """Return the number of splits: ``wanted``, or more, up to ``most``, where the loops would be too long.
-
-    More splits may need more scratch memory than allowed; a correct result comes first.
-    """
-    splits = wanted
-    while loop_steps(splits) > limits.max_loop_steps and splits < most:
-        splits = min(ceil_div(splits * 5, 4), most)
-    return splits
 
 
 def _are_multiples(offsets: Iterable[int], step: int) -> bool:
@@ -349,7 +337,7 @@ def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limit
         columns_of_block = min(block_groups * columns, outputs)
         return loops.columns(positions, layout.reduced[-1].size, at_once, columns, columns_of_block)
 
-    splits = _enough_splits(splits, reduce_count, loop_steps, limits)
+    splits = enough_splits(splits, reduce_count, loop_steps, limits)
     positions = ceil_div(reduce_count, splits)
     splits = ceil_div(reduce_count, positions)
     check_work("splits", blocks * splits)

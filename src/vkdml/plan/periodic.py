@@ -21,6 +21,7 @@ from vkdml.plan.plans import (
     DeviceLimits,
     Plan,
     Step,
+    TooMuchWork,
     ceil_div,
     check_work,
     checked_step,
@@ -32,6 +33,7 @@ from vkdml.plan.reductions import (
     buffer_bytes,
     candidate_words,
     dimension_words,
+    enough_splits,
     most_candidates,
 )
 from vkdml.plan.schema import ElementType
@@ -160,6 +162,11 @@ class _Shape:
     blocks: int
     splits: int
     periods_per_split: int
+    loop_steps: int
+
+
+def _at_once(limits: DeviceLimits) -> int:
+    return _PERIODS.numbers_of("at_once")[-1 if limits.tuning.batched_loads else 0]
 
 
 def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
@@ -180,16 +187,21 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
         groups_per_block = _side(vectors, min(workgroup_size, groups))
     lanes = max(min(workgroup_size // groups_per_block, periods // fewest), 1)
     blocks = ceil_div(groups, groups_per_block)
-    splits = min(
-        ceil_div(tuning.columns_workgroups, blocks),
-        ceil_div(periods, fewest * lanes),
-        most_candidates(element, input_bytes) // walk.columns,
-    )
+    most = min(periods, most_candidates(element, input_bytes) // walk.columns)
+    wanted = min(ceil_div(tuning.columns_workgroups, blocks), ceil_div(periods, fewest * lanes), most)
     if element.nbytes < 4:
-        splits = max(splits, ceil_div(periods, NARROW_SHARE))
-    splits = max(splits, 1)
-    per_split = ceil_div(periods, splits)
-    return _Shape(groups_per_block, lanes, blocks, ceil_div(periods, per_split), per_split)
+        wanted = max(wanted, ceil_div(periods, NARROW_SHARE))
+
+    def loop_steps(splits: int) -> int:
+        loops = PeriodLoops(workgroup_size, limits.max_workgroup_count)
+        share = ceil_div(periods, splits)
+        return loops.periods(blocks * splits, len(walk.outer), share, lanes, _at_once(limits), per_vector)
+
+    splits = enough_splits(max(wanted, 1), most, loop_steps, limits)
+    share = ceil_div(periods, splits)
+    splits = ceil_div(periods, share)
+    check_work("splits", blocks * splits)
+    return _Shape(groups_per_block, lanes, blocks, splits, share, loop_steps(splits))
 
 
 def _side(vectors: int, most: int) -> int:
@@ -216,22 +228,62 @@ class _CombineShape:
     blocks: int
     splits: int
     candidates_per_split: int
+    loop_steps: int
 
 
-def _combine_shape(outputs: int, candidates: int, limits: DeviceLimits) -> _CombineShape:
-    workgroup_size = limits.workgroup_size
+def _combine_shape(layout: ReduceLayout, dims: list[Dim], limits: DeviceLimits) -> _CombineShape:
+    tuning, workgroup_size, outputs = limits.tuning, limits.workgroup_size, layout.outputs
+    candidates = math.prod(dim.size for dim in dims)
     most = power_of_two_at_least(ceil_div(candidates, CANDIDATES_AT_ONCE))
-    filling = ceil_div(limits.tuning.target_workgroups * workgroup_size, outputs)
+    filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
     lanes = min(workgroup_size, most, power_of_two_at_least(filling))
     blocks = ceil_div(outputs, workgroup_size // lanes)
-    splits = min(
-        ceil_div(limits.tuning.target_workgroups, blocks), ceil_div(candidates, lanes * CANDIDATES_OF_LANE)
-    )
-    per_split = ceil_div(candidates, splits)
-    return _CombineShape(lanes, blocks, ceil_div(candidates, per_split), per_split)
+
+    def loop_steps(splits: int) -> int:
+        loops = PeriodLoops(workgroup_size, limits.max_workgroup_count)
+        counts = (len(layout.kept), len(layout.reduced), len(dims))
+        return loops.combine(blocks, splits, *counts, ceil_div(candidates, splits), lanes)
+
+    most = ceil_div(candidates, lanes * CANDIDATES_OF_LANE)
+    splits = enough_splits(min(ceil_div(tuning.target_workgroups, blocks), most), most, loop_steps, limits)
+    share = ceil_div(candidates, splits)
+    splits = ceil_div(candidates, share)
+    return _CombineShape(lanes, blocks, splits, share, loop_steps(splits))
 
 
 def plan_periods(
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    limits: DeviceLimits,
+    *,
+    index_bytes: int,
+    with_values: bool,
+    output_elements: int,
+) -> Plan | None:
+    """Plan a reduction so if it is faster than others and possible; the arguments are those of ``plan_argreduce``."""
+    element = order.element_type
+    if not is_periodic(layout, element, input_bytes, limits):
+        return None
+    walk = best_walk(layout, element, input_bytes)
+    if walk is None:
+        return None
+    try:
+        return plan_walk(
+            walk,
+            layout,
+            order,
+            input_bytes,
+            limits,
+            index_bytes=index_bytes,
+            with_values=with_values,
+            output_elements=output_elements,
+        )
+    except TooMuchWork:
+        return None
+
+
+def plan_walk(
     walk: Walk,
     layout: ReduceLayout,
     order: Order,
@@ -242,14 +294,16 @@ def plan_periods(
     with_values: bool,
     output_elements: int,
 ) -> Plan:
-    """Plan a reduction as this walk; the arguments are those of ``plan_argreduce``."""
+    """Plan a reduction as this walk.
+
+    Raises:
+        TooMuchWork: more than the driver's loops make, or than the kernels count.
+    """
     element = order.element_type
     check_work("columns", walk.columns)
     shape = _shape(walk, element, input_bytes, limits)
-    check_work("splits", shape.blocks * shape.splits)
     strides, dims = _candidate_dims(walk, shape.splits)
-    candidates = math.prod(dim.size for dim in dims)
-    combine = _combine_shape(layout.outputs, candidates, limits)
+    combine = _combine_shape(layout, dims, limits)
 
     # The workspace: layout, counters of the second kernel, its candidates, those of the first.
     dims_words = (word for dim in reversed(dims) for word in (dim.size, dim.input_stride, dim.output_stride))
@@ -277,10 +331,10 @@ def plan_periods(
         "tiles_per_run": 0,
         "tile_vectors": 0,
     }
-    loops = PeriodLoops(limits.workgroup_size, limits.max_workgroup_count)
-    at_once = _PERIODS.numbers_of("at_once")[-1 if limits.tuning.batched_loads else 0]
     # The splits of the first kernel do not change its code.
-    kernel, constants = _PERIODS.specialize(**element.specialization, **rules, split=False, at_once=at_once)
+    kernel, constants = _PERIODS.specialize(
+        **element.specialization, **rules, split=False, at_once=_at_once(limits)
+    )
     per_vector = VECTOR_BYTES // element.nbytes
     first = Step(
         kernel,
@@ -304,14 +358,7 @@ def plan_periods(
             ),
         ),
         min(shape.blocks * shape.splits, limits.max_workgroup_count),
-        loop_steps=loops.periods(
-            shape.blocks * shape.splits,
-            len(walk.outer),
-            shape.periods_per_split,
-            shape.lanes,
-            at_once,
-            per_vector,
-        ),
+        loop_steps=shape.loop_steps,
     )
     kernel, constants = _COMBINE.specialize(
         **{**element.specialization, **rules, "keys": "integer"}, split=combine.splits > 1
@@ -332,22 +379,14 @@ def plan_periods(
             reduced_dims=len(layout.reduced),
             scratch_base=counters_base,
             positions_per_split=combine.candidates_per_split,
-            candidates=candidates,
+            candidates=math.prod(dim.size for dim in dims),
             candidate_dims=len(dims),
             walked_weight=walk.weight * walk.copies,
             candidates_base=candidates_base,
             layout_words=layout_words if in_push else (),
         ),
         min(combine.blocks * combine.splits, limits.max_workgroup_count),
-        loop_steps=loops.combine(
-            combine.blocks,
-            combine.splits,
-            len(layout.kept),
-            len(layout.reduced),
-            len(dims),
-            combine.candidates_per_split,
-            combine.lanes,
-        ),
+        loop_steps=combine.loop_steps,
     )
     workspace = candidates_base + walk.columns * shape.splits * candidate_words(element)
     return Plan(

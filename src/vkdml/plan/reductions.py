@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
-from vkdml.plan.plans import VECTOR_BYTES, round_up, words
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, round_up, words
 from vkdml.plan.schema import ElementType
 
 # A narrow key shares a word with its position in the split.
@@ -23,6 +25,17 @@ def most_candidates(element: ElementType, input_bytes: int) -> int:
     """
     scratch = input_bytes // 100 + (1 << 20) - (1 << 16)
     return scratch // (candidate_words(element) * 4)
+
+
+def enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limits: DeviceLimits) -> int:
+    """Return the number of splits: ``wanted``, or more, up to ``most``, where the loops would be too long.
+
+    More splits may need more scratch memory than allowed; a correct result comes first.
+    """
+    splits = wanted
+    while loop_steps(splits) > limits.max_loop_steps and splits < most:
+        splits = min(ceil_div(splits * 5, 4), most)
+    return splits
 
 
 def dimension_words(layout: ReduceLayout) -> tuple[int, ...]:
