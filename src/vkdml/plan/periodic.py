@@ -261,7 +261,7 @@ def plan_periods(
     with_values: bool,
     output_elements: int,
 ) -> Plan | None:
-    """Plan a reduction so if it is faster than others and possible; the arguments are those of ``plan_argreduce``."""
+    """Plan a reduction so if it is faster than others and possible; arguments as of ``plan_argreduce``."""
     element = order.element_type
     if not is_periodic(layout, element, input_bytes, limits):
         return None
