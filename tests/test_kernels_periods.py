@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import twins
 import twins_combine
+from plans import run_plan
 from test_kernels import ELEMENTS, SMALL, element_bits, run_both
 
 import vkdml
@@ -153,6 +154,24 @@ def test_small_arrays_take_one_kernel():
     layout, count = layout_of(((40, 3, 5), (0, 1, 2), (0, 2), 0), (False, False, False))
     plan = plan_argreduce(layout, Order("float32"), count, limits, index_bytes=4, with_values=False)
     assert len(plan.steps) == 1
+
+
+@pytest.mark.parametrize("take_last", [False, True])
+def test_walks_beyond_sixteen_bits_are_split(device, take_last):
+    """Ranks of narrow elements have 16 bits; periods here have 16 elements, of 2 columns."""
+    periods = periodic.NARROW_SHARE + 3
+    x = np.zeros((8 * periods, 2), np.uint8)
+    limits = replace(device.limits, tuning=replace(device.limits.tuning, columns_workgroups=1))
+    for place in (0, 8 * periodic.NARROW_SHARE - 1, 8 * periodic.NARROW_SHARE, 8 * periods - 1):
+        x[place, 1] = 7
+        plan = plan_case((x.shape, (0, 1), (0,), 0), "uint8", limits, (False, take_last, False))
+        index = np.uint64 if x.size % 5 in (1, 2) else np.uint32
+        found = run_plan(device, plan, {"input": x})["indices"].view(index)
+        marked = np.flatnonzero(x[:, 1])
+        want = [len(x) - 1, marked[-1]] if take_last else [0, marked[0]]
+        assert found[:2].tolist() == want
+        if not take_last:
+            x[place, 1] = 0
 
 
 @pytest.mark.parametrize("direction", ["increasing", "decreasing"])

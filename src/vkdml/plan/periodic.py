@@ -18,6 +18,7 @@ from vkdml.plan.loop_steps import PeriodLoops
 from vkdml.plan.order import Order
 from vkdml.plan.plans import (
     VECTOR_BYTES,
+    WORDS_LIMIT,
     DeviceLimits,
     Plan,
     Step,
@@ -131,6 +132,7 @@ def best_walk(layout: ReduceLayout, element: ElementType, input_bytes: int) -> W
     for walk in walks(layout, per_vector):
         splits = ceil_div(walk.size, walk.copies * NARROW_SHARE) if element.nbytes < 4 else 1
         fits = len(walk.outer) * kernels.number("copied_dim_words") <= _PERIODS.layout_room
+        fits &= walk.size * walk.block + 2 * walk.run < WORDS_LIMIT
         if fits and walk.size >= FEWEST_PERIODS * walk.copies and walk.columns * splits <= most:
             good.append(walk)
     return min(good, key=lambda walk: walk.columns, default=None)
