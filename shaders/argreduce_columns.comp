@@ -59,20 +59,7 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
         for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
 }
 
-// Gives the first member the best of all members. All invocations of the workgroup must call it.
-void reduce_members(inout Best best, uint member, uint place, uint groups_per_block) {
-    for (uint half_count = lanes / 2u; half_count > 0u; half_count /= 2u) {
-        uint slot = (member & (half_count - 1u)) * groups_per_block + place;
-        if (member >= half_count && member < 2u * half_count)
-            for (uint i = 0u; i < PARTS; i++)
-                put_part((i * WORKGROUP / 2u + slot) * PART_WORDS, best.parts[i]);
-        barrier();
-        if (member < half_count)
-            for (uint i = 0u; i < PARTS; i++)
-                keep(best.parts[i], part_at((i * WORKGROUP / 2u + slot) * PART_WORDS));
-        barrier();
-    }
-}
+#include "columns_members.glsl"
 
 #if MAY_SPLIT
 #include "columns_candidates.glsl"

@@ -4,6 +4,8 @@
 //
 // Compile-time: SUBGROUPS, whether invocations of a subgroup exchange registers.
 
+#define CANDIDATE_WORDS (KEY_WORDS + 1) // in scratch memory
+
 uint rank_of(uint position) { return TAKE_LAST ? position + 1u : ~position; }
 uint position_of(uint rank) { return TAKE_LAST ? rank - 1u : ~rank; }
 

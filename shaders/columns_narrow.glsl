@@ -3,6 +3,7 @@
 #define PART_COLUMNS NARROW_COLUMNS
 #define PART_WORDS PART_COLUMNS // in shared memory
 #define RANK_MASK ((1u << NARROW_RANK_BITS) - 1u)
+#include "columns_shared.glsl"
 const Part NOBODY = Part(0u);
 
 Part nans_settled_at_top(Part top) {
@@ -21,6 +22,14 @@ void fold(inout Part best, Bits bits, uint rank) {
     best = max(best, ranked_keys(NARROW_TOPS(bits), rank & RANK_MASK));
 }
 
+// Folds only columns [first, end).
+void fold_some(inout Part best, Bits bits, uint rank, int first, int end) {
+    Part keys = ranked_keys(NARROW_TOPS(bits), rank & RANK_MASK);
+    for (int column = 0; column < int(PART_COLUMNS); column++)
+        if (column >= first && column < end)
+            NARROW_COLUMN(best, column) = max(NARROW_COLUMN(best, column), NARROW_COLUMN(keys, column));
+}
+
 Key key_of(Part part, uint column) { return NARROW_COLUMN(part, column) >> TOP_SHIFT; }
 
 uint rank_in_split(Part part, uint column) {
@@ -28,16 +37,18 @@ uint rank_in_split(Part part, uint column) {
     return TAKE_LAST ? low : low | ~RANK_MASK;
 }
 
+bool is_empty(Part part, uint column) { return (NARROW_COLUMN(part, column) & RANK_MASK) == 0u; }
+
 void settle_first(inout Part best, uint rank) {}
 
-shared uint shared_parts[WORKGROUP / 2u * uint(PARTS) * PART_WORDS];
-
 void put_part(uint word, Part part) {
-    for (uint column = 0u; column < PART_COLUMNS; column++) shared_parts[word + column] = NARROW_COLUMN(part, column);
+    for (uint column = 0u; column < PART_COLUMNS; column++)
+        shared_parts[word + column * SHARED_STEP] = NARROW_COLUMN(part, column);
 }
 
 Part part_at(uint word) {
     Part part;
-    for (uint column = 0u; column < PART_COLUMNS; column++) NARROW_COLUMN(part, column) = shared_parts[word + column];
+    for (uint column = 0u; column < PART_COLUMNS; column++)
+        NARROW_COLUMN(part, column) = shared_parts[word + column * SHARED_STEP];
     return part;
 }

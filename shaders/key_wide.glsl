@@ -9,6 +9,9 @@ bool key_less(Key a, Key b) { return a.y < b.y || (a.y == b.y && a.x < b.x); }
 // A key in an array of words.
 #define LOAD_KEY(words, at) Key(words[at], words[(at) + 1u])
 #define STORE_KEY(words, at, key) words[at] = (key).x; words[(at) + 1u] = (key).y
+// The same, with any distance between the words of a key.
+#define LOAD_KEY_APART(words, at, step) Key(words[at], words[(at) + (step)])
+#define STORE_KEY_APART(words, at, step, key) words[at] = (key).x; words[(at) + (step)] = (key).y
 
 const uint SIGN_BIT = 0x80000000u;
 // The bits of an integer that the order flips.

@@ -13,6 +13,9 @@ bool key_less(Key a, Key b) { return a < b; }
 // A key in an array of words.
 #define LOAD_KEY(words, at) words[at]
 #define STORE_KEY(words, at, key) words[at] = key
+// The same, with any distance between the words of a key.
+#define LOAD_KEY_APART(words, at, step) words[at]
+#define STORE_KEY_APART(words, at, step, key) words[at] = key
 
 // These bits of each element of a word.
 const uint LOWEST_BITS = ELEMENT_BYTES == 1 ? 0x01010101u : ELEMENT_BYTES == 2 ? 0x00010001u : 1u;

@@ -4,8 +4,6 @@
 // Scratch memory: a counter per block, which is 0 before and after the dispatch; then the candidates.
 layout(std430, binding = BINDING_WORKSPACE) coherent buffer Scratch { uint scratch[]; };
 
-#define CANDIDATE_WORDS (KEY_WORDS + 1)
-
 // The candidates of one split are contiguous.
 uint candidate_word(uint blocks, uint number, uint split) {
     return scratch_base + blocks + (split * outputs + number) * CANDIDATE_WORDS;

@@ -210,10 +210,12 @@ def group_of(kernel: str) -> str:
     """The row of the tables that a kernel belongs to: its family and how it reads, whatever its elements."""
     for start in (
         *("argreduce_rows_subgroups", "argreduce_rows", "argreduce_columns_vectors"),
-        *("argreduce_columns_unaligned", "argreduce_columns_elements", "slice1_runs", "slice1_tiles"),
+        *("argreduce_columns_unaligned", "argreduce_columns_elements", "argreduce_periods"),
+        *("argreduce_combine", "slice1_runs", "slice1_tiles"),
     ):
         if kernel.startswith(start):
-            return start + (", one load at a time" if "columns" in start and "batched" not in kernel else "")
+            batches = "columns" in start or "periods" in start
+            return start + (", one load at a time" if batches and "batched" not in kernel else "")
     return kernel
 
 

@@ -33,7 +33,7 @@ SMALL = {
     "positions_per_split": 2,
 }
 ELEMENTS = kernels.elements()
-ARGREDUCE_KERNELS = [kernel for kernel in kernels.table().values() if "indices" in kernel.bindings]
+ARGREDUCE_KERNELS = [kernel for kernel in kernels.table().values() if kernel.family.name in twins.TWINS]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def element_bits(rng, name: str, count: int) -> np.ndarray:
     return bits.view(np.uint8)
 
 
-def run_both(device, plan, contents) -> None:
+def run_both(device, plan, contents, run_twin=twins.run) -> None:
     """Run a plan on the device and by the twins; all buffers must agree."""
     roles = tuple(role for role, nbytes in plan.buffer_bytes if nbytes)
     start = {}
@@ -73,7 +73,7 @@ def run_both(device, plan, contents) -> None:
     got = run_plan(device, plan, start, roles)
     expected = {role: data.copy() for role, data in start.items()}
     for step in plan.steps:
-        twins.run(step, expected)
+        run_twin(step, expected)
     for role in roles:
         np.testing.assert_array_equal(got[role], expected[role], err_msg=f"{role} of {plan.steps}")
 

@@ -65,25 +65,21 @@ def test_plans_respect_limits_and_their_scratch_allowance(sizes, data, name, el)
     assert made.bytes_of("workspace") <= input_bytes // 100 + (1 << 20)
     assert made.bytes_of("input") < input_bytes + 16
     assert made.bytes_of("indices") == outputs * 8
-    (step,) = made.steps
+    for step in made.steps:
+        check_step(step, limits)
+    step = made.steps[-1]
     pushed = header(step)
     assert pushed.outputs == outputs
-    assert 1 <= step.workgroups <= limits.max_workgroup_count
-    workgroup_size = constants(step)["workgroup"]
-    assert workgroup_size <= limits.max_workgroup_invocations
-    assert workgroup_size * SHARED_BYTES <= limits.max_shared_memory
-    assert workgroup_size & (workgroup_size - 1) == 0
-    assert step.subgroup_size in {0, limits.subgroup_size}
-    assert constants(step).get("subgroup", 0) == step.subgroup_size
-    assert 1 <= pushed.lanes <= workgroup_size
-    assert pushed.lanes & (pushed.lanes - 1) == 0
-    # Workgroups count their arrivals, and each has room for its candidates.
     assert is_split(step) == (pushed.splits > 1)
     assert (made.counters > 0) == (pushed.splits > 1)
     candidates = outputs * pushed.splits * (12 if el.nbytes == 8 else 8) if pushed.splits > 1 else 0
-    assert made.bytes_of("workspace") == 4 * (len(made.layout) + made.counters) + candidates
     if made.counters:
         assert step.workgroups == min(made.counters * pushed.splits, limits.max_workgroup_count)
+    if len(made.steps) == 2:
+        check_periods(made, el, input_bytes, candidates)
+        return
+    # Workgroups count their arrivals, and each has room for its candidates.
+    assert made.bytes_of("workspace") == 4 * (len(made.layout) + made.counters) + candidates
     # The splits cover all there is, and none is empty.
     if kernels.table()[step.kernel].family is kernels.family("argreduce_rows"):
         assert pushed.tiles_per_run * pushed.tile_vectors * 16 >= pushed.run * el.nbytes
@@ -95,7 +91,42 @@ def test_plans_respect_limits_and_their_scratch_allowance(sizes, data, name, el)
             <= pushed.splits * pushed.positions_per_split
         )
         assert el.nbytes >= 4 or pushed.positions_per_split <= NARROW_SHARE
+
+
+def check_step(step, limits) -> None:
+    assert 1 <= step.workgroups <= limits.max_workgroup_count
+    workgroup_size = constants(step)["workgroup"]
+    assert workgroup_size <= limits.max_workgroup_invocations
+    assert workgroup_size * SHARED_BYTES <= limits.max_shared_memory
+    assert workgroup_size & (workgroup_size - 1) == 0
+    assert step.subgroup_size in {0, limits.subgroup_size}
+    assert constants(step).get("subgroup", 0) == step.subgroup_size
+    pushed = header(step)
+    assert 1 <= pushed.lanes <= workgroup_size
+    if kernels.table()[step.kernel].family is kernels.family("argreduce_periods"):
+        assert pushed.lanes * pushed.groups_per_block <= workgroup_size
+    else:
+        assert pushed.lanes & (pushed.lanes - 1) == 0
     assert 0 < step.loop_steps <= limits.max_loop_steps
+
+
+def check_periods(made, el, input_bytes, candidates) -> None:
+    first, second = map(header, made.steps)
+    words = 3 if el.nbytes == 8 else 2
+    assert second.candidates_base == len(made.layout) + made.counters + candidates // 4
+    assert first.scratch_base == second.candidates_base
+    assert made.bytes_of("workspace") == 4 * (first.scratch_base + first.outputs * first.splits * words)
+    assert first.outputs * first.splits == second.outputs * second.candidates
+    assert first.run * el.nbytes % 16 == 0
+    assert 2 * first.run <= first.stretch
+    assert (
+        (first.splits - 1) * first.positions_per_split
+        < first.reduce_count
+        <= first.splits * first.positions_per_split
+    )
+    assert el.nbytes >= 4 or first.positions_per_split <= NARROW_SHARE
+    assert (second.splits - 1) * second.positions_per_split < second.candidates
+    assert second.splits * second.positions_per_split >= second.candidates
 
 
 @pytest.mark.parametrize(

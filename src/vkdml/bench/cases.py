@@ -420,8 +420,8 @@ def _real() -> Iterator[Case]:
 def _every_kernel() -> Iterator[Case]:
     """Yield what the other rows leave out.
 
-    Every element type along rows, columns, odd columns and strides, with many outputs and with few; pixels
-    turned from RGB to BGR; one element alone.
+    Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and with
+    few; pixels turned from RGB to BGR; one element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size
@@ -444,6 +444,7 @@ def _every_kernel() -> Iterator[Case]:
             yield replace(_reduce(EVERY_KERNEL, element, shape, axis), alternate=True)
         yield Case(EVERY_KERNEL, "argmax", element, (elements // 4096, 4096), transposed=True)
         yield Case(EVERY_KERNEL, "argmax", element, (elements // 960, 24, 40), (0, 1), transposed=True)
+        yield _reduce(EVERY_KERNEL, element, (elements // 15, 3, 5), (0, 2))
     for element, size in SLICE_ELEMENTS.items():
         side = math.isqrt(256 * MIB // size) // 64 * 64
         yield Case(EVERY_KERNEL, "slice1", element, (side, side), window="[::-2, ::-2]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.order import Order
+from vkdml.plan.periodic import plan_periods
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
@@ -26,6 +27,14 @@ from vkdml.plan.plans import (
     round_up,
     words,
 )
+from vkdml.plan.reductions import (
+    NARROW_SHARE,
+    buffer_bytes,
+    candidate_words,
+    dimension_words,
+    enough_splits,
+    most_candidates,
+)
 from vkdml.plan.schema import ElementType, Family
 from vkdml.plan.tuning import Tuning
 
@@ -33,8 +42,6 @@ from vkdml.plan.tuning import Tuning
 CHUNK_VECTORS = kernels.number("chunk_vectors")
 # Bytes. Narrower segments waste memory bandwidth.
 NARROWEST_SEGMENT = 64
-# A narrow key shares a word with its position in the split.
-NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
 NOT_REDUCED = Dim(1, 0, 0)
 
@@ -102,18 +109,22 @@ def plan_argreduce(
             f"(fewer than {REDUCE_LIMIT})"
         )
 
+    if _long_runs_of(layout, element, limits) is None:
+        periods = plan_periods(
+            layout,
+            order,
+            input_bytes,
+            limits,
+            index_bytes=index_bytes,
+            with_values=with_values,
+            output_elements=output_elements,
+        )
+        if periods is not None:
+            return periods
     shape = _shape(layout, element, input_bytes, limits)
     # Backwards positions turn the tie rule round.
     last_position = order.take_last != layout.reversed_order
-    dims = (
-        *(word for dim in layout.kept for word in (dim.size, dim.input_stride, dim.output_stride)),
-        *(
-            word
-            for dim in layout.reduced
-            for word in (dim.size, dim.input_stride, dim.output_stride, dim.output_stride >> 32)
-        ),
-    )
-    layout_words = words((*dims, *shape.reading))
+    layout_words = (*dimension_words(layout), *words(shape.reading))
     in_push = len(layout_words) <= shape.family.layout_room
     scratch_base = 0 if in_push else len(layout_words)
 
@@ -158,37 +169,33 @@ def plan_argreduce(
         ),
         limits,
     )
-    counters = candidate_words = 0
+    counters = scratch_words = 0
     if shape.splits > 1:
-        counters, candidate_words = shape.blocks, outputs * shape.splits * _candidate_words(element)
+        counters, scratch_words = shape.blocks, outputs * shape.splits * candidate_words(element)
     return Plan(
         (step,),
-        (
-            ("input", round_up(input_bytes, VECTOR_BYTES)),
-            ("indices", output_elements * index_bytes),
-            ("values", round_up(output_elements * element.nbytes, 4) if with_values else 0),
-            ("workspace", 4 * (scratch_base + counters + candidate_words)),
+        buffer_bytes(
+            element,
+            input_bytes,
+            output_elements,
+            index_bytes,
+            with_values,
+            scratch_base + counters + scratch_words,
         ),
         () if in_push else layout_words,
         counters,
     )
 
 
-def _candidate_words(element: ElementType) -> int:
-    return (2 if element.nbytes == 8 else 1) + 1
-
-
 def _most_splits(outputs: int, element: ElementType, input_bytes: int) -> int:
-    """Return how many splits fit the scratch memory, 1% of the input plus 1 MiB, nearly all candidates."""
-    scratch = input_bytes // 100 + (1 << 20) - (1 << 16)
-    return max(1, scratch // (outputs * _candidate_words(element) * 4))
+    """Return how many splits fit the scratch memory."""
+    return max(1, most_candidates(element, input_bytes) // outputs)
 
 
 def _shape(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
-    tuning = limits.tuning
-    rows = _runs_of(layout)
-    if rows is not None and rows.length * element.nbytes >= tuning.shortest_row_bytes:
-        return _rows(layout, rows, element, input_bytes, limits)
+    runs = _long_runs_of(layout, element, limits)
+    if runs is not None:
+        return _rows(layout, runs, element, input_bytes, limits)
     return _columns(layout, element, input_bytes, limits)
 
 
@@ -208,6 +215,14 @@ class _Runs(NamedTuple):
     def pieces_of(self, elements: int) -> int:
         """Return over how many rows of the last dimension these elements extend; 0 if it does not matter."""
         return min(elements, (elements - 2) // self.innermost + 2) if self.innermost else 0
+
+
+def _long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> _Runs | None:
+    """Return the runs of a layout if they are long enough for rows."""
+    runs = _runs_of(layout)
+    if runs is None or runs.length * element.nbytes < limits.tuning.shortest_row_bytes:
+        return None
+    return runs
 
 
 def _runs_of(layout: ReduceLayout) -> _Runs | None:
@@ -275,7 +290,7 @@ def _rows(
     units = segments * tiles_per_run
     check_work("tiles", units)
     rounds = ceil_div(units, min(units, wanted, _most_splits(outputs, element, input_bytes)))
-    splits = _enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
+    splits = enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
     check_work("splits", blocks * splits)
     variant: dict[str, int | str] = {
         "memory_order": bool(runs.reading),
@@ -324,17 +339,6 @@ def _loops(
         splits,
         limits.max_workgroup_count,
     )
-
-
-def _enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limits: DeviceLimits) -> int:
-    """Return the number of splits: ``wanted``, or more, up to ``most``, where the loops would be too long.
-
-    More splits may need more scratch memory than allowed; a correct result comes first.
-    """
-    splits = wanted
-    while loop_steps(splits) > limits.max_loop_steps and splits < most:
-        splits = min(ceil_div(splits * 5, 4), most)
-    return splits
 
 
 def _are_multiples(offsets: Iterable[int], step: int) -> bool:
@@ -398,7 +402,7 @@ def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limit
         columns_of_block = min(block_groups * columns, outputs)
         return loops.columns(positions, layout.reduced[-1].size, at_once, columns, columns_of_block)
 
-    splits = _enough_splits(splits, reduce_count, loop_steps, limits)
+    splits = enough_splits(splits, reduce_count, loop_steps, limits)
     positions = ceil_div(reduce_count, splits)
     splits = ceil_div(reduce_count, positions)
     check_work("splits", blocks * splits)

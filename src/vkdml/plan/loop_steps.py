@@ -64,11 +64,11 @@ class ReduceLoops:
         return self.workgroup_size.bit_length()
 
     @property
-    def _result(self) -> int:
+    def result(self) -> int:
         """``write_result``: the index of a position, and the offset of its element."""
         return 2 * loop(self.reduced_dims)
 
-    def _combine(self, outputs: int) -> int:
+    def combine(self, outputs: int) -> int:
         """``combine_splits`` of a block with this number of outputs."""
         if self.splits == 1:
             return 0
@@ -77,7 +77,7 @@ class ReduceLoops:
         loads = -(-self.splits // (members * _CANDIDATES_AT_ONCE))
         candidates = loop(loads, 2 * loop(_CANDIDATES_AT_ONCE))
         exchange = 2 * self._exchange + loop(self._halvings)
-        each = candidates + exchange + loop(self.kept_dims) + self._result
+        each = candidates + exchange + loop(self.kept_dims) + self.result
         return loop(self._halvings) + loop(-(-outputs // width), each)
 
     @property
@@ -87,7 +87,7 @@ class ReduceLoops:
             return loop(self._halvings)
         return 2 * loop(self._halvings) + loop(-(-self.workgroup_size // self.subgroup_size**2))
 
-    def _all_items(self, each: int) -> int:
+    def all_items(self, each: int) -> int:
         items = self.blocks * self.splits
         return loop(rounds_of(items, self.max_workgroup_count), loop(self.kept_dims) + each)
 
@@ -106,8 +106,8 @@ class ReduceLoops:
         chunks = loop(-(-tile_vectors // (batch * self.lanes)), equal)
         tiles = loop(-(-units // self.splits), offset + chunks)
         find = offset + loop(batch) + loop(4)
-        each = tiles + 3 * self._exchange + find + self._result + self._combine(outputs_per_block)
-        return self._all_items(each) + loop(self.reduced_dims)
+        each = tiles + 3 * self._exchange + find + self.result + self.combine(outputs_per_block)
+        return self.all_items(each) + loop(self.reduced_dims)
 
     def columns(
         self, positions: int, innermost: int, at_once: int, columns: int, outputs_per_block: int
@@ -131,10 +131,10 @@ class ReduceLoops:
         fold = loop(segments, loop(self.reduced_dims - 1) + loop(folds))
         parts = 3 * loop(columns, loop(1))  # to begin with, to settle, and to gather the places
         members = loop(self.lanes.bit_length(), 2 * loop(columns, loop(1)))
-        results = loop(columns, 1 + self._result)
+        results = loop(columns, 1 + self.result)
         if self.splits > 1:
-            results = loop(columns, loop(1)) + self._combine(outputs_per_block)
-        return self._all_items(fold + parts + members + results)
+            results = loop(columns, loop(1)) + self.combine(outputs_per_block)
+        return self.all_items(fold + parts + members + results)
 
 
 def runs_per_round(outer_dims: int, inner_dims: int, per_vector: int) -> int:
@@ -154,3 +154,51 @@ def tiles(
     load = loop(-(-cells // size), loop(block))
     store = loop(-(-cells * block // size))
     return loop(tiles_of_workgroup, loop(outer_dims) + load + store)
+
+
+@dataclass(frozen=True)
+class PeriodLoops:
+    """``argreduce_periods`` and ``argreduce_combine``."""
+
+    workgroup_size: int
+    max_workgroup_count: int
+
+    @property
+    def _halvings(self) -> int:
+        return self.workgroup_size.bit_length()
+
+    def periods(self, items: int, dims: int, periods: int, lanes: int, at_once: int, columns: int) -> int:
+        """Return the steps of ``argreduce_periods``.
+
+        Args:
+            items: blocks of all splits.
+            dims: of stretches.
+            periods: of one split.
+            lanes: invocations that share them.
+            at_once: periods that an invocation loads at once.
+            columns: elements of a vector.
+        """
+        fold = loop(-(-periods // lanes) // at_once)
+        parts = 6 * loop(columns, loop(1))  # to begin with, to settle, twice a part of a vector, to store
+        members = loop(self._halvings, 2 * loop(columns, loop(1)))
+        return loop(rounds_of(items, self.max_workgroup_count), loop(dims) + fold + parts + members)
+
+    def combine(
+        self,
+        blocks: int,
+        splits: int,
+        kept_dims: int,
+        reduced_dims: int,
+        candidate_dims: int,
+        candidates: int,
+        lanes: int,
+    ) -> int:
+        """Return the steps of ``argreduce_combine``; ``candidates``: of one output in one split."""
+        shared = ReduceLoops(
+            self.workgroup_size, 0, lanes, kept_dims, reduced_dims, blocks, splits, self.max_workgroup_count
+        )
+        batch = loop(_CANDIDATES_AT_ONCE, loop(candidate_dims)) + loop(_CANDIDATES_AT_ONCE)
+        loads = loop(-(-candidates // (lanes * _CANDIDATES_AT_ONCE)), batch)
+        each = loop(kept_dims) + loads + loop(self._halvings) + shared.result
+        each += shared.combine(self.workgroup_size // lanes)
+        return shared.all_items(each)

@@ -357,6 +357,7 @@ def _family(name: str, facts: Mapping[str, Any], content: Mapping[str, Any]) -> 
         Field(entry["name"], entry["type"], tuple(entry.get("flags", ())), entry.get("about", ""))
         for entry in (*shared.get("push", ()), *facts.get("push", ()))
     )
+    push = tuple(sorted(push, key=lambda field: field.type == "words"))  # they take the rest
     files = {**shared.get("files", {}), **facts.get("files", {})}
     used = {axis for group in facts["variants"] for axis in group}
     axes = {axis: values for axis, values in content["axes"].items() if axis in used}

@@ -57,6 +57,8 @@ class Tuning:
     """The most candidates that one workgroup combines after a reduction along a stride."""
     columns_workgroups: int
     """Workgroups that fill the device in a reduction along a stride."""
+    periods_from_bytes: int
+    """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     shared_bytes: int
     """Inputs and results up to this size stay in host memory instead of being copied."""
     stream_tile_bytes: int
@@ -138,6 +140,7 @@ DISCRETE = Tuning(
     subgroups=1,
     batched_loads=1,
     columns_workgroups=2112,
+    periods_from_bytes=_MIB,
     most_candidates=8192,
     shared_bytes=64 * 1024,
     stream_tile_bytes=32 * _MIB,

@@ -1,0 +1,94 @@
+// Reduces memory in which the same coordinates return after each period: an invocation loads one aligned vector of
+// each period, so that an element of the vector has the same coordinates in all of them but for the walked dimension.
+// Each element is a column of its own; what columns have in common is left to `argreduce_combine`.
+//
+// A stretch is a part of memory without gaps, of a whole number of repetitions. It may start anywhere in a vector, so
+// columns before its start take part from the second period on. A period is a multiple of a vector: one repetition or
+// several.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define SUBGROUPS 0
+// Compile-time: AT_ONCE, the loads in flight.
+#include "interface.glsl"
+#include "argreduce.glsl"
+#include "key.glsl"
+#include "candidate.glsl"
+const bool ONE_RUN = true;
+#include "columns_load_vectors.glsl"
+#include "parts.glsl"
+
+#define COLUMNS (uint(PARTS) * PART_COLUMNS)
+
+layout(std430, binding = BINDING_WORKSPACE) writeonly buffer Candidates { uint candidate_words[]; };
+
+struct Best {
+    Part parts[PARTS];
+};
+
+#include "columns_fold.glsl"
+#include "columns_members.glsl"
+
+// Folds elements [first, end) of the vector at `offset`.
+void fold_part_of_vector(inout Best best, uint offset, uint rank, int first, int end) {
+    Vector v = unpacked(load(offset));
+#define FOLD_SOME(i, bits) fold_some(best.parts[i], bits, rank, first - i * int(PART_COLUMNS), end - i * int(PART_COLUMNS));
+    FOR_EACH_PART(FOLD_SOME, v)
+}
+
+// Folds the caller's share of periods [first, end), one split, in the stretch of elements [start, limit) after `base`;
+// ranks count from `first`.
+void fold_split(inout Best best, uint base, uint column, uint start, uint limit, uint first, uint end, uint member) {
+    uint first_whole = column < start ? 1u : 0u;
+    uint past_whole = (limit - column - COLUMNS) / run + 1u;
+    uint mine = max(first, first_whole) + member, last = min(end, past_whole);
+    if (mine < last) {
+        uint count = (last - mine - 1u) / lanes + 1u;
+        fold_positions(best, mine - first, lanes, base + column + mine * run, lanes * run, count);
+        if (!TAKE_LAST)
+            for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(mine - first));
+    }
+    if (member != 0u) return;
+    if (first_whole == 1u && first == 0u)
+        fold_part_of_vector(best, base + column, rank_of(0u), int(start - column), int(COLUMNS));
+    uint at = past_whole * run + column;
+    if (past_whole >= first && past_whole < end && at < limit)
+        fold_part_of_vector(best, base + at, rank_of(past_whole - first), 0, int(limit - at));
+}
+
+// Stores the candidates of a split. Columns are numbered from the start of the stretch.
+void store_candidates(Best best, uint stretch_number, uint column, uint start, uint split, uint first) {
+    for (uint i = 0u; i < PARTS; i++) {
+        for (uint j = 0u; j < PART_COLUMNS; j++) {
+            uint at = column + i * PART_COLUMNS + j;
+            uint late = at < start ? 1u : 0u;
+            uint number = stretch_number * run + at - start + late * run;
+            uint rank = rank_of(first + position_of(rank_in_split(best.parts[i], j)) - late);
+            uint word = scratch_base + (split * outputs + number) * CANDIDATE_WORDS;
+            STORE_KEY(candidate_words, word, key_of(best.parts[i], j));
+            candidate_words[word + KEY_WORDS] = is_empty(best.parts[i], j) ? 0u : rank;
+        }
+    }
+}
+
+void main() {
+    uint member = gl_LocalInvocationIndex / groups_per_block, place = gl_LocalInvocationIndex - member * groups_per_block;
+    uint groups_per_run = run / COLUMNS, groups = outputs / COLUMNS;
+    uint blocks = (groups + groups_per_block - 1u) / groups_per_block;
+    uint workgroups = blocks * splits;
+    for (uint workgroup = gl_WorkGroupID.x; workgroup < workgroups; workgroup += gl_NumWorkGroups.x) {
+        uint split = workgroup / blocks;
+        uint group = (workgroup - split * blocks) * groups_per_block + place;
+        bool takes_part = group < groups && member < lanes;
+        uint stretch_number = group / groups_per_run, column = (group - stretch_number * groups_per_run) * COLUMNS;
+        uint first = split * positions_per_split;
+        uint base = offsets_of_output(stretch_number).x;
+        uint start = base % COLUMNS;
+        Best best;
+        for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
+        if (takes_part)
+            fold_split(best, base - start, column, start, start + stretch, first,
+                       min(first + positions_per_split, reduce_count), member);
+        if (lanes > 1u) reduce_members(best, member, place, groups_per_block);
+        if (member == 0u && takes_part) store_candidates(best, stretch_number, column, start, split, first);
+    }
+}

@@ -1,0 +1,7 @@
+// Shared memory for the parts of half a workgroup. The words of a part lie apart, so that neighbouring invocations use
+// neighbouring words.
+#define SHARED_STEP (WORKGROUP / 2u)
+shared uint shared_parts[SHARED_STEP * uint(PARTS) * PART_WORDS];
+
+// Returns the first word of part `i` in a slot; there are SHARED_STEP slots.
+uint part_word(uint i, uint slot) { return i * PART_WORDS * SHARED_STEP + slot; }

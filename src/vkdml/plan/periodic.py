@@ -1,0 +1,416 @@
+"""Planning reductions of short blocks of memory, with kept dimensions in them, that repeat again and again.
+
+One reduced dimension is walked: the one that repeats a contiguous block. All other dimensions, kept or
+reduced, are columns. A first kernel finds the best of each column, a second one the best of the columns that
+belong to one output. Along one dimension positions ascend with the index, so the others may lie in memory in
+any order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vkdml.plan import kernels
+from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.loop_steps import PeriodLoops
+from vkdml.plan.order import Order
+from vkdml.plan.plans import (
+    VECTOR_BYTES,
+    WORDS_LIMIT,
+    DeviceLimits,
+    Plan,
+    Step,
+    TooMuchWork,
+    ceil_div,
+    check_work,
+    checked_step,
+    power_of_two_at_least,
+    words,
+)
+from vkdml.plan.reductions import (
+    NARROW_SHARE,
+    buffer_bytes,
+    candidate_words,
+    dimension_words,
+    enough_splits,
+    most_candidates,
+)
+from vkdml.plan.schema import ElementType
+
+CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
+# An invocation combines so many before others share the work.
+CANDIDATES_OF_LANE = 4 * CANDIDATES_AT_ONCE
+# Vectors. A workgroup reads so many side by side at least, where a period is longer.
+FEWEST_VECTORS = 16
+# Shorter walks would leave too many candidates.
+FEWEST_PERIODS = 4
+_PERIODS = kernels.family("argreduce_periods")
+_COMBINE = kernels.family("argreduce_combine")
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A dimension of the columns."""
+
+    size: int
+    stride: int
+    """In the input, in elements; positive."""
+    weight: int
+    """What a step adds to the position in the reduction; 0 for a kept dimension."""
+    kept: int
+    """Which kept dimension of the layout it is, or -1."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A way to read the input: a block of memory and its repetitions are a stretch; there are several."""
+
+    size: int
+    """Repetitions."""
+    block: int
+    """Elements of one."""
+    weight: int
+    """What a repetition adds to the position in the reduction."""
+    copies: int
+    """Repetitions of a period."""
+    inner: tuple[_Column, ...]
+    """The dimensions of the block, the innermost first."""
+    outer: tuple[_Column, ...]
+    """The dimensions of the stretches, the innermost first."""
+
+    @property
+    def run(self) -> int:
+        """Elements of a period, whole vectors."""
+        return self.block * self.copies
+
+    @property
+    def stretches(self) -> int:
+        return math.prod(column.size for column in self.outer)
+
+    @property
+    def columns(self) -> int:
+        return self.run * self.stretches
+
+
+def walks(layout: ReduceLayout, per_vector: int) -> Iterator[Walk]:
+    """Yield every way to walk along one reduced dimension of this layout."""
+    if not layout.reduced:
+        return
+    weights = [1]
+    for dim in reversed(layout.reduced[1:]):
+        weights.append(weights[-1] * dim.size)
+    columns = [
+        _Column(dim.size, dim.input_stride, 0, number)
+        for number, dim in enumerate(layout.kept)
+        if dim.input_stride
+    ]
+    columns += [
+        _Column(dim.size, dim.input_stride, weight, -1)
+        for dim, weight in zip(layout.reduced, reversed(weights), strict=True)
+    ]
+    columns.sort(key=lambda column: column.stride)
+    if columns[0].stride <= 0:
+        return
+    block = 1
+    for place, column in enumerate(columns):
+        if column.stride != block:
+            return
+        if column.kept < 0:
+            copies = per_vector // math.gcd(block, per_vector)
+            inner, outer = tuple(columns[:place]), tuple(columns[place + 1 :])
+            yield Walk(column.size, block, column.weight, copies, inner, outer)
+        block *= column.size
+
+
+def best_walk(layout: ReduceLayout, element: ElementType, input_bytes: int) -> Walk | None:
+    """Return the walk with the fewest columns whose candidates fit the scratch memory, if there is one."""
+    per_vector = VECTOR_BYTES // element.nbytes
+    most = most_candidates(element, input_bytes)
+    good = []
+    for walk in walks(layout, per_vector):
+        splits = ceil_div(walk.size, walk.copies * NARROW_SHARE) if element.nbytes < 4 else 1
+        fits = len(walk.outer) * kernels.number("copied_dim_words") <= _PERIODS.layout_room
+        fits &= walk.size * walk.block + 2 * walk.run < WORDS_LIMIT
+        if fits and walk.size >= FEWEST_PERIODS * walk.copies and walk.columns * splits <= most:
+            good.append(walk)
+    return min(good, key=lambda walk: walk.columns, default=None)
+
+
+def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> bool:
+    """Tell whether other kernels would read the memory in short pieces, and so much that it matters."""
+    if input_bytes < limits.tuning.periods_from_bytes or not any(dim.input_stride for dim in layout.kept):
+        return False
+    inner_kept = layout.kept[-1]
+    kept_bytes = inner_kept.size * element.nbytes if inner_kept.input_stride == 1 else 0
+    if kept_bytes:
+        if kept_bytes < VECTOR_BYTES:
+            return True
+        # Several reduced dimensions, of which the innermost lies side by side with the kept one.
+        beside = [dim for dim in layout.reduced if dim.input_stride == inner_kept.size]
+        return len(layout.reduced) > 1 and bool(beside) and kept_bytes < limits.tuning.columns_segment_bytes
+    inner = [dim for dim in layout.reduced if dim.input_stride == 1]
+    short = inner and inner[0].size * element.nbytes < limits.tuning.shortest_row_bytes
+    return bool(short) and len(layout.reduced) > 1
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How the work of the first kernel is divided."""
+
+    groups_per_block: int
+    lanes: int
+    blocks: int
+    splits: int
+    periods_per_split: int
+    loop_steps: int
+
+
+def _at_once(limits: DeviceLimits) -> int:
+    return _PERIODS.numbers_of("at_once")[-1 if limits.tuning.batched_loads else 0]
+
+
+def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
+    tuning, workgroup_size = limits.tuning, limits.workgroup_size
+    per_vector = VECTOR_BYTES // element.nbytes
+    vectors = walk.run // per_vector
+    groups = walk.columns // per_vector
+    periods = _periods(walk, per_vector)
+    fewest = tuning.positions_per_split
+    if vectors <= FEWEST_VECTORS and vectors <= workgroup_size:
+        # Whole periods, of several stretches where these are short.
+        lanes = max(min(workgroup_size // vectors, ceil_div(periods, 2 * fewest)), 1)
+        side = min(workgroup_size // lanes // vectors, walk.stretches)
+        if ceil_div(walk.stretches, side) < tuning.columns_workgroups:
+            side = max(side * ceil_div(walk.stretches, side) // tuning.columns_workgroups, 1)
+        groups_per_block = side * vectors
+    else:
+        groups_per_block = _side(vectors, min(workgroup_size, groups))
+    lanes = max(min(workgroup_size // groups_per_block, periods // fewest), 1)
+    blocks = ceil_div(groups, groups_per_block)
+    most = min(periods, most_candidates(element, input_bytes) // walk.columns)
+    wanted = min(ceil_div(tuning.columns_workgroups, blocks), ceil_div(periods, fewest * lanes), most)
+    if element.nbytes < 4:
+        wanted = max(wanted, ceil_div(periods, NARROW_SHARE))
+
+    def loop_steps(splits: int) -> int:
+        loops = PeriodLoops(workgroup_size, limits.max_workgroup_count)
+        share = ceil_div(periods, splits)
+        return loops.periods(blocks * splits, len(walk.outer), share, lanes, _at_once(limits), per_vector)
+
+    splits = enough_splits(max(wanted, 1), most, loop_steps, limits)
+    share = ceil_div(periods, splits)
+    splits = ceil_div(periods, share)
+    check_work("splits", blocks * splits)
+    return _Shape(groups_per_block, lanes, blocks, splits, share, loop_steps(splits))
+
+
+def _side(vectors: int, most: int) -> int:
+    """Return how many vectors of a period a workgroup reads side by side, such that few invocations idle."""
+
+    def busy(side: int) -> float:
+        return vectors / (ceil_div(vectors, side) * side) * (most // side * side) / most
+
+    choices = [side for side in (ceil_div(vectors, parts) for parts in range(1, 9)) if side <= most]
+    choices += [side for side in (32, 64, FEWEST_VECTORS) if side <= most]
+    return max(choices or [most], key=lambda side: (round(busy(side), 1), -side))
+
+
+def _periods(walk: Walk, per_vector: int) -> int:
+    """Return how many periods a stretch spans at most, wherever it starts in a vector."""
+    return ceil_div(walk.size * walk.block + per_vector - 1, walk.run)
+
+
+@dataclass(frozen=True)
+class _CombineShape:
+    """How the work of the second kernel is divided."""
+
+    lanes: int
+    blocks: int
+    splits: int
+    candidates_per_split: int
+    loop_steps: int
+
+
+def _combine_shape(layout: ReduceLayout, dims: list[Dim], limits: DeviceLimits) -> _CombineShape:
+    tuning, workgroup_size, outputs = limits.tuning, limits.workgroup_size, layout.outputs
+    candidates = math.prod(dim.size for dim in dims)
+    most = power_of_two_at_least(ceil_div(candidates, CANDIDATES_AT_ONCE))
+    filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
+    lanes = min(workgroup_size, most, power_of_two_at_least(filling))
+    blocks = ceil_div(outputs, workgroup_size // lanes)
+
+    def loop_steps(splits: int) -> int:
+        loops = PeriodLoops(workgroup_size, limits.max_workgroup_count)
+        counts = (len(layout.kept), len(layout.reduced), len(dims))
+        return loops.combine(blocks, splits, *counts, ceil_div(candidates, splits), lanes)
+
+    most = ceil_div(candidates, lanes * CANDIDATES_OF_LANE)
+    splits = enough_splits(min(ceil_div(tuning.target_workgroups, blocks), most), most, loop_steps, limits)
+    share = ceil_div(candidates, splits)
+    splits = ceil_div(candidates, share)
+    return _CombineShape(lanes, blocks, splits, share, loop_steps(splits))
+
+
+def plan_periods(
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    limits: DeviceLimits,
+    *,
+    index_bytes: int,
+    with_values: bool,
+    output_elements: int,
+) -> Plan | None:
+    """Plan a reduction so if it is faster than others and possible; arguments as of ``plan_argreduce``."""
+    element = order.element_type
+    if not is_periodic(layout, element, input_bytes, limits):
+        return None
+    walk = best_walk(layout, element, input_bytes)
+    if walk is None:
+        return None
+    try:
+        return plan_walk(
+            walk,
+            layout,
+            order,
+            input_bytes,
+            limits,
+            index_bytes=index_bytes,
+            with_values=with_values,
+            output_elements=output_elements,
+        )
+    except TooMuchWork:
+        return None
+
+
+def plan_walk(
+    walk: Walk,
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    limits: DeviceLimits,
+    *,
+    index_bytes: int,
+    with_values: bool,
+    output_elements: int,
+) -> Plan:
+    """Plan a reduction as this walk.
+
+    Raises:
+        TooMuchWork: more than the driver's loops make, or than the kernels count.
+    """
+    element = order.element_type
+    check_work("columns", walk.columns)
+    shape = _shape(walk, element, input_bytes, limits)
+    strides, dims = _candidate_dims(walk, shape.splits)
+    combine = _combine_shape(layout, dims, limits)
+
+    # The workspace: layout, counters of the second kernel, its candidates, those of the first.
+    dims_words = (word for dim in reversed(dims) for word in (dim.size, dim.input_stride, dim.output_stride))
+    kept_strides = (strides.get(number, 0) for number in range(len(layout.kept)))
+    layout_words = (*dimension_words(layout), *words(kept_strides), *words(dims_words))
+    in_push = len(layout_words) <= _COMBINE.layout_room
+    counters_base = 0 if in_push else len(layout_words)
+    counters = combine.blocks if combine.splits > 1 else 0
+    combined = layout.outputs * combine.splits if combine.splits > 1 else 0
+    candidates_base = counters_base + counters + combined * candidate_words(element)
+
+    rules: dict[str, int | str] = {
+        "workgroup": limits.workgroup_size,
+        "take_min": order.take_min,
+        "take_last": order.take_last != layout.reversed_order,
+        "omit_nan": order.omit_nan,
+    }
+    common = {
+        "wide_indices": index_bytes == 8,
+        "with_values": with_values,
+        "input_base": layout.input_base,
+        "output_base": layout.output_base,
+        "index_base": layout.index_base,
+        "run": walk.run,
+        "tiles_per_run": 0,
+        "tile_vectors": 0,
+    }
+    # The splits of the first kernel do not change its code.
+    kernel, constants = _PERIODS.specialize(
+        **element.specialization, **rules, split=False, at_once=_at_once(limits)
+    )
+    per_vector = VECTOR_BYTES // element.nbytes
+    first = Step(
+        kernel,
+        constants,
+        _PERIODS.push(
+            **common,
+            layout_in_push=True,
+            positions_adjacent=False,
+            lanes=shape.lanes,
+            outputs=walk.columns,
+            reduce_count=_periods(walk, per_vector),
+            splits=shape.splits,
+            kept_dims=len(walk.outer),
+            reduced_dims=0,
+            scratch_base=candidates_base,
+            positions_per_split=shape.periods_per_split,
+            stretch=walk.size * walk.block,
+            groups_per_block=shape.groups_per_block,
+            layout_words=words(
+                word for column in reversed(walk.outer) for word in (column.size, column.stride, 0)
+            ),
+        ),
+        min(shape.blocks * shape.splits, limits.max_workgroup_count),
+        loop_steps=shape.loop_steps,
+    )
+    kernel, constants = _COMBINE.specialize(
+        **{**element.specialization, **rules, "keys": "integer"}, split=combine.splits > 1
+    )
+    nearest = dims[0].input_stride if dims else 0
+    second = Step(
+        kernel,
+        constants,
+        _COMBINE.push(
+            **common,
+            layout_in_push=in_push,
+            positions_adjacent=not strides or nearest < min(strides.values()),
+            lanes=combine.lanes,
+            outputs=layout.outputs,
+            reduce_count=layout.reduce_count,
+            splits=combine.splits,
+            kept_dims=len(layout.kept),
+            reduced_dims=len(layout.reduced),
+            scratch_base=counters_base,
+            positions_per_split=combine.candidates_per_split,
+            candidates=math.prod(dim.size for dim in dims),
+            candidate_dims=len(dims),
+            walked_weight=walk.weight * walk.copies,
+            candidates_base=candidates_base,
+            layout_words=layout_words if in_push else (),
+        ),
+        min(combine.blocks * combine.splits, limits.max_workgroup_count),
+        loop_steps=combine.loop_steps,
+    )
+    workspace = candidates_base + walk.columns * shape.splits * candidate_words(element)
+    return Plan(
+        (checked_step(first, limits), checked_step(second, limits)),
+        buffer_bytes(element, input_bytes, output_elements, index_bytes, with_values, workspace),
+        () if in_push else layout_words,
+        counters,
+    )
+
+
+def _candidate_dims(walk: Walk, splits: int) -> tuple[dict[int, int], list[Dim]]:
+    """Return the candidates' strides by kept dimension, and the dimensions of the candidates of one output.
+
+    The latter have the innermost first; their inputs are candidates, and their outputs positions.
+    """
+    placed, stride = [(column, column.stride) for column in walk.inner], walk.run
+    copies = [Dim(walk.copies, walk.block, walk.weight)]
+    for column in walk.outer:
+        placed.append((column, stride))
+        stride *= column.size
+    reduced = [Dim(column.size, at, column.weight) for column, at in placed if column.kept < 0]
+    dims = sorted([*reduced, *copies, Dim(splits, walk.columns, 0)], key=lambda dim: dim.input_stride)
+    return {column.kept: at for column, at in placed if column.kept >= 0}, [
+        dim for dim in dims if dim.size > 1
+    ]

@@ -1,0 +1,66 @@
+"""What all plans of argmin and argmax share: limits, scratch memory, the layout's words, the buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vkdml.plan import kernels
+from vkdml.plan.layout import ReduceLayout
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, round_up, words
+from vkdml.plan.schema import ElementType
+
+# A narrow key shares a word with its position in the split.
+NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
+
+
+def candidate_words(element: ElementType) -> int:
+    """Return the words of one candidate: a key and a rank."""
+    return (2 if element.nbytes == 8 else 1) + 1
+
+
+def most_candidates(element: ElementType, input_bytes: int) -> int:
+    """Return how many candidates fit the scratch memory, 1% of the input plus 1 MiB.
+
+    Layout and counters take less than the 64 KiB that are left.
+    """
+    scratch = input_bytes // 100 + (1 << 20) - (1 << 16)
+    return scratch // (candidate_words(element) * 4)
+
+
+def enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limits: DeviceLimits) -> int:
+    """Return the number of splits: ``wanted``, or more, up to ``most``, where the loops would be too long.
+
+    More splits may need more scratch memory than allowed; a correct result comes first.
+    """
+    splits = wanted
+    while loop_steps(splits) > limits.max_loop_steps and splits < most:
+        splits = min(ceil_div(splits * 5, 4), most)
+    return splits
+
+
+def dimension_words(layout: ReduceLayout) -> tuple[int, ...]:
+    """Return what kernels read about the kept and then the reduced dimensions."""
+    kept = (word for dim in layout.kept for word in (dim.size, dim.input_stride, dim.output_stride))
+    reduced = (
+        word
+        for dim in layout.reduced
+        for word in (dim.size, dim.input_stride, dim.output_stride, dim.output_stride >> 32)
+    )
+    return words((*kept, *reduced))
+
+
+def buffer_bytes(
+    element: ElementType,
+    input_bytes: int,
+    output_elements: int,
+    index_bytes: int,
+    with_values: bool,
+    workspace_words: int,
+) -> tuple[tuple[str, int], ...]:
+    """Return the sizes of a plan's buffers by role."""
+    return (
+        ("input", round_up(input_bytes, VECTOR_BYTES)),
+        ("indices", output_elements * index_bytes),
+        ("values", round_up(output_elements * element.nbytes, 4) if with_values else 0),
+        ("workspace", 4 * workspace_words),
+    )

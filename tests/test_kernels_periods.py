@@ -1,0 +1,195 @@
+"""Reductions of short repeated blocks: both kernels against their NumPy twins, their plans, and results."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import twins
+import twins_combine
+from plans import run_plan
+from test_kernels import ELEMENTS, SMALL, element_bits, run_both
+
+import vkdml
+from vkdml.plan import kernels, periodic
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.order import Order
+from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.tuning import DISCRETE
+
+PERIOD_KERNELS = {k.name for k in kernels.table().values() if k.family.name in twins_combine.TWINS}
+
+# The array in memory, its order of axes as it is reduced, the axes, and where it starts.
+CASES = {
+    "reduced, kept, reduced": ((80, 3, 5), (0, 1, 2), (0, 2), 0),
+    "stretches that start anywhere": ((7, 161, 3), (1, 0, 2), (0, 1), 1),
+    "outer kept": ((3, 200, 2, 5), (0, 1, 2, 3), (1, 3), 3),
+    "few columns": ((1300, 2), (0, 1), (0,), 0),
+    "few columns, not a whole period": ((1301, 3), (0, 1), (0,), 5),
+    "long block": ((70, 17, 9), (1, 0, 2), (0, 1), 0),
+    "many candidates": ((150, 150, 2), (1, 0, 2), (0, 1), 2),
+    "all reduced, out of order": ((50, 30), (1, 0), (0, 1), 7),
+    "kept out of order": ((3, 130, 2, 4), (3, 1, 0, 2), (1,), 0),
+    "vectors": ((77, 64), (0, 1), (0,), 0),
+}
+
+
+@pytest.fixture(scope="module")
+def device():
+    return vkdml.default_device()
+
+
+def layout_of(case, rules):
+    memory, order, axes, base = case
+    memory_strides = row_major_strides(memory)
+    sizes, strides = (tuple(each[axis] for axis in order) for each in (memory, memory_strides))
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+    layout = canonical_reduce(
+        sizes, strides, axes, row_major_strides(kept), take_last=rules[1], input_base=base
+    )
+    return layout, math.prod(memory) + base
+
+
+def plan_case(case, name, limits, rules=(False, False, False)):
+    layout, count = layout_of(case, rules)
+    input_bytes = count * ELEMENTS[name].nbytes
+    walk = periodic.best_walk(layout, ELEMENTS[name], input_bytes)
+    assert walk is not None
+    return periodic.plan_walk(
+        walk, layout, Order(name, *rules), input_bytes, limits,
+        index_bytes=8 if count % 5 in (1, 2) else 4,
+        with_values=count % 2 == 0,
+        output_elements=layout.outputs + 1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_kernels_write_what_their_twins_write(device, name):
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    number = list(ELEMENTS).index(name)
+    rules = list(itertools.product((False, True), repeat=3))
+    ran = set()
+    # SwiftShader's compiler takes all memory for the batched kernels; lavapipe's does not.
+    for batched in (0, 1) if "SwiftShader" not in device.name else (0,):
+        for what, case in CASES.items():
+            small = {
+                **SMALL,
+                "workgroup_size": 8 if what == "many candidates" else 64,
+                "batched_loads": batched,
+            }
+            limits = replace(device.limits, tuning=replace(device.limits.tuning, **small))
+            plan = plan_case(case, name, limits, rules[(number + 3 * batched) % 8])
+            run_both(device, plan, {"input": element_bits(rng, name, case[3] + math.prod(case[0]))},
+                     twins_combine.run)  # fmt: skip
+            ran |= {(step.kernel, twins.is_split(step)) for step in plan.steps}
+    combine = next(kernel for kernel, _ in ran if "combine" in kernel)
+    assert {(combine, False), (combine, True)} <= ran
+
+
+def test_every_kernel_is_tested_here():
+    limits = DeviceLimits(DISCRETE, 1 << 30, 1 << 16, 256)
+    tested = {
+        step.kernel
+        for name in ELEMENTS
+        for batched in (0, 1)
+        for step in plan_case(
+            CASES["vectors"], name, replace(limits, tuning=replace(DISCRETE, batched_loads=batched))
+        ).steps
+    }
+    assert tested == PERIOD_KERNELS
+
+
+# Memory patterns, the innermost first, as (kept or reduced, size); whether the reduced axes are out of order.
+PATTERNS = [
+    ("float16", "R2 K64 R981186 K2", False),
+    ("bfloat16", "R4 K100 R668778", False),
+    ("float32", "R2 K2 R50257 K513", False),
+    ("float32", "R8 K4 K5 R753247", False),
+    ("float32", "R9 K447 R26616", False),
+    ("uint8", "K5 R120840 R888", True),
+    ("bfloat16", "K3 R7948 R911 K12", True),
+    ("bfloat16", "K2 R11 R7368 R1656", True),
+    ("int8", "K11 R911 R50257", True),
+    ("float32", "R3 K8915 R4167", True),
+    ("bfloat16", "K13 R3 R5880069", True),
+    ("float16", "K28 R10 R947114", True),
+    ("float16", "K6 R4079 R727 K15", False),
+    ("uint8", "K2 R268435456", False),
+    ("float32", "K2 R11596 K5787", False),
+]
+
+
+def pattern_case(pattern: str, permuted: bool):
+    memory = [(word[0], int(word[1:])) for word in reversed(pattern.split())]
+    order = list(range(len(memory)))
+    if permuted:
+        backwards = iter([axis for axis in reversed(order) if memory[axis][0] == "R"])
+        order = [next(backwards) if memory[axis][0] == "R" else axis for axis in order]
+    axes = tuple(place for place, axis in enumerate(order) if memory[axis][0] == "R")
+    return tuple(size for _, size in memory), tuple(order), axes, 0
+
+
+@pytest.mark.parametrize(("name", "pattern", "permuted"), PATTERNS)
+def test_short_blocks_of_large_arrays_are_read_in_vectors(name, pattern, permuted):
+    """And the scratch memory stays within its limit."""
+    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+    layout, count = layout_of(pattern_case(pattern, permuted), (False, False, False))
+    for order in (Order(name), Order(name, take_last=True)):
+        plan = plan_argreduce(layout, order, count, limits, index_bytes=4, with_values=False)
+        first, second = (kernels.table()[step.kernel].family for step in plan.steps)
+        assert (first.name, second.name) == ("argreduce_periods", "argreduce_combine")
+        assert plan.bytes_of("workspace") <= count * ELEMENTS[name].nbytes // 100 + (1 << 20)
+        pushed = first.unpack(plan.steps[0].push)
+        assert plan.steps[0].workgroups >= 512
+        assert pushed["lanes"] * pushed["groups_per_block"] > limits.workgroup_size * 3 // 4
+
+
+def test_small_arrays_take_one_kernel():
+    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+    layout, count = layout_of(((40, 3, 5), (0, 1, 2), (0, 2), 0), (False, False, False))
+    plan = plan_argreduce(layout, Order("float32"), count, limits, index_bytes=4, with_values=False)
+    assert len(plan.steps) == 1
+
+
+@pytest.mark.parametrize("take_last", [False, True])
+def test_walks_beyond_sixteen_bits_are_split(device, take_last):
+    """Ranks of narrow elements have 16 bits; periods here have 16 elements, of 2 columns."""
+    periods = periodic.NARROW_SHARE + 3
+    x = np.zeros((8 * periods, 2), np.uint8)
+    limits = replace(device.limits, tuning=replace(device.limits.tuning, columns_workgroups=1))
+    for place in (0, 8 * periodic.NARROW_SHARE - 1, 8 * periodic.NARROW_SHARE, 8 * periods - 1):
+        x[place, 1] = 7
+        plan = plan_case((x.shape, (0, 1), (0,), 0), "uint8", limits, (False, take_last, False))
+        index = np.uint64 if x.size % 5 in (1, 2) else np.uint32
+        found = run_plan(device, plan, {"input": x})["indices"].view(index)
+        marked = np.flatnonzero(x[:, 1])
+        want = [len(x) - 1, marked[-1]] if take_last else [0, marked[0]]
+        assert found[:2].tolist() == want
+        if not take_last:
+            x[place, 1] = 0
+
+
+@pytest.mark.parametrize("direction", ["increasing", "decreasing"])
+@pytest.mark.parametrize(("shape", "order", "axes"), [
+    ((20000, 3, 5), (0, 1, 2), (0, 2)),
+    ((37, 4001, 5), (1, 0, 2), (0, 1)),
+    ((3, 30011, 7), (0, 1, 2), (1,)),
+    ((300, 1001, 2), (1, 2, 0), (0, 2)),
+    ((65537 * 16 + 5,), (0,), (0,)),
+])  # fmt: skip
+def test_results_are_numpys(device, shape, order, axes, direction):
+    rng = np.random.default_rng(sum(shape))
+    x = rng.integers(0, 200, shape).astype(np.uint8).transpose(order)
+    assert x.nbytes < device.limits.tuning.periods_from_bytes * 4
+    rows = np.moveaxis(x, axes, range(-len(axes), 0))
+    rows = rows.reshape(*rows.shape[: -len(axes)], -1)
+    want = rows.argmax(-1) if direction == "increasing" else rows.shape[-1] - 1 - rows[..., ::-1].argmax(-1)
+    on_device = vkdml.asarray(np.ascontiguousarray(x.transpose(np.argsort(order)))).transpose(order)
+    found, values = vkdml.argmax(on_device, axes, direction=direction, return_values=True)
+    np.testing.assert_array_equal(found.numpy(), want)
+    np.testing.assert_array_equal(values.numpy(), rows.max(-1))

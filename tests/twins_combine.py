@@ -1,0 +1,80 @@
+"""NumPy twins of the kernels that reduce columns of periods and combine candidates: see ``twins.py``."""
+
+from __future__ import annotations
+
+import numpy as np
+from twins import WORD, ReduceStep, keys_of
+
+from vkdml.plan import kernels
+
+
+def put_candidate(s: ReduceStep, word: int, key: int, rank: int) -> None:
+    key_words = [key % WORD, key >> 32][: s.candidate_words - 1]
+    s.words["workspace"][word : word + s.candidate_words] = [*key_words, rank]
+
+
+def argreduce_periods(step, buffers) -> None:
+    s = ReduceStep(step, buffers)
+    p = s.p
+    per_vector = 16 // s.el.bytes
+    assert p.run % per_vector == 0
+    for stretch in range(p.outputs // p.run):
+        base, _ = s.output_offsets(stretch)
+        start = base % per_vector
+        for column in range(p.run):
+            offsets = np.arange(column, p.stretch, p.run)
+            keys = keys_of(s.elements[base + offsets], s.el, s.take_min, s.omit_nan)
+            # The period by vectors, which begins before the stretch.
+            periods = (offsets + start) // p.run
+            for split in range(p.splits):
+                key, rank = 0, 0
+                mine = np.flatnonzero(periods // p.positions_per_split == split)
+                if mine.size:
+                    key = int(keys[mine].max())
+                    equal = mine[keys[mine] == key]
+                    rank = int(equal[-1]) + 1 if s.take_last else WORD - 1 - int(equal[0])
+                number = (split * p.outputs + stretch * p.run + column) * s.candidate_words
+                put_candidate(s, p.scratch_base + number, key, rank)
+
+
+def argreduce_combine(step, buffers) -> None:
+    s = ReduceStep(step, buffers)
+    p = s.p
+    layout = p.layout_words if p.layout_in_push else s.words["workspace"].tolist()
+    own = layout[3 * p.kept_dims + kernels.number("reduced_dim_words") * p.reduced_dims :]
+    strides, own = own[: p.kept_dims], own[p.kept_dims :]
+    places, positions = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    for dim in range(p.candidate_dims):
+        size, stride, weight = own[3 * dim : 3 * dim + 3]
+        places = np.add.outer(places, np.arange(size) * stride).reshape(-1)
+        positions = np.add.outer(positions, np.arange(size) * weight).reshape(-1)
+    assert places.size == p.candidates
+    all_words = s.words["workspace"].copy()
+    found = {}
+    for number in range(p.outputs):
+        at, rest = 0, number
+        for (size, _, _), stride in zip(reversed(s.kept), reversed(strides), strict=True):
+            rest, coordinate = divmod(rest, size)
+            at += coordinate * stride
+        for split in range(p.splits):
+            best = (0, 0)
+            share = slice(split * p.positions_per_split, (split + 1) * p.positions_per_split)
+            for place, position in zip(places[share].tolist(), positions[share].tolist(), strict=True):
+                word = p.candidates_base + (at + place) * s.candidate_words
+                *key_words, step_rank = all_words[word : word + s.candidate_words].tolist()
+                if not step_rank:
+                    continue
+                walked = step_rank - 1 if s.take_last else WORD - 1 - step_rank
+                position += walked * p.walked_weight
+                rank = position + 1 if s.take_last else WORD - 1 - position
+                best = max(best, (sum(word << 32 * i for i, word in enumerate(key_words)), rank))
+            found[number, split] = best
+    s.finish(-(-p.outputs // (s.workgroup // p.lanes)), found)
+
+
+TWINS = {"argreduce_periods": argreduce_periods, "argreduce_combine": argreduce_combine}
+
+
+def run(step, buffers) -> None:
+    """Change the buffers as the step's kernel does."""
+    TWINS[kernels.table()[step.kernel].family.name](step, buffers)
