@@ -25,6 +25,7 @@ from vkdml.plan.plans import (
     words,
 )
 from vkdml.plan.schema import ElementType, Family
+from vkdml.plan.short import plan_short
 
 # Vectors of 16 bytes that one invocation loads in one batch.
 CHUNK_VECTORS = kernels.number("chunk_vectors")
@@ -97,6 +98,17 @@ def plan_argreduce(
             f"(fewer than {REDUCE_LIMIT})"
         )
 
+    short = plan_short(
+        layout,
+        order,
+        input_bytes,
+        limits,
+        index_bytes=index_bytes,
+        with_values=with_values,
+        output_elements=output_elements,
+    )
+    if short is not None:
+        return short
     shape = _shape(layout, element, input_bytes, limits)
     # Backwards positions turn the tie rule round.
     last_position = order.take_last != layout.reversed_order

@@ -144,3 +144,20 @@ def tiles(
     load = loop(-(-cells // size), loop(block))
     store = loop(-(-cells * block // size))
     return loop(tiles_of_workgroup, loop(outer_dims) + load + store)
+
+
+def short(rounds: int, outer_dims: int, tile_vectors: int, outputs: int, positions: int, size: int) -> int:
+    """Return the steps of ``argreduce_short``.
+
+    Args:
+        rounds: tiles of one workgroup.
+        outer_dims: kept dimensions outside of tiles.
+        tile_vectors: vectors of 16 bytes in a tile at most.
+        outputs: of a tile, or more where words of narrow columns are partly empty.
+        positions: that compete for one output.
+        size: invocations of a workgroup.
+    """
+    each = -(-outputs // size)
+    load = loop(-(-tile_vectors // (4 * size)))
+    value = loop(1)
+    return loop(rounds, loop(outer_dims) + load + loop(each, loop(positions)) + loop(each, value))

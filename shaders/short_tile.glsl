@@ -1,0 +1,127 @@
+// A tile: a box of outputs in up to three kept dimensions, in the order of the outputs' memory, with all that competes
+// for them. Its elements are one segment of memory, or several at a pitch: along one of the box's dimensions, or along
+// the reduced one. Shared memory holds the segments at another pitch that is equal modulo 16 bytes, so that an
+// element's place there grows linearly with its coordinates.
+#define ELEMENTS_PER_VECTOR uint(VECTOR_BYTES / ELEMENT_BYTES)
+#define ALONG_POSITIONS 3u
+#define ONE_SEGMENT (SEGMENTS_ALONG > ALONG_POSITIONS)
+#define COUNT (POSITIONS != 0u ? POSITIONS : tile.count)
+
+struct Tile {
+    uvec3 sizes; // of the part inside the dimensions
+    uvec2 offsets; // of the first element in the input, and of its output
+    uvec3 strides; // in shared memory
+    uint start; // of the first element in shared memory
+    uint count, step, shared_step; // of the positions: how many, strides in the input and in shared memory
+};
+
+shared uint tile_words[TILE_WORDS];
+
+// Rows of a power of two would otherwise meet in a few banks.
+uint bank_of(uint word) { return PADDED ? word + (word >> 5u) : word; }
+uint tile_word(uint word) { return tile_words[bank_of(word)]; }
+
+uvec3 input_strides() { return uvec3(input_stride_0, input_stride_1, input_stride_2); }
+uvec3 output_strides() { return uvec3(output_stride_0, output_stride_1, output_stride_2); }
+uint dot_of(uvec3 place, uvec3 strides) {
+    if (ONE_DIM) return place.x * strides.x;
+    return place.x * strides.x + place.y * strides.y + place.z * strides.z;
+}
+
+// Takes a tile's coordinate along one dimension of the box.
+#define TAKE_TILE(dim, axis)                                                                                \
+    if (tiles_##dim > 1u) {                                                                                 \
+        uint outer = last_dim == uint(dim) ? 0u : number / tiles_##dim;                                        \
+        uint first = (number - outer * tiles_##dim) * tile_##dim;                                           \
+        number = outer;                                                                                     \
+        tile.sizes.axis = min(tile_##dim, size_##dim - first);                                              \
+        tile.offsets += first * uvec2(input_stride_##dim, output_stride_##dim);                             \
+    }
+
+Tile tile_of_number(uint number) {
+    Tile tile;
+    tile.sizes = uvec3(tile_0, tile_1, tile_2);
+    tile.offsets = uvec2(input_base, output_base);
+    // The last division is not needed: nothing is left over.
+    uint last_dim = kept_dims > 0u ? 3u : tiles_0 > 1u ? 0u : tiles_1 > 1u ? 1u : 2u;
+    if (!ONE_DIM) {
+        TAKE_TILE(2, z)
+        TAKE_TILE(1, y)
+    }
+    TAKE_TILE(0, x)
+    if (!ONE_DIM) tile.offsets = offsets_of(number, kept_dims, tile.offsets);
+    uint reduced = reduced_word(0u);
+    tile.count = layout_word(reduced);
+    tile.step = layout_word(reduced + 1u);
+    tile.shared_step = SEGMENTS_ALONG == ALONG_POSITIONS ? shared_pitch : tile.step;
+    tile.strides = input_strides();
+    if (SEGMENTS_ALONG < ALONG_POSITIONS) tile.strides[SEGMENTS_ALONG] = shared_pitch;
+    tile.start = tile.offsets.x % ELEMENTS_PER_VECTOR;
+    return tile;
+}
+
+// Exact quotients of numbers and divisors whose product is below 2^32, by multiplication.
+struct Divisors { uvec2 reciprocals; };
+Divisors divisors_of(uvec2 divisors) { return Divisors(0xffffffffu / divisors + 1u); }
+uint quotient(uint number, uint reciprocal) {
+    uint high, low;
+    umulExtended(number, reciprocal, high, low);
+    return reciprocal == 0u ? number : high; // a divisor of 1
+}
+
+uvec3 place_of(uint number, uvec2 sizes, Divisors divisors) {
+    if (ONE_DIM) return uvec3(number, 0u, 0u);
+    uint rows = quotient(number, divisors.reciprocals.x), planes = quotient(rows, divisors.reciprocals.y);
+    return uvec3(number - rows * sizes.x, rows - planes * sizes.y, planes);
+}
+
+void store_vector(uint word, uvec4 v) {
+    word = bank_of(word); // the four are in one group of 32
+    tile_words[word] = v.x;
+    tile_words[word + 1u] = v.y;
+    tile_words[word + 2u] = v.z;
+    tile_words[word + 3u] = v.w;
+}
+
+void load_tile(Tile tile) {
+    uint segments = 1u, pitch = 0u, last = 0u; // last element of a segment
+    uvec3 ends = (tile.sizes - 1u) * input_strides();
+    if (SEGMENTS_ALONG < ALONG_POSITIONS) {
+        segments = tile.sizes[SEGMENTS_ALONG];
+        pitch = input_strides()[SEGMENTS_ALONG];
+        ends[SEGMENTS_ALONG] = 0u;
+    }
+    last = ends.x + ends.y + ends.z;
+    if (SEGMENTS_ALONG == ALONG_POSITIONS) {
+        segments = tile.count;
+        pitch = tile.step;
+    } else {
+        last += (tile.count - 1u) * tile.step;
+    }
+    uint vectors = ONE_SEGMENT ? (tile.start + last) / ELEMENTS_PER_VECTOR + 1u : (last + 2u * ELEMENTS_PER_VECTOR - 1u) / ELEMENTS_PER_VECTOR;
+    uint reciprocal = ONE_SEGMENT ? 0u : 0xffffffffu / vectors + 1u, all = segments * vectors;
+    uint first_vector = tile.offsets.x / ELEMENTS_PER_VECTOR;
+    for (uint i = gl_LocalInvocationIndex; i < all; i += 4u * WORKGROUP) {
+        uvec4 v0, v1, v2, v3;
+        uint word0, word1, word2, word3;
+#define LOAD(n)                                                                                             \
+    if (i + uint(n) * WORKGROUP < all) {                                                                       \
+        uint vector = i + uint(n) * WORKGROUP;                                                                 \
+        word##n = 4u * vector;                                                                              \
+        if (ONE_SEGMENT) {                                                                                  \
+            vector += first_vector;                                                                         \
+        } else {                                                                                            \
+            uint segment = quotient(vector, reciprocal), place = vector - segment * vectors;                \
+            uint begin = tile.offsets.x + segment * pitch;                                                  \
+            /* A segment may have a vector less. */                                                         \
+            place = min(place, (begin + last) / ELEMENTS_PER_VECTOR - begin / ELEMENTS_PER_VECTOR);         \
+            vector = begin / ELEMENTS_PER_VECTOR + place;                                                   \
+            word##n = 4u * ((tile.start + segment * shared_pitch) / ELEMENTS_PER_VECTOR + place);           \
+        }                                                                                                   \
+        v##n = input_vectors[vector];                                                                       \
+    }
+#define STORE(n) if (i + uint(n) * WORKGROUP < all) store_vector(word##n, v##n);
+        LOAD(0) LOAD(1) LOAD(2) LOAD(3)
+        STORE(0) STORE(1) STORE(2) STORE(3)
+    }
+}
