@@ -34,6 +34,8 @@ SEGMENT_MARGIN = 2 * VECTOR_BYTES
 # Outputs side by side that a tile writes at least, where others lie nearer in the input.
 FEWEST_SIDE_BY_SIDE = 16
 MOST_POSITIONS = 32
+# Bytes. Shorter segments, one for each position, would be read with too much beside them.
+SHORTEST_SEGMENT = 256
 
 
 @dataclass(frozen=True)
@@ -209,34 +211,38 @@ def _tile(layout: ReduceLayout, nbytes: int, budget_bytes: int, most_outputs: in
         outer = tuple(dim for dim in layout.kept if dim not in counts)
         return _Tile(tuple(chosen), segments_along, shared_pitch, outer)
 
-    extent = (positions.size - 1) * positions.input_stride + 1
-    if packed or (near.input_stride == 1 and positions.input_stride > 1):
-        if extent + near.size - 1 > budget // 2:
-            # The positions are far apart: a segment for each.
-            room = (budget // positions.size - (SEGMENT_MARGIN // nbytes + per_vector)) // per_vector * per_vector
-            if room < per_vector:
-                return None
-            counts[near] = min(near.size, room, most_outputs)
-            return finished(ALONG_POSITIONS, pitch(positions.input_stride, counts[near]))
-    if extent > budget:
-        return None
-
     fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
-    side_by_side = 1 if fast is near else min(fast.size, FEWEST_SIDE_BY_SIDE)
-    room = budget if fast is near else budget // side_by_side - (SEGMENT_MARGIN // nbytes + per_vector)
+    extent = (positions.size - 1) * positions.input_stride + 1
+    far_apart = near.input_stride < positions.input_stride and extent + near.size - 1 > budget
+    if far_apart:
+        # A segment for each position.
+        extent, gap, room = 1, 0, budget // positions.size - (SEGMENT_MARGIN // nbytes + per_vector)
+        side_by_side = 1
+    else:
+        side_by_side = 1 if fast is near else min(fast.size, FEWEST_SIDE_BY_SIDE)
+        room = budget
+        if fast is not near:
+            room = budget // side_by_side - (SEGMENT_MARGIN // nbytes + per_vector)
     outputs = max(most_outputs // side_by_side, 1)
     for dim in reversed(layout.kept):
         apart = dim is not near and dim.input_stride > extent + gap
-        if dim is fast and dim is not near or apart or len(counts) == BOX_DIMS - (fast is not near):
+        outside = far_apart and dim.input_stride >= positions.input_stride
+        if (dim is fast and side_by_side > 1) or apart or outside or len(counts) == BOX_DIMS - (fast is not near):
             break
         count = min(dim.size, 1 + max(room - extent, 0) // max(dim.input_stride, 1), outputs)
         if count < dim.size:
-            count -= count % _step_of(count, per_vector)
+            count -= count % (per_vector if far_apart else _step_of(count, per_vector))
         counts[dim] = max(count, 1)
         extent += (counts[dim] - 1) * dim.input_stride
         outputs //= max(_padded(counts[dim], nbytes) if packed and dim is near else counts[dim], 1)
         if counts[dim] < dim.size:
             break
+    if extent > budget:
+        return None
+    if far_apart:
+        if fast not in counts or extent * nbytes < SHORTEST_SEGMENT or not packed:
+            return None
+        return finished(ALONG_POSITIONS, pitch(positions.input_stride, extent))
     rest = [dim for dim in layout.kept if dim not in counts]
     along = fast if fast not in counts else rest[-1] if rest and len(counts) < BOX_DIMS else None
     if along is None or outputs * side_by_side < 2 or (fast in counts and any(n < d.size for d, n in counts.items())):
@@ -245,7 +251,10 @@ def _tile(layout: ReduceLayout, nbytes: int, budget_bytes: int, most_outputs: in
         counts[along] = min(along.size, 1 + (budget - extent) // max(along.input_stride, 1), outputs * side_by_side)
         return finished(ONE_SEGMENT, 0)
     shared_pitch = pitch(along.input_stride, extent)
-    counts[along] = max(min(along.size, budget // shared_pitch, outputs * side_by_side), 1)
+    count = max(min(along.size, budget // shared_pitch, outputs * side_by_side), 1)
+    if 8 < count < along.size:
+        count -= count % 8  # whole sectors of indices
+    counts[along] = count
     return finished(along, shared_pitch)
 
 
