@@ -105,10 +105,15 @@ def plan_short(
         return None
     check_work("tiles", tile.tiles)
 
-    steps = [dim.input_stride for dim, _ in tile.dims if dim is not near] + [dim.input_stride for dim in tile.outer]
+    steps = [dim.input_stride for dim, _ in tile.dims if dim is not near] + [
+        dim.input_stride for dim in tile.outer
+    ]
     steps += [layout.input_base, tile.shared_pitch]
     if packed:
-        steps += [positions.input_stride, *(count for dim, count in tile.dims if dim is near and count < dim.size)]
+        steps += [
+            positions.input_stride,
+            *(count for dim, count in tile.dims if dim is near and count < dim.size),
+        ]
     else:
         steps += [near.input_stride]
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
@@ -192,7 +197,9 @@ def plan_short(
     )
 
 
-def _tile(layout: ReduceLayout, nbytes: int, budget_bytes: int, most_outputs: int, packed: bool) -> _Tile | None:
+def _tile(
+    layout: ReduceLayout, nbytes: int, budget_bytes: int, most_outputs: int, packed: bool
+) -> _Tile | None:
     """Choose the tile, of ``budget_bytes`` at most; None if not even one output fits."""
     positions, near = layout.reduced[0], layout.kept[-1]
     budget = budget_bytes // nbytes
@@ -227,7 +234,12 @@ def _tile(layout: ReduceLayout, nbytes: int, budget_bytes: int, most_outputs: in
     for dim in reversed(layout.kept):
         apart = dim is not near and dim.input_stride > extent + gap
         outside = far_apart and dim.input_stride >= positions.input_stride
-        if (dim is fast and side_by_side > 1) or apart or outside or len(counts) == BOX_DIMS - (fast is not near):
+        if (
+            (dim is fast and side_by_side > 1)
+            or apart
+            or outside
+            or len(counts) == BOX_DIMS - (fast is not near)
+        ):
             break
         count = min(dim.size, 1 + max(room - extent, 0) // max(dim.input_stride, 1), outputs)
         if count < dim.size:
@@ -245,10 +257,16 @@ def _tile(layout: ReduceLayout, nbytes: int, budget_bytes: int, most_outputs: in
         return finished(ALONG_POSITIONS, pitch(positions.input_stride, extent))
     rest = [dim for dim in layout.kept if dim not in counts]
     along = fast if fast not in counts else rest[-1] if rest and len(counts) < BOX_DIMS else None
-    if along is None or outputs * side_by_side < 2 or (fast in counts and any(n < d.size for d, n in counts.items())):
+    if (
+        along is None
+        or outputs * side_by_side < 2
+        or (fast in counts and any(n < d.size for d, n in counts.items()))
+    ):
         return finished(ONE_SEGMENT, 0)
     if along.input_stride <= extent + gap:
-        counts[along] = min(along.size, 1 + (budget - extent) // max(along.input_stride, 1), outputs * side_by_side)
+        counts[along] = min(
+            along.size, 1 + (budget - extent) // max(along.input_stride, 1), outputs * side_by_side
+        )
         return finished(ONE_SEGMENT, 0)
     shared_pitch = pitch(along.input_stride, extent)
     count = max(min(along.size, budget // shared_pitch, outputs * side_by_side), 1)
