@@ -32,12 +32,15 @@ void main() {
         load_tile(tile);
         barrier();
         fold_tile(tile);
-        uint outputs = ONE_DIM ? tile.sizes.x : tile_0 * tile_1 * tile_2;
+        // Outputs that are evenly apart are those of the first `outputs` numbers, wherever the tile is clipped.
+        uvec3 sizes = EVENLY_APART ? tile.sizes : uvec3(tile_0, tile_1, tile_2);
+        uint outputs = sizes.x * sizes.y * sizes.z;
         for (uint output_number = gl_LocalInvocationIndex; output_number < outputs; output_number += WORKGROUP) {
             uvec3 place = place_of(output_number, uvec2(tile_0, tile_1), divisors);
-            if (!ONE_DIM && any(greaterThanEqual(place, tile.sizes))) continue;
-            uint position = position_at(tile, place);
-            uint target = tile.offsets.y + dot_of(place, output_strides());
+            if (!EVENLY_APART && any(greaterThanEqual(place, tile.sizes))) continue;
+            uint position = position_at(tile, place, output_number);
+            uint distance = EVENLY_APART ? output_number * output_stride_0 : dot_of(place, output_strides());
+            uint target = tile.offsets.y + distance;
             write_index(target, position, weight);
             if (flagged(FLAG_WITH_VALUES))
                 write_value(tile.offsets.x + dot_of(place, input_strides()) + position * tile.step, target);

@@ -1,15 +1,8 @@
-// Stacks of rows of elements of 1 or 2 bytes: an invocation folds a word of adjacent columns. The results, packed like
-// the elements, go through shared memory to the invocations that write them.
-const uint RANK_MASK = (1u << (16 - 8 * (2 - ELEMENT_BYTES))) - 1u;
-shared uint results[RESULT_WORDS];
-
-uint words_per_row() { return ((NEAR == 0u ? tile_0 : NEAR == 1u ? tile_1 : tile_2) + ELEMENTS_PER_WORD - 1u) / ELEMENTS_PER_WORD; }
-
-// The two dimensions beside the columns'.
-#define OTHER_1 (NEAR == 0u ? 1u : 0u)
-#define OTHER_2 (NEAR == 2u ? 1u : 2u)
-uint second_size() { return NEAR == 0u ? tile_1 : tile_0; }
-uint third_size() { return NEAR == 2u ? tile_1 : tile_2; }
+// Stacks of rows of elements of 1 or 2 bytes: an invocation folds a word of adjacent columns. The positions go through
+// shared memory to the invocations that write them, in the order of the outputs.
+const uint RANK_MASK = ELEMENT_BYTES == 1 ? 0xffu : 0xffffu;
+const uint RANK_STEP = TAKE_LAST ? 1u : 0xffffffffu;
+shared uint positions_found[RESULT_WORDS];
 
 WordKeys ranked(uint raw, uint rank) {
     WordKeys tops = top_keys(ordered_word(raw));
@@ -20,52 +13,67 @@ WordKeys ranked(uint raw, uint rank) {
     return (tops & (KEY_MASK << TOP_SHIFT)) | rank;
 }
 
-uint fold_word(Tile tile, uint at) {
+WordKeys fold_word(Tile tile, uint at) {
     WordKeys best = WordKeys(0u);
     uint rank = TAKE_LAST ? 1u : RANK_MASK;
     if (WORD_ALIGNED) {
-        uint word = at / ELEMENTS_PER_WORD, step = tile.shared_step / ELEMENTS_PER_WORD;
+        uint word = at / ELEMENTS_PER_WORD, step = tile.step / ELEMENTS_PER_WORD;
         for (uint position = 0u; position < COUNT; position++) {
-            best = max(best, ranked(tile_word(word), rank));
+            best = max(best, ranked(tile_words[word], rank));
             word += step;
-            rank += TAKE_LAST ? 1u : 0xffffffffu;
+            rank += RANK_STEP;
         }
     } else {
-        for (uint position = 0u; position < COUNT; position++) {
-            uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS;
-            uint factor = shift == 0u ? 0u : 1u << (32u - shift);
-            best = max(best, ranked((tile_word(word) >> shift) + tile_word(word + 1u) * factor, rank));
-            at += tile.shared_step;
-            rank += TAKE_LAST ? 1u : 0xffffffffu;
+        // Where in a word a position starts repeats after four. The factor is 0 if the next word is not needed.
+#define PHASE(n)                                                                                            \
+    uint word##n = (at + uint(n) * tile.step) / ELEMENTS_PER_WORD;                                          \
+    uint shift##n = (at + uint(n) * tile.step) % ELEMENTS_PER_WORD * ELEMENT_BITS;                          \
+    uint factor##n = shift##n == 0u ? 0u : 1u << (32u - shift##n);
+#define FOLD(n)                                                                                             \
+    if (position + uint(n) < COUNT) {                                                                       \
+        best = max(best, ranked((tile_words[word##n] >> shift##n) + tile_words[word##n + 1u] * factor##n, rank)); \
+        word##n += 4u * tile.step / ELEMENTS_PER_WORD;                                                      \
+        rank += RANK_STEP;                                                                                  \
+    }
+        PHASE(0) PHASE(1) PHASE(2) PHASE(3)
+        for (uint position = 0u; position < COUNT; position += 4u) {
+            FOLD(0) FOLD(1) FOLD(2) FOLD(3)
         }
     }
-    WordKeys positions = (best & RANK_MASK);
-    positions = TAKE_LAST ? positions - 1u : RANK_MASK - positions;
-#if ELEMENT_BYTES == 1
-    return positions.x | positions.y << 8u | positions.z << 16u | positions.w << 24u;
-#else
-    return positions.x | positions.y << 16u;
-#endif
+    WordKeys ranks = best & RANK_MASK;
+    return TAKE_LAST ? ranks - 1u : RANK_MASK - ranks;
 }
 
+// Of the output's dimensions: in a tile, and the distances of its numbers.
+uvec3 box_sizes() { return uvec3(tile_0, tile_1, tile_2); }
+uvec3 number_strides() { return uvec3(1u, tile_0, tile_0 * tile_1); }
+
+// The two dimensions beside the columns'.
+#define SECOND (NEAR == 0u ? 1u : 0u)
+#define THIRD (NEAR == 2u ? 1u : 2u)
+
 void fold_tile(Tile tile) {
-    uint across = words_per_row(), second = second_size();
-    Divisors divisors = divisors_of(uvec2(across, second));
-    uint words = across * second * third_size();
+    uvec3 sizes = box_sizes(), numbers = number_strides();
+    uint columns = sizes[NEAR], across = (columns + ELEMENTS_PER_WORD - 1u) / ELEMENTS_PER_WORD;
+    Divisors divisors = divisors_of(uvec2(across, sizes[SECOND]));
+    uint words = across * sizes[SECOND] * sizes[THIRD];
     for (uint i = gl_LocalInvocationIndex; i < words; i += WORKGROUP) {
-        uint at = tile.start, row = quotient(i, divisors.reciprocals.x);
-        at += (i - row * across) * ELEMENTS_PER_WORD;
-        if (!ONE_DIM) {
-            uint third = quotient(row, divisors.reciprocals.y);
-            at += (row - third * second) * tile.strides[OTHER_1] + third * tile.strides[OTHER_2];
+        uint row = DIMS == 1u ? 0u : quotient(i, divisors.reciprocals.x);
+        uint column = (i - row * across) * ELEMENTS_PER_WORD;
+        uint at = tile.start + column, number = column * numbers[NEAR];
+        if (DIMS > 1u) {
+            uint third = DIMS == 2u ? 0u : quotient(row, divisors.reciprocals.y), second = row - third * sizes[SECOND];
+            at += second * tile.strides[SECOND] + third * tile.strides[THIRD];
+            number += second * numbers[SECOND] + third * numbers[THIRD];
         }
-        results[i] = fold_word(tile, at);
+        WordKeys found = fold_word(tile, at);
+#define PUT(n) if (column + uint(n) < columns) positions_found[number + uint(n) * numbers[NEAR]] = found[n];
+        PUT(0) PUT(1)
+#if ELEMENT_BYTES == 1
+        PUT(2) PUT(3)
+#endif
     }
     barrier();
 }
 
-uint position_at(Tile tile, uvec3 place) {
-    uint row = place[OTHER_1] + place[OTHER_2] * second_size(), column = place[NEAR];
-    uint word = results[row * words_per_row() + column / ELEMENTS_PER_WORD];
-    return (word >> (column % ELEMENTS_PER_WORD * ELEMENT_BITS)) & RANK_MASK;
-}
+uint position_at(Tile tile, uvec3 place, uint output_number) { return positions_found[output_number]; }

@@ -34,7 +34,7 @@ uint best_of_word(uint raw, uint position) {
 
 void fold_tile(Tile tile) {}
 
-uint position_at(Tile tile, uvec3 place) {
+uint position_at(Tile tile, uvec3 place, uint output_number) {
     uint at = tile.start + dot_of(place, tile.strides), best = 0u;
     uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS;
     uint factor = shift == 0u ? 0u : 1u << (32u - shift), raw = WORD_ALIGNED ? 0u : tile_word(word);

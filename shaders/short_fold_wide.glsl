@@ -10,11 +10,11 @@ Bits element_at(uint at) {
 
 void fold_tile(Tile tile) {}
 
-uint position_at(Tile tile, uvec3 place) {
+uint position_at(Tile tile, uvec3 place, uint output_number) {
     uint at = tile.start + dot_of(place, tile.strides), best = 0u;
     Key key = settled_key_of_bits(element_at(at));
     for (uint position = 1u; position < COUNT; position++) {
-        at += tile.shared_step;
+        at += tile.step;
         Key other = settled_key_of_bits(element_at(at));
         bool better = TAKE_LAST ? !key_less(other, key) : key_less(key, other);
         key = better ? other : key;

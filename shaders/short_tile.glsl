@@ -1,10 +1,9 @@
 // A tile: a box of outputs in up to three kept dimensions, in the order of the outputs' memory, with all that competes
-// for them. Its elements are one segment of memory, or several at a pitch: along one of the box's dimensions, or along
-// the reduced one. Shared memory holds the segments at another pitch that is equal modulo 16 bytes, so that an
-// element's place there grows linearly with its coordinates.
+// for them. Its elements are one segment of memory, or several at a pitch, along one of the box's dimensions. Shared
+// memory holds the segments at another pitch that is equal modulo 16 bytes, so that an element's place there grows
+// linearly with its coordinates.
 #define ELEMENTS_PER_VECTOR uint(VECTOR_BYTES / ELEMENT_BYTES)
-#define ALONG_POSITIONS 3u
-#define ONE_SEGMENT (SEGMENTS_ALONG > ALONG_POSITIONS)
+#define ONE_SEGMENT (SEGMENTS_ALONG > 2u)
 #define COUNT (POSITIONS != 0u ? POSITIONS : tile.count)
 
 struct Tile {
@@ -12,7 +11,7 @@ struct Tile {
     uvec2 offsets; // of the first element in the input, and of its output
     uvec3 strides; // in shared memory
     uint start; // of the first element in shared memory
-    uint count, step, shared_step; // of the positions: how many, strides in the input and in shared memory
+    uint count, step; // of the positions: how many, and their stride
 };
 
 shared uint tile_words[TILE_WORDS];
@@ -24,8 +23,10 @@ uint tile_word(uint word) { return tile_words[bank_of(word)]; }
 uvec3 input_strides() { return uvec3(input_stride_0, input_stride_1, input_stride_2); }
 uvec3 output_strides() { return uvec3(output_stride_0, output_stride_1, output_stride_2); }
 uint dot_of(uvec3 place, uvec3 strides) {
-    if (ONE_DIM) return place.x * strides.x;
-    return place.x * strides.x + place.y * strides.y + place.z * strides.z;
+    uint sum = place.x * strides.x;
+    if (DIMS > 1u) sum += place.y * strides.y;
+    if (DIMS > 2u) sum += place.z * strides.z;
+    return sum;
 }
 
 // Takes a tile's coordinate along one dimension of the box.
@@ -44,18 +45,15 @@ Tile tile_of_number(uint number) {
     tile.offsets = uvec2(input_base, output_base);
     // The last division is not needed: nothing is left over.
     uint last_dim = kept_dims > 0u ? 3u : tiles_0 > 1u ? 0u : tiles_1 > 1u ? 1u : 2u;
-    if (!ONE_DIM) {
-        TAKE_TILE(2, z)
-        TAKE_TILE(1, y)
-    }
+    if (DIMS > 2u) TAKE_TILE(2, z)
+    if (DIMS > 1u) TAKE_TILE(1, y)
     TAKE_TILE(0, x)
-    if (!ONE_DIM) tile.offsets = offsets_of(number, kept_dims, tile.offsets);
+    if (DIMS > 1u) tile.offsets = offsets_of(number, kept_dims, tile.offsets);
     uint reduced = reduced_word(0u);
     tile.count = layout_word(reduced);
     tile.step = layout_word(reduced + 1u);
-    tile.shared_step = SEGMENTS_ALONG == ALONG_POSITIONS ? shared_pitch : tile.step;
     tile.strides = input_strides();
-    if (SEGMENTS_ALONG < ALONG_POSITIONS) tile.strides[SEGMENTS_ALONG] = shared_pitch;
+    if (!ONE_SEGMENT) tile.strides[SEGMENTS_ALONG] = shared_pitch;
     tile.start = tile.offsets.x % ELEMENTS_PER_VECTOR;
     return tile;
 }
@@ -70,8 +68,10 @@ uint quotient(uint number, uint reciprocal) {
 }
 
 uvec3 place_of(uint number, uvec2 sizes, Divisors divisors) {
-    if (ONE_DIM) return uvec3(number, 0u, 0u);
-    uint rows = quotient(number, divisors.reciprocals.x), planes = quotient(rows, divisors.reciprocals.y);
+    if (DIMS == 1u) return uvec3(number, 0u, 0u);
+    uint rows = quotient(number, divisors.reciprocals.x);
+    if (DIMS == 2u) return uvec3(number - rows * sizes.x, rows, 0u);
+    uint planes = quotient(rows, divisors.reciprocals.y);
     return uvec3(number - rows * sizes.x, rows - planes * sizes.y, planes);
 }
 
@@ -84,21 +84,16 @@ void store_vector(uint word, uvec4 v) {
 }
 
 void load_tile(Tile tile) {
-    uint segments = 1u, pitch = 0u, last = 0u; // last element of a segment
+    uint segments = 1u, pitch = 0u;
     uvec3 ends = (tile.sizes - 1u) * input_strides();
-    if (SEGMENTS_ALONG < ALONG_POSITIONS) {
+    if (!ONE_SEGMENT) {
         segments = tile.sizes[SEGMENTS_ALONG];
         pitch = input_strides()[SEGMENTS_ALONG];
         ends[SEGMENTS_ALONG] = 0u;
     }
-    last = ends.x + ends.y + ends.z;
-    if (SEGMENTS_ALONG == ALONG_POSITIONS) {
-        segments = tile.count;
-        pitch = tile.step;
-    } else {
-        last += (tile.count - 1u) * tile.step;
-    }
-    uint vectors = ONE_SEGMENT ? (tile.start + last) / ELEMENTS_PER_VECTOR + 1u : (last + 2u * ELEMENTS_PER_VECTOR - 1u) / ELEMENTS_PER_VECTOR;
+    uint last = ends.x + ends.y + ends.z + (tile.count - 1u) * tile.step; // element of a segment
+    uint before = ONE_SEGMENT ? tile.start : ELEMENTS_PER_VECTOR - 1u; // elements of a vector, at most
+    uint vectors = (before + last) / ELEMENTS_PER_VECTOR + 1u;
     uint reciprocal = ONE_SEGMENT ? 0u : 0xffffffffu / vectors + 1u, all = segments * vectors;
     uint first_vector = tile.offsets.x / ELEMENTS_PER_VECTOR;
     for (uint i = gl_LocalInvocationIndex; i < all; i += 4u * WORKGROUP) {

@@ -13,7 +13,7 @@ from twins import WORD, Key, keys_of
 
 from vkdml.plan import kernels
 
-ALONG_POSITIONS = 3
+ONE_SEGMENT = 3
 
 
 class TileStep:
@@ -64,14 +64,11 @@ class TileStep:
         along, per_vector = self.c.segments_along, 16 // self.el.bytes
         strides = [dim.input_stride for dim in self.dims]
         last = sum((n - 1) * s for i, (n, s) in enumerate(zip(inside, strides, strict=True)) if i != along)
-        step, segments, pitch = self.step, 1, 0
-        if along == ALONG_POSITIONS:
-            segments, pitch, step = self.count, self.step, self.p.shared_pitch
-        else:
-            last += (self.count - 1) * self.step
-            if along < ALONG_POSITIONS:
-                segments, pitch = inside[along], strides[along]
-                strides[along] = self.p.shared_pitch
+        last += (self.count - 1) * self.step
+        segments, pitch = 1, 0
+        if along != ONE_SEGMENT:
+            segments, pitch = inside[along], strides[along]
+            strides[along] = self.p.shared_pitch
         memory = np.full(self.c.tile_words * 4 // self.el.bytes, -1, np.int64)
         start = source % per_vector
         for segment in range(segments):
@@ -82,7 +79,7 @@ class TileStep:
             assert place.stop <= memory.size * 32 // 33 - 4, "the tile fits"
             assert (memory[place] == -1).all(), "segments do not overlap"
             memory[place] = np.arange(first * per_vector, end * per_vector)
-        return memory, start, strides, step
+        return memory, start, strides
 
     def write(self, position: int, source: int, target: int) -> None:
         index = self.p.index_base + position * self.weight
@@ -99,15 +96,13 @@ def argreduce_short(step, buffers) -> None:
     per_word = max(4 // s.el.bytes, 1)
     for number in range(s.p.tiles):
         source, target, inside = s.tile(number)
-        memory, start, strides, shared_step = s.shared(source, inside)
+        memory, start, strides = s.shared(source, inside)
         if s.packed:
-            words = [dim.tile for dim in s.dims]
-            words[s.c.near] = -(-words[s.c.near] // per_word)
             assert strides[s.c.near] == 1
-            assert np.prod(words) <= s.c.result_words
+            assert np.prod([dim.tile for dim in s.dims]) <= s.c.result_words
         for place in itertools.product(*map(range, inside)):
             at = start + sum(c * stride for c, stride in zip(place, strides, strict=True))
-            places = at + np.arange(s.count) * shared_step
+            places = at + np.arange(s.count) * s.step
             if s.c.word_aligned:
                 first = place[s.c.near] % per_word if s.packed else 0
                 assert not ((places[:: 1 if s.packed else per_word] - first) % per_word).any()
@@ -116,7 +111,12 @@ def argreduce_short(step, buffers) -> None:
             keys = keys_of(s.elements[offsets], s.el, s.c.take_min, getattr(s.c, "omit_nan", 0))
             equal = np.flatnonzero(keys == keys.max())
             position = int(equal[-1 if s.c.take_last else 0])
-            to = target + sum(c * dim.output_stride for c, dim in zip(place, s.dims, strict=True))
+            distance = sum(c * dim.output_stride for c, dim in zip(place, s.dims, strict=True))
+            if s.c.evenly_apart:
+                numbers = (1, inside[0], inside[0] * inside[1])
+                apart = s.dims[0].output_stride
+                assert distance == sum(c * n for c, n in zip(place, numbers, strict=True)) * apart
+            to = target + distance
             s.write(position, int(offsets[position]), to % WORD)
 
 

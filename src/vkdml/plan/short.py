@@ -5,7 +5,9 @@ A workgroup copies a tile of the input to shared memory; see ``shaders/short_til
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 from vkdml.plan import kernels, loop_steps
@@ -25,7 +27,6 @@ from vkdml.plan.plans import (
 
 # Dimensions of outputs that a tile may have.
 BOX_DIMS = 3
-ALONG_POSITIONS, ONE_SEGMENT = BOX_DIMS, BOX_DIMS + 1
 NO_DIM = Dim(1, 0, 0)
 # Bytes. Memory is read and written in sectors, and rows this far apart are read with what lies between.
 SECTOR = 32
@@ -33,9 +34,14 @@ SECTOR = 32
 SEGMENT_MARGIN = 2 * VECTOR_BYTES
 # Outputs side by side that a tile writes at least, where others lie nearer in the input.
 FEWEST_SIDE_BY_SIDE = 16
+# Outputs in an aligned sector of indices.
+OUTPUTS_OF_SECTOR = 8
+# Of a stack. More are as fast elsewhere.
 MOST_POSITIONS = 32
-# Bytes. Shorter segments, one for each position, would be read with too much beside them.
-SHORTEST_SEGMENT = 256
+# Bytes. Tiles of shorter rows have so many outputs that they need not be large.
+SHORTEST_LONG_ROW = 12
+# Shared memory is allocated in so many words, since each number is a pipeline.
+SHARED_STEP = 256
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,10 @@ class _Tile:
     dims: tuple[tuple[Dim, int], ...]
     """Dimensions of outputs and how many of each, in the order of the outputs' memory."""
     segments_along: int
+    """Which of them; ``BOX_DIMS``: all is one segment."""
     shared_pitch: int
     """Elements from one segment to the next in shared memory."""
+    shared_elements: int
     outer: tuple[Dim, ...]
     """Kept dimensions that are not among ``dims``."""
 
@@ -58,6 +66,14 @@ class _Tile:
     def tiles(self) -> int:
         inner = prod(ceil_div(dim.size, count) for dim, count in self.dims)
         return inner * prod(dim.size for dim in self.outer)
+
+    @property
+    def evenly_apart(self) -> bool:
+        """Whether the outputs in their order are evenly apart, and clipped at their end only."""
+        return all(
+            count == dim.size and next_dim.output_stride == count * dim.output_stride
+            for (dim, count), (next_dim, _) in pairwise(self.dims)
+        )
 
 
 def plan_short(
@@ -85,56 +101,34 @@ def plan_short(
         TooMuchWork: more than the kernel counts, or than the driver's loops make.
     """
     tuning, element = limits.tuning.short, order.element_type
-    nbytes = element.nbytes
-    if not tuning.tile_bytes or len(layout.reduced) != 1 or not layout.kept:
+    if not tuning.tile_bytes or not _is_short(layout, element.nbytes, limits):
         return None
     positions, near = layout.reduced[0], layout.kept[-1]
-    packed = False
-    if positions.input_stride == 1:
-        if positions.size * nbytes >= limits.tuning.shortest_row_bytes:
-            return None
-    elif near.input_stride == 1 and positions.size <= MOST_POSITIONS:
-        packed = nbytes < 4
-    elif nbytes < 4 or positions.size * positions.input_stride * nbytes > 4 * SECTOR:
-        return None
-    per_word = max(4 // nbytes, 1)
-    total = layout.outputs * positions.size * nbytes
-    budget = min(tuning.tile_bytes, max(total // limits.tuning.target_workgroups, 1024))
-    tile = _tile(layout, nbytes, budget, tuning.tile_bytes // 2 // 4 * (per_word if packed else 4), packed)
+    packed = element.nbytes < 4 and positions.input_stride != 1
+    workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
+    tile = _tile(layout, element.nbytes, packed, workgroup_size, limits)
     if tile is None:
         return None
     check_work("tiles", tile.tiles)
 
-    steps = [dim.input_stride for dim, _ in tile.dims if dim is not near] + [
-        dim.input_stride for dim in tile.outer
-    ]
-    steps += [layout.input_base, tile.shared_pitch]
-    if packed:
-        steps += [
-            positions.input_stride,
-            *(count for dim, count in tile.dims if dim is near and count < dim.size),
-        ]
-    else:
-        steps += [near.input_stride]
+    family = kernels.family("argreduce_short")
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
-    near_place = next((i for i, (dim, _) in enumerate(tile.dims) if dim is near), 0)
-    kernel_family = kernels.family("argreduce_short")
-    lane_bytes = box[0][0].input_stride * nbytes
-    kernel, constants = kernel_family.specialize(
+    kernel, constants = family.specialize(
         **element.specialization,
         columns="packed" if packed else "single",
-        workgroup=min(tuning.workgroup_size, limits.workgroup_size),
+        workgroup=workgroup_size,
         take_min=order.take_min,
         take_last=order.take_last != layout.reversed_order,
         omit_nan=order.omit_nan,
-        tile_words=(tuning.tile_bytes + 4 * VECTOR_BYTES) // 128 * 33 + 33,
-        result_words=tuning.tile_bytes // 8 if packed else 1,
-        near=near_place,
+        tile_words=_padded(round_up(words_of(tile.shared_elements, element.nbytes) + 2, SHARED_STEP)),
+        result_words=round_up(tile.outputs, SHARED_STEP),
+        near=[dim for dim, _ in tile.dims].index(near),
         positions=positions.size if tuning.fixed_positions else 0,
         segments_along=tile.segments_along,
-        one_dim=len(tile.dims) == 1 and not tile.outer,
-        word_aligned=nbytes < 4 and all(step % per_word == 0 for step in steps),
-        padded=not packed and lane_bytes % 8 == 0,
+        dims=max(len(tile.dims), 2 if tile.outer else 1),
+        evenly_apart=tile.evenly_apart,
+        word_aligned=element.nbytes < 4 and _starts_with_words(layout, tile, 4 // element.nbytes, packed),
+        padded=not packed and box[0][0].input_stride * element.nbytes % 8 == 0,
     )
     layout_words = words(
         (
@@ -142,17 +136,19 @@ def plan_short(
             *(positions.size, positions.input_stride, positions.output_stride, positions.output_stride >> 32),
         )
     )
-    in_push = len(layout_words) <= kernel_family.layout_room
-    box_words = {}
-    for i, (dim, count) in enumerate(box):
-        box_words |= {
-            f"size_{i}": dim.size,
-            f"tile_{i}": count,
-            f"tiles_{i}": ceil_div(dim.size, count),
-            f"input_stride_{i}": dim.input_stride,
-            f"output_stride_{i}": dim.output_stride,
-        }
-    push = kernel_family.push(
+    in_push = len(layout_words) <= family.layout_room
+    box_words = {
+        name: value
+        for i, (dim, count) in enumerate(box)
+        for name, value in (
+            (f"size_{i}", dim.size),
+            (f"tile_{i}", count),
+            (f"tiles_{i}", ceil_div(dim.size, count)),
+            (f"input_stride_{i}", dim.input_stride),
+            (f"output_stride_{i}", dim.output_stride),
+        )
+    }
+    push = family.push(
         layout_in_push=in_push,
         wide_indices=index_bytes == 8,
         with_values=with_values,
@@ -166,120 +162,154 @@ def plan_short(
         **box_words,
         layout_words=layout_words if in_push else (),
     )
-    workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
-    step = checked_step(
-        Step(
-            kernel,
-            constants,
-            push,
-            min(tile.tiles, limits.max_workgroup_count),
-            0,
-            loop_steps.short(
-                loop_steps.rounds_of(tile.tiles, limits.max_workgroup_count),
-                len(tile.outer),
-                tuning.tile_bytes // VECTOR_BYTES,
-                tile.outputs,
-                positions.size,
-                workgroup_size,
-            ),
-        ),
-        limits,
+    rounds = loop_steps.rounds_of(tile.tiles, limits.max_workgroup_count)
+    vectors = ceil_div(tile.shared_elements * element.nbytes, VECTOR_BYTES)
+    steps = loop_steps.short(
+        *(rounds, len(tile.outer), vectors, tile.outputs, positions.size, workgroup_size)
     )
+    workgroups = min(tile.tiles, limits.max_workgroup_count)
+    step = checked_step(Step(kernel, constants, push, workgroups, 0, steps), limits)
     return Plan(
         (step,),
         (
             ("input", round_up(input_bytes, VECTOR_BYTES)),
             ("indices", output_elements * index_bytes),
-            ("values", round_up(output_elements * nbytes, 4) if with_values else 0),
+            ("values", round_up(output_elements * element.nbytes, 4) if with_values else 0),
             ("workspace", 0 if in_push else 4 * len(layout_words)),
         ),
         () if in_push else layout_words,
     )
 
 
-def _tile(
-    layout: ReduceLayout, nbytes: int, budget_bytes: int, most_outputs: int, packed: bool
-) -> _Tile | None:
-    """Choose the tile, of ``budget_bytes`` at most; None if not even one output fits."""
+def _is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
+    if len(layout.reduced) != 1 or not layout.kept:
+        return False
     positions, near = layout.reduced[0], layout.kept[-1]
-    budget = budget_bytes // nbytes
-    per_vector, gap = VECTOR_BYTES // nbytes, 2 * SECTOR // nbytes
-    counts: dict[Dim, int] = {}
+    row_bytes = positions.size * positions.input_stride * nbytes
+    if positions.input_stride == 1:
+        return 1 < positions.size and row_bytes < limits.tuning.shortest_row_bytes
+    if near.input_stride == 1:
+        return 1 < positions.size <= MOST_POSITIONS
+    return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR
 
-    def pitch(stride: int, length: int) -> int:
-        """The distance of segments in shared memory: equal to that in the input, modulo a vector."""
-        least = length + SEGMENT_MARGIN // nbytes
-        return least + (stride - least) % per_vector
 
-    def finished(segments_along: Dim | int, shared_pitch: int) -> _Tile:
-        chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
-        if isinstance(segments_along, Dim):
-            segments_along = [dim for dim, _ in chosen].index(segments_along)
-        outer = tuple(dim for dim in layout.kept if dim not in counts)
-        return _Tile(tuple(chosen), segments_along, shared_pitch, outer)
+def words_of(elements: int, nbytes: int) -> int:
+    return ceil_div(elements * nbytes, 4)
 
+
+def _padded(shared_words: int) -> int:
+    """Words of shared memory with one more for each 32; see ``bank_of``."""
+    return shared_words + ceil_div(shared_words, 32)
+
+
+def _starts_with_words(layout: ReduceLayout, tile: _Tile, per_word: int, packed: bool) -> bool:
+    """Whether every row, or each row of a stack's words of columns, starts with a word."""
+    near = layout.kept[-1]
+    steps = [layout.input_base, tile.shared_pitch, *(dim.input_stride for dim in layout.kept[:-1])]
+    if packed:
+        steps += [
+            layout.reduced[0].input_stride,
+            *(n for dim, n in tile.dims if dim is near and n < dim.size),
+        ]
+    else:
+        steps.append(near.input_stride)
+    return all(step % per_word == 0 for step in steps)
+
+
+def _tile(
+    layout: ReduceLayout, nbytes: int, packed: bool, workgroup_size: int, limits: DeviceLimits
+) -> _Tile | None:
+    """Choose the tile; None if not even one output fits.
+
+    It grows from the innermost dimension outwards, as long as memory is contiguous or nearly so. The outputs'
+    own innermost dimension, if another one, gets its share first: indices are to be written side by side.
+    """
+    tuning, positions, near = limits.tuning.short, layout.reduced[0], layout.kept[-1]
     fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
     extent = (positions.size - 1) * positions.input_stride + 1
-    far_apart = near.input_stride < positions.input_stride and extent + near.size - 1 > budget
-    if far_apart:
-        # A segment for each position.
-        extent, gap, room = 1, 0, budget // positions.size - (SEGMENT_MARGIN // nbytes + per_vector)
-        side_by_side = 1
-    else:
-        side_by_side = 1 if fast is near else min(fast.size, FEWEST_SIDE_BY_SIDE)
-        room = budget
-        if fast is not near:
-            room = budget // side_by_side - (SEGMENT_MARGIN // nbytes + per_vector)
-    outputs = max(most_outputs // side_by_side, 1)
+    total = layout.outputs * positions.size * nbytes
+    small = fast is near and extent * nbytes < SHORTEST_LONG_ROW
+    budget = tuning.tile_bytes // 2 if small else tuning.tile_bytes
+    budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
+    per_vector, gap = VECTOR_BYTES // nbytes, 2 * SECTOR // nbytes
+    if near.input_stride > extent + gap or extent + SEGMENT_MARGIN > budget:
+        return None
+    if near.input_stride < positions.input_stride:
+        # What lies between two positions is read too, so it should take part.
+        between = 1 + sum((dim.size - 1) * dim.input_stride for dim in _between(layout, gap))
+        if positions.input_stride > 2 * between + gap or extent + between > budget:
+            return None
+    margin = SEGMENT_MARGIN // nbytes + per_vector
+    counts: dict[Dim, int] = {}
+    outputs = tuning.tile_bytes // (8 if packed else 2)
+
+    side_by_side = 1 if fast is near else min(fast.size, FEWEST_SIDE_BY_SIDE)
+    room = budget if side_by_side == 1 else budget // side_by_side - margin
+    outputs = max(outputs // side_by_side, 1)
     for dim in reversed(layout.kept):
         apart = dim is not near and dim.input_stride > extent + gap
-        outside = far_apart and dim.input_stride >= positions.input_stride
-        if (
-            (dim is fast and side_by_side > 1)
-            or apart
-            or outside
-            or len(counts) == BOX_DIMS - (fast is not near)
-        ):
+        if (dim is fast and side_by_side > 1) or apart or len(counts) == BOX_DIMS - (fast is not near):
             break
-        count = min(dim.size, 1 + max(room - extent, 0) // max(dim.input_stride, 1), outputs)
+        count = max(min(dim.size, 1 + max(room - extent, 0) // max(dim.input_stride, 1), outputs), 1)
         if count < dim.size:
-            count -= count % (per_vector if far_apart else _step_of(count, per_vector))
-        counts[dim] = max(count, 1)
-        extent += (counts[dim] - 1) * dim.input_stride
-        outputs //= max(_padded(counts[dim], nbytes) if packed and dim is near else counts[dim], 1)
-        if counts[dim] < dim.size:
+            count = _of_whole_rounds(count, prod(counts.values()) * side_by_side, workgroup_size, per_vector)
+        counts[dim] = count
+        extent += (count - 1) * dim.input_stride
+        outputs = max(outputs // count, 1)
+        if count < dim.size:
             break
-    if extent > budget:
-        return None
-    if far_apart:
-        if fast not in counts or extent * nbytes < SHORTEST_SEGMENT or not packed:
-            return None
-        return finished(ALONG_POSITIONS, pitch(positions.input_stride, extent))
+
     rest = [dim for dim in layout.kept if dim not in counts]
-    along = fast if fast not in counts else rest[-1] if rest and len(counts) < BOX_DIMS else None
-    if (
-        along is None
-        or outputs * side_by_side < 2
-        or (fast in counts and any(n < d.size for d, n in counts.items()))
-    ):
-        return finished(ONE_SEGMENT, 0)
-    if along.input_stride <= extent + gap:
-        counts[along] = min(
-            along.size, 1 + (budget - extent) // max(along.input_stride, 1), outputs * side_by_side
-        )
-        return finished(ONE_SEGMENT, 0)
-    shared_pitch = pitch(along.input_stride, extent)
-    count = max(min(along.size, budget // shared_pitch, outputs * side_by_side), 1)
-    if 8 < count < along.size:
-        count -= count % 8  # whole sectors of indices
-    counts[along] = count
-    return finished(along, shared_pitch)
+    complete = all(count == dim.size for dim, count in counts.items())
+    along = fast if fast not in counts else rest[-1] if rest and complete and len(counts) < BOX_DIMS else None
+    segments_along, shared_pitch = None, 0
+    if along is not None:
+        most = min(along.size, outputs * side_by_side)
+        if along.input_stride <= extent + gap:
+            count = min(most, 1 + (budget - extent) // max(along.input_stride, 1))
+        else:
+            least = extent + SEGMENT_MARGIN // nbytes
+            shared_pitch = least + (along.input_stride - least) % per_vector
+            segments_along = along
+            count = min(most, budget // shared_pitch)
+        lanes = prod(counts.values())
+        if packed:
+            lanes = lanes // counts[near] * ceil_div(counts[near], 4 // nbytes)
+        count = max(count, 1)
+        if count < along.size:
+            multiple = OUTPUTS_OF_SECTOR if along is fast and along is not near else 1
+            count = _of_whole_rounds(count, lanes, workgroup_size, multiple)
+        counts[along] = count
+        extent += (count - 1) * (shared_pitch or along.input_stride)
+    chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
+    names = [dim for dim, _ in chosen]
+    return _Tile(
+        tuple(chosen),
+        BOX_DIMS if segments_along is None else names.index(segments_along),
+        shared_pitch,
+        extent + margin,
+        tuple(dim for dim in layout.kept if dim not in counts),
+    )
 
 
-def _step_of(count: int, per_vector: int) -> int:
-    """Of what number a long dimension's share of a tile is a multiple."""
-    return next((step for step in (256, 64, per_vector) if count >= step), 1)
+def _between(layout: ReduceLayout, gap: int) -> Iterator[Dim]:
+    """Yield the kept dimensions whose elements lie, nearly contiguous, between one position and the next."""
+    extent = 1
+    for dim in reversed(layout.kept):
+        if dim.input_stride >= layout.reduced[0].input_stride or dim.input_stride > extent + gap:
+            return
+        extent += (dim.size - 1) * dim.input_stride
+        yield dim
 
 
-def _padded(count: int, nbytes: int) -> int:
-    return round_up(count, 4 // nbytes)
+def _of_whole_rounds(most: int, each: int, workgroup_size: int, multiple: int) -> int:
+    """Return which count up to ``most``, of ``each`` outputs, leaves the fewest invocations idle."""
+    if most >= 4 * workgroup_size:
+        return most - most % workgroup_size
+    multiple = multiple if most >= 2 * multiple else 1
+    first = most - most % multiple
+
+    def idle(count: int) -> float:
+        return ceil_div(count * each, workgroup_size) * workgroup_size / (count * each)
+
+    return min(range(first, max(first // 2, multiple) - 1, -multiple), key=idle)
