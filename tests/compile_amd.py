@@ -211,6 +211,7 @@ def group_of(kernel: str) -> str:
     for start in (
         *("argreduce_rows_subgroups", "argreduce_rows", "argreduce_columns_vectors"),
         *("argreduce_columns_unaligned", "argreduce_columns_elements", "slice1_runs", "slice1_tiles"),
+        *("argreduce_short_single", "argreduce_short_packed"),
     ):
         if kernel.startswith(start):
             return start + (", one load at a time" if "columns" in start and "batched" not in kernel else "")

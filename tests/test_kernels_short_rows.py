@@ -1,4 +1,4 @@
-"""The kernels of short rows and short stacks against their NumPy twin: all bytes that they write, and no others."""
+"""The kernels of short rows and short stacks against their NumPy twin: all bytes written, and no others."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce, extent, row_major_strides
+from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS as LIMIT
 from vkdml.plan.order import Order
 from vkdml.plan.tuning import ShortTuning
 
@@ -148,7 +149,7 @@ def test_every_kernel_of_the_family_is_tested_here():
 
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
 def test_all_rules_hold_for_ties_and_extremes(device, name):
-    """Few values, the least and the greatest keys among them, in rows that end within a word and in stacks."""
+    """Few values, the least and greatest keys among them, in rows that end within a word and in stacks."""
     rng = np.random.default_rng(7)
     limits = limits_of(device, fixed_positions=False)
     width = ELEMENTS[name].nbytes
@@ -163,6 +164,52 @@ def test_all_rules_hold_for_ties_and_extremes(device, name):
         run_both(device, plan, rng.choice(special, count).view(np.uint8))
         for same in special[:3]:
             run_both(device, plan, np.full(count, same).view(np.uint8))
+
+
+def test_the_cases_have_tiles_of_every_kind(device):
+    """One dimension to three, with segments and without, whole words or not, clipped or complete."""
+    seen = {}
+    for case in CASES:
+        for name in ("uint8", "float32"):
+            (step,) = plan_case(case, name, limits_of(device))[0].steps
+            kernel = kernels.table()[step.kernel]
+            pushed = kernel.family.unpack(step.push)
+            for constant, value in kernel.named(step.constants).items():
+                seen.setdefault(constant, set()).add(value)
+            clipped = any(pushed[f"size_{i}"] % pushed[f"tile_{i}"] for i in range(3))
+            seen.setdefault("clipped", set()).add(clipped)
+            seen.setdefault("kept_dims", set()).add(min(pushed["kept_dims"], 2))
+            seen.setdefault("layout_in_push", set()).add(pushed["layout_in_push"])
+    assert seen["dims"] == {1, 2, 3}
+    assert seen["segments_along"] >= {0, 1, 3}
+    assert seen["near"] >= {0, 1}
+    assert seen["kept_dims"] == {0, 1, 2}
+    for either in ("evenly_apart", "word_aligned", "padded", "clipped", "layout_in_push"):
+        assert seen[either] == {False, True}, either
+
+
+@pytest.mark.parametrize("inner", [(3,), (7, 10)])
+def test_loops_finish_at_the_limit_of_steps(device, inner):
+    """One workgroup takes all tiles, about as many as lavapipe finishes."""
+    limits = replace(limits_of(device, workgroup_size=8), max_workgroup_count=1, max_loop_steps=LIMIT)
+
+    def planned(count: int):
+        sizes, kept = (count, *inner), (count, 1, *inner[1:])
+        layout = canonical_reduce(
+            sizes, row_major_strides(sizes), (1,), row_major_strides(kept), take_last=True
+        )
+        order = Order("uint8", take_last=True)
+        return plan_argreduce(layout, order, math.prod(sizes), limits, index_bytes=4, with_values=False)
+
+    count = 1000
+    while planned(count).steps[0].loop_steps < LIMIT * 8 // 10:
+        count = count * 9 // 8
+    with pytest.raises(ValueError, match="loop steps"):
+        planned(2 * count)
+    x = np.random.default_rng(count).integers(0, 2, (count, *inner), np.uint8)
+    found = run_plan(device, planned(count), {"input": x.reshape(-1)})["indices"].view(np.uint32)
+    want = inner[0] - 1 - x[:, ::-1].argmax(axis=1)
+    np.testing.assert_array_equal(found, want.reshape(-1))
 
 
 def test_more_tiles_than_workgroups_are_looped_over(device):

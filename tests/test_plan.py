@@ -67,12 +67,18 @@ def test_plans_respect_limits_and_their_scratch_allowance(sizes, data, name, el)
     assert made.bytes_of("indices") == outputs * 8
     (step,) = made.steps
     pushed = header(step)
-    assert pushed.outputs == outputs
     assert 1 <= step.workgroups <= limits.max_workgroup_count
     workgroup_size = constants(step)["workgroup"]
     assert workgroup_size <= limits.max_workgroup_invocations
     assert workgroup_size * SHARED_BYTES <= limits.max_shared_memory
     assert workgroup_size & (workgroup_size - 1) == 0
+    if kernels.table()[step.kernel].family is kernels.family("argreduce_short"):
+        shared = constants(step)["tile_words"] + constants(step).get("result_words", 0)
+        assert 4 * shared <= limits.max_shared_memory
+        assert made.bytes_of("workspace") == 4 * len(made.layout)
+        assert pushed.size_0 * pushed.size_1 * pushed.size_2 <= outputs
+        return
+    assert pushed.outputs == outputs
     assert step.subgroup_size in {0, limits.subgroup_size}
     assert constants(step).get("subgroup", 0) == step.subgroup_size
     assert 1 <= pushed.lanes <= workgroup_size
@@ -169,7 +175,11 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     for el in (u1, f2, f4, i8):
         assert chosen((256, 1 << 20), (0,), el) == "columns vectors batched_4"
     assert chosen((256, (1 << 20) + 1), (0,), u1) == "columns unaligned batched_4"
-    assert chosen((1 << 20, 3), (1,)) == "columns elements batched_8"
+    assert chosen((1 << 20, 3), (1,)) == "short single"
+    assert chosen((1 << 15, 3, 10), (1,), u1) == "short packed"
+    assert chosen((1 << 15, 3, 10), (1,)) == "short single"
+    assert chosen((1 << 15, 33, 10), (1,), u1) == "columns elements batched_8"
+    assert chosen((3, 1 << 20), (0,), u1) == "columns vectors batched_4"
     assert chosen((1 << 14, 64), (0,), u1) == "columns vectors batched_4 split"
     assert chosen((4, 1 << 14, 64), (0, 2)).startswith("rows subgroups")
     assert chosen((1 << 16, 256), (1,), limits=LIMITS["swiftshader"]) == "rows"

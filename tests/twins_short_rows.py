@@ -44,7 +44,7 @@ class TileStep:
         ]
 
     def tile(self, number: int):
-        """Return the offsets of a tile's first element and output, and how many outputs it has along each dimension."""
+        """Return the offsets of a tile's first element and output, and its outputs along each dimension."""
         offsets, inside = [self.p.input_base, self.p.output_base], []
         for dim in reversed(self.dims):
             number, place = divmod(number, dim.tiles)

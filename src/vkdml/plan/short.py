@@ -187,7 +187,7 @@ def _is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
     positions, near = layout.reduced[0], layout.kept[-1]
     row_bytes = positions.size * positions.input_stride * nbytes
     if positions.input_stride == 1:
-        return 1 < positions.size and row_bytes < limits.tuning.shortest_row_bytes
+        return positions.size > 1 and row_bytes < limits.tuning.shortest_row_bytes
     if near.input_stride == 1:
         return 1 < positions.size <= MOST_POSITIONS
     return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR
@@ -228,8 +228,10 @@ def _tile(
     fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
     extent = (positions.size - 1) * positions.input_stride + 1
     total = layout.outputs * positions.size * nbytes
+    # The other half of shared memory holds positions and what is left free in tiles.
+    tile_bytes = min(tuning.tile_bytes, limits.max_shared_memory // 2)
     small = fast is near and extent * nbytes < SHORTEST_LONG_ROW
-    budget = tuning.tile_bytes // 2 if small else tuning.tile_bytes
+    budget = tile_bytes // 2 if small else tile_bytes
     budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
     per_vector, gap = VECTOR_BYTES // nbytes, 2 * SECTOR // nbytes
     if near.input_stride > extent + gap or extent + SEGMENT_MARGIN > budget:
@@ -241,7 +243,7 @@ def _tile(
             return None
     margin = SEGMENT_MARGIN // nbytes + per_vector
     counts: dict[Dim, int] = {}
-    outputs = tuning.tile_bytes // (8 if packed else 2)
+    outputs = tile_bytes // (8 if packed else 2)
 
     side_by_side = 1 if fast is near else min(fast.size, FEWEST_SIDE_BY_SIDE)
     room = budget if side_by_side == 1 else budget // side_by_side - margin
