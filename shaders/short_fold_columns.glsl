@@ -19,7 +19,7 @@ WordKeys fold_word(Tile tile, uint at) {
     if (WORD_ALIGNED) {
         uint word = at / ELEMENTS_PER_WORD, step = tile.step / ELEMENTS_PER_WORD;
         for (uint position = 0u; position < COUNT; position++) {
-            best = max(best, ranked(tile_words[word], rank));
+            best = max(best, ranked(tile_word(word), rank));
             word += step;
             rank += RANK_STEP;
         }
@@ -31,7 +31,7 @@ WordKeys fold_word(Tile tile, uint at) {
     uint factor##n = shift##n == 0u ? 0u : 1u << (32u - shift##n);
 #define FOLD(n)                                                                                             \
     if (position + uint(n) < COUNT) {                                                                       \
-        best = max(best, ranked((tile_words[word##n] >> shift##n) + tile_words[word##n + 1u] * factor##n, rank)); \
+        best = max(best, ranked((tile_word(word##n) >> shift##n) + tile_word(word##n + 1u) * factor##n, rank)); \
         word##n += 4u * tile.step / ELEMENTS_PER_WORD;                                                      \
         rank += RANK_STEP;                                                                                  \
     }
@@ -61,19 +61,32 @@ void fold_tile(Tile tile) {
         uint row = DIMS == 1u ? 0u : quotient(i, divisors.reciprocals.x);
         uint column = (i - row * across) * ELEMENTS_PER_WORD;
         uint at = tile.start + column, number = column * numbers[NEAR];
+        uvec3 place = uvec3(0u);
+        place[NEAR] = column;
         if (DIMS > 1u) {
             uint third = DIMS == 2u ? 0u : quotient(row, divisors.reciprocals.y), second = row - third * sizes[SECOND];
             at += second * tile.strides[SECOND] + third * tile.strides[THIRD];
             number += second * numbers[SECOND] + third * numbers[THIRD];
+            place[SECOND] = second;
+            place[THIRD] = third;
         }
+        if (DIRECT && any(greaterThanEqual(place, tile.sizes))) continue;
         WordKeys found = fold_word(tile, at);
+        if (DIRECT) {
+            for (uint i = 0u; i < ELEMENTS_PER_WORD && place[NEAR] < tile.sizes[NEAR]; i++) {
+                write_output(tile, place, dot_of(place, output_strides()), found[i]);
+                place[NEAR]++;
+            }
+        } else {
+            // Not a loop: not every driver keeps a vector in registers that a loop goes through.
 #define PUT(n) if (column + uint(n) < columns) positions_found[number + uint(n) * numbers[NEAR]] = found[n];
-        PUT(0) PUT(1)
+            PUT(0) PUT(1)
 #if ELEMENT_BYTES == 1
-        PUT(2) PUT(3)
+            PUT(2) PUT(3)
 #endif
+        }
     }
-    barrier();
+    if (!DIRECT) barrier();
 }
 
 uint position_at(Tile tile, uvec3 place, uint output_number) { return positions_found[output_number]; }

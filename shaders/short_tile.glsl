@@ -1,7 +1,7 @@
 // A tile: a box of outputs in up to three kept dimensions, in the order of the outputs' memory, with all that competes
 // for them. Its elements are one segment of memory, or several at a pitch, along one of the box's dimensions. Shared
 // memory holds the segments at another pitch that is equal modulo 16 bytes, so that an element's place there grows
-// linearly with its coordinates.
+// linearly with its coordinates. With DIRECT, elements are read where they are: a processor's caches do for tiles.
 #define ELEMENTS_PER_VECTOR uint(VECTOR_BYTES / ELEMENT_BYTES)
 #define ONE_SEGMENT (SEGMENTS_ALONG > 2u)
 #define COUNT (POSITIONS != 0u ? POSITIONS : tile.count)
@@ -9,16 +9,21 @@
 struct Tile {
     uvec3 sizes; // of the part inside the dimensions
     uvec2 offsets; // of the first element in the input, and of its output
-    uvec3 strides; // in shared memory
-    uint start; // of the first element in shared memory
+    uvec3 strides; // in shared memory, or wherever elements are read
+    uint start; // of the first element, there
     uint count, step; // of the positions: how many, and their stride
+    uvec2 weight; // what a position adds to the index
 };
 
 shared uint tile_words[TILE_WORDS];
 
 // Rows of a power of two would otherwise meet in a few banks.
 uint bank_of(uint word) { return PADDED ? word + (word >> 5u) : word; }
-uint tile_word(uint word) { return tile_words[bank_of(word)]; }
+uint tile_word(uint word) {
+    // A word that is not needed may lie beyond the buffer.
+    if (DIRECT) return input_words[min(word, uint(input_words.length()) - 1u)];
+    return tile_words[bank_of(word)];
+}
 
 uvec3 input_strides() { return uvec3(input_stride_0, input_stride_1, input_stride_2); }
 uvec3 output_strides() { return uvec3(output_stride_0, output_stride_1, output_stride_2); }
@@ -52,9 +57,10 @@ Tile tile_of_number(uint number) {
     uint reduced = reduced_word(0u);
     tile.count = layout_word(reduced);
     tile.step = layout_word(reduced + 1u);
+    tile.weight = uvec2(layout_word(reduced + 2u), layout_word(reduced + 3u));
     tile.strides = input_strides();
-    if (!ONE_SEGMENT) tile.strides[SEGMENTS_ALONG] = shared_pitch;
-    tile.start = tile.offsets.x % ELEMENTS_PER_VECTOR;
+    if (!ONE_SEGMENT && !DIRECT) tile.strides[SEGMENTS_ALONG] = shared_pitch;
+    tile.start = DIRECT ? tile.offsets.x : tile.offsets.x % ELEMENTS_PER_VECTOR;
     return tile;
 }
 

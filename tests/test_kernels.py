@@ -32,7 +32,9 @@ SMALL = {
     "columns_workgroups": 4,
     "shortest_row_bytes": 16,
     "positions_per_split": 2,
-    "short": ShortTuning(workgroup_size=8, tile_bytes=0, fixed_positions=False),  # not by these kernels
+    "short": ShortTuning(
+        workgroup_size=8, tile_bytes=0, fixed_positions=False, direct=False
+    ),  # not by these kernels
 }
 ELEMENTS = kernels.elements()
 ARGREDUCE_KERNELS = [kernel for kernel in kernels.table().values() if kernel.family.name in twins.TWINS]

@@ -39,7 +39,7 @@ SMALL = {
     "columns_workgroups": 1,
     "shortest_row_bytes": 16,
     "positions_per_split": 8,
-    "short": ShortTuning(workgroup_size=8, tile_bytes=0, fixed_positions=False),
+    "short": ShortTuning(workgroup_size=8, tile_bytes=0, fixed_positions=False, direct=False),
     "slice1": SliceTuning(
         runs_workgroup_size=8,
         workgroup_vectors=1 << 20,

@@ -61,6 +61,9 @@ class TileStep:
 
     def shared(self, source: int, inside: list[int]):
         """Return what shared memory holds of a tile (-1: nothing), and the strides there."""
+        if self.c.direct:
+            memory = np.arange(self.elements.size)
+            return memory, source, [dim.input_stride for dim in self.dims]
         along, per_vector = self.c.segments_along, 16 // self.el.bytes
         strides = [dim.input_stride for dim in self.dims]
         last = sum((n - 1) * s for i, (n, s) in enumerate(zip(inside, strides, strict=True)) if i != along)

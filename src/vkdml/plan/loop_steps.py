@@ -159,5 +159,5 @@ def short(rounds: int, outer_dims: int, tile_vectors: int, outputs: int, positio
     """
     each = -(-outputs // size)
     load = loop(-(-tile_vectors // (4 * size)))
-    value = loop(1)
-    return loop(rounds, loop(outer_dims) + load + loop(each, loop(positions)) + loop(each, value))
+    results = loop(4, loop(1))  # of a word of columns
+    return loop(rounds, loop(outer_dims) + load + 2 * loop(each, loop(positions) + results))

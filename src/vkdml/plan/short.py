@@ -112,6 +112,7 @@ def plan_short(
     check_work("tiles", tile.tiles)
 
     family = kernels.family("argreduce_short")
+    shared_words = _padded(round_up(words_of(tile.shared_elements, element.nbytes) + 2, SHARED_STEP))
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
     kernel, constants = family.specialize(
         **element.specialization,
@@ -120,7 +121,7 @@ def plan_short(
         take_min=order.take_min,
         take_last=order.take_last != layout.reversed_order,
         omit_nan=order.omit_nan,
-        tile_words=_padded(round_up(words_of(tile.shared_elements, element.nbytes) + 2, SHARED_STEP)),
+        tile_words=1 if tuning.direct else shared_words,
         result_words=round_up(tile.outputs, SHARED_STEP),
         near=[dim for dim, _ in tile.dims].index(near),
         positions=positions.size if tuning.fixed_positions else 0,
@@ -128,7 +129,8 @@ def plan_short(
         dims=max(len(tile.dims), 2 if tile.outer else 1),
         evenly_apart=tile.evenly_apart,
         word_aligned=element.nbytes < 4 and _starts_with_words(layout, tile, 4 // element.nbytes, packed),
-        padded=not packed and box[0][0].input_stride * element.nbytes % 8 == 0,
+        direct=tuning.direct,
+        padded=not packed and not tuning.direct and box[0][0].input_stride * element.nbytes % 8 == 0,
     )
     layout_words = words(
         (

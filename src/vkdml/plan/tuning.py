@@ -33,6 +33,8 @@ class ShortTuning:
     """The most bytes of the input that a workgroup copies to shared memory; 0: other kernels are used."""
     fixed_positions: bool
     """The number of positions is compiled in, so that loops are unrolled."""
+    direct: bool
+    """Elements are read where they are, and not copied to shared memory first."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ DISCRETE = Tuning(
         tile_least_bytes=64,
         tile_across_first=True,
     ),
-    short=ShortTuning(workgroup_size=128, tile_bytes=8192, fixed_positions=True),
+    short=ShortTuning(workgroup_size=128, tile_bytes=8192, fixed_positions=True, direct=False),
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
     execution_cache_bytes=256 * _MIB,
@@ -192,7 +194,7 @@ SOFTWARE = replace(
         full_workgroups=16,
         tile_least_bytes=1 << 32,
     ),
-    short=ShortTuning(workgroup_size=8, tile_bytes=8192, fixed_positions=False),
+    short=ShortTuning(workgroup_size=8, tile_bytes=8192, fixed_positions=False, direct=True),
 )
 TUNING = {
     "discrete": DISCRETE,
