@@ -17,6 +17,7 @@ from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
+from vkdml.plan.tuning import ShortTuning
 
 # Small tiles, so that small inputs have many of them; few positions, so that little work is split.
 SMALL = {
@@ -31,6 +32,9 @@ SMALL = {
     "columns_workgroups": 4,
     "shortest_row_bytes": 16,
     "positions_per_split": 2,
+    "short": ShortTuning(
+        workgroup_size=8, tile_bytes=0, fixed_positions=False, direct=False
+    ),  # not by these kernels
 }
 ELEMENTS = kernels.elements()
 ARGREDUCE_KERNELS = [kernel for kernel in kernels.table().values() if kernel.family.name in twins.TWINS]

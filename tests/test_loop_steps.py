@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 from numpy.lib.stride_tricks import as_strided
 from plans import run_plan
-from twins import is_split
+from twins import TWINS, is_split
 
 import vkdml
 from vkdml.plan import kernels, loop_steps
@@ -25,7 +25,7 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, Step, checked_step
 from vkdml.plan.schema import Kernel
 from vkdml.plan.slice1 import plan_slice1
-from vkdml.plan.tuning import SliceTuning
+from vkdml.plan.tuning import ShortTuning, SliceTuning
 
 SMALL = {
     "workgroup_size": 8,
@@ -40,6 +40,7 @@ SMALL = {
     "shortest_row_bytes": 16,
     "positions_per_split": 8,
     "periods_from_bytes": 1 << 40,
+    "short": ShortTuning(workgroup_size=8, tile_bytes=0, fixed_positions=False, direct=False),
     "slice1": SliceTuning(
         runs_workgroup_size=8,
         workgroup_vectors=1 << 20,
@@ -173,7 +174,7 @@ def kinds(kernel: Kernel, split: bool | None = None) -> set[Kind]:
 
 
 ARGREDUCE_KINDS = sorted(
-    set().union(*(kinds(kernel) for kernel in kernels.table().values() if "indices" in kernel.bindings))
+    set().union(*(kinds(kernel) for kernel in kernels.table().values() if kernel.family.name in TWINS))
 )
 PERIOD_KINDS = [
     kind

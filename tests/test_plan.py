@@ -69,6 +69,12 @@ def test_plans_respect_limits_and_their_scratch_allowance(sizes, data, name, el)
         check_step(step, limits)
     step = made.steps[-1]
     pushed = header(step)
+    if kernels.table()[step.kernel].family is kernels.family("argreduce_short"):
+        shared = constants(step)["tile_words"] + constants(step).get("result_words", 0)
+        assert 4 * shared <= limits.max_shared_memory
+        assert made.bytes_of("workspace") == 4 * len(made.layout)
+        assert pushed.size_0 * pushed.size_1 * pushed.size_2 <= outputs
+        return
     assert pushed.outputs == outputs
     assert is_split(step) == (pushed.splits > 1)
     assert (made.counters > 0) == (pushed.splits > 1)
@@ -102,12 +108,14 @@ def check_step(step, limits) -> None:
     assert step.subgroup_size in {0, limits.subgroup_size}
     assert constants(step).get("subgroup", 0) == step.subgroup_size
     pushed = header(step)
+    assert 0 < step.loop_steps <= limits.max_loop_steps
+    if kernels.table()[step.kernel].family is kernels.family("argreduce_short"):
+        return
     assert 1 <= pushed.lanes <= workgroup_size
     if kernels.table()[step.kernel].family is kernels.family("argreduce_periods"):
         assert pushed.lanes * pushed.groups_per_block <= workgroup_size
     else:
         assert pushed.lanes & (pushed.lanes - 1) == 0
-    assert 0 < step.loop_steps <= limits.max_loop_steps
 
 
 def check_periods(made, el, input_bytes, candidates) -> None:
@@ -200,7 +208,11 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     for el in (u1, f2, f4, i8):
         assert chosen((256, 1 << 20), (0,), el) == "columns vectors batched_4"
     assert chosen((256, (1 << 20) + 1), (0,), u1) == "columns unaligned batched_4"
-    assert chosen((1 << 20, 3), (1,)) == "columns elements batched_8"
+    assert chosen((1 << 20, 3), (1,)) == "short single"
+    assert chosen((1 << 15, 3, 10), (1,), u1) == "short packed"
+    assert chosen((1 << 15, 3, 10), (1,)) == "short single"
+    assert chosen((1 << 15, 33, 10), (1,), u1) == "columns elements batched_8"
+    assert chosen((3, 1 << 20), (0,), u1) == "columns vectors batched_4"
     assert chosen((1 << 14, 64), (0,), u1) == "columns vectors batched_4 split"
     assert chosen((4, 1 << 14, 64), (0, 2)).startswith("rows subgroups")
     assert chosen((1 << 16, 256), (1,), limits=LIMITS["swiftshader"]) == "rows"

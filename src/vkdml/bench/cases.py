@@ -421,7 +421,7 @@ def _every_kernel() -> Iterator[Case]:
     """Yield what the other rows leave out.
 
     Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and with
-    few; pixels turned from RGB to BGR; one element alone.
+    few; rows of 3 and stacks of 7; pixels turned from RGB to BGR; one element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size
@@ -433,6 +433,8 @@ def _every_kernel() -> Iterator[Case]:
             ((elements // 256, 256), 0),
             ((4096, elements // 4096 - 1), 0),
             ((elements // 256, 255), 0),
+            ((elements // 3, 3), 1),
+            ((elements // 70, 7, 10), 1),
         ):
             yield _reduce(EVERY_KERNEL, element, shape, axis)
         for shape, axis in (

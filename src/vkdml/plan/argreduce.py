@@ -36,6 +36,7 @@ from vkdml.plan.reductions import (
     most_candidates,
 )
 from vkdml.plan.schema import ElementType, Family
+from vkdml.plan.short import plan_short
 from vkdml.plan.tuning import Tuning
 
 # Vectors of 16 bytes that one invocation loads in one batch.
@@ -110,17 +111,18 @@ def plan_argreduce(
         )
 
     if _long_runs_of(layout, element, limits) is None:
-        periods = plan_periods(
-            layout,
-            order,
-            input_bytes,
-            limits,
-            index_bytes=index_bytes,
-            with_values=with_values,
-            output_elements=output_elements,
-        )
-        if periods is not None:
-            return periods
+        for plan_kind in (plan_short, plan_periods):
+            plan = plan_kind(
+                layout,
+                order,
+                input_bytes,
+                limits,
+                index_bytes=index_bytes,
+                with_values=with_values,
+                output_elements=output_elements,
+            )
+            if plan is not None:
+                return plan
     shape = _shape(layout, element, input_bytes, limits)
     # Backwards positions turn the tie rule round.
     last_position = order.take_last != layout.reversed_order

@@ -202,3 +202,20 @@ class PeriodLoops:
         each = loop(kept_dims) + loads + loop(self._halvings) + shared.result
         each += shared.combine(self.workgroup_size // lanes)
         return shared.all_items(each)
+
+
+def short(rounds: int, outer_dims: int, tile_vectors: int, outputs: int, positions: int, size: int) -> int:
+    """Return the steps of ``argreduce_short``.
+
+    Args:
+        rounds: tiles of one workgroup.
+        outer_dims: kept dimensions outside of tiles.
+        tile_vectors: vectors of 16 bytes in a tile at most.
+        outputs: of a tile, or more where words of narrow columns are partly empty.
+        positions: that compete for one output.
+        size: invocations of a workgroup.
+    """
+    each = -(-outputs // size)
+    load = loop(-(-tile_vectors // (4 * size)))
+    results = loop(4, loop(1))  # of a word of columns
+    return loop(rounds, loop(outer_dims) + load + 2 * loop(each, loop(positions) + results))

@@ -24,6 +24,20 @@ class SliceTuning:
 
 
 @dataclass(frozen=True)
+class ShortTuning:
+    """The numbers of short rows and stacks."""
+
+    workgroup_size: int
+    """Invocations per workgroup, a power of two; ``Tuning.workgroup_size`` may lower it."""
+    tile_bytes: int
+    """The most bytes of the input that a workgroup copies to shared memory; 0: other kernels are used."""
+    fixed_positions: bool
+    """The number of positions is compiled in, so that loops are unrolled."""
+    direct: bool
+    """Elements are read where they are, and not copied to shared memory first."""
+
+
+@dataclass(frozen=True)
 class Tuning:
     """The tuning numbers of a device class for the planner and the runtime; they are kept nowhere else."""
 
@@ -66,6 +80,7 @@ class Tuning:
     stream_from_bytes: int
     """Host arrays from this size on are streamed even if one buffer could hold them."""
     slice1: SliceTuning
+    short: ShortTuning
     spin_microseconds: float
     """How long a wait polls before it blocks."""
     cached_execution_bytes: int
@@ -154,6 +169,7 @@ DISCRETE = Tuning(
         tile_least_bytes=64,
         tile_across_first=True,
     ),
+    short=ShortTuning(workgroup_size=128, tile_bytes=8192, fixed_positions=True, direct=False),
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
     execution_cache_bytes=256 * _MIB,
@@ -181,6 +197,7 @@ SOFTWARE = replace(
         full_workgroups=16,
         tile_least_bytes=1 << 32,
     ),
+    short=ShortTuning(workgroup_size=8, tile_bytes=8192, fixed_positions=False, direct=True),
 )
 TUNING = {
     "discrete": DISCRETE,

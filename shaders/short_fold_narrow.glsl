@@ -1,0 +1,61 @@
+// Rows of elements of 1 or 2 bytes, one at a time, from contiguous words that may start anywhere in a word.
+//
+// A key and its rank share a word, so that a fold is one max. The rank is below the key; what lies below the rank decides
+// nothing, as no two elements have one rank.
+const uint RANK_SHIFT = ELEMENT_BYTES == 1 ? 16u : 0u;
+const uint RANK_MASK = ELEMENT_BYTES == 1 ? 0xffu : 0xffffu;
+
+// The ranks of the elements of a row's first word, each below its key: by twos, whose keys are 16 bits apart.
+uint rank_at(uint position) { return TAKE_LAST ? position + 1u : RANK_MASK - position; }
+
+#if KEYS != KEYS_FLOAT && ELEMENT_BYTES == 1
+// Four in two words: the upper key of each with its rank, the lower one with its own, which a shift brings to the top.
+uint best_of_word(uint raw, uint position) {
+    uint ordered = ordered_word(raw), ranks = rank_at(position) * 0x00010001u;
+    const uint upper = TAKE_LAST ? 0x00030001u : 0u - 0x00030001u, lower = TAKE_LAST ? 0x00020000u : 0u - 0x00020000u;
+    uint odd = (ordered & 0xff00ff00u) | (ranks + upper), even = ((ordered << 8u) & 0xff00ff00u) | (ranks + lower);
+    return max(max(odd, odd << 16u), max(even, even << 16u));
+}
+#else
+uint best_of_word(uint raw, uint position) {
+    WordKeys tops = top_keys(ordered_word(raw));
+#if KEYS == KEYS_FLOAT
+    const uint nans = (2u * NAN_PATTERNS_LOW) << TOP_SHIFT;
+    tops = OMIT_NAN ? max(tops, WordKeys(nans)) : min(tops, WordKeys(~nans));
+#endif
+#if ELEMENT_BYTES == 1
+    uvec4 ranks = uvec4(rank_at(position), rank_at(position + 1u), rank_at(position + 2u), rank_at(position + 3u));
+#else
+    uvec2 ranks = uvec2(rank_at(position), rank_at(position + 1u));
+#endif
+    return greatest((tops & (KEY_MASK << TOP_SHIFT)) | (ranks << RANK_SHIFT));
+}
+#endif
+
+void fold_tile(Tile tile) {}
+
+uint position_at(Tile tile, uvec3 place, uint output_number) {
+    uint at = tile.start + dot_of(place, tile.strides), best = 0u;
+    uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS;
+    uint factor = shift == 0u ? 0u : 1u << (32u - shift), raw = WORD_ALIGNED ? 0u : tile_word(word);
+    for (uint position = 0u; position < COUNT; position += ELEMENTS_PER_WORD) {
+        uint bits;
+        if (WORD_ALIGNED) {
+            bits = tile_word(word++);
+        } else {
+            // The factor is 0 if nothing of the next word is needed.
+            uint next = tile_word(++word);
+            bits = (raw >> shift) + next * factor;
+            raw = next;
+        }
+        uint left = COUNT - position;
+        if (left < ELEMENTS_PER_WORD) {
+            uint inside = (1u << (left * ELEMENT_BITS)) - 1u;
+            bits = (bits & inside) | (NEUTRAL & ~inside);
+        }
+        best = max(best, best_of_word(bits, position));
+    }
+    uint rank = (best >> RANK_SHIFT) & RANK_MASK;
+    // A neutral element wins only if all elements have the least key.
+    return TAKE_LAST ? min(rank - 1u, COUNT - 1u) : RANK_MASK - rank;
+}

@@ -1,0 +1,25 @@
+// Outputs of elements of 4 or 8 bytes, one at a time.
+Bits element_at(uint at) {
+#if ELEMENT_BYTES == 8
+    if (DIRECT) return load_bits(at);
+    uint word = bank_of(2u * at);
+    return Bits(tile_words[word], tile_words[word + 1u]);
+#else
+    return tile_word(at);
+#endif
+}
+
+void fold_tile(Tile tile) {}
+
+uint position_at(Tile tile, uvec3 place, uint output_number) {
+    uint at = tile.start + dot_of(place, tile.strides), best = 0u;
+    Key key = settled_key_of_bits(element_at(at));
+    for (uint position = 1u; position < COUNT; position++) {
+        at += tile.step;
+        Key other = settled_key_of_bits(element_at(at));
+        bool better = TAKE_LAST ? !key_less(other, key) : key_less(key, other);
+        key = better ? other : key;
+        best = better ? position : best;
+    }
+    return best;
+}

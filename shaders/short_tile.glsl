@@ -1,0 +1,128 @@
+// A tile: a box of outputs in up to three kept dimensions, in the order of the outputs' memory, with all that competes
+// for them. Its elements are one segment of memory, or several at a pitch, along one of the box's dimensions. Shared
+// memory holds the segments at another pitch that is equal modulo 16 bytes, so that an element's place there grows
+// linearly with its coordinates. With DIRECT, elements are read where they are: a processor's caches do for tiles.
+#define ELEMENTS_PER_VECTOR uint(VECTOR_BYTES / ELEMENT_BYTES)
+#define ONE_SEGMENT (SEGMENTS_ALONG > 2u)
+#define COUNT (POSITIONS != 0u ? POSITIONS : tile.count)
+
+struct Tile {
+    uvec3 sizes; // of the part inside the dimensions
+    uvec2 offsets; // of the first element in the input, and of its output
+    uvec3 strides; // in shared memory, or wherever elements are read
+    uint start; // of the first element, there
+    uint count, step; // of the positions: how many, and their stride
+    uvec2 weight; // what a position adds to the index
+};
+
+shared uint tile_words[TILE_WORDS];
+
+// Rows of a power of two would otherwise meet in a few banks.
+uint bank_of(uint word) { return PADDED ? word + (word >> 5u) : word; }
+uint tile_word(uint word) {
+    // A word that is not needed may lie beyond the buffer.
+    if (DIRECT) return input_words[min(word, uint(input_words.length()) - 1u)];
+    return tile_words[bank_of(word)];
+}
+
+uvec3 input_strides() { return uvec3(input_stride_0, input_stride_1, input_stride_2); }
+uvec3 output_strides() { return uvec3(output_stride_0, output_stride_1, output_stride_2); }
+uint dot_of(uvec3 place, uvec3 strides) {
+    uint sum = place.x * strides.x;
+    if (DIMS > 1u) sum += place.y * strides.y;
+    if (DIMS > 2u) sum += place.z * strides.z;
+    return sum;
+}
+
+// Takes a tile's coordinate along one dimension of the box.
+#define TAKE_TILE(dim, axis)                                                                                \
+    if (tiles_##dim > 1u) {                                                                                 \
+        uint outer = last_dim == uint(dim) ? 0u : number / tiles_##dim;                                        \
+        uint first = (number - outer * tiles_##dim) * tile_##dim;                                           \
+        number = outer;                                                                                     \
+        tile.sizes.axis = min(tile_##dim, size_##dim - first);                                              \
+        tile.offsets += first * uvec2(input_stride_##dim, output_stride_##dim);                             \
+    }
+
+Tile tile_of_number(uint number) {
+    Tile tile;
+    tile.sizes = uvec3(tile_0, tile_1, tile_2);
+    tile.offsets = uvec2(input_base, output_base);
+    // The last division is not needed: nothing is left over.
+    uint last_dim = kept_dims > 0u ? 3u : tiles_0 > 1u ? 0u : tiles_1 > 1u ? 1u : 2u;
+    if (DIMS > 2u) TAKE_TILE(2, z)
+    if (DIMS > 1u) TAKE_TILE(1, y)
+    TAKE_TILE(0, x)
+    if (DIMS > 1u) tile.offsets = offsets_of(number, kept_dims, tile.offsets);
+    uint reduced = reduced_word(0u);
+    tile.count = layout_word(reduced);
+    tile.step = layout_word(reduced + 1u);
+    tile.weight = uvec2(layout_word(reduced + 2u), layout_word(reduced + 3u));
+    tile.strides = input_strides();
+    if (!ONE_SEGMENT && !DIRECT) tile.strides[SEGMENTS_ALONG] = shared_pitch;
+    tile.start = DIRECT ? tile.offsets.x : tile.offsets.x % ELEMENTS_PER_VECTOR;
+    return tile;
+}
+
+// Exact quotients of numbers and divisors whose product is below 2^32, by multiplication.
+struct Divisors { uvec2 reciprocals; };
+Divisors divisors_of(uvec2 divisors) { return Divisors(0xffffffffu / divisors + 1u); }
+uint quotient(uint number, uint reciprocal) {
+    uint high, low;
+    umulExtended(number, reciprocal, high, low);
+    return reciprocal == 0u ? number : high; // a divisor of 1
+}
+
+uvec3 place_of(uint number, uvec2 sizes, Divisors divisors) {
+    if (DIMS == 1u) return uvec3(number, 0u, 0u);
+    uint rows = quotient(number, divisors.reciprocals.x);
+    if (DIMS == 2u) return uvec3(number - rows * sizes.x, rows, 0u);
+    uint planes = quotient(rows, divisors.reciprocals.y);
+    return uvec3(number - rows * sizes.x, rows - planes * sizes.y, planes);
+}
+
+void store_vector(uint word, uvec4 v) {
+    word = bank_of(word); // the four are in one group of 32
+    tile_words[word] = v.x;
+    tile_words[word + 1u] = v.y;
+    tile_words[word + 2u] = v.z;
+    tile_words[word + 3u] = v.w;
+}
+
+void load_tile(Tile tile) {
+    uint segments = 1u, pitch = 0u;
+    uvec3 ends = (tile.sizes - 1u) * input_strides();
+    if (!ONE_SEGMENT) {
+        segments = tile.sizes[SEGMENTS_ALONG];
+        pitch = input_strides()[SEGMENTS_ALONG];
+        ends[SEGMENTS_ALONG] = 0u;
+    }
+    uint last = ends.x + ends.y + ends.z + (tile.count - 1u) * tile.step; // element of a segment
+    uint before = ONE_SEGMENT ? tile.start : ELEMENTS_PER_VECTOR - 1u; // elements of a vector, at most
+    uint vectors = (before + last) / ELEMENTS_PER_VECTOR + 1u;
+    uint reciprocal = ONE_SEGMENT ? 0u : 0xffffffffu / vectors + 1u, all = segments * vectors;
+    uint first_vector = tile.offsets.x / ELEMENTS_PER_VECTOR;
+    for (uint i = gl_LocalInvocationIndex; i < all; i += 4u * WORKGROUP) {
+        uvec4 v0, v1, v2, v3;
+        uint word0, word1, word2, word3;
+#define LOAD(n)                                                                                             \
+    if (i + uint(n) * WORKGROUP < all) {                                                                       \
+        uint vector = i + uint(n) * WORKGROUP;                                                                 \
+        word##n = 4u * vector;                                                                              \
+        if (ONE_SEGMENT) {                                                                                  \
+            vector += first_vector;                                                                         \
+        } else {                                                                                            \
+            uint segment = quotient(vector, reciprocal), place = vector - segment * vectors;                \
+            uint begin = tile.offsets.x + segment * pitch;                                                  \
+            /* A segment may have a vector less. */                                                         \
+            place = min(place, (begin + last) / ELEMENTS_PER_VECTOR - begin / ELEMENTS_PER_VECTOR);         \
+            vector = begin / ELEMENTS_PER_VECTOR + place;                                                   \
+            word##n = 4u * ((tile.start + segment * shared_pitch) / ELEMENTS_PER_VECTOR + place);           \
+        }                                                                                                   \
+        v##n = input_vectors[vector];                                                                       \
+    }
+#define STORE(n) if (i + uint(n) * WORKGROUP < all) store_vector(word##n, v##n);
+        LOAD(0) LOAD(1) LOAD(2) LOAD(3)
+        STORE(0) STORE(1) STORE(2) STORE(3)
+    }
+}

@@ -1,0 +1,319 @@
+"""Planning reductions of few positions each, of which there are many: short rows, and short stacks of rows.
+
+A workgroup copies a tile of the input to shared memory; see ``shaders/short_tile.glsl``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+from vkdml.plan import kernels, loop_steps
+from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.order import Order
+from vkdml.plan.plans import (
+    VECTOR_BYTES,
+    DeviceLimits,
+    Plan,
+    Step,
+    ceil_div,
+    check_work,
+    checked_step,
+    round_up,
+    words,
+)
+
+# Dimensions of outputs that a tile may have.
+BOX_DIMS = 3
+NO_DIM = Dim(1, 0, 0)
+# Bytes. Memory is read and written in sectors, and rows this far apart are read with what lies between.
+SECTOR = 32
+# A segment starts and ends within vectors that it may not share with its neighbours.
+SEGMENT_MARGIN = 2 * VECTOR_BYTES
+# Outputs side by side that a tile writes at least, where others lie nearer in the input.
+FEWEST_SIDE_BY_SIDE = 16
+# Outputs in an aligned sector of indices.
+OUTPUTS_OF_SECTOR = 8
+# Of a stack. More are as fast elsewhere.
+MOST_POSITIONS = 32
+# Bytes. Tiles of shorter rows have so many outputs that they need not be large.
+SHORTEST_LONG_ROW = 12
+# Shared memory is allocated in so many words, since each number is a pipeline.
+SHARED_STEP = 256
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """What a workgroup processes at once."""
+
+    dims: tuple[tuple[Dim, int], ...]
+    """Dimensions of outputs and how many of each, in the order of the outputs' memory."""
+    segments_along: int
+    """Which of them; ``BOX_DIMS``: all is one segment."""
+    shared_pitch: int
+    """Elements from one segment to the next in shared memory."""
+    shared_elements: int
+    outer: tuple[Dim, ...]
+    """Kept dimensions that are not among ``dims``."""
+
+    @property
+    def outputs(self) -> int:
+        return prod(count for _, count in self.dims)
+
+    @property
+    def tiles(self) -> int:
+        inner = prod(ceil_div(dim.size, count) for dim, count in self.dims)
+        return inner * prod(dim.size for dim in self.outer)
+
+    @property
+    def evenly_apart(self) -> bool:
+        """Whether the outputs in their order are evenly apart, and clipped at their end only."""
+        return all(
+            count == dim.size and next_dim.output_stride == count * dim.output_stride
+            for (dim, count), (next_dim, _) in pairwise(self.dims)
+        )
+
+
+def plan_short(
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    limits: DeviceLimits,
+    *,
+    index_bytes: int,
+    with_values: bool,
+    output_elements: int,
+) -> Plan | None:
+    """Plan a reduction of short rows or short stacks; None if it is neither.
+
+    Args:
+        layout: canonical, with a reduced dimension.
+        order: of the elements.
+        input_bytes: of the input buffer.
+        limits: of the device.
+        index_bytes: 4 or 8.
+        with_values: also copy the chosen elements.
+        output_elements: elements in each output buffer.
+
+    Raises:
+        TooMuchWork: more than the kernel counts, or than the driver's loops make.
+    """
+    tuning, element = limits.tuning.short, order.element_type
+    if not tuning.tile_bytes or not _is_short(layout, element.nbytes, limits):
+        return None
+    positions, near = layout.reduced[0], layout.kept[-1]
+    packed = element.nbytes < 4 and positions.input_stride != 1
+    workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
+    tile = _tile(layout, element.nbytes, packed, workgroup_size, limits)
+    if tile is None:
+        return None
+    check_work("tiles", tile.tiles)
+
+    family = kernels.family("argreduce_short")
+    shared_words = _padded(round_up(words_of(tile.shared_elements, element.nbytes) + 2, SHARED_STEP))
+    box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
+    kernel, constants = family.specialize(
+        **element.specialization,
+        columns="packed" if packed else "single",
+        workgroup=workgroup_size,
+        take_min=order.take_min,
+        take_last=order.take_last != layout.reversed_order,
+        omit_nan=order.omit_nan,
+        tile_words=1 if tuning.direct else shared_words,
+        result_words=round_up(tile.outputs, SHARED_STEP),
+        near=[dim for dim, _ in tile.dims].index(near),
+        positions=positions.size if tuning.fixed_positions else 0,
+        segments_along=tile.segments_along,
+        dims=max(len(tile.dims), 2 if tile.outer else 1),
+        evenly_apart=tile.evenly_apart,
+        word_aligned=element.nbytes < 4 and _starts_with_words(layout, tile, 4 // element.nbytes, packed),
+        direct=tuning.direct,
+        padded=not packed and not tuning.direct and box[0][0].input_stride * element.nbytes % 8 == 0,
+    )
+    layout_words = words(
+        (
+            *(word for dim in tile.outer for word in (dim.size, dim.input_stride, dim.output_stride)),
+            *(positions.size, positions.input_stride, positions.output_stride, positions.output_stride >> 32),
+        )
+    )
+    in_push = len(layout_words) <= family.layout_room
+    box_words = {
+        name: value
+        for i, (dim, count) in enumerate(box)
+        for name, value in (
+            (f"size_{i}", dim.size),
+            (f"tile_{i}", count),
+            (f"tiles_{i}", ceil_div(dim.size, count)),
+            (f"input_stride_{i}", dim.input_stride),
+            (f"output_stride_{i}", dim.output_stride),
+        )
+    }
+    push = family.push(
+        layout_in_push=in_push,
+        wide_indices=index_bytes == 8,
+        with_values=with_values,
+        tiles=tile.tiles,
+        kept_dims=len(tile.outer),
+        reduced_dims=1,
+        input_base=layout.input_base,
+        output_base=layout.output_base,
+        index_base=layout.index_base,
+        shared_pitch=tile.shared_pitch,
+        **box_words,
+        layout_words=layout_words if in_push else (),
+    )
+    rounds = loop_steps.rounds_of(tile.tiles, limits.max_workgroup_count)
+    vectors = ceil_div(tile.shared_elements * element.nbytes, VECTOR_BYTES)
+    steps = loop_steps.short(
+        *(rounds, len(tile.outer), vectors, tile.outputs, positions.size, workgroup_size)
+    )
+    workgroups = min(tile.tiles, limits.max_workgroup_count)
+    step = checked_step(Step(kernel, constants, push, workgroups, 0, steps), limits)
+    return Plan(
+        (step,),
+        (
+            ("input", round_up(input_bytes, VECTOR_BYTES)),
+            ("indices", output_elements * index_bytes),
+            ("values", round_up(output_elements * element.nbytes, 4) if with_values else 0),
+            ("workspace", 0 if in_push else 4 * len(layout_words)),
+        ),
+        () if in_push else layout_words,
+    )
+
+
+def _is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
+    if len(layout.reduced) != 1 or not layout.kept:
+        return False
+    positions, near = layout.reduced[0], layout.kept[-1]
+    row_bytes = positions.size * positions.input_stride * nbytes
+    if positions.input_stride == 1:
+        return positions.size > 1 and row_bytes < limits.tuning.shortest_row_bytes
+    if near.input_stride == 1:
+        return 1 < positions.size <= MOST_POSITIONS
+    return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR
+
+
+def words_of(elements: int, nbytes: int) -> int:
+    return ceil_div(elements * nbytes, 4)
+
+
+def _padded(shared_words: int) -> int:
+    """Words of shared memory with one more for each 32; see ``bank_of``."""
+    return shared_words + ceil_div(shared_words, 32)
+
+
+def _starts_with_words(layout: ReduceLayout, tile: _Tile, per_word: int, packed: bool) -> bool:
+    """Whether every row, or each row of a stack's words of columns, starts with a word."""
+    near = layout.kept[-1]
+    steps = [layout.input_base, tile.shared_pitch, *(dim.input_stride for dim in layout.kept[:-1])]
+    if packed:
+        steps += [
+            layout.reduced[0].input_stride,
+            *(n for dim, n in tile.dims if dim is near and n < dim.size),
+        ]
+    else:
+        steps.append(near.input_stride)
+    return all(step % per_word == 0 for step in steps)
+
+
+def _tile(
+    layout: ReduceLayout, nbytes: int, packed: bool, workgroup_size: int, limits: DeviceLimits
+) -> _Tile | None:
+    """Choose the tile; None if not even one output fits.
+
+    It grows from the innermost dimension outwards, as long as memory is contiguous or nearly so. The outputs'
+    own innermost dimension, if another one, gets its share first: indices are to be written side by side.
+    """
+    tuning, positions, near = limits.tuning.short, layout.reduced[0], layout.kept[-1]
+    fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
+    extent = (positions.size - 1) * positions.input_stride + 1
+    total = layout.outputs * positions.size * nbytes
+    # The other half of shared memory holds positions and what is left free in tiles.
+    tile_bytes = min(tuning.tile_bytes, limits.max_shared_memory // 2)
+    small = fast is near and extent * nbytes < SHORTEST_LONG_ROW
+    budget = tile_bytes // 2 if small else tile_bytes
+    budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
+    per_vector, gap = VECTOR_BYTES // nbytes, 2 * SECTOR // nbytes
+    if near.input_stride > extent + gap or extent + SEGMENT_MARGIN > budget:
+        return None
+    if near.input_stride < positions.input_stride:
+        # What lies between two positions is read too, so it should take part.
+        between = 1 + sum((dim.size - 1) * dim.input_stride for dim in _between(layout, gap))
+        if positions.input_stride > 2 * between + gap or extent + between > budget:
+            return None
+    margin = SEGMENT_MARGIN // nbytes + per_vector
+    counts: dict[Dim, int] = {}
+    outputs = tile_bytes // (8 if packed else 2)
+
+    side_by_side = 1 if fast is near else min(fast.size, FEWEST_SIDE_BY_SIDE)
+    room = budget if side_by_side == 1 else budget // side_by_side - margin
+    outputs = max(outputs // side_by_side, 1)
+    for dim in reversed(layout.kept):
+        apart = dim is not near and dim.input_stride > extent + gap
+        if (dim is fast and side_by_side > 1) or apart or len(counts) == BOX_DIMS - (fast is not near):
+            break
+        count = max(min(dim.size, 1 + max(room - extent, 0) // max(dim.input_stride, 1), outputs), 1)
+        if count < dim.size:
+            count = _of_whole_rounds(count, prod(counts.values()) * side_by_side, workgroup_size, per_vector)
+        counts[dim] = count
+        extent += (count - 1) * dim.input_stride
+        outputs = max(outputs // count, 1)
+        if count < dim.size:
+            break
+
+    rest = [dim for dim in layout.kept if dim not in counts]
+    complete = all(count == dim.size for dim, count in counts.items())
+    along = fast if fast not in counts else rest[-1] if rest and complete and len(counts) < BOX_DIMS else None
+    segments_along, shared_pitch = None, 0
+    if along is not None:
+        most = min(along.size, outputs * side_by_side)
+        if along.input_stride <= extent + gap:
+            count = min(most, 1 + (budget - extent) // max(along.input_stride, 1))
+        else:
+            least = extent + SEGMENT_MARGIN // nbytes
+            shared_pitch = least + (along.input_stride - least) % per_vector
+            segments_along = along
+            count = min(most, budget // shared_pitch)
+        lanes = prod(counts.values())
+        if packed:
+            lanes = lanes // counts[near] * ceil_div(counts[near], 4 // nbytes)
+        count = max(count, 1)
+        if count < along.size:
+            multiple = OUTPUTS_OF_SECTOR if along is fast and along is not near else 1
+            count = _of_whole_rounds(count, lanes, workgroup_size, multiple)
+        counts[along] = count
+        extent += (count - 1) * (shared_pitch or along.input_stride)
+    chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
+    names = [dim for dim, _ in chosen]
+    return _Tile(
+        tuple(chosen),
+        BOX_DIMS if segments_along is None else names.index(segments_along),
+        shared_pitch,
+        extent + margin,
+        tuple(dim for dim in layout.kept if dim not in counts),
+    )
+
+
+def _between(layout: ReduceLayout, gap: int) -> Iterator[Dim]:
+    """Yield the kept dimensions whose elements lie, nearly contiguous, between one position and the next."""
+    extent = 1
+    for dim in reversed(layout.kept):
+        if dim.input_stride >= layout.reduced[0].input_stride or dim.input_stride > extent + gap:
+            return
+        extent += (dim.size - 1) * dim.input_stride
+        yield dim
+
+
+def _of_whole_rounds(most: int, each: int, workgroup_size: int, multiple: int) -> int:
+    """Return which count up to ``most``, of ``each`` outputs, leaves the fewest invocations idle."""
+    if most >= 4 * workgroup_size:
+        return most - most % workgroup_size
+    multiple = multiple if most >= 2 * multiple else 1
+    first = most - most % multiple
+
+    def idle(count: int) -> float:
+        return ceil_div(count * each, workgroup_size) * workgroup_size / (count * each)
+
+    return min(range(first, max(first // 2, multiple) - 1, -multiple), key=idle)

@@ -1,0 +1,221 @@
+"""The kernels of short rows and short stacks against their NumPy twin: all bytes written, and no others."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import twins_short_rows
+from plans import run_plan
+from test_kernels import element_bits
+
+import vkdml
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import canonical_reduce, extent, row_major_strides
+from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS as LIMIT
+from vkdml.plan.order import Order
+from vkdml.plan.tuning import ShortTuning
+
+ELEMENTS = kernels.elements()
+FAMILY = kernels.family("argreduce_short")
+# Small tiles, so that small inputs have many of them; kernels that know the number of positions, and others.
+SMALL = ShortTuning(workgroup_size=32, tile_bytes=1024, fixed_positions=True, direct=False)
+ALIKE = [
+    [
+        name
+        for name, element in ELEMENTS.items()
+        if element.specialization["keys"] == keys and element.nbytes == n
+    ]
+    for keys, n in itertools.product(("integer", "float", "bool"), (1, 2, 4, 8))
+]
+
+# Shape of the array in memory, the order in which its dimensions are read, the window of each, and the axis.
+ALL = slice(None)
+CASES = {
+    "pairs": ((1400, 2), (0, 1), (ALL, ALL), 1),
+    "rgb": ((900, 3), (0, 1), (ALL, ALL), 1),
+    "words": ((700, 4), (0, 1), (ALL, ALL), 1),
+    "seven": ((431, 7), (0, 1), (ALL, ALL), 1),
+    "backwards": ((431, 7), (0, 1), (slice(None, None, -1), slice(None, None, -1)), 1),
+    "window": ((301, 9), (0, 1), (slice(3, 299), slice(2, 7)), 1),
+    "windows": ((20, 17, 9), (0, 1, 2), (ALL, slice(1, 15), slice(1, 6)), 2),
+    "far windows": ((60, 90, 5), (0, 1, 2), (ALL, slice(1, 4), slice(1, 4)), 2),
+    "permuted": ((33, 70, 5), (1, 0, 2), (ALL, ALL, ALL), 2),
+    "permuted short": ((50, 5, 4, 3), (1, 0, 2, 3), (ALL, ALL, ALL, ALL), 3),
+    "permuted all": ((40, 6, 3, 3), (2, 0, 1, 3), (ALL, ALL, ALL, ALL), 3),
+    "many dims": ((3, 4, 3, 2, 3, 2, 3, 3), (4, 1, 6, 0, 5, 2, 3, 7), (ALL,) * 8, 7),
+    "stacks": ((37, 5, 10), (0, 1, 2), (ALL, ALL, ALL), 1),
+    "aligned stacks": ((37, 3, 16), (0, 1, 2), (ALL, ALL, ALL), 1),
+    "permuted stacks": ((21, 13, 4, 6), (0, 3, 1, 2), (ALL, ALL, ALL, ALL), 3),
+    "stacks of windows": ((11, 5, 40), (0, 1, 2), (ALL, slice(1, 4), slice(3, 20)), 1),
+    "repeated": ((1, 200, 3), (0, 1, 2), (ALL, ALL, ALL), 2),
+}
+
+
+@pytest.fixture(scope="module")
+def device():
+    return vkdml.default_device()
+
+
+def limits_of(device, **changes):
+    return replace(device.limits, tuning=replace(device.limits.tuning, short=replace(SMALL, **changes)))
+
+
+def plan_case(case: str, name: str, limits, rules=(False, False, False)):
+    """The plan of a case, and how many elements its input has."""
+    memory, dims, windows, axis = CASES[case]
+    whole = np.empty(memory, np.int8).transpose(dims)
+    # Half-open intervals of elements: NumPy's views of bytes have the same strides.
+    view = whole[windows]
+    base = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0] + 5
+    sizes, strides = view.shape, view.strides
+    if case == "repeated":
+        sizes, strides = (7, *sizes[1:]), (0, *strides[1:])
+    kept = tuple(1 if i == axis else size for i, size in enumerate(sizes))
+    order = Order(name, *rules)
+    apart = zlib.crc32(case.encode()) % 2 + 1  # outputs with room between, so that it can be seen to stay
+    output_strides = tuple(apart * stride for stride in row_major_strides(kept))
+    if "aligned" in case or case in ("words", "pairs"):
+        base -= 5
+    layout = canonical_reduce(
+        *(sizes, strides, (axis,), output_strides),
+        take_last=order.take_last,
+        input_base=base,
+        output_base=apart - 1,
+    )
+    count = base + extent(sizes, strides)[1]
+    plan = plan_argreduce(
+        *(layout, order, count, limits),
+        index_bytes=4 * apart,
+        with_values=len(case) % 3 > 0,
+        output_elements=math.prod(kept) * apart + 3,
+    )
+    return plan, count
+
+
+def run_both(device, plan, bits) -> None:
+    """Run a plan on the device and by the twin; all buffers must agree."""
+    start = {role: np.full(nbytes, 0xA5, np.uint8) for role, nbytes in plan.buffer_bytes if nbytes}
+    start["input"][: bits.size] = bits
+    if plan.layout:
+        start["workspace"][: 4 * len(plan.layout)] = np.array(plan.layout, np.uint32).view(np.uint8)
+    got = run_plan(device, plan, start, tuple(start))
+    expected = {role: data.copy() for role, data in start.items()}
+    for step in plan.steps:
+        twins_short_rows.run(step, expected)
+    for role in start:
+        np.testing.assert_array_equal(got[role], expected[role], err_msg=f"{role} of {plan.steps}")
+
+
+def rules_of(number: int) -> tuple[bool, bool, bool]:
+    return bool(number & 1), bool(number & 2), bool(number & 4)
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_kernels_write_what_their_twin_writes(device, name):
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    (alike,) = (names for names in ALIKE if name in names)
+    turn, ran = alike.index(name), set()
+    for number, case in enumerate(CASES):
+        # Elements of one kind share the cases; their kernels are the same.
+        if case not in ("rgb", "stacks") and number % len(alike) != turn:
+            continue
+        # Software drivers compile a pipeline for each rule: opposite rules in turn say the same.
+        limits = limits_of(device, fixed_positions=number % 2 == 0, direct=number % 3 == 0)
+        plan, count = plan_case(case, name, limits, rules_of(turn ^ 7 * (number % 2)))
+        run_both(device, plan, element_bits(rng, name, count))
+        ran.add(plan.steps[0].kernel)
+    assert ran == kernels_for(name)
+
+
+def kernels_for(name: str) -> set[str]:
+    element = ELEMENTS[name].specialization
+    return {
+        kernel.name
+        for kernel in FAMILY.kernels.values()
+        if kernel.variant["keys"] == element["keys"]
+        and FAMILY.axes["element_bytes"][kernel.variant["element_bytes"]] == element["element_bytes"]
+    }
+
+
+def test_every_kernel_of_the_family_is_tested_here():
+    assert set().union(*map(kernels_for, ELEMENTS)) == {kernel.name for kernel in FAMILY.kernels.values()}
+
+
+@pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
+def test_all_rules_hold_for_ties_and_extremes(device, name):
+    """Few values, the least and greatest keys among them, in rows that end within a word and in stacks."""
+    rng = np.random.default_rng(7)
+    limits = limits_of(device, fixed_positions=False, direct=name == "float16")
+    width = ELEMENTS[name].nbytes
+    special = np.array(
+        [0, (1 << (8 * width)) - 1, 1 << (8 * width - 1), (1 << (8 * width - 1)) - 1], f"<u{width}"
+    )
+    for case, number in itertools.product(("seven", "stacks"), range(8)):
+        rules = rules_of(number)
+        if rules[2] and not ELEMENTS[name].is_float:
+            continue
+        plan, count = plan_case(case, name, limits, rules)
+        run_both(device, plan, rng.choice(special, count).view(np.uint8))
+        for same in special[:3]:
+            run_both(device, plan, np.full(count, same).view(np.uint8))
+
+
+def test_the_cases_have_tiles_of_every_kind(device):
+    """One dimension to three, with segments and without, whole words or not, clipped or complete."""
+    seen = {}
+    for case in CASES:
+        for name in ("uint8", "float32"):
+            (step,) = plan_case(case, name, limits_of(device))[0].steps
+            kernel = kernels.table()[step.kernel]
+            pushed = kernel.family.unpack(step.push)
+            for constant, value in kernel.named(step.constants).items():
+                seen.setdefault(constant, set()).add(value)
+            clipped = any(pushed[f"size_{i}"] % pushed[f"tile_{i}"] for i in range(3))
+            seen.setdefault("clipped", set()).add(clipped)
+            seen.setdefault("kept_dims", set()).add(min(pushed["kept_dims"], 2))
+            seen.setdefault("layout_in_push", set()).add(pushed["layout_in_push"])
+    assert seen["dims"] == {1, 2, 3}
+    assert seen["segments_along"] >= {0, 1, 3}
+    assert seen["near"] >= {0, 1}
+    assert seen["kept_dims"] == {0, 1, 2}
+    for either in ("evenly_apart", "word_aligned", "padded", "clipped", "layout_in_push"):
+        assert seen[either] == {False, True}, either
+
+
+@pytest.mark.parametrize("inner", [(3,), (7, 10)])
+def test_loops_finish_at_the_limit_of_steps(device, inner):
+    """One workgroup takes all tiles, about as many as lavapipe finishes."""
+    limits = replace(limits_of(device, workgroup_size=8), max_workgroup_count=1, max_loop_steps=LIMIT)
+
+    def planned(count: int):
+        sizes, kept = (count, *inner), (count, 1, *inner[1:])
+        layout = canonical_reduce(
+            sizes, row_major_strides(sizes), (1,), row_major_strides(kept), take_last=True
+        )
+        order = Order("uint8", take_last=True)
+        return plan_argreduce(layout, order, math.prod(sizes), limits, index_bytes=4, with_values=False)
+
+    count = 1000
+    while planned(count * 9 // 8).steps[0].loop_steps < LIMIT * 8 // 10:
+        count = count * 9 // 8
+    with pytest.raises(ValueError, match="loop steps"):
+        planned(2 * count)
+    x = np.random.default_rng(count).integers(0, 2, (count, *inner), np.uint8)
+    found = run_plan(device, planned(count), {"input": x.reshape(-1)})["indices"].view(np.uint32)
+    want = inner[0] - 1 - x[:, ::-1].argmax(axis=1)
+    np.testing.assert_array_equal(found, want.reshape(-1))
+
+
+def test_more_tiles_than_workgroups_are_looped_over(device):
+    few = replace(limits_of(device), max_workgroup_count=3)
+    rng = np.random.default_rng(0)
+    for case in ("rgb", "permuted", "stacks"):
+        plan, count = plan_case(case, "int16", few)
+        assert all(step.workgroups <= 3 for step in plan.steps)
+        run_both(device, plan, element_bits(rng, "int16", count))

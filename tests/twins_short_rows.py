@@ -1,0 +1,131 @@
+"""NumPy twin of the kernels of short rows and short stacks: what one step of a plan writes, tile by tile.
+
+It copies each tile's segments to a model of shared memory as the kernel does, and reads every element there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+from twins import WORD, Key, keys_of
+
+from vkdml.plan import kernels
+
+ONE_SEGMENT = 3
+
+
+class TileStep:
+    """One step: its numbers, its layout and its buffers."""
+
+    def __init__(self, step, buffers) -> None:
+        kernel = kernels.table()[step.kernel]
+        self.c = SimpleNamespace(**kernel.named(step.constants))
+        self.p = p = SimpleNamespace(**kernel.family.unpack(step.push))
+        self.el = Key(kernel, vars(self.c))
+        self.packed = kernel.variant["columns"] == "packed"
+        self.words = {role: data.view(np.uint32) for role, data in buffers.items()}
+        self.elements = buffers["input"].view(f"<u{self.el.bytes}")
+        layout = p.layout_words if p.layout_in_push else self.words["workspace"].tolist()
+        words = kernels.number("copied_dim_words")
+        self.outer = [layout[words * i : words * (i + 1)] for i in range(p.kept_dims)]
+        self.count, self.step, low, high = layout[words * p.kept_dims :][:4]
+        assert self.c.positions in (0, self.count)
+        self.weight = high << 32 | low
+        self.dims = [
+            SimpleNamespace(
+                **{
+                    name: getattr(p, f"{name}_{i}")
+                    for name in ("size", "tile", "tiles", "input_stride", "output_stride")
+                }
+            )
+            for i in range(3)
+        ]
+
+    def tile(self, number: int):
+        """Return the offsets of a tile's first element and output, and its outputs along each dimension."""
+        offsets, inside = [self.p.input_base, self.p.output_base], []
+        for dim in reversed(self.dims):
+            number, place = divmod(number, dim.tiles)
+            first = place * dim.tile
+            inside.insert(0, min(dim.tile, dim.size - first))
+            offsets[0] += first * dim.input_stride
+            offsets[1] += first * dim.output_stride
+        for size, input_stride, output_stride in reversed(self.outer):
+            number, place = divmod(number, size)
+            offsets[0] += place * input_stride
+            offsets[1] += place * output_stride
+        assert number == 0
+        return offsets[0] % WORD, offsets[1] % WORD, inside
+
+    def shared(self, source: int, inside: list[int]):
+        """Return what shared memory holds of a tile (-1: nothing), and the strides there."""
+        if self.c.direct:
+            memory = np.arange(self.elements.size)
+            return memory, source, [dim.input_stride for dim in self.dims]
+        along, per_vector = self.c.segments_along, 16 // self.el.bytes
+        strides = [dim.input_stride for dim in self.dims]
+        last = sum((n - 1) * s for i, (n, s) in enumerate(zip(inside, strides, strict=True)) if i != along)
+        last += (self.count - 1) * self.step
+        segments, pitch = 1, 0
+        if along != ONE_SEGMENT:
+            segments, pitch = inside[along], strides[along]
+            strides[along] = self.p.shared_pitch
+        memory = np.full(self.c.tile_words * 4 // self.el.bytes, -1, np.int64)
+        start = source % per_vector
+        for segment in range(segments):
+            begin = source + segment * pitch
+            first, end = begin // per_vector, (begin + last) // per_vector + 1
+            to = (start + segment * self.p.shared_pitch) // per_vector
+            place = slice(to * per_vector, (to + end - first) * per_vector)
+            assert place.stop <= memory.size * 32 // 33 - 4, "the tile fits"
+            assert (memory[place] == -1).all(), "segments do not overlap"
+            memory[place] = np.arange(first * per_vector, end * per_vector)
+        return memory, start, strides
+
+    def write(self, position: int, source: int, target: int) -> None:
+        index = self.p.index_base + position * self.weight
+        if self.p.wide_indices:
+            self.words["indices"].view(np.uint64)[target] = index % (1 << 64)
+        else:
+            self.words["indices"][target] = index % WORD
+        if self.p.with_values:
+            self.words["values"].view(f"<u{self.el.bytes}")[target] = self.elements[source]
+
+
+def argreduce_short(step, buffers) -> None:
+    s = TileStep(step, buffers)
+    per_word = max(4 // s.el.bytes, 1)
+    for number in range(s.p.tiles):
+        source, target, inside = s.tile(number)
+        memory, start, strides = s.shared(source, inside)
+        if s.packed:
+            assert strides[s.c.near] == 1
+            assert np.prod([dim.tile for dim in s.dims]) <= s.c.result_words
+        for place in itertools.product(*map(range, inside)):
+            at = start + sum(c * stride for c, stride in zip(place, strides, strict=True))
+            places = at + np.arange(s.count) * s.step
+            if s.c.word_aligned:
+                first = place[s.c.near] % per_word if s.packed else 0
+                assert not ((places[:: 1 if s.packed else per_word] - first) % per_word).any()
+            offsets = memory[places]
+            assert (offsets >= 0).all()
+            keys = keys_of(s.elements[offsets], s.el, s.c.take_min, getattr(s.c, "omit_nan", 0))
+            equal = np.flatnonzero(keys == keys.max())
+            position = int(equal[-1 if s.c.take_last else 0])
+            distance = sum(c * dim.output_stride for c, dim in zip(place, s.dims, strict=True))
+            if s.c.evenly_apart:
+                numbers = (1, inside[0], inside[0] * inside[1])
+                apart = s.dims[0].output_stride
+                assert distance == sum(c * n for c, n in zip(place, numbers, strict=True)) * apart
+            to = target + distance
+            s.write(position, int(offsets[position]), to % WORD)
+
+
+TWINS = {"argreduce_short": argreduce_short}
+
+
+def run(step, buffers) -> None:
+    """Change the buffers as the step's kernel does."""
+    TWINS[kernels.table()[step.kernel].family.name](step, buffers)
