@@ -21,6 +21,20 @@ class SliceTuning:
     """Transposed matrices with a shorter side are gathered by element: tiles would be mostly empty."""
     tile_across_first: bool
     """Consecutive tiles are neighbours along the output's rows, not along its columns."""
+    box_below_bytes: int
+    """Innermost dimensions with fewer bytes are copied in boxes."""
+    box_bytes: int
+    """Shared memory for a box; 0: there are no boxes. The device's limit may lower it."""
+    box_rows: int
+    """The most contiguous spans of a box, in the input and in the output."""
+    box_workgroup_size: int
+    """Invocations per workgroup where boxes are copied, a power of two; the device's limit may lower it."""
+    box_turns: int
+    """The most words of a box that an invocation writes."""
+    box_loads: int
+    """Vectors that an invocation loads at once."""
+    box_workgroups: int
+    """Workgroups that share the boxes of a copy."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +164,13 @@ DISCRETE = Tuning(
         tile_shapes=((1, (32, 16)), (2, (32, 16)), (4, (64, 32)), (8, (32, 32)), (16, (32, 16))),
         tile_least_bytes=64,
         tile_across_first=True,
+        box_below_bytes=512,
+        box_bytes=32 * 1024,
+        box_rows=512,
+        box_workgroup_size=256,
+        box_turns=16,
+        box_loads=4,
+        box_workgroups=1584,
     ),
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
@@ -177,6 +198,7 @@ SOFTWARE = replace(
         workgroup_vectors=4096,
         full_workgroups=16,
         tile_least_bytes=1 << 32,
+        box_bytes=0,
     ),
 )
 TUNING = {

@@ -1,0 +1,106 @@
+// Copies boxes, parts of the array that are short along all dimensions: the input's contiguous spans are loaded as
+// vectors into shared memory, the output's are stored from there as words. All boxes of a copy have the same extents
+// (those at an end overlap their neighbours), so an invocation finds out once where its elements lie in a box.
+//
+// Compile-time: ELEMENT_BYTES, at most 4; wider elements are several words.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "interface.glsl"
+#include "slice1.glsl"
+
+const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
+
+uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
+
+shared uint cells[CELLS];
+shared uint input_rows[TABLE];  // offsets of a box's contiguous spans
+shared uint output_rows[TABLE];
+
+// Divides a number of less than 2^16 by the divisor of less than 2^16 that `inverse` is made of; 0 stands for 1.
+uint quotient(uint number, uint inverse) {
+    uint high, low;
+    umulExtended(number, inverse, high, low);
+    return inverse == 0u ? number : high;
+}
+
+// Returns two offsets of item `number` of a box along `dims` dimensions, whose layout starts at `word`.
+uvec2 offsets_in_box(uint number, uint word, uint dims) {
+    uvec2 offsets = uvec2(0u);
+    word += dims * BOX_DIM_WORDS;
+    for (uint dim = dims; dim-- > 0u;) {
+        word -= BOX_DIM_WORDS;
+        uint outer = dim == 0u ? 0u : quotient(number, layout_word(word + 1u));
+        offsets += (number - outer * layout_word(word)) * uvec2(layout_word(word + 2u), layout_word(word + 3u));
+        number = outer;
+    }
+    return offsets;
+}
+
+void load_rows(uint base) {
+    uint count = rows * row_vectors;
+    for (uint first = gl_LocalInvocationID.x; first < count; first += WORKGROUP * LOADS) {
+        uvec4 vectors[LOADS];
+#if ELEMENT_BYTES < 4
+        uint nexts[LOADS];
+#endif
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+            uint number = min(first + i * WORKGROUP, count - 1u);
+            uint row = quotient(number, row_vectors_inverse);
+            uint vector = (base + input_rows[row]) / PER_VECTOR + number - row * row_vectors;
+            vectors[i] = input_vectors[min(vector, last_vector)];
+#if ELEMENT_BYTES < 4
+            nexts[i] = INPUT_UNALIGNED ? input_words[4u * min(vector + 1u, last_vector)] : 0u;
+#endif
+        }
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+            uint number = first + i * WORKGROUP;
+            if (number >= count) break;
+            uint row = quotient(number, row_vectors_inverse);
+            uint start = base + input_rows[row];
+            uvec4 loaded = vectors[i];
+#if ELEMENT_BYTES < 4
+            if (INPUT_UNALIGNED) loaded = funnel(loaded, uvec4(loaded.yzw, nexts[i]), start % PER_WORD * BITS);
+            uint word = (number - row * row_vectors) * 4u - start / PER_WORD % 4u;
+#else
+            uint word = (number - row * row_vectors) * 4u - start % 4u;
+#endif
+            [[unroll]] for (uint j = 0u; j < 4u; j++)
+                if (word + j < row_words) cells[row * row_pitch + word + j] = loaded[j];
+        }
+    }
+}
+
+#include "elements.glsl"
+
+void main() {
+    uint rows_word = grid_dims * GRID_DIM_WORDS;
+    uint output_word = rows_word + row_dims * BOX_DIM_WORDS;
+    for (uint row = gl_LocalInvocationID.x; row < rows; row += WORKGROUP)
+        input_rows[row] = offsets_in_box(row, rows_word, row_dims).x;
+    for (uint row = gl_LocalInvocationID.x; row < output_row_count; row += WORKGROUP)
+        output_rows[row] = offsets_in_box(row, output_word, output_row_dims).x;
+    barrier();
+    find_places(output_word, output_word + output_row_dims * BOX_DIM_WORDS);
+
+    for (uint box = gl_WorkGroupID.x; box < boxes; box += gl_NumWorkGroups.x) {
+        uint number = box;
+        uvec2 bases = uvec2(input_base, output_base);
+        bool at_start = true, at_end = true;
+        for (uint dim = grid_dims; dim-- > 0u;) {
+            uint word = dim * GRID_DIM_WORDS;
+            uint outer = dim == 0u ? 0u : number / layout_word(word);
+            uint last = layout_word(word + 2u);
+            uint origin = min((number - outer * layout_word(word)) * layout_word(word + 1u), last);
+            bases += origin * uvec2(layout_word(word + 3u), layout_word(word + 4u));
+            if (dim == output_grid_dim) {
+                at_start = origin == 0u;
+                at_end = origin == last;
+            }
+            number = outer;
+        }
+        load_rows(bases.x);
+        barrier();
+        store_rows(bases.y, at_start, at_end);
+    }
+}
