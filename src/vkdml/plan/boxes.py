@@ -255,7 +255,7 @@ def boxes_for(layout: CopyLayout, element_bytes: int, room: Room) -> Boxes | Non
         return None
     best = None
     nbytes = 4 * room.cells
-    while best is None and nbytes >= SECTOR_BYTES:
+    while best is None and nbytes >= element_bytes:
         boxes = Boxes(layout, _extents(layout, element_bytes, nbytes), element_bytes)
         if boxes.fits(room):
             best = boxes

@@ -144,3 +144,49 @@ def tiles(
     load = loop(-(-cells // size), loop(block))
     store = loop(-(-cells * block // size))
     return loop(tiles_of_workgroup, loop(outer_dims) + load + store)
+
+
+@dataclass(frozen=True)
+class BoxLoops:
+    """What ``slice1_boxes`` loops over; ``workgroup_size`` is in invocations, the rest in a box."""
+
+    workgroup_size: int
+    turns: int
+    loads: int
+    per_word: int
+    grid_dims: int
+    row_dims: int
+    output_row_dims: int
+    within_dims: int
+    rows: int
+    vectors: int
+    output_rows: int
+    output_words: int
+
+    def _rounds(self, items: int) -> int:
+        return -(-items // self.workgroup_size)
+
+    @property
+    def first(self) -> int:
+        """Steps before the first box."""
+        elements = loop(self.per_word, 2 * loop(self.within_dims))
+        return (
+            loop(self._rounds(self.rows), loop(self.row_dims))
+            + loop(self._rounds(self.output_rows), loop(self.output_row_dims))
+            + loop(self.turns, loop(self.output_row_dims) + elements)
+        )
+
+    @property
+    def each(self) -> int:
+        """Steps of a box."""
+        load = loop(-(-self.vectors // (self.workgroup_size * self.loads)), 2 * loop(self.loads, loop(4)))
+        gather = loop(self.turns, loop(self.per_word))
+        return loop(self.grid_dims) + load + gather + loop(self._rounds(self.output_words))
+
+    def boxes(self, count: int) -> int:
+        """Return the steps of so many boxes."""
+        return self.first + loop(count, self.each)
+
+    def most_boxes(self, max_loop_steps: int) -> int:
+        """Return how many boxes a workgroup can copy within a limit, or 1."""
+        return max((max_loop_steps - self.first - 1) // (1 + self.each), 1)

@@ -292,6 +292,7 @@ def _boxes(
     count = boxes.count
     check_work("boxes", count)
     room = _room(limits, tuning)
+    workgroup_size = _box_workgroup_size(limits, tuning)
 
     def place(dim: Dim) -> int:
         return boxes.cell_strides.get(dim, 0)
@@ -342,7 +343,7 @@ def _boxes(
     )
     kernel, constants = family.specialize(
         element_bytes=boxes.element_bytes,
-        workgroup=_box_workgroup_size(limits, tuning),
+        workgroup=workgroup_size,
         layout_in_push=in_push,
         cells=room.cells,
         table=room.rows,
@@ -351,6 +352,21 @@ def _boxes(
         input_unaligned=boxes.input_unaligned,
         output_unaligned=boxes.output_unaligned,
     )
-    rounds = max(ceil_div(count, min(tuning.box_workgroups, limits.max_workgroup_count)), 1)
-    step = Step(kernel, constants, push, ceil_div(count, rounds), loop_steps=0)
+    loops = loop_steps.BoxLoops(
+        workgroup_size=workgroup_size,
+        turns=tuning.box_turns,
+        loads=tuning.box_loads,
+        per_word=4 // boxes.element_bytes,
+        grid_dims=len(boxes.grid),
+        row_dims=len(boxes.row_dims),
+        output_row_dims=len(boxes.output_row_dims),
+        within_dims=len(boxes.within_dims),
+        rows=boxes.rows,
+        vectors=boxes.rows * boxes.row_vectors,
+        output_rows=boxes.output_rows,
+        output_words=boxes.output_rows * boxes.output_words_of_row,
+    )
+    rounds = min(ceil_div(count, tuning.box_workgroups), loops.most_boxes(limits.max_loop_steps))
+    rounds = max(rounds, ceil_div(count, limits.max_workgroup_count))
+    step = Step(kernel, constants, push, ceil_div(count, rounds), loop_steps=loops.boxes(rounds))
     return step, () if in_push else layout_words
