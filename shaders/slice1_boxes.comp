@@ -11,8 +11,7 @@
 
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
 
-uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
-
+shared uint layout_cells[BOX_LAYOUT_WORDS]; // the workspace may be far away
 shared uint cells[CELLS];
 shared uint input_rows[TABLE];  // offsets of a box's contiguous spans
 shared uint output_rows[TABLE];
@@ -30,8 +29,8 @@ uvec2 offsets_in_box(uint number, uint word, uint dims) {
     word += dims * BOX_DIM_WORDS;
     for (uint dim = dims; dim-- > 0u;) {
         word -= BOX_DIM_WORDS;
-        uint outer = dim == 0u ? 0u : quotient(number, layout_word(word + 1u));
-        offsets += (number - outer * layout_word(word)) * uvec2(layout_word(word + 2u), layout_word(word + 3u));
+        uint outer = dim == 0u ? 0u : quotient(number, layout_cells[word + 1u]);
+        offsets += (number - outer * layout_cells[word]) * uvec2(layout_cells[word + 2u], layout_cells[word + 3u]);
         number = outer;
     }
     return offsets;
@@ -76,6 +75,10 @@ void load_rows(uint base) {
 void main() {
     uint rows_word = grid_dims * GRID_DIM_WORDS;
     uint output_word = rows_word + row_dims * BOX_DIM_WORDS;
+    uint layout_count = output_word + (output_row_dims + within_dims) * BOX_DIM_WORDS;
+    for (uint word = gl_LocalInvocationID.x; word < layout_count; word += WORKGROUP)
+        layout_cells[word] = LAYOUT_IN_PUSH ? layout_words[word] : workspace[word];
+    barrier();
     for (uint row = gl_LocalInvocationID.x; row < rows; row += WORKGROUP)
         input_rows[row] = offsets_in_box(row, rows_word, row_dims).x;
     for (uint row = gl_LocalInvocationID.x; row < output_row_count; row += WORKGROUP)
@@ -89,10 +92,10 @@ void main() {
         bool at_start = true, at_end = true;
         for (uint dim = grid_dims; dim-- > 0u;) {
             uint word = dim * GRID_DIM_WORDS;
-            uint outer = dim == 0u ? 0u : number / layout_word(word);
-            uint last = layout_word(word + 2u);
-            uint origin = min((number - outer * layout_word(word)) * layout_word(word + 1u), last);
-            bases += origin * uvec2(layout_word(word + 3u), layout_word(word + 4u));
+            uint outer = dim == 0u ? 0u : number / layout_cells[word];
+            uint last = layout_cells[word + 2u];
+            uint origin = min((number - outer * layout_cells[word]) * layout_cells[word + 1u], last);
+            bases += origin * uvec2(layout_cells[word + 3u], layout_cells[word + 4u]);
             if (dim == output_grid_dim) {
                 at_start = origin == 0u;
                 at_end = origin == last;

@@ -12,19 +12,46 @@
 uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 #include "layout.glsl"
 
-// Returns the input offset of element `number` of the run that starts at `offset`; from there on, `left` elements lie
-// along the innermost dimension.
-uint offset_in_run(uint number, uint offset, out uint left) {
+// Where an element of a run lies in the input, and how many follow it at equal distances.
+struct Place {
+    uint source;
+    uint left; // along the innermost dimension, the element included
+    uint row;  // the input offset of the first of these
+    uint rows_left;
+};
+
+// Returns the place of element `number` of the run that starts at `offset`.
+Place place_in_run(uint number, uint offset) {
+    Place place;
     uint dim = dims - 1u, word = dim * COPIED_DIM_WORDS;
     uint coordinate = take_coordinate(number, dim == outer_dims, word);
-    left = layout_word(word) - coordinate;
-    offset += coordinate * layout_word(word + 1u);
+    place.left = layout_word(word) - coordinate;
+    place.source = coordinate * layout_word(word + 1u);
+    place.rows_left = 1u;
     while (dim > outer_dims) {
         dim--;
         word -= COPIED_DIM_WORDS;
-        offset += take_coordinate(number, dim == outer_dims, word) * layout_word(word + 1u);
+        uint row = take_coordinate(number, dim == outer_dims, word);
+        if (dim == dims - 2u) place.rows_left = layout_word(word) - row;
+        offset += row * layout_word(word + 1u);
     }
-    return offset;
+    place.source += offset;
+    place.row = offset;
+    return place;
+}
+
+// Moves on to element `number` of the run, the next.
+void advance(inout Place place, uint number, uint offset, uint input_stride) {
+    place.source += input_stride;
+    if (--place.left > 0u) return;
+    if (--place.rows_left > 0u) {
+        uint word = (dims - 1u) * COPIED_DIM_WORDS;
+        place.row += layout_word(word - COPIED_DIM_WORDS + 1u);
+        place.source = place.row;
+        place.left = layout_word(word);
+    } else {
+        place = place_in_run(number, offset); // with divisions, which are slow
+    }
 }
 
 #include "elements.glsl"

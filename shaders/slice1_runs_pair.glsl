@@ -6,14 +6,12 @@ uvec4 gather(uint first, uint input_stride) {
     return uvec4(input_pairs[first], input_pairs[first + input_stride]);
 }
 
-// Copies elements of one run, from `number` on, to a vector, from `place` on.
-void copy_elements(uint number, uint count, uint offset, uint vector, uint place, uint input_stride) {
-    uint source = 0u, left = 0u;
+// Copies elements of one run, from `number` on, to a vector, from `first` on.
+void copy_elements(uint number, uint count, uint offset, uint vector, uint first, uint input_stride) {
+    Place place = place_in_run(number, offset);
     for (uint i = 0u; i < count; i++) {
-        if (left == 0u) source = offset_in_run(number + i, offset, left);
-        output_pairs[vector * PER_VECTOR + place + i] = input_pairs[source];
-        source += input_stride;
-        left--;
+        output_pairs[vector * PER_VECTOR + first + i] = input_pairs[place.source];
+        advance(place, number + i + 1u, offset, input_stride);
     }
 }
 

@@ -10,10 +10,9 @@ void copy_vector(uint vector, uvec2 bases, uint input_stride) {
     uint target = bases.y / PER_VECTOR + vector;
 #if WHOLE_VECTORS
     if (count == PER_VECTOR) {
-        uint left;
-        uint source = offset_in_run(number, bases.x, left);
-        if (left >= PER_VECTOR) {
-            output_vectors[target] = gather(source, input_stride);
+        Place found = place_in_run(number, bases.x);
+        if (found.left >= PER_VECTOR) {
+            output_vectors[target] = gather(found.source, input_stride);
             count = 0u;
         }
     }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from vkdml.plan import kernels
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import VECTOR_BYTES, ceil_div, round_up
 
@@ -141,6 +142,12 @@ class Boxes:
     def output_row_pitch(self) -> int:
         """Cells from row to row of gathered words; 0 where words are stored at once."""
         return self.output_row_words | 1 if self.element_bytes < 4 else 0
+
+    @property
+    def layout_words(self) -> int:
+        """Words that describe the grid and the dimensions within a box."""
+        within = len(self.row_dims) + len(self.output_row_dims) + len(self.within_dims)
+        return len(self.grid) * kernels.number("grid_dim_words") + within * kernels.number("box_dim_words")
 
     @property
     def cells(self) -> int:

@@ -271,7 +271,8 @@ def _boxes_for(
             dims.append(Dim(more, 1, 1))
         layout = CopyLayout(tuple(dims), layout.input_base * more, layout.output_base * more)
         element_bytes = 4
-    return boxes_for(layout, element_bytes, _room(limits, tuning))
+    boxes = boxes_for(layout, element_bytes, _room(limits, tuning))
+    return boxes if boxes and boxes.layout_words <= kernels.number("box_layout_words") else None
 
 
 def _room(limits: DeviceLimits, tuning: SliceTuning) -> Room:
