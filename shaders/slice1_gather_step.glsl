@@ -1,6 +1,10 @@
-// Gathers a vector of narrow elements, STEP apart, from `first` on; loads whole words.
+// Gathers a vector of narrow elements, STEP apart, from `first` on; loads whole words. Elements beyond the input are
+// arbitrary.
+
+const uint MOST_WORD = 0xffffffffu / PER_WORD;
 
 uvec4 load_each(uvec4 at) {
+    at = min(at & MOST_WORD, last_vector * 4u + 3u); // rows may be continued before the input's start
     return uvec4(input_words[at.x], input_words[at.y], input_words[at.z], input_words[at.w]);
 }
 
@@ -8,9 +12,9 @@ uvec4 load_each(uvec4 at) {
 void load_words(uint word, uint last, out uvec4 low, out uvec4 high, out uint next) {
 #if STEP == 2 || STEP == -2
     // Whole vectors need fewer loads, at the cost of arithmetic.
-    low = input_vectors[word / 4u];
-    high = input_vectors[word / 4u + 1u];
-    uvec4 beyond = input_vectors[last / 4u];
+    low = input_vectors[min(word / 4u, last_vector)];
+    high = input_vectors[min((word + 4u & MOST_WORD) / 4u, last_vector)];
+    uvec4 beyond = input_vectors[min(last / 4u, last_vector)];
     if ((word & 2u) != 0u) {
         low = uvec4(low.zw, high.xy);
         high = uvec4(high.zw, beyond.xy);
@@ -25,7 +29,7 @@ void load_words(uint word, uint last, out uvec4 low, out uvec4 high, out uint ne
 #else
     low = load_each(word + uvec4(0u, 1u, 2u, 3u));
     high = uvec4(0u);
-    next = input_words[last];
+    next = input_words[min(last, last_vector * 4u + 3u)];
 #endif
 }
 

@@ -6,6 +6,13 @@ uvec4 gather(uint first, uint input_stride) {
     return uvec4(input_pairs[first], input_pairs[first + input_stride]);
 }
 
+// Returns a vector of elements of one run, from `number` on, which is at `place`.
+uvec4 collect(Place place, uint number, uint offset, uint input_stride) {
+    uvec2 first = input_pairs[place.source];
+    advance(place, number + 1u, offset, input_stride);
+    return uvec4(first, input_pairs[place.source]);
+}
+
 // Copies elements of one run, from `number` on, to a vector, from `first` on.
 void copy_elements(uint number, uint count, uint offset, uint vector, uint first, uint input_stride) {
     Place place = place_in_run(number, offset);

@@ -7,6 +7,16 @@ uvec4 gather(uint first, uint input_stride) {
                  input_words[first + 3u * input_stride]);
 }
 
+// Returns a vector of elements of one run, from `number` on, which is at `place`.
+uvec4 collect(Place place, uint number, uint offset, uint input_stride) {
+    uvec4 vector = uvec4(0u);
+    for (uint i = 0u; i < PER_VECTOR; i++) {
+        vector = uvec4(vector.yzw, input_words[place.source]);
+        advance(place, number + i + 1u, offset, input_stride);
+    }
+    return vector;
+}
+
 // Copies elements of one run, from `number` on, to a vector, from `first` on.
 void copy_elements(uint number, uint count, uint offset, uint vector, uint first, uint input_stride) {
     Place place = place_in_run(number, offset);

@@ -26,8 +26,12 @@ class SliceStep:
         self.p = p = SimpleNamespace(**kernel.family.unpack(step.push))
         in_push = self.constants.layout_in_push
         layout = p.layout_words if in_push else buffers["workspace"].view(np.uint32).tolist()
-        words = kernels.number("copied_dim_words")
-        self.dims = [layout[words * i : words * (i + 1)] for i in range(p.dims)]
+        if kernel.family.name == "slice1_runs":  # the second word is an inverse of the first
+            words = kernels.number("run_dim_words")
+            self.dims = [[layout[words * i], *layout[words * i + 2 : words * (i + 1)]] for i in range(p.dims)]
+        else:
+            words = kernels.number("copied_dim_words")
+            self.dims = [layout[words * i : words * (i + 1)] for i in range(p.dims)]
         self.source = buffers["input"].view(f"V{self.element_bytes}")
         output = buffers["output"]
         self.target = output[: output.size // self.element_bytes * self.element_bytes].view(

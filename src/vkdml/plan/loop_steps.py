@@ -132,8 +132,8 @@ def runs_per_round(outer_dims: int, inner_dims: int, per_vector: int) -> int:
     outer = loop(outer_dims) if outer_dims else 0
     offset_in_run = loop(inner_dims - 1)
     gather = loop(4)
-    by_elements = loop(per_vector, offset_in_run) if per_vector > 1 else 0
-    return outer + offset_in_run + gather + by_elements
+    by_elements = 2 * (offset_in_run + loop(per_vector, offset_in_run)) if per_vector > 1 else 0
+    return outer + offset_in_run + 2 * gather + by_elements
 
 
 def tiles(

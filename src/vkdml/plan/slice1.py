@@ -11,6 +11,7 @@ from vkdml.plan.boxes import Boxes, Room, boxes_for, inverse, words_of
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import (
     VECTOR_BYTES,
+    WORDS_LIMIT,
     DeviceLimits,
     Plan,
     Step,
@@ -51,7 +52,7 @@ def plan_slice1(
     elif boxes is not None:
         step, layout_words = _boxes(boxes, input_bytes, limits, tuning)
     else:
-        step, layout_words = _runs(layout, element_bytes, limits, tuning)
+        step, layout_words = _runs(layout, element_bytes, input_bytes, limits, tuning)
     return Plan(
         (checked_step(step, limits),),
         (
@@ -177,6 +178,11 @@ def _tiles(
     return step, () if in_push else layout_words
 
 
+def _whole_inverse(size: int) -> int:
+    """Return what ``divide`` in ``slice1_runs.comp`` takes for a size: with it a quotient is at most 1 too low."""
+    return min(WORDS_LIMIT // size, WORDS_LIMIT - 1)
+
+
 @lru_cache
 def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
     """Return the innermost input strides that have a kernel variant of their own."""
@@ -184,7 +190,7 @@ def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
 
 
 def _runs(
-    layout: CopyLayout, element_bytes: int, limits: DeviceLimits, tuning: SliceTuning
+    layout: CopyLayout, element_bytes: int, input_bytes: int, limits: DeviceLimits, tuning: SliceTuning
 ) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     per_vector = VECTOR_BYTES // element_bytes
@@ -216,7 +222,11 @@ def _runs(
     rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
     rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))
     per_workgroup = rounds * workgroup_size
-    layout_words = _layout_words((*outer, *inner))
+    layout_words = words(
+        word
+        for dim in (*outer, *inner)
+        for word in (dim.size, _whole_inverse(dim.size), dim.input_stride, dim.output_stride)
+    )
     in_push = len(layout_words) <= family.layout_room
     push = family.push(
         vectors=vectors,
@@ -226,7 +236,9 @@ def _runs(
         output_base=layout.output_base,
         run=run,
         vectors_per_run=vectors_per_run,
+        vectors_per_run_inverse=_whole_inverse(vectors_per_run),
         vectors_per_workgroup=per_workgroup,
+        last_vector=ceil_div(input_bytes, VECTOR_BYTES) - 1,
         layout_words=layout_words if in_push else (),
     )
     kernel, constants = family.specialize(
