@@ -1,25 +1,22 @@
 // Runs of elements of 8 bytes.
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
 
-// Gathers a vector of elements, `input_stride` apart, from `first` on.
-uvec4 gather(uint first, uint input_stride) {
-    return uvec4(input_pairs[first], input_pairs[first + input_stride]);
+uvec2 load_pair(uint pair) { return input_pairs[min(pair, last_vector * 2u + 1u)]; }
+
+uvec4 gather(uint first, uint next, uint left, uint input_stride) {
+    return uvec4(load_pair(first), load_pair(left > 1u ? first + input_stride : next));
 }
 
-// Returns a vector of elements of one run, from `number` on, which is at `place`.
-uvec4 collect(Place place, uint number, uint offset, uint input_stride) {
-    uvec2 first = input_pairs[place.source];
-    advance(place, number + 1u, offset, input_stride);
-    return uvec4(first, input_pairs[place.source]);
+// Returns elements of one run from `number` on, which is at `place`; `begin` arbitrary ones come before.
+uvec4 collect(Place place, uint number, uint begin, uint offset, uint input_stride) {
+    uvec2 low = load_pair(place.source);
+    if (begin == 0u) advance(place, number + 1u, offset, input_stride);
+    return uvec4(low, load_pair(place.source));
 }
 
-// Copies elements of one run, from `number` on, to a vector, from `first` on.
-void copy_elements(uint number, uint count, uint offset, uint vector, uint first, uint input_stride) {
-    Place place = place_in_run(number, offset);
-    for (uint i = 0u; i < count; i++) {
-        output_pairs[vector * PER_VECTOR + first + i] = input_pairs[place.source];
-        advance(place, number + i + 1u, offset, input_stride);
-    }
+void store_part(uint vector, uvec4 elements, uint begin, uint end) {
+    if (begin == 0u) output_pairs[vector * PER_VECTOR] = elements.xy;
+    if (end == PER_VECTOR) output_pairs[vector * PER_VECTOR + 1u] = elements.zw;
 }
 
 #include "slice1_runs_parts.glsl"
