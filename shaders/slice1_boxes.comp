@@ -5,11 +5,13 @@
 // Compile-time: ELEMENT_BYTES, at most 4; wider elements are several words.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #include "interface.glsl"
 #include "slice1.glsl"
 
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
+#if ELEMENT_BYTES == 4
+const uint PER_WORD = 1u;
+#endif
 
 shared uint layout_cells[BOX_LAYOUT_WORDS]; // the workspace may be far away
 shared uint cells[CELLS];
@@ -36,37 +38,53 @@ uvec2 offsets_in_box(uint number, uint word, uint dims) {
     return offsets;
 }
 
+// What an invocation keeps for each of its turns is in variables of its own: some drivers keep arrays in memory.
+#define EACH_TURN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
+
+// A vector of a span of the input on its way to the cells.
+struct Loaded {
+    uvec4 vector;
+    uint next; // the word after the vector
+    uint row;
+    uint word; // of the span: that of the vector's first
+    uint shift;
+};
+
+Loaded load_vector(uint number, uint base) {
+    Loaded loaded;
+    loaded.row = quotient(number, row_vectors_inverse);
+    uint start = base + input_rows[loaded.row];
+    uint vector = number - loaded.row * row_vectors;
+    loaded.word = vector * 4u - start / PER_WORD % 4u;
+    vector = min(vector + start / PER_VECTOR, last_vector);
+    loaded.vector = input_vectors[vector];
+#if ELEMENT_BYTES < 4
+    loaded.shift = start % PER_WORD * BITS;
+    loaded.next = INPUT_UNALIGNED ? input_words[4u * min(vector + 1u, last_vector)] : 0u;
+#endif
+    return loaded;
+}
+
+void keep(Loaded loaded) {
+    uvec4 words = loaded.vector;
+#if ELEMENT_BYTES < 4
+    if (INPUT_UNALIGNED) words = funnel(words, uvec4(words.yzw, loaded.next), loaded.shift);
+#endif
+    uint cell = loaded.row * row_pitch + loaded.word;
+    if (loaded.word < row_words) cells[cell] = words.x;
+    if (loaded.word + 1u < row_words) cells[cell + 1u] = words.y;
+    if (loaded.word + 2u < row_words) cells[cell + 2u] = words.z;
+    if (loaded.word + 3u < row_words) cells[cell + 3u] = words.w;
+}
+
 void load_rows(uint base) {
-    uint count = rows * row_vectors;
-    for (uint first = gl_LocalInvocationID.x; first < count; first += WORKGROUP * LOADS) {
-        uvec4 vectors[LOADS];
-#if ELEMENT_BYTES < 4
-        uint nexts[LOADS];
-#endif
-        [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-            uint number = min(first + i * WORKGROUP, count - 1u);
-            uint row = quotient(number, row_vectors_inverse);
-            uint vector = (base + input_rows[row]) / PER_VECTOR + number - row * row_vectors;
-            vectors[i] = input_vectors[min(vector, last_vector)];
-#if ELEMENT_BYTES < 4
-            nexts[i] = INPUT_UNALIGNED ? input_words[4u * min(vector + 1u, last_vector)] : 0u;
-#endif
-        }
-        [[unroll]] for (uint i = 0u; i < LOADS; i++) {
-            uint number = first + i * WORKGROUP;
-            if (number >= count) break;
-            uint row = quotient(number, row_vectors_inverse);
-            uint start = base + input_rows[row];
-            uvec4 loaded = vectors[i];
-#if ELEMENT_BYTES < 4
-            if (INPUT_UNALIGNED) loaded = funnel(loaded, uvec4(loaded.yzw, nexts[i]), start % PER_WORD * BITS);
-            uint word = (number - row * row_vectors) * 4u - start / PER_WORD % 4u;
-#else
-            uint word = (number - row * row_vectors) * 4u - start % 4u;
-#endif
-            [[unroll]] for (uint j = 0u; j < 4u; j++)
-                if (word + j < row_words) cells[row * row_pitch + word + j] = loaded[j];
-        }
+    uint last = rows * row_vectors - 1u;
+    for (uint number = gl_LocalInvocationID.x; number <= last; number += 2u * WORKGROUP) {
+        // Two loads in flight. What is loaded twice is kept twice, which changes nothing.
+        Loaded first = load_vector(number, base);
+        Loaded second = load_vector(min(number + WORKGROUP, last), base);
+        keep(first);
+        keep(second);
     }
 }
 

@@ -34,8 +34,6 @@ SMALL = SliceTuning(
     box_bytes=0,
     box_rows=32,
     box_workgroup_size=32,
-    box_turns=2,
-    box_loads=2,
     box_workgroups=3,
 )
 BOXES = {"tile_least_bytes": 1 << 32, "box_below_bytes": 1 << 32, "box_bytes": 2048}

@@ -50,8 +50,6 @@ SMALL = {
         box_bytes=0,
         box_rows=16,
         box_workgroup_size=8,
-        box_turns=8,
-        box_loads=2,
         box_workgroups=1,
     ),
 }

@@ -116,8 +116,9 @@ def slice1_boxes(step, buffers) -> None:
 
     assert p.rows <= c.table
     assert p.output_row_count <= c.table
+    assert p.rows * p.row_pitch <= c.cells
     assert p.first_gathered + p.output_row_count * p.output_row_pitch <= c.cells
-    assert p.output_row_count * p.output_row_words <= c.turns * c.workgroup
+    assert p.output_row_count * p.output_row_words <= kernels.number("box_turns") * c.workgroup
     rows = offsets(p.rows, row_dims)[0]
     output_rows, row_cells = offsets(p.output_row_count, output_row_dims)
     cells = (p.first_cell + row_cells[:, None] + offsets(p.output_row_length, within_dims)[1]) % WORD

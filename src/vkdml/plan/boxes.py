@@ -151,7 +151,9 @@ class Boxes:
 
     @property
     def cells(self) -> int:
-        return self.rows * self.row_pitch + self.output_rows * self.output_row_pitch
+        # Gathered words come after the input has been read; the word before the first is read too.
+        gathered = 1 + self.output_rows * self.output_row_pitch if self.output_row_pitch else 0
+        return max(self.rows * self.row_pitch, gathered)
 
     @property
     def output_words(self) -> int:
@@ -285,7 +287,9 @@ def _extents(layout: CopyLayout, element_bytes: int, nbytes: int) -> tuple[int, 
             continue
         if span * element_bytes >= nbytes or (apart - span) * element_bytes >= SECTOR_BYTES:
             break
-        extents[dim] = _cut(dim.size, ceil_div(nbytes // element_bytes - span, apart) + 1, apart * element_bytes)
+        extents[dim] = _cut(
+            dim.size, ceil_div(nbytes // element_bytes - span, apart) + 1, apart * element_bytes
+        )
         if extents[dim] < dim.size:
             break
         span += (dim.size - 1) * apart

@@ -19,6 +19,7 @@ UNLIMITED_LOOP_STEPS = 1 << 63
 
 # Candidates that `combine_splits` loads in one batch.
 _CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
+_BOX_TURNS = kernels.number("box_turns")
 
 
 def most_loop_steps(driver_name: str) -> int:
@@ -151,8 +152,6 @@ class BoxLoops:
     """What ``slice1_boxes`` loops over; ``workgroup_size`` is in invocations, the rest in a box."""
 
     workgroup_size: int
-    turns: int
-    loads: int
     per_word: int
     grid_dims: int
     row_dims: int
@@ -169,19 +168,20 @@ class BoxLoops:
     @property
     def first(self) -> int:
         """Steps before the first box."""
-        elements = loop(self.per_word, 2 * loop(self.within_dims))
+        elements = self.per_word * loop(self.within_dims)
         return (
-            loop(self._rounds(self.rows), loop(self.row_dims))
+            loop(self._rounds(kernels.number("box_layout_words")))
+            + loop(self._rounds(self.rows), loop(self.row_dims))
             + loop(self._rounds(self.output_rows), loop(self.output_row_dims))
-            + loop(self.turns, loop(self.output_row_dims) + elements)
+            + _BOX_TURNS * (loop(self.output_row_dims) + elements)
         )
 
     @property
     def each(self) -> int:
         """Steps of a box."""
-        load = loop(-(-self.vectors // (self.workgroup_size * self.loads)), 2 * loop(self.loads, loop(4)))
-        gather = loop(self.turns, loop(self.per_word))
-        return loop(self.grid_dims) + load + gather + loop(self._rounds(self.output_words))
+        # Two vectors at once.
+        load = loop(self._rounds(-(-self.vectors // 2)))
+        return loop(self.grid_dims) + load + loop(self._rounds(self.output_words))
 
     def boxes(self, count: int) -> int:
         """Return the steps of so many boxes."""

@@ -46,7 +46,11 @@ def plan_slice1(
     layout, element_bytes = widened(layout, element_bytes)
     tuning = limits.tuning.slice1
     matrices = transposed(layout, ceil_div(tuning.tile_least_bytes, element_bytes))
-    boxes = None if _has_long_runs(layout, element_bytes, tuning) else _boxes_for(layout, element_bytes, limits, tuning)
+    boxes = (
+        None
+        if _has_long_runs(layout, element_bytes, tuning)
+        else _boxes_for(layout, element_bytes, limits, tuning)
+    )
     if matrices is not None:
         step, layout_words = _tiles(matrices, element_bytes, limits, tuning)
     elif boxes is not None:
@@ -264,7 +268,11 @@ def _has_long_runs(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) 
         return True
     inner = layout.dims[-1]
     apart = abs(inner.input_stride)
-    near = apart * element_bytes <= 16 if element_bytes >= 4 else inner.input_stride in _steps_with_a_kernel(element_bytes)
+    near = (
+        apart * element_bytes <= 16
+        if element_bytes >= 4
+        else inner.input_stride in _steps_with_a_kernel(element_bytes)
+    )
     return near and inner.size * element_bytes >= tuning.box_below_bytes
 
 
@@ -291,7 +299,7 @@ def _room(limits: DeviceLimits, tuning: SliceTuning) -> Room:
     nbytes = min(tuning.box_bytes, limits.max_shared_memory)
     rows = min(tuning.box_rows, nbytes // 64)
     workgroup_size = _box_workgroup_size(limits, tuning)
-    return Room(nbytes // 4 - 2 * rows, rows, workgroup_size * tuning.box_turns)
+    return Room(nbytes // 4 - 2 * rows, rows, workgroup_size * kernels.number("box_turns"))
 
 
 def _box_workgroup_size(limits: DeviceLimits, tuning: SliceTuning) -> int:
@@ -349,7 +357,7 @@ def _boxes(
         output_row_words=boxes.output_row_words,
         output_row_words_inverse=inverse(boxes.output_row_words),
         output_row_pitch=boxes.output_row_pitch,
-        first_gathered=boxes.rows * boxes.row_pitch,
+        first_gathered=1,
         output_words_of_row=boxes.output_words_of_row,
         output_words_of_row_inverse=inverse(boxes.output_words_of_row),
         layout_words=layout_words if in_push else (),
@@ -360,15 +368,11 @@ def _boxes(
         layout_in_push=in_push,
         cells=room.cells,
         table=room.rows,
-        turns=tuning.box_turns,
-        loads=tuning.box_loads,
         input_unaligned=boxes.input_unaligned,
         output_unaligned=boxes.output_unaligned,
     )
     loops = loop_steps.BoxLoops(
         workgroup_size=workgroup_size,
-        turns=tuning.box_turns,
-        loads=tuning.box_loads,
         per_word=4 // boxes.element_bytes,
         grid_dims=len(boxes.grid),
         row_dims=len(boxes.row_dims),

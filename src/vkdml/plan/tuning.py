@@ -29,10 +29,6 @@ class SliceTuning:
     """The most contiguous spans of a box, in the input and in the output."""
     box_workgroup_size: int
     """Invocations per workgroup where boxes are copied, a power of two; the device's limit may lower it."""
-    box_turns: int
-    """The most words of a box that an invocation writes."""
-    box_loads: int
-    """Vectors that an invocation loads at once."""
     box_workgroups: int
     """Workgroups that share the boxes of a copy."""
 
@@ -164,13 +160,11 @@ DISCRETE = Tuning(
         tile_shapes=((1, (32, 16)), (2, (32, 16)), (4, (64, 32)), (8, (32, 32)), (16, (32, 16))),
         tile_least_bytes=64,
         tile_across_first=True,
-        box_below_bytes=512,
-        box_bytes=32 * 1024,
+        box_below_bytes=64,
+        box_bytes=16 * 1024,
         box_rows=512,
         box_workgroup_size=256,
-        box_turns=16,
-        box_loads=4,
-        box_workgroups=1584,
+        box_workgroups=2112,
     ),
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
