@@ -52,7 +52,9 @@ class Boxes:
     @cached_property
     def _spans(self) -> tuple[int, list[tuple[Dim, int]], list[tuple[Dim, int]]]:
         """Return the elements of a contiguous span of the input, its dimensions, and those of spans."""
-        span, within, rows = 1, [], []
+        span = 1
+        within: list[tuple[Dim, int]] = []
+        rows: list[tuple[Dim, int]] = []
         for dim, extent in sorted(self._dims, key=lambda pair: abs(pair[0].input_stride)):
             apart = abs(dim.input_stride)
             if not apart:
@@ -76,7 +78,10 @@ class Boxes:
 
     @cached_property
     def _outputs(self) -> tuple[int, list[tuple[Dim, int]], list[tuple[Dim, int]]]:
-        length, whole, within, rows = 1, True, [], []
+        """Return the elements of a row of the output, its dimensions, and those of rows."""
+        length, whole = 1, True
+        within: list[tuple[Dim, int]] = []
+        rows: list[tuple[Dim, int]] = []
         for dim, extent in reversed(list(zip(self.layout.dims, self.extents, strict=True))):
             if whole and not rows and dim.output_stride == length:
                 length *= extent
@@ -191,7 +196,7 @@ class Boxes:
 
     @cached_property
     def _continued(self) -> tuple[Dim | None, int]:
-        """Return the dimension in which rows of the output go on in the next box, and by how much they overlap.
+        """Return the dimension in which the next box continues rows of the output, and how far boxes overlap.
 
         Words that two boxes share are then whole in one of them.
         """
@@ -256,7 +261,7 @@ class Boxes:
 
 
 def boxes_for(layout: CopyLayout, element_bytes: int, room: Room) -> Boxes | None:
-    """Return boxes whose spans are about equally long in the input and in the output, as long as there is room.
+    """Return boxes whose spans are about equally long in the input and in the output, and fill the room.
 
     None where the output has no contiguous elements, or only few of them fit.
     """
@@ -279,7 +284,7 @@ def boxes_for(layout: CopyLayout, element_bytes: int, room: Room) -> Boxes | Non
 
 def _extents(layout: CopyLayout, element_bytes: int, nbytes: int) -> tuple[int, ...]:
     """Return the least extents with which spans of the input and of the output have so many bytes."""
-    extents = {dim: 1 for dim in layout.dims}
+    extents = dict.fromkeys(layout.dims, 1)
     span = 1
     for dim in sorted(layout.dims, key=lambda dim: abs(dim.input_stride)):
         apart = abs(dim.input_stride)

@@ -183,7 +183,7 @@ def _tiles(
 
 
 def _whole_inverse(size: int) -> int:
-    """Return what ``divide`` in ``slice1_runs.comp`` takes for a size: with it a quotient is at most 1 too low."""
+    """Return what ``divide`` in ``slice1_runs.comp`` takes for a size: quotients are 1 too low at most."""
     return min(WORDS_LIMIT // size, WORDS_LIMIT - 1)
 
 
@@ -263,17 +263,14 @@ def _runs(
 
 
 def _has_long_runs(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> bool:
-    """Whether few vectors of the output extend beyond the innermost dimension, and its elements are near."""
+    """Whether no dimension lies closer together in the input than the output's innermost, and that is long."""
     if not layout.dims:
         return True
-    inner = layout.dims[-1]
-    apart = abs(inner.input_stride)
-    near = (
-        apart * element_bytes <= 16
-        if element_bytes >= 4
-        else inner.input_stride in _steps_with_a_kernel(element_bytes)
+    *others, inner = layout.dims
+    nearest = min(
+        (abs(dim.input_stride) for dim in others if dim.input_stride), default=abs(inner.input_stride)
     )
-    return near and inner.size * element_bytes >= tuning.box_below_bytes
+    return abs(inner.input_stride) <= nearest and inner.size * element_bytes >= tuning.box_below_bytes
 
 
 def _boxes_for(
@@ -299,7 +296,9 @@ def _room(limits: DeviceLimits, tuning: SliceTuning) -> Room:
     nbytes = min(tuning.box_bytes, limits.max_shared_memory)
     rows = min(tuning.box_rows, nbytes // 64)
     workgroup_size = _box_workgroup_size(limits, tuning)
-    return Room(nbytes // 4 - 2 * rows, rows, workgroup_size * kernels.number("box_turns"))
+    # Beside the cells lie the layout and what is known of the rows.
+    cells = nbytes // 4 - 2 * rows - kernels.number("box_layout_words")
+    return Room(cells, rows, workgroup_size * kernels.number("box_turns"))
 
 
 def _box_workgroup_size(limits: DeviceLimits, tuning: SliceTuning) -> int:
