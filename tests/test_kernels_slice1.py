@@ -11,10 +11,11 @@ import twins_slice1
 from plans import run_plan
 
 import vkdml
+from vkdml.plan import boxes as boxes_plan
 from vkdml.plan import kernels
 from vkdml.plan import slice1 as plan_slice1
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
-from vkdml.plan.tuning import SliceTuning
+from vkdml.plan.tuning import DISCRETE, SOFTWARE, SliceTuning
 
 WIDTHS = kernels.family("slice1_tiles").numbers_of("element_bytes")
 NARROW = (1, 2)
@@ -417,6 +418,59 @@ def test_elements_are_as_wide_as_the_layout_allows():
         CopyLayout((Dim(9, 1, 7), Dim(7, 9, 1)), 0, 0),
         8,
     )
+
+
+def test_quotients_by_multiplication():
+    rng = np.random.default_rng(1)
+    numbers = np.arange(1 << 16, dtype=np.uint64)
+    for size in (1, 2, 3, 7, 255, 4097, 65535, *map(int, rng.integers(1, 1 << 16, 50))):
+        inverse = boxes_plan.inverse(size)
+        assert np.array_equal(
+            numbers * np.uint64(inverse) >> np.uint64(32) if inverse else numbers, numbers // size
+        )
+    numbers = np.concatenate([numbers, rng.integers(0, 1 << 32, 10000), (1 << 32) - 1 - numbers]).astype(
+        np.uint64
+    )
+    for size in (1, 2, 3, 65537, (1 << 32) - 1, *map(int, rng.integers(1, 1 << 32, 50))):
+        low = numbers * np.uint64(plan_slice1._whole_inverse(size)) >> np.uint64(32)
+        assert np.isin(numbers // size - low, (0, 1)).all()
+
+
+def test_what_is_copied_in_boxes(device, monkeypatch):
+    """Short runs and permutations are, on a GPU; long runs, and all on software drivers, are not."""
+    gpu = replace(DISCRETE.slice1, tile_least_bytes=1 << 32)
+    limits = replace(device.limits, tuning=replace(device.limits.tuning, slice1=gpu))
+
+    def family_of(dims: tuple[Dim, ...], width: int, limits=limits) -> str:
+        layout = CopyLayout(dims, base_of(dims), 0)
+        plan = PLAN_SLICE1(layout, width, 1 << 20, limits, output_elements=1 << 20)
+        return kernels.table()[plan.steps[0].kernel].family.name
+
+    short, long = (Dim(999, 40, 17), Dim(17, 2, 1)), (Dim(99, 4000, 999), Dim(999, -3, 1))
+    permuted = (Dim(999, 1, 300), Dim(300, 999, 1))
+    for width in (1, 2):
+        assert family_of(short, width) == "slice1_boxes"
+    for width in WIDTHS:
+        assert family_of(long, width) == "slice1_runs"
+        assert family_of(permuted, width) == "slice1_boxes"
+        assert family_of(permuted, width, replace(limits, tuning=SOFTWARE)) == "slice1_runs"
+
+
+def test_boxes_fit_the_least_devices(device):
+    """128 invocations and 16 KiB of shared memory: what a box and what is known of it take."""
+    limits = replace(
+        device.limits,
+        tuning=replace(DISCRETE, slice1=replace(DISCRETE.slice1, tile_least_bytes=1 << 32)),
+        max_workgroup_invocations=128,
+        max_shared_memory=16 << 10,
+    )
+    layout = CopyLayout((Dim(999, 1, 301), Dim(301, 999, 1)), 0, 0)
+    step = PLAN_SLICE1(layout, 1, 999 * 301, limits).steps[0]
+    constants = kernels.table()[step.kernel].named(step.constants)
+    shared = constants["cells"] + 2 * constants["table"] + kernels.number("box_layout_words")
+    assert step.kernel == "slice1_boxes_1_bytes"
+    assert constants["workgroup"] == 128
+    assert 4 * shared <= 16 << 10
 
 
 def test_counts_near_the_largest_buffer_do_not_wrap(device):

@@ -263,7 +263,7 @@ def _runs(
 
 
 def _has_long_runs(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> bool:
-    """Whether no dimension lies closer together in the input than the output's innermost, and that is long."""
+    """Whether the output's innermost dimension is long, and none lies closer together in the input."""
     if not layout.dims:
         return True
     *others, inner = layout.dims
