@@ -10,10 +10,10 @@ void copy_vector(uint vector, uvec2 bases, uint input_stride) {
     uint target = bases.y / PER_VECTOR + vector;
     Place place = place_in_run(number, bases.x);
 #if WHOLE_VECTORS
-    uint left = place.left + begin; // the row is continued before its start
+    // Rows are longer than vectors, so no run's first vector crosses to the next row. It is gathered from before the run.
     uint next = 0u;
-    if (left < end) next = place_in_run(number + place.left, bases.x).source;
-    uvec4 elements = gather(place.source - begin * input_stride, next, left, input_stride);
+    if (place.left < end) next = place_in_run(number + place.left, bases.x).source;
+    uvec4 elements = gather(place.source - begin * input_stride, next, place.left, input_stride);
 #else
     uvec4 elements = collect(place, number, begin, bases.x, input_stride);
 #endif
