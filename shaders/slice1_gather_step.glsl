@@ -1,16 +1,13 @@
-// Gathers a vector of narrow elements, STEP apart, from `first` on; loads whole words.
-
-uvec4 load_each(uvec4 at) {
-    return uvec4(input_words[at.x], input_words[at.y], input_words[at.z], input_words[at.w]);
-}
+// Gathers a vector of narrow elements, STEP apart, from `first` on; loads whole words. Elements beyond the input are
+// arbitrary.
 
 // Loads the words from `word` to `last`, 3 or 4 (for STEP 2: 7 or 8) words on. Bits after them are arbitrary.
-void load_words(uint word, uint last, out uvec4 low, out uvec4 high, out uint next) {
+void load_row(uint word, uint last, out uvec4 low, out uvec4 high, out uint next) {
 #if STEP == 2 || STEP == -2
     // Whole vectors need fewer loads, at the cost of arithmetic.
-    low = input_vectors[word / 4u];
-    high = input_vectors[word / 4u + 1u];
-    uvec4 beyond = input_vectors[last / 4u];
+    low = input_vectors[min(word / 4u, last_vector)];
+    high = input_vectors[min((word + 4u & MOST_WORD) / 4u, last_vector)];
+    uvec4 beyond = input_vectors[min(last / 4u, last_vector)];
     if ((word & 2u) != 0u) {
         low = uvec4(low.zw, high.xy);
         high = uvec4(high.zw, beyond.xy);
@@ -23,9 +20,9 @@ void load_words(uint word, uint last, out uvec4 low, out uvec4 high, out uint ne
     }
     next = beyond.x;
 #else
-    low = load_each(word + uvec4(0u, 1u, 2u, 3u));
+    low = load_words(word + uvec4(0u, 1u, 2u, 3u));
     high = uvec4(0u);
-    next = input_words[last];
+    next = load_word(last);
 #endif
 }
 
@@ -46,13 +43,13 @@ uvec4 every_second(uvec4 low, uvec4 high) {
     return (low & 0xffffu) | high << 16;
 }
 
-uvec4 gather(uint first, uint input_stride) {
+uvec4 gather_row(uint first) {
     uvec4 low, high;
     uint next;
     uint span = (PER_VECTOR - 1u) * uint(abs(STEP));
     if (STEP < 0) first -= span;
     uint shift = first % PER_WORD * BITS;
-    load_words(first / PER_WORD, (first + span) / PER_WORD, low, high, next);
+    load_row(first / PER_WORD, (first + span) / PER_WORD, low, high, next);
     if (STEP == 2 || STEP == -2) {
         uvec4 even = uvec4(low.xz, high.xz);
         uvec4 odd = uvec4(low.yw, high.yw);

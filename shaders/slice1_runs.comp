@@ -10,36 +10,82 @@
 #include "slice1.glsl"
 
 uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
-#include "layout.glsl"
 
-// Returns the input offset of element `number` of the run that starts at `offset`; from there on, `left` elements lie
-// along the innermost dimension.
-uint offset_in_run(uint number, uint offset, out uint left) {
-    uint dim = dims - 1u, word = dim * COPIED_DIM_WORDS;
-    uint coordinate = take_coordinate(number, dim == outer_dims, word);
-    left = layout_word(word) - coordinate;
-    offset += coordinate * layout_word(word + 1u);
+// Divides by a size, given 2^32 divided by it: a division takes as long as all else. Returns the quotient.
+uint divide(uint number, uint size, uint inverse, out uint remainder) {
+    uint quotient, low;
+    umulExtended(number, inverse, quotient, low);
+    remainder = number - quotient * size;
+    bool more = remainder >= size;
+    remainder -= more ? size : 0u;
+    return quotient + uint(more);
+}
+
+// Splits `number`, a position in this and the outer dimensions: returns the coordinate in the dimension at `word` of
+// the layout, and keeps the position in the outer ones.
+uint take_coordinate(inout uint number, uint word) {
+    uint coordinate;
+    number = divide(number, layout_word(word), layout_word(word + 1u), coordinate);
+    return coordinate;
+}
+
+// Where an element of a run lies in the input, and how many follow it at equal distances.
+struct Place {
+    uint source;
+    uint left; // along the innermost dimension, the element included
+    uint row;  // the input offset of the first of these
+    uint rows_left;
+};
+
+// Returns the place of element `number` of the run that starts at `offset`.
+Place place_in_run(uint number, uint offset) {
+    Place place;
+    uint dim = dims - 1u, word = dim * RUN_DIM_WORDS;
+    uint coordinate = take_coordinate(number, word);
+    place.left = layout_word(word) - coordinate;
+    place.source = coordinate * layout_word(word + 2u);
+    place.rows_left = 1u;
     while (dim > outer_dims) {
         dim--;
-        word -= COPIED_DIM_WORDS;
-        offset += take_coordinate(number, dim == outer_dims, word) * layout_word(word + 1u);
+        word -= RUN_DIM_WORDS;
+        uint row = take_coordinate(number, word);
+        if (dim == dims - 2u) place.rows_left = layout_word(word) - row;
+        offset += row * layout_word(word + 2u);
     }
-    return offset;
+    place.source += offset;
+    place.row = offset;
+    return place;
+}
+
+// Moves on to element `number` of the run, the next.
+void advance(inout Place place, uint number, uint offset, uint input_stride) {
+    place.source += input_stride;
+    if (--place.left > 0u) return;
+    if (--place.rows_left > 0u) {
+        uint word = (dims - 1u) * RUN_DIM_WORDS;
+        place.row += layout_word(word - RUN_DIM_WORDS + 2u);
+        place.source = place.row;
+        place.left = layout_word(word);
+    } else {
+        place = place_in_run(number, offset);
+    }
 }
 
 #include "elements.glsl"
 
 void main() {
-    uint input_stride = layout_word((dims - 1u) * COPIED_DIM_WORDS + 1u);
+    uint input_stride = layout_word((dims - 1u) * RUN_DIM_WORDS + 2u);
     uint begin = gl_WorkGroupID.x * vectors_per_workgroup;
     uint end = min(begin + vectors_per_workgroup, vectors);
     for (uint vector_of_all = begin + gl_LocalInvocationID.x; vector_of_all < end; vector_of_all += WORKGROUP) {
         uint vector = vector_of_all;
         uvec2 bases = uvec2(input_base, output_base);
         if (outer_dims > 0u) {
-            uint number = vector_of_all / vectors_per_run;
-            vector -= number * vectors_per_run;
-            bases = offsets_of(number, outer_dims, bases);
+            uint number = divide(vector_of_all, vectors_per_run, vectors_per_run_inverse, vector);
+            for (uint dim = outer_dims; dim-- > 0u;) {
+                uint word = dim * RUN_DIM_WORDS;
+                bases += take_coordinate(number, word) * uvec2(layout_word(word + 2u), layout_word(word + 3u));
+            }
         }
         copy_vector(vector, bases, input_stride);
     }

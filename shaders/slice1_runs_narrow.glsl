@@ -1,23 +1,46 @@
 // Runs of elements of 1 and 2 bytes; a word holds several.
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
+const uint MOST_WORD = 0xffffffffu / PER_WORD;
+
+// Rows may be continued before the input's start, from where words wrap.
+uint load_word(uint word) { return input_words[min(word & MOST_WORD, last_vector * 4u + 3u)]; }
+uvec4 load_words(uvec4 at) { return uvec4(load_word(at.x), load_word(at.y), load_word(at.z), load_word(at.w)); }
+
 #include "gather.glsl"
 
-// Copies elements of one run, from `number` on, to a vector, from `place` on.
-void copy_elements(uint number, uint count, uint offset, uint vector, uint place, uint input_stride) {
-    uint source = 0u, left = 0u, bits = 0u, written = 0u;
-    for (uint i = 0u; i < count; i++) {
-        if (left == 0u) source = offset_in_run(number + i, offset, left);
-        uint at = vector * PER_VECTOR + place + i;
-        uint shift = at % PER_WORD * BITS;
-        bits |= (input_words[source / PER_WORD] >> (source % PER_WORD * BITS) & MASK) << shift;
-        written |= MASK << shift;
-        if (shift == 32u - BITS || i + 1u == count) {
-            store_bits(at / PER_WORD, bits, written);
-            bits = written = 0u;
-        }
-        source += input_stride;
-        left--;
+// Returns the bits of the first `count` elements of a vector; the count may be anything from -PER_VECTOR on.
+uvec4 bits_before(int count) {
+    uvec4 in_words = uvec4(clamp(ivec4(count) - ivec4(0, 1, 2, 3) * int(PER_WORD), ivec4(0), ivec4(PER_WORD)));
+    uvec4 half_bits = in_words * (BITS / 2u);
+    return (uvec4(1u) << half_bits << half_bits) - 1u;
+}
+
+#if STEP
+uvec4 gather(uint first, uint next, uint left, uint input_stride) {
+    uvec4 vector = gather_row(first);
+    if (left >= PER_VECTOR) return vector;
+    uvec4 own = bits_before(int(left));
+    return (vector & own) | (gather_row(next - left * input_stride) & ~own);
+}
+#endif
+
+// Returns elements of one run from `number` on, which is at `place`; `begin` arbitrary ones come before.
+uvec4 collect(Place place, uint number, uint begin, uint offset, uint input_stride) {
+    uvec4 vector = uvec4(0u);
+    uint bits = 0u;
+    for (uint i = 0u; i < PER_VECTOR; i++) {
+        uint found = load_word(place.source / PER_WORD) >> (place.source % PER_WORD * BITS);
+        bits = bits >> BITS | found << (32u - BITS);
+        if (i % PER_WORD == PER_WORD - 1u) vector = uvec4(vector.yzw, bits);
+        if (i >= begin) advance(place, ++number, offset, input_stride);
     }
+    return vector;
+}
+
+void store_part(uint vector, uvec4 elements, uint begin, uint end) {
+    uvec4 written = bits_before(int(end)) & ~bits_before(int(begin));
+    for (uint i = 0u; i < 4u; i++, elements = elements.yzwx, written = written.yzwx)
+        store_bits(vector * 4u + i, elements.x, written.x);
 }
 
 #include "slice1_runs_parts.glsl"

@@ -1,20 +1,22 @@
 // Runs of elements of 8 bytes.
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
 
-// Gathers a vector of elements, `input_stride` apart, from `first` on.
-uvec4 gather(uint first, uint input_stride) {
-    return uvec4(input_pairs[first], input_pairs[first + input_stride]);
+uvec2 load_pair(uint pair) { return input_pairs[min(pair, last_vector * 2u + 1u)]; }
+
+uvec4 gather(uint first, uint next, uint left, uint input_stride) {
+    return uvec4(load_pair(first), load_pair(left > 1u ? first + input_stride : next));
 }
 
-// Copies elements of one run, from `number` on, to a vector, from `place` on.
-void copy_elements(uint number, uint count, uint offset, uint vector, uint place, uint input_stride) {
-    uint source = 0u, left = 0u;
-    for (uint i = 0u; i < count; i++) {
-        if (left == 0u) source = offset_in_run(number + i, offset, left);
-        output_pairs[vector * PER_VECTOR + place + i] = input_pairs[source];
-        source += input_stride;
-        left--;
-    }
+// Returns elements of one run from `number` on, which is at `place`; `begin` arbitrary ones come before.
+uvec4 collect(Place place, uint number, uint begin, uint offset, uint input_stride) {
+    uvec2 low = load_pair(place.source);
+    if (begin == 0u) advance(place, number + 1u, offset, input_stride);
+    return uvec4(low, load_pair(place.source));
+}
+
+void store_part(uint vector, uvec4 elements, uint begin, uint end) {
+    if (begin == 0u) output_pairs[vector * PER_VECTOR] = elements.xy;
+    if (end == PER_VECTOR) output_pairs[vector * PER_VECTOR + 1u] = elements.zw;
 }
 
 #include "slice1_runs_parts.glsl"

@@ -1,21 +1,27 @@
 // Runs of elements of 4 bytes.
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
 
-// Gathers a vector of elements, `input_stride` apart, from `first` on.
-uvec4 gather(uint first, uint input_stride) {
-    return uvec4(input_words[first], input_words[first + input_stride], input_words[first + 2u * input_stride],
-                 input_words[first + 3u * input_stride]);
+uint load_word(uint word) { return input_words[min(word, last_vector * 4u + 3u)]; }
+
+uvec4 gather(uint first, uint next, uint left, uint input_stride) {
+    uvec4 number = uvec4(0u, 1u, 2u, 3u);
+    uvec4 at = mix(next + (number - left) * input_stride, first + number * input_stride, lessThan(number, uvec4(left)));
+    return uvec4(load_word(at.x), load_word(at.y), load_word(at.z), load_word(at.w));
 }
 
-// Copies elements of one run, from `number` on, to a vector, from `place` on.
-void copy_elements(uint number, uint count, uint offset, uint vector, uint place, uint input_stride) {
-    uint source = 0u, left = 0u;
-    for (uint i = 0u; i < count; i++) {
-        if (left == 0u) source = offset_in_run(number + i, offset, left);
-        output_words[vector * PER_VECTOR + place + i] = input_words[source];
-        source += input_stride;
-        left--;
+// Returns elements of one run from `number` on, which is at `place`; `begin` arbitrary ones come before.
+uvec4 collect(Place place, uint number, uint begin, uint offset, uint input_stride) {
+    uvec4 vector = uvec4(0u);
+    for (uint i = 0u; i < PER_VECTOR; i++) {
+        vector = uvec4(vector.yzw, load_word(place.source));
+        if (i >= begin) advance(place, ++number, offset, input_stride);
     }
+    return vector;
+}
+
+void store_part(uint vector, uvec4 elements, uint begin, uint end) {
+    for (uint i = 0u; i < PER_VECTOR; i++, elements = elements.yzwx)
+        if (i >= begin && i < end) output_words[vector * PER_VECTOR + i] = elements.x;
 }
 
 #include "slice1_runs_parts.glsl"

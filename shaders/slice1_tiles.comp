@@ -30,9 +30,11 @@ void main() {
             uint i = turn * WORKGROUP + gl_LocalInvocationID.x;
             uint block = i % DOWN;
             uint across = i / DOWN;
-            uint first = bases.x + block * BLOCK + across * BLOCK * column_input_stride;
-            if (block * BLOCK < rows_left && across * BLOCK < columns_left)
-                load_block(first, block, across, rows_left - block * BLOCK, columns_left - across * BLOCK);
+            // Beyond the matrix its last block is loaded again: without branches all loads are in flight at once.
+            uint row_in_tile = min(block, (rows_left - 1u) / BLOCK) * BLOCK;
+            uint column_in_tile = min(across, (columns_left - 1u) / BLOCK) * BLOCK;
+            uint first = bases.x + row_in_tile + column_in_tile * column_input_stride;
+            load_block(first, block, across, rows_left - row_in_tile, columns_left - column_in_tile);
         }
         barrier();
         [[unroll]] for (uint turn = 0u; turn < DOWN * BLOCK * ACROSS / WORKGROUP; turn++) {

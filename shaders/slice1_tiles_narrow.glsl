@@ -14,7 +14,7 @@ uint load_column(uint first, uint count) {
 void load_block(uint first, uint block, uint across, uint rows_left, uint columns_left) {
     uint words[BLOCK];
     [[unroll]] for (uint i = 0u; i < BLOCK; i++)
-        words[i] = i < columns_left ? load_column(first + i * column_input_stride, rows_left) : 0u;
+        words[i] = load_column(first + min(i, columns_left - 1u) * column_input_stride, rows_left);
 #if ELEMENT_BYTES == 1
     uint even_low = (words[0] & 0x00ff00ffu) | (words[1] & 0x00ff00ffu) << 8;
     uint even_high = (words[2] & 0x00ff00ffu) | (words[3] & 0x00ff00ffu) << 8;

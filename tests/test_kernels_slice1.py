@@ -11,10 +11,11 @@ import twins_slice1
 from plans import run_plan
 
 import vkdml
+from vkdml.plan import boxes as boxes_plan
 from vkdml.plan import kernels
 from vkdml.plan import slice1 as plan_slice1
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
-from vkdml.plan.tuning import SliceTuning
+from vkdml.plan.tuning import DISCRETE, SOFTWARE, SliceTuning
 
 WIDTHS = kernels.family("slice1_tiles").numbers_of("element_bytes")
 NARROW = (1, 2)
@@ -30,7 +31,13 @@ SMALL = SliceTuning(
     tile_shapes=tuple((width, (DOWN, ACROSS)) for width in WIDTHS),
     tile_least_bytes=1,
     tile_across_first=True,
+    box_below_bytes=0,
+    box_bytes=0,
+    box_rows=32,
+    box_workgroup_size=32,
+    box_workgroups=3,
 )
+BOXES = {"tile_least_bytes": 1 << 32, "box_below_bytes": 1 << 32, "box_bytes": 2048}
 
 
 @pytest.fixture(scope="module")
@@ -293,6 +300,100 @@ def test_more_workgroups_than_the_device_allows_are_looped_over(device, width):
         assert plan.steps[0].workgroups <= 3
 
 
+def boxes(width: int) -> str:
+    """The module that copies boxes; wider elements are words to it."""
+    return kernel_for("slice1_boxes", min(width, 4))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_boxes_in_every_order_of_dimensions(device, width, monkeypatch):
+    use(monkeypatch, **BOXES)
+    sizes, steps = (5, 3, 19), (-1, 2, 1)
+    for order in itertools.permutations(range(3)):
+        strides, base, stride = [0, 0, 0], 2, 1
+        for axis in reversed(order):
+            strides[axis] = stride * steps[axis]
+            base += (sizes[axis] - 1) * stride * max(-steps[axis], 0)
+            stride *= sizes[axis] * abs(steps[axis]) + 1
+        for output_base in (0, 3):
+            layout = canonical_copy(sizes, strides, (57, 19, 1), input_base=base, output_base=output_base)
+            assert check(device, layout, width, spare=2) == boxes(width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_boxes_at_every_alignment(device, width, monkeypatch):
+    """Columns and rows at odd distances start anywhere in a word; both are longer than a box."""
+    use(monkeypatch, **BOXES)
+    per_word = max(4 // width, 1)
+    rows, columns = 40 * per_word + 3, 37 * per_word + 1
+    for input_more, output_more, sign in itertools.product(range(per_word), range(per_word), (1, -1)):
+        input_apart = (rows + 3) // 4 * 4 + input_more
+        output_apart = (columns + 3) // 4 * 4 + output_more
+        dims = (Dim(rows, sign, output_apart), Dim(columns, -sign * input_apart, 1))
+        layout = CopyLayout(dims, base_of(dims) + input_more, output_more)
+        assert check(device, layout, width, spare=4) == boxes(width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_boxes_of_short_runs_and_steps(device, width, monkeypatch):
+    use(monkeypatch, **BOXES)
+    for length, step, apart in itertools.product((2, 3, 7, 25), (1, -1, 2, 3, -5), (1, 40)):
+        inner = Dim(length, step, 1)
+        dims = (Dim(70, length * abs(step) + apart, length), inner)
+        layout = CopyLayout(dims, base_of(dims) + 1, 1)
+        if plan_slice1.widened(layout, width)[0].dims:
+            assert check(device, layout, width, spare=3) == boxes(width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_boxes_with_gaps_repetitions_and_many_dimensions(device, width, monkeypatch):
+    use(monkeypatch, **BOXES)
+    for dims in (
+        (Dim(500, 3, 1),),
+        (Dim(9, 5, 40), Dim(17, -2, 2), Dim(2, 60, 1)),
+        (Dim(4, 0, 18), Dim(6, 1, 3), Dim(3, 0, 1)),
+        (Dim(3, 90, 400), Dim(20, 4, 20), Dim(4, 1, 5), Dim(5, -300, 1)),
+        (Dim(11, 1, 2000), Dim(13, 11, 150), Dim(150, 11 * 13, 1)),
+        tuple(Dim(2, 3**place, 2 ** (7 - place)) for place in range(8)),
+        (Dim(2, 1, 6000), Dim(3000, 2, 2), Dim(2, 6000, 1)),
+    ):
+        for output_base in range(3):
+            layout = CopyLayout(dims, base_of(dims) + 1, output_base)
+            assert check(device, layout, width, spare=3) == boxes(width)
+
+
+def test_rows_of_the_output_narrower_than_a_word_are_not_copied_in_boxes(device, monkeypatch):
+    use(monkeypatch, **BOXES, box_rows=4)
+    dims = (Dim(3, 1000, 15), Dim(3, 3000, 5), Dim(5, 100, 1))
+    assert check(device, CopyLayout(dims, 0, 1), 1).startswith(RUNS.name)
+
+
+def test_random_boxes(device, monkeypatch):
+    rng = np.random.default_rng(11)
+    ran = set()
+    for _ in range(150):
+        use(monkeypatch, **{**BOXES, "box_bytes": int(rng.choice([1024, 2048, 4096]))})
+        rank = int(rng.integers(1, 5))
+        sizes = [int(size) for size in rng.choice([2, 3, 4, 5, 7, 16, 33, 65], rank)]
+        while np.prod(sizes) > 5000:
+            sizes[int(np.argmax(sizes))] //= 2
+        steps = [int(step) for step in rng.choice([1, 1, 1, -1, 2, 3, -2], rank)]
+        strides, base, stride = [0] * rank, int(rng.integers(0, 5)), 1
+        for axis in rng.permutation(rank):
+            strides[axis] = stride * steps[axis]
+            base += (sizes[axis] - 1) * stride * max(-steps[axis], 0)
+            stride *= sizes[axis] * abs(steps[axis]) + int(rng.integers(0, 2))
+        output_strides, apart = [0] * rank, 1
+        for axis in reversed(range(rank)):
+            output_strides[axis] = apart
+            apart = apart * sizes[axis] + int(rng.integers(0, 3) == 2)
+        layout = canonical_copy(
+            sizes, strides, output_strides, input_base=base, output_base=int(rng.integers(0, 5))
+        )
+        ran.add(check(device, layout, int(rng.choice(WIDTHS)), spare=3))
+    assert {boxes(width) for width in WIDTHS} <= ran
+
+
 def test_small_matrices_are_gathered(device, monkeypatch):
     use(monkeypatch, tile_least_bytes=64)
     tiles, gathered = kernel_for("slice1_tiles", 1), runs(1, 65)
@@ -319,6 +420,59 @@ def test_elements_are_as_wide_as_the_layout_allows():
     )
 
 
+def test_quotients_by_multiplication():
+    rng = np.random.default_rng(1)
+    numbers = np.arange(1 << 16, dtype=np.uint64)
+    for size in (1, 2, 3, 7, 255, 4097, 65535, *map(int, rng.integers(1, 1 << 16, 50))):
+        inverse = boxes_plan.inverse(size)
+        assert np.array_equal(
+            numbers * np.uint64(inverse) >> np.uint64(32) if inverse else numbers, numbers // size
+        )
+    numbers = np.concatenate([numbers, rng.integers(0, 1 << 32, 10000), (1 << 32) - 1 - numbers]).astype(
+        np.uint64
+    )
+    for size in (1, 2, 3, 65537, (1 << 32) - 1, *map(int, rng.integers(1, 1 << 32, 50))):
+        low = numbers * np.uint64(plan_slice1._whole_inverse(size)) >> np.uint64(32)
+        assert np.isin(numbers // size - low, (0, 1)).all()
+
+
+def test_what_is_copied_in_boxes(device, monkeypatch):
+    """Short runs and permutations are, on a GPU; long runs, and all on software drivers, are not."""
+    gpu = replace(DISCRETE.slice1, tile_least_bytes=1 << 32)
+    limits = replace(device.limits, tuning=replace(device.limits.tuning, slice1=gpu))
+
+    def family_of(dims: tuple[Dim, ...], width: int, limits=limits) -> str:
+        layout = CopyLayout(dims, base_of(dims), 0)
+        plan = PLAN_SLICE1(layout, width, 1 << 20, limits, output_elements=1 << 20)
+        return kernels.table()[plan.steps[0].kernel].family.name
+
+    short, long = (Dim(999, 40, 17), Dim(17, 2, 1)), (Dim(99, 4000, 999), Dim(999, -3, 1))
+    permuted = (Dim(999, 1, 300), Dim(300, 999, 1))
+    for width in (1, 2):
+        assert family_of(short, width) == "slice1_boxes"
+    for width in WIDTHS:
+        assert family_of(long, width) == "slice1_runs"
+        assert family_of(permuted, width) == "slice1_boxes"
+        assert family_of(permuted, width, replace(limits, tuning=SOFTWARE)) == "slice1_runs"
+
+
+def test_boxes_fit_the_least_devices(device):
+    """128 invocations and 16 KiB of shared memory: what a box and what is known of it take."""
+    limits = replace(
+        device.limits,
+        tuning=replace(DISCRETE, slice1=replace(DISCRETE.slice1, tile_least_bytes=1 << 32)),
+        max_workgroup_invocations=128,
+        max_shared_memory=16 << 10,
+    )
+    layout = CopyLayout((Dim(999, 1, 301), Dim(301, 999, 1)), 0, 0)
+    step = PLAN_SLICE1(layout, 1, 999 * 301, limits).steps[0]
+    constants = kernels.table()[step.kernel].named(step.constants)
+    shared = constants["cells"] + 2 * constants["table"] + kernels.number("box_layout_words")
+    assert step.kernel == "slice1_boxes_1_bytes"
+    assert constants["workgroup"] == 128
+    assert 4 * shared <= 16 << 10
+
+
 def test_counts_near_the_largest_buffer_do_not_wrap(device):
     limits = replace(device.limits, max_storage_buffer_range=(1 << 32) - 1)
     count = (1 << 32) - 1
@@ -335,4 +489,5 @@ def test_every_slice1_kernel_of_the_table_is_tested_here():
     tested = {runs(width, step) for step in STEPS for width in WIDTHS}
     tested |= {kernel_for(RUNS.name, width, whole_vectors=0, step=0) for width in WIDTHS if width < 16}
     tested |= {kernel_for("slice1_tiles", width) for width in WIDTHS}
+    tested |= {boxes(width) for width in WIDTHS}
     assert tested == {kernel.name for kernel in kernels.table().values() if "output" in kernel.bindings}

@@ -48,6 +48,11 @@ SMALL = {
         tile_shapes=tuple((width, (8, 4)) for width in (1, 2, 4, 8, 16)),
         tile_least_bytes=1 << 32,
         tile_across_first=True,
+        box_below_bytes=1 << 32,
+        box_bytes=0,
+        box_rows=16,
+        box_workgroup_size=8,
+        box_workgroups=1,
     ),
 }
 SPLIT = {"target_workgroups": 16, "split_workgroups": 16, "columns_workgroups": 16}
@@ -275,6 +280,11 @@ def copies(kernel: Kernel, width: int) -> Iterator[Callable[[int], tuple[Shape, 
         yield lambda n: (Shape((40, 8 * n), (1, 43)), (8 * n, 1))
         yield lambda n: (Shape((n, 3, 50, 50), (7803, 2601, 1, 51)), (7653, 2551, 51, 1))
         return
+    if kernel.family.name == "slice1_boxes":
+        yield lambda n: (Shape((3, 20 * n), (1, 3)), (20 * n, 1))
+        yield lambda n: (Shape((8 * n, 5, 7), (1, 16 * n, 40 * n)), (35, 7, 1))
+        yield lambda n: (Shape((n, 3, 30), (101, 31, 1)), (90, 30, 1))
+        return
     by_elements = kernel.variant["whole_vectors"] == "elements"
     step = -1 if by_elements else kernel.family.axes["step"][kernel.variant["step"]] or 3
     # Shorter than a vector, or a little longer: most vectors then lie in two stretches.
@@ -297,6 +307,8 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
     slice1 = SMALL["slice1"]
     if kernel.family.name == "slice1_tiles":
         slice1 = replace(slice1, tile_least_bytes=1)
+    if kernel.family.name == "slice1_boxes":
+        slice1 = replace(slice1, box_bytes=1024)
     limits = limits_for(device, slice1=slice1)
     reached = []
     for copy_of in copies(kernel, width):

@@ -17,7 +17,7 @@ ROWS = kernels.family("argreduce_rows")
 RUNS = kernels.family("slice1_runs")
 RUNS_FIELDS = {
     "vectors": 7, "outer_dims": 1, "dims": 2, "input_base": -3, "output_base": 4, "run": 5,
-    "vectors_per_run": 6, "vectors_per_workgroup": 64,
+    "vectors_per_run": 6, "vectors_per_run_inverse": 8, "vectors_per_workgroup": 64, "last_vector": 9,
 }  # fmt: skip
 CHOICE = {"whole_vectors": 1, "step": 0, "element_bytes": 4, "workgroup": 64, "layout_in_push": 1}
 

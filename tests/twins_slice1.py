@@ -26,8 +26,12 @@ class SliceStep:
         self.p = p = SimpleNamespace(**kernel.family.unpack(step.push))
         in_push = self.constants.layout_in_push
         layout = p.layout_words if in_push else buffers["workspace"].view(np.uint32).tolist()
-        words = kernels.number("copied_dim_words")
-        self.dims = [layout[words * i : words * (i + 1)] for i in range(p.dims)]
+        if kernel.family.name == "slice1_runs":  # the second word is an inverse of the first
+            words = kernels.number("run_dim_words")
+            self.dims = [[layout[words * i], *layout[words * i + 2 : words * (i + 1)]] for i in range(p.dims)]
+        else:
+            words = kernels.number("copied_dim_words")
+            self.dims = [layout[words * i : words * (i + 1)] for i in range(p.dims)]
         self.source = buffers["input"].view(f"V{self.element_bytes}")
         output = buffers["output"]
         self.target = output[: output.size // self.element_bytes * self.element_bytes].view(
@@ -84,7 +88,68 @@ def slice1_tiles(step, buffers) -> None:
                 s.copy(source + row + column * p.column_input_stride, start + column)
 
 
-TWINS = {"slice1_runs": slice1_runs, "slice1_tiles": slice1_tiles}
+def slice1_boxes(step, buffers) -> None:
+    kernel = kernels.table()[step.kernel]
+    element_bytes = kernel.family.axes["element_bytes"][kernel.variant["element_bytes"]]
+    per_word = 4 // element_bytes
+    c, p = SimpleNamespace(**kernel.named(step.constants)), SimpleNamespace(**kernel.family.unpack(step.push))
+    layout = list(p.layout_words if c.layout_in_push else buffers["workspace"].view(np.uint32).tolist())
+
+    def take(count: int, words: int) -> list[list[int]]:
+        return [[layout.pop(0) for _ in range(words)] for _ in range(count)]
+
+    grid = take(p.grid_dims, kernels.number("grid_dim_words"))
+    row_dims, output_row_dims, within_dims = (
+        take(count, kernels.number("box_dim_words"))
+        for count in (p.row_dims, p.output_row_dims, p.within_dims)
+    )
+
+    def offsets(count: int, dims) -> np.ndarray:
+        """Two offsets of each item of a box along dimensions."""
+        numbers, found = np.arange(count), np.zeros((2, count), np.int64)
+        for number, (size, inverse, first, second) in reversed(list(enumerate(dims))):
+            quotient = numbers if not inverse else numbers * inverse >> 32
+            outer = quotient if number else np.zeros_like(numbers)
+            found += (numbers - outer * size) * np.array([[first], [second]])
+            numbers = outer
+        return found % WORD
+
+    assert p.rows <= c.table
+    assert p.output_row_count <= c.table
+    assert p.rows * p.row_pitch <= c.cells
+    assert p.first_gathered + p.output_row_count * p.output_row_pitch <= c.cells
+    assert p.output_row_count * p.output_row_words <= kernels.number("box_turns") * c.workgroup
+    rows = offsets(p.rows, row_dims)[0]
+    output_rows, row_cells = offsets(p.output_row_count, output_row_dims)
+    cells = (p.first_cell + row_cells[:, None] + offsets(p.output_row_length, within_dims)[1]) % WORD
+    row, within = np.divmod(cells, p.row_pitch * per_word)
+    assert row.max() < p.rows
+    assert within.max() < p.row_words * per_word
+    sources = rows[row] + within
+
+    source = buffers["input"].view(f"V{element_bytes}")
+    output = buffers["output"]
+    target = output[: output.size // element_bytes * element_bytes].view(f"V{element_bytes}")
+    for box in range(p.boxes):
+        number, bases, at_start, at_end = box, np.array([p.input_base, p.output_base]), True, True
+        for dim, (count, step_of_box, last, *strides) in reversed(list(enumerate(grid))):
+            number, coordinate = divmod(number, count) if dim else (0, number)
+            origin = min(coordinate * step_of_box, last)
+            bases = bases + origin * np.array(strides)
+            if dim == p.output_grid_dim:
+                at_start, at_end = origin == 0, origin == last
+        starts = (bases[1] + output_rows) % WORD
+        assert c.input_unaligned or not ((bases[0] + rows) % per_word).any()
+        assert c.output_unaligned or not (starts % per_word).any()
+        places = starts[:, None] + np.arange(p.output_row_length)
+        words = places // per_word * per_word
+        # Of the words that two boxes share, one box has all.
+        written = (words >= starts[:, None]) | at_start
+        written &= (words + per_word <= starts[:, None] + p.output_row_length) | at_end
+        target[places[written]] = source[(bases[0] + sources[written]) % WORD]
+
+
+TWINS = {"slice1_runs": slice1_runs, "slice1_tiles": slice1_tiles, "slice1_boxes": slice1_boxes}
 """Every twin by the family of its kernels: how these read differs, what they write does not."""
 
 

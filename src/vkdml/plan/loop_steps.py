@@ -19,6 +19,7 @@ UNLIMITED_LOOP_STEPS = 1 << 63
 
 # Candidates that `combine_splits` loads in one batch.
 _CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
+_BOX_TURNS = kernels.number("box_turns")
 
 
 def most_loop_steps(driver_name: str) -> int:
@@ -142,8 +143,8 @@ def runs_per_round(outer_dims: int, inner_dims: int, per_vector: int) -> int:
     outer = loop(outer_dims) if outer_dims else 0
     offset_in_run = loop(inner_dims - 1)
     gather = loop(4)
-    by_elements = loop(per_vector, offset_in_run) if per_vector > 1 else 0
-    return outer + offset_in_run + gather + by_elements
+    by_elements = 2 * (offset_in_run + loop(per_vector, offset_in_run)) if per_vector > 1 else 0
+    return outer + offset_in_run + 2 * gather + by_elements
 
 
 def tiles(
@@ -154,6 +155,51 @@ def tiles(
     load = loop(-(-cells // size), loop(block))
     store = loop(-(-cells * block // size))
     return loop(tiles_of_workgroup, loop(outer_dims) + load + store)
+
+
+@dataclass(frozen=True)
+class BoxLoops:
+    """What ``slice1_boxes`` loops over; ``workgroup_size`` is in invocations, the rest in a box."""
+
+    workgroup_size: int
+    per_word: int
+    grid_dims: int
+    row_dims: int
+    output_row_dims: int
+    within_dims: int
+    rows: int
+    vectors: int
+    output_rows: int
+    output_words: int
+
+    def _rounds(self, items: int) -> int:
+        return -(-items // self.workgroup_size)
+
+    @property
+    def first(self) -> int:
+        """Steps before the first box."""
+        elements = self.per_word * loop(self.within_dims)
+        return (
+            loop(self._rounds(kernels.number("box_layout_words")))
+            + loop(self._rounds(self.rows), loop(self.row_dims))
+            + loop(self._rounds(self.output_rows), loop(self.output_row_dims))
+            + _BOX_TURNS * (loop(self.output_row_dims) + elements)
+        )
+
+    @property
+    def each(self) -> int:
+        """Steps of a box."""
+        # Two vectors at once.
+        load = loop(self._rounds(-(-self.vectors // 2)))
+        return loop(self.grid_dims) + load + loop(self._rounds(self.output_words))
+
+    def boxes(self, count: int) -> int:
+        """Return the steps of so many boxes."""
+        return self.first + loop(count, self.each)
+
+    def most_boxes(self, max_loop_steps: int) -> int:
+        """Return how many boxes a workgroup can copy within a limit, or 1."""
+        return max((max_loop_steps - self.first - 1) // (1 + self.each), 1)
 
 
 @dataclass(frozen=True)

@@ -237,7 +237,8 @@ class Family:
         >>> from vkdml.plan import kernels
         >>> family = kernels.family("slice1_runs")
         >>> bases = dict(input_base=0, output_base=0)
-        >>> counts = dict(vectors=3, outer_dims=0, dims=1, run=9, vectors_per_run=3, vectors_per_workgroup=64)
+        >>> counts = dict(vectors=3, outer_dims=0, dims=1, run=9, vectors_per_run=3)
+        >>> counts |= dict(vectors_per_run_inverse=0, vectors_per_workgroup=64, last_vector=2)
         >>> len(family.push(**bases, **counts, layout_words=(9, -1, 1)))
         128
 

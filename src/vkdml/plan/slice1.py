@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from vkdml.plan import kernels, loop_steps
+from vkdml.plan.boxes import Boxes, Room, boxes_for, inverse, words_of
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import (
     VECTOR_BYTES,
+    WORDS_LIMIT,
     DeviceLimits,
     Plan,
     Step,
@@ -44,10 +46,17 @@ def plan_slice1(
     layout, element_bytes = widened(layout, element_bytes)
     tuning = limits.tuning.slice1
     matrices = transposed(layout, ceil_div(tuning.tile_least_bytes, element_bytes))
-    if matrices is None:
-        step, layout_words = _runs(layout, element_bytes, limits, tuning)
-    else:
+    boxes = (
+        None
+        if _has_long_runs(layout, element_bytes, tuning)
+        else _boxes_for(layout, element_bytes, limits, tuning)
+    )
+    if matrices is not None:
         step, layout_words = _tiles(matrices, element_bytes, limits, tuning)
+    elif boxes is not None:
+        step, layout_words = _boxes(boxes, input_bytes, limits, tuning)
+    else:
+        step, layout_words = _runs(layout, element_bytes, input_bytes, limits, tuning)
     return Plan(
         (checked_step(step, limits),),
         (
@@ -173,6 +182,11 @@ def _tiles(
     return step, () if in_push else layout_words
 
 
+def _whole_inverse(size: int) -> int:
+    """Return what ``divide`` in ``slice1_runs.comp`` takes for a size: quotients are 1 too low at most."""
+    return min(WORDS_LIMIT // size, WORDS_LIMIT - 1)
+
+
 @lru_cache
 def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
     """Return the innermost input strides that have a kernel variant of their own."""
@@ -180,7 +194,7 @@ def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
 
 
 def _runs(
-    layout: CopyLayout, element_bytes: int, limits: DeviceLimits, tuning: SliceTuning
+    layout: CopyLayout, element_bytes: int, input_bytes: int, limits: DeviceLimits, tuning: SliceTuning
 ) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     per_vector = VECTOR_BYTES // element_bytes
@@ -212,7 +226,11 @@ def _runs(
     rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
     rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))
     per_workgroup = rounds * workgroup_size
-    layout_words = _layout_words((*outer, *inner))
+    layout_words = words(
+        word
+        for dim in (*outer, *inner)
+        for word in (dim.size, _whole_inverse(dim.size), dim.input_stride, dim.output_stride)
+    )
     in_push = len(layout_words) <= family.layout_room
     push = family.push(
         vectors=vectors,
@@ -222,7 +240,9 @@ def _runs(
         output_base=layout.output_base,
         run=run,
         vectors_per_run=vectors_per_run,
+        vectors_per_run_inverse=_whole_inverse(vectors_per_run),
         vectors_per_workgroup=per_workgroup,
+        last_vector=ceil_div(input_bytes, VECTOR_BYTES) - 1,
         layout_words=layout_words if in_push else (),
     )
     kernel, constants = family.specialize(
@@ -239,4 +259,130 @@ def _runs(
         ceil_div(vectors, per_workgroup),
         loop_steps=loop_steps.loop(rounds, per_round),
     )
+    return step, () if in_push else layout_words
+
+
+def _has_long_runs(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> bool:
+    """Whether the output's innermost dimension is long, and none lies closer together in the input."""
+    if not layout.dims:
+        return True
+    *others, inner = layout.dims
+    nearest = min(
+        (abs(dim.input_stride) for dim in others if dim.input_stride), default=abs(inner.input_stride)
+    )
+    return abs(inner.input_stride) <= nearest and inner.size * element_bytes >= tuning.box_below_bytes
+
+
+def _boxes_for(
+    layout: CopyLayout, element_bytes: int, limits: DeviceLimits, tuning: SliceTuning
+) -> Boxes | None:
+    if not tuning.box_bytes:
+        return None
+    if element_bytes > 4:
+        more = element_bytes // 4
+        dims = [Dim(dim.size, dim.input_stride * more, dim.output_stride * more) for dim in layout.dims]
+        # The inner dimension merges with the words of its elements.
+        if dims and (dims[-1].input_stride, dims[-1].output_stride) == (more, more):
+            dims[-1] = Dim(dims[-1].size * more, 1, 1)
+        else:
+            dims.append(Dim(more, 1, 1))
+        layout = CopyLayout(tuple(dims), layout.input_base * more, layout.output_base * more)
+        element_bytes = 4
+    boxes = boxes_for(layout, element_bytes, _room(limits, tuning))
+    return boxes if boxes and boxes.layout_words <= kernels.number("box_layout_words") else None
+
+
+def _room(limits: DeviceLimits, tuning: SliceTuning) -> Room:
+    nbytes = min(tuning.box_bytes, limits.max_shared_memory)
+    rows = min(tuning.box_rows, nbytes // 64)
+    workgroup_size = _box_workgroup_size(limits, tuning)
+    # Beside the cells lie the layout and what is known of the rows.
+    cells = nbytes // 4 - 2 * rows - kernels.number("box_layout_words")
+    return Room(cells, rows, workgroup_size * kernels.number("box_turns"))
+
+
+def _box_workgroup_size(limits: DeviceLimits, tuning: SliceTuning) -> int:
+    return min(tuning.box_workgroup_size, 1 << (limits.max_workgroup_invocations.bit_length() - 1))
+
+
+def _boxes(
+    boxes: Boxes, input_bytes: int, limits: DeviceLimits, tuning: SliceTuning
+) -> tuple[Step, tuple[int, ...]]:
+    """Return the step, and the layout words for the workspace if they do not fit the push constants."""
+    count = boxes.count
+    check_work("boxes", count)
+    room = _room(limits, tuning)
+    workgroup_size = _box_workgroup_size(limits, tuning)
+
+    def place(dim: Dim) -> int:
+        return boxes.cell_strides.get(dim, 0)
+
+    def nothing(dim: Dim) -> int:
+        return 0
+
+    layout_words = words(
+        (
+            *(
+                word
+                for dim, number, step, last in boxes.grid
+                for word in (number, step, last, dim.input_stride, dim.output_stride)
+            ),
+            *words_of(boxes.row_dims, lambda dim: abs(dim.input_stride), nothing),
+            *words_of(boxes.output_row_dims, lambda dim: dim.output_stride, place),
+            *words_of(boxes.within_dims, nothing, place),
+        )
+    )
+    family = kernels.family("slice1_boxes")
+    in_push = len(layout_words) <= family.layout_room
+    push = family.push(
+        boxes=count,
+        grid_dims=len(boxes.grid),
+        row_dims=len(boxes.row_dims),
+        output_row_dims=len(boxes.output_row_dims),
+        within_dims=len(boxes.within_dims),
+        output_grid_dim=boxes.output_grid_dim,
+        input_base=boxes.layout.input_base + boxes.lowest,
+        output_base=boxes.layout.output_base,
+        last_vector=ceil_div(input_bytes, VECTOR_BYTES) - 1,
+        rows=boxes.rows,
+        row_vectors=boxes.row_vectors,
+        row_vectors_inverse=inverse(boxes.row_vectors),
+        row_words=boxes.row_words,
+        row_pitch=boxes.row_pitch,
+        first_cell=boxes.first_cell,
+        output_row_count=boxes.output_rows,
+        output_row_count_inverse=inverse(boxes.output_rows),
+        output_row_length=boxes.length,
+        output_row_words=boxes.output_row_words,
+        output_row_words_inverse=inverse(boxes.output_row_words),
+        output_row_pitch=boxes.output_row_pitch,
+        first_gathered=1,
+        output_words_of_row=boxes.output_words_of_row,
+        output_words_of_row_inverse=inverse(boxes.output_words_of_row),
+        layout_words=layout_words if in_push else (),
+    )
+    kernel, constants = family.specialize(
+        element_bytes=boxes.element_bytes,
+        workgroup=workgroup_size,
+        layout_in_push=in_push,
+        cells=room.cells,
+        table=room.rows,
+        input_unaligned=boxes.input_unaligned,
+        output_unaligned=boxes.output_unaligned,
+    )
+    loops = loop_steps.BoxLoops(
+        workgroup_size=workgroup_size,
+        per_word=4 // boxes.element_bytes,
+        grid_dims=len(boxes.grid),
+        row_dims=len(boxes.row_dims),
+        output_row_dims=len(boxes.output_row_dims),
+        within_dims=len(boxes.within_dims),
+        rows=boxes.rows,
+        vectors=boxes.rows * boxes.row_vectors,
+        output_rows=boxes.output_rows,
+        output_words=boxes.output_rows * boxes.output_words_of_row,
+    )
+    rounds = min(ceil_div(count, tuning.box_workgroups), loops.most_boxes(limits.max_loop_steps))
+    rounds = max(rounds, ceil_div(count, limits.max_workgroup_count))
+    step = Step(kernel, constants, push, ceil_div(count, rounds), loop_steps=loops.boxes(rounds))
     return step, () if in_push else layout_words

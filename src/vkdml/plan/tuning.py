@@ -21,6 +21,16 @@ class SliceTuning:
     """Transposed matrices with a shorter side are gathered by element: tiles would be mostly empty."""
     tile_across_first: bool
     """Consecutive tiles are neighbours along the output's rows, not along its columns."""
+    box_below_bytes: int
+    """Innermost dimensions with fewer bytes are copied in boxes."""
+    box_bytes: int
+    """Shared memory for a box; 0: there are no boxes. The device's limit may lower it."""
+    box_rows: int
+    """The most contiguous spans of a box, in the input and in the output."""
+    box_workgroup_size: int
+    """Invocations per workgroup where boxes are copied, a power of two; the device's limit may lower it."""
+    box_workgroups: int
+    """Workgroups that share the boxes of a copy."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +178,11 @@ DISCRETE = Tuning(
         tile_shapes=((1, (32, 16)), (2, (32, 16)), (4, (64, 32)), (8, (32, 32)), (16, (32, 16))),
         tile_least_bytes=64,
         tile_across_first=True,
+        box_below_bytes=64,
+        box_bytes=16 * 1024,
+        box_rows=512,
+        box_workgroup_size=256,
+        box_workgroups=2112,
     ),
     short=ShortTuning(workgroup_size=128, tile_bytes=8192, fixed_positions=True, direct=False),
     spin_microseconds=1000.0,
@@ -196,6 +211,7 @@ SOFTWARE = replace(
         workgroup_vectors=4096,
         full_workgroups=16,
         tile_least_bytes=1 << 32,
+        box_bytes=0,
     ),
     short=ShortTuning(workgroup_size=8, tile_bytes=8192, fixed_positions=False, direct=True),
 )

@@ -1,0 +1,84 @@
+// Boxes of elements of 1 and 2 bytes. Words of the output's rows, each of which starts with a word, are gathered and
+// take the input's place in the cells: words of the output may be made of two of them.
+
+// Of the elements that the invocation gathers in a box, where they lie in the cells: two of 16 bits in a word.
+#define DECLARE(TURN) uint pair_##TURN, other_pair_##TURN;
+EACH_TURN(DECLARE)
+
+// Neighbouring invocations gather words of neighbouring rows, which are mostly side by side in the input.
+uint row_of(uint number, out uint word) {
+    word = quotient(number, output_row_count_inverse);
+    return number - word * output_row_count;
+}
+
+uint find_pair(uint first, uint number, uint within_word) {
+    uint at = min(number, output_row_length - 1u);
+    uint next = min(number + 1u, output_row_length - 1u);
+    return ((first + offsets_in_box(at, within_word, within_dims).y) & 0xffffu) |
+           (first + offsets_in_box(next, within_word, within_dims).y) << 16;
+}
+
+void find_word(uint number, uint rows_word, uint within_word, out uint pair, out uint other_pair) {
+    uint word;
+    uint row = row_of(number, word);
+    uint first = first_cell + offsets_in_box(row, rows_word, output_row_dims).y;
+    pair = find_pair(first, word * PER_WORD, within_word);
+    other_pair = ELEMENT_BYTES == 1 ? find_pair(first, word * PER_WORD + 2u, within_word) : 0u;
+}
+
+void find_places(uint rows_word, uint within_word) {
+#define FIND(TURN) find_word(TURN * WORKGROUP + gl_LocalInvocationID.x, rows_word, within_word, pair_##TURN, other_pair_##TURN);
+    EACH_TURN(FIND)
+}
+
+// Puts an element of the box before those in the upper bits of `bits`.
+uint prepended(uint bits, uint element) {
+    uint found = cells[element / PER_WORD] >> (element % PER_WORD * BITS);
+    return bits >> BITS | found << (32u - BITS);
+}
+
+uint gathered(uint pair, uint other_pair) {
+    uint bits = prepended(prepended(0u, pair & 0xffffu), pair >> 16);
+#if ELEMENT_BYTES == 1
+    bits = prepended(prepended(bits, other_pair & 0xffffu), other_pair >> 16);
+#endif
+    return bits;
+}
+
+void keep_word(uint number, uint bits) {
+    uint word;
+    uint row = row_of(number, word);
+    cells[first_gathered + row * output_row_pitch + word] = bits;
+}
+
+void store_rows(uint base, bool at_start, bool at_end) {
+    uint count = output_row_count * output_row_words, own = gl_LocalInvocationID.x;
+#define GATHER(TURN) uint bits_##TURN = TURN * WORKGROUP + own < count ? gathered(pair_##TURN, other_pair_##TURN) : 0u;
+    EACH_TURN(GATHER)
+    barrier();
+#define KEEP(TURN) if (TURN * WORKGROUP + own < count) keep_word(TURN * WORKGROUP + own, bits_##TURN);
+    EACH_TURN(KEEP)
+    barrier();
+    count = output_row_count * output_words_of_row;
+    for (uint number = own; number < count; number += WORKGROUP) {
+        uint row = quotient(number, output_words_of_row_inverse);
+        uint word = number - row * output_words_of_row;
+        uint target = base + output_rows[row];
+        uint place = OUTPUT_UNALIGNED ? target % PER_WORD : 0u;
+        uint at = first_gathered + row * output_row_pitch + word;
+        uint bits = cells[at] << (place * BITS);
+        if (OUTPUT_UNALIGNED) bits |= cells[at - 1u] >> 1u >> (31u - place * BITS);
+        // Of this word's elements, the row has those from `begin` on, and `left` after the word's first.
+        uint begin = word == 0u ? place : 0u;
+        int left = int(output_row_length + place) - int(word * PER_WORD);
+        target = target / PER_WORD + word;
+        if (begin == 0u && left >= int(PER_WORD)) {
+            output_words[target] = bits;
+        } else if (left > 0 && (begin == 0u || at_start) && (left >= int(PER_WORD) || at_end)) {
+            // In other boxes these words are whole.
+            uint written = (2u << (min(uint(left), PER_WORD) * BITS - 1u)) - 1u;
+            store_bits(target, bits, written & ~((1u << (begin * BITS)) - 1u));
+        }
+    }
+    barrier();
+}
