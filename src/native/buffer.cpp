@@ -11,6 +11,20 @@ Buffer::Buffer(std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind)
     tensor_ = device_->memory()->acquire(bytes, kind);
 }
 
+Buffer::Buffer(std::shared_ptr<Device> device, uint64_t bytes, std::shared_ptr<Tensor> tensor)
+    : device_(std::move(device)), bytes_(bytes), tensor_(std::move(tensor)) {}
+
+std::shared_ptr<Buffer> Buffer::exportable(std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind) {
+    device->require_usable();
+    auto tensor = device->memory()->acquire_exportable(bytes, kind);
+    return std::shared_ptr<Buffer>(new Buffer(std::move(device), bytes, std::move(tensor)));
+}
+
+int Buffer::export_fd() const {
+    device_->require_usable();
+    return vkdml::export_fd(*device_->handle(), tensor_->exportable_memory);
+}
+
 void* Buffer::mapped() const {
     if (kind() != MemoryKind::host)
         throw DeviceError(

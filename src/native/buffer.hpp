@@ -8,6 +8,9 @@ namespace vkdml {
 class Buffer {
 public:
     Buffer(std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind);
+    // Of memory that other interfaces of the same GPU can map.
+    static std::shared_ptr<Buffer> exportable(std::shared_ptr<Device> device, uint64_t bytes,
+                                              MemoryKind kind);
 
     // Of the memory: a later buffer has the same number only if it has the same memory.
     uint64_t id() const { return tensor_->id(); }
@@ -19,8 +22,12 @@ public:
     const std::shared_ptr<Tensor>& tensor() const { return tensor_; }
     // The mapped memory; throws DeviceError for device memory.
     void* mapped() const;
+    // A new descriptor of the memory, which the caller owns; throws DeviceError unless it is exportable.
+    int export_fd() const;
 
 private:
+    Buffer(std::shared_ptr<Device> device, uint64_t bytes, std::shared_ptr<Tensor> tensor);
+
     std::shared_ptr<Device> device_;
     uint64_t bytes_;
     std::shared_ptr<Tensor> tensor_;

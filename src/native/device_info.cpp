@@ -7,13 +7,14 @@ namespace vkdml {
 
 DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     memory = device.getMemoryProperties();
-    bool driver_properties = false, storage_8bit = false, size_control = false;
+    bool driver_properties = false, storage_8bit = false, size_control = false, memory_fd = false;
     for (const auto& extension : device.enumerateDeviceExtensionProperties()) {
         const char* name = extension.extensionName;
         memory_budget |= !strcmp(name, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
         driver_properties |= !strcmp(name, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
         size_control |= !strcmp(name, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
         storage_8bit |= !strcmp(name, VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
+        memory_fd |= !strcmp(name, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME);
     }
     properties = device.getProperties();
     auto families = device.getQueueFamilyProperties();
@@ -23,6 +24,7 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
         timestamp_bits = families[i].timestampValidBits;
     }
     if (properties.apiVersion < VK_API_VERSION_1_1) return;
+    external_memory = external_memory_of(device, memory_fd);
 
     vk::PhysicalDeviceMaintenance3Properties maintenance;
     vk::PhysicalDeviceIDProperties identity;

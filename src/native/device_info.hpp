@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "external_memory.hpp"
 #include "kompute/Core.hpp"
 
 namespace vkdml {
@@ -39,6 +40,7 @@ struct DeviceInfo {
     // shuffling.
     bool subgroup_shuffle = false, subgroup_size_control = false;
     uint32_t max_workgroup_subgroups = 0; // of a given size
+    ExternalMemory external_memory;
     std::string driver_name, driver_info;
     std::optional<uint32_t> compute_queue_family;
     uint32_t timestamp_bits = 0;

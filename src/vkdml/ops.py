@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from vkdml.arguments import Direction, NanPolicy, ReduceRequest, SliceRequest
 from vkdml.arrays.array import Array
+from vkdml.arrays.foreign import lies_on_cuda
 from vkdml.arrays.sharded import ShardedArray
+from vkdml.common import hooks
 from vkdml.operators import on_device, on_host, on_shards
 from vkdml.operators.progress import Progress
 from vkdml.runtime.device import DevicesLike
@@ -87,7 +89,7 @@ def argmax(
     request = ReduceRequest(
         "argmax", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )
-    return _operators_for(x).reduce(x, request)
+    return _operators_for(x, out).reduce(x, request)
 
 
 @_argreduce
@@ -117,7 +119,7 @@ def argmin(
     request = ReduceRequest(
         "argmin", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )
-    return _operators_for(x).reduce(x, request)
+    return _operators_for(x, out).reduce(x, request)
 
 
 @_slice1
@@ -167,14 +169,20 @@ def slice1(
     Source of the rule: DirectML's ``DML_SLICE1_OPERATOR_DESC``.
     """
     request = SliceRequest(offsets, sizes, strides, output_sizes, out, device, progress)
-    return _operators_for(x).slice1(x, request)
+    return _operators_for(x, out).slice1(x, request)
 
 
-def _operators_for(x: Any) -> Any:
-    """Return the module that has the operators for arrays of this kind."""
+def _operators_for(x: Any, out: Any) -> Any:
+    """Return the module that has the operators for arrays of this kind and results of that kind."""
     if isinstance(x, Array):
-        return on_device
-    return on_shards if isinstance(x, ShardedArray) else on_host
+        return on_device if out is None or not _has_cuda_tensor(out) else hooks.on_cuda
+    if isinstance(x, ShardedArray):
+        return on_shards
+    return hooks.on_cuda if lies_on_cuda(x) else on_host
+
+
+def _has_cuda_tensor(out: Any) -> bool:
+    return any(map(lies_on_cuda, out)) if isinstance(out, tuple) else lies_on_cuda(out)
 
 
 __all__ = ["argmax", "argmin", "slice1"]

@@ -10,11 +10,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from vkdml.arrays.array import Array
     from vkdml.compiled.operator import CompiledOperator
     from vkdml.compiled.sequence import Sequence
     from vkdml.dml import OperatorDesc, TypedOperatorDesc
     from vkdml.dml.enums import FeatureLevelLike
     from vkdml.runtime.device import Device
+    from vkdml.runtime.memory import Memory
 
 
 class _CompileOperator(Protocol):
@@ -39,5 +41,11 @@ argmax: Callable[..., Any]
 """For methods of ``Array`` and ``ShardedArray``: the public function."""
 argmin: Callable[..., Any]
 """The same."""
+shared_memory: Callable[[Device, int], Memory]
+"""For arrays that CUDA maps too: memory of so many bytes."""
+from_cuda: Callable[..., Array]
+"""For tensors of other libraries on a GPU: the Array of their elements, copied there if need be."""
+on_cuda: Any
+"""For the public functions, given such tensors: ``reduce`` and ``slice1``."""
 array_namespace: Callable[[str | None], ModuleType]
 """For ``Array.__array_namespace__``: the namespace that follows a version of the array API standard."""

@@ -27,7 +27,7 @@ def reduce(x: Array, request: ReduceRequest) -> Any:
         known = None if key is None else known_calls.get(key)
         if known is not None and known.limits is x.device.limits:
             try:
-                indices = allocated(x.device, known.shape, known.index_dtype, for_host=True)
+                indices = x.new_result(known.shape, known.index_dtype)
                 x.device.executions.run(known.plan, {"input": x.region, "indices": indices.region})
             except (MemoryError, RuntimeError) as error:
                 with context(request.operator, x):
@@ -104,8 +104,8 @@ def _targets(
         return indices, None
     values = _target(out_values, x, shape, x.dtype)
     if math.prod(shape) and _output(values, reduction) != _output(indices, reduction):
-        indices = allocated(x.device, shape, index_dtype, for_host=True)
-        values = allocated(x.device, shape, x.dtype, for_host=True)
+        indices = x.new_result(shape, index_dtype)
+        values = x.new_result(shape, x.dtype)
     return indices, values
 
 
@@ -117,7 +117,7 @@ def _delivered(written: Array | None, out: Array | None) -> Any:
 def _target(out: Array | None, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return ``out`` if it can be written while ``x`` is read, else a new array."""
     if out is None or out.overlaps(x):
-        return allocated(x.device, shape, dtype, for_host=True)
+        return x.new_result(shape, dtype)
     return out
 
 
@@ -161,7 +161,7 @@ def _uncontested(
         values = values.copied_to(out_values)
     indices = out_indices
     if indices is None:
-        indices = allocated(x.device, reduction.shape, reduction.index_dtype, for_host=True)
+        indices = x.new_result(reduction.shape, reduction.index_dtype)
     indices[...] = np.array(layout.index_base, reduction.index_dtype)
     return indices, values
 

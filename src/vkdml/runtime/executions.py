@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from vkdml import _native
 from vkdml.errors import DeviceError
@@ -18,6 +18,7 @@ from vkdml.runtime.recording import Buffer, NativeSequence, Region
 _Made = TypeVar("_Made")
 
 IDLE_SEQUENCES = 16
+IDLE_SHARED_MEMORIES = 256
 _HOST, _DEVICE = _native.MemoryKind.host, _native.MemoryKind.device
 # The first word of a SPIR-V module, and its last instruction, OpFunctionEnd.
 _SPIRV_BEGIN, _SPIRV_END = b"\x03\x02\x23\x07", b"\x38\x00\x01\x00"
@@ -40,6 +41,8 @@ class ExecutionCache:
         self._executions: Pool[Plan, Execution] = Pool(*bounds)
         self._rebindables: Pool[Plan, Rebindable] = Pool(*bounds)
         self._sequences: Pool[None, NativeSequence] = Pool(IDLE_SEQUENCES, 0)
+        # By size class: what CUDA maps is slow to make, and waits here for the next array.
+        self.shared_memory: Pool[int, Any] = Pool(IDLE_SHARED_MEMORIES, device.memory()["limit"])
 
     # ---- kernels and memory --------------------------------------------------------------------------------
 
@@ -66,6 +69,11 @@ class ExecutionCache:
         kind = _HOST if visible or self.unified_memory else _DEVICE
         return self.insist(lambda: self.device.buffer(nbytes, kind))
 
+    def exportable_buffer(self, nbytes: int) -> Buffer:
+        """Return memory where kernels are fastest, which other libraries on the GPU can map."""
+        kind = _HOST if self.unified_memory else _DEVICE
+        return self.insist(lambda: self.device.exportable_buffer(nbytes, kind))
+
     def insist(self, make: Callable[[], _Made]) -> _Made:
         """Make something that needs memory; what waits for another call must never be why it fails."""
         try:
@@ -86,7 +94,8 @@ class ExecutionCache:
 
     def clear(self) -> bool:
         """Drop all that waits for another call; False when there was nothing."""
-        dropped = [pool.clear() for pool in (self._executions, self._rebindables, self._sequences)]
+        pools = self._executions, self._rebindables, self._sequences, self.shared_memory
+        dropped = [pool.clear() for pool in pools]
         return any(dropped)
 
     # ---- plans on buffers of their own ---------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from vkdml.common.read_only import ReadOnly, fix
 from vkdml.plan.plans import VECTOR_BYTES, round_up
+from vkdml.runtime import lent_tensor
 from vkdml.runtime.host_memory import copy_bytes
 from vkdml.runtime.recording import Buffer, NativeSequence
 
@@ -22,6 +23,7 @@ Bytes = npt.NDArray[np.uint8]
 STAGING_BYTES = 16 << 20
 # Kernels may be given a buffer from any multiple of this on; no device asks for a greater one.
 BINDING_ALIGNMENT = 256
+DLPACK_VULKAN = 7
 
 
 class Running(Protocol):
@@ -40,6 +42,9 @@ class Memory(ReadOnly):
     _users: list[ref[Running]]
     _visible: Bytes | None
 
+    is_shared = False
+    """Whether other libraries on the GPU map it too."""
+
     # Not __init__(), which could be called again and leave arrays with less than they cover.
     def __new__(cls, device: Device, nbytes: int, *, near_host: bool = False) -> Memory:
         """Allocate.
@@ -53,12 +58,7 @@ class Memory(ReadOnly):
             MemoryError: the device has not so much, or not in one piece.
             DeviceError: the device failed.
         """
-        # The native module counts in 64 bits: what no buffer can be does not reach it.
-        limit = device.limits.max_storage_buffer_range
-        if nbytes > limit:
-            raise MemoryError(
-                f"cannot allocate {nbytes} bytes: the device's limit for one buffer is {limit} bytes"
-            )
+        cls.require_within_limit(device, nbytes)
         visible = near_host or device.info.unified_memory
         whole = max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES)
         buffer = device.executions.buffer(whole, visible=near_host)
@@ -69,6 +69,16 @@ class Memory(ReadOnly):
         fix(made, "_users", [])
         return made
 
+    @staticmethod
+    def require_within_limit(device: Device, nbytes: int) -> None:
+        """Raise MemoryError for more bytes than one buffer can have."""
+        # The native module counts in 64 bits: what no buffer can be does not reach it.
+        limit = device.limits.max_storage_buffer_range
+        if nbytes > limit:
+            raise MemoryError(
+                f"cannot allocate {nbytes} bytes: the device's limit for one buffer is {limit} bytes"
+            )
+
     @property
     def device(self) -> Device:
         """The device that it is of."""
@@ -78,6 +88,22 @@ class Memory(ReadOnly):
     def buffer(self) -> Buffer:
         """What kernels are given."""
         return self._buffer
+
+    @property
+    def dlpack_device(self) -> tuple[int, int]:
+        """DLPack's type and number of the device whose pointers reach this memory."""
+        return DLPACK_VULKAN, self._device.info.index
+
+    def wait_for_others(self) -> None:
+        """Wait for what other libraries, with which it is shared, were given to do with it."""
+
+    def lend(self, tensor: lent_tensor.Description) -> Any:
+        """Return a DLPack producer for elements of this memory, where it is shared."""
+        raise BufferError(
+            "Vulkan memory of its own cannot be shared with another library; accepted are "
+            'vkdml.asarray(a, share="cuda"), which copies it on the device, and a copy on the host: '
+            "np.asarray(a), or dl_device=(1, 0) with copy=True or None"
+        )
 
     def used_by(self, running: Running) -> None:
         """Note what the host must wait for before it reads or writes here."""

@@ -1,0 +1,110 @@
+"""A stand-in for CUDA's driver on software drivers, and tensors that lie in its memory; see cuda_double.c."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vkdml.integrations import cuda_driver
+from vkdml.runtime import lent_tensor
+
+SOURCE = Path(__file__).with_suffix(".c")
+CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+SMALL = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """Compile and load it, once in a process."""
+    path = Path(tempfile.mkdtemp()) / "libcuda_double.so"
+    command = ["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-o", str(path), str(SOURCE)]
+    subprocess.run(command, check=True, timeout=60)
+    double = ctypes.CDLL(str(path))
+    double.path = str(path)
+    return double
+
+
+def show_devices(uuids: Sequence[str]) -> None:
+    """From now on CUDA has devices of these UUIDs."""
+    double = library()
+    double.double_devices(len(uuids), bytes.fromhex("".join(uuids)))
+    cuda_driver.LIBRARY = double.path
+    cuda_driver._found.clear()
+
+
+def hide() -> None:
+    """From now on there is no CUDA."""
+    cuda_driver.LIBRARY = "libcuda_that_is_not_here.so.1"
+    cuda_driver._found.clear()
+
+
+def fail(function: str, result: int, after: int = 0) -> None:
+    """The next call of a function, or a later one, returns this error."""
+    library().double_fail(function.encode(), result, after)
+
+
+class Tensor:
+    """A tensor of another library in the double's memory: a NumPy array that says it lies on CUDA's device."""
+
+    def __init__(self, array: Any, ordinal: int = 0, *, versions: bool = True, device_type: int = 2) -> None:
+        self.array = np.asanyarray(array)
+        self.device = (device_type, ordinal)
+        self.versions = versions
+        self.streams: list[Any] = []
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        if options and not self.versions:
+            raise TypeError("__dlpack__() got an unexpected keyword argument")
+        self.streams.append(stream)
+        array = self.array
+        code = CODES.get(array.dtype.kind, SMALL.get(array.dtype.name))
+        assert code is not None
+        strides = tuple(stride // array.itemsize for stride in array.strides)
+        description = lent_tensor.Description(
+            array.shape, strides, 0, code, 8 * array.itemsize, not array.flags.writeable
+        )
+        address = array.__array_interface__["data"][0]
+        return lent_tensor.producer(address, description, self.device, self).__dlpack__(**options)
+
+
+def seen_by_cuda(x: Any) -> np.ndarray[Any, Any]:
+    """Return a NumPy array of the memory that a producer lends to CUDA: the double's memory is the host's."""
+    device = x.__dlpack_device__()
+    assert device[0] == 2
+
+    class Host:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+        def __dlpack__(self, **options: Any) -> Any:
+            capsule = x.__dlpack__(stream=1, max_version=options.get("max_version"))
+            _say_host(capsule)
+            return capsule
+
+    return np.from_dlpack(Host())
+
+
+def _say_host(capsule: Any) -> None:
+    from vkdml.arrays import foreign
+
+    start, _ = foreign.dlpack_tensor(capsule)
+    ctypes.c_int32.from_address(start + 8).value = 1
+    ctypes.c_int32.from_address(start + 12).value = 0
