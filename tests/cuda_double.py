@@ -51,7 +51,7 @@ def fail(function: str, result: int, after: int = 0) -> None:
 
 
 class Tensor:
-    """A tensor of another library in the double's memory: a NumPy array that says it lies on CUDA's device."""
+    """A tensor of another library in the double's memory: a NumPy array, said to lie on CUDA's device."""
 
     def __init__(self, array: Any, ordinal: int = 0, *, versions: bool = True, device_type: int = 2) -> None:
         self.array = np.asanyarray(array)

@@ -13,7 +13,7 @@ from vkdml.errors import DeviceError
 from vkdml.integrations import cuda_driver
 from vkdml.plan.plans import VECTOR_BYTES, round_up
 from vkdml.runtime import lent_tensor
-from vkdml.runtime.memory import Bytes, Memory, Running
+from vkdml.runtime.memory import Bytes, Memory
 from vkdml.runtime.recording import Buffer
 
 if TYPE_CHECKING:
@@ -132,11 +132,6 @@ class SharedMemory(Memory):
         """Wait for what CUDA was given before now, if it may use this memory."""
         if self._mapping.lent:
             self.cuda.wait_for_all()
-
-    def used_by(self, running: Running) -> None:
-        """Wait for CUDA too: a sequence is about to be submitted."""
-        self.wait_for_others()
-        super().used_by(running)
 
     def visible(self) -> Bytes | None:
         """Wait for CUDA too."""

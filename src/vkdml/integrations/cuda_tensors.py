@@ -1,4 +1,4 @@
-"""Tensors of other libraries in CUDA's memory: as Arrays, by a copy on the device, and written from Arrays."""
+"""Tensors of other libraries that CUDA holds: taken as Arrays, and written from Arrays, on the device."""
 
 from __future__ import annotations
 
