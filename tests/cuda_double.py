@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vkdml.arrays import foreign
 from vkdml.integrations import cuda_driver
 from vkdml.runtime import lent_tensor
 
@@ -75,36 +76,32 @@ class Tensor:
             raise TypeError("__dlpack__() got an unexpected keyword argument")
         self.streams.append(stream)
         array = self.array
-        code = CODES.get(array.dtype.kind, SMALL.get(array.dtype.name))
+        code = SMALL.get(array.dtype.name, CODES.get(array.dtype.kind))
         assert code is not None
         strides = tuple(stride // array.itemsize for stride in array.strides)
-        description = lent_tensor.Description(
-            array.shape, strides, 0, code, 8 * array.itemsize, not array.flags.writeable
-        )
+        flags = 0 if array.flags.writeable else lent_tensor.READ_ONLY
+        description = lent_tensor.Description(array.shape, strides, 0, code, 8 * array.itemsize, flags)
         address = array.__array_interface__["data"][0]
-        return lent_tensor.producer(address, description, self.device, self).__dlpack__(**options)
+        versioned = options.get("max_version") is not None
+        return lent_tensor.capsule(address, description, self.device, self, versioned=versioned)
 
 
 def seen_by_cuda(x: Any) -> np.ndarray[Any, Any]:
     """Return a NumPy array of the memory that a producer lends to CUDA: the double's memory is the host's."""
-    device = x.__dlpack_device__()
-    assert device[0] == 2
-
-    class Host:
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return 1, 0
-
-        def __dlpack__(self, **options: Any) -> Any:
-            capsule = x.__dlpack__(stream=1, max_version=options.get("max_version"))
-            _say_host(capsule)
-            return capsule
-
-    return np.from_dlpack(Host())
+    assert x.__dlpack_device__()[0] == 2
+    return np.from_dlpack(_SaidToBeTheHosts(x))
 
 
-def _say_host(capsule: Any) -> None:
-    from vkdml.arrays import foreign
+class _SaidToBeTheHosts:
+    def __init__(self, x: Any) -> None:
+        self._x = x
 
-    start, _ = foreign.dlpack_tensor(capsule)
-    ctypes.c_int32.from_address(start + 8).value = 1
-    ctypes.c_int32.from_address(start + 12).value = 0
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **options: Any) -> Any:
+        capsule = self._x.__dlpack__(stream=1, max_version=options.get("max_version"))
+        start, _ = foreign.dlpack_tensor(capsule)
+        ctypes.c_int32.from_address(start + 8).value = 1
+        ctypes.c_int32.from_address(start + 12).value = 0
+        return capsule

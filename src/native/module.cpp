@@ -264,12 +264,18 @@ NB_MODULE(_native, m) {
         "countdown"_a, "result"_a = int(VK_ERROR_OUT_OF_DEVICE_MEMORY), "call"_a = "",
         "Test hook: make the given fallible Vulkan call from now on fail (1: the next, 0: none), or with the "
         "name of a Vulkan function the given one of its calls.");
-    m.def("lent_tensor", lent_tensor, "address"_a, "shape"_a, "strides"_a, "code"_a, "bits"_a, "device"_a,
-          "owner"_a, "read_only"_a,
-          nb::sig("def lent_tensor(address: int, shape: collections.abc.Sequence[int], strides: "
-                  "collections.abc.Sequence[int], code: int, bits: int, device: tuple[int, int], owner: "
-                  "object, read_only: bool) -> typing.Any"),
-          "A DLPack producer for memory at an address, which keeps its owner alive. Strides count elements.");
+    m.def(
+        "dlpack_capsule",
+        [](uint64_t address, std::vector<int64_t> shape, std::vector<int64_t> strides, uint8_t code,
+           uint8_t bits, std::pair<int, int> device, uint64_t flags, nb::object owner, bool versioned) {
+            return dlpack_capsule({address, std::move(shape), std::move(strides), code, bits, device, flags},
+                                  std::move(owner), versioned);
+        },
+        "address"_a, "shape"_a, "strides"_a, "code"_a, "bits"_a, "device"_a, "flags"_a, "owner"_a,
+        "versioned"_a,
+        "A DLPack capsule of the elements at an address, which keeps its owner alive. Strides count "
+        "elements; "
+        "flags are 1 for read only and 2 for copied.");
     m.def("fallible_calls", fallible_calls, "Calls counted since inject_failure().");
     m.def("injected_call", injected_call, "The Vulkan function that failed by injection, or ''.");
 

@@ -1,18 +1,23 @@
-// Lending memory to other libraries as DLPack tensors.
+// Lending memory to other libraries: DLPack's capsules.
 #pragma once
 
 #include <utility>
 #include <vector>
 
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 
 namespace vkdml {
 
-// An object with __dlpack__() for the elements at an address of a DLPack device, of a DLPack type. The owner
-// lives until the last tensor made from it is gone, whichever thread drops that.
-nanobind::object lent_tensor(uint64_t address, const std::vector<size_t>& shape,
-                             const std::vector<int64_t>& strides, uint8_t code, uint8_t bits,
-                             std::pair<int, int> device, nanobind::object owner, bool read_only);
+struct LentTensor {
+    uint64_t address;                    // of the first element, as the device sees it
+    std::vector<int64_t> shape, strides; // in elements
+    uint8_t code, bits;                  // of an element, in DLPack's terms
+    std::pair<int, int> device;          // DLPack's type and number
+    uint64_t flags;                      // 1: read only, 2: copied; capsules without a version cannot tell
+};
+
+// A capsule that keeps `owner` alive until its consumer, in whichever thread, deletes the tensor, or until it
+// goes unused.
+nanobind::object dlpack_capsule(LentTensor tensor, nanobind::object owner, bool versioned);
 
 } // namespace vkdml

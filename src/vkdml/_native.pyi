@@ -27,9 +27,9 @@ def inject_failure(countdown: int, result: int = -2, call: str = '') -> None:
     Test hook: make the given fallible Vulkan call from now on fail (1: the next, 0: none), or with the name of a Vulkan function the given one of its calls.
     """
 
-def lent_tensor(address: int, shape: _Sequence[int], strides: _Sequence[int], code: int, bits: int, device: tuple[int, int], owner: object, read_only: bool) -> Any:
+def dlpack_capsule(address: int, shape: _Sequence[int], strides: _Sequence[int], code: int, bits: int, device: tuple[int, int], flags: int, owner: object, versioned: bool) -> object:
     """
-    A DLPack producer for memory at an address, which keeps its owner alive. Strides count elements.
+    A DLPack capsule of the elements at an address, which keeps its owner alive. Strides count elements; flags are 1 for read only and 2 for copied.
     """
 
 def fallible_calls() -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from vkdml.arrays.foreign import CUDA_DEVICES, DLPACK_CPU, DLPACK_UNSIGNED, SMALL_FLOATS
 from vkdml.common.integers import index
-from vkdml.runtime.lent_tensor import Description
+from vkdml.runtime.lent_tensor import COPIED, READ_ONLY, Description
 
 if TYPE_CHECKING:
     from vkdml.arrays.array import Array
@@ -38,28 +38,27 @@ def capsule(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: A
         return host.__dlpack__(max_version=version) if _NUMPY_TAKES_VERSIONS else host.__dlpack__()
     if wanted[0] in CUDA_DEVICES:
         _require_cuda_stream(stream)
-        if not array.memory.is_shared:
+        if copy or not array.memory.is_shared:
             _require_copy_allowed(copy)
-            array = array.copied_to(array.new_result(array.shape, array.dtype, share=True))
-        elif copy:
-            array = array.copy()
+            array, copy = array.copied_to(array.new_result(array.shape, array.dtype, share=True)), True
     own = array.__dlpack_device__()
     if wanted != own:
         raise BufferError(
             f"the array lies on DLPack device {own}, and dl_device= means {wanted}; accepted are its own, "
             f"and ({DLPACK_CPU}, 0) for a copy on the host"
         )
-    if not array.writeable and version[0] < _VERSION_WITH_FLAGS:
+    versioned = version[0] >= _VERSION_WITH_FLAGS
+    if not array.writeable and not versioned:
         raise BufferError(
             "this view repeats elements and is read-only, which DLPack capsules tell from version 1.0 on; "
             "accepted are max_version=(1, 0), and a.copy()"
         )
-    return array.memory.lend(_description(array)).__dlpack__(max_version=version)
+    return array.memory.lend(_description(array, bool(copy)), versioned=versioned)
 
 
-def _description(array: Array) -> Description:
+def _description(array: Array, copied: bool) -> Description:
     dtype, view = array.dtype, array.view
-    code = _CODES.get(dtype.kind, _SMALL_FLOAT_CODES.get(str(dtype.name)))
+    code = _SMALL_FLOAT_CODES.get(str(dtype.name), _CODES.get(dtype.kind))
     if code is None:
         raise BufferError(
             f"DLPack has no elements of type {dtype}; accepted are integers, floats, complex numbers and bool"
@@ -70,7 +69,7 @@ def _description(array: Array) -> Description:
         view.offset * dtype.itemsize,
         code,
         8 * dtype.itemsize,
-        not array.writeable,
+        (0 if array.writeable else READ_ONLY) | (COPIED if copied else 0),
     )
 
 

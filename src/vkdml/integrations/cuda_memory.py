@@ -139,13 +139,13 @@ class SharedMemory(Memory):
             self.wait_for_others()
         return super().visible()
 
-    def lend(self, tensor: lent_tensor.Description) -> Any:
-        """Return a DLPack producer for elements of this memory, which keeps it alive."""
+    def lend(self, tensor: lent_tensor.Description, *, versioned: bool) -> Any:
+        """Return a DLPack capsule of elements of this memory, which keeps it alive."""
         self.device.require_usable()
         self.settle()
         self._mapping.lent = True
         _remember(self)
-        return lent_tensor.producer(self.address, tensor, self.dlpack_device, self)
+        return lent_tensor.capsule(self.address, tensor, self.dlpack_device, self, versioned=versioned)
 
 
 def shared_memory(device: Device, nbytes: int) -> SharedMemory:

@@ -117,13 +117,15 @@ def _element_type(code: int, bits: int, lanes: int) -> np.dtype[Any]:
     name, small_bits = foreign.SMALL_FLOATS.get(code, ("", 0))
     if name and bits == small_bits and lanes == 1:
         return foreign.small_float(name)
-    kind = _KINDS.get(code)
-    if kind is None or lanes != 1 or bits % 8:
-        raise TypeError(
-            f"elements of DLPack's type (code {code}, {bits} bits, {lanes} lanes) are unknown; accepted are "
-            "integers, floats, complex numbers and bool"
-        )
-    return np.dtype(f"{kind}{bits // 8}")
+    try:
+        if lanes == 1 and bits % 8 == 0:
+            return np.dtype(f"{_KINDS[code]}{bits // 8}")
+    except (KeyError, TypeError):
+        pass
+    raise TypeError(
+        f"elements of DLPack's type (code {code}, {bits} bits, {lanes} lanes) are unknown; accepted are "
+        "integers, floats, complex numbers and bool"
+    )
 
 
 # ---- tensors as Arrays -------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
-"""DLPack producers for memory that the native module lends."""
+"""DLPack capsules of memory that the native module lends."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from vkdml import _native
+
+READ_ONLY, COPIED = 1, 2
 
 
 class Description(NamedTuple):
@@ -16,17 +18,23 @@ class Description(NamedTuple):
     first_byte: int
     code: int
     bits: int
-    read_only: bool
+    flags: int
+    """:data:`READ_ONLY` and :data:`COPIED`, or 0."""
 
 
-def producer(address: int, tensor: Description, device: tuple[int, int], owner: object) -> Any:
-    """Return an object with ``__dlpack__`` for elements of the memory at an address of a DLPack device.
+def capsule(
+    address: int, tensor: Description, device: tuple[int, int], owner: object, *, versioned: bool
+) -> Any:
+    """Return a capsule of elements of the memory at an address of a DLPack device.
 
     Args:
         address: of the memory's first byte, as that device sees it.
         tensor: the elements.
         device: DLPack's type and number.
-        owner: lives as long as any tensor made of it.
+        owner: lives as long as the tensor that a consumer makes of it.
+        versioned: of DLPack 1; only such capsules have flags.
     """
-    shape, strides, first_byte, code, bits, read_only = tensor
-    return _native.lent_tensor(address + first_byte, shape, strides, code, bits, device, owner, read_only)
+    shape, strides, first_byte, code, bits, flags = tensor
+    return _native.dlpack_capsule(
+        address + first_byte, shape, strides, code, bits, device, flags, owner, versioned
+    )

@@ -97,8 +97,8 @@ class Memory(ReadOnly):
     def wait_for_others(self) -> None:
         """Wait for what other libraries, with which it is shared, were given to do with it."""
 
-    def lend(self, tensor: lent_tensor.Description) -> Any:
-        """Return a DLPack producer for elements of this memory, where it is shared."""
+    def lend(self, tensor: lent_tensor.Description, *, versioned: bool) -> Any:
+        """Return a DLPack capsule of elements of this memory, where it is shared."""
         raise BufferError(
             "Vulkan memory of its own cannot be shared with another library; accepted are "
             'vkdml.asarray(a, share="cuda"), which copies it on the device, and a copy on the host: '
