@@ -461,7 +461,7 @@ def test_a_device_that_is_not_cudas_is_refused_with_those_that_are():
 def test_an_old_driver_is_refused(monkeypatch):
     cuda_driver._found.clear()
     monkeypatch.setitem(cuda_driver._QUICK, "cuNotYet", ())
-    with pytest.raises(vkdml.DeviceError, match="lacks cuNotYet: accepted is NVIDIA's driver of CUDA 11.4"):
+    with pytest.raises(vkdml.DeviceError, match=r"lacks cuNotYet: accepted .* of CUDA 11\.4"):
         vkdml.empty(3, share="cuda")
 
 

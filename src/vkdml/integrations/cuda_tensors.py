@@ -13,6 +13,7 @@ import numpy as np
 
 from vkdml.arrays import foreign
 from vkdml.arrays.array import Array, allocated, array_in
+from vkdml.arrays.host import elements_overlap
 from vkdml.arrays.indexing import View
 from vkdml.integrations import cuda_driver
 from vkdml.integrations.cuda_driver import CudaDevice
@@ -47,6 +48,15 @@ class CudaTensor(NamedTuple):
         """Bytes from the first element to the end of the last."""
         low, high = extent(self.view.shape, self.view.strides)
         return (high - low) * self.dtype.itemsize
+
+    @property
+    def is_writeable(self) -> bool:
+        """Whether each element may be written: its library allows it, and it has a place of its own."""
+        shape, strides, _ = self.view
+        if self.read_only or strides == row_major_strides(shape):
+            return not self.read_only
+        places = np.empty(1, "u1")  # which is not looked into
+        return not elements_overlap(np.lib.stride_tricks.as_strided(places, shape, strides))
 
 
 def tensor_of(x: Any) -> CudaTensor:
@@ -166,7 +176,7 @@ def in_own_memory(tensor: CudaTensor) -> Array | None:
     if memory is None or (tensor.address - memory.address) % itemsize:
         return None
     view = tensor.view._replace(offset=(tensor.address - memory.address) // itemsize)
-    return array_in(memory, tensor.dtype, view, not tensor.read_only)
+    return array_in(memory, tensor.dtype, view, tensor.is_writeable)
 
 
 def _copied(tensor: CudaTensor) -> Array:
@@ -195,7 +205,7 @@ def _copied(tensor: CudaTensor) -> Array:
         )
         view = View(shape, tuple(0 if s == 0 else c for s, c in zip(strides, compact, strict=True)), 0)
     tensor.device.wait(tensor.stream)
-    return array_in(result.memory, tensor.dtype, view, not tensor.read_only)
+    return array_in(result.memory, tensor.dtype, view, tensor.is_writeable)
 
 
 def _room(tensor: CudaTensor, count: int) -> Array:
@@ -216,13 +226,15 @@ class Output:
 
     def __init__(self, x: Any, what: str) -> None:
         tensor = tensor_of(x)
-        shape, strides, _ = tensor.view
-        if tensor.read_only or any(size > 1 and not s for size, s in zip(shape, strides, strict=True)):
+        shape = tensor.view.shape
+        if not tensor.is_writeable:
             raise ValueError(f"{what} is read-only or repeats elements; accepted is a writeable tensor")
         own = in_own_memory(tensor)
         self.given = x
         self._tensor = None if own is not None else tensor
-        self.array = own or allocated(resolve(tensor.device.uuid), shape, tensor.dtype, share=True)
+        self.array = (
+            allocated(resolve(tensor.device.uuid), shape, tensor.dtype, share=True) if own is None else own
+        )
 
     def deliver(self) -> Any:
         """Copy the result on the caller's stream, wait for that, and return what the caller gave."""
