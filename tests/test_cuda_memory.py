@@ -117,8 +117,10 @@ def test_asarray_shares_by_a_copy_where_one_is_needed():
         vkdml.asarray([1.0, 2.0], device=[0], share="cuda")
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "float64", "complex64", "bfloat16",
-                                   "float8_e4m3fn", "float8_e5m2"])  # fmt: skip
+TYPES = "bool int8 uint16 int64 float16 float64 complex64 bfloat16 float8_e4m3fn float8_e5m2"
+
+
+@pytest.mark.parametrize("dtype", TYPES.split())
 def test_types_come_back_as_they_went(dtype):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     element = np.dtype(getattr(ml_dtypes, dtype, dtype))

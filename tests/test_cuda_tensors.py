@@ -1,4 +1,4 @@
-"""The operators on CUDA tensors, on software drivers and the double of CUDA's driver (tests/cuda_double.c)."""
+"""The operators on CUDA tensors, on software drivers and a double of CUDA's driver (tests/cuda_double.c)."""
 
 from __future__ import annotations
 
