@@ -91,8 +91,7 @@ def test_arrays_of_vulkan_alone_are_copied_on_request():
     assert same(torch.from_dlpack(plain, device=GPU), np.arange(60.0).reshape(6, 10))
 
 
-TYPES = ("float32 float16 float64 bfloat16 float8_e4m3fn float8_e5m2 int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
-         "bool")  # fmt: skip
+TYPES = "float32 float16 float64 bfloat16 float8_e4m3fn float8_e5m2 bool int8 int16 int32 int64 uint8 uint16 uint32"
 
 
 @pytest.mark.parametrize("name", TYPES.split())
