@@ -94,6 +94,15 @@ def test_what_is_computed_of_a_shared_array_is_shared():
     assert plain.__dlpack_device__()[0] == plain.argmax().__dlpack_device__()[0] == 7
 
 
+def test_small_results_lie_where_the_host_sees_them(device):
+    a = shared(np.arange(1000).reshape(10, 100))
+    assert (a.memory.visible() is None) is not device.info.unified_memory
+    result = a.argmax(1)
+    assert result.memory.visible() is not None
+    assert np.array_equal(seen_by_cuda(result), np.full(10, 99))
+    assert a[:, 50].copy().memory.visible() is not None
+
+
 @pytest.mark.parametrize("make", [vkdml.empty, vkdml.zeros])
 def test_creation_takes_share(make):
     a = make((2, 3), "int8", share="cuda")

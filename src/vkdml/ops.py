@@ -53,7 +53,8 @@ def argmax(
     Args:
         x: array of any shape, size and strides, what ``numpy.asarray`` makes one of, or a tensor in host
             memory that offers DLPack; an array in chunks of zarr, h5py or tensorstore, which is read by
-            pieces, never whole; or a :class:`vkdml.Array` or :class:`vkdml.ShardedArray`. Elements:
+            pieces, never whole; a tensor that CUDA holds (torch, CuPy, JAX), which is copied on its GPU; or a
+            :class:`vkdml.Array` or :class:`vkdml.ShardedArray`. Elements:
             float16, float32, float64, (u)int8 to (u)int64, bool, and ml_dtypes' bfloat16, float8_e4m3fn,
             float8_e5m2. What NumPy would drop (masks, missing elements, categories) is refused; a matrix is
             taken as a plain array.
@@ -65,7 +66,8 @@ def argmax(
         nan_policy: ``"propagate"``: a NaN beats every number; ``"omit"``: it loses to every number.
         return_values: True returns ``(indices, values)``, the values bit for bit.
         out: array of the result's shape and dtype to write to, with any strides; with ``return_values`` a
-            pair ``(indices, values)`` that do not overlap. It may overlap ``x``, and may lie in chunks.
+            pair ``(indices, values)`` that do not overlap. It may overlap ``x``, and may lie in chunks. Where
+            ``x`` lies on a GPU it is a :class:`vkdml.Array` or, with CUDA, a tensor there.
         device: a :class:`vkdml.Device`, or a selector of one; None takes the default device. A list of them
             shares a host array out to several.
         progress: called as ``progress(done, total)``, in bytes, after each tile of a host array; True draws a
@@ -73,7 +75,8 @@ def argmax(
 
     Returns:
         The indices (a NumPy scalar where NumPy's ``argmax`` gives one), or a named tuple
-        ``(indices, values)``. Of a :class:`vkdml.Array` they are Arrays on its device.
+        ``(indices, values)``. Of a :class:`vkdml.Array` they are Arrays on its device, and of a CUDA tensor
+        Arrays that CUDA sees, too.
 
     Raises:
         ValueError: nothing to choose from, the greatest index does not fit ``dtype``, a bad option, or an

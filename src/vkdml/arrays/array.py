@@ -394,7 +394,8 @@ def allocated(
     nbytes = math.prod(shape) * dtype.itemsize
     near_host = for_host and nbytes <= device.limits.tuning.shared_bytes
     try:
-        memory = hooks.shared_memory(device, nbytes) if share else Memory(device, nbytes, near_host=near_host)
+        make = hooks.shared_memory if share else Memory
+        memory = make(device, nbytes, near_host=near_host)
     except MemoryError as error:
         raise MemoryError(f"an array of {shape} {dtype} on {device.name}: {error}") from None
     return array_in(memory, dtype, View(shape, row_major_strides(shape), 0))

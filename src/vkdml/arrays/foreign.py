@@ -100,6 +100,7 @@ def attribute(x: Any, name: str) -> Any:
 
 DLPACK_CPU = 1
 DLPACK_UNSIGNED = 1
+NUMPY_TAKES_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 # Devices whose memory the processor reads: its own, and memory pinned for CUDA and ROCm.
 HOST_DEVICES = (1, 3, 11)
 # CUDA's own memory, and memory that it moves to and fro.
@@ -154,7 +155,7 @@ def from_dlpack(x: Any) -> npt.NDArray[Any]:
                 f"this {type(x).__name__} lies on DLPack device ({int(kind)}, {index}); accepted are tensors "
                 "in host memory, device (1, 0): copy it there first"
             )
-        capsule = x.__dlpack__()
+        capsule = _capsule(x)
         small_float = _as_unsigned(capsule)
         array = np.from_dlpack(_Lent(capsule, (1, 0)))
     except (BufferError, RuntimeError, AttributeError, ValueError) as error:
@@ -163,6 +164,16 @@ def from_dlpack(x: Any) -> npt.NDArray[Any]:
             "memory that numpy.from_dlpack takes"
         ) from None
     return array if small_float is None else array.view(small_float)
+
+
+def _capsule(x: Any) -> Any:
+    """Return a capsule of the newest version that NumPy takes: older ones cannot lend what is read-only."""
+    if NUMPY_TAKES_VERSIONS:
+        try:
+            return x.__dlpack__(max_version=(1, 0))
+        except TypeError:  # libraries from before that version
+            pass
+    return x.__dlpack__()
 
 
 class _Lent:

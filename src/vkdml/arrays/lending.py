@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from vkdml.arrays.foreign import CUDA_DEVICES, DLPACK_CPU, DLPACK_UNSIGNED, SMALL_FLOATS
+from vkdml.arrays.foreign import (
+    CUDA_DEVICES,
+    DLPACK_CPU,
+    DLPACK_UNSIGNED,
+    NUMPY_TAKES_VERSIONS,
+    SMALL_FLOATS,
+)
 from vkdml.common.integers import index
 from vkdml.runtime.lent_tensor import COPIED, READ_ONLY, Description
 
@@ -18,7 +22,6 @@ _CODES = {"i": 0, "u": DLPACK_UNSIGNED, "f": 2, "c": 5, "b": 6}
 _SMALL_FLOAT_CODES = {name: code for code, (name, _) in SMALL_FLOATS.items()}
 # From this version on a capsule tells whether its tensor is read-only.
 _VERSION_WITH_FLAGS = 1
-_NUMPY_TAKES_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 
 def capsule(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
@@ -35,7 +38,7 @@ def capsule(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: A
     if wanted[0] == DLPACK_CPU:
         _require_copy_allowed(copy)
         host = array.numpy()
-        return host.__dlpack__(max_version=version) if _NUMPY_TAKES_VERSIONS else host.__dlpack__()
+        return host.__dlpack__(max_version=version) if NUMPY_TAKES_VERSIONS else host.__dlpack__()
     if wanted[0] in CUDA_DEVICES:
         _require_cuda_stream(stream)
         if copy or not array.memory.is_shared:

@@ -41,8 +41,8 @@ argmax: Callable[..., Any]
 """For methods of ``Array`` and ``ShardedArray``: the public function."""
 argmin: Callable[..., Any]
 """The same."""
-shared_memory: Callable[[Device, int], Memory]
-"""For arrays that CUDA maps too: memory of so many bytes."""
+shared_memory: Callable[..., Memory]
+"""For arrays that CUDA maps too: made like ``Memory``."""
 from_cuda: Callable[..., Array]
 """For tensors of other libraries on a GPU: the Array of their elements, copied there if need be."""
 on_cuda: Any

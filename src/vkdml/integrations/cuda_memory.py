@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right, insort
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -18,7 +19,6 @@ from vkdml.runtime.recording import Buffer
 
 if TYPE_CHECKING:
     from vkdml.runtime.device import Device
-    from vkdml.runtime.pool import Pool
 
 DLPACK_CUDA = 2
 
@@ -28,8 +28,8 @@ class Mapping:
 
     __slots__ = ("_external", "address", "buffer", "cuda", "lent")
 
-    def __init__(self, device: Device, nbytes: int) -> None:
-        """Allocate and map.
+    def __init__(self, device: Device, nbytes: int, visible: bool) -> None:
+        """Allocate and map; ``visible`` where the host sees it too.
 
         Raises:
             MemoryError: the device has not so much, or CUDA cannot map it.
@@ -37,7 +37,7 @@ class Mapping:
         """
         self._external = 0
         self.cuda = cuda_driver.with_uuid(device.info.uuid, device.name)
-        self.buffer: Buffer = device.executions.exportable_buffer(nbytes)
+        self.buffer: Buffer = device.executions.exportable_buffer(nbytes, visible=visible)
         self.lent = False
         """Whether other libraries may use it at any time."""
         self._external, self.address = self.cuda.import_memory(
@@ -61,9 +61,9 @@ class SharedMemory(Memory):
     use it. What Vulkan does is done before a call returns, or waited for when the memory is lent.
     """
 
-    __slots__ = ("_mapping", "_pool")
+    __slots__ = ("_give_back", "_mapping")
     _mapping: Mapping
-    _pool: Pool[int, Any]
+    _give_back: Callable[[Mapping], None]
 
     is_shared = True
 
@@ -77,19 +77,20 @@ class SharedMemory(Memory):
         cls.require_within_limit(device, nbytes)
         whole = max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES)
         size_class = device.native.capacity_for(whole)
-        pool = device.executions.shared_memory
-        mapping = pool.take(size_class)
+        visible = near_host or device.info.unified_memory
+        pool, key = device.executions.shared_memory, (size_class, visible)
+        mapping = pool.take(key)
         if mapping is None:
-            mapping = device.executions.insist(lambda: Mapping(device, size_class))
+            mapping = device.executions.insist(lambda: Mapping(device, size_class, visible))
         elif mapping.lent:
             mapping.cuda.wait_for_all()  # tensors are dropped before what was started on them is done
             mapping.lent = False
         made = object.__new__(cls)
         fix(made, "_mapping", mapping)
-        fix(made, "_pool", pool)
+        fix(made, "_give_back", lambda mapping: pool.put(key, mapping, size_class))
         fix(made, "_device", device)
         fix(made, "_buffer", mapping.buffer)
-        fix(made, "_visible", mapping.buffer.view() if device.info.unified_memory else None)
+        fix(made, "_visible", mapping.buffer.view() if visible else None)
         fix(made, "_users", [])
         return made
 
@@ -100,7 +101,7 @@ class SharedMemory(Memory):
         _forget(mapping.address)
         if all(user() is None for user in self._users):
             # Else a sequence that was recorded with this memory would find another array's in it.
-            self._pool.put(mapping.buffer.capacity, mapping, mapping.buffer.capacity)
+            self._give_back(mapping)
 
     @property
     def cuda(self) -> cuda_driver.CudaDevice:
@@ -148,10 +149,10 @@ class SharedMemory(Memory):
         return lent_tensor.capsule(self.address, tensor, self.dlpack_device, self, versioned=versioned)
 
 
-def shared_memory(device: Device, nbytes: int) -> SharedMemory:
-    """Return memory that Vulkan and CUDA share."""
+def shared_memory(device: Device, nbytes: int, *, near_host: bool = False) -> SharedMemory:
+    """Return memory that Vulkan and CUDA share; ``near_host`` as of :class:`Memory`."""
     try:
-        return SharedMemory(device, nbytes)
+        return SharedMemory(device, nbytes, near_host=near_host)
     except DeviceError as error:
         raise type(error)(f'share="cuda": {error}') from None
 

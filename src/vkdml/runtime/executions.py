@@ -41,8 +41,8 @@ class ExecutionCache:
         self._executions: Pool[Plan, Execution] = Pool(*bounds)
         self._rebindables: Pool[Plan, Rebindable] = Pool(*bounds)
         self._sequences: Pool[None, NativeSequence] = Pool(IDLE_SEQUENCES, 0)
-        # By size class: what CUDA maps is slow to make, and waits here for the next array.
-        self.shared_memory: Pool[int, Any] = Pool(IDLE_SHARED_MEMORIES, device.memory()["limit"])
+        # By size class and whether the host sees it; what CUDA maps is slow to make.
+        self.shared_memory: Pool[tuple[int, bool], Any] = Pool(IDLE_SHARED_MEMORIES, device.memory()["limit"])
 
     # ---- kernels and memory --------------------------------------------------------------------------------
 
@@ -69,9 +69,9 @@ class ExecutionCache:
         kind = _HOST if visible or self.unified_memory else _DEVICE
         return self.insist(lambda: self.device.buffer(nbytes, kind))
 
-    def exportable_buffer(self, nbytes: int) -> Buffer:
-        """Return memory where kernels are fastest, which other libraries on the GPU can map."""
-        kind = _HOST if self.unified_memory else _DEVICE
+    def exportable_buffer(self, nbytes: int, *, visible: bool = False) -> Buffer:
+        """Return memory like that of :meth:`buffer`, which other libraries on the GPU can map."""
+        kind = _HOST if visible or self.unified_memory else _DEVICE
         return self.insist(lambda: self.device.exportable_buffer(nbytes, kind))
 
     def insist(self, make: Callable[[], _Made]) -> _Made:
