@@ -380,6 +380,21 @@ def test_lending_waits_for_a_sequence_that_still_writes(device):
     sequence.wait()
 
 
+class Running:
+    settled = False
+
+    def settle(self) -> None:
+        self.settled = True
+
+
+def test_lending_waits_for_whatever_uses_the_memory():
+    a, running = shared([1, 2, 3]), Running()
+    a.memory.used_by(running)
+    assert not running.settled
+    a.__dlpack__()
+    assert running.settled
+
+
 def test_memory_that_nobody_was_lent_is_not_waited_for(cuda):
     before = cuda.double_context_waits()
     a = vkdml.zeros((4, 5), share="cuda")

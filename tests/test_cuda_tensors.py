@@ -12,7 +12,7 @@ import pytest
 from cuda_double import Tensor, seen_by_cuda
 
 import vkdml
-from vkdml.integrations import cuda_driver, cuda_tensors
+from vkdml.integrations import cuda_driver, cuda_memory, cuda_tensors
 
 ORDINAL = 1
 
@@ -65,7 +65,8 @@ def test_tensors_of_any_layout(monkeypatch, layout, span_bytes):
 def test_widely_spread_elements_are_brought_together_by_the_copy(monkeypatch):
     monkeypatch.setattr(cuda_tensors, "SPAN_BYTES", 0)
     x = elements(50, 40, 30)
-    for spread in (x[:, 0, 0], x[::5, :, ::7], x[:, ::20, 5:7], x[::9, ::9, ::9]):
+    windows = np.lib.stride_tricks.as_strided(x, (4, 30, 5), (8000 * 4, 2 * 4, 4))  # rows that overlap
+    for spread in (x[:, 0, 0], x[::5, :, ::7], x[:, ::20, 5:7], x[::9, ::9, ::9], windows):
         a = vkdml.from_dlpack(Tensor(spread, ORDINAL))
         assert np.array_equal(a.numpy(), spread)
         assert a.memory.capacity < 4 * max(spread.nbytes, 256)
@@ -176,6 +177,8 @@ def test_memory_that_was_given_back_is_not_found():
     assert cuda_tensors.memory_at(address - 1, 1) is None
     del a
     assert cuda_tensors.memory_at(address, 64) is None
+    assert address not in cuda_memory._addresses
+    assert address not in cuda_memory._lent
 
 
 # ---- out ---------------------------------------------------------------------------------------------------
