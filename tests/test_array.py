@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from separate import separate_device
 
 import vkdml
 from vkdml.plan.elements import ML_DTYPES_ELEMENTS, NUMPY_ELEMENTS
-from vkdml.plan.known_calls import known_calls
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 ELEMENTS = (*NUMPY_ELEMENTS, *ML_DTYPES_ELEMENTS)
@@ -451,10 +451,57 @@ def test_the_same_call_on_other_arrays_builds_nothing(device):
     assert vkdml._native.fallible_calls() - calls <= 5 * len(arrays)
 
 
+def test_a_known_call_reads_where_the_view_lies(device):
+    host = np.random.default_rng(3).integers(-9, 9, (7, 40)).astype(np.int16)
+    array = vkdml.asarray(host, device=device)
+    for _ in range(2):
+        for row in range(7):
+            for cut in (slice(None), slice(5, 25), slice(25, 5, -1), slice(None, None, -3)):
+                assert int(array[row, cut].argmax()) == host[row, cut].argmax()
+                assert vkdml.argmin(array[row:, cut], 0).tolist() == host[row:, cut].argmin(0).tolist()
+        indices, values = array[:, ::-2].argmin((0, 1), return_values=True, dtype="uint32")
+        every_second = host[:, ::-2]
+        assert (int(indices), int(values)) == (every_second.argmin(), every_second.min())
+        assert indices.dtype == np.uint32
+
+
+def test_a_known_call_gives_each_caller_memory_of_its_own(device):
+    arrays = [vkdml.asarray(np.roll(np.arange(99), n), device=device) for n in range(9)]
+    results = [array.argmax() for array in arrays]
+    assert [int(result) for result in results] == [(98 + n) % 99 for n in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("known", "refused"),
+    [
+        ({"axis": 1}, {"axis": True}),
+        ({"axis": (1,)}, {"axis": (True,)}),
+        ({"axis": 0}, {"axis": 0.0}),
+        ({"keepdims": False}, {"keepdims": 0}),
+        ({"return_values": False}, {"return_values": 0}),
+        ({"direction": "increasing"}, {"direction": ["increasing"]}),
+    ],
+)
+def test_what_equals_a_known_argument_is_checked_all_the_same(device, known, refused):
+    array = vkdml.asarray(np.zeros((2, 3), np.int8), device=device)
+    for _ in range(2):
+        array.argmax(**known)
+    with pytest.raises((TypeError, ValueError)):
+        array.argmax(**refused)
+
+
+def test_a_known_call_in_many_threads(device):
+    rows = np.random.default_rng(4).integers(0, 1000, (16, 300))
+    array = vkdml.asarray(rows, device=device)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda n: int(array[n % 16].argmax()), range(200)))
+    assert found == [rows[n % 16].argmax() for n in range(200)]
+
+
 def test_parts_of_an_array_share_their_plan(device):
     array = vkdml.asarray(np.random.default_rng(0).integers(0, 99, (40, 512)).astype(np.int32), device=device)
     host = array.numpy()
-    known_calls.clear()
+    device.executions.known_calls.clear()
     for row in range(40):
         assert int(vkdml.argmin(array[row])) == host[row].argmin()
-    assert len(known_calls) == 1
+    assert len(device.executions.known_calls) == 1

@@ -19,7 +19,8 @@ from vkdml.common.overlap import may_share_bytes
 from vkdml.common.read_only import fix
 from vkdml.operators import on_host, stream
 from vkdml.plan import elements
-from vkdml.plan.known_calls import CallCache, KnownCall, known_calls
+from vkdml.plan.known_calls import CallCache
+from vkdml.runtime.execution import Execution
 
 X = np.random.default_rng(3).integers(0, 100, (6, 50), np.int32)
 
@@ -72,35 +73,57 @@ def limited(device, set_limits, monkeypatch):
 
 def test_a_known_call_cleared_between_look_up_and_use_is_right(device, monkeypatch):
     assert vkdml.argmax(X, 1).tolist() == X.argmax(1).tolist()
-    resolve = on_host.resolve
+    typed = Execution.typed
 
-    def clearing(selector):
-        known_calls.clear()
-        return resolve(selector)
+    def clearing(*arguments):
+        device.executions.known_calls.clear()
+        device.trim()
+        return typed(*arguments)
 
-    monkeypatch.setattr(on_host, "resolve", clearing)
+    monkeypatch.setattr(Execution, "typed", clearing)
     for _ in range(2):
         assert vkdml.argmax(X, 1).tolist() == X.argmax(1).tolist()
 
 
-def known(number: int) -> KnownCall:
-    return KnownCall(None, None, (number,), np.dtype(np.int64))  # type: ignore[arg-type]
+def test_known_calls_have_arrays_of_their_own(device):
+    arrays = [np.roll(X, n, 1) for n in range(5)]
+    results = [vkdml.argmax(array, 1) for array in arrays]
+    assert [r.tolist() for r in results] == [array.argmax(1).tolist() for array in arrays]
+    for _ in range(2):
+        indices, values = vkdml.argmin(X, return_values=True, dtype=np.int32)
+        assert (indices, values) == (X.argmin(), X.min())
+        assert (type(indices), type(values)) == (np.int32, np.int32)
+
+
+def test_a_known_call_in_many_threads(device):
+    arrays = [np.roll(X, n) for n in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda n: int(vkdml.argmax(arrays[n % 8])), range(200)))
+    assert found == [arrays[n % 8].argmax() for n in range(200)]
+
+
+def test_a_selector_that_fits_no_device_is_refused_where_the_call_is_known(device):
+    vkdml.argmax(X, 1)
+    with pytest.raises(vkdml.NoDeviceError):
+        vkdml.argmax(X, 1, device="no such device")
+    with pytest.raises(TypeError, match="a device is"):
+        vkdml.argmax(X, 1, device=1.5)
 
 
 def test_the_cache_of_known_calls_is_bounded_and_forgets_the_oldest():
-    calls = CallCache(3)
+    calls: CallCache[str] = CallCache(3)
     for number in range(5):
-        calls.put(number, known(number))
-    calls.put(4, known(4))
+        calls.put(number, str(number))
+    calls.put(4, "4")
     assert len(calls) == 3
-    assert [calls.get(number) for number in range(5)] == [None, None, known(2), known(3), known(4)]
+    assert [calls.get(number) for number in range(5)] == [None, None, "2", "3", "4"]
     calls.clear()
     assert len(calls) == 0
     assert calls.get(4) is None
 
 
 def test_the_cache_of_known_calls_is_shared_by_threads():
-    calls = CallCache(8)
+    calls: CallCache[str] = CallCache(8)
     faults = []
     stop = threading.Event()
 
@@ -110,9 +133,9 @@ def test_the_cache_of_known_calls_is_shared_by_threads():
 
     def use(first):
         for number in range(first, first + 5000):
-            calls.put(number % 20, known(number % 20))
+            calls.put(number % 20, str(number % 20))
             found = calls.get(number % 20)
-            if found is not None and found.shape != (number % 20,):
+            if found is not None and found != str(number % 20):
                 faults.append(found)
 
     other = threading.Thread(target=disturb)
@@ -162,6 +185,7 @@ def test_a_known_call_that_finds_no_memory_goes_in_tiles(device, limited, set_li
         return take(plan)
 
     monkeypatch.setattr(device.executions, "take", scarce)
+    device.trim()  # of what waits there is enough
     assert vkdml.argmax(X, 1).tolist() == X.argmax(1).tolist()
     assert tiled == ["reduce"]
     copied = vkdml.slice1(X, (0, 0), X.shape, (-1, 2))
@@ -173,13 +197,13 @@ def test_a_known_call_that_finds_no_memory_goes_in_tiles(device, limited, set_li
 def test_a_fault_of_a_known_call_carries_the_operator_too(device, monkeypatch, fault):
     assert vkdml.argmax(X, 1).tolist() == X.argmax(1).tolist()
 
-    def failing(plan):
+    def failing(execution):
         raise fault("it broke")
 
-    monkeypatch.setattr(device.executions, "take", failing)
+    monkeypatch.setattr(Execution, "run", failing)
     with pytest.raises(fault, match=r"^argmax of \(6, 50\) int32: it broke$"):
         vkdml.argmax(X, 1)
-    known_calls.clear()
+    device.executions.known_calls.clear()
     with pytest.raises(fault, match=r"^argmax of \(6, 50\) int32: it broke$"):
         vkdml.argmax(X, 1)
 

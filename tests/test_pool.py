@@ -14,7 +14,7 @@ from weakref import ref
 import pytest
 
 from vkdml.runtime import pool as pools
-from vkdml.runtime.pool import Pool
+from vkdml.runtime.pool import Lender, Pool
 
 
 class Thing:
@@ -233,3 +233,97 @@ def test_a_signal_handler_may_use_the_pool_between_any_two_lines() -> None:
             pool.put(key, Thing(), 10)
         assert held(pool)[0] <= 4
         assert pool.take(29) is not None
+
+
+# ---- lenders -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_borrowed_is_nobody_elses() -> None:
+    pool: Pool[str, Thing] = Pool(10, 100)
+    lenders = [Lender(pool, "a") for _ in range(2)]
+    assert lenders[0].borrow() is None
+    thing = Thing()
+    pool.put("a", thing, 1)
+    lent = lenders[0].borrow()
+    assert lent == (thing, 1)
+    assert lenders[1].borrow() is None
+    assert pool.take("a") is None
+    lenders[0].give_back((thing, 1))
+    assert lenders[1].borrow() == (thing, 1)
+
+
+@pytest.mark.parametrize("when", ["before", "while it is borrowed"])
+def test_what_a_pool_gives_up_no_lender_keeps(when: str) -> None:
+    pool: Pool[str, Thing] = Pool(10, 100)
+    lender = Lender(pool, "a")
+    thing = Thing()
+    gone = ref(thing)
+    pool.put("a", thing, 1)
+    lent = lender.borrow()
+    assert lent is not None
+    del thing
+    if when == "before":
+        lender.give_back(lent)
+        del lent
+        assert pool.clear()
+    else:
+        pool.clear()
+        lender.give_back(lent)
+        del lent
+        assert held(pool) == (1, 1)
+        assert pool.clear()
+    gc.collect()
+    assert gone() is None
+    assert lender.borrow() is None
+
+
+def test_what_comes_back_late_is_counted() -> None:
+    pool: Pool[str, Thing] = Pool(100, 50)
+    lender = Lender(pool, "a")
+    pool.put("a", Thing(), 40)
+    lent = lender.borrow()
+    assert lent is not None
+    pool.put("b", Thing(), 40)  # over the bounds, as far as the pool knows: it counts anew
+    assert held(pool) == (1, 40)
+    lender.give_back(lent)
+    assert held(pool) == (1, 40)
+    assert contents(pool) == {"a": 1}
+
+
+def test_what_lenders_use_goes_last() -> None:
+    pool: Pool[str, Thing] = Pool(3, 100)
+    for key in "abc":
+        pool.put(key, Thing(), 1)
+    lender = Lender(pool, "a")
+    lent = lender.borrow()
+    assert lent is not None
+    lender.give_back(lent)
+    pool.put("d", Thing(), 1)
+    assert contents(pool) == {"a": 1, "c": 1, "d": 1}
+
+
+def test_lenders_in_many_threads() -> None:
+    pool: Pool[int, Thing] = Pool(4, 100)
+    lender = Lender(pool, 0)
+    users: dict[int, int] = {}
+    faults = []
+
+    def use(number: int) -> None:
+        for _ in range(2000):
+            lent = lender.borrow() or (Thing(), 1)
+            if id(lent[0]) in users:
+                faults.append(number)
+            users[id(lent[0])] = number
+            if number == 3:
+                pool.put(1, Thing(), 60)
+                pool.clear()
+            del users[id(lent[0])]
+            lender.give_back(lent)
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+    assert held(pool)[0] <= 4 + len(threads)

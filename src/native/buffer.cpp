@@ -25,6 +25,12 @@ int Buffer::export_fd() const {
     return vkdml::export_fd(*device_->handle(), tensor_->exportable_memory);
 }
 
+std::shared_ptr<Buffer> Buffer::kept(const std::shared_ptr<Device>& device, uint64_t bytes, MemoryKind kind) {
+    device->require_usable();
+    auto tensor = device->memory()->acquire_kept(bytes, kind);
+    return tensor ? std::shared_ptr<Buffer>(new Buffer(device, bytes, std::move(tensor))) : nullptr;
+}
+
 void* Buffer::mapped() const {
     if (kind() != MemoryKind::host)
         throw DeviceError(

@@ -11,6 +11,9 @@ public:
     // Of memory that other interfaces of the same GPU can map.
     static std::shared_ptr<Buffer> exportable(std::shared_ptr<Device> device, uint64_t bytes,
                                               MemoryKind kind);
+    // One whose memory is kept for reuse, or null: it takes a microsecond, and allocating hundreds.
+    static std::shared_ptr<Buffer> kept(const std::shared_ptr<Device>& device, uint64_t bytes,
+                                        MemoryKind kind);
 
     // Of the memory: a later buffer has the same number only if it has the same memory.
     uint64_t id() const { return tensor_->id(); }

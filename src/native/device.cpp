@@ -55,9 +55,16 @@ Device::Device(uint32_t index) : info_(physical_device(index)) {
     if (info_.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     if (info_.subgroup_size_control) extensions.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
     if (info_.external_memory.exportable) extensions.push_back(VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME);
+    if (info_.update_after_bind) extensions.push_back(VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
     vk::DeviceCreateInfo create({}, 1, &queue, 0, nullptr, uint32_t(extensions.size()), extensions.data());
     vk::PhysicalDeviceSubgroupSizeControlFeaturesEXT size_control(true, true);
     if (info_.subgroup_size_control) create.pNext = &size_control;
+    vk::PhysicalDeviceDescriptorIndexingFeaturesEXT descriptors;
+    descriptors.descriptorBindingStorageBufferUpdateAfterBind = true;
+    if (info_.update_after_bind) {
+        descriptors.pNext = const_cast<void*>(create.pNext);
+        create.pNext = &descriptors;
+    }
     vk::Device made = info_.physical.createDevice(create);
     handle_ = std::shared_ptr<vk::Device>(new vk::Device(made), [](vk::Device* device) {
         device->destroy();

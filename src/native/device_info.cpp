@@ -7,19 +7,29 @@ namespace vkdml {
 
 DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     memory = device.getMemoryProperties();
-    bool driver_properties = false, storage_8bit = false, size_control = false, memory_fd = false;
+    bool driver_properties = false, storage_8bit = false, size_control = false, indexing = false,
+         memory_fd = false;
     for (const auto& extension : device.enumerateDeviceExtensionProperties()) {
         const char* name = extension.extensionName;
         memory_budget |= !strcmp(name, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
         driver_properties |= !strcmp(name, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
         size_control |= !strcmp(name, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+        indexing |= !strcmp(name, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
         storage_8bit |= !strcmp(name, VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
         memory_fd |= !strcmp(name, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME);
     }
     properties = device.getProperties();
     auto families = device.getQueueFamilyProperties();
-    for (uint32_t i = 0; i < families.size() && !compute_queue_family; i++) {
-        if (!(families[i].queueFlags & vk::QueueFlagBits::eCompute)) continue;
+    // A queue that draws too takes longer for each submission: 19.6 us instead of 15.9 for a small kernel on
+    // an H100. Timestamps are worth more.
+    int best = -1;
+    for (uint32_t i = 0; i < families.size(); i++) {
+        const auto flags = families[i].queueFlags;
+        if (!(flags & vk::QueueFlagBits::eCompute)) continue;
+        const int worth =
+            (families[i].timestampValidBits ? 2 : 0) + (flags & vk::QueueFlagBits::eGraphics ? 0 : 1);
+        if (worth <= best) continue;
+        best = worth;
         compute_queue_family = i;
         timestamp_bits = families[i].timestampValidBits;
     }
@@ -56,7 +66,13 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
         control.pNext = access_16bit.pNext;
         access_16bit.pNext = &control;
     }
+    vk::PhysicalDeviceDescriptorIndexingFeaturesEXT descriptors;
+    if (indexing) {
+        descriptors.pNext = access_16bit.pNext;
+        access_16bit.pNext = &descriptors;
+    }
     device.getFeatures2(&feature_chain);
+    update_after_bind = descriptors.descriptorBindingStorageBufferUpdateAfterBind;
     features = feature_chain.features;
     storage_buffer_16bit_access = access_16bit.storageBuffer16BitAccess;
     const auto compute = vk::ShaderStageFlagBits::eCompute;

@@ -39,6 +39,8 @@ struct DeviceInfo {
     // Pipelines can ask for full subgroups of a given size, and subgroups can exchange registers by
     // shuffling.
     bool subgroup_shuffle = false, subgroup_size_control = false;
+    // Descriptors of a recorded sequence can be changed while it does not run.
+    bool update_after_bind = false;
     uint32_t max_workgroup_subgroups = 0; // of a given size
     ExternalMemory external_memory;
     std::string driver_name, driver_info;

@@ -37,7 +37,15 @@ Kernel::Kernel(const Device& device, const std::vector<uint32_t>& spirv, uint32_
         std::vector<vk::DescriptorSetLayoutBinding> slots;
         for (uint32_t i = 0; i < bindings; i++)
             slots.emplace_back(i, vk::DescriptorType::eStorageBuffer, 1, vk::ShaderStageFlagBits::eCompute);
-        set_layout_ = device_->createDescriptorSetLayout({{}, uint32_t(slots.size()), slots.data()});
+        vk::DescriptorSetLayoutCreateInfo set({}, uint32_t(slots.size()), slots.data());
+        const std::vector<vk::DescriptorBindingFlagsEXT> changing(
+            bindings, vk::DescriptorBindingFlagBitsEXT::eUpdateAfterBind);
+        const vk::DescriptorSetLayoutBindingFlagsCreateInfoEXT flags(bindings, changing.data());
+        if (device.info().update_after_bind) {
+            set.flags = vk::DescriptorSetLayoutCreateFlagBits::eUpdateAfterBindPoolEXT;
+            set.pNext = &flags;
+        }
+        set_layout_ = device_->createDescriptorSetLayout(set);
         vk::PushConstantRange range(vk::ShaderStageFlagBits::eCompute, 0, push_bytes);
         layout_ = device_->createPipelineLayout({{}, 1, &set_layout_, push_bytes ? 1u : 0u, &range});
         module = device_->createShaderModule({{}, spirv.size() * 4, spirv.data()});

@@ -22,6 +22,11 @@ constexpr uint64_t ram_reserve = 64ull << 20;
 
 const char* kind_name(MemoryKind kind) { return kind == MemoryKind::device ? "device" : "host-visible"; }
 
+// What rounds up to no number at all is refused all the same.
+uint64_t whole_words(uint64_t bytes) {
+    return bytes > ~3ull ? ~3ull : (std::max<uint64_t>(bytes, 4) + 3) & ~3ull;
+}
+
 // kp::Tensor copies `capacity` bytes from the data it is given; untouched pages of an anonymous mapping are
 // all one zero page, so this costs no memory.
 class ZeroPages {
@@ -127,34 +132,38 @@ void MemoryPool::check_room(uint64_t bytes, uint64_t capacity, MemoryKind kind) 
                       " types that shaders can use: choose another device");
 }
 
-namespace {
-
-// Whole words; what rounds up to no number at all is refused all the same.
-uint64_t whole_words(uint64_t bytes) {
-    return bytes > ~3ull ? ~3ull : (std::max<uint64_t>(bytes, 4) + 3) & ~3ull;
-}
-
-} // namespace
-
 std::shared_ptr<Tensor> MemoryPool::acquire(uint64_t bytes, MemoryKind kind) {
     bytes = whole_words(bytes);
     check_limits(bytes, kind);
     uint64_t capacity = capacity_for(bytes);
-    std::unique_ptr<Tensor> tensor;
-    {
-        std::lock_guard lock(mutex_);
-        for (auto entry = kept_.rbegin(); entry != kept_.rend(); ++entry) {
-            if ((*entry)->kind() != kind || (*entry)->capacity() != capacity) continue;
-            tensor = std::move(*entry);
-            kept_.erase(std::next(entry).base());
-            use_.pooled -= capacity;
-            break;
-        }
-    }
+    auto tensor = take_kept(capacity, kind);
     if (!tensor) tensor = allocate_or_trim(bytes, capacity, kind);
+    return owned(std::move(tensor));
+}
+
+std::shared_ptr<Tensor> MemoryPool::acquire_kept(uint64_t bytes, MemoryKind kind) {
+    bytes = whole_words(bytes);
+    check_limits(bytes, kind);
+    auto tensor = take_kept(capacity_for(bytes), kind);
+    return tensor ? owned(std::move(tensor)) : nullptr;
+}
+
+std::unique_ptr<Tensor> MemoryPool::take_kept(uint64_t capacity, MemoryKind kind) {
+    std::lock_guard lock(mutex_);
+    for (auto entry = kept_.rbegin(); entry != kept_.rend(); ++entry) {
+        if ((*entry)->kind() != kind || (*entry)->capacity() != capacity) continue;
+        auto tensor = std::move(*entry);
+        kept_.erase(std::next(entry).base());
+        use_.pooled -= capacity;
+        return tensor;
+    }
+    return nullptr;
+}
+
+std::shared_ptr<Tensor> MemoryPool::owned(std::unique_ptr<Tensor> tensor) {
     {
         std::lock_guard lock(mutex_);
-        use_.used += capacity;
+        use_.used += tensor->capacity();
     }
     return {tensor.release(), [pool = weak_from_this()](Tensor* returned) {
                 std::unique_ptr<Tensor> owner(returned);

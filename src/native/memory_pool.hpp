@@ -55,6 +55,8 @@ public:
     std::shared_ptr<Tensor> acquire(uint64_t bytes, MemoryKind kind);
     // Like acquire(), but of memory that can be exported, and freed with its last owner.
     std::shared_ptr<Tensor> acquire_exportable(uint64_t bytes, MemoryKind kind);
+    // The same of what is kept, or null.
+    std::shared_ptr<Tensor> acquire_kept(uint64_t bytes, MemoryKind kind);
     uint64_t trim(); // frees what is kept; returns its bytes
     MemoryUse use() const;
     uint64_t capacity_for(uint64_t bytes) const;            // of the size class; not checked against limits
@@ -64,6 +66,8 @@ private:
     [[noreturn]] void refuse(uint64_t bytes, MemoryKind kind, const char* limit, uint64_t value) const;
     void check_limits(uint64_t bytes, MemoryKind kind) const;
     void check_room(uint64_t bytes, uint64_t capacity, MemoryKind kind) const;
+    std::unique_ptr<Tensor> take_kept(uint64_t capacity, MemoryKind kind);
+    std::shared_ptr<Tensor> owned(std::unique_ptr<Tensor> tensor);
     std::unique_ptr<Tensor> allocate(uint64_t bytes, uint64_t capacity, MemoryKind kind, bool exportable);
     std::unique_ptr<Tensor> allocate_or_trim(uint64_t bytes, uint64_t capacity, MemoryKind kind,
                                              bool exportable = false);

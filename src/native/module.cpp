@@ -20,6 +20,7 @@
 #include "instance.hpp"
 #include "kernel.hpp"
 #include "process_end.hpp"
+#include "replay.hpp"
 #include "sequence.hpp"
 #include "tensor_exchange.hpp"
 
@@ -208,6 +209,46 @@ HostView host_view(const Buffer& buffer) {
     return HostView(data, {size_t(buffer.bytes())}, owner);
 }
 
+// Memory that is kept for reuse is had at once; only an allocation is worth giving up the GIL.
+std::shared_ptr<Buffer> buffer_of(const std::shared_ptr<Device>& device, uint64_t bytes, MemoryKind kind) {
+    device->collect_finished();
+    if (auto kept = Buffer::kept(device, bytes, kind)) return kept;
+    WithoutGil release;
+    return std::make_shared<Buffer>(device, bytes, kind);
+}
+
+std::vector<Replay::Region> all_given(const std::vector<std::pair<Buffer*, uint64_t>>& regions) {
+    std::vector<Replay::Region> all;
+    for (const auto& [buffer, offset] : regions) all.emplace_back(&given(buffer), offset);
+    return all;
+}
+
+// An integer of the host's memory, without an array about it.
+nb::object integer_in(const Device& device, const Buffer& buffer, uint64_t offset, uint32_t bytes,
+                      bool is_signed) {
+    device.require_usable();
+    if (offset > buffer.bytes() || bytes > buffer.bytes() - offset)
+        throw std::invalid_argument(std::to_string(bytes) + " bytes from " + std::to_string(offset) +
+                                    " on are not inside a buffer of " + std::to_string(buffer.bytes()));
+    const char* place = static_cast<const char*>(buffer.mapped()) + offset;
+    auto read = [place](auto number) {
+        memcpy(&number, place, sizeof number);
+        return number;
+    };
+    switch (bytes) {
+    case 1:
+        return is_signed ? nb::int_(read(int8_t())) : nb::int_(read(uint8_t()));
+    case 2:
+        return is_signed ? nb::int_(read(int16_t())) : nb::int_(read(uint16_t()));
+    case 4:
+        return is_signed ? nb::int_(read(int32_t())) : nb::int_(read(uint32_t()));
+    case 8:
+        return is_signed ? nb::int_(read(int64_t())) : nb::int_(read(uint64_t()));
+    default:
+        throw std::invalid_argument("an integer has 1, 2, 4 or 8 bytes, not " + std::to_string(bytes));
+    }
+}
+
 // The GIL is kept while spinning (giving it up costs milliseconds when another thread computes) unless other
 // threads submit work too, and given up to block; signals are looked at between slices, so Ctrl-C works.
 bool wait(Sequence& sequence, std::optional<double> timeout, double spin_us) {
@@ -343,15 +384,50 @@ NB_MODULE(_native, m) {
             "submit() and wait().")
         .def("timings", &Sequence::timings, "Nanoseconds of each recorded operation in the last evaluation.");
 
+    nb::class_<Replay>(m, "Replay", "A plan made ready to run on whatever buffers it is given.")
+        .def(
+            "run",
+            [](Replay& replay, const std::vector<std::pair<Buffer*, uint64_t>>& regions) {
+                replay.submit(all_given(regions));
+                wait(replay.sequence(), {}, replay.spin_us());
+            },
+            "regions"_a, "Evaluates on these buffers, each from a byte on, and waits; the results come last.")
+        .def(
+            "start_on",
+            [](Replay& replay, const Buffer& input, uint64_t offset) -> nb::object {
+                std::vector<std::shared_ptr<Buffer>> results;
+                std::vector<Replay::Region> regions{{&input, offset}};
+                try {
+                    for (const auto& [bytes, kind] : replay.results()) {
+                        results.push_back(buffer_of(replay.sequence().device(), bytes, kind));
+                        regions.emplace_back(results.back().get(), 0);
+                    }
+                } catch (const OutOfMemoryError&) {
+                    return nb::none();
+                }
+                replay.submit(regions);
+                nb::list made;
+                for (auto& result : results) made.append(nb::cast(std::move(result)));
+                return made;
+            },
+            "input"_a, "offset"_a,
+            nb::sig("def start_on(self, input: Buffer, offset: int) -> list[Buffer] | None"),
+            "Starts an evaluation with one input and results in new memory; None, and nothing was done, "
+            "where that memory is not to be had.")
+        .def(
+            "submit",
+            [](Replay& replay, const std::vector<std::pair<Buffer*, uint64_t>>& regions) {
+                replay.submit(all_given(regions));
+            },
+            "regions"_a, "Starts an evaluation; wait() for it.")
+        .def("wait", [](Replay& replay) { wait(replay.sequence(), {}, replay.spin_us()); });
+
     nb::class_<Device>(m, "Device", "A logical device with one compute queue.")
         .def(nb::new_([](uint32_t index) { return std::make_shared<Device>(index); }), "index"_a)
         .def(
             "buffer",
-            [](std::shared_ptr<Device> device, const nb::object& nbytes, MemoryKind kind) {
-                const uint64_t bytes = byte_count(nbytes, *device);
-                WithoutGil release;
-                device->collect_finished();
-                return std::make_shared<Buffer>(std::move(device), bytes, kind);
+            [](const std::shared_ptr<Device>& device, const nb::object& nbytes, MemoryKind kind) {
+                return buffer_of(device, byte_count(nbytes, *device), kind);
             },
             "nbytes"_a, "kind"_a, nb::sig("def buffer(self, nbytes: int, kind: MemoryKind) -> Buffer"))
         .def(
@@ -389,6 +465,35 @@ NB_MODULE(_native, m) {
             "capacity_for",
             [](const Device& device, uint64_t nbytes) { return device.memory()->capacity_for(nbytes); },
             "nbytes"_a, "Bytes that a buffer of so many really has: requests of one size class share it.")
+        .def(
+            "replay",
+            [](std::shared_ptr<Device> device, std::shared_ptr<Buffer> workspace, const nb::list& steps,
+               const nb::list& results, double spin_us) {
+                std::vector<Replay::Step> all;
+                for (nb::handle step : steps) {
+                    Replay::Step one{nb::cast<std::shared_ptr<Kernel>>(step[0]),
+                                     to_bytes(nb::cast<nb::bytes>(step[1])),
+                                     nb::cast<uint32_t>(step[2]),
+                                     {}};
+                    for (nb::handle place : nb::cast<nb::list>(step[3]))
+                        one.places.push_back({nb::cast<int>(place[0]), nb::cast<bool>(place[1])});
+                    all.push_back(std::move(one));
+                }
+                std::vector<Replay::Result> made;
+                for (nb::handle result : results)
+                    made.push_back({nb::cast<uint64_t>(result[0]), nb::cast<MemoryKind>(result[1])});
+                return std::make_shared<Replay>(std::move(device), std::move(workspace), std::move(all),
+                                                std::move(made), spin_us);
+            },
+            "workspace"_a.none(), "steps"_a, "results"_a, "spin_us"_a,
+            nb::sig("def replay(self, workspace: Buffer | None, "
+                    "steps: list[tuple[Kernel, bytes, int, list[tuple[int, bool]]]], "
+                    "results: list[tuple[int, MemoryKind]], spin_us: float) -> Replay"),
+            "A step is a kernel, its push constants, its workgroups, and for each binding the region that it "
+            "takes (-1: the workspace) and whether it is written. A result is bytes and a kind of memory.")
+        .def("integer", integer_in, "buffer"_a, "offset"_a, "nbytes"_a, "signed"_a,
+             nb::sig("def integer(self, buffer: Buffer, offset: int, nbytes: int, signed: bool) -> int"),
+             "The integer at a byte of a buffer that the host sees.")
         .def("require_usable", &Device::require_usable,
              "Raises what every use of this device would raise: it was lost, or the process forked.")
         .def_prop_ro("lost", &Device::lost, "Whether the driver has given the device up.")

@@ -27,6 +27,10 @@ DispatchOperation::DispatchOperation(std::shared_ptr<Kernel> kernel,
                                      vk::DescriptorSet set, std::vector<uint8_t> push,
                                      kp::Workgroup workgroups)
     : kernel_(std::move(kernel)), set_(set), push_(std::move(push)), workgroups_(workgroups) {
+    rebind(buffers);
+}
+
+void DispatchOperation::rebind(const std::vector<vk::DescriptorBufferInfo>& buffers) {
     std::vector<vk::WriteDescriptorSet> writes;
     for (uint32_t i = 0; i < buffers.size(); i++)
         writes.emplace_back(set_, i, 0, 1, vk::DescriptorType::eStorageBuffer, nullptr, &buffers[i]);

@@ -52,6 +52,8 @@ public:
     DispatchOperation(std::shared_ptr<Kernel> kernel, const std::vector<vk::DescriptorBufferInfo>& buffers,
                       vk::DescriptorSet set, std::vector<uint8_t> push, kp::Workgroup workgroups);
     void record(const vk::CommandBuffer& commands) override;
+    // Other buffers from now on; what was recorded stays valid only if the device can update after binding.
+    void rebind(const std::vector<vk::DescriptorBufferInfo>& buffers);
 
 private:
     std::shared_ptr<Kernel> kernel_;

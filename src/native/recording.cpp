@@ -7,8 +7,9 @@ constexpr uint32_t sets_per_pool = 16;
 constexpr uint32_t buffers_per_set = 6;
 } // namespace
 
-Recording::Recording(std::shared_ptr<vk::Device> owner, uint32_t queue_family, uint32_t timestamps)
-    : device(std::move(owner)) {
+Recording::Recording(std::shared_ptr<vk::Device> owner, uint32_t queue_family, uint32_t timestamps,
+                     bool update_after_bind)
+    : device(std::move(owner)), update_after_bind_(update_after_bind) {
     try {
         command_pool = device->createCommandPool({{}, queue_family});
         commands = device->allocateCommandBuffers({command_pool, vk::CommandBufferLevel::ePrimary, 1})[0];
@@ -34,7 +35,9 @@ vk::DescriptorSet Recording::allocate_set(vk::DescriptorSetLayout layout) {
     size_t pool = sets_allocated_ / sets_per_pool;
     if (pool == descriptor_pools_.size()) {
         vk::DescriptorPoolSize size(vk::DescriptorType::eStorageBuffer, sets_per_pool * buffers_per_set);
-        descriptor_pools_.push_back(device->createDescriptorPool({{}, sets_per_pool, 1, &size}));
+        vk::DescriptorPoolCreateFlags flags;
+        if (update_after_bind_) flags = vk::DescriptorPoolCreateFlagBits::eUpdateAfterBindEXT;
+        descriptor_pools_.push_back(device->createDescriptorPool({flags, sets_per_pool, 1, &size}));
     }
     auto set = device->allocateDescriptorSets({descriptor_pools_[pool], 1, &layout})[0];
     sets_allocated_++;

@@ -13,7 +13,9 @@ namespace vkdml {
 class Recording {
 public:
     // Room for `timestamps` operations' times, on a queue that has them.
-    Recording(std::shared_ptr<vk::Device> device, uint32_t queue_family, uint32_t timestamps);
+    // Descriptor sets can be changed after they were bound where the kernels' layouts say so.
+    Recording(std::shared_ptr<vk::Device> device, uint32_t queue_family, uint32_t timestamps,
+              bool update_after_bind);
     ~Recording(); // must not be pending
     Recording(const Recording&) = delete;
     Recording& operator=(const Recording&) = delete;
@@ -40,6 +42,7 @@ private:
     void finish();
     void destroy();
 
+    const bool update_after_bind_;
     std::vector<vk::DescriptorPool> descriptor_pools_;
     size_t sets_allocated_ = 0;
 };

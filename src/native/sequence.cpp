@@ -36,8 +36,8 @@ Sequence::Sequence(std::shared_ptr<Device> device, uint32_t timestamps, bool own
     if (timestamps && !device_->info().timestamp_bits)
         throw DeviceError("the compute queue of " +
                           std::string(device_->info().properties.deviceName.data()) + " has no timestamps");
-    recording_ =
-        std::make_unique<Recording>(device_->handle(), *device_->info().compute_queue_family, timestamps);
+    recording_ = std::make_unique<Recording>(device_->handle(), *device_->info().compute_queue_family,
+                                             timestamps, device_->info().update_after_bind);
 }
 
 Sequence::~Sequence() {
@@ -129,8 +129,17 @@ void Sequence::dispatch(std::shared_ptr<Kernel> kernel, const std::vector<Bindin
             throw std::invalid_argument("dimension " + std::to_string(i) + " takes 1 to " +
                                         std::to_string(limits.maxComputeWorkGroupCount[i]) +
                                         " workgroups on this device, not " + std::to_string(workgroups[i]));
-    std::vector<vk::DescriptorBufferInfo> infos;
+    const auto infos = checked(bindings);
     Operation::Uses uses;
+    for (const auto& binding : bindings) uses.push_back({binding.buffer->tensor(), binding.written});
+    auto set = recording_->allocate_set(kernel->set_layout());
+    append(std::make_shared<DispatchOperation>(std::move(kernel), infos, set, std::move(push), workgroups),
+           uses);
+}
+
+std::vector<vk::DescriptorBufferInfo> Sequence::checked(const std::vector<Binding>& bindings) const {
+    const auto& limits = device_->info().properties.limits;
+    std::vector<vk::DescriptorBufferInfo> infos;
     for (const auto& [buffer, offset, written] : bindings) {
         if (buffer->device() != device_) throw DeviceError("a buffer belongs to another device");
         if (offset % limits.minStorageBufferOffsetAlignment || offset >= buffer->capacity())
@@ -139,11 +148,24 @@ void Sequence::dispatch(std::shared_ptr<Kernel> kernel, const std::vector<Bindin
                                         std::to_string(limits.minStorageBufferOffsetAlignment) +
                                         " within it, not from " + std::to_string(offset));
         infos.emplace_back(buffer->tensor()->handle(), offset, buffer->capacity() - offset);
-        uses.push_back({buffer->tensor(), written});
     }
-    auto set = recording_->allocate_set(kernel->set_layout());
-    append(std::make_shared<DispatchOperation>(std::move(kernel), infos, set, std::move(push), workgroups),
-           uses);
+    return infos;
+}
+
+void Sequence::rebind(const std::vector<std::vector<Binding>>& bindings) {
+    Use use(*this);
+    require_idle("rebind");
+    device_->require_usable();
+    if (owns_buffers_ || !device_->info().update_after_bind ||
+        bindings.size() != recording_->operations.size())
+        throw DeviceError("this sequence cannot be given other buffers: clear() it and record with others");
+    used_.clear();
+    for (size_t i = 0; i < bindings.size(); i++) {
+        const auto infos = checked(bindings[i]);
+        static_cast<DispatchOperation&>(*recording_->operations[i]).rebind(infos);
+        for (const auto& binding : bindings[i])
+            used_.push_back({binding.buffer->id(), binding.buffer->tensor()});
+    }
 }
 
 void Sequence::clear() {

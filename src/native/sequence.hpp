@@ -35,6 +35,10 @@ public:
     void dispatch(std::shared_ptr<Kernel> kernel, const std::vector<Binding>& bindings,
                   std::vector<uint8_t> push, kp::Workgroup workgroups);
     void clear();
+    // Gives the dispatches that were recorded, of which there is nothing else, other buffers. Where these
+    // depend on each other, the former ones must have done so alike: barriers stay where they are. Only on a
+    // device that can update after binding.
+    void rebind(const std::vector<std::vector<Binding>>& bindings);
 
     void submit(const std::vector<const Buffer*>& holding = {});
     // Both return false while the device still runs the sequence, which stays whole: wait again.
@@ -48,6 +52,7 @@ public:
 
 private:
     class Use;
+    std::vector<vk::DescriptorBufferInfo> checked(const std::vector<Binding>& bindings) const;
     void append(std::shared_ptr<Operation> operation, const Operation::Uses& uses);
     bool depends_on_earlier(const Operation::Uses& uses) const;
     void hold_buffers(const std::vector<const Buffer*>& holding);

@@ -19,6 +19,7 @@ from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
 from vkdml.integrations import cuda_memory as _cuda_memory
 from vkdml.integrations import cuda_operators as _cuda_operators
 from vkdml.integrations import cuda_tensors as _cuda_tensors
+from vkdml.operators.on_device import reduce_as_before as _reduce_as_before
 from vkdml.operators.result import ArgReduceResult
 from vkdml.ops import argmax, argmin, slice1
 from vkdml.runtime.device import Device, default_device, set_default_device
@@ -29,6 +30,7 @@ from vkdml.runtime.profile import ProfileWarning
 __version__ = "0.1.0"
 
 _hooks.argmax, _hooks.argmin = argmax, argmin
+_hooks.reduce_as_before = _reduce_as_before
 _hooks.compile_operator = CompiledOperator
 _hooks.sequence = Sequence
 _hooks.shared_memory = _cuda_memory.shared_memory

@@ -112,6 +112,24 @@ class Sequence:
     def timings(self) -> list[float]:
         """Nanoseconds of each recorded operation in the last evaluation."""
 
+class Replay:
+    """A plan made ready to run on whatever buffers it is given."""
+
+    def run(self, regions: _Sequence[tuple[Buffer, int]]) -> None:
+        """
+        Evaluates on these buffers, each from a byte on, and waits; the results come last.
+        """
+
+    def start_on(self, input: Buffer, offset: int) -> list[Buffer] | None:
+        """
+        Starts an evaluation with one input and results in new memory; None, and nothing was done, where that memory is not to be had.
+        """
+
+    def submit(self, regions: _Sequence[tuple[Buffer, int]]) -> None:
+        """Starts an evaluation; wait() for it."""
+
+    def wait(self) -> None: ...
+
 class Device:
     """A logical device with one compute queue."""
 
@@ -129,6 +147,14 @@ class Device:
         """
         Bytes that a buffer of so many really has: requests of one size class share it.
         """
+
+    def replay(self, workspace: Buffer | None, steps: list[tuple[Kernel, bytes, int, list[tuple[int, bool]]]], results: list[tuple[int, MemoryKind]], spin_us: float) -> Replay:
+        """
+        A step is a kernel, its push constants, its workgroups, and for each binding the region that it takes (-1: the workspace) and whether it is written. A result is bytes and a kind of memory.
+        """
+
+    def integer(self, buffer: Buffer, offset: int, nbytes: int, signed: bool) -> int:
+        """The integer at a byte of a buffer that the host sees."""
 
     def require_usable(self) -> None:
         """

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -20,6 +21,21 @@ Direction = Literal["increasing", "decreasing"]
 NanPolicy = Literal["propagate", "omit"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 NAN_POLICIES: tuple[NanPolicy, ...] = get_args(NanPolicy)
+
+
+def has_default_options(
+    keepdims: Any, dtype: Any, direction: Any, nan_policy: Any, return_values: Any
+) -> bool:
+    """Return whether these options of argmin and argmax are what they are by default."""
+    return (
+        keepdims is False
+        and dtype is None
+        and return_values is False
+        and type(direction) is str
+        and direction == "increasing"
+        and type(nan_policy) is str
+        and nan_policy == "propagate"
+    )
 
 
 class ReduceRequest(NamedTuple):
@@ -36,18 +52,10 @@ class ReduceRequest(NamedTuple):
     device: Any = None
     progress: Any = None
 
-    def key(self, *array: Hashable) -> Hashable | None:
-        """Return a key for this call on an array with this description, or None if it is not remembered."""
-        # Types are compared too: True and 1.0 equal 1, but are no axes.
-        if self.return_values is not False or not (self.axis is None or type(self.axis) is int):
-            return None
-        options = self[2:6]
-        key = (array, self[:6], *map(type, options))
-        try:
-            hash(key)
-        except TypeError:
-            return None
-        return key
+    @property
+    def has_default_options(self) -> bool:
+        """Whether all between ``axis`` and ``out`` are what they are by default."""
+        return has_default_options(*self[2:7])
 
     def outputs(self) -> tuple[Any, Any]:
         """Return ``out=`` for the indices and for the values."""
@@ -86,6 +94,33 @@ class ReduceRequest(NamedTuple):
             count,
             with_values,
         )
+
+
+_TELLING_DTYPES = (NoneType, str, type, np.dtype)
+
+
+def are_telling(keepdims: Any, dtype: Any, direction: Any, nan_policy: Any, return_values: Any) -> bool:
+    """Return whether options that equal these mean the same: 0 equals False, but is refused.
+
+    >>> are_telling(False, None, "increasing", "omit", True), are_telling(0, None, "increasing", "omit", True)
+    (True, False)
+    """
+    return (
+        type(keepdims) is bool
+        and type(return_values) is bool
+        and (dtype is None or isinstance(dtype, _TELLING_DTYPES))
+    )
+
+
+def is_telling_axis(axis: Any) -> bool:
+    """Return whether an axis that equals this one means the same: True and 1.0 equal 1, but are no axes.
+
+    >>> is_telling_axis((0, 1)), is_telling_axis((0, True))
+    (True, False)
+    """
+    if type(axis) is tuple:
+        return all(type(one) is int for one in axis)
+    return axis is None or type(axis) is int
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import numpy.typing as npt
 
-from vkdml.arguments import Direction, NanPolicy, ReduceRequest, SliceRequest
+from vkdml.arguments import Direction, NanPolicy, ReduceRequest, SliceRequest, has_default_options
 from vkdml.arrays.array import Array
 from vkdml.arrays.foreign import lies_on_cuda
 from vkdml.arrays.sharded import ShardedArray
@@ -89,6 +90,13 @@ def argmax(
 
     Source of the rule: DirectML's ``DML_ARGMAX_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
+    if out is None and progress is None:
+        options: tuple[Any, ...] = keepdims, dtype, direction, nan_policy, return_values
+        if has_default_options(*options):
+            options = ()
+        result = _reduced_as_before(x, device, "argmax", axis, *options)
+        if result is not None:
+            return result
     request = ReduceRequest(
         "argmax", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )
@@ -119,6 +127,13 @@ def argmin(
 
     Source of the rule: DirectML's ``DML_ARGMIN_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
+    if out is None and progress is None:
+        options: tuple[Any, ...] = keepdims, dtype, direction, nan_policy, return_values
+        if has_default_options(*options):
+            options = ()
+        result = _reduced_as_before(x, device, "argmin", axis, *options)
+        if result is not None:
+            return result
     request = ReduceRequest(
         "argmin", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )
@@ -173,6 +188,14 @@ def slice1(
     """
     request = SliceRequest(offsets, sizes, strides, output_sizes, out, device, progress)
     return _operators_for(x, out).slice1(x, request)
+
+
+def _reduced_as_before(x: Any, device: DevicesLike, *arguments: Any) -> Any:
+    """Return the result of a call that is known to be valid, in a fraction of the time; else None."""
+    kind = type(x)
+    if kind is Array and device is None:
+        return on_device.reduce_as_before(x, *arguments)
+    return on_host.reduce_as_before(device, x, *arguments) if kind is np.ndarray else None
 
 
 def _operators_for(x: Any, out: Any) -> Any:

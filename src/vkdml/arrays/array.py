@@ -11,15 +11,27 @@ import numpy.typing as npt
 
 from vkdml.arguments import context, distinct_axes, integer, require_movable
 from vkdml.arrays import foreign, host, lending
-from vkdml.arrays.indexing import View, as_shape, broadcast, full_shape, indexed, reshaped
+from vkdml.arrays.indexing import (
+    View,
+    as_shape,
+    broadcast,
+    compact_view,
+    element_of,
+    full_shape,
+    indexed,
+    reshaped,
+)
 from vkdml.arrays.numpy_functions import NumpyOperand
 from vkdml.common import hooks
 from vkdml.plan.calls import CopyCall, Operand, plan_for
-from vkdml.plan.layout import extent, row_major_strides
+from vkdml.plan.layout import extent
 from vkdml.runtime.device import Device, DeviceLike, default_device, resolve
-from vkdml.runtime.host_memory import empty
+from vkdml.runtime.host_memory import require_host_memory
 from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
 from vkdml.runtime.recording import Region
+
+_INTEGERS = {code: (np.dtype(code).itemsize, code.islower()) for code in "bhilqBHILQ"}
+"""By NumPy's code of an integer type its bytes, and whether it has a sign."""
 
 
 @final
@@ -90,7 +102,8 @@ class Array(NumpyOperand):
     # ---- views ---------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Array:
-        return self._with(indexed(self._view, key))
+        view = self._view
+        return self._with(element_of(view, key) if type(key) is int else indexed(view, key))
 
     def transpose(self, *axes: Any) -> Array:
         """Return the view with dimensions in another order: as many axes as dimensions, or none to reverse.
@@ -176,12 +189,12 @@ class Array(NumpyOperand):
             MemoryError: the device has no room to bring a view's elements together.
             DeviceError: the device failed.
         """
-        result = empty(self.shape, self.dtype)
-        if self.size:
-            compact = self if self.is_compact else self.copy()
-            target = result.reshape(-1).view(np.uint8)
-            compact._memory.read(compact._view.offset * self.itemsize, target)
-        return result
+        dtype = self.dtype
+        shape = self._view.shape
+        # Before the device works for it: the host's memory may not hold the result.
+        require_host_memory("the result", math.prod(shape) * dtype.itemsize)
+        compact = self if self.is_compact or 0 in shape else self.copy()
+        return compact._memory.elements(compact._view.offset * dtype.itemsize, shape, dtype)
 
     def to_device(self, device: DeviceLike, /, *, stream: None = None) -> Array:
         """Return the array on another device, copied by way of the host; itself if it is there already."""
@@ -231,15 +244,40 @@ class Array(NumpyOperand):
         begin = self._view.offset * self.itemsize
         return visible[begin : begin + self.itemsize].view(self.dtype)[0]
 
+    def _integer(self) -> int | None:
+        """Return the only element where that takes no more than a look into the host's memory, else None."""
+        form = _INTEGERS.get(self._dtype.char)
+        shape, _, offset = self._view
+        memory = self._memory
+        if form is None or memory.is_busy or (shape and math.prod(shape) != 1):
+            return None
+        nbytes, signed = form
+        return memory.device.native.integer(memory.buffer, offset * nbytes, nbytes, signed)
+
+    def __int__(self) -> int:
+        whole = self._integer()
+        return super().__int__() if whole is None else whole
+
+    def __index__(self) -> int:
+        whole = None if self._view.shape else self._integer()
+        return super().__index__() if whole is None else whole
+
+    def item(self) -> Any:
+        """Return the only element as a Python scalar."""
+        whole = self._integer()
+        return super().item() if whole is None else whole
+
     # ---- operators -----------------------------------------------------------------------------------------
 
     def argmax(self, axis: Any = None, **options: Any) -> Any:
         """Return the indices of the greatest elements; all options of :func:`vkdml.argmax`."""
-        return hooks.argmax(self, axis, **options)
+        result = None if options else hooks.reduce_as_before(self, "argmax", axis)
+        return hooks.argmax(self, axis, **options) if result is None else result
 
     def argmin(self, axis: Any = None, **options: Any) -> Any:
         """Return the indices of the least elements; all options of :func:`vkdml.argmin`."""
-        return hooks.argmin(self, axis, **options)
+        result = None if options else hooks.reduce_as_before(self, "argmin", axis)
+        return hooks.argmin(self, axis, **options) if result is None else result
 
     # ---- interchange ---------------------------------------------------------------------------------------
 
@@ -285,10 +323,11 @@ class Array(NumpyOperand):
     @property
     def is_compact(self) -> bool:
         """Whether the elements lie one after the other, in row-major order."""
-        compact = row_major_strides(self.shape)
-        return all(
+        shape, strides, _ = self._view
+        compact = compact_view(shape).strides
+        return strides == compact or all(
             size == 1 or stride == wanted
-            for size, stride, wanted in zip(self.shape, self._view.strides, compact, strict=True)
+            for size, stride, wanted in zip(shape, strides, compact, strict=True)
         )
 
     @property
@@ -398,11 +437,17 @@ def allocated(
         memory = make(device, nbytes, near_host=near_host)
     except MemoryError as error:
         raise MemoryError(f"an array of {shape} {dtype} on {device.name}: {error}") from None
-    return array_in(memory, dtype, View(shape, row_major_strides(shape), 0))
+    return array_in(memory, dtype, compact_view(shape))
+
+
+_PLAIN_TYPES = frozenset(type(np.dtype(code)) for code in "?bhilqBHILQefdFD")
+"""Of types whose elements a device can hold in either byte order."""
 
 
 def element_type(dtype: Any) -> np.dtype[Any]:
     """Return an element type that can lie on a device, in the machine's byte order."""
+    if type(dtype) in _PLAIN_TYPES and dtype.isnative:
+        return dtype  # type: ignore[no-any-return]
     try:
         element = np.dtype(dtype)
     except TypeError as error:
@@ -424,11 +469,14 @@ def uploaded(
     array: npt.NDArray[Any], device: Device, dtype: np.dtype[Any] | None = None, *, share: bool = False
 ) -> Array:
     """Copy a host array, after it was converted to ``dtype``; ``share`` as of :func:`allocated`."""
-    with context("asarray", array):
+    try:
         element = element_type(array.dtype if dtype is None else dtype)
         # Memory is allocated first: an array that repeats elements may be larger than the host's memory.
         result = allocated(device, array.shape, element, share=share)
         result._write(np.asarray(array, element, order="C"))
+    except (ValueError, TypeError, MemoryError, RuntimeError) as error:
+        with context("asarray", array):
+            raise error
     return result
 
 

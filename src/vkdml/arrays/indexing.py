@@ -6,11 +6,13 @@ Strides and offsets count elements. Nothing here knows of devices, dtypes or dat
 from __future__ import annotations
 
 import math
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vkdml.common.integers import index
+from vkdml.plan.layout import row_major_strides
 
 _ALL = slice(None)
 
@@ -23,6 +25,32 @@ class View(NamedTuple):
     offset: int
 
 
+_view = partial(tuple.__new__, View)
+"""Without the names of its fields, which take longer than the view."""
+
+
+@lru_cache(maxsize=1024)
+def compact_view(shape: tuple[int, ...]) -> View:
+    """Return the view of elements that lie one after the other, in row-major order.
+
+    >>> compact_view((2, 3))
+    View(shape=(2, 3), strides=(3, 1), offset=0)
+    """
+    return View(shape, row_major_strides(shape), 0)
+
+
+def element_of(view: View, number: int) -> View:
+    """Return what :func:`indexed` does for one integer, the commonest index.
+
+    >>> element_of(View((4, 6), (6, 1), 0), -1)
+    View(shape=(6,), strides=(1,), offset=18)
+    """
+    shape, strides, offset = view
+    if not shape or not -shape[0] <= number < shape[0]:
+        return indexed(view, (number,))  # which raises
+    return _view((shape[1:], strides[1:], offset + number % shape[0] * strides[0]))
+
+
 def indexed(view: View, key: Any) -> View:
     """Return the view that basic indexing chooses: ints, slices, ``...`` and None, alone or in a tuple.
 
@@ -32,19 +60,20 @@ def indexed(view: View, key: Any) -> View:
     Raises:
         IndexError: an index out of bounds, too many of them, or of another kind.
     """
+    old_shape, old_strides, offset = view
     shape: list[int] = []
     strides: list[int] = []
-    offset, dim = view.offset, 0
-    for part in spelt_out(key, len(view.shape)):
+    dim = 0
+    for part in spelt_out(key, len(old_shape)):
         if part is None:
             shape.append(1)
             strides.append(0)
         elif part is _ALL:
-            shape.append(view.shape[dim])
-            strides.append(view.strides[dim])
+            shape.append(old_shape[dim])
+            strides.append(old_strides[dim])
             dim += 1
         elif isinstance(part, slice):
-            size, stride = view.shape[dim], view.strides[dim]
+            size, stride = old_shape[dim], old_strides[dim]
             start, stop, step = part.indices(size)
             count = len(range(start, stop, step))
             offset += start * stride if count else 0
@@ -52,9 +81,9 @@ def indexed(view: View, key: Any) -> View:
             strides.append(stride * step)
             dim += 1
         else:
-            offset += position(part, view.shape[dim], dim) * view.strides[dim]
+            offset += position(part, old_shape[dim], dim) * old_strides[dim]
             dim += 1
-    return View(tuple(shape), tuple(strides), offset)
+    return _view((tuple(shape), tuple(strides), offset))
 
 
 def spelt_out(key: Any, rank: int) -> tuple[Any, ...]:

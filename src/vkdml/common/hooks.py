@@ -47,5 +47,7 @@ from_cuda: Callable[..., Array]
 """For tensors of other libraries on a GPU: the Array of their elements, copied there if need be."""
 on_cuda: Any
 """For the public functions, given such tensors: ``reduce`` and ``slice1``."""
+reduce_as_before: Callable[[Array, str, Any], Any]
+"""For methods of ``Array``: the result of a call that is known to be valid, or None."""
 array_namespace: Callable[[str | None], ModuleType]
 """For ``Array.__array_namespace__``: the namespace that follows a version of the array API standard."""

@@ -9,10 +9,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import numpy as np
+import numpy.typing as npt
+
 from vkdml.common.read_only import fix
 from vkdml.errors import DeviceError
 from vkdml.integrations import cuda_driver
-from vkdml.plan.plans import VECTOR_BYTES, round_up
+from vkdml.plan.plans import whole_vectors
 from vkdml.runtime import lent_tensor
 from vkdml.runtime.memory import Bytes, Memory
 from vkdml.runtime.recording import Buffer
@@ -75,8 +78,7 @@ class SharedMemory(Memory):
         """
         device.require_usable()
         cls.require_within_limit(device, nbytes)
-        whole = max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES)
-        size_class = device.native.capacity_for(whole)
+        size_class = device.native.capacity_for(whole_vectors(nbytes))
         visible = near_host or device.info.unified_memory
         pool, key = device.executions.shared_memory, (size_class, visible)
         mapping = pool.take(key)
@@ -90,8 +92,9 @@ class SharedMemory(Memory):
         fix(made, "_give_back", lambda mapping: pool.put(key, mapping, size_class))
         fix(made, "_device", device)
         fix(made, "_buffer", mapping.buffer)
-        fix(made, "_visible", mapping.buffer.view() if visible else None)
-        fix(made, "_users", [])
+        fix(made, "_is_visible", visible)
+        fix(made, "_visible", None)
+        fix(made, "_users", ())
         return made
 
     def __del__(self) -> None:
@@ -136,9 +139,20 @@ class SharedMemory(Memory):
 
     def visible(self) -> Bytes | None:
         """Wait for CUDA too."""
-        if self._visible is not None:
+        if self._is_visible:
             self.wait_for_others()
         return super().visible()
+
+    def write(self, start: int, source: Bytes) -> None:
+        """Wait for CUDA before, and for the bytes to arrive: CUDA's work does not come after Vulkan's."""
+        self.wait_for_others()
+        super().write(start, source)
+        self.settle()
+
+    def elements(self, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Wait for CUDA too."""
+        self.wait_for_others()
+        return super().elements(start, shape, dtype)
 
     def lend(self, tensor: lent_tensor.Description, *, versioned: bool) -> Any:
         """Return a DLPack capsule of elements of this memory, which keeps it alive."""

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from vkdml import arguments
-from vkdml.arguments import ReduceRequest, Reduction, SliceRequest, Window, context
+from vkdml.arguments import (
+    ReduceRequest,
+    Reduction,
+    SliceRequest,
+    Window,
+    are_telling,
+    context,
+    is_telling_axis,
+)
 from vkdml.arrays.chunked import ChunkedArray, as_chunked
 from vkdml.arrays.host import (
     HostSpan,
@@ -21,14 +29,16 @@ from vkdml.arrays.host import (
     sent_bytes,
 )
 from vkdml.common.overlap import may_share_bytes
+from vkdml.errors import DeviceError
 from vkdml.operators import progress, stream
 from vkdml.operators.result import ArgReduceResult
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
-from vkdml.plan.known_calls import KnownCall, known_calls
 from vkdml.plan.layout import canonical_reduce
-from vkdml.plan.plans import Plan, TooMuchWork
-from vkdml.runtime.device import Device, DevicesLike, resolve, resolve_all
-from vkdml.runtime.host_memory import copy_bytes, empty
+from vkdml.plan.plans import DeviceLimits, Plan, TooMuchWork
+from vkdml.runtime.device import Device, DevicesLike, resolve_all, resolve_if_open
+from vkdml.runtime.execution import Execution
+from vkdml.runtime.host_memory import SHARED_COPY_BYTES, copy_bytes, empty
+from vkdml.runtime.pool import Lender
 
 HostArray = npt.NDArray[Any] | ChunkedArray
 Results = dict[str, npt.NDArray[Any]]
@@ -65,21 +75,86 @@ def slice1(x: Any, request: SliceRequest) -> Any:
         return result if out is None else _delivered(result, out)
 
 
+class _KnownReduction(NamedTuple):
+    """What a call on a compact array needs whose arguments are known to be valid."""
+
+    executions: Lender[Plan, Execution]
+    limits: DeviceLimits
+    """That the plan was made for."""
+    results: tuple[tuple[str, tuple[int, ...], np.dtype[Any]], ...]
+    """Role, shape and type."""
+
+
+def reduce_as_before(
+    device: DevicesLike, x: npt.NDArray[Any], operator: str, axis: Any, *options: Any
+) -> Any:
+    """Return the result if such a call succeeded before on an array like this one, else None.
+
+    Args:
+        device: as the user gave it.
+        x: to reduce.
+        operator: ``argmax`` or ``argmin``.
+        axis: as the user gave it.
+        options: those between ``axis`` and ``out``; none if all have their defaults.
+    """
+    element = x.dtype
+    if not (x.flags.c_contiguous and element.isnative and is_telling_axis(axis)):
+        return None
+    if options and not are_telling(*options):
+        return None
+    try:
+        there = resolve_if_open(device)
+        if there is None:
+            return None
+        known = there.executions.known_calls.get((operator, axis, options, element, x.shape))
+    except (TypeError, DeviceError):  # not hashable; or the device was closed, as the whole way says
+        return None
+    if known is None or known.limits is not there.limits:
+        return None
+    lent = known.executions.borrow()
+    if lent is None:
+        return None
+    execution = lent[0]
+    source = execution.typed("input", x.shape, element)
+    if x.nbytes < SHARED_COPY_BYTES:
+        np.copyto(source, x)
+    else:
+        copy_bytes(source.reshape(-1).view(np.uint8), x.reshape(-1).view(np.uint8))
+    try:
+        execution.run()
+    except MemoryError:
+        return None  # in tiles there may be room
+    except (ValueError, TypeError, RuntimeError) as error:
+        with context(operator, x):
+            raise error
+    views = [execution.typed(*result) for result in known.results]
+    results = [view.copy() if view.ndim else view[()] for view in views]  # a scalar is a copy, too
+    known.executions.give_back(lent)
+    return results[0] if len(results) == 1 else ArgReduceResult(*results)
+
+
+def _remember(x: Any, request: ReduceRequest, device: Device, plan: Plan, results: Results) -> None:
+    """Let :func:`reduce_as_before` know a call that succeeded."""
+    operator, axis, *given, out, selector, reported = request
+    options = () if request.has_default_options else tuple(given)
+    if out is not None or reported is not None or type(x) is not np.ndarray:
+        return
+    if not is_telling_axis(axis) or not (are_telling(*options) if options else True):
+        return
+    if resolve_if_open(selector) is not device:
+        return
+    if not x.flags.c_contiguous or not x.dtype.isnative:
+        return
+    if sum(result.nbytes for result in results.values()) >= SHARED_COPY_BYTES:
+        return
+    described = tuple((role, result.shape, result.dtype) for role, result in results.items())
+    known = _KnownReduction(device.executions.execution_lender(plan), device.limits, described)
+    with suppress(TypeError):  # not hashable
+        device.executions.known_calls.put((operator, axis, options, x.dtype, x.shape), known)
+
+
 def reduce(x: Any, request: ReduceRequest) -> Any:
     """See :func:`vkdml.argmax`."""
-    key = _key(x, request)
-    known = None if key is None else known_calls.get(key)
-    if known is not None:
-        try:
-            device = resolve(request.device)
-            if known.limits is device.limits:
-                wanted = {"indices": (known.shape, known.index_dtype)}
-                return _delivered(_run(device, known.plan, x.reshape(-1), x.dtype, wanted)["indices"], None)
-        except MemoryError:
-            pass  # in tiles there may be room
-        except (ValueError, TypeError, RuntimeError) as error:
-            with context(request.operator, x):
-                raise error
     with context(request.operator, x):
         array = _array(x)
     with context(request.operator, array):
@@ -105,10 +180,9 @@ def reduce(x: Any, request: ReduceRequest) -> Any:
             if planned is not None:
                 plan, flat = planned
                 device = there.devices[0]
-                if key is not None:
-                    known_calls.put(key, KnownCall(plan, device.limits, *wanted["indices"]))
                 with _tiles_may_fit(needs, device):
                     results = _run(device, plan, flat, array.dtype.newbyteorder("="), wanted)
+                    _remember(x, request, device, plan, results)
         if results is None:
             results = _in_tiles(array, reduction, there)
         indices = _delivered(results["indices"], out_indices)
@@ -244,22 +318,6 @@ def _distinct_bytes(x: npt.NDArray[Any]) -> int:
     """Return the bytes of all elements; those that a stride of 0 repeats count once."""
     sizes = (size for size, stride in zip(x.shape, x.strides, strict=True) if stride)
     return int(math.prod(sizes) * x.itemsize)
-
-
-def _key(x: Any, request: ReduceRequest) -> Hashable | None:
-    """Return the key of a call on a compact array, or None for any other call."""
-    if request.out is not None or request.progress is not None:
-        return None
-    if type(x) is not np.ndarray or not x.flags.c_contiguous or not x.dtype.isnative:
-        return None
-    return request.key(x.shape, x.dtype, _selector_key(request.device))
-
-
-def _selector_key(device: DevicesLike) -> Hashable:
-    """Return what represents ``device=`` in a key. A key must not keep a device alive."""
-    if isinstance(device, list | tuple):
-        return (list(device),)  # not hashable: such calls are not remembered
-    return id(device) if isinstance(device, Device) else cast(Hashable, device)
 
 
 def _run(

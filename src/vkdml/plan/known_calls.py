@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from typing import Generic, TypeVar
 
-import numpy as np
-
-from vkdml.plan.plans import DeviceLimits, Plan
+Known = TypeVar("Known")
 
 
-class KnownCall(NamedTuple):
-    """What an equal call needs: its arguments are known to be valid."""
-
-    plan: Plan
-    limits: DeviceLimits
-    """The limits that the plan was made for; on a device with other limits the call is not known."""
-    shape: tuple[int, ...]
-    """Of the indices."""
-    index_dtype: np.dtype[Any]
-
-
-class CallCache:
+class CallCache(Generic[Known]):
     """Known calls by their key, at most ``most`` of them; the oldest are dropped first.
 
     Threads share the cache. A look-up is a single read of a complete entry, so it takes no lock.
@@ -30,12 +17,12 @@ class CallCache:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._calls: dict[Hashable, KnownCall] = {}
+        self._calls: dict[Hashable, Known] = {}
         self._lock = threading.RLock()  # a signal handler may call in the middle of a call
-        self.get: Callable[[Hashable], KnownCall | None] = self._calls.get
+        self.get: Callable[[Hashable], Known | None] = self._calls.get
         """Return the known call of a key, or None."""
 
-    def put(self, key: Hashable, call: KnownCall) -> None:
+    def put(self, key: Hashable, call: Known) -> None:
         """Add a call."""
         with self._lock:
             self._calls[key] = call
@@ -51,5 +38,5 @@ class CallCache:
         return len(self._calls)
 
 
-known_calls = CallCache(1024)
-"""Of the public functions, on all devices."""
+MOST_CALLS = 1024
+"""That a device knows."""

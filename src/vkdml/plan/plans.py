@@ -131,3 +131,12 @@ def checked_step(step: Step, limits: DeviceLimits) -> Step:
 
 def round_up(n: int, step: int) -> int:
     return ceil_div(n, step) * step
+
+
+def whole_vectors(nbytes: int) -> int:
+    """Return the bytes of a buffer for so many: kernels read it by vectors.
+
+    >>> whole_vectors(0), whole_vectors(17)
+    (16, 32)
+    """
+    return max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES)

@@ -107,6 +107,7 @@ class Device(ReadOnly):
         The budget is what this process may have of the device's memory all together, as its driver tells it;
         a driver that does not tell gives the size of that memory.
         """
+        self.executions.small_transfers.settle()  # what it writes may be nobody else's any more
         return self.native.memory()
 
     def require_usable(self) -> None:
@@ -264,6 +265,15 @@ def resolve(device: DeviceLike) -> Device:
         device.require_usable()
         return device
     return _open_devices.default() if device is None else _open_devices.selected(device)
+
+
+def resolve_if_open(device: DevicesLike) -> Device | None:
+    """Return the device that ``device=`` means if it is one and open, else None; nothing is opened."""
+    if device is None:
+        return _open_devices.default_if_open()
+    if isinstance(device, Device):
+        return device
+    return _open_devices.selected_if_open(device) if type(device) in (int, str) else None  # type: ignore[arg-type]
 
 
 def resolve_all(device: DevicesLike) -> list[Device]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from vkdml.runtime.executions import ExecutionCache
 
 Bytes = npt.NDArray[np.uint8]
+
+# A plan serves calls on arrays of several shapes and types.
+MOST_TYPED = 16
 
 
 class Execution:
@@ -40,6 +44,7 @@ class Execution:
         copied = [role for role in sizes if role not in shared]
         self.uploaded = tuple(role for role in copied if role == "input")
         self.downloaded = tuple(role for role in copied if role != "input")
+        self._typed: dict[tuple[str, tuple[int, ...], np.dtype[Any]], npt.NDArray[Any]] = {}
         self._spin_us = cache.tuning.spin_microseconds
         self._sequence = cache.sequence(len(copied) + len(plan.steps))
         for role in self.uploaded:
@@ -49,6 +54,17 @@ class Execution:
         record_steps(self._sequence, steps, workspace, regions)
         for role in self.downloaded:
             self._sequence.copy(buffers[role], visible[role], sizes[role])
+
+    def typed(self, role: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Return the first bytes of a role's view as a compact array, made once for each description."""
+        key = role, shape, dtype
+        array = self._typed.get(key)
+        if array is None:
+            if len(self._typed) >= MOST_TYPED:
+                self._typed.clear()
+            content = self.views[role][: math.prod(shape) * dtype.itemsize]
+            array = self._typed[key] = content.view(dtype).reshape(shape)
+        return array
 
     def run(self) -> None:
         """Evaluate once and wait. Raises what the device raises; the execution must then be dropped."""

@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 from vkdml import _native
 from vkdml.errors import DeviceError
 from vkdml.plan import kernels
-from vkdml.plan.plans import PUSH_BYTES, Plan, Step
+from vkdml.plan.known_calls import MOST_CALLS, CallCache
+from vkdml.plan.plans import PUSH_BYTES, Plan, Step, whole_vectors
 from vkdml.plan.tuning import Tuning
 from vkdml.runtime.execution import Execution
-from vkdml.runtime.pool import Pool
+from vkdml.runtime.pool import Lender, Pool
 from vkdml.runtime.rebindable import Rebindable
 from vkdml.runtime.recording import Buffer, NativeSequence, Region
+from vkdml.runtime.small_transfers import SmallTransfers
 
 _Made = TypeVar("_Made")
 
@@ -43,6 +45,9 @@ class ExecutionCache:
         self._sequences: Pool[None, NativeSequence] = Pool(IDLE_SEQUENCES, 0)
         # By size class and whether the host sees it; what CUDA maps is slow to make.
         self.shared_memory: Pool[tuple[int, bool], Any] = Pool(IDLE_SHARED_MEMORIES, device.memory()["limit"])
+        self.small_transfers = SmallTransfers(self)
+        self.known_calls: CallCache[Any] = CallCache(MOST_CALLS)
+        """Of the public functions on this device; whoever fills it knows what it holds."""
 
     # ---- kernels and memory --------------------------------------------------------------------------------
 
@@ -67,7 +72,20 @@ class ExecutionCache:
             visible: the host must see it, though kernels be slower there.
         """
         kind = _HOST if visible or self.unified_memory else _DEVICE
-        return self.insist(lambda: self.device.buffer(nbytes, kind))
+        try:
+            return self.device.buffer(nbytes, kind)
+        except MemoryError:
+            if not self.clear():
+                raise
+        return self.device.buffer(nbytes, kind)
+
+    def result_memory(self, nbytes: int) -> tuple[int, _native.MemoryKind]:
+        """Return bytes and kind of memory for a result that the host probably reads soon.
+
+        A small one lies where the host sees it.
+        """
+        near_host = self.unified_memory or nbytes <= self.tuning.shared_bytes
+        return whole_vectors(nbytes), _HOST if near_host else _DEVICE
 
     def exportable_buffer(self, nbytes: int, *, visible: bool = False) -> Buffer:
         """Return memory like that of :meth:`buffer`, which other libraries on the GPU can map."""
@@ -95,7 +113,7 @@ class ExecutionCache:
     def clear(self) -> bool:
         """Drop all that waits for another call; False when there was nothing."""
         pools = self._executions, self._rebindables, self._sequences, self.shared_memory
-        dropped = [pool.clear() for pool in pools]
+        dropped = [each.clear() for each in (*pools, self.small_transfers)]
         return any(dropped)
 
     # ---- plans on buffers of their own ---------------------------------------------------------------------
@@ -110,6 +128,10 @@ class ExecutionCache:
     def give_back(self, plan: Plan, execution: Execution) -> None:
         """Keep an execution for the next call with its plan, within the tuning's limits."""
         self._executions.put(plan, execution, execution.nbytes)
+
+    def execution_lender(self, plan: Plan) -> Lender[Plan, Execution]:
+        """Return what lends the plan's executions to a caller that comes again and again."""
+        return Lender(self._executions, plan)
 
     # ---- plans on buffers that lie on the device -----------------------------------------------------------
 
@@ -132,6 +154,10 @@ class ExecutionCache:
     def give_back_rebindable(self, rebindable: Rebindable) -> None:
         """Keep it for the next call with its plan, within the tuning's limits."""
         self._rebindables.put(rebindable.plan, rebindable, rebindable.nbytes)
+
+    def rebindable_lender(self, plan: Plan) -> Lender[Plan, Rebindable]:
+        """Return what lends the plan's rebindables to a caller that comes again and again."""
+        return Lender(self._rebindables, plan)
 
     def _made_again(
         self, make: Callable[[ExecutionCache, Plan], _Made], plan: Plan, error: MemoryError

@@ -42,8 +42,9 @@ def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         MemoryError: a large one that the free memory cannot hold. Systems that promise more memory than
             there is would give it, and end the process when it is filled.
     """
-    require_host_memory("the result", math.prod(shape) * np.dtype(dtype).itemsize)
-    return np.empty(shape, dtype)
+    element = np.dtype(dtype)
+    require_host_memory("the result", math.prod(shape) * element.itemsize)
+    return np.empty(shape, element)
 
 
 def copy_bytes(target: npt.NDArray[np.uint8], source: npt.NDArray[np.uint8]) -> None:

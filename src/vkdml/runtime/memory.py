@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
@@ -9,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml.common.read_only import ReadOnly, fix
-from vkdml.plan.plans import VECTOR_BYTES, round_up
+from vkdml.plan.plans import whole_vectors
 from vkdml.runtime import lent_tensor
-from vkdml.runtime.host_memory import copy_bytes
+from vkdml.runtime.host_memory import copy_bytes, empty
 from vkdml.runtime.recording import Buffer, NativeSequence
+from vkdml.runtime.small_transfers import SMALL_BYTES
 
 if TYPE_CHECKING:
     from vkdml.runtime.device import Device
@@ -36,10 +38,11 @@ class Running(Protocol):
 class Memory(ReadOnly):
     """An allocation on a device. It goes back to the device's pool with the last array that uses it."""
 
-    __slots__ = ("__weakref__", "_buffer", "_device", "_users", "_visible")
+    __slots__ = ("__weakref__", "_buffer", "_device", "_is_visible", "_users", "_visible")
     _buffer: Buffer
     _device: Device
-    _users: list[ref[Running]]
+    _is_visible: bool
+    _users: tuple[ref[Running], ...]
     _visible: Bytes | None
 
     is_shared = False
@@ -59,15 +62,9 @@ class Memory(ReadOnly):
             DeviceError: the device failed.
         """
         cls.require_within_limit(device, nbytes)
-        visible = near_host or device.info.unified_memory
-        whole = max(round_up(nbytes, VECTOR_BYTES), VECTOR_BYTES)
-        buffer = device.executions.buffer(whole, visible=near_host)
-        made = object.__new__(cls)
-        fix(made, "_device", device)
-        fix(made, "_buffer", buffer)
-        fix(made, "_visible", buffer.view() if visible else None)
-        fix(made, "_users", [])
-        return made
+        executions = device.executions
+        buffer = executions.buffer(whole_vectors(nbytes), visible=near_host)
+        return memory_in(device, buffer, near_host or executions.unified_memory)
 
     @staticmethod
     def require_within_limit(device: Device, nbytes: int) -> None:
@@ -105,25 +102,40 @@ class Memory(ReadOnly):
             "np.asarray(a), or dl_device=(1, 0) with copy=True or None"
         )
 
+    @property
+    def is_visible(self) -> bool:
+        """Whether the host sees it."""
+        return self._is_visible
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the host does not see it, or must ask first what on the device still uses it."""
+        return not self._is_visible or bool(self._users)
+
     def used_by(self, running: Running) -> None:
         """Note what the host must wait for before it reads or writes here."""
-        users = [user for user in self._users if user() is not None]
-        fix(self, "_users", users if ref(running) in users else [*users, ref(running)])
+        users = tuple(user for user in self._users if user() is not None)
+        fix(self, "_users", users if ref(running) in users else (*users, ref(running)))
 
     def settle(self) -> None:
-        """Wait for what still uses this memory."""
+        """Wait for what still uses this memory; what is submitted to its device comes after that anyway."""
         # They stay noted: another thread may ask meanwhile, and this wait may be interrupted.
         for user in self._users:
             running = user()
             if running is not None:
                 running.settle()
+        if not self._is_visible:
+            self._device.executions.small_transfers.settle()
 
     def visible(self) -> Bytes | None:
         """Return the bytes if the host sees them, once nothing on the device writes them any more."""
-        if self._visible is not None:
-            self.device.require_usable()
-            if self._users:
-                self.settle()
+        if not self._is_visible:
+            return None
+        self._device.require_usable()
+        if self._users:
+            self.settle()
+        if self._visible is None:
+            fix(self, "_visible", self._buffer.view())
         return self._visible
 
     def write(self, start: int, source: Bytes) -> None:
@@ -131,6 +143,9 @@ class Memory(ReadOnly):
         visible = self.visible()
         if visible is not None:
             copy_bytes(visible[start : start + source.size], source)
+            return
+        if source.size <= min(SMALL_BYTES, STAGING_BYTES):
+            self._device.executions.small_transfers.upload(source, self._buffer, start)
             return
         with _Staging(self.device, source.size) as staging:
             for begin in range(0, source.size, STAGING_BYTES):
@@ -140,6 +155,16 @@ class Memory(ReadOnly):
                 sequence.copy(buffer, self.buffer, part.size, 0, start + begin)
                 sequence.submit()
             staging.finish()
+
+    def elements(self, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Return a new array of elements that lie here one after the other, from a byte on."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        if not self._is_visible and 0 < nbytes <= min(SMALL_BYTES, STAGING_BYTES):
+            return self._device.executions.small_transfers.download(self._buffer, start, shape, dtype)
+        result = empty(shape, dtype)
+        if nbytes:
+            self.read(start, result.reshape(-1).view(np.uint8))
+        return result
 
     def read(self, start: int, target: Bytes) -> None:
         """Copy bytes from here to contiguous host memory."""
@@ -162,6 +187,22 @@ class Memory(ReadOnly):
             staging.finish()
             for arrived, piece in waiting:
                 copy_bytes(arrived, piece[: arrived.size])
+
+
+_set_device, _set_buffer, _set_is_visible, _set_visible, _set_users = (
+    Memory.__dict__[slot].__set__ for slot in ("_device", "_buffer", "_is_visible", "_visible", "_users")
+)
+
+
+def memory_in(device: Device, buffer: Buffer, is_visible: bool) -> Memory:
+    """Return the memory that a buffer of the device is; the host sees it or not."""
+    made = object.__new__(Memory)
+    _set_device(made, device)
+    _set_buffer(made, buffer)
+    _set_is_visible(made, is_visible)
+    _set_visible(made, None)
+    _set_users(made, ())
+    return made
 
 
 class _Staging:

@@ -64,6 +64,20 @@ class OpenDevices:
             )
         return device
 
+    def default_if_open(self) -> Device | None:
+        """Return what :meth:`default` does where that opens nothing and says nothing, else None."""
+        chosen, named = self._set_as_default, _named_in_environment()
+        device = chosen or self._chosen.get(named)
+        if device is None or device.native.lost:
+            return None
+        asked_for = chosen is not None or named is not None or self._warned_of_software
+        return device if asked_for or device.info.type != "software" else None
+
+    def selected_if_open(self, selector: int | str) -> Device | None:
+        """Return what :meth:`selected` does where that opens nothing, else None."""
+        device = self._chosen.get(normal_selector(selector))
+        return None if device is None or device.native.lost else device
+
     def set_default(self, device: Device | None) -> None:
         """Make a device the default, before the environment; None returns to the rule."""
         with self._lock:

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vkdml.plan.plans import Plan
-from vkdml.runtime.recording import Buffer, Region, record_steps, recordable_steps, workspace_for
+from vkdml.runtime.recording import Region, recordable_steps, workspace_for
 
 if TYPE_CHECKING:
     from vkdml.runtime.executions import ExecutionCache
+
+_WORKSPACE = -1
 
 
 class Rebindable:
@@ -19,36 +21,38 @@ class Rebindable:
     same ones again are not recorded again. One thread at a time.
     """
 
+    __slots__ = ("_replay", "_roles", "nbytes", "plan", "start_on", "wait")
+
     def __init__(self, cache: ExecutionCache, plan: Plan) -> None:
         self.plan = plan
         self.nbytes = plan.bytes_of("workspace")
-        self._workspace = workspace_for(cache, plan)
-        self._steps = recordable_steps(cache, plan)
-        self._sequence = cache.device.sequence(0, False)
-        self._spin_us = cache.tuning.spin_microseconds
-        self._recorded: tuple[tuple[str, int, int], ...] = ()
+        self._roles = tuple(role for role, nbytes in plan.buffer_bytes if nbytes and role != "workspace")
+        workspace = workspace_for(cache, plan)
+        places = {role: (place, role != "input") for place, role in enumerate(self._roles)}
+        if workspace is not None:
+            places["workspace"] = (_WORKSPACE, True)
+        # A binding that the step's constants leave unused still needs some buffer: one that the step writes
+        # anyway, since the shader might write it, and others may read the input at the same time.
+        spare = (len(self._roles) - 1, False)
+        steps = [
+            (step.kernel, step.push, step.workgroups, [places.get(role, spare) for role in step.roles])
+            for step in recordable_steps(cache, plan)
+        ]
+        results = [cache.result_memory(plan.bytes_of(role)) for role in self._roles if role != "input"]
+        self._replay = cache.device.replay(workspace, steps, results, cache.tuning.spin_microseconds)
+        # Not methods: they are called where each tenth of a microsecond counts.
+        self.start_on = self._replay.start_on
+        """Start an evaluation on an input, a buffer from a byte on, and on new memory for each result.
+
+        Returns the results, or None, and nothing was done, where their memory is not to be had.
+        """
+        self.wait = self._replay.wait
+        """Wait for what was started; raises as :meth:`run`."""
 
     def run(self, regions: Mapping[str, Region]) -> None:
         """Evaluate on these buffers and wait. Raises what the device raises; drop it then."""
-        self._sequence.eval(None, self._spin_us, self._recorded_for(regions))
+        self._replay.run([regions[role] for role in self._roles])
 
     def submit(self, regions: Mapping[str, Region]) -> None:
         """Start an evaluation on these buffers; :meth:`wait` for it."""
-        self._sequence.submit(self._recorded_for(regions))
-
-    def wait(self) -> None:
-        """Wait for what :meth:`submit` started."""
-        self._sequence.wait(None, self._spin_us)
-
-    def _recorded_for(self, regions: Mapping[str, Region]) -> list[Buffer]:
-        """Record unless that is done; return the buffers that must last until the evaluation ends."""
-        wanted = tuple([(role, buffer.id, offset) for role, (buffer, offset) in regions.items()])
-        if wanted != self._recorded:
-            self._recorded = ()
-            self._sequence.clear()
-            record_steps(self._sequence, self._steps, self._workspace, regions)
-            self._recorded = wanted
-        held = [buffer for buffer, _ in regions.values()]
-        if self._workspace is not None:
-            held.append(self._workspace)
-        return held
+        self._replay.submit([regions[role] for role in self._roles])
