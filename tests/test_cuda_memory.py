@@ -94,6 +94,20 @@ def test_what_is_computed_of_a_shared_array_is_shared():
     assert plain.__dlpack_device__()[0] == plain.argmax().__dlpack_device__()[0] == 7
 
 
+@pytest.mark.parametrize("first", ["plain", "shared"])
+def test_the_same_call_on_plain_and_shared_arrays(first):
+    """What is remembered of one must not decide where the other's results lie."""
+    x = np.random.default_rng(3).normal(size=(11, 53)).astype("f4")
+    arrays = [vkdml.asarray(x), vkdml.asarray(x, share="cuda")]
+    if first == "shared":
+        arrays.reverse()
+    for _ in range(2):
+        for a in arrays:
+            for result in (a.argmin(1), *a.argmin(1, return_values=True)):
+                assert result.memory.is_shared == a.memory.is_shared
+            assert np.array_equal(a.argmin(1).numpy(), x.argmin(1))
+
+
 def test_small_results_lie_where_the_host_sees_them(device):
     a = shared(np.arange(1000).reshape(10, 100))
     assert (a.memory.visible() is None) is not device.info.unified_memory
