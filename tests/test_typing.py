@@ -32,7 +32,16 @@ class Chunks:  # what zarr.Array has
         raise NotImplementedError
 
 
+class Tensor:  # what torch.Tensor has
+    def __dlpack__(self, *, stream: int | None = -1) -> object:
+        raise NotImplementedError
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        raise NotImplementedError
+
+
 chunks: Chunks
+tensor: Tensor
 host: npt.NDArray[np.float32]
 on_device: vkdml.Array
 sharded: vkdml.ShardedArray
@@ -71,6 +80,10 @@ INFERRED = {
     "vkdml.argmin(chunks, 0)": HOST,
     "vkdml.argmin(host, 0, out=chunks)": r".*\.Chunks",
     "vkdml.argmin(chunks, return_values=True, out=(chunks, None)).indices": "Any",
+    "vkdml.argmax(tensor, 0, out=tensor)": r".*\.Tensor",
+    "vkdml.argmax(on_device, 0, out=tensor)": r".*\.Tensor",
+    "vkdml.argmax(tensor, 0, return_values=True, out=(tensor, tensor)).values": r".*\.Tensor",
+    "vkdml.slice1(tensor, 0, 3, -1, out=tensor)": r".*\.Tensor",
     "vkdml.slice1(chunks, 0, 3, -1)": HOST,
     "vkdml.slice1(chunks, 0, 3, -1, out=chunks)": r".*\.Chunks",
     "vkdml.slice1(host, (0, 0), (2, 2), (1, -1))": HOST,
@@ -80,6 +93,8 @@ INFERRED = {
     "vkdml.asarray(host, 'float32', device=device)": ARRAY,
     "vkdml.empty(3)": ARRAY,
     "vkdml.zeros((3, 2), np.int8, device='llvmpipe')": ARRAY,
+    "vkdml.empty(3, 'float16', share='cuda')": ARRAY,
+    "vkdml.asarray(tensor, share='cuda')": ARRAY,
     "vkdml.from_dlpack(host)": ARRAY,
     "on_device.numpy()": HOST,
     "on_device[::2, 1:]": ARRAY,
@@ -124,6 +139,7 @@ REFUSED = [
     "device.compile(desc).dispatch(host)",
     "device.sequence().upload(host, host)",
     "device.sequence().wait('long')",
+    "vkdml.empty(3, share='rocm')",
     "vkdml.no_such_function",
 ]
 

@@ -14,6 +14,17 @@ Buffer::Buffer(std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind)
 Buffer::Buffer(std::shared_ptr<Device> device, uint64_t bytes, std::shared_ptr<Tensor> tensor)
     : device_(std::move(device)), bytes_(bytes), tensor_(std::move(tensor)) {}
 
+std::shared_ptr<Buffer> Buffer::exportable(std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind) {
+    device->require_usable();
+    auto tensor = device->memory()->acquire_exportable(bytes, kind);
+    return std::shared_ptr<Buffer>(new Buffer(std::move(device), bytes, std::move(tensor)));
+}
+
+int Buffer::export_fd() const {
+    device_->require_usable();
+    return vkdml::export_fd(*device_->handle(), tensor_->exportable_memory);
+}
+
 std::shared_ptr<Buffer> Buffer::kept(const std::shared_ptr<Device>& device, uint64_t bytes, MemoryKind kind) {
     device->require_usable();
     auto tensor = device->memory()->acquire_kept(bytes, kind);

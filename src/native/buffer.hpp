@@ -8,6 +8,9 @@ namespace vkdml {
 class Buffer {
 public:
     Buffer(std::shared_ptr<Device> device, uint64_t bytes, MemoryKind kind);
+    // Of memory that other interfaces of the same GPU can map.
+    static std::shared_ptr<Buffer> exportable(std::shared_ptr<Device> device, uint64_t bytes,
+                                              MemoryKind kind);
     // One whose memory is kept for reuse, or null: it takes a microsecond, and allocating hundreds.
     static std::shared_ptr<Buffer> kept(const std::shared_ptr<Device>& device, uint64_t bytes,
                                         MemoryKind kind);
@@ -22,6 +25,8 @@ public:
     const std::shared_ptr<Tensor>& tensor() const { return tensor_; }
     // The mapped memory; throws DeviceError for device memory.
     void* mapped() const;
+    // A new descriptor of the memory, which the caller owns; throws DeviceError unless it is exportable.
+    int export_fd() const;
 
 private:
     Buffer(std::shared_ptr<Device> device, uint64_t bytes, std::shared_ptr<Tensor> tensor);

@@ -84,6 +84,9 @@ VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* inf
     DispatchGuard* guard = DispatchGuard::current();
     VkBufferCreateInfo changed = *info;
     if (guard) changed.usage |= guard->extra_buffer_usage;
+    VkExternalMemoryBufferCreateInfo external{VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+                                              info->pNext, guard ? guard->exported_as : 0};
+    if (external.handleTypes) changed.pNext = &external;
     VkResult result = CreateBuffer::call(device, &changed, callbacks, buffer);
     if (guard && result == VK_SUCCESS) guard->buffers.push_back(*buffer);
     return result;
@@ -91,9 +94,22 @@ VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* inf
 
 VkResult VKAPI_CALL allocate_memory(VkDevice device, const VkMemoryAllocateInfo* info,
                                     const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
-    VkResult result = AllocateMemory::call(device, info, callbacks, memory);
     DispatchGuard* guard = DispatchGuard::current();
-    if (guard && result == VK_SUCCESS) guard->memories.push_back(*memory);
+    VkMemoryAllocateInfo changed = *info;
+    VkExportMemoryAllocateInfo exported{VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO, changed.pNext,
+                                        guard ? guard->exported_as : 0};
+    if (exported.handleTypes) changed.pNext = &exported;
+    VkMemoryDedicatedAllocateInfo dedicated{VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO, changed.pNext,
+                                            VK_NULL_HANDLE, VK_NULL_HANDLE};
+    if (exported.handleTypes && guard->dedicated_memory && !guard->buffers.empty()) {
+        dedicated.buffer = guard->buffers.back();
+        changed.pNext = &dedicated;
+    }
+    VkResult result = AllocateMemory::call(device, &changed, callbacks, memory);
+    if (guard && result == VK_SUCCESS) {
+        guard->memories.push_back(*memory);
+        guard->last_allocation = info->allocationSize;
+    }
     return result;
 }
 
@@ -179,6 +195,7 @@ void install_checked_dispatch() {
     DestroyDevice::install("vkDestroyDevice", Fallible::no, destroy_device);
     CHECKED(vkBindBufferMemory, yes);
     CHECKED(vkMapMemory, yes);
+    CHECKED(vkGetMemoryFdKHR, yes);
     CHECKED(vkFlushMappedMemoryRanges, no);
     CHECKED(vkCreateDescriptorPool, yes);
     CHECKED(vkCreateDescriptorSetLayout, yes);

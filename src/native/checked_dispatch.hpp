@@ -34,8 +34,11 @@ public:
     // What kp::Tensor is made to do differently while the guard lives.
     VkBufferUsageFlags extra_buffer_usage = 0;
     bool prefer_cached_host_memory = false;
+    VkExternalMemoryHandleTypeFlags exported_as = 0; // 0: the memory is not to be exported
+    bool dedicated_memory = false;                   // an exported allocation serves its one buffer only
     std::vector<VkBuffer> buffers;
     std::vector<VkDeviceMemory> memories;
+    VkDeviceSize last_allocation = 0; // bytes
 
 private:
     DispatchGuard* outer_;

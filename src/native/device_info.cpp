@@ -7,7 +7,8 @@ namespace vkdml {
 
 DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     memory = device.getMemoryProperties();
-    bool driver_properties = false, storage_8bit = false, size_control = false, indexing = false;
+    bool driver_properties = false, storage_8bit = false, size_control = false, indexing = false,
+         memory_fd = false;
     for (const auto& extension : device.enumerateDeviceExtensionProperties()) {
         const char* name = extension.extensionName;
         memory_budget |= !strcmp(name, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
@@ -15,6 +16,7 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
         size_control |= !strcmp(name, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
         indexing |= !strcmp(name, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
         storage_8bit |= !strcmp(name, VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
+        memory_fd |= !strcmp(name, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME);
     }
     properties = device.getProperties();
     auto families = device.getQueueFamilyProperties();
@@ -32,6 +34,7 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
         timestamp_bits = families[i].timestampValidBits;
     }
     if (properties.apiVersion < VK_API_VERSION_1_1) return;
+    external_memory = external_memory_of(device, memory_fd);
 
     vk::PhysicalDeviceMaintenance3Properties maintenance;
     vk::PhysicalDeviceIDProperties identity;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "external_memory.hpp"
 #include "kompute/Core.hpp"
 
 namespace vkdml {
@@ -41,6 +42,7 @@ struct DeviceInfo {
     // Descriptors of a recorded sequence can be changed while it does not run.
     bool update_after_bind = false;
     uint32_t max_workgroup_subgroups = 0; // of a given size
+    ExternalMemory external_memory;
     std::string driver_name, driver_info;
     std::optional<uint32_t> compute_queue_family;
     uint32_t timestamp_bits = 0;

@@ -137,15 +137,7 @@ std::shared_ptr<Tensor> MemoryPool::acquire(uint64_t bytes, MemoryKind kind) {
     check_limits(bytes, kind);
     uint64_t capacity = capacity_for(bytes);
     auto tensor = take_kept(capacity, kind);
-    if (!tensor) {
-        try {
-            tensor = allocate(bytes, capacity, kind);
-        } catch (const OutOfMemoryError&) {
-            // Memory kept for reuse must never be the reason of a failure.
-            if (!trim()) throw;
-            tensor = allocate(bytes, capacity, kind);
-        }
-    }
+    if (!tensor) tensor = allocate_or_trim(bytes, capacity, kind);
     return owned(std::move(tensor));
 }
 
@@ -179,7 +171,37 @@ std::shared_ptr<Tensor> MemoryPool::owned(std::unique_ptr<Tensor> tensor) {
             }};
 }
 
-std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, MemoryKind kind) {
+std::shared_ptr<Tensor> MemoryPool::acquire_exportable(uint64_t bytes, MemoryKind kind) {
+    bytes = whole_words(bytes);
+    check_limits(bytes, kind);
+    if (!info_.external_memory.exportable)
+        throw DeviceError(std::string(info_.properties.deviceName.data()) +
+                          " cannot export memory (VK_KHR_external_memory_fd), so it shares none with other "
+                          "libraries: update its driver or choose another device");
+    auto tensor = allocate_or_trim(bytes, capacity_for(bytes), kind, true);
+    {
+        std::lock_guard lock(mutex_);
+        use_.used += tensor->capacity();
+    }
+    return {tensor.release(), [pool = weak_from_this()](Tensor* returned) {
+                std::unique_ptr<Tensor> owner(returned);
+                if (auto alive = pool.lock()) alive->drop(std::move(owner));
+            }};
+}
+
+std::unique_ptr<Tensor> MemoryPool::allocate_or_trim(uint64_t bytes, uint64_t capacity, MemoryKind kind,
+                                                     bool exportable) {
+    try {
+        return allocate(bytes, capacity, kind, exportable);
+    } catch (const OutOfMemoryError&) {
+        // Memory kept for reuse must never be the reason of a failure.
+        if (!trim()) throw;
+        return allocate(bytes, capacity, kind, exportable);
+    }
+}
+
+std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, MemoryKind kind,
+                                             bool exportable) {
     check_room(bytes, capacity, kind);
     {
         std::lock_guard lock(mutex_);
@@ -193,6 +215,10 @@ std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, 
     guard.prefer_cached_host_memory = true;
     if (kind == MemoryKind::device)
         guard.extra_buffer_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    if (exportable) {
+        guard.exported_as = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+        guard.dedicated_memory = info_.external_memory.dedicated;
+    }
     std::unique_ptr<Tensor> tensor;
     try {
         if (kind == MemoryKind::host) {
@@ -218,6 +244,10 @@ std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, 
         throw OutOfMemoryError(what + " (the device's limit for one buffer is " +
                                std::to_string(buffer_limit_) + " bytes)");
     }
+    if (exportable) {
+        tensor->exportable_memory = guard.memories.back();
+        tensor->exportable_bytes = guard.last_allocation;
+    }
     std::lock_guard lock(mutex_);
     allocations_++;
     return tensor;
@@ -234,6 +264,12 @@ void MemoryPool::release(std::unique_ptr<Tensor> tensor) {
         surplus.splice(surplus.end(), kept_, kept_.begin());
         allocations_--;
     }
+}
+
+void MemoryPool::drop(std::unique_ptr<Tensor> tensor) {
+    std::lock_guard lock(mutex_);
+    use_.used -= tensor->capacity();
+    allocations_--;
 }
 
 uint64_t MemoryPool::trim() {

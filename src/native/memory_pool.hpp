@@ -28,6 +28,10 @@ public:
     MemoryKind kind() const { return kind_; }
     vk::Buffer handle() { return constructDescriptorBufferInfo().buffer; }
 
+    // What can be exported: null and 0 bytes but for tensors made so.
+    vk::DeviceMemory exportable_memory;
+    uint64_t exportable_bytes = 0; // of the allocation
+
 private:
     uint64_t id_, capacity_;
     MemoryKind kind_;
@@ -49,10 +53,13 @@ public:
     // A tensor of at least `bytes` (its contents are arbitrary); goes back to the pool with its last owner.
     // Throws OutOfMemoryError with the size and the limit.
     std::shared_ptr<Tensor> acquire(uint64_t bytes, MemoryKind kind);
+    // Like acquire(), but of memory that can be exported, and freed with its last owner.
+    std::shared_ptr<Tensor> acquire_exportable(uint64_t bytes, MemoryKind kind);
     // The same of what is kept, or null.
     std::shared_ptr<Tensor> acquire_kept(uint64_t bytes, MemoryKind kind);
     uint64_t trim(); // frees what is kept; returns its bytes
     MemoryUse use() const;
+    uint64_t capacity_for(uint64_t bytes) const;            // of the size class; not checked against limits
     uint64_t buffer_limit() const { return buffer_limit_; } // bytes
 
 private:
@@ -61,8 +68,10 @@ private:
     void check_room(uint64_t bytes, uint64_t capacity, MemoryKind kind) const;
     std::unique_ptr<Tensor> take_kept(uint64_t capacity, MemoryKind kind);
     std::shared_ptr<Tensor> owned(std::unique_ptr<Tensor> tensor);
-    uint64_t capacity_for(uint64_t bytes) const;
-    std::unique_ptr<Tensor> allocate(uint64_t bytes, uint64_t capacity, MemoryKind kind);
+    std::unique_ptr<Tensor> allocate(uint64_t bytes, uint64_t capacity, MemoryKind kind, bool exportable);
+    std::unique_ptr<Tensor> allocate_or_trim(uint64_t bytes, uint64_t capacity, MemoryKind kind,
+                                             bool exportable = false);
+    void drop(std::unique_ptr<Tensor> tensor);
     void release(std::unique_ptr<Tensor> tensor);
 
     const DeviceInfo info_;

@@ -22,6 +22,7 @@
 #include "process_end.hpp"
 #include "replay.hpp"
 #include "sequence.hpp"
+#include "tensor_exchange.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -130,6 +131,7 @@ nb::dict describe(const DeviceInfo& info, uint32_t index) {
     feature["storage_buffer_16bit_access"] = info.storage_buffer_16bit_access;
     feature["storage_buffer_8bit_access"] = info.storage_buffer_8bit_access;
     feature["memory_budget"] = info.memory_budget;
+    feature["exportable_memory"] = info.external_memory.exportable;
     feature["subgroup_shuffle"] = info.subgroup_shuffle;
     feature["subgroup_size_control"] = info.subgroup_size_control;
 
@@ -303,6 +305,18 @@ NB_MODULE(_native, m) {
         "countdown"_a, "result"_a = int(VK_ERROR_OUT_OF_DEVICE_MEMORY), "call"_a = "",
         "Test hook: make the given fallible Vulkan call from now on fail (1: the next, 0: none), or with the "
         "name of a Vulkan function the given one of its calls.");
+    m.def(
+        "dlpack_capsule",
+        [](uint64_t address, std::vector<int64_t> shape, std::vector<int64_t> strides, uint8_t code,
+           uint8_t bits, std::pair<int, int> device, uint64_t flags, nb::object owner, bool versioned) {
+            return dlpack_capsule({address, std::move(shape), std::move(strides), code, bits, device, flags},
+                                  std::move(owner), versioned);
+        },
+        "address"_a, "shape"_a, "strides"_a, "code"_a, "bits"_a, "device"_a, "flags"_a, "owner"_a,
+        "versioned"_a,
+        "A DLPack capsule of the elements at an address, which keeps its owner alive. Strides count "
+        "elements; "
+        "flags are 1 for read only and 2 for copied.");
     m.def("fallible_calls", fallible_calls, "Calls counted since inject_failure().");
     m.def("injected_call", injected_call, "The Vulkan function that failed by injection, or ''.");
 
@@ -316,7 +330,17 @@ NB_MODULE(_native, m) {
         .def_prop_ro("nbytes", &Buffer::bytes)
         .def_prop_ro("capacity", &Buffer::capacity)
         .def_prop_ro("kind", &Buffer::kind)
-        .def("view", host_view, "The mapped memory as bytes; keeps the memory alive.");
+        .def("view", host_view, "The mapped memory as bytes; keeps the memory alive.")
+        .def("export_fd", &Buffer::export_fd,
+             "A new file descriptor of memory made exportable; the caller closes it, or an importer takes it "
+             "over.")
+        .def_prop_ro(
+            "exported_nbytes", [](const Buffer& buffer) { return buffer.tensor()->exportable_bytes; },
+            "Bytes of the allocation that is exported, which importers must be told; 0 where none can be.")
+        .def_prop_ro(
+            "is_dedicated",
+            [](const Buffer& buffer) { return buffer.device()->info().external_memory.dedicated; },
+            "Whether importers must be told that the allocation serves this buffer only.");
 
     nb::class_<Kernel>(m, "Kernel", "A compute pipeline, bound to no buffer.");
 
@@ -407,6 +431,16 @@ NB_MODULE(_native, m) {
             },
             "nbytes"_a, "kind"_a, nb::sig("def buffer(self, nbytes: int, kind: MemoryKind) -> Buffer"))
         .def(
+            "exportable_buffer",
+            [](std::shared_ptr<Device> device, const nb::object& nbytes, MemoryKind kind) {
+                const uint64_t bytes = byte_count(nbytes, *device);
+                WithoutGil release;
+                device->collect_finished();
+                return Buffer::exportable(std::move(device), bytes, kind);
+            },
+            "nbytes"_a, "kind"_a,
+            nb::sig("def exportable_buffer(self, nbytes: int, kind: MemoryKind) -> Buffer"))
+        .def(
             "kernel",
             [](std::shared_ptr<Device> device, nb::bytes spirv, uint32_t bindings, uint32_t push_bytes,
                const std::vector<uint32_t>& constants, uint32_t subgroup_size) {
@@ -427,6 +461,10 @@ NB_MODULE(_native, m) {
                 return std::make_shared<Sequence>(std::move(device), timestamps, owns_buffers);
             },
             "timestamps"_a = 0, "owns_buffers"_a = true)
+        .def(
+            "capacity_for",
+            [](const Device& device, uint64_t nbytes) { return device.memory()->capacity_for(nbytes); },
+            "nbytes"_a, "Bytes that a buffer of so many really has: requests of one size class share it.")
         .def(
             "replay",
             [](std::shared_ptr<Device> device, std::shared_ptr<Buffer> workspace, const nb::list& steps,

@@ -16,6 +16,9 @@ from vkdml.common import hooks as _hooks
 from vkdml.compiled.operator import CompiledOperator
 from vkdml.compiled.sequence import Sequence
 from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
+from vkdml.integrations import cuda_memory as _cuda_memory
+from vkdml.integrations import cuda_operators as _cuda_operators
+from vkdml.integrations import cuda_tensors as _cuda_tensors
 from vkdml.operators.on_device import reduce_as_before as _reduce_as_before
 from vkdml.operators.result import ArgReduceResult
 from vkdml.ops import argmax, argmin, slice1
@@ -30,6 +33,9 @@ _hooks.argmax, _hooks.argmin = argmax, argmin
 _hooks.reduce_as_before = _reduce_as_before
 _hooks.compile_operator = CompiledOperator
 _hooks.sequence = Sequence
+_hooks.shared_memory = _cuda_memory.shared_memory
+_hooks.from_cuda = _cuda_tensors.taken
+_hooks.on_cuda = _cuda_operators
 _hooks.array_namespace = array_api.for_version
 
 __all__ = [

@@ -27,6 +27,11 @@ def inject_failure(countdown: int, result: int = -2, call: str = '') -> None:
     Test hook: make the given fallible Vulkan call from now on fail (1: the next, 0: none), or with the name of a Vulkan function the given one of its calls.
     """
 
+def dlpack_capsule(address: int, shape: _Sequence[int], strides: _Sequence[int], code: int, bits: int, device: tuple[int, int], flags: int, owner: object, versioned: bool) -> object:
+    """
+    A DLPack capsule of the elements at an address, which keeps its owner alive. Strides count elements; flags are 1 for read only and 2 for copied.
+    """
+
 def fallible_calls() -> int:
     """Calls counted since inject_failure()."""
 
@@ -58,6 +63,23 @@ class Buffer:
 
     def view(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
         """The mapped memory as bytes; keeps the memory alive."""
+
+    def export_fd(self) -> int:
+        """
+        A new file descriptor of memory made exportable; the caller closes it, or an importer takes it over.
+        """
+
+    @property
+    def exported_nbytes(self) -> int:
+        """
+        Bytes of the allocation that is exported, which importers must be told; 0 where none can be.
+        """
+
+    @property
+    def is_dedicated(self) -> bool:
+        """
+        Whether importers must be told that the allocation serves this buffer only.
+        """
 
 class Kernel:
     """A compute pipeline, bound to no buffer."""
@@ -115,9 +137,16 @@ class Device:
 
     def buffer(self, nbytes: int, kind: MemoryKind) -> Buffer: ...
 
+    def exportable_buffer(self, nbytes: int, kind: MemoryKind) -> Buffer: ...
+
     def kernel(self, spirv: bytes, bindings: int, push_bytes: int, constants: _Sequence[int] = [], subgroup_size: int = 0) -> Kernel: ...
 
     def sequence(self, timestamps: int = 0, owns_buffers: bool = True) -> Sequence: ...
+
+    def capacity_for(self, nbytes: int) -> int:
+        """
+        Bytes that a buffer of so many really has: requests of one size class share it.
+        """
 
     def replay(self, workspace: Buffer | None, steps: list[tuple[Kernel, bytes, int, list[tuple[int, bool]]]], results: list[tuple[int, MemoryKind]], spin_us: float) -> Replay:
         """

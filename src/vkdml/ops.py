@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from vkdml.arguments import Direction, NanPolicy, ReduceRequest, SliceRequest, has_default_options
 from vkdml.arrays.array import Array
+from vkdml.arrays.foreign import lies_on_cuda
 from vkdml.arrays.sharded import ShardedArray
+from vkdml.common import hooks
 from vkdml.operators import on_device, on_host, on_shards
 from vkdml.operators.progress import Progress
 from vkdml.runtime.device import DevicesLike
@@ -52,7 +54,8 @@ def argmax(
     Args:
         x: array of any shape, size and strides, what ``numpy.asarray`` makes one of, or a tensor in host
             memory that offers DLPack; an array in chunks of zarr, h5py or tensorstore, which is read by
-            pieces, never whole; or a :class:`vkdml.Array` or :class:`vkdml.ShardedArray`. Elements:
+            pieces, never whole; a tensor that CUDA holds (torch, CuPy, JAX), which is copied on its GPU; or a
+            :class:`vkdml.Array` or :class:`vkdml.ShardedArray`. Elements:
             float16, float32, float64, (u)int8 to (u)int64, bool, and ml_dtypes' bfloat16, float8_e4m3fn,
             float8_e5m2. What NumPy would drop (masks, missing elements, categories) is refused; a matrix is
             taken as a plain array.
@@ -64,7 +67,8 @@ def argmax(
         nan_policy: ``"propagate"``: a NaN beats every number; ``"omit"``: it loses to every number.
         return_values: True returns ``(indices, values)``, the values bit for bit.
         out: array of the result's shape and dtype to write to, with any strides; with ``return_values`` a
-            pair ``(indices, values)`` that do not overlap. It may overlap ``x``, and may lie in chunks.
+            pair ``(indices, values)`` that do not overlap. It may overlap ``x``, and may lie in chunks. Where
+            ``x`` lies on a GPU it is a :class:`vkdml.Array` or, with CUDA, a tensor there.
         device: a :class:`vkdml.Device`, or a selector of one; None takes the default device. A list of them
             shares a host array out to several.
         progress: called as ``progress(done, total)``, in bytes, after each tile of a host array; True draws a
@@ -72,7 +76,8 @@ def argmax(
 
     Returns:
         The indices (a NumPy scalar where NumPy's ``argmax`` gives one), or a named tuple
-        ``(indices, values)``. Of a :class:`vkdml.Array` they are Arrays on its device.
+        ``(indices, values)``. Of a :class:`vkdml.Array` they are Arrays on its device, and of a CUDA tensor
+        Arrays that CUDA sees, too.
 
     Raises:
         ValueError: nothing to choose from, the greatest index does not fit ``dtype``, a bad option, or an
@@ -95,7 +100,7 @@ def argmax(
     request = ReduceRequest(
         "argmax", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )
-    return _operators_for(x).reduce(x, request)
+    return _operators_for(x, out).reduce(x, request)
 
 
 @_argreduce
@@ -132,7 +137,7 @@ def argmin(
     request = ReduceRequest(
         "argmin", axis, keepdims, dtype, direction, nan_policy, return_values, out, device, progress
     )
-    return _operators_for(x).reduce(x, request)
+    return _operators_for(x, out).reduce(x, request)
 
 
 @_slice1
@@ -182,7 +187,7 @@ def slice1(
     Source of the rule: DirectML's ``DML_SLICE1_OPERATOR_DESC``.
     """
     request = SliceRequest(offsets, sizes, strides, output_sizes, out, device, progress)
-    return _operators_for(x).slice1(x, request)
+    return _operators_for(x, out).slice1(x, request)
 
 
 def _reduced_as_before(x: Any, device: DevicesLike, *arguments: Any) -> Any:
@@ -193,11 +198,17 @@ def _reduced_as_before(x: Any, device: DevicesLike, *arguments: Any) -> Any:
     return on_host.reduce_as_before(device, x, *arguments) if kind is np.ndarray else None
 
 
-def _operators_for(x: Any) -> Any:
-    """Return the module that has the operators for arrays of this kind."""
+def _operators_for(x: Any, out: Any) -> Any:
+    """Return the module that has the operators for arrays of this kind and results of that kind."""
     if isinstance(x, Array):
-        return on_device
-    return on_shards if isinstance(x, ShardedArray) else on_host
+        return on_device if out is None or not _has_cuda_tensor(out) else hooks.on_cuda
+    if isinstance(x, ShardedArray):
+        return on_shards
+    return hooks.on_cuda if lies_on_cuda(x) else on_host
+
+
+def _has_cuda_tensor(out: Any) -> bool:
+    return any(map(lies_on_cuda, out)) if isinstance(out, tuple) else lies_on_cuda(out)
 
 
 __all__ = ["argmax", "argmin", "slice1"]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml.arguments import context, distinct_axes, integer, require_movable
-from vkdml.arrays import host
+from vkdml.arrays import foreign, host, lending
 from vkdml.arrays.indexing import (
     View,
     as_shape,
@@ -30,7 +30,6 @@ from vkdml.runtime.host_memory import require_host_memory
 from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
 from vkdml.runtime.recording import Region
 
-DLPACK_CPU, DLPACK_VULKAN = 1, 7
 _INTEGERS = {code: (np.dtype(code).itemsize, code.islower()) for code in "bhilqBHILQ"}
 """By NumPy's code of an integer type its bytes, and whether it has a sign."""
 
@@ -212,7 +211,8 @@ class Array(NumpyOperand):
             if not target._writeable:
                 raise ValueError("this view repeats elements and is read-only: assign to the array itself")
             if not isinstance(value, Array):
-                value = host_elements(value, self._dtype)
+                on_gpu = foreign.lies_on_cuda(value)
+                value = hooks.from_cuda(value) if on_gpu else host_elements(value, self._dtype)
             # As in NumPy, leading dimensions of size 1 are ignored.
             while value.ndim > target.ndim and value.shape[0] == 1:
                 value = value[0]
@@ -285,8 +285,8 @@ class Array(NumpyOperand):
         return hooks.array_namespace(api_version)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return DLPack's Vulkan device type and the device's index."""
-        return DLPACK_VULKAN, self.device.info.index
+        """Return DLPack's type and number of the device: Vulkan's, or CUDA's of memory shared with it."""
+        return self._memory.dlpack_device
 
     def __dlpack__(
         self,
@@ -296,12 +296,7 @@ class Array(NumpyOperand):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        if dl_device is None or next(iter(dl_device)) != DLPACK_CPU or copy is False:
-            raise BufferError(
-                "Vulkan memory cannot be shared with another library; accepted is a copy on the host: "
-                "np.asarray(a), or dl_device=(1, 0) with copy=True or None"
-            )
-        return self.numpy().__dlpack__()
+        return lending.capsule(self, stream, max_version, dl_device, copy)
 
     # ---- for the operators ---------------------------------------------------------------------------------
 
@@ -338,7 +333,10 @@ class Array(NumpyOperand):
     @property
     def region(self) -> Region:
         """The buffer that holds the elements, and the aligned byte at which a kernel's binding starts."""
-        return (self._bound or self._bind())[0]
+        region = (self._bound or self._bind())[0]
+        if self._memory.is_shared:
+            self._memory.wait_for_others()
+        return region
 
     @property
     def operand(self) -> Operand:
@@ -359,13 +357,17 @@ class Array(NumpyOperand):
         """Copy the elements on the device, to an array of the same shape and type or to a new compact one."""
         device = self.device
         device.require_usable()
-        result = allocated(device, self.shape, self._dtype, for_host=True) if out is None else out
+        result = self.new_result(self.shape, self._dtype) if out is None else out
         if self.size == 0:
             return result
         source = self.copied_to(None) if result.overlaps(self) else self
         plan = plan_for(CopyCall(source.operand, result.operand, self.itemsize), device.limits)
         device.executions.run(plan, {"input": source.region, "output": result.region})
         return result
+
+    def new_result(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, share: bool = False) -> Array:
+        """Return a new array for what is computed of this one; CUDA maps it if this one's or ``share``."""
+        return allocated(self.device, shape, dtype, for_host=True, share=share or self._memory.is_shared)
 
     def byte_range(self) -> tuple[int, int]:
         """Return the first byte of the memory that elements lie in, and one past the last."""
@@ -412,7 +414,12 @@ def require_same_device(first: Device, second: Device) -> None:
 
 
 def allocated(
-    device: Device, shape: tuple[int, ...], dtype: np.dtype[Any], *, for_host: bool = False
+    device: Device,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    *,
+    for_host: bool = False,
+    share: bool = False,
 ) -> Array:
     """Return a new compact array of arbitrary elements.
 
@@ -421,11 +428,13 @@ def allocated(
         shape: of the array.
         dtype: movable, in the machine's byte order.
         for_host: it is a result that the host probably reads soon: a small one lies where the host sees it.
+        share: CUDA maps it too.
     """
     nbytes = math.prod(shape) * dtype.itemsize
     near_host = for_host and nbytes <= device.limits.tuning.shared_bytes
     try:
-        memory = Memory(device, nbytes, near_host=near_host)
+        make = hooks.shared_memory if share else Memory
+        memory = make(device, nbytes, near_host=near_host)
     except MemoryError as error:
         raise MemoryError(f"an array of {shape} {dtype} on {device.name}: {error}") from None
     return array_in(memory, dtype, compact_view(shape))
@@ -456,12 +465,14 @@ def host_elements(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     return host.as_host_array(x, None if isinstance(x, np.ndarray) else dtype)
 
 
-def uploaded(array: npt.NDArray[Any], device: Device, dtype: np.dtype[Any] | None = None) -> Array:
-    """Copy a host array, after it was converted to ``dtype``."""
+def uploaded(
+    array: npt.NDArray[Any], device: Device, dtype: np.dtype[Any] | None = None, *, share: bool = False
+) -> Array:
+    """Copy a host array, after it was converted to ``dtype``; ``share`` as of :func:`allocated`."""
     try:
         element = element_type(array.dtype if dtype is None else dtype)
         # Memory is allocated first: an array that repeats elements may be larger than the host's memory.
-        result = allocated(device, array.shape, element)
+        result = allocated(device, array.shape, element, share=share)
         result._write(np.asarray(array, element, order="C"))
     except (ValueError, TypeError, MemoryError, RuntimeError) as error:
         with context("asarray", array):

@@ -3,42 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from vkdml.arrays import foreign
-from vkdml.arrays.array import DLPACK_CPU, Array, allocated, element_type, host_elements, uploaded
+from vkdml.arrays.array import Array, allocated, element_type, host_elements, uploaded
 from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.host import as_host_array
 from vkdml.arrays.indexing import as_shape
 from vkdml.arrays.sharded import ShardedArray
+from vkdml.common import hooks
 from vkdml.runtime.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
 
 # At run time typing.overload would keep these functions, and through their globals the open devices, until
 # after the interpreter's end.
+Share = Literal["cuda"] | None
+
 if TYPE_CHECKING:
 
     @overload
     def asarray(
-        x: ShardedArray, dtype: Any = ..., *, device: None = ..., copy: bool | None = ...
-    ) -> ShardedArray: ...
-
-    @overload
-    def asarray(x: Any, dtype: Any = ..., *, device: DeviceLike = ..., copy: bool | None = ...) -> Array: ...
-
-    @overload
-    def asarray(
-        x: Any, dtype: Any = ..., *, device: list[Any] | tuple[Any, ...], copy: bool | None = ...
+        x: ShardedArray, dtype: Any = ..., *, device: None = ..., copy: bool | None = ..., share: None = ...
     ) -> ShardedArray: ...
 
     @overload
     def asarray(
-        x: Any, dtype: Any = ..., *, device: DevicesLike, copy: bool | None = ...
+        x: Any, dtype: Any = ..., *, device: DeviceLike = ..., copy: bool | None = ..., share: Share = ...
+    ) -> Array: ...
+
+    @overload
+    def asarray(
+        x: Any,
+        dtype: Any = ...,
+        *,
+        device: list[Any] | tuple[Any, ...],
+        copy: bool | None = ...,
+        share: None = ...,
+    ) -> ShardedArray: ...
+
+    @overload
+    def asarray(
+        x: Any, dtype: Any = ..., *, device: DevicesLike, copy: bool | None = ..., share: Share = ...
     ) -> Array | ShardedArray: ...
 
 
-def asarray(x: Any, dtype: Any = None, *, device: DevicesLike = None, copy: bool | None = None) -> Any:
+def asarray(
+    x: Any,
+    dtype: Any = None,
+    *,
+    device: DevicesLike = None,
+    copy: bool | None = None,
+    share: Share = None,
+) -> Any:
     """Copy an array to a device.
 
     >>> import numpy as np, vkdml
@@ -48,12 +65,14 @@ def asarray(x: Any, dtype: Any = None, *, device: DevicesLike = None, copy: bool
 
     Args:
         x: what ``numpy.asarray`` takes, of elements of 1, 2, 4, 8 or 16 bytes. An Array that lies on the
-            device already is returned as it is; one on another device is copied by way of the host.
+            device already is returned as it is; one on another device is copied by way of the host. A tensor
+            in a GPU's memory that CUDA manages is copied there, on the device.
         dtype: to convert to first, on the host; None keeps the type, in the machine's byte order.
         device: a :class:`vkdml.Device`, or a selector of one; None leaves an Array where it is, and takes the
             default device for all else. A list of them gives a :class:`vkdml.ShardedArray`, cut along the
             first axis.
         copy: True always copies; False never does; None copies where ``x`` is not such an Array already.
+        share: as of :func:`empty`.
 
     Returns:
         An :class:`Array`, or a :class:`vkdml.ShardedArray` for a list of devices.
@@ -69,6 +88,11 @@ def asarray(x: Any, dtype: Any = None, *, device: DevicesLike = None, copy: bool
     wanted = None if dtype is None else element_type(dtype)
     if not isinstance(copy, bool | None):
         raise TypeError(f"copy must be True, False or None, not {copy!r}")
+    shared = _is_shared(share)
+    if not isinstance(x, DeviceArray) and foreign.lies_on_cuda(x):
+        x, copy = hooks.from_cuda(x, copy=copy), None
+    if shared and (isinstance(device, list | tuple) or isinstance(x, ShardedArray)):
+        raise ValueError('share="cuda" is for an array on one device; accepted is share=None')
     if isinstance(device, list | tuple):
         _require_copy_allowed(copy)
         return shared_out(x, resolve_all(device), wanted)
@@ -79,12 +103,15 @@ def asarray(x: Any, dtype: Any = None, *, device: DevicesLike = None, copy: bool
         return ShardedArray([uploaded(s.numpy(), s.device, wanted) for s in x.shards], x.axis)
     if isinstance(x, Array):
         target = x.device if device is None else resolve(device)
-        if target is x.device and (wanted is None or wanted == x.dtype):
+        is_there = target is x.device and (wanted is None or wanted == x.dtype)
+        if is_there and (x.memory.is_shared or not shared):
             return x.copy() if copy else x
         _require_copy_allowed(copy)
-        return uploaded(x.numpy(), target, wanted)
+        if is_there:
+            return x.copied_to(x.new_result(x.shape, x.dtype, share=True))
+        return uploaded(x.numpy(), target, wanted, share=shared)
     _require_copy_allowed(copy)
-    return uploaded(host_elements(x, wanted), resolve(device), wanted)
+    return uploaded(host_elements(x, wanted), resolve(device), wanted, share=shared)
 
 
 def shared_out(x: Any, devices: Sequence[Device], dtype: np.dtype[Any] | None = None) -> ShardedArray:
@@ -109,7 +136,15 @@ def _require_copy_allowed(copy: bool | None) -> None:
         )
 
 
-def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None) -> Array:
+def _is_shared(share: object) -> bool:
+    if share is None:
+        return False
+    if share != "cuda":
+        raise ValueError(f'share={share!r}: accepted are None and "cuda"')
+    return True
+
+
+def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, share: Share = None) -> Array:
     """Return an array on a device whose elements are arbitrary.
 
     >>> vkdml.empty((2, 3), "float16").nbytes
@@ -119,12 +154,14 @@ def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None) -> 
         shape: an int or a sequence of ints, none negative.
         dtype: elements of 1, 2, 4, 8 or 16 bytes.
         device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
+        share: ``"cuda"`` takes memory that CUDA maps too, so that ``torch.from_dlpack(a)`` and its like see
+            the same elements, without a copy. What is computed of such an array is shared as well.
 
     Raises:
         TypeError: elements of another size, or Python objects; a ``dtype`` that is none.
-        ValueError: a negative size.
+        ValueError: a negative size, or an unknown ``share``.
         MemoryError: more than one buffer of the device can hold, or than is free.
-        DeviceError: the device failed.
+        DeviceError: the device failed; or ``share`` and it is no device of CUDA's.
 
     Source of the rule: the Python array API standard's ``empty``; single precision, as devices have it.
     """
@@ -133,10 +170,10 @@ def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None) -> 
     if element.subdtype is not None:  # a small array for an element: dimensions of its own
         element, inner = element.subdtype
         sizes += inner
-    return allocated(resolve(device), sizes, element)
+    return allocated(resolve(device), sizes, element, share=_is_shared(share))
 
 
-def zeros(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None) -> Array:
+def zeros(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, share: Share = None) -> Array:
     """Return an array on a device whose elements are 0.
 
     >>> vkdml.zeros(3, "int8").tolist()
@@ -146,13 +183,14 @@ def zeros(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None) -> 
         shape: an int or a sequence of ints, none negative.
         dtype: elements of 1, 2, 4, 8 or 16 bytes.
         device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
+        share: as of :func:`empty`.
 
     Raises:
         TypeError, ValueError, MemoryError, DeviceError: as :func:`empty`.
 
     Source of the rule: the Python array API standard's ``zeros``; single precision, as devices have it.
     """
-    result = empty(shape, dtype, device=device)
+    result = empty(shape, dtype, device=device, share=share)
     visible = result.memory.visible()
     if visible is None:
         result[...] = np.zeros((), result.dtype)
@@ -162,7 +200,7 @@ def zeros(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None) -> 
 
 
 def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> Array:
-    """Copy a tensor of another library that lies in host memory to a device.
+    """Copy a tensor of another library to a device: from host memory, or within a GPU that CUDA manages.
 
     >>> import numpy as np, vkdml
     >>> vkdml.from_dlpack(np.arange(3.0)).shape
@@ -170,13 +208,14 @@ def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = Non
 
     Args:
         x: an object with ``__dlpack__`` and ``__dlpack_device__``. An Array that lies on the device already
-            is returned as it is.
-        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device.
+            is returned as it is, and so is memory that such an Array lent.
+        device: a :class:`vkdml.Device`, or a selector of one; None takes the default device, or the GPU on
+            which ``x`` lies.
         copy: as of :func:`asarray`.
 
     Raises:
         TypeError: ``x`` has no ``__dlpack__``.
-        BufferError: ``x`` lies on another device than the host's processor.
+        BufferError: ``x`` lies on a device that is neither the host's processor nor CUDA's.
         ValueError: ``copy=False`` where a copy is needed.
 
     Source of the rule: the Python array API standard's ``from_dlpack``.
@@ -187,11 +226,13 @@ def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = Non
         raise TypeError(
             f"{type(x).__name__} does not offer DLPack; vkdml.asarray takes what NumPy understands"
         )
+    if foreign.lies_on_cuda(x):
+        return asarray(x, device=device, copy=copy)
     kind, index = x.__dlpack_device__()
     if int(kind) not in foreign.HOST_DEVICES:
         raise BufferError(
             f"the tensor lies on DLPack device ({int(kind)}, {index}); accepted are tensors in host memory, "
-            f"device ({DLPACK_CPU}, 0): copy it there first"
+            f"device ({foreign.DLPACK_CPU}, 0), and CUDA's: copy it there first"
         )
     return asarray(foreign.from_dlpack(x), device=device, copy=copy)
 

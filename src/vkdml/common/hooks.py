@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vkdml.dml import OperatorDesc, TypedOperatorDesc
     from vkdml.dml.enums import FeatureLevelLike
     from vkdml.runtime.device import Device
+    from vkdml.runtime.memory import Memory
 
 
 class _CompileOperator(Protocol):
@@ -40,6 +41,12 @@ argmax: Callable[..., Any]
 """For methods of ``Array`` and ``ShardedArray``: the public function."""
 argmin: Callable[..., Any]
 """The same."""
+shared_memory: Callable[..., Memory]
+"""For arrays that CUDA maps too: made like ``Memory``."""
+from_cuda: Callable[..., Array]
+"""For tensors of other libraries on a GPU: the Array of their elements, copied there if need be."""
+on_cuda: Any
+"""For the public functions, given such tensors: ``reduce`` and ``slice1``."""
 reduce_as_before: Callable[[Array, str, Any], Any]
 """For methods of ``Array``: the result of a call that is known to be valid, or None."""
 array_namespace: Callable[[str | None], ModuleType]

@@ -75,9 +75,13 @@ class RecordedOperation:
             sequence.copy(source, target, self.copied_bytes, source_offset, target_offset)
 
     def require_arrays(self, number: int) -> None:
-        """Raise DeviceError if an array that the operation uses was freed."""
+        """Raise DeviceError if an array that the operation uses was freed; wait for others that share one."""
         for place in self.places:
-            if place.is_gone:
+            memory = None if place.memory is None else place.memory()
+            if memory is not None:
+                if memory.is_shared:
+                    memory.wait_for_others()
+            elif place.is_gone:
                 raise self._freed(number, place)
 
     def _freed(self, number: int, place: Place) -> DeviceError:

@@ -34,6 +34,7 @@ class _KnownReduction(NamedTuple):
     """Element type, and whether the host sees it."""
     view: View
     """Of each result."""
+    plan: Plan
 
 
 def reduce_as_before(x: Array, operator: str, axis: Any, *options: Any) -> Any:
@@ -62,7 +63,11 @@ def reduce_as_before(x: Array, operator: str, axis: Any, *options: Any) -> Any:
         return None
     if known is None:
         return None
-    rebindables, low, results, view = known
+    rebindables, low, results, view, plan = known
+    if memory.is_shared:
+        return _reduced_in_shared_memory(
+            x, operator, plan, [x.new_result(view.shape, dtype) for dtype, _ in results]
+        )
     lent = rebindables.borrow()
     if lent is None:
         return None
@@ -88,6 +93,18 @@ def reduce_as_before(x: Array, operator: str, axis: Any, *options: Any) -> Any:
             raise error
     rebindables.give_back(lent)
     return arrays[0] if len(arrays) == 1 else ArgReduceResult(*arrays)
+
+
+def _reduced_in_shared_memory(x: Array, operator: str, plan: Plan, results: list[Array]) -> Any:
+    """Reduce by a plan that is known to fit, with results that CUDA maps as it does the input."""
+    roles = ("indices", "values")
+    regions = {role: result.region for role, result in zip(roles, results, strict=False)}
+    try:
+        x.device.executions.run(plan, {"input": x.region, **regions})
+    except (MemoryError, RuntimeError) as error:
+        with context(operator, x):
+            raise error
+    return results[0] if len(results) == 1 else ArgReduceResult(*results)
 
 
 def reduce(x: Array, request: ReduceRequest) -> Any:
@@ -136,7 +153,7 @@ def _remember(x: Array, request: ReduceRequest, plan: Plan, indices: Array, valu
     executions = x.device.executions
     with suppress(TypeError):  # not hashable
         executions.known_calls.put(
-            key, _KnownReduction(executions.rebindable_lender(plan), low, results, indices.view)
+            key, _KnownReduction(executions.rebindable_lender(plan), low, results, indices.view, plan)
         )
 
 
@@ -183,8 +200,8 @@ def _targets(
         return indices, None
     values = _target(out_values, x, shape, x.dtype)
     if math.prod(shape) and _output(values, reduction) != _output(indices, reduction):
-        indices = allocated(x.device, shape, index_dtype, for_host=True)
-        values = allocated(x.device, shape, x.dtype, for_host=True)
+        indices = x.new_result(shape, index_dtype)
+        values = x.new_result(shape, x.dtype)
     return indices, values
 
 
@@ -196,7 +213,7 @@ def _delivered(written: Array | None, out: Array | None) -> Any:
 def _target(out: Array | None, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return ``out`` if it can be written while ``x`` is read, else a new array."""
     if out is None or out.overlaps(x):
-        return allocated(x.device, shape, dtype, for_host=True)
+        return x.new_result(shape, dtype)
     return out
 
 
@@ -240,7 +257,7 @@ def _uncontested(
         values = values.copied_to(out_values)
     indices = out_indices
     if indices is None:
-        indices = allocated(x.device, reduction.shape, reduction.index_dtype, for_host=True)
+        indices = x.new_result(reduction.shape, reduction.index_dtype)
     indices[...] = np.array(layout.index_base, reduction.index_dtype)
     return indices, values
 

@@ -47,6 +47,8 @@ class SupportsChunks(Protocol):
 
 HostArrayLike = npt.ArrayLike | SupportsDLPack | SupportsChunks
 _Chunked = TypeVar("_Chunked", bound=SupportsChunks)
+# Of another library, on the GPU where the input lies.
+_Tensor = TypeVar("_Tensor", bound=SupportsDLPack)
 
 
 class ArgReduce(Protocol):
@@ -116,6 +118,20 @@ class ArgReduce(Protocol):
         device: DevicesLike = ..., progress: Progress = ...,
     ) -> ArgReduceResult[Any, Any]: ...  # fmt: skip
 
+    @overload
+    def __call__(
+        self, x: Array | SupportsDLPack, axis: Axis = ..., *, keepdims: bool = ...,
+        dtype: npt.DTypeLike | None = ..., direction: Direction = ..., nan_policy: NanPolicy = ...,
+        return_values: Literal[False] = ..., out: _Tensor, device: DevicesLike = ...,
+    ) -> _Tensor: ...  # fmt: skip
+
+    @overload
+    def __call__(
+        self, x: Array | SupportsDLPack, axis: Axis = ..., *, keepdims: bool = ...,
+        dtype: npt.DTypeLike | None = ..., direction: Direction = ..., nan_policy: NanPolicy = ...,
+        return_values: Literal[True], out: tuple[_Tensor, _Tensor], device: DevicesLike = ...,
+    ) -> ArgReduceResult[_Tensor, _Tensor]: ...  # fmt: skip
+
 
 class Slice1(Protocol):
     """:func:`vkdml.slice1`."""
@@ -154,3 +170,9 @@ class Slice1(Protocol):
         output_sizes: PerDimension | None = ..., out: _Chunked, device: DevicesLike = ...,
         progress: Progress = ...,
     ) -> _Chunked: ...  # fmt: skip
+
+    @overload
+    def __call__(
+        self, x: Array | SupportsDLPack, offsets: PerDimension, sizes: PerDimension, strides: PerDimension, *,
+        output_sizes: PerDimension | None = ..., out: _Tensor, device: DevicesLike = ...,
+    ) -> _Tensor: ...  # fmt: skip

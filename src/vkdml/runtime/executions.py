@@ -20,6 +20,7 @@ from vkdml.runtime.small_transfers import SmallTransfers
 _Made = TypeVar("_Made")
 
 IDLE_SEQUENCES = 16
+IDLE_SHARED_MEMORIES = 256
 _HOST, _DEVICE = _native.MemoryKind.host, _native.MemoryKind.device
 # The first word of a SPIR-V module, and its last instruction, OpFunctionEnd.
 _SPIRV_BEGIN, _SPIRV_END = b"\x03\x02\x23\x07", b"\x38\x00\x01\x00"
@@ -42,6 +43,8 @@ class ExecutionCache:
         self._executions: Pool[Plan, Execution] = Pool(*bounds)
         self._rebindables: Pool[Plan, Rebindable] = Pool(*bounds)
         self._sequences: Pool[None, NativeSequence] = Pool(IDLE_SEQUENCES, 0)
+        # By size class and whether the host sees it; what CUDA maps is slow to make.
+        self.shared_memory: Pool[tuple[int, bool], Any] = Pool(IDLE_SHARED_MEMORIES, device.memory()["limit"])
         self.small_transfers = SmallTransfers(self)
         self.known_calls: CallCache[Any] = CallCache(MOST_CALLS)
         """Of the public functions on this device; whoever fills it knows what it holds."""
@@ -84,6 +87,11 @@ class ExecutionCache:
         near_host = self.unified_memory or nbytes <= self.tuning.shared_bytes
         return whole_vectors(nbytes), _HOST if near_host else _DEVICE
 
+    def exportable_buffer(self, nbytes: int, *, visible: bool = False) -> Buffer:
+        """Return memory like that of :meth:`buffer`, which other libraries on the GPU can map."""
+        kind = _HOST if visible or self.unified_memory else _DEVICE
+        return self.insist(lambda: self.device.exportable_buffer(nbytes, kind))
+
     def insist(self, make: Callable[[], _Made]) -> _Made:
         """Make something that needs memory; what waits for another call must never be why it fails."""
         try:
@@ -104,8 +112,8 @@ class ExecutionCache:
 
     def clear(self) -> bool:
         """Drop all that waits for another call; False when there was nothing."""
-        kept = self._executions, self._rebindables, self._sequences, self.small_transfers
-        dropped = [each.clear() for each in kept]
+        pools = self._executions, self._rebindables, self._sequences, self.shared_memory
+        dropped = [each.clear() for each in (*pools, self.small_transfers)]
         return any(dropped)
 
     # ---- plans on buffers of their own ---------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from vkdml.common.read_only import ReadOnly, fix
 from vkdml.plan.plans import whole_vectors
+from vkdml.runtime import lent_tensor
 from vkdml.runtime.host_memory import copy_bytes, empty
 from vkdml.runtime.recording import Buffer, NativeSequence
 from vkdml.runtime.small_transfers import SMALL_BYTES
@@ -24,6 +25,7 @@ Bytes = npt.NDArray[np.uint8]
 STAGING_BYTES = 16 << 20
 # Kernels may be given a buffer from any multiple of this on; no device asks for a greater one.
 BINDING_ALIGNMENT = 256
+DLPACK_VULKAN = 7
 
 
 class Running(Protocol):
@@ -43,6 +45,9 @@ class Memory(ReadOnly):
     _users: tuple[ref[Running], ...]
     _visible: Bytes | None
 
+    is_shared = False
+    """Whether other libraries on the GPU map it too."""
+
     # Not __init__(), which could be called again and leave arrays with less than they cover.
     def __new__(cls, device: Device, nbytes: int, *, near_host: bool = False) -> Memory:
         """Allocate.
@@ -56,15 +61,20 @@ class Memory(ReadOnly):
             MemoryError: the device has not so much, or not in one piece.
             DeviceError: the device failed.
         """
+        cls.require_within_limit(device, nbytes)
+        executions = device.executions
+        buffer = executions.buffer(whole_vectors(nbytes), visible=near_host)
+        return memory_in(device, buffer, near_host or executions.unified_memory)
+
+    @staticmethod
+    def require_within_limit(device: Device, nbytes: int) -> None:
+        """Raise MemoryError for more bytes than one buffer can have."""
         # The native module counts in 64 bits: what no buffer can be does not reach it.
         limit = device.limits.max_storage_buffer_range
         if nbytes > limit:
             raise MemoryError(
                 f"cannot allocate {nbytes} bytes: the device's limit for one buffer is {limit} bytes"
             )
-        executions = device.executions
-        buffer = executions.buffer(whole_vectors(nbytes), visible=near_host)
-        return memory_in(device, buffer, near_host or executions.unified_memory)
 
     @property
     def device(self) -> Device:
@@ -75,6 +85,22 @@ class Memory(ReadOnly):
     def buffer(self) -> Buffer:
         """What kernels are given."""
         return self._buffer
+
+    @property
+    def dlpack_device(self) -> tuple[int, int]:
+        """DLPack's type and number of the device whose pointers reach this memory."""
+        return DLPACK_VULKAN, self._device.info.index
+
+    def wait_for_others(self) -> None:
+        """Wait for what other libraries, with which it is shared, were given to do with it."""
+
+    def lend(self, tensor: lent_tensor.Description, *, versioned: bool) -> Any:
+        """Return a DLPack capsule of elements of this memory, where it is shared."""
+        raise BufferError(
+            "Vulkan memory of its own cannot be shared with another library; accepted are "
+            'vkdml.asarray(a, share="cuda"), which copies it on the device, and a copy on the host: '
+            "np.asarray(a), or dl_device=(1, 0) with copy=True or None"
+        )
 
     @property
     def is_visible(self) -> bool:

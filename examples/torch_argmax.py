@@ -1,0 +1,41 @@
+"""Chooses the next token of each row of a language model's logits, which torch holds on a GPU.
+
+python examples/torch_argmax.py            # needs an NVIDIA GPU and torch with CUDA
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+import vkdml
+
+ROWS, TOKENS = 64, 128256
+
+
+def main() -> int:
+    # Memory of both: torch's kernels write the logits to it, and vkdml reads them there.
+    shared = vkdml.empty((ROWS, TOKENS), "float16", share="cuda")
+    logits = torch.from_dlpack(shared)
+    hidden = torch.randn(ROWS, 512, device=logits.device, dtype=torch.float16)
+    weights = torch.randn(512, TOKENS, device=logits.device, dtype=torch.float16)
+    torch.matmul(hidden, weights, out=logits)
+    tokens = torch.from_dlpack(vkdml.argmax(shared, axis=1))
+    print("in shared memory: ", tokens.tolist()[:5])
+
+    # A tensor in torch's own memory is copied on the GPU first; the result goes to a tensor, too.
+    own = logits.clone()
+    chosen = torch.empty(ROWS, dtype=torch.int64, device=own.device)
+    vkdml.argmax(own, axis=1, out=chosen)
+    print("in torch's memory:", chosen.tolist()[:5])
+
+    # torch may take any of several equal logits, vkdml takes the first.
+    best = own.amax(1, keepdim=True)
+    equal = torch.equal(tokens, chosen) and torch.equal(own.gather(1, chosen[:, None]), best)
+    print("equal:", equal)
+    return 0 if equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""The figures of docs/cuda.md are those of the committed record."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+COLUMNS = ("torch", "tensor", "shared_after_cuda", "shared_in_a_row")
+
+
+def test_the_table_has_the_measured_times():
+    text = (ROOT / "docs" / "cuda.md").read_text()
+    (file,) = set(re.findall(r"`(bench/results/cuda/[\w-]+\.json)`", text))
+    record = json.loads((ROOT / file).read_text())
+    rows = [
+        f"| {case['dtype']} {tuple(case['shape'])} | {case['axis']} | "
+        + " | ".join(f"{case[column]:.0f}" for column in COLUMNS)
+        + " |"
+        for case in record["cases_us"]
+    ]
+    assert re.findall(r"^\| \w+ \(.*\|$", text, re.M) == rows
+    assert record["device"].split(" 80GB")[0] in text
+    assert f"torch {record['torch'].rpartition('.')[0]}" in text
+    allocation = record["first_allocation_us"]
+    assert f"{allocation['1'] / 1000:.1f} ms, of 1 GiB {allocation['1024'] / 1000:.0f} ms" in text
+    change = (
+        record["parts_us"]["argmax(plain Array), after CUDA"]
+        - record["parts_us"]["argmax(plain Array), in a row"]
+    )
+    assert f"about {round(change, -1):.0f} us to change" in text
+    parts = record["parts_us"]
+    for name in ("torch: a kernel, in a row", "torch: a kernel, after Vulkan"):
+        assert f"{parts[name]:.0f} us" in " ".join(text.split())
