@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from vkdml.arrays.array import Array
     from vkdml.compiled.operator import CompiledOperator
     from vkdml.compiled.sequence import Sequence
     from vkdml.dml import OperatorDesc, TypedOperatorDesc
@@ -41,3 +42,5 @@ argmin: Callable[..., Any]
 """The same."""
 array_namespace: Callable[[str | None], ModuleType]
 """For ``Array.__array_namespace__``: the namespace that follows a version of the array API standard."""
+indexed_by_arrays: Callable[[Array, Any], Array]
+"""For ``Array.__getitem__``: indexing that is no view."""

@@ -144,3 +144,16 @@ def tiles(
     load = loop(-(-cells // size), loop(block))
     store = loop(-(-cells * block // size))
     return loop(tiles_of_workgroup, loop(outer_dims) + load + store)
+
+
+def gather(rounds: int, dims: int, per_item: int) -> int:
+    """Return the steps of ``gather_places`` and ``gather_elements``.
+
+    Args:
+        rounds: items of each invocation.
+        dims: of the layout.
+        per_item: elements of an item.
+    """
+    offsets = loop(dims)
+    # lavapipe counts the loop over the elements of a word once more than its elements and its end.
+    return loop(rounds, 1 + loop(per_item, offsets) if per_item > 1 else offsets)
