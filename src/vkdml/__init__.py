@@ -9,9 +9,9 @@ import typing as _typing
 from types import ModuleType as _ModuleType
 
 from vkdml import array_api, dml
+from vkdml.arrays import gathering as _gathering
 from vkdml.arrays.array import Array
 from vkdml.arrays.creation import asarray, empty, from_dlpack, zeros
-from vkdml.arrays.gathering import indexed_by_arrays as _indexed_by_arrays
 from vkdml.arrays.sharded import ShardedArray
 from vkdml.common import hooks as _hooks
 from vkdml.compiled.operator import CompiledOperator
@@ -27,7 +27,7 @@ from vkdml.runtime.profile import ProfileWarning
 __version__ = "0.1.0"
 
 _hooks.argmax, _hooks.argmin = argmax, argmin
-_hooks.indexed_by_arrays = _indexed_by_arrays
+_hooks.indexed_by_arrays, _hooks.taken_along_axis = _gathering.indexed_by_arrays, _gathering.taken_along_axis
 _hooks.compile_operator = CompiledOperator
 _hooks.sequence = Sequence
 _hooks.array_namespace = array_api.for_version

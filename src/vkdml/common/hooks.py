@@ -44,3 +44,5 @@ array_namespace: Callable[[str | None], ModuleType]
 """For ``Array.__array_namespace__``: the namespace that follows a version of the array API standard."""
 indexed_by_arrays: Callable[[Array, Any], Array]
 """For ``Array.__getitem__``: indexing that is no view."""
+taken_along_axis: Callable[[Array, Any, int], Array]
+"""For ``numpy.take_along_axis``."""
