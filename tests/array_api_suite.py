@@ -88,6 +88,7 @@ for _name in vkdml.array_api.__all__:
 for _name in NEEDED_BY_THE_SUITE:
     if hasattr(np, _name):
         setattr(xp, _name, computed(getattr(np, _name)))
+_not_computed = DeviceArray._not_computed
 for _name, _method in list(vars(DeviceArray).items()):
-    if _method is DeviceArray._not_computed:
+    if _method is _not_computed and _name.startswith("__"):
         setattr(DeviceArray, _name, _operator(_name))
