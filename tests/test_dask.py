@@ -11,7 +11,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.array.tests import test_reductions
+from foreign_tests import imported
 from separate import separate_device
 from test_stream import with_tiles
 
@@ -305,6 +305,9 @@ def test_a_dask_array_whose_shape_is_not_known_is_computed_first() -> None:
 # ---- Dask's own tests ---------------------------------------------------------------------------------
 
 
+REDUCTIONS = "dask.array.tests.test_reductions"
+
+
 def of_dask(name: str) -> Any:
     """One of Dask's own functions, as vkdml has it: the same arguments."""
 
@@ -323,16 +326,17 @@ def of_dask(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", ["argmin", "argmax", "nanargmin", "nanargmax"])
-def test_dask_s_own_cases(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    test_reductions.test_arg_reductions(of_dask(name), getattr(np, name))
+def test_dask_s_own_cases(name: str) -> None:
+    imported(REDUCTIONS).test_arg_reductions(of_dask(name), getattr(np, name))
 
 
 @pytest.mark.parametrize("name", ["argmax", "nanargmax"])
 def test_dask_s_own_cases_of_unknown_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = imported(REDUCTIONS)
     monkeypatch.setattr(da, name, of_dask(name))
-    test_reductions.test_arg_reductions_unknown_chunksize(name)
-    test_reductions.test_arg_reductions_unknown_chunksize_2d(name)
-    test_reductions.test_arg_reductions_unknown_single_chunksize(name)
+    theirs.test_arg_reductions_unknown_chunksize(name)
+    theirs.test_arg_reductions_unknown_chunksize_2d(name)
+    theirs.test_arg_reductions_unknown_single_chunksize(name)
 
 
 def test_the_operators_are_the_public_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ is not here:
 creation            ``asarray``, ``from_dlpack``; ``empty``, ``full``, ``ones``, ``zeros`` and ``..._like``
 searching           ``argmax``, ``argmin``
 indexing            ``take``, ``take_along_axis``; ``x[...]`` with integers, slices and arrays of integers
-manipulation        ``broadcast_arrays``, ``broadcast_to``, ``expand_dims``, ``flip``, ``moveaxis``,
-                    ``permute_dims``, ``reshape``, ``squeeze``, ``unstack``
+manipulation        ``broadcast_arrays``, ``broadcast_shapes``, ``broadcast_to``, ``expand_dims``, ``flip``,
+                    ``moveaxis``, ``permute_dims``, ``reshape``, ``squeeze``, ``unstack``
 data types          the standard's types; ``can_cast``, ``finfo``, ``iinfo``, ``isdtype``, ``result_type``
 inspection          ``__array_namespace_info__``
 not here            arithmetic, comparison, statistics, linear algebra, masks: vkdml is three operators
@@ -259,6 +259,11 @@ def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
     return tuple(x.broadcast_to(shape) for x in arrays)
 
 
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that shapes have together."""
+    return np.broadcast_shapes(*shapes)
+
+
 def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
     """Return a read-only view that repeats elements."""
     return x.broadcast_to(shape)
@@ -310,9 +315,9 @@ def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 __all__ = [
     "__array_api_version__", "__array_namespace_info__", "argmax", "argmin", "asarray", "bool",
-    "broadcast_arrays", "broadcast_to", "can_cast", "complex64", "complex128", "e", "empty", "empty_like",
-    "expand_dims", "finfo", "flip", "float32", "float64", "from_dlpack", "full", "full_like", "iinfo", "inf",
-    "int8", "int16", "int32", "int64", "isdtype", "moveaxis", "nan", "newaxis", "ones", "ones_like",
-    "permute_dims", "pi", "reshape", "result_type", "squeeze", "take", "take_along_axis", "uint8", "uint16",
-    "uint32", "uint64", "unstack", "zeros", "zeros_like",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast", "complex64", "complex128", "e",
+    "empty", "empty_like", "expand_dims", "finfo", "flip", "float32", "float64", "from_dlpack", "full",
+    "full_like", "iinfo", "inf", "int8", "int16", "int32", "int64", "isdtype", "moveaxis", "nan", "newaxis",
+    "ones", "ones_like", "permute_dims", "pi", "reshape", "result_type", "squeeze", "take",
+    "take_along_axis", "uint8", "uint16", "uint32", "uint64", "unstack", "zeros", "zeros_like",
 ]  # fmt: skip
