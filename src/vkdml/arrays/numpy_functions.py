@@ -150,24 +150,22 @@ def _flip(m: Any, axis: Any = None) -> Any:
 
 
 def _take(a: Any, indices: Any, axis: Any = None) -> Any:
-    if axis is None or not _is_integers(indices):
-        return np.take(a.numpy(), np.asarray(indices), axis)
+    if axis is None or not _are_integers(indices):
+        return np.take(a.numpy(), _on_host(indices, {}), axis)
     (place,) = distinct_axes(index(axis), a.ndim, "take")
-    # An array, also of no dimensions: as an int it would be written into the key.
-    key = indices if isinstance(indices, DeviceArray) and indices.ndim else np.asarray(indices)
-    return np.asarray(a[(slice(None),) * place + (key,)])
+    return np.asarray(a[(slice(None),) * place + (indices,)])
 
 
 def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
-    if axis is None or not _is_integers(indices):
-        return np.take_along_axis(arr.numpy(), np.asarray(indices), axis)
+    if axis is None or not _are_integers(indices) or indices.ndim != arr.ndim:
+        return np.take_along_axis(arr.numpy(), _on_host(indices, {}), axis)
     (place,) = distinct_axes(index(axis), arr.ndim, "take_along_axis")
     return np.asarray(hooks.taken_along_axis(arr, indices, place))
 
 
-def _is_integers(indices: Any) -> bool:
-    dtype = indices.dtype if isinstance(indices, DeviceArray) else np.asarray(indices).dtype
-    return dtype.kind in "iu"
+def _are_integers(indices: Any) -> bool:
+    """Tell whether these are an array, of one dimension or more, that indexes on the device."""
+    return isinstance(indices, np.ndarray | DeviceArray) and indices.dtype.kind in "iu" and indices.ndim > 0
 
 
 def reshaped(a: Any, shape: Any) -> Any:
