@@ -21,7 +21,7 @@ from vkdml import ops
 from vkdml.integrations import dask_devices
 
 SHAPE = (5, 6, 7)
-CHUNKS = [((2, 0, 3), (6,), (1, 6)), (2, 3, 4), -1]
+CHUNKS = [((2, 0, 3), (6,), (1, 6)), (2, 3, 4)]
 AXES = [axis for count in range(4) for axis in itertools.combinations(range(3), count)]
 
 
@@ -325,7 +325,7 @@ def of_dask(name: str) -> Any:
     return ours
 
 
-@pytest.mark.parametrize("name", ["argmin", "argmax", "nanargmin", "nanargmax"])
+@pytest.mark.parametrize("name", ["argmax", "nanargmin"])
 def test_dask_s_own_cases(name: str) -> None:
     imported(REDUCTIONS).test_arg_reductions(of_dask(name), getattr(np, name))
 

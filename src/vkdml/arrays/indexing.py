@@ -100,7 +100,8 @@ class ArrayOfIndices(IndexError):
     def __str__(self) -> str:
         part, dim = self.args
         return (
-            _refusal(part, dim) + ": arrays of indices are accepted where elements of a vkdml.Array are read"
+            f"{_refusal(part, dim)}: arrays of indices and masks would need a copy, which only reading a "
+            "vkdml.Array by arrays of integers makes"
         )
 
 
