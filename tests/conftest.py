@@ -52,7 +52,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 # Files whose tests need no device, or choose their drivers: a run on one driver proves them for all.
 ANY_DRIVER = frozenset(
     {
-        "bench_cases", "bench_record", "build", "chunked_tiles", "cli_checks", "conftest",
+        "bench_cases", "bench_record", "build", "chunked_tiles", "cli_checks", "conftest", "dask_cluster",
         "device_without_memory", "dml_descriptors", "dml_header", "dml_validation", "emulated_limits",
         "indexing", "indexing_windows", "layout", "onnx_lowering", "other_gpus", "overlap", "plan", "pool",
         "schema", "targets", "tiles", "typing", "validation_plugin", "write_docs",

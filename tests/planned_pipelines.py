@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -14,6 +15,9 @@ import vkdml
 from vkdml.bench import cases
 from vkdml.common.read_only import fix
 from vkdml.plan import kernels
+from vkdml.plan.elements import SLICE_ELEMENT_BYTES
+from vkdml.plan.gather import INDEX_BYTES, plan_elements, plan_places
+from vkdml.plan.layout import Dim
 from vkdml.plan.plans import UNLIMITED_SUBGROUPS, DeviceLimits, Plan
 from vkdml.plan.tuning import tuning_for
 
@@ -52,6 +56,22 @@ def of_benchmark(limits: DeviceLimits) -> set[Pipeline]:
         for case in cases.fitted_suite(cases.suite(name), limits.max_storage_buffer_range // 2):
             for index_bytes in (4, 8):
                 found.update(of_plan(cases.plan_of(case, limits, index_bytes)))
+    return found
+
+
+def of_gathers(limits: DeviceLimits) -> set[Pipeline]:
+    """The pipelines of indexing by arrays, with few dimensions and with more than fit the push constants."""
+    found: set[Pipeline] = set()
+    for rank in (1, 10):
+        dims = tuple(Dim(3, 2 * 5**dim, 3**dim) for dim in range(rank))[::-1]
+        last = 1 + sum(2 * dim.input_stride for dim in dims)
+        for width, signed in itertools.product(INDEX_BYTES, (True, False)):
+            plan = plan_places(
+                dims, 0, last, limits, index_bytes=width, signed=signed, size=9, stride=1, number=0
+            )
+            found.update(of_plan(plan))
+        for width in SLICE_ELEMENT_BYTES:
+            found.update(of_plan(plan_elements(dims, 0, 2 * last, 3**rank, width, limits)))
     return found
 
 
@@ -110,7 +130,10 @@ def on(device: vkdml.Device, drawn_calls: int = DRAWN_CALLS) -> dict[Pipeline, b
 
     Kernels that no plan of the device uses are specialized as plans of other devices would have them.
     """
-    pipelines = dict.fromkeys(sorted(of_benchmark(device.limits) | of_drawn_calls(device, drawn_calls)), True)
+    pipelines = dict.fromkeys(
+        sorted(of_benchmark(device.limits) | of_gathers(device.limits) | of_drawn_calls(device, drawn_calls)),
+        True,
+    )
     seen = {pipeline.kernel for pipeline in pipelines}
     for other in _like_other_devices(device):
         more = sorted(pipeline for pipeline in of_benchmark(other) if pipeline.kernel not in seen)

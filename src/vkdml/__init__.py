@@ -9,6 +9,7 @@ import typing as _typing
 from types import ModuleType as _ModuleType
 
 from vkdml import array_api, dml
+from vkdml.arrays import gathering as _gathering
 from vkdml.arrays.array import Array
 from vkdml.arrays.creation import asarray, empty, from_dlpack, zeros
 from vkdml.arrays.sharded import ShardedArray
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 _hooks.argmax, _hooks.argmin = argmax, argmin
 _hooks.reduce_as_before = _reduce_as_before
+_hooks.indexed_by_arrays, _hooks.taken_along_axis = _gathering.indexed_by_arrays, _gathering.taken_along_axis
 _hooks.compile_operator = CompiledOperator
 _hooks.sequence = Sequence
 _hooks.shared_memory = _cuda_memory.shared_memory

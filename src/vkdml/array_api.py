@@ -1,35 +1,65 @@
 """The part of the Python array API standard that vkdml implements, with the standard's signatures.
 
-``Array.__array_namespace__()`` returns this module. It holds creation (``asarray``, ``empty``, ``zeros``,
-``from_dlpack``), searching (``argmax``, ``argmin``), manipulation without copies (``broadcast_to``,
-``expand_dims``, ``flip``, ``moveaxis``, ``permute_dims``, ``reshape``, ``squeeze``) and the standard's data
-types. It does not hold arithmetic, comparison or statistics: vkdml is no array library, only three operators.
+``Array.__array_namespace__()`` returns this module. What is here follows the standard; most of the standard
+is not here:
+
+==================  =====================================================================================
+creation            ``asarray``, ``from_dlpack``; ``empty``, ``full``, ``ones``, ``zeros`` and ``..._like``
+searching           ``argmax``, ``argmin``
+indexing            ``take``, ``take_along_axis``; ``x[...]`` with integers, slices and arrays of integers
+manipulation        ``broadcast_arrays``, ``broadcast_shapes``, ``broadcast_to``, ``expand_dims``, ``flip``,
+                    ``moveaxis``, ``permute_dims``, ``reshape``, ``squeeze``, ``unstack``
+data types          the standard's types; ``can_cast``, ``finfo``, ``iinfo``, ``isdtype``, ``result_type``
+inspection          ``__array_namespace_info__``
+not here            arithmetic, comparison, statistics, linear algebra, masks: vkdml is three operators
+==================  =====================================================================================
+
+Floating-point numbers of Python become float32 here, which devices have, as in ``empty`` and ``zeros``;
+``vkdml.asarray`` follows NumPy and makes them float64.
 """
 
 from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vkdml import ops
-from vkdml.arguments import distinct_axes
+from vkdml.arguments import distinct_axes, integer
 from vkdml.arrays import creation as _creation
 from vkdml.arrays.array import Array
+from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.creation import from_dlpack
+from vkdml.arrays.gathering import as_indices, taken_along_axis
 from vkdml.arrays.numpy_functions import flipped, reshaped
-from vkdml.runtime.device import DeviceLike
+from vkdml.runtime.device import Device, DeviceLike
+from vkdml.runtime.device import default_device as _default_device
+from vkdml.runtime.device_info import devices as _devices
 
-VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 """Of the standard, whose rules for these functions are the same in all."""
+__array_api_version__ = VERSIONS[-1]
 
 bool = np.dtype("bool")
 int8, int16, int32, int64 = (np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64))
 float32, float64 = np.dtype("float32"), np.dtype("float64")
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
+e, inf, nan, newaxis, pi = np.e, np.inf, np.nan, None, np.pi
+
+_KINDS: dict[str, tuple[np.dtype[Any], ...]] = {
+    "bool": (bool,),
+    "signed integer": (int8, int16, int32, int64),
+    "unsigned integer": (uint8, uint16, uint32, uint64),
+    "real floating": (float32, float64),
+    "complex floating": (complex64, complex128),
+}
+_KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
+_KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
+# What NumPy makes of Python's numbers, and what they are here.
+_DEFAULTS = {float64: float32, complex128: complex64}
 
 
 def for_version(api_version: str | None) -> ModuleType:
@@ -41,8 +71,106 @@ def for_version(api_version: str | None) -> ModuleType:
     return sys.modules[__name__]
 
 
+# ---- inspection --------------------------------------------------------------------------------------------
+
+
+class _Info:
+    """What there is, by the standard's names."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Return which parts of the standard that depend on the elements are here: none."""
+        most = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": most}
+
+    def default_device(self) -> Device:
+        """Return the device of arrays that are made without ``device=``."""
+        return _default_device()
+
+    def default_dtypes(self, *, device: DeviceLike = None) -> dict[str, np.dtype[Any]]:
+        """Return the types of arrays that are made without ``dtype=``."""
+        return {
+            "real floating": float32,
+            "complex floating": complex64,
+            "integral": int64,
+            "indexing": int64,
+        }
+
+    def devices(self) -> tuple[Device, ...]:
+        """Return all devices; those that were not open are opened."""
+        return tuple(Device(info.index) for info in _devices())
+
+    def dtypes(
+        self, *, device: DeviceLike = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, np.dtype[Any]]:
+        """Return the standard's data types of a kind, or all, by name."""
+        kinds = ("bool", "numeric") if kind is None else (kind,) if isinstance(kind, str) else kind
+        return {dtype.name: dtype for one in kinds for dtype in _of_kind(one)}
+
+
+def __array_namespace_info__() -> _Info:
+    """Return an object that tells devices, data types and capabilities."""
+    return _Info()
+
+
+def _of_kind(kind: str) -> tuple[np.dtype[Any], ...]:
+    if kind not in _KINDS:
+        raise ValueError(f"kind {kind!r} is unknown; accepted are {', '.join(map(repr, _KINDS))}")
+    return _KINDS[kind]
+
+
+# ---- data types --------------------------------------------------------------------------------------------
+
+
+def can_cast(from_: Any, to: Any, /) -> Any:
+    """Tell whether the standard promotes one type to the other."""
+    source = from_.dtype if isinstance(from_, DeviceArray) else np.dtype(from_)
+    return np.can_cast(source, np.dtype(to))
+
+
+class _FloatInfo(NamedTuple):
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: np.dtype[Any]
+
+
+def finfo(type: Any, /) -> _FloatInfo:
+    """Return the limits of a floating-point type, of the parts where it is complex."""
+    info = np.finfo(type.dtype if isinstance(type, DeviceArray) else type)
+    eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
+    return _FloatInfo(info.bits, eps, most, least, normal, info.dtype)
+
+
+def iinfo(type: Any, /) -> Any:
+    """Return the limits of an integer type."""
+    return np.iinfo(type.dtype if isinstance(type, DeviceArray) else type)
+
+
+def isdtype(dtype: Any, kind: Any) -> Any:
+    """Tell whether a type is of a kind, is another type, or either of several of these."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    return any(dtype in _of_kind(one) if isinstance(one, str) else dtype == np.dtype(one) for one in kinds)
+
+
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """Return the type that arrays, types and Python numbers have together."""
+    given = (one.dtype if isinstance(one, DeviceArray) else one for one in arrays_and_dtypes)
+    return np.result_type(*given)
+
+
+# ---- creation ----------------------------------------------------------------------------------------------
+
+
 def asarray(obj: Any, /, *, dtype: Any = None, device: DeviceLike = None, copy: Any = None) -> Array:
     """Copy to a device; an Array of that type on that device is returned as it is, unless ``copy=True``."""
+    if (
+        dtype is None
+        and isinstance(obj, int | float | complex | list | tuple)
+        and not isinstance(obj, np.generic)
+    ):
+        dtype = _DEFAULTS.get(np.asarray(obj).dtype)
     result: Array = _creation.asarray(obj, dtype, device=device, copy=copy)
     return result
 
@@ -52,9 +180,46 @@ def empty(shape: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
     return _creation.empty(shape, dtype, device=device)
 
 
+def empty_like(x: Array, /, *, dtype: Any = None, device: DeviceLike = None) -> Array:
+    """Return an array of arbitrary elements, of the shape, type and device of another."""
+    return _creation.empty(x.shape, dtype or x.dtype, device=device or x.device)
+
+
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
+    """Return an array of equal elements, by default of the type that a Python number has here."""
+    element = np.asarray(fill_value)
+    chosen = dtype or _DEFAULTS.get(element.dtype, element.dtype)
+    result = _creation.empty(shape, chosen, device=device)
+    result[...] = element.astype(result.dtype)
+    return result
+
+
+def full_like(x: Array, /, fill_value: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
+    """Return an array of equal elements, of the shape, type and device of another."""
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
+
+
+def ones(shape: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
+    """Return an array of ones, by default float32."""
+    return full(shape, 1, dtype=dtype or float32, device=device)
+
+
+def ones_like(x: Array, /, *, dtype: Any = None, device: DeviceLike = None) -> Array:
+    """Return an array of ones, of the shape, type and device of another."""
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
 def zeros(shape: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
     """Return an array of zeros, by default float32."""
     return _creation.zeros(shape, dtype, device=device)
+
+
+def zeros_like(x: Array, /, *, dtype: Any = None, device: DeviceLike = None) -> Array:
+    """Return an array of zeros, of the shape, type and device of another."""
+    return _creation.zeros(x.shape, dtype or x.dtype, device=device or x.device)
+
+
+# ---- searching, indexing -----------------------------------------------------------------------------------
 
 
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: Any = False) -> Array:
@@ -69,15 +234,46 @@ def argmin(x: Array, /, *, axis: int | None = None, keepdims: Any = False) -> Ar
     return result
 
 
+def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
+    """Return the elements at these places of an axis, copied on the device."""
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"axis= is needed for an array of {x.ndim} dimensions; accepted is one of them")
+        axis = 0
+    (place,) = distinct_axes(integer("axis", axis), x.ndim, "take")
+    return x[(slice(None),) * place + (as_indices(indices, x),)]
+
+
+def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
+    """Return for each of the indices the element at that place of an axis, copied on the device."""
+    (place,) = distinct_axes(integer("axis", axis), x.ndim, "take_along_axis")
+    return taken_along_axis(x, indices, place)
+
+
+# ---- manipulation ------------------------------------------------------------------------------------------
+
+
+def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
+    """Return read-only views of one shape."""
+    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    return tuple(x.broadcast_to(shape) for x in arrays)
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that shapes have together."""
+    return np.broadcast_shapes(*shapes)
+
+
 def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
     """Return a read-only view that repeats elements."""
     return x.broadcast_to(shape)
 
 
-def expand_dims(x: Array, /, *, axis: int = 0) -> Array:
-    """Return a view with a dimension of size 1 put in."""
-    (place,) = distinct_axes(axis, x.ndim + 1, "expand_dims")
-    return x[(slice(None),) * place + (None,)]
+def expand_dims(x: Array, /, axis: int | tuple[int, ...] = 0) -> Array:
+    """Return a view with a dimension of size 1 put in; several axes are places in the result."""
+    added = len(axis) if isinstance(axis, tuple) else 1
+    places = distinct_axes(axis, x.ndim + added, "expand_dims")
+    return x[tuple(None if place in places else slice(None) for place in range(x.ndim + added))]
 
 
 def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
@@ -111,8 +307,17 @@ def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
     return x[tuple(0 if a in axes else slice(None) for a in range(x.ndim))]
 
 
+def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """Return a view for each place of an axis."""
+    (place,) = distinct_axes(integer("axis", axis), x.ndim, "unstack")
+    return tuple(x[(slice(None),) * place + (number,)] for number in range(x.shape[place]))
+
+
 __all__ = [
-    "argmax", "argmin", "asarray", "bool", "broadcast_to", "complex64", "complex128", "empty", "expand_dims",
-    "flip", "float32", "float64", "from_dlpack", "int8", "int16", "int32", "int64", "moveaxis",
-    "permute_dims", "reshape", "squeeze", "uint8", "uint16", "uint32", "uint64", "zeros",
+    "__array_api_version__", "__array_namespace_info__", "argmax", "argmin", "asarray", "bool",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast", "complex64", "complex128", "e",
+    "empty", "empty_like", "expand_dims", "finfo", "flip", "float32", "float64", "from_dlpack", "full",
+    "full_like", "iinfo", "inf", "int8", "int16", "int32", "int64", "isdtype", "moveaxis", "nan", "newaxis",
+    "ones", "ones_like", "permute_dims", "pi", "reshape", "result_type", "squeeze", "take",
+    "take_along_axis", "uint8", "uint16", "uint32", "uint64", "unstack", "zeros", "zeros_like",
 ]  # fmt: skip

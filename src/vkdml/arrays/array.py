@@ -12,6 +12,7 @@ import numpy.typing as npt
 from vkdml.arguments import context, distinct_axes, integer, require_movable
 from vkdml.arrays import foreign, host, lending
 from vkdml.arrays.indexing import (
+    ArrayOfIndices,
     View,
     as_shape,
     broadcast,
@@ -46,7 +47,8 @@ class Array(NumpyOperand):
     Indexing with ints, slices, ``...`` and None, and :meth:`transpose`, :meth:`moveaxis`, :meth:`reshape` and
     :meth:`broadcast_to` give views: no element is copied. argmin and argmax read through a view in one
     kernel; :meth:`copy` and :func:`vkdml.slice1` make a new compact array of it. Assigning to a view writes
-    to the array. A single element is a view, too: to swap two, ``copy()`` one. The memory goes back to the
+    to the array. A single element is a view, too: to swap two, ``copy()`` one. Indexing with arrays of
+    integers, as in ``a[rows, a.argmax(1)]``, gathers a new array on the device. The memory goes back to the
     device's pool when the last view is gone.
     """
 
@@ -103,7 +105,13 @@ class Array(NumpyOperand):
 
     def __getitem__(self, key: Any) -> Array:
         view = self._view
-        return self._with(element_of(view, key) if type(key) is int else indexed(view, key))
+        if type(key) is int:
+            return self._with(element_of(view, key))
+        try:
+            found = indexed(view, key)
+        except ArrayOfIndices:
+            found = None
+        return hooks.indexed_by_arrays(self, key) if found is None else self._with(found)
 
     def transpose(self, *axes: Any) -> Array:
         """Return the view with dimensions in another order: as many axes as dimensions, or none to reverse.
@@ -206,7 +214,7 @@ class Array(NumpyOperand):
         return _unpickled, (self.numpy(),)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        target = self[key]
+        target = self._with(indexed(self._view, key))
         with context("assignment", target):
             if not target._writeable:
                 raise ValueError("this view repeats elements and is read-only: assign to the array itself")

@@ -1,4 +1,4 @@
-"""Arrays that lie in chunks in a file or a store: zarr, HDF5, tensorstore, and what looks like them."""
+"""Arrays in chunks, stored or still to be computed: zarr, HDF5, tensorstore, Dask, and the like."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from vkdml.plan.layout import row_major_strides
 AnyArray = npt.NDArray[Any]
 
 # Lazily read types of which some have no chunks: by module and name, since none of them is imported here.
-LAZY_TYPES = (("h5py", "Dataset"), ("zarr", "Array"), ("tensorstore", "TensorStore"))
+DASK = ("dask.array", "Array")
+LAZY_TYPES = (("h5py", "Dataset"), ("zarr", "Array"), ("tensorstore", "TensorStore"), DASK)
 # Interfaces of objects that have their elements in memory.
 IN_MEMORY = ("__array_interface__", "__array_struct__", "__dlpack__", "__cuda_array_interface__")
 # Of an array that lies in one piece, runs of so many bytes are read at once.
@@ -38,6 +39,7 @@ class ChunkedArray:
             # Its indices may begin anywhere.
             self._reads = held[sys.modules["tensorstore"].d[:].translate_to[0]]
 
+    is_stored = property(lambda self: not _is(self.held, *DASK))
     ndim = property(lambda self: len(self.shape))
     size = property(lambda self: math.prod(self.shape))
     itemsize = property(lambda self: self.dtype.itemsize)
@@ -77,6 +79,8 @@ class ChunkedArray:
         """
         with self._told("reading", index):
             part = self._reads[index]
+            if not self.is_stored:
+                part = part.compute()
             if hasattr(part, "read") and callable(part.read):  # tensorstore's views read later
                 part = part.read().result()
             require_plain(part)
@@ -128,9 +132,9 @@ class ChunkedArray:
 def as_chunked(x: Any) -> ChunkedArray | None:
     """Return an array in chunks, or None for an object that is none.
 
-    One is not in memory (no NumPy array, buffer, ``__array_interface__``, DLPack tensor or Dask collection),
+    One is not in memory (no NumPy array, buffer, ``__array_interface__``, DLPack tensor or Dask graph),
     has ``shape``, ``dtype`` and indexing, and has ``chunks`` with one integer for each dimension. The arrays
-    of h5py, zarr and tensorstore are taken also where they have no such ``chunks``.
+    of h5py, zarr, tensorstore and Dask are taken also where they have no such ``chunks``.
 
     >>> as_chunked(np.zeros(3)) is None
     True
@@ -155,6 +159,8 @@ def as_chunked(x: Any) -> ChunkedArray | None:
 def _chunks(x: Any) -> Any:
     if _is(x, "tensorstore", "TensorStore"):
         return attribute(attribute(attribute(x, "chunk_layout"), "read_chunk"), "shape")
+    if _is(x, *DASK):  # its chunks may differ in size along a dimension
+        return tuple(max(extents) for extents in x.chunks)
     return attribute(x, "chunks")
 
 

@@ -120,27 +120,57 @@ def place_of(spelt: tuple[Any, ...], dim: int) -> int:
     return places[dim]
 
 
+class ArrayOfIndices(IndexError):
+    """An index is an array, or what NumPy makes one of: no view has the elements that it chooses."""
+
+    def __init__(self, part: Any, dim: int) -> None:
+        super().__init__(part, dim)
+
+    def __str__(self) -> str:
+        part, dim = self.args
+        return (
+            f"{_refusal(part, dim)}: arrays of indices and masks would need a copy, which only reading a "
+            "vkdml.Array by arrays of integers makes"
+        )
+
+
 def position(part: Any, size: int, dim: int) -> int:
     """Return the element of a dimension that an index means.
 
     Raises:
+        ArrayOfIndices: it is one.
         IndexError: no integer, or out of bounds.
     """
-    try:
-        if isinstance(part, bool | np.bool_) or getattr(part, "ndim", 0) > 0:
-            raise TypeError
-        position = index(part)
-    except TypeError:
-        raise IndexError(
-            f"index {part!r} of dimension {dim} is of type {type(part).__name__}; accepted are integers, "
-            "slices, '...' and None (np.newaxis): arrays of indices and masks would need a copy"
-        ) from None
+    position = integer_index(part, dim)
     if not -size <= position < size:
         raise IndexError(
             f"index {position} is out of bounds for dimension {dim} with size {size}; accepted are "
             f"{-size} to {size - 1}"
         )
     return position % size
+
+
+def integer_index(part: Any, dim: int) -> int:
+    """Return an index as an int.
+
+    Raises:
+        ArrayOfIndices, IndexError: as :func:`position`.
+    """
+    if isinstance(part, list | tuple | range) or getattr(part, "ndim", 0) > 0:
+        raise ArrayOfIndices(part, dim)
+    try:
+        if isinstance(part, bool | np.bool_):
+            raise TypeError
+        return index(part)
+    except TypeError:
+        raise IndexError(_refusal(part, dim)) from None
+
+
+def _refusal(part: Any, dim: int) -> str:
+    return (
+        f"index {part!r:.200} of dimension {dim} is of type {type(part).__name__}; accepted are integers, "
+        "slices, '...' and None (np.newaxis)"
+    )
 
 
 def full_shape(shape: Any, size: int) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from vkdml.arguments import distinct_axes
 from vkdml.arrays.base import DeviceArray
+from vkdml.common import hooks
 
 
 class NumpyOperand(DeviceArray):
@@ -148,6 +149,25 @@ def _flip(m: Any, axis: Any = None) -> Any:
     return flipped(m, axis) if m.ndim else np.flip(m.numpy(), axis)
 
 
+def _take(a: Any, indices: Any, axis: Any = None) -> Any:
+    if axis is None or not _are_integers(indices):
+        return np.take(a.numpy(), _on_host(indices, {}), axis)
+    (place,) = distinct_axes(index(axis), a.ndim, "take")
+    return np.asarray(a[(slice(None),) * place + (indices,)])
+
+
+def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    if axis is None or not _are_integers(indices) or indices.ndim != arr.ndim:
+        return np.take_along_axis(arr.numpy(), _on_host(indices, {}), axis)
+    (place,) = distinct_axes(index(axis), arr.ndim, "take_along_axis")
+    return np.asarray(hooks.taken_along_axis(arr, indices, place))
+
+
+def _are_integers(indices: Any) -> bool:
+    """Tell whether these are an array, of one dimension or more, that indexes on the device."""
+    return isinstance(indices, np.ndarray | DeviceArray) and indices.dtype.kind in "iu" and indices.ndim > 0
+
+
 def reshaped(a: Any, shape: Any) -> Any:
     """Return a view of another shape, or a reshaped copy if no view has it."""
     try:
@@ -173,6 +193,8 @@ _ON_DEVICE: dict[Callable[..., Any], Callable[..., Any]] = {
     np.broadcast_to: _broadcast_to,
     np.reshape: _reshape,
     np.flip: _flip,
+    np.take: _take,
+    np.take_along_axis: _take_along_axis,
 }
 _OF_SHARDS_TOO = (_argmax, _argmin, _shape, _ndim, _size)
 # What NumPy says of an array that it would write to and that is read-only.

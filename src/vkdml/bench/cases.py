@@ -20,6 +20,9 @@ SUITES = ("quick", "full", "latency", "slice", "real")
 EVERY_KERNEL = "every kernel"
 """The row of cases that are there so that each kernel of the table is timed; no other library is asked."""
 
+INDEXING_FAMILIES = ("gather_places", "gather_elements")
+"""No operators: ``bench/gather.py`` times indexing by arrays, each kernel of these families."""
+
 ELEMENT_BYTES = {name: element.nbytes for name, element in kernels.elements().items()}
 REDUCE_ELEMENTS = (*elements.NUMPY_ELEMENTS, *elements.ML_DTYPES_ELEMENTS)
 SLICE_ELEMENTS = {"float32": 4, "float16": 2, "int8": 1, "float64": 8, "complex128": 16}
@@ -474,6 +477,9 @@ def kernels_of(cases: Iterable[Case], limits: DeviceLimits) -> set[str]:
 
 
 def untimed_kernels(cases: Iterable[Case], limits: Iterable[DeviceLimits]) -> set[str]:
-    """Return the kernels of the table that no plan of these cases uses under any of the limits."""
+    """Return the operators' kernels that no plan of these cases uses under any of the limits."""
     listed = list(cases)
-    return set(kernels.table()) - {kernel for each in limits for kernel in kernels_of(listed, each)}
+    operators = {
+        name for name, kernel in kernels.table().items() if kernel.family.name not in INDEXING_FAMILIES
+    }
+    return operators - {kernel for each in limits for kernel in kernels_of(listed, each)}

@@ -51,3 +51,7 @@ reduce_as_before: Callable[[Array, str, Any], Any]
 """For methods of ``Array``: the result of a call that is known to be valid, or None."""
 array_namespace: Callable[[str | None], ModuleType]
 """For ``Array.__array_namespace__``: the namespace that follows a version of the array API standard."""
+indexed_by_arrays: Callable[[Array, Any], Array]
+"""For ``Array.__getitem__``: indexing that is no view."""
+taken_along_axis: Callable[[Array, Any, int], Array]
+"""For ``numpy.take_along_axis``."""

@@ -374,6 +374,11 @@ def _checked_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: s
         return None
     chunked = as_chunked(out)
     if chunked is not None:
+        if not chunked.is_stored:
+            raise TypeError(
+                f"{what} is a Dask array, which holds no elements; accepted are arrays of shape {shape} and "
+                f"type {dtype} in memory or in a store"
+            )
         if chunked.shape != shape:
             raise ValueError(f"{what} has shape {chunked.shape}, the result has shape {shape}")
         if chunked.dtype.newbyteorder("=") != dtype.newbyteorder("="):

@@ -7,7 +7,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vkdml.plan.argreduce import plan_argreduce
-from vkdml.plan.layout import CopyLayout, ReduceLayout, canonical_copy, canonical_reduce, row_major_strides
+from vkdml.plan.gather import plan_elements, plan_places
+from vkdml.plan.layout import (
+    CopyLayout,
+    ReduceLayout,
+    canonical_copy,
+    canonical_gather,
+    canonical_reduce,
+    row_major_strides,
+)
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan
 from vkdml.plan.slice1 import plan_slice1
@@ -100,7 +108,58 @@ class CopyCall(NamedTuple):
         )
 
 
+class PlacesCall(NamedTuple):
+    """An array of indices of one dimension becomes places, or is added to those of other dimensions."""
+
+    indices: Operand
+    index_bytes: int
+    signed: bool
+    size: int
+    """Of the dimension."""
+    stride: int
+    """Of the dimension, in elements."""
+    number: int
+    """Of the dimension, among those that are indexed by arrays."""
+
+    def plan(self, limits: DeviceLimits) -> Plan:
+        """Plan it for a device; raises as :func:`vkdml.plan.gather.plan_places`."""
+        indices = self.indices
+        layout = canonical_gather(indices.sizes, indices.strides, (0,) * len(indices.sizes))
+        return plan_places(
+            layout,
+            indices.base,
+            indices.span,
+            limits,
+            index_bytes=self.index_bytes,
+            signed=self.signed,
+            size=self.size,
+            stride=self.stride,
+            number=self.number,
+        )
+
+
+class GatherCall(NamedTuple):
+    """A compact array of elements from given places."""
+
+    sizes: tuple[int, ...]
+    """Of the result."""
+    strides: tuple[int, ...]
+    """Of the input, along the dimensions of the result."""
+    place_strides: tuple[int, ...]
+    """Of the places, along the dimensions of the result."""
+    base: int
+    span: int
+    """As of an :class:`Operand`."""
+    places: int
+    element_bytes: int
+
+    def plan(self, limits: DeviceLimits) -> Plan:
+        """Plan it for a device; raises as :func:`vkdml.plan.gather.plan_elements`."""
+        layout = canonical_gather(self.sizes, self.strides, self.place_strides)
+        return plan_elements(layout, self.base, self.span, self.places, self.element_bytes, limits)
+
+
 @lru_cache(maxsize=2048)
-def plan_for(call: ReduceCall | CopyCall, limits: DeviceLimits) -> Plan:
+def plan_for(call: ReduceCall | CopyCall | PlacesCall | GatherCall, limits: DeviceLimits) -> Plan:
     """Return the plan of a call; equal calls on equal limits share one."""
     return call.plan(limits)

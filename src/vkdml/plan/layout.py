@@ -228,6 +228,18 @@ def canonical_copy(
     return CopyLayout(_merge(dims), input_base, output_base)
 
 
+def canonical_gather(
+    sizes: tuple[int, ...], input_strides: tuple[int, ...], place_strides: tuple[int, ...]
+) -> tuple[Dim, ...]:
+    """Return the dimensions of a gather's compact output; the second stride of each is that of the places.
+
+    >>> canonical_gather((4, 2, 3), (0, 3, 1), (1, 0, 0))
+    (Dim(size=4, input_stride=0, output_stride=1), Dim(size=6, input_stride=1, output_stride=0))
+    """
+    numbers = zip(sizes, input_strides, place_strides, strict=True)
+    return _merge(Dim(*each) for each in numbers if each[0] != 1)
+
+
 def extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
     """Return the lowest offset of a strided array without a 0 in its shape, and one past its highest.
 

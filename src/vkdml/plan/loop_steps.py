@@ -265,3 +265,16 @@ def short(rounds: int, outer_dims: int, tile_vectors: int, outputs: int, positio
     load = loop(-(-tile_vectors // (4 * size)))
     results = loop(4, loop(1))  # of a word of columns
     return loop(rounds, loop(outer_dims) + load + 2 * loop(each, loop(positions) + results))
+
+
+def gather(rounds: int, dims: int, per_item: int) -> int:
+    """Return the steps of ``gather_places`` and ``gather_elements``.
+
+    Args:
+        rounds: items of each invocation.
+        dims: of the layout.
+        per_item: elements of an item.
+    """
+    offsets = loop(dims)
+    # lavapipe counts the loop over the elements of a word once more than its elements and its end.
+    return loop(rounds, 1 + loop(per_item, offsets) if per_item > 1 else offsets)

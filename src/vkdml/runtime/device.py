@@ -250,6 +250,11 @@ def set_default_device(selector: DeviceLike) -> None:
     _open_devices.set_default(None if selector is None else resolve(selector))
 
 
+def default_is_chosen() -> bool:
+    """Tell whether the default device is a user's choice, by ``set_default_device`` or ``VKDML_DEVICE``."""
+    return _open_devices.default_is_chosen()
+
+
 DeviceLike = Device | SupportsIndex | str | None
 DevicesLike = DeviceLike | list[Device | SupportsIndex | str] | tuple[Device | SupportsIndex | str, ...]
 

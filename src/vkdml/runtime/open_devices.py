@@ -49,12 +49,7 @@ class OpenDevices:
     def default(self) -> Device:
         """Return the default device; warn once if it is a software device that nobody asked for."""
         device = self._default()
-        if (
-            not self._warned_of_software
-            and device.info.type == "software"
-            and self._set_as_default is None
-            and _named_in_environment() is None
-        ):
+        if not self._warned_of_software and device.info.type == "software" and not self.default_is_chosen():
             self._warned_of_software = True
             warnings.warn(
                 f"no GPU was found: {device.name} computes on the processor "
@@ -77,6 +72,10 @@ class OpenDevices:
         """Return what :meth:`selected` does where that opens nothing, else None."""
         device = self._chosen.get(normal_selector(selector))
         return None if device is None or device.native.lost else device
+
+    def default_is_chosen(self) -> bool:
+        """Tell whether the default is a user's choice."""
+        return self._set_as_default is not None or _named_in_environment() is not None
 
     def set_default(self, device: Device | None) -> None:
         """Make a device the default, before the environment; None returns to the rule."""

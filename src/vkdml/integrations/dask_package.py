@@ -1,0 +1,16 @@
+"""The package dask with its arrays, or the sentence that says how to get it."""
+
+try:
+    import dask
+    import dask.array
+except ImportError as error:
+    # dask.array asks for NumPy's and toolz's versions in sentences of its own.
+    if not isinstance(error, ModuleNotFoundError) or error.name not in ("dask", "toolz"):
+        raise
+    raise ModuleNotFoundError(
+        "vkdml.dask works on the arrays of the package dask, which is not installed: "
+        "pip install 'dask[array,distributed]'",
+        name="dask",
+    ) from None
+
+__all__ = ["dask"]

@@ -1,0 +1,186 @@
+"""Indexing by arrays of integers, take and take_along_axis on the device, compared with NumPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vkdml
+from vkdml.runtime.memory import Memory
+
+xp = vkdml.array_api
+SHAPE = (4, 5, 6, 8)
+VIEWS = {
+    "compact": lambda x: x,
+    "stepped": lambda x: x[::-1, :, ::2],
+    "transposed": lambda x: x.transpose(3, 1, 0, 2),
+    "shifted": lambda x: x[1:, 1:, 1:, 1:],
+}
+
+
+def host_of(dtype: str) -> np.ndarray:
+    return (np.arange(np.prod(SHAPE)) % 251).astype(dtype).reshape(SHAPE)
+
+
+@st.composite
+def keys(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """A key with an array of indices in it, some of them on the device, of shapes that fit or do not."""
+    key: list[Any] = []
+    for size in shape[: draw(st.integers(1, len(shape)))]:
+        kind = draw(st.sampled_from(["array", "array", "array", "int", "slice"]))
+        if kind == "array":
+            extents = draw(st.sampled_from([(3,), (2, 3), (1, 3), (2, 1), (1,), (0,)]))
+            dtype = np.dtype(draw(st.sampled_from(["i8", "i4", "u4", "u8", "i2", "u1"])))
+            low = 0 if dtype.kind == "u" else -size
+            numbers = draw(st.lists(st.integers(low, size - 1), min_size=6, max_size=6))
+            indices = np.array(numbers[: int(np.prod(extents))], dtype).reshape(extents)
+            key.append(vkdml.asarray(indices) if draw(st.booleans()) else indices)
+        elif kind == "int":
+            key.append(draw(st.integers(-size, size - 1)))
+        else:
+            key.append(
+                draw(st.sampled_from([slice(None), slice(1, None), slice(None, None, -1), slice(0, 0)]))
+            )
+        if draw(st.integers(0, 6)) == 0:
+            key.append(None)
+    if draw(st.integers(0, 3)) == 0:
+        key.insert(draw(st.integers(0, len(key))), Ellipsis)
+    return tuple(key)
+
+
+def assert_same(got: vkdml.Array, wanted: np.ndarray) -> None:
+    assert isinstance(got, vkdml.Array)
+    assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+    assert got.numpy().tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "c16"])
+def test_the_elements_are_numpy_s(dtype: str, view: str, device: vkdml.Device) -> None:
+    host = VIEWS[view](host_of(dtype))
+    a = VIEWS[view](vkdml.asarray(host_of(dtype)))
+
+    @settings(max_examples=25)
+    @given(keys(host.shape))
+    def check(key: tuple[Any, ...]) -> None:
+        on_host = tuple(part.numpy() if isinstance(part, vkdml.Array) else part for part in key)
+        try:
+            wanted = host[on_host]
+        except IndexError:  # an ellipsis has moved indices to shorter dimensions, or shapes do not fit
+            with pytest.raises(IndexError):
+                a[key]
+            return
+        got = a[key]
+        assert_same(got, wanted)
+
+    check()
+
+
+def test_what_argmax_found_gathers_on_the_device(
+    device: vkdml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = np.random.default_rng(0).standard_normal((50, 40)).astype(np.float32)
+    a = vkdml.asarray(host)
+    rows = vkdml.asarray(np.arange(50))
+    read: list[int] = []
+    right = Memory.read
+    monkeypatch.setattr(
+        Memory, "read", lambda self, start, into: (read.append(into.size), right(self, start, into))[1]
+    )
+    best = a[rows, a.argmax(1)]
+    kept = xp.take_along_axis(a, a.argmin(1, keepdims=True), axis=1)
+    assert sum(read) <= 16, "indices and elements stay on the device"
+    assert_same(best, host.max(1))
+    assert_same(kept, host.min(1, keepdims=True))
+
+
+def test_rows_move_in_whole_vectors(device: vkdml.Device) -> None:
+    """Neighbours that always move together do so as wider elements, at any alignment."""
+    for dtype in ("u1", "f2", "f4", "f8"):
+        for columns in (3, 4, 6, 16, 32):
+            host = (np.arange(20 * columns) % 250).astype(dtype).reshape(20, columns)
+            a = vkdml.asarray(host)
+            for rows in ([3, -1, 0], np.arange(20)[::-1]):
+                for first in (0, 1, 2):
+                    assert_same(a[rows, first:], np.ascontiguousarray(host[rows, first:]))
+                assert_same(a[1:][:, 2:][[0, 5]], np.ascontiguousarray(host[1:][:, 2:][[0, 5]]))
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (([0, 4],), "index 4 is out of bounds for dimension 0 with size 4; accepted are -4 to 3"),
+        (([0, -5],), "index -5 is out of bounds for dimension 0 with size 4"),
+        ((slice(None), [[0], [9]]), "index 9 is out of bounds for dimension 1 with size 5"),
+        (([0], [5]), "index 5 is out of bounds for dimension 1 with size 5"),
+        ((np.array([2**40]),), f"index {2**40} is out of bounds"),
+        ((np.uint64([2**63]),), f"index {2**63} is out of bounds"),
+        ((np.ones(4, bool),), r"indices of type bool; .*np.nonzero\(mask\) gives them"),
+        (([1.5],), "indices of type float64; accepted are arrays of integers"),
+        (([0, 1], [0, 1, 2]), r"arrays of indices of shapes \(2,\) and \(3,\) cannot be broadcast together"),
+        (([0], 0, 0, 0, 0), "5 indices for an array of 4 dimensions"),
+        ((..., [0], ...), "only have a single ellipsis"),
+        (([0], "x"), "of type str; accepted are integers"),
+        (([0], True), "of type bool; accepted are integers"),
+    ],
+)
+def test_what_is_refused_says_why(key: Any, message: str, device: vkdml.Device) -> None:
+    a = vkdml.asarray(host_of("f4"))
+    with pytest.raises(IndexError, match=message):
+        a[key]
+    assert a[[3], [4]].shape == (1, 6, 8), "and the device still works"
+
+
+def test_indices_of_dimensions_without_elements(device: vkdml.Device) -> None:
+    none = vkdml.empty((3, 0))
+    assert none[[0, 2]].shape == (2, 0)
+    assert none[np.empty(0, int)].shape == (0, 0)
+    with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 0 with size 3"):
+        none[[3]]
+    with pytest.raises(IndexError, match="index 0 is out of bounds for dimension 1 with size 0"):
+        none[:, [0]]
+    assert vkdml.empty((3, 2))[[]].shape == (0, 2)
+
+
+def test_indices_do_not_choose_where_to_write(device: vkdml.Device) -> None:
+    a = vkdml.asarray([1, 2, 3])
+    with pytest.raises(IndexError, match="arrays of indices and masks would need a copy, which only reading"):
+        a[[0, 1]] = 9
+    with pytest.raises(IndexError, match="arrays of indices and masks would need a copy"):
+        vkdml.ShardedArray([a, a])[[0]]
+    assert a.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_take_and_take_along_axis(axis: int, device: vkdml.Device) -> None:
+    host = host_of("f4")[0]
+    a = vkdml.asarray(host)[:, :, ::-1]
+    host = host[:, :, ::-1]
+    indices = np.array([0, -1, 3, 3])
+    for given_indices in (indices, vkdml.asarray(indices)):
+        assert_same(xp.take(a, given_indices, axis=axis), np.take(host, indices, axis))
+        assert np.array_equal(np.take(a, given_indices, axis), np.take(host, indices, axis))
+    found = a.argmax(axis, keepdims=True)
+    assert_same(xp.take_along_axis(a, found, axis=axis), np.take_along_axis(host, found.numpy(), axis))
+    some = np.random.default_rng(7).integers(-5, 5, [1 if d == 1 else n for d, n in enumerate(host.shape)])
+    some = some[:3] if axis == 0 else some[..., :3] if axis in (2, -1) else some
+    wanted = np.take_along_axis(host, some, axis)
+    assert_same(xp.take_along_axis(a, vkdml.asarray(some), axis=axis), wanted)
+    assert np.array_equal(np.take_along_axis(a, vkdml.asarray(some), axis), wanted)
+
+
+def test_take_refuses_what_the_standard_does(device: vkdml.Device) -> None:
+    a = vkdml.asarray(host_of("f4")[0])
+    with pytest.raises(np.exceptions.AxisError):
+        xp.take(a, vkdml.asarray([0]), axis=3)
+    with pytest.raises(ValueError, match="axis= is needed"):
+        xp.take(a, vkdml.asarray([0]))
+    with pytest.raises(IndexError, match="index 5 is out of bounds for dimension 0 with size 5"):
+        xp.take(a, [5], axis=0)
+    with pytest.raises(ValueError, match="accepted are as many dimensions"):
+        xp.take_along_axis(a, vkdml.asarray([0]), axis=0)
+    assert xp.take(vkdml.asarray([1, 2, 3]), vkdml.asarray([2, 0])).tolist() == [3, 1]
