@@ -111,7 +111,7 @@ def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> N
 
 @each_page
 def test_blocks_are_of_languages_that_are_tested(page: Path) -> None:
-    assert {block.language for block in blocks(page)} <= {"python", "text", "sh"}
+    assert {block.language for block in blocks(page)} <= {"python", "text", "sh", "yaml"}
 
 
 # ---- commands -----------------------------------------------------------------------------------
