@@ -21,7 +21,7 @@ SYSTEMS = OUT / "systems"
 PACKAGES = OUT / "packages"
 DEBIANS_PYTHON = 11
 # What the tests need; the least NumPy that vkdml takes with the oldest Python.
-NEEDED = ("numpy", "ml_dtypes", "pytest", "pytest-timeout", "hypothesis")
+NEEDED = ("numpy", "ml_dtypes", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis")
 OLDEST = ("numpy==1.26.*", *NEEDED[1:])
 BESIDE_THE_TESTS = ("tests", "bench", "docs", "shaders", "examples", "pyproject.toml", "README.md", "run")
 WITHOUT_A_DEVICE = (
@@ -158,7 +158,7 @@ def installed(system: System) -> Iterator[tuple[str, str]]:
 
 def tested(system: System, python: str, files: list[str]) -> str:
     """Run tests on the installed package; pytest's last line."""
-    script = 'cd /vkdml && exec "$0" -m pytest -q -p no:cacheprovider "$@"'
+    script = 'cd /vkdml && exec "$0" -m pytest -p no:cacheprovider "$@"'
     return system.run("sh", "-c", script, python, *files).strip().rpartition("\n")[2]
 
 
