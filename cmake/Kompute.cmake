@@ -40,7 +40,7 @@ endif()
 set(KOMPUTE_SOURCE "${CMAKE_BINARY_DIR}/kompute-source/kp-0.9.0")
 if(NOT EXISTS "${KOMPUTE_SOURCE}/src/Tensor.cpp")
   file(ARCHIVE_EXTRACT INPUT "${kompute_archive}" DESTINATION "${CMAKE_BINARY_DIR}/kompute-source"
-       PATTERNS "kp-0.9.0/src/*" "kp-0.9.0/LICENSE")
+       PATTERNS "kp-0.9.0/src/*")
 endif()
 
 # Headers only: the Vulkan loader is opened at run time.

@@ -27,7 +27,7 @@ try:
     from matplotlib import cbook
     from PIL import Image
 except ModuleNotFoundError as error:
-    sys.exit(f"demo: {error.name} is not installed: pip install 'vkdml[demo]'")
+    sys.exit(f"demo: {error.name} is not installed: pip install matplotlib pillow")
 
 COLOURS = 64
 MOST_CALLS = 5

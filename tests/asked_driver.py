@@ -5,7 +5,12 @@ from __future__ import annotations
 import vkdml
 
 # How the name that a driver gives itself, and what it adds to it, begin.
-NAMES = {"lavapipe": "llvmpipe", "lavapipe25": "llvmpipe Mesa 25", "swiftshader": "SwiftShader driver"}
+NAMES = {
+    "lavapipe": "llvmpipe",
+    "lavapipe25": "llvmpipe Mesa 25",
+    "swiftshader": "SwiftShader driver",
+    "swiftshader-older": "SwiftShader driver",
+}
 
 
 def is_called(info: vkdml.DeviceInfo, asked: str) -> bool:

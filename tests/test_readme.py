@@ -125,7 +125,7 @@ def check_printed(page: Path, folder: Path) -> None:
 
 @each_page
 def test_blocks_are_of_languages_that_are_tested(page: Path) -> None:
-    assert {block.language for block in blocks(page)} <= {"python", "text", "sh"}
+    assert {block.language for block in blocks(page)} <= {"python", "text", "sh", "yaml"}
 
 
 # ---- commands -----------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.name is None or error.name.partition(".")[0] not in _EXTRA:
             raise
         print(
-            f"vkdml: the command line needs {error.name}, which is not installed: pip install 'vkdml[cli]'",
+            f"vkdml: the command line needs {error.name}, which is not installed: pip install typer rich",
             file=sys.stderr,
         )
         return 2

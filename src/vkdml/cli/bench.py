@@ -206,7 +206,7 @@ def _check_outputs(json_file: str, plot: str) -> None:
                 f"--plot {plot}: accepted are names that end in {', '.join(plots.FORMATS)}"
             )
         if importlib.util.find_spec("matplotlib") is None:
-            raise typer.BadParameter("--plot needs matplotlib: pip install 'vkdml[bench]'")
+            raise typer.BadParameter("--plot needs matplotlib: pip install matplotlib")
         record.check_writable(plot)
 
 

@@ -57,7 +57,7 @@ def _bar() -> Iterator[Report]:
         )
     except ImportError as error:
         raise ImportError(
-            "progress=True draws its bar with rich, which is not installed: pip install vkdml[cli]",
+            "progress=True draws its bar with rich, which is not installed: pip install rich",
             name=error.name,
         ) from None
     columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
