@@ -31,7 +31,8 @@ struct Best {
 // Folds elements [first, end) of the vector at `offset`.
 void fold_part_of_vector(inout Best best, uint offset, uint rank, int first, int end) {
     Vector v = unpacked(load(offset));
-#define FOLD_SOME(i, bits) fold_some(best.parts[i], bits, rank, first - i * int(PART_COLUMNS), end - i * int(PART_COLUMNS));
+#define FOLD_SOME(i, bits) \
+    fold_some(best.parts[i], bits, rank, first - i * int(PART_COLUMNS), end - i * int(PART_COLUMNS));
     FOR_EACH_PART(FOLD_SOME, v)
 }
 

@@ -44,6 +44,14 @@ CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 CANDIDATES_OF_LANE = 4 * CANDIDATES_AT_ONCE
 # Vectors. A workgroup reads so many side by side at least, where a period is longer.
 FEWEST_VECTORS = 16
+# Longer periods are read in pieces of the fewest vectors.
+_LONG_PERIOD = 128
+# By element width the share of `columns_workgroups` that run at once with the registers they take.
+_AT_ONCE = {1: 1 / 4, 2: 1 / 4, 4: 3 / 8, 8: 3 / 8}
+# What the exchange of a workgroup's lanes takes, in periods of a lane.
+_EXCHANGE_PERIODS = 8
+# Inputs of narrow elements so many times larger than the least are read by periods wherever that is possible.
+_NARROW_FACTOR = 64
 # Shorter walks would leave too many candidates.
 FEWEST_PERIODS = 4
 _PERIODS = kernels.family("argreduce_periods")
@@ -147,6 +155,8 @@ def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, li
     if kept_bytes:
         if kept_bytes < VECTOR_BYTES:
             return True
+        if element.nbytes < 4 and input_bytes >= limits.tuning.periods_from_bytes * _NARROW_FACTOR:
+            return True
         # Several reduced dimensions, of which the innermost lies side by side with the kept one.
         beside = [dim for dim in layout.reduced if dim.input_stride == inner_kept.size]
         return len(layout.reduced) > 1 and bool(beside) and kept_bytes < limits.tuning.columns_segment_bytes
@@ -186,11 +196,14 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
             side = max(side * ceil_div(walk.stretches, side) // tuning.columns_workgroups, 1)
         groups_per_block = side * vectors
     else:
-        groups_per_block = _side(vectors, min(workgroup_size, groups))
+        groups_per_block = _side(vectors, workgroup_size)
     lanes = max(min(workgroup_size // groups_per_block, periods // fewest), 1)
     blocks = ceil_div(groups, groups_per_block)
-    most = min(periods, most_candidates(element, input_bytes) // walk.columns)
-    wanted = min(ceil_div(tuning.columns_workgroups, blocks), ceil_div(periods, fewest * lanes), most)
+    most = max(min(periods, most_candidates(element, input_bytes) // walk.columns), 1)
+    longest = max(min(most, periods // (fewest * lanes)), 1)
+    candidate_bytes = walk.columns * candidate_words(element) * 4
+    shares = (periods / lanes, candidate_bytes / input_bytes)
+    wanted = _whole_waves(blocks, longest, *shares, int(tuning.columns_workgroups * _AT_ONCE[element.nbytes]))
     if element.nbytes < 4:
         wanted = max(wanted, ceil_div(periods, NARROW_SHARE))
 
@@ -199,11 +212,28 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
         share = ceil_div(periods, splits)
         return loops.periods(blocks * splits, len(walk.outer), share, lanes, _at_once(limits), per_vector)
 
-    splits = enough_splits(max(wanted, 1), most, loop_steps, limits)
+    splits = enough_splits(wanted, most, loop_steps, limits)
     share = ceil_div(periods, splits)
     splits = ceil_div(periods, share)
     check_work("splits", blocks * splits)
     return _Shape(groups_per_block, lanes, blocks, splits, share, loop_steps(splits))
+
+
+def _whole_waves(blocks: int, most: int, periods: float, candidates: float, at_once: int) -> int:
+    """Return the splits, at most so many, whose workgroups nearly fill whole waves of ``at_once``.
+
+    A last wave with few workgroups takes as long as a full one. Each workgroup has ``periods`` of each lane
+    divided by the splits, and an exchange; each split adds ``candidates``, a share of the input's bytes.
+    """
+
+    def cost(splits: int) -> float:
+        waves = blocks * splits / max(at_once, 1)
+        return math.ceil(waves) / waves * (1 + _EXCHANGE_PERIODS * splits / periods) + 4 * candidates * splits
+
+    choices = {waves * at_once // blocks for waves in range(1, 5)} | {1, 2, 3, 4}
+    return min(
+        (splits for splits in choices if 1 <= splits <= most), key=lambda splits: (cost(splits), splits)
+    )
 
 
 def _side(vectors: int, most: int) -> int:
@@ -212,9 +242,12 @@ def _side(vectors: int, most: int) -> int:
     def busy(side: int) -> float:
         return vectors / (ceil_div(vectors, side) * side) * (most // side * side) / most
 
-    choices = [side for side in (ceil_div(vectors, parts) for parts in range(1, 9)) if side <= most]
-    choices += [side for side in (32, 64, FEWEST_VECTORS) if side <= most]
-    return max(choices or [most], key=lambda side: (round(busy(side), 1), -side))
+    if vectors > _LONG_PERIOD:
+        return min(FEWEST_VECTORS, most)
+    parts = (ceil_div(vectors, count) for count in range(1, vectors // FEWEST_VECTORS + 1))
+    return max(
+        (side for side in parts if side <= most), key=lambda side: (round(busy(side), 1), side), default=most
+    )
 
 
 def _periods(walk: Walk, per_vector: int) -> int:
