@@ -24,7 +24,7 @@ from vkdml.plan.tuning import ShortTuning
 ELEMENTS = kernels.elements()
 FAMILY = kernels.family("argreduce_short")
 # Small tiles, so that small inputs have many of them; kernels that know the number of positions, and others.
-SMALL = ShortTuning(workgroup_size=32, tile_bytes=1024, fixed_positions=True, direct=False)
+SMALL = ShortTuning(workgroup_size=32, tile_bytes=2048, fixed_positions=True, direct=False)
 ALIKE = [
     [
         name

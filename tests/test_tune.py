@@ -472,4 +472,6 @@ def test_a_terminal_shows_a_bar_and_the_outcome_of_each_field():
 
 def test_fields_of_tuning_are_plain_numbers():
     numbers = [getattr(tuning.DISCRETE, field.name) for field in fields(tuning.Tuning)]
-    assert all(isinstance(number, int | float | tuning.SliceTuning) for number in numbers)
+    assert all(
+        isinstance(number, int | float | tuning.SliceTuning | tuning.ShortTuning) for number in numbers
+    )

@@ -57,6 +57,7 @@ class _Tile:
     shared_elements: int
     outer: tuple[Dim, ...]
     """Kept dimensions that are not among ``dims``."""
+    workgroup_size: int
 
     @property
     def outputs(self) -> int:
@@ -105,8 +106,7 @@ def plan_short(
         return None
     positions, near = layout.reduced[0], layout.kept[-1]
     packed = element.nbytes < 4 and positions.input_stride != 1
-    workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
-    tile = _tile(layout, element.nbytes, packed, workgroup_size, limits)
+    tile = _tile(layout, element.nbytes, packed, limits)
     if tile is None:
         return None
     check_work("tiles", tile.tiles)
@@ -117,7 +117,7 @@ def plan_short(
     kernel, constants = family.specialize(
         **element.specialization,
         columns="packed" if packed else "single",
-        workgroup=workgroup_size,
+        workgroup=tile.workgroup_size,
         take_min=order.take_min,
         take_last=order.take_last != layout.reversed_order,
         omit_nan=order.omit_nan,
@@ -167,7 +167,7 @@ def plan_short(
     rounds = loop_steps.rounds_of(tile.tiles, limits.max_workgroup_count)
     vectors = ceil_div(tile.shared_elements * element.nbytes, VECTOR_BYTES)
     steps = loop_steps.short(
-        *(rounds, len(tile.outer), vectors, tile.outputs, positions.size, workgroup_size)
+        *(rounds, len(tile.outer), vectors, tile.outputs, positions.size, tile.workgroup_size)
     )
     workgroups = min(tile.tiles, limits.max_workgroup_count)
     step = checked_step(Step(kernel, constants, push, workgroups, 0, steps), limits)
@@ -218,9 +218,7 @@ def _starts_with_words(layout: ReduceLayout, tile: _Tile, per_word: int, packed:
     return all(step % per_word == 0 for step in steps)
 
 
-def _tile(
-    layout: ReduceLayout, nbytes: int, packed: bool, workgroup_size: int, limits: DeviceLimits
-) -> _Tile | None:
+def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits) -> _Tile | None:
     """Choose the tile; None if not even one output fits.
 
     It grows from the innermost dimension outwards, as long as memory is contiguous or nearly so. The outputs'
@@ -232,8 +230,10 @@ def _tile(
     total = layout.outputs * positions.size * nbytes
     # The other half of shared memory holds positions and what is left free in tiles.
     tile_bytes = min(tuning.tile_bytes, limits.max_shared_memory // 2)
-    small = fast is near and extent * nbytes < SHORTEST_LONG_ROW
-    budget = tile_bytes // 2 if small else tile_bytes
+    # Many outputs in few bytes keep more invocations busy.
+    full = packed or (fast is near and extent * nbytes < SHORTEST_LONG_ROW) or tuning.direct
+    workgroup_size = min(tuning.workgroup_size // (1 if full else 2), limits.workgroup_size)
+    budget = tile_bytes if packed or tuning.direct else tile_bytes // 2
     budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
     per_vector, gap = VECTOR_BYTES // nbytes, 2 * SECTOR // nbytes
     if near.input_stride > extent + gap or extent + SEGMENT_MARGIN > budget:
@@ -241,10 +241,16 @@ def _tile(
     if near.input_stride < positions.input_stride:
         # What lies between two positions is read too, so it should take part.
         between = 1 + sum((dim.size - 1) * dim.input_stride for dim in _between(layout, gap))
-        if positions.input_stride > 2 * between + gap or extent + between > budget:
+        if positions.input_stride > 2 * between + gap or extent + between > budget // (2 if packed else 1):
             return None
     margin = SEGMENT_MARGIN // nbytes + per_vector
     counts: dict[Dim, int] = {}
+
+    def folds() -> int:
+        """How many outputs, or words of columns, are folded so far."""
+        number = prod(counts.values())
+        return number // counts[near] * ceil_div(counts[near], 4 // nbytes) if packed and counts else number
+
     outputs = tile_bytes // (8 if packed else 2)
 
     side_by_side = 1 if fast is near else min(fast.size, FEWEST_SIDE_BY_SIDE)
@@ -256,7 +262,7 @@ def _tile(
             break
         count = max(min(dim.size, 1 + max(room - extent, 0) // max(dim.input_stride, 1), outputs), 1)
         if count < dim.size:
-            count = _of_whole_rounds(count, prod(counts.values()) * side_by_side, workgroup_size, per_vector)
+            count = _of_whole_rounds(count, folds() * side_by_side, workgroup_size, per_vector)
         counts[dim] = count
         extent += (count - 1) * dim.input_stride
         outputs = max(outputs // count, 1)
@@ -276,13 +282,10 @@ def _tile(
             shared_pitch = least + (along.input_stride - least) % per_vector
             segments_along = along
             count = min(most, budget // shared_pitch)
-        lanes = prod(counts.values())
-        if packed:
-            lanes = lanes // counts[near] * ceil_div(counts[near], 4 // nbytes)
         count = max(count, 1)
         if count < along.size:
             multiple = OUTPUTS_OF_SECTOR if along is fast and along is not near else 1
-            count = _of_whole_rounds(count, lanes, workgroup_size, multiple)
+            count = _of_whole_rounds(count, folds(), workgroup_size, multiple)
         counts[along] = count
         extent += (count - 1) * (shared_pitch or along.input_stride)
     chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
@@ -293,6 +296,7 @@ def _tile(
         shared_pitch,
         extent + margin,
         tuple(dim for dim in layout.kept if dim not in counts),
+        workgroup_size,
     )
 
 
@@ -307,7 +311,14 @@ def _between(layout: ReduceLayout, gap: int) -> Iterator[Dim]:
 
 
 def _of_whole_rounds(most: int, each: int, workgroup_size: int, multiple: int) -> int:
-    """Return which count up to ``most``, of ``each`` outputs, leaves the fewest invocations idle."""
+    """Return which count up to ``most``, of ``each`` outputs, leaves the fewest invocations idle.
+
+    Args:
+        most: of an array's dimension, at least 1.
+        each: folds of one.
+        workgroup_size: invocations, each of which folds in turn.
+        multiple: of which the count is, if it is not small.
+    """
     if most >= 4 * workgroup_size:
         return most - most % workgroup_size
     multiple = multiple if most >= 2 * multiple else 1
