@@ -146,11 +146,15 @@ def on(device: vkdml.Device, drawn_calls: int = DRAWN_CALLS) -> dict[Pipeline, b
 
 
 def _like_other_devices(device: vkdml.Device) -> Iterator[DeviceLimits]:
-    """The device's limits with what its own lack: subgroups or none, one load at a time, few splits."""
+    """The device's limits with what its own lack: subgroups or none, boxes, single loads, few splits."""
     limits = device.limits
     size = device.info.subgroup["size"]
     yield dataclasses.replace(limits, subgroup_size=size, max_subgroups=UNLIMITED_SUBGROUPS)
     yield dataclasses.replace(limits, subgroup_size=0)
+    boxes = dataclasses.replace(
+        tuning_for("discrete").slice1, box_near_bytes=-1, box_cache_bytes=0, tile_least_bytes=1 << 32
+    )
+    yield dataclasses.replace(limits, tuning=dataclasses.replace(limits.tuning, slice1=boxes))
     software = tuning_for("software", "SwiftShader driver")
     for tuning in (
         dataclasses.replace(limits.tuning, batched_loads=0),

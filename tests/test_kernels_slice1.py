@@ -31,13 +31,15 @@ SMALL = SliceTuning(
     tile_shapes=tuple((width, (DOWN, ACROSS)) for width in WIDTHS),
     tile_least_bytes=1,
     tile_across_first=True,
-    box_below_bytes=0,
+    tile_least_fill=0.0,
+    box_near_bytes=0,
+    box_cache_bytes=0,
     box_bytes=0,
     box_rows=32,
     box_workgroup_size=32,
     box_workgroups=3,
 )
-BOXES = {"tile_least_bytes": 1 << 32, "box_below_bytes": 1 << 32, "box_bytes": 2048}
+BOXES = {"tile_least_bytes": 1 << 32, "box_bytes": 2048}
 
 
 @pytest.fixture(scope="module")
@@ -436,24 +438,30 @@ def test_quotients_by_multiplication():
         assert np.isin(numbers // size - low, (0, 1)).all()
 
 
-def test_what_is_copied_in_boxes(device, monkeypatch):
-    """Short runs and permutations are, on a GPU; long runs, and all on software drivers, are not."""
-    gpu = replace(DISCRETE.slice1, tile_least_bytes=1 << 32)
-    limits = replace(device.limits, tuning=replace(device.limits.tuning, slice1=gpu))
+def test_what_is_copied_in_boxes(device):
+    """On GPUs narrow short rows, and permutations that caches do not hold; nothing on software drivers."""
+    limits = replace(device.limits, tuning=DISCRETE)
 
     def family_of(dims: tuple[Dim, ...], width: int, limits=limits) -> str:
         layout = CopyLayout(dims, base_of(dims), 0)
         plan = PLAN_SLICE1(layout, width, 1 << 20, limits, output_elements=1 << 20)
         return kernels.table()[plan.steps[0].kernel].family.name
 
-    short, long = (Dim(999, 40, 17), Dim(17, 2, 1)), (Dim(99, 4000, 999), Dim(999, -3, 1))
-    permuted = (Dim(999, 1, 300), Dim(300, 999, 1))
-    for width in (1, 2):
-        assert family_of(short, width) == "slice1_boxes"
+    short, long = (Dim(999, 40, 7), Dim(7, 2, 1)), (Dim(99, 4000, 999), Dim(999, -3, 1))
+    columns, rows = (Dim(10**7, 7, 7), Dim(7, 1, 1)), (Dim(7, 1, 10**7), Dim(10**7, 7, 1))
+    few_rows = (Dim(3, 1, 10**6), Dim(10**6, 3, 1))
+    matrix, narrow_matrix = (Dim(999, 1, 999), Dim(999, 999, 1)), (Dim(8, 1, 10**6), Dim(10**6, 8, 1))
     for width in WIDTHS:
+        narrow = width < 4
+        assert family_of(short, width) == ("slice1_boxes" if narrow else "slice1_runs")
+        assert family_of(columns, width) == ("slice1_boxes" if narrow else "slice1_runs")
         assert family_of(long, width) == "slice1_runs"
-        assert family_of(permuted, width) == "slice1_boxes"
-        assert family_of(permuted, width, replace(limits, tuning=SOFTWARE)) == "slice1_runs"
+        assert family_of(rows, width) == "slice1_boxes"
+        assert family_of(matrix, width) == "slice1_tiles"
+        for dims in (short, rows, matrix):
+            assert family_of(dims, width, replace(limits, tuning=SOFTWARE)) == "slice1_runs"
+    assert family_of(few_rows, 1) == "slice1_runs"
+    assert family_of(narrow_matrix, 8) == "slice1_boxes"
 
 
 def test_boxes_fit_the_least_devices(device):

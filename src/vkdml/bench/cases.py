@@ -456,6 +456,7 @@ def _every_kernel() -> Iterator[Case]:
         side = math.isqrt(256 * MIB // size) // 64 * 64
         yield Case(EVERY_KERNEL, "slice1", element, (side, side), window="[::-2, ::-2]")
         yield Case(EVERY_KERNEL, "slice1", element, (256 * MIB // (3 * size), 3), window="[:, ::-1]")
+        yield Case(EVERY_KERNEL, "slice1", element, (256 * MIB // (7 * size), 7), window="transposed")
         yield Case(EVERY_KERNEL, "slice1", element, (1, 1), window="copy")
 
 

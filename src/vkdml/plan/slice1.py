@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from vkdml.plan import kernels, loop_steps
-from vkdml.plan.boxes import Boxes, Room, boxes_for, inverse, words_of
+from vkdml.plan.boxes import SECTOR_BYTES, Boxes, Room, boxes_for, inverse, words_of
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import (
     VECTOR_BYTES,
@@ -23,6 +23,9 @@ from vkdml.plan.plans import (
     words,
 )
 from vkdml.plan.tuning import SliceTuning
+
+# Runs that read memory so often, out of a cache, are as fast as boxes.
+_MOST_READS = 4
 
 
 def plan_slice1(
@@ -45,13 +48,13 @@ def plan_slice1(
     check_buffer("output", output_bytes, limits)
     layout, element_bytes = widened(layout, element_bytes)
     tuning = limits.tuning.slice1
-    matrices = transposed(layout, ceil_div(tuning.tile_least_bytes, element_bytes))
     boxes = (
-        None
-        if _has_long_runs(layout, element_bytes, tuning)
-        else _boxes_for(layout, element_bytes, limits, tuning)
+        None if _gathers_well(layout, element_bytes, tuning) else _boxes_for(layout, element_bytes, limits)
     )
-    if matrices is not None:
+    matrices = transposed(layout, ceil_div(tuning.tile_least_bytes, element_bytes))
+    if matrices is not None and not (
+        boxes and _fill(matrices, element_bytes, tuning) < tuning.tile_least_fill
+    ):
         step, layout_words = _tiles(matrices, element_bytes, limits, tuning)
     elif boxes is not None:
         step, layout_words = _boxes(boxes, input_bytes, limits, tuning)
@@ -262,20 +265,34 @@ def _runs(
     return step, () if in_push else layout_words
 
 
-def _has_long_runs(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> bool:
-    """Whether the output's innermost dimension is long, and none lies closer together in the input."""
+def _gathers_well(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> bool:
+    """Whether runs read each sector while a cache holds it, and few vectors are made of many rows."""
     if not layout.dims:
         return True
-    *others, inner = layout.dims
-    nearest = min(
-        (abs(dim.input_stride) for dim in others if dim.input_stride), default=abs(inner.input_stride)
-    )
-    return abs(inner.input_stride) <= nearest and inner.size * element_bytes >= tuning.box_below_bytes
+    inner = layout.dims[-1]
+    if element_bytes < 4 and inner.size * element_bytes < VECTOR_BYTES:
+        return False
+    # Neighbours in the input are so far apart in the output.
+    nearest = min(layout.dims, key=lambda dim: (not dim.input_stride, abs(dim.input_stride)))
+    apart_bytes = nearest.output_stride * element_bytes
+    if apart_bytes <= tuning.box_near_bytes:
+        return True
+    reads = min(abs(inner.input_stride) * element_bytes, SECTOR_BYTES) / element_bytes  # of each sector
+    return reads <= _MOST_READS and apart_bytes * nearest.size <= tuning.box_cache_bytes
 
 
-def _boxes_for(
-    layout: CopyLayout, element_bytes: int, limits: DeviceLimits, tuning: SliceTuning
-) -> Boxes | None:
+def _fill(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> float:
+    """Return which part of the tiles is in the matrices."""
+    part = 1.0
+    blocks = dict(tuning.tile_shapes)[element_bytes]
+    for size, count in zip((matrices.row.size, matrices.column.size), blocks, strict=True):
+        side = count * max(4 // element_bytes, 1)
+        part *= size / round_up(size, side)
+    return part
+
+
+def _boxes_for(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:
+    tuning = limits.tuning.slice1
     if not tuning.box_bytes:
         return None
     if element_bytes > 4:

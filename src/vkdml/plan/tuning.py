@@ -21,8 +21,12 @@ class SliceTuning:
     """Transposed matrices with a shorter side are gathered by element: tiles would be mostly empty."""
     tile_across_first: bool
     """Consecutive tiles are neighbours along the output's rows, not along its columns."""
-    box_below_bytes: int
-    """Innermost dimensions with fewer bytes are copied in boxes."""
+    tile_least_fill: float
+    """Matrices that would fill less of their tiles are copied in boxes."""
+    box_near_bytes: int
+    """No boxes where neighbours in the input are at most so far apart in the output."""
+    box_cache_bytes: int
+    """No boxes, either, where a cache of this size holds what is read a few times."""
     box_bytes: int
     """Shared memory for a box; 0: there are no boxes. The device's limit may lower it."""
     box_rows: int
@@ -178,8 +182,10 @@ DISCRETE = Tuning(
         tile_shapes=((1, (32, 16)), (2, (32, 16)), (4, (64, 32)), (8, (32, 32)), (16, (32, 16))),
         tile_least_bytes=64,
         tile_across_first=True,
-        box_below_bytes=64,
-        box_bytes=16 * 1024,
+        tile_least_fill=0.4,
+        box_near_bytes=256,
+        box_cache_bytes=16 * _MIB,
+        box_bytes=10 * 1024,
         box_rows=512,
         box_workgroup_size=256,
         box_workgroups=2112,
