@@ -123,6 +123,7 @@ class _Lender:
 
     def __init__(self, take: Any) -> None:
         self.take = take
+        self.known_calls: dict[Any, Any] = {}
 
 
 def on(device: vkdml.Device, drawn_calls: int = DRAWN_CALLS) -> dict[Pipeline, bool]:

@@ -41,6 +41,12 @@ from vkdml.plan.tuning import Tuning
 
 # Vectors of 16 bytes that one invocation loads in one batch.
 CHUNK_VECTORS = kernels.number("chunk_vectors")
+# Of an output, that are reduced as repeated blocks if they can be.
+MANY_RUNS = 32
+SHORT_RUN_BYTES = 4096
+# An unaligned row of up to so many vectors is processed in so many steps at least.
+MOST_FEW_VECTORS = 192
+FEWEST_STEPS = 12
 # Bytes. Narrower segments waste memory bandwidth.
 NARROWEST_SEGMENT = 64
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
@@ -110,7 +116,8 @@ def plan_argreduce(
             f"(fewer than {REDUCE_LIMIT})"
         )
 
-    if _long_runs_of(layout, element, limits) is None:
+    runs = _long_runs_of(layout, element, limits)
+    if runs is None or _are_many_and_short(runs, layout, element):
         for plan_kind in (plan_short, plan_periods):
             plan = plan_kind(
                 layout,
@@ -227,6 +234,11 @@ def _long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimi
     return runs
 
 
+def _are_many_and_short(runs: _Runs, layout: ReduceLayout, element: ElementType) -> bool:
+    """Tell whether an output has so many short runs that the way from one to the next decides."""
+    return layout.reduce_count // runs.length >= MANY_RUNS and runs.length * element.nbytes <= SHORT_RUN_BYTES
+
+
 def _runs_of(layout: ReduceLayout) -> _Runs | None:
     *outer, innermost = layout.reduced
     order = layout.memory_order
@@ -322,10 +334,15 @@ def _rows(
 def _row_lanes(vectors: int, whole: bool, tuning: Tuning) -> int:
     """Return how many invocations process a row while there are enough rows to fill the device."""
     in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count * CHUNK_VECTORS)) for count in (1, 2))
-    # The fewest loads past the end decide; unaligned rows take more registers and do best in two chunks.
+    if not whole and vectors <= MOST_FEW_VECTORS:
+        # Vectors within a row need no masks: the longer an invocation's part, the fewer do.
+        return 1 << (max(vectors // FEWEST_STEPS, 1).bit_length() - 1)
+    # A whole row is read at once if it can be; then the fewest loads past its end decide.
     if whole and in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
         return in_one
-    return in_two if in_two <= tuning.row_lanes else power_of_two_at_least(in_one // tuning.row_steps)
+    if whole and in_two <= tuning.row_lanes:
+        return in_two
+    return power_of_two_at_least(in_one // tuning.row_steps)
 
 
 def _loops(

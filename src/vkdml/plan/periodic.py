@@ -52,6 +52,8 @@ _AT_ONCE = {1: 1 / 4, 2: 1 / 4, 4: 3 / 8, 8: 3 / 8}
 _EXCHANGE_PERIODS = 8
 # Inputs of narrow elements so many times larger than the least are read by periods wherever that is possible.
 _NARROW_FACTOR = 64
+# Longer rows are read as rows.
+LONGEST_ROW_BYTES = 4096
 # Shorter walks would leave too many candidates.
 FEWEST_PERIODS = 4
 _PERIODS = kernels.family("argreduce_periods")
@@ -161,8 +163,7 @@ def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, li
         beside = [dim for dim in layout.reduced if dim.input_stride == inner_kept.size]
         return len(layout.reduced) > 1 and bool(beside) and kept_bytes < limits.tuning.columns_segment_bytes
     inner = [dim for dim in layout.reduced if dim.input_stride == 1]
-    short = inner and inner[0].size * element.nbytes < limits.tuning.shortest_row_bytes
-    return bool(short) and len(layout.reduced) > 1
+    return bool(inner) and inner[0].size * element.nbytes <= LONGEST_ROW_BYTES and len(layout.reduced) > 1
 
 
 @dataclass(frozen=True)

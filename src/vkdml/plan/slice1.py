@@ -46,6 +46,7 @@ def plan_slice1(
     input_bytes, output_bytes = input_elements * element_bytes, output_elements * element_bytes
     check_buffer("input", input_bytes, limits)
     check_buffer("output", output_bytes, limits)
+    last_vector = _last_vector(layout, element_bytes)
     layout, element_bytes = widened(layout, element_bytes)
     tuning = limits.tuning.slice1
     boxes = (
@@ -57,9 +58,9 @@ def plan_slice1(
     ):
         step, layout_words = _tiles(matrices, element_bytes, limits, tuning)
     elif boxes is not None:
-        step, layout_words = _boxes(boxes, input_bytes, limits, tuning)
+        step, layout_words = _boxes(boxes, last_vector, limits, tuning)
     else:
-        step, layout_words = _runs(layout, element_bytes, input_bytes, limits, tuning)
+        step, layout_words = _runs(layout, element_bytes, last_vector, limits, tuning)
     return Plan(
         (checked_step(step, limits),),
         (
@@ -69,6 +70,12 @@ def plan_slice1(
         ),
         layout_words,
     )
+
+
+def _last_vector(layout: CopyLayout, element_bytes: int) -> int:
+    """Return which vector of the input holds the last byte that is copied: nothing beyond it is read."""
+    reach = sum((dim.size - 1) * dim.input_stride for dim in layout.dims if dim.input_stride > 0)
+    return ((layout.input_base + reach + 1) * element_bytes - 1) // VECTOR_BYTES
 
 
 def widened(layout: CopyLayout, element_bytes: int) -> tuple[CopyLayout, int]:
@@ -197,7 +204,7 @@ def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
 
 
 def _runs(
-    layout: CopyLayout, element_bytes: int, input_bytes: int, limits: DeviceLimits, tuning: SliceTuning
+    layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
 ) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     per_vector = VECTOR_BYTES // element_bytes
@@ -245,7 +252,7 @@ def _runs(
         vectors_per_run=vectors_per_run,
         vectors_per_run_inverse=_whole_inverse(vectors_per_run),
         vectors_per_workgroup=per_workgroup,
-        last_vector=ceil_div(input_bytes, VECTOR_BYTES) - 1,
+        last_vector=last_vector,
         layout_words=layout_words if in_push else (),
     )
     kernel, constants = family.specialize(
@@ -323,7 +330,7 @@ def _box_workgroup_size(limits: DeviceLimits, tuning: SliceTuning) -> int:
 
 
 def _boxes(
-    boxes: Boxes, input_bytes: int, limits: DeviceLimits, tuning: SliceTuning
+    boxes: Boxes, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
 ) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     count = boxes.count
@@ -360,7 +367,7 @@ def _boxes(
         output_grid_dim=boxes.output_grid_dim,
         input_base=boxes.layout.input_base + boxes.lowest,
         output_base=boxes.layout.output_base,
-        last_vector=ceil_div(input_bytes, VECTOR_BYTES) - 1,
+        last_vector=last_vector,
         rows=boxes.rows,
         row_vectors=boxes.row_vectors,
         row_vectors_inverse=inverse(boxes.row_vectors),
