@@ -228,7 +228,7 @@ class _Runs(NamedTuple):
 
 def _long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> _Runs | None:
     """Return the runs of a layout if they are long enough for rows."""
-    runs = _runs_of(layout)
+    runs = _runs_of(layout, bool(limits.tuning.memory_order))
     if runs is None or runs.length * element.nbytes < limits.tuning.shortest_row_bytes:
         return None
     return runs
@@ -239,9 +239,9 @@ def _are_many_and_short(runs: _Runs, layout: ReduceLayout, element: ElementType)
     return layout.reduce_count // runs.length >= MANY_RUNS and runs.length * element.nbytes <= SHORT_RUN_BYTES
 
 
-def _runs_of(layout: ReduceLayout) -> _Runs | None:
+def _runs_of(layout: ReduceLayout, in_memory_order: bool) -> _Runs | None:
     *outer, innermost = layout.reduced
-    order = layout.memory_order
+    order = layout.memory_order if in_memory_order else None
     if innermost.input_stride == 1 and (order is None or order.run_dims == 1):
         return _Runs(innermost.size, tuple(dim.input_stride for dim in outer), 0)
     if order is None or order.run_dims == 0:

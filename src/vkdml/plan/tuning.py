@@ -81,6 +81,8 @@ class Tuning:
     """1: invocations exchange registers if the device can; 0: they use shared memory only."""
     batched_loads: int
     """1: an invocation has several loads along a stride in flight; 0: one."""
+    memory_order: int
+    """1: reduced elements are read as they lie in memory; 0: in the order of their positions."""
     most_candidates: int
     """The most candidates that one workgroup combines after a reduction along a stride."""
     columns_workgroups: int
@@ -168,6 +170,7 @@ DISCRETE = Tuning(
     positions_per_split=16,
     subgroups=1,
     batched_loads=1,
+    memory_order=1,
     columns_workgroups=2112,
     periods_from_bytes=_MIB,
     most_candidates=8192,
@@ -227,7 +230,7 @@ TUNING = {
     "software": SOFTWARE,
 }
 # Its compiler takes seconds for long code, or all memory.
-_SWIFTSHADER = replace(SOFTWARE, batched_loads=0)
+_SWIFTSHADER = replace(SOFTWARE, batched_loads=0, memory_order=0)
 
 
 def tuning_for(device_type: str, driver_name: str = "") -> Tuning:
