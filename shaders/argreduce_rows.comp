@@ -139,6 +139,7 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
             Tile tile = tile_of_unit(unit, base);
             if (!ALIGNED && tile.first > tile.last) continue; // possible in unaligned runs only
             uint steps = ((tile.last - tile.first) >> lane_bits) + 1u, step = 0u, vector = tile.first + lane;
+#if SUBGROUPS
             if (TWO_CHUNKS) {
                 uint in_first = min(steps, uint(CHUNK_VECTORS));
                 Chunk first = loaded_part(tile, vector, in_first);
@@ -158,6 +159,13 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
                 fold_part(chunk);
                 consider(best, chunk, tile, tile_step + step);
             }
+#else // software drivers take long to compile more than this
+            for (; step < steps; step += uint(CHUNK_VECTORS), vector += chunk_vectors) {
+                Chunk chunk = loaded_part(tile, vector, min(steps - step, uint(CHUNK_VECTORS)));
+                fold_part(chunk);
+                consider(best, chunk, tile, tile_step + step);
+            }
+#endif
         }
     }
     settle(best, first_unit, base, lane, steps_per_tile, key, rank);

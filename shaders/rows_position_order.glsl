@@ -11,8 +11,10 @@ struct Best {
     Key key;
     uint step;           // of the chunk that has it
     bool found;          // the invocation read at least one vector
+#if SUBGROUPS
     Chunk first, second; // with TWO_CHUNKS
     Tile tile;
+#endif
 };
 
 Best nobody(uint place) {
@@ -31,6 +33,8 @@ void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
     best.step = better ? step : best.step;
     best.found = true;
 }
+
+#if SUBGROUPS
 
 void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
     best.key = greater(greatest_of(first), greatest_of(second));
@@ -54,6 +58,8 @@ uint place_of(Chunk first, Chunk second, Key key) {
     return place;
 }
 
+#endif
+
 // Gives all invocations that share the output the best key and its rank.
 void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
     key = exchange_greatest(lanes, best.key);
@@ -65,11 +71,15 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
     rank = 0u;
     if (holder) {
         uint place, vector;
-        Tile tile = best.tile;
+        Tile tile;
+#if SUBGROUPS
         if (TWO_CHUNKS) {
             place = place_of(best.first, best.second, key);
             vector = best.first.vector;
-        } else {
+            tile = best.tile;
+        } else
+#endif
+        {
             uint tile_number = steps_per_tile == 1u ? best.step : best.step / steps_per_tile;
             tile = tile_of_unit(first_unit + tile_number * splits, base);
             vector = tile.first + (best.step - tile_number * steps_per_tile) * lanes + lane;
