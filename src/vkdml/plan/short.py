@@ -102,7 +102,9 @@ def plan_short(
         TooMuchWork: more than the kernel counts, or than the driver's loops make.
     """
     tuning, element = limits.tuning.short, order.element_type
-    if not tuning.tile_bytes or not _is_short(layout, element.nbytes, limits):
+    if not tuning.tile_bytes or input_bytes < tuning.from_bytes:
+        return None
+    if not _is_short(layout, element.nbytes, limits):
         return None
     positions, near = layout.reduced[0], layout.kept[-1]
     packed = element.nbytes < 4 and positions.input_stride != 1

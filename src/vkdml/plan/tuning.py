@@ -49,6 +49,8 @@ class ShortTuning:
     """The number of positions is compiled in, so that loops are unrolled."""
     direct: bool
     """Elements are read where they are, and not copied to shared memory first."""
+    from_bytes: int = 0
+    """Smaller inputs take other kernels, which have fewer pipelines to build."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,9 @@ DISCRETE = Tuning(
         box_workgroup_size=256,
         box_workgroups=2112,
     ),
-    short=ShortTuning(workgroup_size=128, tile_bytes=8192, fixed_positions=True, direct=False),
+    short=ShortTuning(
+        workgroup_size=128, tile_bytes=8192, fixed_positions=True, direct=False, from_bytes=64 * 1024
+    ),
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
     execution_cache_bytes=256 * _MIB,
@@ -222,7 +226,7 @@ SOFTWARE = replace(
         tile_least_bytes=1 << 32,
         box_bytes=0,
     ),
-    short=ShortTuning(workgroup_size=8, tile_bytes=8192, fixed_positions=False, direct=True),
+    short=replace(DISCRETE.short, workgroup_size=8, fixed_positions=False, direct=True),
 )
 TUNING = {
     "discrete": DISCRETE,
