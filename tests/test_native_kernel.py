@@ -34,7 +34,9 @@ def test_code_that_is_not_in_words_is_refused_with_its_size(device, code):
 
 
 def test_a_dispatch_takes_as_many_buffers_and_bytes_as_its_kernel(device):
-    for name, kernel in list(kernels.table().items())[::40]:
+    first_of_family = {kernel.family.name: kernel for kernel in reversed(kernels.table().values())}
+    for kernel in first_of_family.values():
+        name = kernel.name
         bindings = len(kernel.bindings)
         made = device.native.kernel(kernels.spirv(name), bindings, PUSH_BYTES)
         buffers = [device.native.buffer(1024, HOST)] * bindings
