@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import dask
 import dask.array as da
@@ -27,9 +28,11 @@ SHAPE, CHUNKS = (60, 50), (20, 25)
 @pytest.fixture(scope="module")
 def client(both: dict[str, str]) -> Iterator[Client]:  # noqa: F811
     """Two worker processes on a machine with two devices: lavapipe and SwiftShader."""
+    # Another process of these tests may have a cluster at the same time.
+    environment = both | {dask_devices.PLACES: f"test-{os.getpid()}"}
     with (
-        dask.config.set({"distributed.nanny.environ": both}),
-        LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None, memory_limit=0) as cluster,
+        mock.patch.dict(os.environ, environment),
+        LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=":0", memory_limit=0) as cluster,
         Client(cluster) as client,
     ):
         yield client

@@ -16,6 +16,8 @@ from vkdml.runtime.device_info import devices, select
 
 RESOURCE = "VKDML_DEVICE"
 """Of a Dask worker: the number of its device."""
+PLACES = "VKDML_DASK_PLACES"
+"""Environment variable: workers with one value take devices in turn; by default those of one user."""
 
 Selector = int | str | list[int | str] | tuple[int | str, ...] | None
 
@@ -110,7 +112,7 @@ def _taken_place(worker: Any) -> int:
     for place in itertools.count():
         held = socket.socket(socket.AF_UNIX)
         try:
-            held.bind(f"\0vkdml-dask-{os.getuid()}-{place}")
+            held.bind(f"\0vkdml-dask-{os.environ.get(PLACES, os.getuid())}-{place}")
         except OSError as error:
             held.close()
             if error.errno != errno.EADDRINUSE:
