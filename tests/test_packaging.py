@@ -119,7 +119,7 @@ def test_without_an_address_links_are_words_and_images_are_left_out() -> None:
 
 
 def test_the_package_has_such_a_readme() -> None:
-    text = str(METADATA.get_payload())
+    text = METADATA["Description"]
     assert "# vkdml" in text
     assert not package_readme.LINK.search(text)
 

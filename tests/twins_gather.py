@@ -6,26 +6,18 @@ from the same push constants.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
-from twins_slice1 import WORD, offsets_of
+from twins_slice1 import WORD, CopyStep, offsets_of
 
 from vkdml.plan import kernels
 
 
-class GatherStep:
-    """One step: its numbers and its layout."""
+class GatherStep(CopyStep):
+    """One step, with the items that its workgroups process."""
 
     def __init__(self, step, buffers) -> None:
-        kernel = kernels.table()[step.kernel]
-        self.element_bytes = kernel.family.axes["element_bytes"][kernel.variant["element_bytes"]]
-        self.constants = SimpleNamespace(**kernel.named(step.constants))
-        self.p = p = SimpleNamespace(**kernel.family.unpack(step.push))
-        in_push = self.constants.layout_in_push
-        layout = p.layout_words if in_push else buffers["workspace"].view(np.uint32).tolist()
-        words = kernels.number("copied_dim_words")
-        self.dims = [layout[words * i : words * (i + 1)] for i in range(p.dims)]
+        super().__init__(step, buffers)
+        p = self.p
         self.items = [
             item
             for begin in range(0, step.workgroups * p.items_per_workgroup, p.items_per_workgroup)

@@ -16,8 +16,8 @@ WORD = 1 << 32
 VECTOR_BYTES = 16
 
 
-class SliceStep:
-    """One slice1 step: its numbers, its layout, and its buffers as elements."""
+class CopyStep:
+    """One step of a kernel that copies: its numbers and its layout."""
 
     def __init__(self, step, buffers) -> None:
         kernel = kernels.table()[step.kernel]
@@ -32,6 +32,13 @@ class SliceStep:
         else:
             words = kernels.number("copied_dim_words")
             self.dims = [layout[words * i : words * (i + 1)] for i in range(p.dims)]
+
+
+class SliceStep(CopyStep):
+    """One slice1 step, with its buffers as elements."""
+
+    def __init__(self, step, buffers) -> None:
+        super().__init__(step, buffers)
         self.source = buffers["input"].view(f"V{self.element_bytes}")
         output = buffers["output"]
         self.target = output[: output.size // self.element_bytes * self.element_bytes].view(

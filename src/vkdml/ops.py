@@ -91,10 +91,8 @@ def argmax(
     Source of the rule: DirectML's ``DML_ARGMAX_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
     if out is None and progress is None:
-        options: tuple[Any, ...] = keepdims, dtype, direction, nan_policy, return_values
-        if has_default_options(*options):
-            options = ()
-        result = _reduced_as_before(x, device, "argmax", axis, *options)
+        options = keepdims, dtype, direction, nan_policy, return_values
+        result = _reduced_as_before(x, device, "argmax", axis, options)
         if result is not None:
             return result
     request = ReduceRequest(
@@ -128,10 +126,8 @@ def argmin(
     Source of the rule: DirectML's ``DML_ARGMIN_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
     if out is None and progress is None:
-        options: tuple[Any, ...] = keepdims, dtype, direction, nan_policy, return_values
-        if has_default_options(*options):
-            options = ()
-        result = _reduced_as_before(x, device, "argmin", axis, *options)
+        options = keepdims, dtype, direction, nan_policy, return_values
+        result = _reduced_as_before(x, device, "argmin", axis, options)
         if result is not None:
             return result
     request = ReduceRequest(
@@ -190,12 +186,16 @@ def slice1(
     return _operators_for(x, out).slice1(x, request)
 
 
-def _reduced_as_before(x: Any, device: DevicesLike, *arguments: Any) -> Any:
+def _reduced_as_before(
+    x: Any, device: DevicesLike, operator: str, axis: Any, options: tuple[Any, ...]
+) -> Any:
     """Return the result of a call that is known to be valid, in a fraction of the time; else None."""
+    if has_default_options(*options):
+        options = ()
     kind = type(x)
     if kind is Array and device is None:
-        return on_device.reduce_as_before(x, *arguments)
-    return on_host.reduce_as_before(device, x, *arguments) if kind is np.ndarray else None
+        return on_device.reduce_as_before(x, operator, axis, *options)
+    return on_host.reduce_as_before(device, x, operator, axis, *options) if kind is np.ndarray else None
 
 
 def _operators_for(x: Any, out: Any) -> Any:

@@ -12,7 +12,7 @@ from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.order import Order
-from vkdml.plan.periodic import plan_periods
+from vkdml.plan.periodic import LONGEST_ROW_BYTES, plan_periods
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
@@ -23,6 +23,7 @@ from vkdml.plan.plans import (
     check_buffer,
     check_work,
     checked_step,
+    dim_words,
     power_of_two_at_least,
     round_up,
     words,
@@ -43,7 +44,6 @@ from vkdml.plan.tuning import Tuning
 CHUNK_VECTORS = kernels.number("chunk_vectors")
 # Of an output, that are reduced as repeated blocks if they can be.
 MANY_RUNS = 32
-SHORT_RUN_BYTES = 4096
 # An unaligned row of up to so many vectors is processed in so many steps at least.
 MOST_FEW_VECTORS = 192
 FEWEST_STEPS = 12
@@ -130,10 +130,13 @@ def plan_argreduce(
             )
             if plan is not None:
                 return plan
-    shape = _shape(layout, element, input_bytes, limits)
+    if runs is None:
+        shape = _columns(layout, element, input_bytes, limits)
+    else:
+        shape = _rows(layout, runs, element, input_bytes, limits)
     # Backwards positions turn the tie rule round.
     last_position = order.take_last != layout.reversed_order
-    layout_words = (*dimension_words(layout), *words(shape.reading))
+    layout_words = (*dimension_words(layout), *shape.reading)
     in_push = len(layout_words) <= shape.family.layout_room
     scratch_base = 0 if in_push else len(layout_words)
 
@@ -201,13 +204,6 @@ def _most_splits(outputs: int, element: ElementType, input_bytes: int) -> int:
     return max(1, most_candidates(element, input_bytes) // outputs)
 
 
-def _shape(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
-    runs = _long_runs_of(layout, element, limits)
-    if runs is not None:
-        return _rows(layout, runs, element, input_bytes, limits)
-    return _columns(layout, element, input_bytes, limits)
-
-
 class _Runs(NamedTuple):
     """Reduced elements that are side by side in memory."""
 
@@ -236,21 +232,23 @@ def _long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimi
 
 def _are_many_and_short(runs: _Runs, layout: ReduceLayout, element: ElementType) -> bool:
     """Tell whether an output has so many short runs that the way from one to the next decides."""
-    return layout.reduce_count // runs.length >= MANY_RUNS and runs.length * element.nbytes <= SHORT_RUN_BYTES
+    return (
+        layout.reduce_count // runs.length >= MANY_RUNS and runs.length * element.nbytes <= LONGEST_ROW_BYTES
+    )
 
 
 def _runs_of(layout: ReduceLayout, in_memory_order: bool) -> _Runs | None:
     *outer, innermost = layout.reduced
     order = layout.memory_order if in_memory_order else None
-    if innermost.input_stride == 1 and (order is None or order.run_dims == 1):
+    in_run = order.run_dims if order is not None else 0
+    if innermost.input_stride == 1 and (order is None or in_run == 1):
         return _Runs(innermost.size, tuple(dim.input_stride for dim in outer), 0)
-    if order is None or order.run_dims == 0:
+    if order is None or in_run == 0:
         return None
-    outside = len(order.dims) - order.run_dims
+    outside = len(order.dims) - in_run
     length = math.prod(dim.size for dim in order.dims[outside:])
     outer_strides = tuple(dim.input_stride for dim in order.dims[:outside])
-    dims = (word for dim in order.dims for word in (dim.size, dim.input_stride, dim.output_stride))
-    reading = (order.input_offset, order.position, *dims)
+    reading = words((order.input_offset, order.position)) + dim_words(order.dims)
     return _Runs(length, outer_strides, order.input_offset, reading, order.dims[-1].size)
 
 

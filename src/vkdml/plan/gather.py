@@ -15,8 +15,8 @@ from vkdml.plan.plans import (
     check_buffer,
     check_work,
     checked_step,
+    dim_words,
     round_up,
-    words,
 )
 
 PLACE_BYTES = 4
@@ -57,7 +57,7 @@ def plan_places(
     check_buffer("array of indices", span * index_bytes, limits)
     check_buffer("array of places", items * PLACE_BYTES, limits)
     workgroup_size, rounds = _shares(items, limits)
-    layout_words = _layout_words(dims)
+    layout_words = dim_words(dims)
     family = kernels.family("gather_places")
     in_push = len(layout_words) <= family.layout_room
     push = family.push(
@@ -116,7 +116,7 @@ def plan_elements(
     per_item = max(4 // element_bytes, 1)
     items = ceil_div(elements, per_item)
     workgroup_size, rounds = _shares(items, limits)
-    layout_words = _layout_words(dims)
+    layout_words = dim_words(dims)
     family = kernels.family("gather_elements")
     in_push = len(layout_words) <= family.layout_room
     push = family.push(
@@ -155,7 +155,3 @@ def _shares(items: int, limits: DeviceLimits) -> tuple[int, int]:
     size = min(limits.workgroup_size, tuning.runs_workgroup_size)
     rounds = min(items // (size * tuning.full_workgroups), tuning.workgroup_vectors)
     return size, max(rounds, 1, ceil_div(items, size * limits.max_workgroup_count))
-
-
-def _layout_words(dims: tuple[Dim, ...]) -> tuple[int, ...]:
-    return words(word for dim in dims for word in (dim.size, dim.input_stride, dim.output_stride))

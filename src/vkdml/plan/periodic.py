@@ -26,6 +26,7 @@ from vkdml.plan.plans import (
     ceil_div,
     check_work,
     checked_step,
+    dim_words,
     power_of_two_at_least,
     words,
 )
@@ -342,9 +343,8 @@ def plan_walk(
     combine = _combine_shape(layout, dims, limits)
 
     # The workspace: layout, counters of the second kernel, its candidates, those of the first.
-    dims_words = (word for dim in reversed(dims) for word in (dim.size, dim.input_stride, dim.output_stride))
     kept_strides = (strides.get(number, 0) for number in range(len(layout.kept)))
-    layout_words = (*dimension_words(layout), *words(kept_strides), *words(dims_words))
+    layout_words = (*dimension_words(layout), *words(kept_strides), *dim_words(reversed(dims)))
     in_push = len(layout_words) <= _COMBINE.layout_room
     counters_base = 0 if in_push else len(layout_words)
     counters = combine.blocks if combine.splits > 1 else 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vkdml.plan import kernels
+from vkdml.plan.layout import Dim
 from vkdml.plan.loop_steps import UNLIMITED_LOOP_STEPS
 from vkdml.plan.tuning import Tuning
 
@@ -108,6 +109,11 @@ def ceil_div(a: int, b: int) -> int:
 
 def words(values: Iterable[int]) -> tuple[int, ...]:
     return tuple(value % WORDS_LIMIT for value in values)
+
+
+def dim_words(dims: Iterable[Dim]) -> tuple[int, ...]:
+    """Return what kernels read about copied or kept dimensions."""
+    return words(word for dim in dims for word in (dim.size, dim.input_stride, dim.output_stride))
 
 
 def check_buffer(what: str, nbytes: int, limits: DeviceLimits) -> None:

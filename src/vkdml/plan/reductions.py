@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, round_up, words
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, dim_words, round_up, words
 from vkdml.plan.schema import ElementType
 
 # A narrow key shares a word with its position in the split.
@@ -40,13 +40,12 @@ def enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limi
 
 def dimension_words(layout: ReduceLayout) -> tuple[int, ...]:
     """Return what kernels read about the kept and then the reduced dimensions."""
-    kept = (word for dim in layout.kept for word in (dim.size, dim.input_stride, dim.output_stride))
     reduced = (
         word
         for dim in layout.reduced
         for word in (dim.size, dim.input_stride, dim.output_stride, dim.output_stride >> 32)
     )
-    return words((*kept, *reduced))
+    return (*dim_words(layout.kept), *words(reduced))
 
 
 def buffer_bytes(

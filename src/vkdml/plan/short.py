@@ -6,7 +6,7 @@ A workgroup copies a tile of the input to shared memory; see ``shaders/short_til
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 
@@ -22,8 +22,8 @@ from vkdml.plan.plans import (
     check_work,
     checked_step,
     round_up,
-    words,
 )
+from vkdml.plan.reductions import buffer_bytes, dimension_words
 
 # Dimensions of outputs that a tile may have.
 BOX_DIMS = 3
@@ -134,12 +134,7 @@ def plan_short(
         direct=tuning.direct,
         padded=not packed and not tuning.direct and box[0][0].input_stride * element.nbytes % 8 == 0,
     )
-    layout_words = words(
-        (
-            *(word for dim in tile.outer for word in (dim.size, dim.input_stride, dim.output_stride)),
-            *(positions.size, positions.input_stride, positions.output_stride, positions.output_stride >> 32),
-        )
-    )
+    layout_words = dimension_words(replace(layout, kept=tile.outer))
     in_push = len(layout_words) <= family.layout_room
     box_words = {
         name: value
@@ -166,6 +161,7 @@ def plan_short(
         **box_words,
         layout_words=layout_words if in_push else (),
     )
+    stored = () if in_push else layout_words
     rounds = loop_steps.rounds_of(tile.tiles, limits.max_workgroup_count)
     vectors = ceil_div(tile.shared_elements * element.nbytes, VECTOR_BYTES)
     steps = loop_steps.short(
@@ -175,13 +171,8 @@ def plan_short(
     step = checked_step(Step(kernel, constants, push, workgroups, 0, steps), limits)
     return Plan(
         (step,),
-        (
-            ("input", round_up(input_bytes, VECTOR_BYTES)),
-            ("indices", output_elements * index_bytes),
-            ("values", round_up(output_elements * element.nbytes, 4) if with_values else 0),
-            ("workspace", 0 if in_push else 4 * len(layout_words)),
-        ),
-        () if in_push else layout_words,
+        buffer_bytes(element, input_bytes, output_elements, index_bytes, with_values, len(stored)),
+        stored,
     )
 
 

@@ -19,6 +19,7 @@ from vkdml.plan.plans import (
     check_buffer,
     check_work,
     checked_step,
+    dim_words,
     round_up,
     words,
 )
@@ -133,10 +134,6 @@ def transposed(layout: CopyLayout, least: int) -> Matrices | None:
     return Matrices(outer, row, column, input_base, output_base)
 
 
-def _layout_words(dims: tuple[Dim, ...]) -> tuple[int, ...]:
-    return words(word for dim in dims for word in (dim.size, dim.input_stride, dim.output_stride))
-
-
 def _tiles(
     matrices: Matrices, element_bytes: int, limits: DeviceLimits, tuning: SliceTuning
 ) -> tuple[Step, tuple[int, ...]]:
@@ -154,7 +151,7 @@ def _tiles(
     tiles_across = ceil_div(column.size, owned * per_word)
     tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
     check_work("tiles", tiles)
-    layout_words = _layout_words(outer)
+    layout_words = dim_words(outer)
     family = kernels.family("slice1_tiles")
     in_push = len(layout_words) <= family.layout_room
     push = family.push(
