@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from vkdml.bench import contents, measure, peers, sweep_check
@@ -83,7 +82,7 @@ def run(
     cases = [sweep_case(options.seed, number, mib * MIB) for number in options.numbers]
     bench = _Bench(device, options, [*cases, *_plain_reads(device, mib * MIB)])
     with phase(record, progress, "ceiling", 0):
-        plain = [bench.timed(case).row for case in _plain_reads(device, mib * MIB)]
+        plain = [bench.timed(case)[0] for case in _plain_reads(device, mib * MIB)]
     with phase(record, progress, f"{SUITE}, seed {options.seed}", len(cases)):
         record.sweep = list(bench.run(cases, lambda row: progress.step(said_of(row))))
     record.ceiling_gb_per_s, record.ceiling_case = _fastest_read([*plain, *record.sweep])
@@ -145,13 +144,6 @@ def _fastest_read(rows: Sequence[SweepRow]) -> tuple[float | None, str]:
     return max(rates, default=(None, ""))
 
 
-@dataclass(frozen=True)
-class _Timed:
-    case: SweepCase
-    row: SweepRow
-    outputs: dict[str, Bytes]
-
-
 class _Bench:
     """The bytes that all cases read, once on the host and once on the device."""
 
@@ -169,24 +161,21 @@ class _Bench:
     def run(self, cases: Sequence[SweepCase], done: Callable[[SweepRow], None]) -> Iterator[SweepRow]:
         """Yield the row of each case, in order.
 
-        Beside a GPU the host checks one case while the device runs the next; on a processor that would change
-        the times.
+        The host checks a case before the device runs the next: while the host is busy, submissions come late,
+        and the clocks of a GPU that waits fall.
         """
-        with ThreadPoolExecutor(1) as checking:
-            before: tuple[_Timed, Future[None]] | None = None
-            for case in cases:
-                timed = self.timed(case)
-                if before is not None:
-                    yield _checked(*before, done)
-                future = checking.submit(self._check, timed)
-                before = timed, future
-                if self._software:
-                    future.exception()
-            if before is not None:
-                yield _checked(*before, done)
+        for case in cases:
+            row, outputs = self.timed(case)
+            if not row.refused:
+                try:
+                    sweep_check.check(case, self._content, outputs, self._options.index_bytes)
+                except WrongResult as error:
+                    row.wrong = str(error)
+            done(row)
+            yield row
 
-    def timed(self, case: SweepCase) -> _Timed:
-        """Time a case, or say why it cannot run.
+    def timed(self, case: SweepCase) -> tuple[SweepRow, dict[str, Bytes]]:
+        """Time a case, or say why it cannot run; return also what it wrote.
 
         Raises:
             DeviceError: the device failed; the message names the case.
@@ -206,7 +195,7 @@ class _Bench:
             )
         except (MemoryError, ValueError) as error:
             row.refused = str(error)
-            return _Timed(case, row, {})
+            return row, {}
         except DeviceError as error:
             alone = command(case.seed, case.number, mib_of(self._device, self._options.mib))
             raise type(error)(f"{case.name}: {error}; it runs alone with {alone}") from None
@@ -217,21 +206,7 @@ class _Bench:
         row.kernels = {name: nanoseconds / 1e3 for name, nanoseconds in reading.steps.items()}
         moved = row.read_bytes + row.written_bytes
         row.gb_per_s = moved / (row.us * 1e3) if row.us > 0 else 0.0
-        return _Timed(case, row, reading.outputs)
-
-    def _check(self, timed: _Timed) -> None:
-        if not timed.row.refused:
-            sweep_check.check(timed.case, self._content, timed.outputs, self._options.index_bytes)
-
-
-def _checked(timed: _Timed, check: Future[None], done: Callable[[SweepRow], None]) -> SweepRow:
-    row = timed.row
-    try:
-        check.result()
-    except WrongResult as error:
-        row.wrong = str(error)
-    done(row)
-    return row
+        return row, reading.outputs
 
 
 def row_of(case: SweepCase, index_bytes: int) -> SweepRow:
