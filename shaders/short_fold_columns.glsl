@@ -17,7 +17,7 @@ WordKeys fold_word(Tile tile, uint at) {
     WordKeys best = WordKeys(0u);
     uint rank = TAKE_LAST ? 1u : RANK_MASK;
     if (WORD_ALIGNED) {
-        uint word = at / ELEMENTS_PER_WORD, step = tile.step / ELEMENTS_PER_WORD;
+        uint word = at / ELEMENTS_PER_WORD, step = tile.position_stride / ELEMENTS_PER_WORD;
         for (uint position = 0u; position < COUNT; position++) {
             best = max(best, ranked(tile_word(word), rank));
             word += step;
@@ -26,13 +26,13 @@ WordKeys fold_word(Tile tile, uint at) {
     } else {
         // Where in a word a position starts repeats after four. The factor is 0 if the next word is not needed.
 #define PHASE(n)                                                                                            \
-    uint word##n = (at + uint(n) * tile.step) / ELEMENTS_PER_WORD;                                          \
-    uint shift##n = (at + uint(n) * tile.step) % ELEMENTS_PER_WORD * ELEMENT_BITS;                          \
+    uint word##n = (at + uint(n) * tile.position_stride) / ELEMENTS_PER_WORD;                                          \
+    uint shift##n = (at + uint(n) * tile.position_stride) % ELEMENTS_PER_WORD * ELEMENT_BITS;                          \
     uint factor##n = shift##n == 0u ? 0u : 1u << (32u - shift##n);
 #define FOLD(n)                                                                                             \
     if (position + uint(n) < COUNT) {                                                                       \
         best = max(best, ranked((tile_word(word##n) >> shift##n) + tile_word(word##n + 1u) * factor##n, rank)); \
-        word##n += 4u * tile.step / ELEMENTS_PER_WORD;                                                      \
+        word##n += 4u * tile.position_stride / ELEMENTS_PER_WORD;                                                      \
         rank += RANK_STEP;                                                                                  \
     }
         PHASE(0) PHASE(1) PHASE(2) PHASE(3)

@@ -15,7 +15,7 @@ uint position_at(Tile tile, uvec3 place, uint output_number) {
     uint at = tile.start + dot_of(place, tile.strides), best = 0u;
     Key key = settled_key_of_bits(element_at(at));
     for (uint position = 1u; position < COUNT; position++) {
-        at += tile.step;
+        at += tile.position_stride;
         Key other = settled_key_of_bits(element_at(at));
         bool better = TAKE_LAST ? !key_less(other, key) : key_less(key, other);
         key = better ? other : key;

@@ -1,17 +1,17 @@
 // A tile: a box of outputs in up to three kept dimensions, in the order of the outputs' memory, with all that competes
-// for them. Its elements are one segment of memory, or several at a pitch, along one of the box's dimensions. Shared
-// memory holds the segments at another pitch that is equal modulo 16 bytes, so that an element's place there grows
-// linearly with its coordinates. With DIRECT, elements are read where they are: a processor's caches do for tiles.
+// for them. Its elements are one segment of memory, or several at a pitch: along one of the box's dimensions, along the
+// positions, or both. Shared memory holds the segments at other pitches that are equal modulo 16 bytes, so that an
+// element's place there grows linearly with its coordinates. With DIRECT, elements are read where they are: a processor's caches do for tiles.
 #define ELEMENTS_PER_VECTOR uint(VECTOR_BYTES / ELEMENT_BYTES)
-#define ONE_SEGMENT (SEGMENTS_ALONG > 2u)
+#define ALONG_BOX (SEGMENTS_ALONG < 3u)
 #define COUNT (POSITIONS != 0u ? POSITIONS : tile.count)
 
 struct Tile {
     uvec3 sizes; // of the part inside the dimensions
     uvec2 offsets; // of the first element in the input, and of its output
     uvec3 strides; // in shared memory, or wherever elements are read
-    uint start; // of the first element, there
-    uint count, step; // of the positions: how many, and their stride
+    uint position_stride, start; // there, too: of the positions, and the place of the first element
+    uint count, step; // of the positions: how many, and their stride in the input
     uvec2 weight; // what a position adds to the index
 };
 
@@ -59,7 +59,11 @@ Tile tile_of_number(uint number) {
     tile.step = layout_word(reduced + 1u);
     tile.weight = uvec2(layout_word(reduced + 2u), layout_word(reduced + 3u));
     tile.strides = input_strides();
-    if (!ONE_SEGMENT && !DIRECT) tile.strides[SEGMENTS_ALONG] = shared_pitch;
+    tile.position_stride = tile.step;
+    if (!DIRECT) {
+        if (ALONG_BOX) tile.strides[SEGMENTS_ALONG] = shared_pitch;
+        if (POSITIONS_APART) tile.position_stride = position_pitch;
+    }
     tile.start = DIRECT ? tile.offsets.x : tile.offsets.x % ELEMENTS_PER_VECTOR;
     return tile;
 }
@@ -90,17 +94,20 @@ void store_vector(uint word, uvec4 v) {
 }
 
 void load_tile(Tile tile) {
-    uint segments = 1u, pitch = 0u;
+    const bool one_segment = !ALONG_BOX && !POSITIONS_APART;
+    uint rows = 1u, pitch = 0u; // of the segments along the box
     uvec3 ends = (tile.sizes - 1u) * input_strides();
-    if (!ONE_SEGMENT) {
-        segments = tile.sizes[SEGMENTS_ALONG];
+    if (ALONG_BOX) {
+        rows = tile.sizes[SEGMENTS_ALONG];
         pitch = input_strides()[SEGMENTS_ALONG];
         ends[SEGMENTS_ALONG] = 0u;
     }
-    uint last = ends.x + ends.y + ends.z + (tile.count - 1u) * tile.step; // element of a segment
-    uint before = ONE_SEGMENT ? tile.start : ELEMENTS_PER_VECTOR - 1u; // elements of a vector, at most
+    uint last = ends.x + ends.y + ends.z; // element of a segment
+    if (!POSITIONS_APART) last += (tile.count - 1u) * tile.step;
+    uint before = one_segment ? tile.start : ELEMENTS_PER_VECTOR - 1u; // elements of a vector, at most
     uint vectors = (before + last) / ELEMENTS_PER_VECTOR + 1u;
-    uint reciprocal = ONE_SEGMENT ? 0u : 0xffffffffu / vectors + 1u, all = segments * vectors;
+    Divisors divisors = divisors_of(uvec2(vectors, rows));
+    uint all = rows * vectors * (POSITIONS_APART ? COUNT : 1u);
     uint first_vector = tile.offsets.x / ELEMENTS_PER_VECTOR;
     for (uint i = gl_LocalInvocationIndex; i < all; i += 4u * WORKGROUP) {
         uvec4 v0, v1, v2, v3;
@@ -109,15 +116,18 @@ void load_tile(Tile tile) {
     if (i + uint(n) * WORKGROUP < all) {                                                                       \
         uint vector = i + uint(n) * WORKGROUP;                                                                 \
         word##n = 4u * vector;                                                                              \
-        if (ONE_SEGMENT) {                                                                                  \
+        if (one_segment) {                                                                                  \
             vector += first_vector;                                                                         \
         } else {                                                                                            \
-            uint segment = quotient(vector, reciprocal), place = vector - segment * vectors;                \
-            uint begin = tile.offsets.x + segment * pitch;                                                  \
+            uint segment = quotient(vector, divisors.reciprocals.x), place = vector - segment * vectors;    \
+            uint position = 0u;                                                                             \
+            if (POSITIONS_APART) position = ALONG_BOX ? quotient(segment, divisors.reciprocals.y) : segment; \
+            uint row = segment - position * rows, begin = tile.offsets.x + row * pitch + position * tile.step; \
+            uint kept_at = tile.start + row * shared_pitch + position * position_pitch;                     \
             /* A segment may have a vector less. */                                                         \
             place = min(place, (begin + last) / ELEMENTS_PER_VECTOR - begin / ELEMENTS_PER_VECTOR);         \
             vector = begin / ELEMENTS_PER_VECTOR + place;                                                   \
-            word##n = 4u * ((tile.start + segment * shared_pitch) / ELEMENTS_PER_VECTOR + place);           \
+            word##n = 4u * (kept_at / ELEMENTS_PER_VECTOR + place);                                         \
         }                                                                                                   \
         v##n = input_vectors[vector];                                                                       \
     }

@@ -53,6 +53,11 @@ CASES = {
     "aligned stacks": ((37, 3, 16), (0, 1, 2), (ALL, ALL, ALL), 1),
     "permuted stacks": ((21, 13, 4, 6), (0, 3, 1, 2), (ALL, ALL, ALL, ALL), 3),
     "stacks of windows": ((11, 5, 40), (0, 1, 2), (ALL, slice(1, 4), slice(3, 20)), 1),
+    "apart": ((3, 5001), (0, 1), (ALL, ALL), 0),
+    "aligned apart": ((5, 4096), (0, 1), (ALL, ALL), 0),
+    "permuted apart": ((5, 700, 12), (0, 2, 1), (ALL, ALL, ALL), 0),
+    "rows apart": ((3, 30, 601), (0, 2, 1), (ALL, ALL, slice(1, 599)), 0),
+    "stacks apart": ((7, 2, 2003), (2, 0, 1), (ALL, ALL, ALL), 2),
     "repeated": ((1, 200, 3), (0, 1, 2), (ALL, ALL, ALL), 2),
 }
 
@@ -126,8 +131,13 @@ def test_kernels_write_what_their_twin_writes(device, name):
         if case not in ("rgb", "stacks") and number % len(alike) != turn:
             continue
         # Software drivers compile a pipeline for each rule: opposite rules in turn say the same.
-        limits = limits_of(device, fixed_positions=number % 2 == 0, direct=number % 3 == 0)
+        # Tiles with positions far apart are for shared memory; of wide elements only if outputs are permuted.
+        direct = number % 3 == 0 and "apart" not in case
+        limits = limits_of(device, fixed_positions=number % 2 == 0, direct=direct)
         plan, count = plan_case(case, name, limits, rules_of(turn ^ 7 * (number % 2)))
+        if case in ("apart", "aligned apart") and ELEMENTS[name].nbytes >= 4:
+            assert kernels.table()[plan.steps[0].kernel].family.name == "argreduce_columns"
+            continue
         run_both(device, plan, element_bits(rng, name, count))
         ran.add(plan.steps[0].kernel)
     assert ran == kernels_for(name)
@@ -173,15 +183,21 @@ def test_the_cases_have_tiles_of_every_kind(device):
         for name in ("uint8", "float32"):
             (step,) = plan_case(case, name, limits_of(device))[0].steps
             kernel = kernels.table()[step.kernel]
+            if kernel.family is not FAMILY:
+                continue
             pushed = kernel.family.unpack(step.push)
             for constant, value in kernel.named(step.constants).items():
                 seen.setdefault(constant, set()).add(value)
+            constants = kernel.named(step.constants)
+            both = constants["segments_along"], constants["positions_apart"]
+            seen.setdefault("segments_along and positions_apart", set()).add(both)
             clipped = any(pushed[f"size_{i}"] % pushed[f"tile_{i}"] for i in range(3))
             seen.setdefault("clipped", set()).add(clipped)
             seen.setdefault("kept_dims", set()).add(min(pushed["kept_dims"], 2))
             seen.setdefault("layout_in_push", set()).add(pushed["layout_in_push"])
     assert seen["dims"] == {1, 2, 3}
     assert seen["segments_along"] >= {0, 1, 3}
+    assert seen["segments_along and positions_apart"] >= {(0, True), (1, False), (3, True)}
     assert seen["near"] >= {0, 1}
     assert seen["kept_dims"] == {0, 1, 2}
     for either in ("evenly_apart", "word_aligned", "padded", "clipped", "layout_in_push"):

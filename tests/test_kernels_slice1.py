@@ -450,7 +450,7 @@ def test_what_is_copied_in_boxes(device):
     short, long = (Dim(999, 40, 7), Dim(7, 2, 1)), (Dim(99, 4000, 999), Dim(999, -3, 1))
     columns, rows = (Dim(10**7, 7, 7), Dim(7, 1, 1)), (Dim(7, 1, 10**7), Dim(10**7, 7, 1))
     few_rows = (Dim(3, 1, 10**6), Dim(10**6, 3, 1))
-    matrix, narrow_matrix = (Dim(999, 1, 999), Dim(999, 999, 1)), (Dim(8, 1, 10**6), Dim(10**6, 8, 1))
+    matrix, narrow_matrix = (Dim(999, 1, 999), Dim(999, 999, 1)), (Dim(6, 1, 10**6), Dim(10**6, 6, 1))
     for width in WIDTHS:
         narrow = width < 4
         assert family_of(short, width) == ("slice1_boxes" if narrow else "slice1_runs")

@@ -212,7 +212,10 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((1 << 15, 3, 10), (1,), u1) == "short packed"
     assert chosen((1 << 15, 3, 10), (1,)) == "short single"
     assert chosen((1 << 15, 33, 10), (1,), u1) == "columns elements batched_8"
-    assert chosen((3, 1 << 20), (0,), u1) == "columns vectors batched_4"
+    assert chosen((3, 1 << 20), (0,), u1) == "short packed"
+    assert chosen((17, 1 << 20), (0,), u1) == "columns vectors batched_4"
+    assert chosen((17, (1 << 20) + 1), (0,), u1) == "short packed"
+    assert chosen((3, 1 << 20), (0,), f4) == "columns vectors batched_4"
     assert chosen((1 << 14, 64), (0,), u1) == "columns vectors batched_4 split"
     assert chosen((4, 1 << 14, 64), (0, 2)).startswith("rows subgroups")
     assert chosen((1 << 16, 256), (1,), limits=LIMITS["swiftshader"]) == "rows"

@@ -67,17 +67,18 @@ class TileStep:
         along, per_vector = self.c.segments_along, 16 // self.el.bytes
         strides = [dim.input_stride for dim in self.dims]
         last = sum((n - 1) * s for i, (n, s) in enumerate(zip(inside, strides, strict=True)) if i != along)
-        last += (self.count - 1) * self.step
+        positions = self.count if self.c.positions_apart else 1
+        last += (self.count - positions) * self.step
         segments, pitch = 1, 0
         if along != ONE_SEGMENT:
             segments, pitch = inside[along], strides[along]
             strides[along] = self.p.shared_pitch
         memory = np.full(self.c.tile_words * 4 // self.el.bytes, -1, np.int64)
         start = source % per_vector
-        for segment in range(segments):
-            begin = source + segment * pitch
+        for position, segment in itertools.product(range(positions), range(segments)):
+            begin = source + segment * pitch + position * self.step
             first, end = begin // per_vector, (begin + last) // per_vector + 1
-            to = (start + segment * self.p.shared_pitch) // per_vector
+            to = (start + segment * self.p.shared_pitch + position * self.p.position_pitch) // per_vector
             place = slice(to * per_vector, (to + end - first) * per_vector)
             assert place.stop <= memory.size * 32 // 33 - 4, "the tile fits"
             assert (memory[place] == -1).all(), "segments do not overlap"
@@ -105,7 +106,8 @@ def argreduce_short(step, buffers) -> None:
             assert np.prod([dim.tile for dim in s.dims]) <= s.c.result_words
         for place in itertools.product(*map(range, inside)):
             at = start + sum(c * stride for c, stride in zip(place, strides, strict=True))
-            places = at + np.arange(s.count) * s.step
+            apart = s.c.positions_apart and not s.c.direct
+            places = at + np.arange(s.count) * (s.p.position_pitch if apart else s.step)
             if s.c.word_aligned:
                 first = place[s.c.near] % per_word if s.packed else 0
                 assert not ((places[:: 1 if s.packed else per_word] - first) % per_word).any()

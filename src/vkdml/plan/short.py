@@ -40,6 +40,8 @@ OUTPUTS_OF_SECTOR = 8
 MOST_POSITIONS = 32
 # Bytes. Tiles of shorter rows have so many outputs that they need not be large.
 SHORTEST_LONG_ROW = 12
+# Of a stack whose positions are far apart and whose columns are aligned.
+FEW_POSITIONS = 8
 # Shared memory is allocated in so many words, since each number is a pipeline.
 SHARED_STEP = 256
 
@@ -54,6 +56,8 @@ class _Tile:
     """Which of them; ``BOX_DIMS``: all is one segment."""
     shared_pitch: int
     """Elements from one segment to the next in shared memory."""
+    position_pitch: int
+    """The same from position to position, if each has segments of its own; otherwise 0."""
     shared_elements: int
     outer: tuple[Dim, ...]
     """Kept dimensions that are not among ``dims``."""
@@ -128,6 +132,7 @@ def plan_short(
         near=[dim for dim, _ in tile.dims].index(near),
         positions=positions.size if tuning.fixed_positions else 0,
         segments_along=tile.segments_along,
+        positions_apart=tile.position_pitch > 0,
         dims=max(len(tile.dims), 2 if tile.outer else 1),
         evenly_apart=tile.evenly_apart,
         word_aligned=element.nbytes < 4 and _starts_with_words(layout, tile, 4 // element.nbytes, packed),
@@ -158,6 +163,7 @@ def plan_short(
         output_base=layout.output_base,
         index_base=layout.index_base,
         shared_pitch=tile.shared_pitch,
+        position_pitch=tile.position_pitch,
         **box_words,
         layout_words=layout_words if in_push else (),
     )
@@ -223,20 +229,22 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
     total = layout.outputs * positions.size * nbytes
     # The other half of shared memory holds positions and what is left free in tiles.
     tile_bytes = min(tuning.tile_bytes, limits.max_shared_memory // 2)
+    per_vector, gap, margin = VECTOR_BYTES // nbytes, 2 * SECTOR // nbytes, SEGMENT_MARGIN // nbytes
     # Many outputs in few bytes keep more invocations busy.
     full = packed or (fast is near and extent * nbytes < SHORTEST_LONG_ROW) or tuning.direct
     workgroup_size = min(tuning.workgroup_size // (1 if full else 2), limits.workgroup_size)
     budget = tile_bytes if packed or tuning.direct else tile_bytes // 2
     budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
-    per_vector, gap = VECTOR_BYTES // nbytes, 2 * SECTOR // nbytes
+    positions_apart = _positions_apart(layout, gap, budget // (2 if packed else 1))
+    if positions_apart:
+        permuted = fast is not near
+        if tuning.direct or not (permuted or (packed and _is_worth_tiles(layout, per_vector))):
+            return None
+        budget = min((2 if permuted else 1) * tuning.tile_bytes, limits.max_shared_memory // 2)
+        budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
+        extent, budget = 1, budget // positions.size - 2 * margin
     if near.input_stride > extent + gap or extent + SEGMENT_MARGIN > budget:
         return None
-    if near.input_stride < positions.input_stride:
-        # What lies between two positions is read too, so it should take part.
-        between = 1 + sum((dim.size - 1) * dim.input_stride for dim in _between(layout, gap))
-        if positions.input_stride > 2 * between + gap or extent + between > budget // (2 if packed else 1):
-            return None
-    margin = SEGMENT_MARGIN // nbytes + per_vector
     counts: dict[Dim, int] = {}
 
     def folds() -> int:
@@ -247,7 +255,7 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
     outputs = tile_bytes // (8 if packed else 2)
 
     side_by_side = 1 if fast is near else min(fast.size, FEWEST_SIDE_BY_SIDE)
-    room = budget if side_by_side == 1 else budget // side_by_side - margin
+    room = budget if side_by_side == 1 else budget // side_by_side - margin - per_vector
     outputs = max(outputs // side_by_side, 1)
     for dim in reversed(layout.kept):
         apart = dim is not near and dim.input_stride > extent + gap
@@ -271,8 +279,7 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
         if along.input_stride <= extent + gap:
             count = min(most, 1 + (budget - extent) // max(along.input_stride, 1))
         else:
-            least = extent + SEGMENT_MARGIN // nbytes
-            shared_pitch = least + (along.input_stride - least) % per_vector
+            shared_pitch = _pitch(extent + margin, along.input_stride, per_vector)
             segments_along = along
             count = min(most, budget // shared_pitch)
         count = max(count, 1)
@@ -281,16 +288,47 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
             count = _of_whole_rounds(count, folds(), workgroup_size, multiple)
         counts[along] = count
         extent += (count - 1) * (shared_pitch or along.input_stride)
+    position_pitch = 0
+    if positions_apart:
+        position_pitch = _pitch(extent + margin, positions.input_stride, per_vector)
+        extent += (positions.size - 1) * position_pitch
     chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
     names = [dim for dim, _ in chosen]
     return _Tile(
         tuple(chosen),
         BOX_DIMS if segments_along is None else names.index(segments_along),
         shared_pitch,
-        extent + margin,
+        position_pitch,
+        extent + margin + per_vector,
         tuple(dim for dim in layout.kept if dim not in counts),
         workgroup_size,
     )
+
+
+def _pitch(least: int, stride: int, per_vector: int) -> int:
+    """Return the pitch of segments in shared memory that is the stride in memory, modulo a vector."""
+    return least + (stride - least) % per_vector
+
+
+def _positions_apart(layout: ReduceLayout, gap: int, budget: int) -> bool:
+    """Whether positions lie too far apart to be read with all that is between them."""
+    positions, near = layout.reduced[0], layout.kept[-1]
+    if near.input_stride >= positions.input_stride:
+        return False
+    # What lies between two positions is read too, so it should take part.
+    between = 1 + sum((dim.size - 1) * dim.input_stride for dim in _between(layout, gap))
+    extent = (positions.size - 1) * positions.input_stride + 1
+    return positions.input_stride > 2 * between + gap or extent + between > budget
+
+
+def _is_worth_tiles(layout: ReduceLayout, per_vector: int) -> bool:
+    """Whether narrow columns whose positions are far apart take longer without shared memory.
+
+    They do where loads are not aligned, and where they wait for scattered stores of many indices.
+    """
+    positions = layout.reduced[0]
+    starts = [layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1])]
+    return positions.size <= FEW_POSITIONS or any(start % per_vector for start in starts)
 
 
 def _between(layout: ReduceLayout, gap: int) -> Iterator[Dim]:
