@@ -14,7 +14,7 @@ from plans import run_plan
 from test_kernels import element_bits
 
 import vkdml
-from vkdml.plan import kernels
+from vkdml.plan import kernels, tuning
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce, extent, row_major_strides
 from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS as LIMIT
@@ -202,6 +202,23 @@ def test_the_cases_have_tiles_of_every_kind(device):
     assert seen["kept_dims"] == {0, 1, 2}
     for either in ("evenly_apart", "word_aligned", "padded", "clipped", "layout_in_push"):
         assert seen[either] == {False, True}, either
+
+
+@pytest.mark.parametrize("name", ["uint8", "bool", "float8_e5m2", "int16"])
+def test_rows_with_as_many_positions_as_there_are_ranks(device, name):
+    """Profiles may let rows of up to 1024 bytes be short; ranks of single bytes are bytes."""
+    rng = np.random.default_rng(1)
+    width, longest = ELEMENTS[name].nbytes, tuning.SEARCH["shortest_row_bytes"][-1]
+    for count, take_last, values in itertools.product((253, 255, 256, 257, 511), (False, True), (1, 2, 120)):
+        limits = limits_of(device, fixed_positions=False)
+        limits = replace(limits, tuning=replace(limits.tuning, shortest_row_bytes=longest))
+        layout = canonical_reduce((9, count), (count, 1), (1,), (1, 1), take_last=take_last)
+        order = Order(name, take_last=take_last)
+        plan = plan_argreduce(layout, order, 9 * count, limits, index_bytes=4, with_values=False)
+        x = rng.integers(0, min(values, 2) if name == "bool" else values, (9, count)).astype(f"<u{width}")
+        found = run_plan(device, plan, {"input": x.reshape(-1).view(np.uint8)})["indices"].view(np.uint32)
+        want = count - 1 - x[:, ::-1].argmax(axis=1) if take_last else x.argmax(axis=1)
+        np.testing.assert_array_equal(found, want, err_msg=f"{count} {take_last} {values} {plan.steps}")
 
 
 @pytest.mark.parametrize("inner", [(3,), (7, 10)])

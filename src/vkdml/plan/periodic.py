@@ -51,10 +51,10 @@ _LONG_PERIOD = 128
 _AT_ONCE = {1: 1 / 4, 2: 1 / 4, 4: 3 / 8, 8: 3 / 8}
 # What the exchange of a workgroup's lanes takes, in periods of a lane.
 _EXCHANGE_PERIODS = 8
-# Inputs of narrow elements so many times larger than the least are read by periods wherever that is possible.
-_NARROW_FACTOR = 64
 # Longer rows are read as rows.
 LONGEST_ROW_BYTES = 4096
+# Fewer rows are as fast as columns.
+MANY_ROWS = 256
 # Shorter walks would leave too many candidates.
 FEWEST_PERIODS = 4
 _PERIODS = kernels.family("argreduce_periods")
@@ -158,13 +158,23 @@ def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, li
     if kept_bytes:
         if kept_bytes < VECTOR_BYTES:
             return True
-        if element.nbytes < 4 and input_bytes >= limits.tuning.periods_from_bytes * _NARROW_FACTOR:
+        if element.nbytes < 4 and input_bytes >= limits.tuning.narrow_periods_from_bytes:
+            return True
+        if element.nbytes < 4 and limits.tuning.unaligned_periods and _is_unaligned_matrix(layout, element):
             return True
         # Several reduced dimensions, of which the innermost lies side by side with the kept one.
         beside = [dim for dim in layout.reduced if dim.input_stride == inner_kept.size]
         return len(layout.reduced) > 1 and bool(beside) and kept_bytes < limits.tuning.columns_segment_bytes
     inner = [dim for dim in layout.reduced if dim.input_stride == 1]
     return bool(inner) and inner[0].size * element.nbytes <= LONGEST_ROW_BYTES and len(layout.reduced) > 1
+
+
+def _is_unaligned_matrix(layout: ReduceLayout, element: ElementType) -> bool:
+    """Whether many rows that follow each other, not all aligned, are reduced to one."""
+    if not len(layout.kept) == len(layout.reduced) == 1:
+        return False
+    rows = layout.reduced[0]
+    return rows.size >= MANY_ROWS and rows.input_stride * element.nbytes % VECTOR_BYTES != 0
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ FEWEST_SIDE_BY_SIDE = 16
 OUTPUTS_OF_SECTOR = 8
 # Of a stack. More are as fast elsewhere.
 MOST_POSITIONS = 32
+# Positions of a row of single bytes: ranks, which start at 1, are bytes too.
+MOST_RANKED = 255
 # Bytes. Tiles of shorter rows have so many outputs that they need not be large.
 SHORTEST_LONG_ROW = 12
 # Of a stack whose positions are far apart and whose columns are aligned.
@@ -188,7 +190,8 @@ def _is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
     positions, near = layout.reduced[0], layout.kept[-1]
     row_bytes = positions.size * positions.input_stride * nbytes
     if positions.input_stride == 1:
-        return positions.size > 1 and row_bytes < limits.tuning.shortest_row_bytes
+        ranked = nbytes > 1 or positions.size <= MOST_RANKED
+        return positions.size > 1 and ranked and row_bytes < limits.tuning.shortest_row_bytes
     if near.input_stride == 1:
         return 1 < positions.size <= MOST_POSITIONS
     return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR
@@ -238,7 +241,7 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
     positions_apart = _positions_apart(layout, gap, budget // (2 if packed else 1))
     if positions_apart:
         permuted = fast is not near
-        if tuning.direct or not (permuted or (packed and _is_worth_tiles(layout, per_vector))):
+        if not (tuning.direct or permuted or (packed and _is_worth_tiles(layout, per_vector))):
             return None
         budget = min((2 if permuted else 1) * tuning.tile_bytes, limits.max_shared_memory // 2)
         budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
@@ -289,7 +292,7 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
         counts[along] = count
         extent += (count - 1) * (shared_pitch or along.input_stride)
     position_pitch = 0
-    if positions_apart:
+    if positions_apart and not tuning.direct:
         position_pitch = _pitch(extent + margin, positions.input_stride, per_vector)
         extent += (positions.size - 1) * position_pitch
     chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))

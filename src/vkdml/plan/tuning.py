@@ -91,6 +91,10 @@ class Tuning:
     """Workgroups that fill the device in a reduction along a stride."""
     periods_from_bytes: int
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
+    narrow_periods_from_bytes: int
+    """Narrow elements from this size on take it wherever that is possible."""
+    unaligned_periods: int
+    """1: so do smaller ones in unaligned rows that are reduced to one row."""
     shared_bytes: int
     """Inputs and results up to this size stay in host memory instead of being copied."""
     stream_tile_bytes: int
@@ -175,6 +179,8 @@ DISCRETE = Tuning(
     memory_order=1,
     columns_workgroups=2112,
     periods_from_bytes=_MIB,
+    narrow_periods_from_bytes=64 * _MIB,
+    unaligned_periods=0,
     most_candidates=8192,
     shared_bytes=64 * 1024,
     stream_tile_bytes=32 * _MIB,
@@ -214,6 +220,9 @@ SOFTWARE = replace(
     split_workgroups=32,
     columns_workgroups=32,
     positions_per_split=64,
+    # A processor takes a row more slowly than the elements of a short one.
+    shortest_row_bytes=256,
+    unaligned_periods=1,
     subgroups=0,
     # The processor does all of it, so there is nothing to overlap: this only bounds the memory taken.
     stream_from_bytes=128 * _MIB,
