@@ -535,3 +535,54 @@ def test_parts_of_an_array_share_their_plan(device):
     for row in range(40):
         assert int(vkdml.argmin(array[row])) == host[row].argmin()
     assert len(device.executions.known_calls) == 1
+
+
+def test_copies_of_windows_are_known_by_the_view_and_the_window(device):
+    host = np.random.default_rng(0).integers(0, 1 << 30, (30, 40)).astype(np.int32)
+    array = vkdml.asarray(host, device=device)
+    device.executions.known_calls.clear()
+    views = [(array, host), (array[3:, 1:], host[3:, 1:]), (array.T, host.T), (array[::-1], host[::-1])]
+    first = {}
+    for _ in range(3):
+        for number, (view, expected) in enumerate(views):
+            rows, columns = view.shape
+            whole = vkdml.slice1(view, (0, 0), view.shape, (1, 1))
+            assert (whole.numpy() == expected).all()
+            part = vkdml.slice1(view, (1, 2), (rows - 1, columns - 2), (-2, 3))
+            assert (part.numpy() == expected[:0:-2, 2::3]).all()
+            few = vkdml.slice1(view, (1, 2), (rows - 1, columns - 2), (-2, 3), output_sizes=(1, 4))
+            assert (few.numpy() == expected[:0:-2, 2::3][:1, :4]).all()
+            first.setdefault(number, part)
+    assert len(device.executions.known_calls) == 3 * len(views)
+    # Each call has a result of its own.
+    part = vkdml.slice1(array, (1, 2), (29, 38), (-2, 3))
+    part[...] = 0
+    assert (first[0].numpy() == host[:0:-2, 2::3]).all()
+    assert (vkdml.slice1(array, (1, 2), (29, 38), (-2, 3)).numpy() == host[:0:-2, 2::3]).all()
+
+
+def test_a_known_copy_does_not_excuse_bad_arguments(device):
+    array = vkdml.asarray(np.arange(12, dtype=np.uint8), device=device)
+    for _ in range(2):
+        assert vkdml.slice1(array, 1, 4, 1).tolist() == [1, 2, 3, 4]
+        assert vkdml.slice1(array, (1,), (4,), (1,)).tolist() == [1, 2, 3, 4]
+        assert vkdml.slice1(array, [1], np.array([4]), [1]).tolist() == [1, 2, 3, 4]
+        assert vkdml.slice1(array, np.int64(1), 4, 1).tolist() == [1, 2, 3, 4]
+        for bad in ((1.0, 4, 1), ((1,), (4,), (1.0,)), ((1,), (4.0,), (1,))):
+            with pytest.raises(TypeError):
+                vkdml.slice1(array, *bad)
+        with pytest.raises(ValueError, match="not inside"):
+            vkdml.slice1(array[:4], 1, 4, 1)
+    out = vkdml.empty(4, np.uint8, device=device)
+    assert vkdml.slice1(array, 1, 4, 1, out=out) is out
+    assert vkdml.slice1(array, 1, 0, 1).tolist() == []
+
+
+def test_a_known_copy_on_a_closed_device_is_refused():
+    device = separate_device()
+    array = vkdml.asarray(np.arange(100), device=device)
+    for _ in range(2):
+        assert vkdml.slice1(array, 90, 10, -3).tolist() == [99, 96, 93, 90]
+    device.close()
+    with pytest.raises(vkdml.DeviceError, match=r"slice1 of \(100,\) int64: device .* was closed"):
+        vkdml.slice1(array, 90, 10, -3)

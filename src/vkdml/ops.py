@@ -182,6 +182,10 @@ def slice1(
 
     Source of the rule: DirectML's ``DML_SLICE1_OPERATOR_DESC``.
     """
+    if type(x) is Array and out is None and device is None and progress is None:
+        result = on_device.slice1_as_before(x, offsets, sizes, strides, output_sizes)
+        if result is not None:
+            return result
     request = SliceRequest(offsets, sizes, strides, output_sizes, out, device, progress)
     return _operators_for(x, out).slice1(x, request)
 

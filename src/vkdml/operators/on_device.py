@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from vkdml.arrays.indexing import View
 from vkdml.errors import DeviceError
 from vkdml.operators.progress import is_reported
 from vkdml.operators.result import ArgReduceResult
-from vkdml.plan.calls import Operand, ReduceCall, plan_for
+from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import canonical_reduce, extent
 from vkdml.plan.plans import Plan
 from vkdml.runtime.device import Device, DevicesLike, resolve_all
@@ -24,12 +25,12 @@ from vkdml.runtime.pool import Lender
 from vkdml.runtime.rebindable import Rebindable
 
 
-class _KnownReduction(NamedTuple):
+class _KnownCall(NamedTuple):
     """What a call needs whose arguments are known to be valid: results are new arrays."""
 
     rebindables: Lender[Plan, Rebindable]
     low: int
-    """Bytes from the view's first element to the first in memory, not positive."""
+    """Bytes from the first element of the array to the first in memory that is read."""
     results: tuple[tuple[np.dtype[Any], bool], ...]
     """Element type, and whether the host sees it."""
     view: View
@@ -46,19 +47,38 @@ def reduce_as_before(x: Array, operator: str, axis: Any, *options: Any) -> Any:
         axis: as the user gave it.
         options: those between ``axis`` and ``out``; none if all have their defaults.
     """
-    # Each line counts: torch's whole call takes 18 us on an H100, of which 16 are the device's.
     if axis is not None and type(axis) is not int and not is_telling_axis(axis):
         return None
     if options and not are_telling(*options):
         return None
+    arrays = _called_as_before(x, operator, (operator, axis, options))
+    if arrays is None or len(arrays) == 1:
+        return arrays[0] if arrays else None
+    return ArgReduceResult(*arrays)
+
+
+def slice1_as_before(x: Array, *window: Any) -> Array | None:
+    """Return the copy if such a call succeeded before on an array that lies like this one, else None.
+
+    Args:
+        x: to copy from.
+        window: the arguments from ``offsets`` to ``output_sizes``, as the user gave them.
+    """
+    if not all(map(is_telling_axis, window)):
+        return None
+    arrays = _called_as_before(x, "slice1", window)
+    return arrays[0] if arrays else None
+
+
+def _called_as_before(x: Array, operator: str, call: tuple[Any, ...]) -> list[Array] | None:
+    """Return the results if such a call is known of an array that lies like this one, else None."""
+    # Each line counts: torch's whole call takes 18 us on an H100, of which 16 are the device's.
     memory, element = x.memory, x.dtype
     shape, strides, offset = x.view
     offset *= element.itemsize
     device = memory.device
     try:
-        known = device.executions.known_calls.get(
-            (operator, axis, options, element, shape, strides, offset % BINDING_ALIGNMENT)
-        )
+        known = device.executions.known_calls.get((call, element, shape, strides, offset % BINDING_ALIGNMENT))
     except (TypeError, DeviceError):  # not hashable; or the device was closed, as the whole way says
         return None
     if known is None:
@@ -92,10 +112,10 @@ def reduce_as_before(x: Array, operator: str, axis: Any, *options: Any) -> Any:
         with context(operator, x):
             raise error
     rebindables.give_back(lent)
-    return arrays[0] if len(arrays) == 1 else ArgReduceResult(*arrays)
+    return arrays
 
 
-def _reduced_in_shared_memory(x: Array, operator: str, plan: Plan, results: list[Array]) -> Any:
+def _reduced_in_shared_memory(x: Array, operator: str, plan: Plan, results: list[Array]) -> list[Array]:
     """Reduce by a plan that is known to fit, with results that CUDA maps as it does the input."""
     roles = ("indices", "values")
     regions = {role: result.region for role, result in zip(roles, results, strict=False)}
@@ -104,7 +124,7 @@ def _reduced_in_shared_memory(x: Array, operator: str, plan: Plan, results: list
     except (MemoryError, RuntimeError) as error:
         with context(operator, x):
             raise error
-    return results[0] if len(results) == 1 else ArgReduceResult(*results)
+    return results
 
 
 def reduce(x: Array, request: ReduceRequest) -> Any:
@@ -144,17 +164,21 @@ def _remember(x: Array, request: ReduceRequest, plan: Plan, indices: Array, valu
     options = () if request.has_default_options else tuple(given)
     if not is_telling_axis(axis) or not (are_telling(*options) if options else True):
         return
+    results = [result for result in (indices, values) if result is not None]
+    _remember_call(x, (operator, axis, options), x, plan, results)
+
+
+def _remember_call(
+    x: Array, call: tuple[Any, ...], read: Array, plan: Plan, results: Sequence[Array]
+) -> None:
+    """Let :func:`_called_as_before` know a call on an array, of which ``read`` is the view that it reads."""
     place = x.view.offset * x.itemsize % BINDING_ALIGNMENT
-    key = operator, axis, options, x.dtype, x.shape, x.view.strides, place
-    low = extent(x.shape, x.view.strides)[0] * x.itemsize
-    results = tuple(
-        (result.dtype, result.memory.is_visible) for result in (indices, values) if result is not None
-    )
+    low = (read.view.offset + extent(read.shape, read.view.strides)[0] - x.view.offset) * x.itemsize
+    described = tuple((result.dtype, result.memory.is_visible) for result in results)
     executions = x.device.executions
+    known = _KnownCall(executions.rebindable_lender(plan), low, described, results[0].view, plan)
     with suppress(TypeError):  # not hashable
-        executions.known_calls.put(
-            key, _KnownReduction(executions.rebindable_lender(plan), low, results, indices.view, plan)
-        )
+        executions.known_calls.put((call, x.dtype, x.shape, x.view.strides, place), known)
 
 
 def slice1(x: Array, request: SliceRequest) -> Array:
@@ -164,7 +188,18 @@ def slice1(x: Array, request: SliceRequest) -> Array:
         window = request.checked(x.shape)
         _check_out(request.out, x, window.shape, x.dtype, "out")
         stepped = x[window.inside][tuple(slice(None, None, step) for step in window.steps)]
-        return stepped[tuple(slice(size) for size in window.shape)].copied_to(request.out)
+        copied = stepped[tuple(slice(size) for size in window.shape)]
+        result = copied.copied_to(request.out)
+        if request.out is request.device is request.progress is None:
+            _remember_copy(x, request[:4], copied, result)
+        return result
+
+
+def _remember_copy(x: Array, window: tuple[Any, ...], copied: Array, result: Array) -> None:
+    """Let :func:`slice1_as_before` know a call that succeeded."""
+    if copied.size and not x.memory.is_shared and all(map(is_telling_axis, window)):
+        plan = plan_for(CopyCall(copied.operand, result.operand, x.itemsize), x.device.limits)
+        _remember_call(x, window, copied, plan, [result])
 
 
 def _require_usable(x: Array, request: ReduceRequest | SliceRequest) -> None:
