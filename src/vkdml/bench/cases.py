@@ -424,7 +424,8 @@ def _every_kernel() -> Iterator[Case]:
     """Yield what the other rows leave out.
 
     Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and with
-    few; rows of 3 and stacks of 7; pixels turned from RGB to BGR; one element alone.
+    few; odd columns of few rows, and in several matrices; rows of 3 and stacks of 7; pixels turned from RGB
+    to BGR; one element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size
@@ -440,6 +441,9 @@ def _every_kernel() -> Iterator[Case]:
             ((few // 256, 255), 0),
             ((elements // 3, 3), 1),
             ((elements // 70, 7, 10), 1),
+            # Unaligned rows that software drivers do not read by periods: few ones, and several matrices.
+            ((100, few // 100 - 1), 0),
+            ((4, few // 1024, 255), 1),
         ):
             yield _reduce(EVERY_KERNEL, element, shape, axis)
         for shape, axis in (
