@@ -175,6 +175,8 @@ def python_fault(words: list[str]) -> str:
 
 
 def pip_fault(words: list[str]) -> str:
+    if words[0] == "install" and re.fullmatch(r"out/wheels/vkdml-\S+\.whl", words[-1]):
+        return ""  # ./run wheel builds it
     extras = set(importlib.metadata.metadata("vkdml").get_all("Provides-Extra") or ())
     asked = re.fullmatch(r"\.(?:\[([a-z,]+)\])?", words[-1])
     if words[0] != "install" or not asked or len(words) != 2:
