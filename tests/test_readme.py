@@ -310,7 +310,7 @@ def test_the_index_shows_the_pages_in_the_order_of_the_site() -> None:
     """The site's list of pages comes from the tables of contents at the end."""
     lists, _, contents = INDEX.read_text().partition(":::{toctree}")
     of_captions = re.findall(r"^:caption: (.*)\n\n((?:\S+\n)+?):::$", contents, re.MULTILINE)
-    of_headings = re.findall(r"^### (.*)\n\n(.*?)\n\n", lists, re.MULTILINE | re.DOTALL)
+    of_headings = re.findall(r"^### ([^\n]*)\n\n(.*?)\n\n", lists, re.MULTILINE | re.DOTALL)
     links = [
         (heading, re.findall(r"^- \[[^]]+\]\((.*)\)", listed, re.MULTILINE))
         for heading, listed in of_headings
