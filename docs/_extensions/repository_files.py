@@ -34,6 +34,10 @@ class RepositoryFiles(SphinxTransform):
     default_priority = 5
 
     def apply(self) -> None:
+        for reference in self.document.findall(addnodes.pending_xref):
+            # In the repository a page is known by its file's name, on the site by its title.
+            if reference.get("refdomain") == "doc" and reference.astext().endswith(".md"):
+                reference["refexplicit"] = False
         for kind in (addnodes.download_reference, addnodes.pending_xref):
             for reference in list(self.document.findall(kind)):
                 if reference["reftarget"].startswith("../"):
