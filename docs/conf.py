@@ -23,16 +23,12 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
     "named_in_code",
     "repository_files",
     "signatures",
 ]
 exclude_patterns = ["_*", "gallery/*.ipynb", "gallery/*.py", "gallery/*.zip"]
-
-# Until these pages are there:
-suppress_warnings = ["toc.not_readable", "myst.xref_missing"]
-if (ROOT / "examples" / "gallery").exists():
-    extensions.append("sphinx_gallery.gen_gallery")
 
 # ---- Markdown ----------------------------------------------------------------------------------------------
 
