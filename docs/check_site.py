@@ -86,7 +86,8 @@ def faults(site: Path) -> Iterator[str]:
 def main(folder: str) -> int:
     site = Path(folder).resolve()
     found = list(faults(site))
-    print(*found, sep="\n", file=sys.stderr)
+    if found:
+        print(*found, sep="\n", file=sys.stderr)
     pages = len(list(site.rglob("*.html")))
     print(f"{pages} pages, {len(found)} faults")
     return bool(found) or not pages

@@ -23,15 +23,12 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+    "named_in_code",
     "repository_files",
     "signatures",
 ]
 exclude_patterns = ["_*", "gallery/*.ipynb", "gallery/*.py", "gallery/*.zip"]
-
-# Until these pages are there:
-suppress_warnings = ["toc.not_readable", "myst.xref_missing"]
-if (ROOT / "examples" / "gallery").exists():
-    extensions.append("sphinx_gallery.gen_gallery")
 
 # ---- Markdown ----------------------------------------------------------------------------------------------
 
@@ -39,7 +36,7 @@ if (ROOT / "examples" / "gallery").exists():
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 
-# The address below which the repository's files can be read; pyproject.toml has it. Links to files lead there.
+# The address below which the repository's files can be read, as in pyproject.toml: links to files lead there.
 repository_files = re.search(r'^files = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
 
 # ---- names and references ----------------------------------------------------------------------------------
@@ -55,7 +52,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True}
 autodoc_inherit_docstrings = False
-python_maximum_signature_line_length = 80
+python_maximum_signature_line_length = 120
 python_use_unqualified_type_names = True
 add_module_names = True
 napoleon_numpy_docstring = False

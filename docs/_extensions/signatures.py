@@ -8,11 +8,12 @@ import re
 import sys
 from enum import Enum
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy.typing
-from sphinx.application import Sphinx
-from sphinx.pycode import ModuleAnalyzer
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 # Made by functions and methods, never by their names.
 NOT_CALLED = {"vkdml.Array", "vkdml.compiled.transfers.Download", "vkdml.onnx.PreparedModel"}
@@ -61,6 +62,8 @@ def import_names_of_types(module: ModuleType) -> None:
 
 def leave_overloads_out(module: ModuleType) -> None:
     """Show one signature, that of the implementation."""
+    from sphinx.pycode import ModuleAnalyzer
+
     analyzer = ModuleAnalyzer.for_module(module.__name__)
     analyzer.analyze()
     analyzer.overloads.clear()
