@@ -76,6 +76,8 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "image_srcset": ["2x"],
     "doc_module": ("vkdml",),
+    # What is printed is shown, and pictures; not what the last expression is.
+    "capture_repr": (),
     "backreferences_dir": None,
 }
 
@@ -94,7 +96,7 @@ html_context = {
     "most_asked": [
         ("getting-started", "Getting started"),
         ("operators", "Operators"),
-        ("gallery/index", "Examples"),
+        ("gallery/index", "Gallery"),
         ("api", "API"),
         ("benchmarks", "Benchmarks"),
     ]
