@@ -81,6 +81,8 @@ sphinx_gallery_conf = {
     "image_srcset": ["2x"],
     "doc_module": ("vkdml",),
     "backreferences_dir": None,
+    # What a cell prints is shown, not the value of its last expression, which matplotlib returns.
+    "capture_repr": (),
 }
 
 # ---- HTML --------------------------------------------------------------------------------------------------
