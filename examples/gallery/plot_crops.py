@@ -38,7 +38,8 @@ figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained", share
 for panel, strides in zip(axes, [(2, 3, 1), (-2, 3, 1)], strict=True):
     taken = vkdml.slice1(positions, **WINDOW, strides=strides)[..., 0]
     panel.imshow(corner)
-    panel.add_patch(Rectangle((1.5, 0.5), 11, 7, fill=False, edgecolor="white", lw=3))
+    for line, shade in ((6, "black"), (3, "white")):
+        panel.add_patch(Rectangle((1.5, 0.5), 11, 7, fill=False, ec=shade, lw=line))
     for place, position in enumerate(taken.ravel()):
         row, column = divmod(int(position), corner.shape[1])
         panel.text(column, row, place, color="white", ha="center", va="center", bbox=DISC)
