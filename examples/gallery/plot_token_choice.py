@@ -189,7 +189,9 @@ for text in tokens:
 # NumPy takes the first of equals and lets NaNs win. The last of equals is the first of the
 # reversed row.
 
-assert np.array_equal(first, logits.argmax(axis=1))
+assert np.array_equal(best, logits.argmax(axis=1))
+assert np.array_equal(best_of_part, part.argmax(axis=1))
+assert np.array_equal(first, best)
 assert np.array_equal(last, TOKENS - 1 - logits[:, ::-1].argmax(axis=1))
 assert ((first != last) == (equals > 1)).all()
 wide = narrow.astype(np.float32)
