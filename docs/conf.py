@@ -23,16 +23,12 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
     "named_in_code",
     "repository_files",
     "signatures",
 ]
 exclude_patterns = ["_*", "gallery/*.ipynb", "gallery/*.py", "gallery/*.zip"]
-
-# Until these pages are there:
-suppress_warnings = ["toc.not_readable", "myst.xref_missing"]
-if (ROOT / "examples" / "gallery").exists():
-    extensions.append("sphinx_gallery.gen_gallery")
 
 # ---- Markdown ----------------------------------------------------------------------------------------------
 
@@ -80,9 +76,9 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "image_srcset": ["2x"],
     "doc_module": ("vkdml",),
-    "backreferences_dir": None,
-    # What a cell prints is shown, not the value of its last expression, which matplotlib returns.
+    # What is printed is shown, and pictures; not what the last expression is.
     "capture_repr": (),
+    "backreferences_dir": None,
 }
 
 # ---- HTML --------------------------------------------------------------------------------------------------
@@ -100,7 +96,7 @@ html_context = {
     "most_asked": [
         ("getting-started", "Getting started"),
         ("operators", "Operators"),
-        ("gallery/index", "Examples"),
+        ("gallery/index", "Gallery"),
         ("api", "API"),
         ("benchmarks", "Benchmarks"),
     ]

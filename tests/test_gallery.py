@@ -23,7 +23,7 @@ import vkdml
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "gallery"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
 DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn"}  # where the name differs
-WITH_OTHERS = {"scipy": "scikit-learn", "numpy": "vkdml"}
+WITH_OTHERS = {"numpy": "vkdml"}
 # What sphinx-gallery or its readers could not have: the network, the screen's windows, files that stay.
 FORBIDDEN = re.compile(r"fetch_|urlopen|urlretrieve|requests|savefig|https?:")
 

@@ -1,4 +1,4 @@
-"""Makes names in inline code links to the reference: `vkdml.argmax`, `dml.run(desc, x)`, `DML_AXIS_DIRECTION`."""
+"""Makes names in code links to the reference: `vkdml.argmax`, `dml.run(desc, x)`, `DML_TENSOR_DESC`."""
 
 from __future__ import annotations
 

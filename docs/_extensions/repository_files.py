@@ -40,20 +40,19 @@ class RepositoryFiles(SphinxTransform):
                 reference["refexplicit"] = False
         for kind in (addnodes.download_reference, addnodes.pending_xref):
             for reference in list(self.document.findall(kind)):
-                if reference["reftarget"].startswith("../"):
-                    self._replace(reference)
+                target = reference["reftarget"]
+                if target.startswith("../"):
+                    self._replace(reference, *target.partition("#")[::2])
+                elif target.startswith(f"{ROOT}/"):  # what MyST makes of Markdown outside docs/
+                    outside = posixpath.relpath(
+                        f"{target}.md", self.env.srcdir / posixpath.dirname(self.env.docname)
+                    )
+                    self._replace(reference, outside, reference["reftargetid"])
 
-    def _replace(self, reference: nodes.Element) -> None:
-        target, _, anchor = reference["reftarget"].partition("#")
+    def _replace(self, reference: nodes.Element, target: str, anchor: str | None) -> None:
         path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(self.env.docname), target))
         if path.startswith("..") or not (ROOT / path).exists():
-            log.warning(
-                "no such file in the repository: %s",
-                target,
-                location=reference,
-                type="myst",
-                subtype="xref_missing",
-            )
+            log.warning("no such file in the repository: %s", target, location=reference)
         elif path in PAGES or path.startswith("examples/gallery/"):
             name = PAGES.get(path) or posixpath.join("gallery", posixpath.basename(path).removesuffix(".py"))
             page = addnodes.pending_xref(
