@@ -176,3 +176,70 @@ def test_the_address_of_files_is_that_of_the_package(conf: ModuleType) -> None:
     """Links to files outside docs/ and those of the package's README lead to one place."""
     (address,) = re.findall(r'^files = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert conf.repository_files == address
+
+
+# ---- links and names, in a site of one page -----------------------------------------------------
+
+PAGE_OF_LINKS = """# Title
+
+[ops](../src/vkdml/ops.py), [ops.py](../src/vkdml/ops.py), [wheels](../wheels), [readme](../README.md),
+`vkdml.argmax(x)`, `DML_TENSOR_FLAGS`, `np.argmax`
+
+```{eval-rst}
+.. py:function:: vkdml.argmax
+.. py:class:: vkdml.dml.TensorFlags
+```
+"""
+
+
+def built(folder: Path, settings: str, page: str) -> str:
+    """Return the body of a page of a site that has our extensions."""
+    pytest.importorskip("sphinx", reason="./run docs installs it")
+    pytest.importorskip("myst_parser", reason="./run docs installs it")
+    (folder / "source").mkdir()
+    (folder / "source" / "index.md").write_text(page)
+    (folder / "source" / "conf.py").write_text(
+        f"import sys\nsys.path.append({str(DOCS / '_extensions')!r})\n"
+        "extensions = ['myst_parser', 'repository_files', 'named_in_code']\nhtml_theme = 'basic'\n"
+        f"{settings}\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "--keep-going",
+        str(folder / "source"),
+        str(folder / "html"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    text = (folder / "html" / "index.html").read_text()
+    return text.partition("<h1>")[2].partition("<dl")[0]
+
+
+def test_files_outside_are_named_and_names_are_links(tmp_path: Path) -> None:
+    body = built(tmp_path, "", PAGE_OF_LINKS)
+    assert 'ops (<code class="docutils literal notranslate"><span class="pre">src/vkdml/ops.py</span>' in body
+    assert body.count("src/vkdml/ops.py") == 2
+    assert "wheels (<code" not in body
+    assert re.search(r'<a class="reference internal" href="#"><span[^>]*>readme', body)
+    assert re.search(
+        r'<a [^>]*href="#vkdml.argmax"[^>]*><code[^>]*><span class="pre">vkdml.argmax\(x\)', body
+    )
+    assert re.search(
+        r'<a [^>]*href="#vkdml.dml.TensorFlags"[^>]*><code[^>]*><span class="pre">DML_TENSOR_FLAGS', body
+    )
+    assert not re.search(r"<a [^>]*><code[^>]*><span[^>]*>np.argmax", body)
+
+
+def test_with_an_address_files_outside_are_links_to_it(tmp_path: Path) -> None:
+    body = built(tmp_path, "repository_files = 'https://host/raw/main/'", PAGE_OF_LINKS)
+    assert 'href="https://host/raw/main/src/vkdml/ops.py">ops</a>' in body
+    assert 'href="https://host/raw/main/wheels">wheels</a>' in body
+
+
+def test_a_link_to_a_file_that_is_not_there_fails(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"no such file in the repository: \.\./src/nosuch\.py"):
+        built(tmp_path, "", "# Title\n\n[x](../src/nosuch.py)\n")
