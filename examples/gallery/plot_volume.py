@@ -3,9 +3,9 @@ Volumes larger than memory
 ==========================
 
 A maximum intensity projection looks through a volume and shows the brightest voxel on each
-line of sight; ``argmax`` along that axis also says how deep it lies. This page does so for
-scans in a zarr store, which is read by pieces and never loaded whole, follows the progress,
-and measures how much memory that takes.
+line of sight; ``vkdml.argmax`` along that axis also says how deep it lies. This page does
+so for scans in a zarr store, which is read by pieces and never loaded whole, follows the
+progress, and measures how much memory that takes.
 """
 
 import tempfile
