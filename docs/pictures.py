@@ -97,31 +97,39 @@ class Drawing:
 def axes() -> str:
     """What competes with what, along each axis of a matrix."""
     x = np.array([[4, 9, 1, 7], [8, 2, 9, 3], [5, 9, 6, 0]])
-    drawing = Drawing(660, 222, "argmax of a 3 x 4 matrix over axis 0, over axis 1 and over all axes")
-    top = 46
+    drawing = Drawing(440, 376, "argmax of a 3 x 4 matrix over axis 0, over axis 1 and over all axes")
+    left, top, down = 40, 46, 46 + 3 * SIDE
 
-    drawing.call(40, 20, "argmax(x, axis=0)")
+    drawing.call(left, 20, "argmax(x, axis=0)")
     best = x.argmax(0)
     drawing.grid(
-        40, top, x, lambda i, j: _shade(j == 1, j == 1 and i == best[1]), lambda i, j: i if j == 1 else ""
+        left,
+        top,
+        x,
+        lambda i, j: _shade(j == 1, j == 1 and i == best[1]),
+        lambda i, j: i if j == 1 else "",
     )
-    drawing.arrow(28, top, 28, top + 3 * SIDE)
-    drawing.grid(40, top + 3 * SIDE + 20, best[None], lambda i, j: CHOSEN if j == 1 else PLAIN)
+    drawing.arrow(28, top, 28, down)
+    drawing.grid(left, down + 20, best[None], lambda i, j: CHOSEN if j == 1 else PLAIN)
 
-    left = 250
+    left = 240
     drawing.call(left, 20, "argmax(x, axis=1)")
     best = x.argmax(1)
     drawing.grid(
-        left, top, x, lambda i, j: _shade(i == 1, i == 1 and j == best[1]), lambda i, j: j if i == 1 else ""
+        left,
+        top,
+        x,
+        lambda i, j: _shade(i == 1, i == 1 and j == best[1]),
+        lambda i, j: j if i == 1 else "",
     )
-    drawing.arrow(left, top + 3 * SIDE + 12, left + 4 * SIDE, top + 3 * SIDE + 12)
+    drawing.arrow(left, down + 12, left + 4 * SIDE, down + 12)
     drawing.grid(left + 4 * SIDE + 16, top, best[:, None], lambda i, j: CHOSEN if i == 1 else PLAIN)
 
-    left = 500
-    drawing.call(left, 20, "argmax(x)")
+    left, top = 40, 258
+    drawing.call(left, top - 20, "argmax(x)")
     first = int(x.argmax())
     drawing.grid(left, top, x, lambda i, j: _shade(True, 4 * i + j == first), lambda i, j: 4 * i + j)
-    drawing.cell(left, top + 3 * SIDE + 20, first, CHOSEN)
+    drawing.cell(left + 4 * SIDE + 16, top, first, CHOSEN)
     return drawing.svg()
 
 
@@ -150,36 +158,37 @@ def several_axes() -> str:
 
 def ties() -> str:
     """Which of equal elements is chosen, and what NaNs do."""
-    drawing = Drawing(600, 226, "Which of equal elements argmax chooses, and what NaNs do")
+    drawing = Drawing(400, 226, "Which of equal elements argmax chooses, and what NaNs do")
     row = np.array([1, 5, 5, 2, 5])
     with_nan = ["1", "NaN", "5", "NaN", "2"]
     nan = np.array([1, np.nan, 5, np.nan, 2])
     first_nan, last_nan = np.flatnonzero(np.isnan(nan))[[0, -1]]
-    lines: Iterable[tuple[str, Any, int]] = (
-        ('direction="increasing"', row, int(row.argmax())),
-        ('direction="decreasing"', row, row.size - 1 - int(row[::-1].argmax())),
-        ('nan_policy="propagate"', with_nan, int(first_nan)),
-        ('nan_policy="propagate", direction="decreasing"', with_nan, int(last_nan)),
-        ('nan_policy="omit"', with_nan, int(np.nanargmax(nan))),
+    lines: Iterable[tuple[list[str], Any, int]] = (
+        (['direction="increasing"'], row, int(row.argmax())),
+        (['direction="decreasing"'], row, row.size - 1 - int(row[::-1].argmax())),
+        (['nan_policy="propagate"'], with_nan, int(first_nan)),
+        (['nan_policy="propagate",', 'direction="decreasing"'], with_nan, int(last_nan)),
+        (['nan_policy="omit"'], with_nan, int(np.nanargmax(nan))),
     )
     for place, (options, values, chosen) in enumerate(lines):
         top = 16 + place * 40
         for column, value in enumerate(values):
             drawing.cell(16 + column * SIDE, top, value, _shade(False, column == chosen), column)
-        drawing.call(16 + 5 * SIDE + 16, top + SIDE / 2, options)
+        for number, line in enumerate(options):
+            middle = top + SIDE / 2 + 16 * (number - (len(options) - 1) / 2)
+            drawing.call(16 + 5 * SIDE + 16, middle, line)
     return drawing.svg()
 
 
 def windows() -> str:
     """Windows with positive and negative strides."""
     x = np.arange(20).reshape(4, 5)
-    drawing = Drawing(640, 250, "slice1 of a 4 x 5 matrix with strides (2, 2) and (-2, 2)")
-    for left, strides in ((20, (2, 2)), (340, (-2, 2))):
+    drawing = Drawing(360, 474, "slice1 of a 4 x 5 matrix with strides (2, 2) and (-2, 2)")
+    for top, strides in ((42, (2, 2)), (258, (-2, 2))):
+        left = 20
         rows = np.arange(4)[:: strides[0]]
         columns = np.arange(1, 4)[:: strides[1]]
-        drawing.call(left, 20, "slice1(x, (0, 1), (4, 3),")
-        drawing.call(left + 56, 38, f"{strides})")
-        top = 62
+        drawing.call(left, top - 22, f"slice1(x, (0, 1), (4, 3), {strides})")
         drawing.grid(
             left, top, x,
             lambda i, j, rows=rows, columns=columns: _shade(  # type: ignore[misc]
@@ -187,38 +196,32 @@ def windows() -> str:
             ),
         )  # fmt: skip
         drawing.frame(left + SIDE, top, 3, 4)
-        start = top + (rows[0] + 0.5) * SIDE
-        drawing.arrow(left + 5 * SIDE + 12, start, left + 5 * SIDE + 12, top + (rows[-1] + 0.5) * SIDE)
+        right, start = left + 5 * SIDE + 14, top + (rows[0] + 0.5) * SIDE
+        drawing.arrow(right, start, right, top + (rows[-1] + 0.5) * SIDE)
         drawing.arrow(left + 1.5 * SIDE, top + 4 * SIDE + 16, left + 3.5 * SIDE, top + 4 * SIDE + 16)
-        drawing.grid(left + 5 * SIDE + 34, top + SIDE, x[np.ix_(rows, columns)], lambda i, j: CHOSEN)
-    drawing.text(
-        20,
-        232,
-        "dashed: the window; orange: what is copied; arrows: in which order",
-        anchor="start",
-        ink=QUIET,
-    )
+        drawing.grid(right + 36, top + SIDE, x[np.ix_(rows, columns)], lambda i, j: CHOSEN)
+    drawing.text(20, 446, "dashed: the window; orange: what is copied;", size=12, anchor="start", ink=QUIET)
+    drawing.text(20, 461, "arrows: in which order", size=12, anchor="start", ink=QUIET)
     return drawing.svg()
 
 
 def steps() -> str:
     """One dimension: from where a window is stepped through, and output_sizes."""
     x = np.arange(10)
-    drawing = Drawing(660, 168, "slice1 of ten elements with strides 3 and -3, and with output_sizes")
+    drawing = Drawing(390, 232, "slice1 of ten elements with strides 3 and -3, and with output_sizes")
     lines = (
         ("slice1(x, 1, 8, 3)", x[1:9:3]),
         ("slice1(x, 1, 8, -3)", x[8:0:-3]),
         ("slice1(x, 1, 8, 3, output_sizes=2)", x[1:9:3][:2]),
     )
     for place, (call, copied) in enumerate(lines):
-        top = 16 + place * 50
+        top = 36 + place * 70
+        drawing.call(16, top - 16, f"{call}: {', '.join(map(str, copied))}")
         drawing.grid(
             16, top, x[None],
             lambda i, j, copied=copied: _shade(1 <= j < 9, j in copied),  # type: ignore[misc]
         )  # fmt: skip
         drawing.frame(16 + SIDE, top, 8, 1)
-        drawing.call(16 + 10 * SIDE + 16, top + 9, call)
-        drawing.call(16 + 10 * SIDE + 16, top + 27, str(copied.tolist()))
     return drawing.svg()
 
 
