@@ -2,7 +2,7 @@
 Mirrored and strided crops
 ==========================
 
-``slice1`` copies a window of an array, takes every second or third element of it, and
+``vkdml.slice1`` copies a window of an array, takes every second or third element of it, and
 mirrors it where a stride is negative. This page shows which elements it takes, draws
 windows on a photograph, and fills a batch with random, mirrored crops, as training on
 images needs them.
@@ -69,10 +69,8 @@ results = {}
 for name, (offsets, sizes, strides, colour) in CROPS.items():
     results[name] = vkdml.slice1(photo, offsets, sizes, strides)
     for line, shade in ((5, "black"), (3, colour)):
-        window = Rectangle(
-            offsets[1::-1], sizes[1], sizes[0], fill=False, ec=shade, lw=line
-        )
-        grid["photo"].add_patch(window)
+        frame = Rectangle(offsets[1::-1], *sizes[1::-1], fill=False, ec=shade, lw=line)
+        grid["photo"].add_patch(frame)
     height, width = results[name].shape[:2]
     grid[name].imshow(results[name], extent=(0, width, height, 0), aspect="auto")
     grid[name].set_title(f"{name}\nstrides {strides}", fontsize=10)
@@ -83,8 +81,8 @@ for name, (offsets, sizes, strides, colour) in CROPS.items():
 # %%
 # A batch of random crops
 # -----------------------
-# ``asarray`` copies the photograph to the device once. Each crop has a random place, a
-# random step of 1 or 2, and is mirrored at random; ``out=`` writes it to its place in a
+# ``vkdml.asarray`` copies the photograph to the device once. Each crop has a random place,
+# a random step of 1 or 2, and is mirrored at random; ``out=`` writes it to its place in a
 # batch, which lies on the device too. Nothing comes back until the batch is complete.
 
 random = np.random.default_rng(7)
@@ -94,9 +92,7 @@ batch = vkdml.empty((COUNT, SIDE, SIDE, 3), np.uint8)
 crops = []
 for place in range(COUNT):
     step = int(random.integers(1, 3))
-    top, left = (
-        int(random.integers(length - step * SIDE + 1)) for length in photo.shape[:2]
-    )
+    top, left = random.integers(np.array(photo.shape[:2]) - step * SIDE + 1).tolist()
     across = step if random.integers(2) else -step
     crop = (top, left, 0), (step * SIDE, step * SIDE, 3), (step, across, 1)
     vkdml.slice1(on_device, *crop, out=batch[place])

@@ -2,10 +2,10 @@
 Nearest centroids and nearest neighbours
 ========================================
 
-Clustering and classification by distance come down to ``argmin`` over a table of distances.
-This page runs k-means on handwritten digits, where ``argmin`` assigns each picture to its
-nearest centroid, and classifies digits by their nearest neighbours, which repeated
-``argmin`` finds one by one.
+Clustering and classification by distance come down to ``vkdml.argmin`` over a table of
+distances. This page runs k-means on handwritten digits, where ``argmin`` assigns each
+picture to its nearest centroid, and classifies digits by their nearest neighbours, which
+repeated ``argmin`` finds one by one.
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,10 @@
 Nearest palette colour
 ======================
 
-To reduce a photograph to a few colours, each pixel takes the nearest of them: ``argmin``
-over the last axis of a table of distances. This page shows how to get the distance together
-with the index, how to keep the table on the device, and what a narrower element type
-changes.
+To reduce a photograph to a few colours, each pixel takes the nearest of them:
+``vkdml.argmin`` over the last axis of a table of distances. This page shows how to get the
+distance together with the index, how to keep the table on the device, and what a narrower
+element type changes.
 """
 
 import matplotlib.pyplot as plt
@@ -24,15 +24,10 @@ import vkdml
 pixels = load_sample_image("flower.jpg")
 
 COLOURS = 12
-chosen = (
-    Image.fromarray(pixels)
-    .quantize(COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=4)
-    .getpalette()
-)
-palette = np.array(chosen[: COLOURS * 3], np.uint8).reshape(COLOURS, 3)
-palette = palette[
-    np.argsort(palette @ np.array([0.299, 0.587, 0.114]))
-]  # from dark to light
+reduced = Image.fromarray(pixels).quantize(COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=4)
+palette = np.array(reduced.getpalette()[: COLOURS * 3], np.uint8).reshape(COLOURS, 3)
+brightness = palette @ np.array([0.299, 0.587, 0.114])
+palette = palette[np.argsort(brightness)]  # from dark to light
 print(pixels.shape, pixels.dtype, palette.tolist()[:3])
 
 # %%
@@ -41,12 +36,8 @@ print(pixels.shape, pixels.dtype, palette.tolist()[:3])
 # ``distances[row, column, colour]`` is the squared distance between a pixel and a colour,
 # on a scale where black and white are 3 apart.
 
-distances = np.zeros((*pixels.shape[:2], COLOURS), np.float32)
-for channel in range(3):
-    apart = pixels[:, :, channel, None].astype(np.float32) - palette[:, channel].astype(
-        np.float32
-    )
-    distances += (apart / 255) ** 2
+apart = (pixels[:, :, None].astype(np.float32) - palette.astype(np.float32)) / 255
+distances = (apart**2).sum(axis=3)
 print(distances.shape, f"{distances.nbytes / 2**20:.0f} MiB")
 
 # %%
@@ -57,34 +48,21 @@ print(distances.shape, f"{distances.nbytes / 2**20:.0f} MiB")
 
 nearest, distance = vkdml.argmin(distances, axis=2, return_values=True)
 
-figure, axes = plt.subplots(
-    2, 2, figsize=(9, 7.6), layout="constrained", sharex=True, sharey=True
-)
+figure, axes = plt.subplots(2, 2, figsize=(9, 7.6), layout="constrained")
 axes[0, 0].imshow(pixels)
 axes[0, 0].set_title("Photograph")
 axes[0, 1].imshow(palette[nearest])
 axes[0, 1].set_title(f"The nearest of {COLOURS} colours")
-numbers = axes[1, 0].imshow(
-    nearest, cmap=plt.get_cmap("cividis", COLOURS), vmin=-0.5, vmax=COLOURS - 0.5
-)
+steps = plt.get_cmap("cividis", COLOURS)
+numbers = axes[1, 0].imshow(nearest, cmap=steps, vmin=-0.5, vmax=COLOURS - 0.5)
 axes[1, 0].set_title("The indices: the number of that colour")
 drawn = axes[1, 1].imshow(np.sqrt(distance), cmap="cividis")
 axes[1, 1].set_title("The distance to that colour")
-figure.colorbar(
-    numbers,
-    ax=axes[:, 0],
-    location="bottom",
-    shrink=0.9,
-    label="colour, from dark to light",
-    ticks=range(COLOURS),
-)
-figure.colorbar(
-    drawn,
-    ax=axes[:, 1],
-    location="bottom",
-    shrink=0.9,
-    label="distance in RGB, each channel 0 to 1",
-)
+bar = figure.colorbar(numbers, ax=axes[:, 0], location="bottom", shrink=0.9)
+bar.set_label("colour, from dark to light")
+bar.set_ticks(range(COLOURS))
+bar = figure.colorbar(drawn, ax=axes[:, 1], location="bottom", shrink=0.9)
+bar.set_label("distance in RGB, each channel 0 to 1")
 for panel in axes.flat:
     panel.set(xlabel="column", ylabel="row")
     panel.label_outer()
@@ -120,9 +98,7 @@ rows, columns = np.unravel_index(best_pixel.numpy(), pixels.shape[:2])
 
 figure, axis = plt.subplots(figsize=(7, 4.9), layout="constrained")
 axis.imshow(pixels, alpha=0.55)
-axis.scatter(
-    columns, rows, s=170, c=palette / 255, edgecolors="black", linewidths=1.8, clip_on=False
-)
+axis.scatter(columns, rows, s=170, c=palette / 255, ec="black", lw=1.8, clip_on=False)
 axis.set(xlabel="column", ylabel="row")
 axis.set_title("The pixel that is nearest to each palette colour", pad=14)
 
@@ -135,9 +111,9 @@ axis.set_title("The pixel that is nearest to each palette colour", pad=14)
 
 rounded = vkdml.argmin(distances.astype(np.float16), axis=2)
 changed = rounded != nearest
-apart = np.take_along_axis(distances, rounded[..., None], axis=2)[..., 0] - distance
+farther = np.take_along_axis(distances, rounded[..., None], axis=2)[..., 0] - distance
 print(f"{changed.sum()} of {changed.size} pixels take another colour,")
-print(f"at most {apart.max():.5f} farther away")
+print(f"at most {farther.max():.5f} farther away")
 
 # %%
 # The same in NumPy

@@ -3,9 +3,9 @@ Segmentation masks
 ==================
 
 A segmentation network ends in a stack of score maps, one for each class; the mask is the
-class with the greatest score at each pixel: ``argmax`` over the class axis of ``(classes,
-height, width)``. This page computes such scores from a photograph, makes the mask and a map
-of the confidence in one call, and finds where two classes are close.
+class with the greatest score at each pixel: ``vkdml.argmax`` over the class axis of
+``(classes, height, width)``. This page computes such scores from a photograph, makes the
+mask and a map of the confidence in one call, and finds where two classes are close.
 """
 
 import matplotlib.pyplot as plt

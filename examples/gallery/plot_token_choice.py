@@ -3,9 +3,9 @@ Choosing tokens from logits
 ===========================
 
 A language model scores every token of its vocabulary, and greedy decoding takes the
-greatest score: ``argmax`` over the last axis. This page takes the scores from real text and
-shows what decides where several are equally great, what narrow element types do to that,
-what a NaN does, and how the same call draws tokens at random.
+greatest score: ``vkdml.argmax`` over the last axis. This page takes the scores from real
+text and shows what decides where several are equally great, what narrow element types do to
+that, what a NaN does, and how the same call draws tokens at random.
 """
 
 import re
@@ -62,9 +62,7 @@ figure, axis = plt.subplots(figsize=(7.4, 6.6), layout="constrained")
 axis.set_facecolor("lightgray")
 drawn = axis.imshow(np.where(np.isinf(part), np.nan, part), cmap="cividis")
 for colour, width in (("black", 4), ("white", 1.8)):
-    axis.scatter(
-        best_of_part, range(SHOWN), s=120, facecolor="none", edgecolor=colour, lw=width
-    )
+    axis.scatter(best_of_part, range(SHOWN), s=120, fc="none", ec=colour, lw=width)
 axis.set(title="Logits, and the best token of each row", xlabel="next word", ylabel="word")
 axis.set_xticks(range(SHOWN), vocabulary[:SHOWN], rotation=90)
 axis.set_yticks(range(SHOWN), vocabulary[:SHOWN])
@@ -94,12 +92,8 @@ colours[followers == first[row]] = "#0072B2"
 colours[followers == last[row]] = "#D55E00"
 
 figure, axis = plt.subplots(figsize=(8.4, 4), layout="constrained")
-bars = axis.bar(
-    range(len(followers)),
-    100 * np.exp(logits[row, followers]),
-    color=colours,
-    edgecolor="black",
-)
+heights = 100 * np.exp(logits[row, followers])
+bars = axis.bar(range(len(followers)), heights, color=colours, ec="black")
 names = np.full(len(followers), "", object)
 names[followers == first[row]] = "first of equals:\nincreasing"
 names[followers == last[row]] = "last of equals:\ndecreasing"

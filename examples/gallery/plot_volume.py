@@ -3,9 +3,9 @@ Volumes larger than memory
 ==========================
 
 A maximum intensity projection looks through a volume and shows the brightest voxel on each
-line of sight; ``argmax`` along that axis also says how deep it lies. This page does so for
-scans in a zarr store, which is read by pieces and never loaded whole, follows the progress,
-and measures how much memory that takes.
+line of sight; ``vkdml.argmax`` along that axis also says how deep it lies. This page does
+so for scans in a zarr store, which is read by pieces and never loaded whole, follows the
+progress, and measures how much memory that takes.
 """
 
 import tempfile
@@ -26,7 +26,7 @@ import vkdml
 # ---------------
 # nibabel ships a small recording of a head by magnetic resonance: two scans of 24 x 96 x
 # 128 voxels (depth, row, column). Interpolated to voxels of one millimetre, and repeated,
-# they make a series of 40 scans. It is written scan by scan, so it never lies in memory as
+# they make a series of 32 scans. It is written scan by scan, so it never lies in memory as
 # a whole, and in chunks that cover the whole depth, because that axis will be reduced. The
 # series is small enough to be made quickly; a longer one would be reduced in the same way.
 
@@ -34,7 +34,7 @@ recording = nibabel.load(Path(data_path) / "example4d.nii.gz")
 column_mm, row_mm, depth_mm = (float(edge) for edge in recording.header.get_zooms()[:3])
 scans = np.asarray(recording.dataobj).transpose(3, 2, 1, 0)  # to (scan, depth, row, column)
 VOXEL = 1.0  # millimetres
-SCANS = 40
+SCANS = 32
 
 factors = depth_mm / VOXEL, row_mm / VOXEL, column_mm / VOXEL
 finer = [zoom(scan, factors, order=1) for scan in scans]
