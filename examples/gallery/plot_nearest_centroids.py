@@ -2,9 +2,10 @@
 Nearest centroids and nearest neighbours
 ========================================
 
-Clustering and classification by distance come down to ``argmin`` over a table of distances. This page runs
-k-means on handwritten digits, where ``argmin`` assigns each picture to its nearest centroid, and classifies
-digits by their nearest neighbours, which repeated ``argmin`` finds one by one.
+Clustering and classification by distance come down to ``argmin`` over a table of distances.
+This page runs k-means on handwritten digits, where ``argmin`` assigns each picture to its
+nearest centroid, and classifies digits by their nearest neighbours, which repeated
+``argmin`` finds one by one.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +17,8 @@ import vkdml
 # %%
 # Data
 # ----
-# scikit-learn ships 1797 scanned digits, each of 8 x 8 pixels with values from 0 to 16: points in 64
-# dimensions.
+# scikit-learn ships 1797 scanned digits, each of 8 x 8 pixels with values from 0 to 16:
+# points in 64 dimensions.
 
 digits = load_digits()
 points = digits.data.astype(np.float32)
@@ -33,12 +34,12 @@ def squared_distances(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 # %%
 # Where to begin
 # --------------
-# The first centroid is the point nearest to the mean. Each further one is the point that is farthest from
-# all centroids so far: an ``argmax`` of the least distances.
+# The first centroid is the point nearest to the mean. Each further one is the point that is
+# farthest from all centroids so far: an ``argmax`` of the least distances.
 
 CLUSTERS = 15
-first = vkdml.argmin(squared_distances(points.mean(axis=0, keepdims=True), points), axis=1)[0]
-chosen = [int(first)]
+mean = points.mean(axis=0, keepdims=True)
+chosen = [int(vkdml.argmin(squared_distances(mean, points)))]
 least = squared_distances(points, points[chosen])[:, 0]
 while len(chosen) < CLUSTERS:
     chosen.append(int(vkdml.argmax(least)))
@@ -48,41 +49,42 @@ print("digits that were chosen:", digits.target[chosen])
 # %%
 # The k-means step
 # ----------------
-# ``argmin`` over the centroid axis assigns every point; with ``return_values=True`` it returns the
-# distances too, whose sum is what k-means makes smaller with each step. Then each centroid moves to the
-# mean of its points, until no point changes its cluster.
+# ``argmin`` over the centroid axis assigns every point; with ``return_values=True`` it
+# returns the distances too, whose mean is what k-means makes smaller with each step. Then
+# each centroid moves to the mean of its points, until no point changes its cluster.
 
 centroids = points[chosen]
-cost: list[float] = []
+cost = []
 labels = np.full(len(points), -1)
 while True:
     distances = squared_distances(points, centroids)
     assigned, nearest = vkdml.argmin(distances, axis=1, return_values=True)
-    cost.append(float(nearest.sum()))
+    cost.append(nearest.mean())
     if np.array_equal(assigned, labels):
         break
     labels = assigned
-    centroids = np.stack([points[labels == number].mean(axis=0) for number in range(CLUSTERS)])
+    for number in range(CLUSTERS):
+        centroids[number] = points[labels == number].mean(axis=0)
 print(f"{len(cost)} steps")
 
 # %%
-# k-means was not told which digit a picture shows. The titles say which digit is the most frequent in each
-# cluster.
+# k-means was not told which digit a picture shows. The titles say which digit is the most
+# frequent in each cluster.
 
 figure, axes = plt.subplots(3, 5, figsize=(9, 6.4), layout="constrained")
 for number, panel in enumerate(axes.flat):
     counts = np.bincount(digits.target[labels == number], minlength=10)
     panel.imshow(centroids[number].reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
-    panel.set_title(
-        f"{counts.sum()} points,\n{100 * counts.max() / counts.sum():.0f} % are a {counts.argmax()}"
-    )
+    share = 100 * counts.max() / counts.sum()
+    panel.set_title(f"{counts.sum()} points,\n{share:.0f} % are a {counts.argmax()}")
     panel.set(xticks=[], yticks=[])
 figure.suptitle("The centroids of the clusters")
 
 # %%
+# The mean distance falls fast, then slowly:
 
 figure, axis = plt.subplots(figsize=(7, 3.2), layout="constrained")
-axis.plot(range(1, len(cost) + 1), np.array(cost) / len(points), color="#0072B2", marker="o", markersize=4)
+axis.plot(range(1, len(cost) + 1), cost, color="#0072B2", marker="o", markersize=4)
 axis.set(
     title="The cost of each k-means step (lower is better)",
     xlabel="step",
@@ -93,9 +95,10 @@ axis.grid(alpha=0.3)
 # %%
 # The k nearest neighbours
 # ------------------------
-# The first 1500 digits are known, the others are asked for. All values are integers, so int32 distances are
-# exact, and equal distances are true ties, of which the known digit with the lower index is taken. Each
-# ``argmin`` finds the next neighbour after the one before is taken out.
+# The first 1500 digits are known, the others are asked for. All values are integers, so
+# int32 distances are exact, and equal distances are true ties, of which the known digit
+# with the lower index is taken. Each ``argmin`` finds the next neighbour after the one
+# before is taken out.
 
 NEIGHBOURS = 5
 known, asked = digits.data[:1500].astype(np.int32), digits.data[1500:].astype(np.int32)
@@ -119,7 +122,7 @@ print(f"{100 * right.mean():.1f} % of {len(asked)} digits are recognised")
 # Some of the digits that were recognised, and two that were not:
 
 shown = [*np.flatnonzero(right)[[0, 40, 80, 120]], *np.flatnonzero(~right)[:2]]
-figure, axes = plt.subplots(len(shown), 1 + NEIGHBOURS, figsize=(7.4, 8.4), layout="constrained")
+figure, axes = plt.subplots(6, 6, figsize=(7.4, 8.4), layout="constrained")
 for line, query in zip(axes, shown, strict=True):
     pictures = [asked[query], *known[neighbours[query]]]
     titles = [f"{digits.target[1500 + query]}, taken for {answers[query]}", *voted[query]]
@@ -127,7 +130,7 @@ for line, query in zip(axes, shown, strict=True):
         panel.imshow(picture.reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
         panel.set_title(title, fontsize=9)
         panel.set(xticks=[], yticks=[])
-figure.suptitle("Left: the digit that is asked for. Right: its nearest neighbours, nearest first")
+figure.suptitle("Left: the digit that is asked for. Right: its neighbours, nearest first")
 
 # %%
 # The same in NumPy

@@ -2,10 +2,10 @@
 Segmentation masks
 ==================
 
-A segmentation network ends in a stack of score maps, one for each class; the mask is the class with the
-greatest score at each pixel: ``argmax`` over the class axis of ``(classes, height, width)``. This page
-computes such scores from a photograph, makes the mask and a map of the confidence in one call, and finds
-where two classes are close.
+A segmentation network ends in a stack of score maps, one for each class; the mask is the
+class with the greatest score at each pixel: ``argmax`` over the class axis of ``(classes,
+height, width)``. This page computes such scores from a photograph, makes the mask and a map
+of the confidence in one call, and finds where two classes are close.
 """
 
 import matplotlib.pyplot as plt
@@ -17,17 +17,24 @@ from sklearn.datasets import load_sample_image
 
 import vkdml
 
+# sphinx_gallery_thumbnail_number = 3
+
 # %%
 # A photograph and four classes
 # -----------------------------
-# The photograph ships with scikit-learn. A few rectangles are marked by hand as examples of each class, as
-# ``(top, left, height, width)``.
+# The photograph ships with scikit-learn. A few rectangles are marked by hand as examples of
+# each class, as ``(top, left, height, width)``.
 
 photo = load_sample_image("china.jpg")
 EXAMPLES = {
     "sky": [(5, 10, 90, 160), (10, 330, 120, 300), (150, 360, 45, 180)],
     "water": [(255, 365, 40, 120), (285, 10, 30, 60)],
-    "building": [(85, 165, 28, 90), (190, 110, 40, 200), (252, 120, 26, 200), (285, 100, 45, 220)],
+    "building": [
+        (85, 165, 28, 90),
+        (190, 110, 40, 200),
+        (252, 120, 26, 200),
+        (285, 100, 45, 220),
+    ],
     "plants": [
         (210, 15, 45, 40),
         (380, 40, 45, 200),
@@ -37,23 +44,33 @@ EXAMPLES = {
     ],
 }
 COLOURS = ["#56B4E9", "#0072B2", "#D55E00", "#009E73"]  # told apart with any colour vision
+CLASSES = {
+    "cmap": ListedColormap(COLOURS),
+    "vmin": -0.5,
+    "vmax": 3.5,
+    "interpolation": "none",
+}
 
 figure, axis = plt.subplots(figsize=(8, 5.2), layout="constrained")
 axis.imshow(photo)
 for colour, boxes in zip(COLOURS, EXAMPLES.values(), strict=True):
     for top, left, height, width in boxes:
         for line, shade in ((5, "white"), (2.5, colour)):
-            axis.add_patch(Rectangle((left, top), width, height, fill=False, edgecolor=shade, linewidth=line))
-legend = [Patch(facecolor=colour, label=name) for name, colour in zip(EXAMPLES, COLOURS, strict=True)]
+            frame = Rectangle((left, top), width, height, fill=False, ec=shade, lw=line)
+            axis.add_patch(frame)
+legend = [
+    Patch(color=colour, label=name) for name, colour in zip(EXAMPLES, COLOURS, strict=True)
+]
 figure.legend(handles=legend, loc="outside lower center", ncols=len(legend), frameon=False)
 axis.set(title="The photograph and the marked examples", xlabel="column", ylabel="row")
 
 # %%
 # Scores
 # ------
-# Each pixel is described by the colour around it, by the texture (how much the brightness varies nearby)
-# and by its height in the picture. Each rectangle gives a Gaussian distribution of these five numbers, and
-# a class is the mixture of its rectangles. The score of a class is the logarithm of its density.
+# Each pixel is described by the colour around it, by the texture (how much the brightness
+# varies nearby) and by its height in the picture. Each rectangle gives a Gaussian
+# distribution of these five numbers, and a class is the mixture of its rectangles. The
+# score of a class is the logarithm of its density.
 
 colours = photo.astype(np.float32) / 255
 light = colours.mean(axis=2)
@@ -77,17 +94,19 @@ def log_density(top: int, left: int, height: int, width: int) -> np.ndarray:
 
 scores = np.empty((len(EXAMPLES), *light.shape), np.float32)
 for number, boxes in enumerate(EXAMPLES.values()):
-    scores[number] = np.logaddexp.reduce([log_density(*box) for box in boxes]) - np.log(len(boxes))
+    densities = [log_density(*box) for box in boxes]
+    scores[number] = np.logaddexp.reduce(densities) - np.log(len(boxes))
 print(scores.shape, scores.dtype)
 
 # %%
-# From scores to probabilities: a softmax over the class axis. It keeps the order of the classes, so the
-# mask is the same, and the greatest value can be read as confidence, from 1/4 to 1.
+# From scores to probabilities: a softmax over the class axis. It keeps the order of the
+# classes, so the mask is the same, and the greatest value can be read as confidence, from
+# 1/4 to 1.
 
 likely = np.exp(scores - scores.max(axis=0))
 likely /= likely.sum(axis=0)
 
-figure, axes = plt.subplots(2, 2, figsize=(8.6, 6.4), layout="constrained", sharex=True, sharey=True)
+figure, axes = plt.subplots(2, 2, figsize=(8.6, 6.4), layout="constrained")
 for panel, name, plane in zip(axes.flat, EXAMPLES, likely, strict=True):
     drawn = panel.imshow(plane, cmap="cividis", vmin=0, vmax=1)
     panel.set(title=name, xlabel="column", ylabel="row")
@@ -98,13 +117,14 @@ figure.colorbar(drawn, ax=axes, label="probability", shrink=0.7)
 # %%
 # Mask and confidence
 # -------------------
-# One call reduces axis 0, the class axis, and returns the mask with the value at each pixel. A batch of
-# shape ``(images, classes, height, width)`` is reduced in the same way with ``axis=1``.
+# One call reduces axis 0, the class axis, and returns the mask with the value at each
+# pixel. A batch of shape ``(images, classes, height, width)`` is reduced in the same way
+# with ``axis=1``.
 
 mask, confidence = vkdml.argmax(likely, axis=0, dtype="int32", return_values=True)
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", sharey=True)
-drawn = axes[0].imshow(mask, cmap=ListedColormap(COLOURS), vmin=-0.5, vmax=len(COLOURS) - 0.5)
+drawn = axes[0].imshow(mask, **CLASSES)
 names = figure.colorbar(drawn, ax=axes[0], location="bottom", ticks=range(len(EXAMPLES)))
 names.ax.set_xticklabels(EXAMPLES)
 axes[0].set(title="Mask: the class with the greatest score", xlabel="column", ylabel="row")
@@ -115,9 +135,10 @@ axes[1].set(title="Confidence: the probability of that class", xlabel="column")
 # %%
 # The runner-up
 # -------------
-# With the winner's score taken out, the same call finds the second class. Where both are about equally
-# probable, the mask is uncertain. The picture shows, on a part of the building, the second class of the
-# pixels at which the two probabilities differ by less than 0.5.
+# With the winner's score taken out, the same call finds the second class. Where both are
+# about equally probable, the mask is uncertain. The picture shows, on a part of the
+# building, the second class of the pixels at which the two probabilities differ by less
+# than 0.5.
 
 without_best = likely.copy()
 np.put_along_axis(without_best, mask[None], -np.inf, axis=0)
@@ -127,8 +148,7 @@ close = margin < 0.5
 
 figure, axis = plt.subplots(figsize=(8, 5.2), layout="constrained")
 axis.imshow(photo.mean(axis=2), cmap="gray", vmin=-200, vmax=255)
-shown = np.ma.masked_array(second, ~close)
-axis.imshow(shown, cmap=ListedColormap(COLOURS), vmin=-0.5, vmax=len(COLOURS) - 0.5, interpolation="none")
+axis.imshow(np.ma.masked_array(second, ~close), **CLASSES)
 figure.legend(handles=legend, loc="outside lower center", ncols=len(legend), frameon=False)
 axis.set(
     title=f"The second class where it is close: {100 * close.mean():.1f} % of all pixels",
@@ -147,6 +167,7 @@ assert np.array_equal(confidence, likely.max(axis=0))
 assert np.array_equal(second, without_best.argmax(axis=0))
 assert (second != mask).all()
 for number, (name, boxes) in enumerate(EXAMPLES.items()):
-    found = np.concatenate([mask[top : top + h, left : left + w].ravel() for top, left, h, w in boxes])
-    print(f"{name:9} {100 * np.mean(found == number):5.1f} % of the marked pixels get their class")
+    found = [mask[top : top + h, left : left + w].ravel() for top, left, h, w in boxes]
+    share = 100 * np.mean(np.concatenate(found) == number)
+    print(f"{name:9} {share:5.1f} % of the marked pixels get their class")
 plt.show()
