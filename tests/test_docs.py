@@ -156,7 +156,8 @@ def test_warnings_are_errors_and_nothing_is_fetched(conf: ModuleType) -> None:
     assert not hasattr(conf, "suppress_warnings")
     assert not {"sphinx.ext.intersphinx", "sphinx.ext.githubpages"} & set(conf.extensions)
     assert re.search(r"-m sphinx .*-W ", (ROOT / "run").read_text())
-    assert "\nDRIVER=lavapipe ./run docs\n" in (ROOT / ".ci" / "run").read_text()
+    continuous = ROOT / ".ci" / "run"  # which the source release has not
+    assert not continuous.exists() or "\nDRIVER=lavapipe ./run docs\n" in continuous.read_text()
 
 
 def test_a_failing_example_fails_the_build(conf: ModuleType) -> None:
