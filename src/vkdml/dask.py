@@ -60,7 +60,7 @@ def argmax(
         TypeError: ``x`` is no Dask array, or ``device`` is an open device.
         numpy.exceptions.AxisError: an axis that ``x`` does not have.
 
-        What :func:`vkdml.argmax` raises for a chunk, the computation raises.
+    What :func:`vkdml.argmax` raises for a chunk, the computation raises.
 
     Source of the rule: :func:`vkdml.argmax`. Dask's own argmax takes one axis, and of equals in several
     chunks not always the first.

@@ -89,7 +89,7 @@ class Array(NumpyOperand):
 
     @property
     def writeable(self) -> bool:
-        """Whether elements can be assigned: not in views that repeat elements."""
+        """Whether elements can be assigned; not in views that repeat elements."""
         return self._writeable
 
     @property

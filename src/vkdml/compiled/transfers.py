@@ -60,7 +60,7 @@ class HostArray:
 
 
 class Download:
-    """Elements that a sequence copies to the host; made by :meth:`Sequence.download`."""
+    """Elements that a sequence copies to the host; made by :meth:`vkdml.Sequence.download`."""
 
     __slots__ = ("__weakref__", "_arrived", "_dtype", "_evaluation", "_fault", "_is_filled", "_out", "_shape")
 
