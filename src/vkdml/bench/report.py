@@ -293,6 +293,7 @@ def notes(record: Record) -> Iterator[str]:
             f"the device's limits){limit(record)}"
         )
     for name, peer in record.peers.items():
+        yield f"how {LIBRARY_NAMES[name]} was timed: {peer.method}"
         if peer.note:
             yield f"{name}: {peer.note}"
 
