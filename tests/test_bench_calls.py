@@ -13,6 +13,7 @@ import vkdml
 from vkdml.bench import calls, chains, check, host_clock, measure, record, report
 from vkdml.bench.cases import Case, plan_of, suite
 from vkdml.bench.record import Times
+from vkdml.common.read_only import fix
 from vkdml.measuring import OUTPUT_ROLES
 
 SMALL = Case("small", "argmax", "float32", (20, 64), (1,))
@@ -60,6 +61,28 @@ def test_every_case_has_the_time_of_its_public_call_on_an_array(device, case):
     assert row.chain is row.independent is None
     (plain,) = measure.measure(device, [case], readings=1, kernels_only=True)
     assert plain.array_call is plain.over_kernel_us is plain.chain is None
+
+
+@pytest.fixture
+def shown_as_a_gpu(device, monkeypatch):
+    """The device, for the benchmark, as if it were discrete."""
+    monkeypatch.setattr(measure, "WARM_SECONDS", 0.0)
+    real = device.info
+    fix(device, "info", replace(real, type="discrete"))
+    yield device
+    fix(device, "info", real)
+
+
+def test_beside_a_gpu_small_host_arrays_are_timed_too(shown_as_a_gpu, monkeypatch):
+    (row,) = measure.measure(shown_as_a_gpu, [replace(SMALL, row="")], readings=1)
+    assert row.call_us is None
+    assert row.compared_us == row.us
+    assert row.array_call.us > 0
+    assert row.host_call.us > 0
+    monkeypatch.setattr(measure, "HOST_CALL_BYTES", SMALL.input_bytes - 1)
+    (row,) = measure.measure(shown_as_a_gpu, [replace(SMALL, row="")], readings=1)
+    assert row.array_call is not None
+    assert row.host_call is None
 
 
 def test_a_wrong_call_on_an_array_is_seen(device, monkeypatch):
