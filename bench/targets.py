@@ -1,7 +1,8 @@
-"""The developers' targets for one device, and whether a run met them: python bench/targets.py FILE.json ...
+"""The developers' targets, and whether a run on a GPU met them: python bench/targets.py FILE.json ...
 
-Prints each case of the full suite and each latency case that has a target, with what was reached.
-A case that was made smaller has none. The exit status is 1 if a target was missed.
+Prints each case of the full suite and each latency case that has a target, with what was reached. Targets of
+kernels are for one device, those of public calls and chains for any GPU. The kernels of a case that was made
+smaller have none. The exit status is 1 if a target was missed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from vkdml.bench.cases import ELEMENT_BYTES, MIB, Case
 from vkdml.bench.record import Record, RecordFault, load
 
 DEVICE = "H200"
-"""Part of the name of the device that the targets are for."""
+"""Part of the name of the device that the targets of kernels are for."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Target:
     """What a case is to reach."""
 
     unit: str
-    """``GB/s``: at least ``value``; ``us``: at most; ``of``: at most ``value`` times as long as ``case``."""
+    """``GB/s``: at least ``value``; ``us`` and ``us over the kernels``: at most; ``of``: at most ``value``
+    times as long as ``case``."""
     value: float
     case: str = ""
 
@@ -80,10 +82,16 @@ _LOGITS_US = {
 # Times as long as the same layout of random data and default options.
 _HARD_DATA, _OPTIONS = 1.10, 1.05
 _LATENCY_US = {
+    "array on the device, 1024 f32": 16.0,
+    "row of an array on the device, 1024 f32": 20.0,
     "recorded sequence, 1024 f32": 16.0,
-    "host array, 1024 f32": 26.0,
+    "host array, 1024 f32": 24.0,
     "100 recorded sequences in turn, 1024 f32": 25.0,
 }
+_NOT_BEHIND_TORCH = ("array", "to device", "to host")
+"""Kinds of latency cases that take at most as long as torch's."""
+_CALL_OVER_KERNELS_US = 30.0
+SUITES = ("full", "slice", "real", "short", "latency")
 
 
 def target_of(case: Case) -> Target | None:
@@ -118,6 +126,25 @@ def _of_element(values: dict[str, int], element: str) -> int:
 
 def verdicts(record: Record) -> Iterator[Verdict]:
     """Yield a verdict for each case that has a target; one whose other case was not timed has none."""
+    if DEVICE in record.device["name"]:
+        yield from _of_kernels(record)
+    for row in record.rows:
+        if row.over_kernel_us is not None:
+            target = Target("us over the kernels", _CALL_OVER_KERNELS_US)
+            yield Verdict(f"{row.case}, public call on an Array", target, row.over_kernel_us)
+        jax = row.peers.get("jax")
+        if row.chain is not None and jax is not None and jax.chain is not None:
+            target = Target("of", 1.0, "JAX's chain")
+            yield Verdict(f"{row.case}, chain", target, row.chain.us / jax.chain.us)
+    for latency in record.latency:
+        if latency.case in _LATENCY_US:
+            yield Verdict(latency.case, Target("us", _LATENCY_US[latency.case]), latency.ours.p50_us)
+        torch = latency.peers.get("torch")
+        if latency.kind in _NOT_BEHIND_TORCH and torch is not None and not torch.why:
+            yield Verdict(latency.case, Target("of", 1.0, "torch's"), latency.ours.p50_us / torch.p50_us)
+
+
+def _of_kernels(record: Record) -> Iterator[Verdict]:
     times = {row.case: row.us for row in record.rows}
     for row in record.rows:
         target = target_of(row.as_case())
@@ -129,9 +156,6 @@ def verdicts(record: Record) -> Iterator[Verdict]:
             yield Verdict(row.case, target, row.us)
         elif target.case in times:
             yield Verdict(row.case, target, row.us / times[target.case])
-    for latency in record.latency:
-        if latency.case in _LATENCY_US:
-            yield Verdict(latency.case, Target("us", _LATENCY_US[latency.case]), latency.ours.p50_us)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -146,10 +170,10 @@ def main(arguments: Sequence[str]) -> int:
         except RecordFault as error:
             print(f"targets: {error}", file=sys.stderr)
             return 2
-        if DEVICE not in record.device["name"] or record.suite not in ("full", "slice", "real", "latency"):
+        if record.device["type"] == "software" or record.suite not in SUITES:
             print(
                 f"targets: {file}: the {record.suite} suite on {record.device['name']}; accepted is the "
-                f"full, slice, real or latency suite on a device whose name contains {DEVICE}",
+                f"{', '.join(SUITES[:-1])} or {SUITES[-1]} suite on a GPU",
                 file=sys.stderr,
             )
             return 2

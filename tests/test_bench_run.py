@@ -13,7 +13,7 @@ import pytest
 
 import vkdml
 from vkdml import measuring
-from vkdml.bench import check, libraries, measure, peers, record, session, timing
+from vkdml.bench import chains, check, host_clock, libraries, library, measure, peers, record, session, timing
 from vkdml.bench.cases import Case, fitted_suite, plan_of
 from vkdml.cli import main
 from vkdml.runtime.executions import ExecutionCache
@@ -26,7 +26,10 @@ def hasty(monkeypatch):
     monkeypatch.setattr(measure, "SOFTWARE_WARM_SECONDS", 0.0)
     monkeypatch.setattr(measure, "SOFTWARE_MIB", 1)
     monkeypatch.setattr(measure, "SOFTWARE_PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(libraries, "CALL_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(library, "CALL_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(host_clock, "WARM_SECONDS", 0.0)
+    monkeypatch.setattr(host_clock, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(chains, "LONGEST_CHAIN_SECONDS", 0.0)
 
 
 # ---- timing -------------------------------------------------------------------------------------

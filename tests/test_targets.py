@@ -11,6 +11,7 @@ from targets import Target, target_of, verdicts
 
 from vkdml.bench import cases, record
 from vkdml.bench.cases import Case
+from vkdml.bench.record import Times
 
 FULL = cases.suite("full")
 NAMES = {case.name for case in FULL}
@@ -75,11 +76,40 @@ def test_latencies_are_judged() -> None:
     made = record_of([], with_latency=True)
     (slow,) = [row for row in made.latency if row.kind == "recorded in turn"]
     slow.ours = record.latency_of([26e-6])
-    assert {verdict.case: verdict.met for verdict in verdicts(made)} == {
+    assert {verdict.case: verdict.met for verdict in verdicts(made) if verdict.target.unit == "us"} == {
+        "array on the device, 1024 f32": True,
+        "row of an array on the device, 1024 f32": True,
         "recorded sequence, 1024 f32": True,
         "host array, 1024 f32": True,
         "100 recorded sequences in turn, 1024 f32": False,
     }
+
+
+def test_arrays_and_transfers_are_not_behind_torch() -> None:
+    made = record_of([], with_latency=True)
+    for row in made.latency:
+        row.peers["torch"] = record.latency_of([20e-6 if row.kind == "to host" else 10e-6])
+    assert {verdict.case: verdict.met for verdict in verdicts(made) if verdict.target.case == "torch's"} == {
+        "array on the device, 1024 f32": False,
+        "host to device, 1024 f32": False,
+        "host to device, 32768 f32": False,
+        "device to host, 1024 f32": True,
+        "device to host, 32768 f32": True,
+    }
+
+
+def test_calls_and_chains_are_judged_on_any_gpu() -> None:
+    made = record_of([row_of(Case("small", "argmax", "float32", (32, 1024), (1,)), 4.4, jax=3.0)])
+    made.device["name"] = "NVIDIA H100"
+    (row,) = made.rows
+    assert list(verdicts(made)) == [], "nothing of the kind was timed"
+    row.array_call, row.chain = Times(34.3, 30.0, 40.0, 60), Times(2.9, 2.8, 3.0, 15)
+    row.peers["jax"] = replace(row.peers["jax"], chain=Times(3.0, 2.9, 3.1, 15))
+    call, chain = verdicts(made)
+    assert (call.met, call.reached) == (True, pytest.approx(29.9))
+    assert (chain.met, chain.reached) == (True, pytest.approx(2.9 / 3))
+    row.array_call, row.chain = Times(34.5, 30.0, 40.0, 60), Times(3.1, 2.8, 3.2, 15)
+    assert [verdict.met for verdict in verdicts(made)] == [False, False]
 
 
 def test_the_script_says_what_was_missed(tmp_path, capsys) -> None:
@@ -91,7 +121,9 @@ def test_the_script_says_what_was_missed(tmp_path, capsys) -> None:
     missed = sum(line.startswith("missed  ") for line in lines)
     assert missed > 0
     assert lines[-1] == f"{file}: {len(lines) - 1 - missed} of {len(lines) - 1} targets met"
-    assert len(lines) - 1 == sum(target_of(case) is not None for case in FULL) + 3
+    of_latencies = sum(verdict.case in {row.case for row in made.latency} for verdict in verdicts(made))
+    assert len(lines) - 1 == sum(target_of(case) is not None for case in FULL) + of_latencies
+    assert of_latencies == 5 + 5
 
 
 def test_runs_without_targets_are_refused(tmp_path, capsys) -> None:
@@ -100,4 +132,4 @@ def test_runs_without_targets_are_refused(tmp_path, capsys) -> None:
         made = replace(full_record(), **change)
         record.save(made, tmp_path / "run.json")
         assert targets.main([str(tmp_path / "run.json")]) == 2
-        assert "accepted is the full, slice, real or latency suite" in capsys.readouterr().err
+        assert "accepted is the full, slice, real, short or latency suite on a GPU" in capsys.readouterr().err

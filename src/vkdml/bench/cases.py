@@ -16,9 +16,12 @@ from vkdml.plan.slice1 import plan_slice1
 GIB = 1 << 30
 MIB = 1 << 20
 OPS = ("argmax", "argmin", "slice1")
-SUITES = ("quick", "full", "latency", "slice", "real")
+SUITES = ("quick", "full", "latency", "slice", "real", "short")
 EVERY_KERNEL = "every kernel"
 """The row of cases that are there so that each kernel of the table is timed; no other library is asked."""
+
+CHAINED_ROWS = ("small", "logits", "sizes")
+"""Rows whose kernels are so short that the way from one to the next counts: chains of them are timed, too."""
 
 INDEXING_FAMILIES = ("gather_places", "gather_elements")
 """No operators: ``bench/gather.py`` times indexing by arrays, each kernel of these families."""
@@ -178,6 +181,11 @@ class Case:
         return f"{self.data} {self.element}"
 
     @property
+    def is_chained(self) -> bool:
+        """Whether a chain of it is timed, too."""
+        return self.row in CHAINED_ROWS
+
+    @property
     def is_compared(self) -> bool:
         """Whether other libraries are timed on it: they have neither its options nor its special data."""
         return (
@@ -276,7 +284,14 @@ def fitted_suite(cases: Iterable[Case], most_bytes: int) -> list[Case]:
 
 def suite(name: str) -> list[Case]:
     """Return the cases of a suite; ``latency`` has none of this kind."""
-    made = {"quick": _quick, "full": _full, "latency": _none, "slice": _slices, "real": _real}[name]()
+    made = {
+        "quick": _quick,
+        "full": _full,
+        "latency": _none,
+        "slice": _slices,
+        "real": _real,
+        "short": _short,
+    }[name]()
     by_name: dict[str, Case] = {}
     for case in made:
         by_name.setdefault(case.name, case)
@@ -316,12 +331,7 @@ def _full() -> Iterator[Case]:
     yield from _two_axes()
     yield from _three_axes()
     yield from _segmentation()
-    yield from _logits()
-    for element in REDUCE_ELEMENTS:
-        yield _reduce("small", element, (32, 1024), 1)
-        yield _reduce("small", element, (4096, 8), 1)
-    for mib in (1, 4, 16, 64, 256):
-        yield _reduce("sizes", "float32", _all_axes("float32", mib * MIB), None)
+    yield from _short()
     yield from _slices()
     yield from _hard_data()
     yield from _options()
@@ -370,6 +380,15 @@ def _logits() -> Iterator[Case]:
     for shape in ((8, 151936), (64, 128256), (256, 151936)):
         yield _reduce("logits", "float32", shape, 1)
         yield _reduce("logits", "float16", shape, 1)
+
+
+def _short() -> Iterator[Case]:
+    yield from _logits()
+    for element in REDUCE_ELEMENTS:
+        yield _reduce("small", element, (32, 1024), 1)
+        yield _reduce("small", element, (4096, 8), 1)
+    for mib in (1, 4, 16, 64, 256):
+        yield _reduce("sizes", "float32", _all_axes("float32", mib * MIB), None)
 
 
 _MAIN_WINDOWS = ("copy", "flip", "[::2, ::2]", "narrow", "transposed")

@@ -9,8 +9,8 @@ import os
 import shutil
 import subprocess
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -18,142 +18,31 @@ from typing import Any
 
 import numpy as np
 
-from vkdml.bench import contents, latency
-from vkdml.bench.cases import WINDOWS, Case, window_slices
+from vkdml.bench import latency
+from vkdml.bench.cases import Case
+from vkdml.bench.chains import CHAIN, CHAIN_READINGS
 from vkdml.bench.contents import Bytes
+from vkdml.bench.host_clock import time_calls
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.record import Latency
-from vkdml.bench.sweep import CONTENT, SweepCase, SweepWindow
-from vkdml.bench.sweep_torch import torch_call, torch_refusal
+from vkdml.bench.library import (
+    NO_COPY,
+    READINGS,
+    SPIN_CYCLES,
+    WARM_SECONDS,
+    Library,
+    Unsupported,
+    cuts,
+    one_line,
+    single_axis,
+    wall_clock,
+    warm,
+)
+from vkdml.bench.onnx_libraries import OnnxRuntime, OnnxRuntimeWebGpu
+from vkdml.bench.record import Latency, Times
+from vkdml.bench.sweep import SweepCase, SweepWindow
+from vkdml.bench.torch_library import Torch
+from vkdml.bench.torch_vulkan import TorchVulkan
 from vkdml.measuring import spread
-
-READINGS = 30
-WARM_SECONDS = 0.25
-# Enough for the host to queue all readings behind it; at 2 GHz, 10 ms.
-SPIN_CYCLES = 20_000_000
-# Wall-clock times on the processor.
-CALL_PATIENCE_SECONDS = 1.0
-FEWEST_CALLS = 3
-NO_COPY = "shares the host's memory"
-"""Why a library on the processor has no transfers to time."""
-
-
-class Unsupported(Exception):
-    """The library does not do this; the message says what, in a few words."""
-
-
-class Library(ABC):
-    """One library. ``cuda`` says whether it is to run on the CUDA device, or else on the processor."""
-
-    method = "wall clock"
-
-    def __init__(self, cuda: bool, most_bytes: int) -> None:
-        self.cuda = cuda
-        self.most_bytes = most_bytes
-        self._host: dict[str, Bytes] = {}
-        self._on_device: dict[str, Any] = {}
-
-    @property
-    @abstractmethod
-    def version(self) -> str: ...
-
-    @property
-    def runs_on(self) -> str:
-        return "device" if self.cuda else "processor"
-
-    @abstractmethod
-    def time(self, case: Case) -> list[float]:
-        """Return readings in microseconds.
-
-        Raises:
-            Unsupported: the library cannot do it.
-        """
-
-    def time_sweep(self, case: SweepCase) -> list[float]:
-        """Return readings in microseconds.
-
-        Raises:
-            Unsupported: the library cannot do it.
-        """
-        raise Unsupported("is not timed beside a sweep")
-
-    @abstractmethod
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
-        """Return a function that finds the index in the array of a number, or that moves this array.
-
-        Raises:
-            Unsupported: the library has no such arrays.
-        """
-
-    def host_bytes(self, content: str) -> Bytes:
-        """Return the bytes that vkdml ran on."""
-        if content not in self._host:
-            self._host[content] = contents.content(content, self.most_bytes + -self.most_bytes % 16)
-        return self._host[content]
-
-    def on_device(self, content: str, move: Callable[[Bytes], Any]) -> Any:
-        """Return them where the library computes."""
-        if content not in self._on_device:
-            self._on_device[content] = move(self.host_bytes(content))
-        return self._on_device[content]
-
-    def host_array(self, case: Case) -> np.ndarray[Any, Any]:
-        flat = self.host_bytes(self.content(case))[: case.input_bytes]
-        return flat.view(numpy_dtype(case.element)).reshape(case.shape)
-
-    def content(self, case: Case) -> str:
-        """Return what to run on: the processor's libraries would stop at the first NaN of random bits."""
-        if self.runs_on == "processor" and "float" in case.element and case.op != "slice1":
-            return f"numbers {case.element}"
-        return case.content
-
-
-def numpy_dtype(element: str) -> np.dtype[Any]:
-    if element == "bool" or hasattr(np, element):
-        return np.dtype(element)
-    try:
-        extended: np.dtype[Any] = np.dtype(getattr(importlib.import_module("ml_dtypes"), element))
-        return extended
-    except (ModuleNotFoundError, AttributeError):
-        raise Unsupported(f"no {element} without ml_dtypes") from None
-
-
-def single_axis(case: Case) -> tuple[tuple[int, ...], int]:
-    """Return a shape, and its one reduced axis, with neighbouring reduced axes joined: a view, no copy."""
-    axes = case.axes
-    if list(axes) != list(range(axes[0], axes[0] + len(axes))):
-        raise Unsupported("reduces one axis at a time")
-    joined = int(np.prod([case.shape[axis] for axis in axes]))
-    return (*case.shape[: axes[0]], joined, *case.shape[axes[-1] + 1 :]), axes[0]
-
-
-def wall_clock(call: Callable[[], object]) -> list[float]:
-    """Time a call that returns when it is done."""
-    call()
-    readings: list[float] = []
-    until = time.perf_counter() + CALL_PATIENCE_SECONDS
-    while len(readings) < READINGS:
-        start = time.perf_counter()
-        call()
-        readings.append((time.perf_counter() - start) * 1e6)
-        if len(readings) >= FEWEST_CALLS and time.perf_counter() > until:
-            break
-    return readings
-
-
-def warm(call: Callable[[], object], wait: Callable[[], object]) -> None:
-    until = time.perf_counter() + WARM_SECONDS
-    while True:
-        call()
-        wait()
-        if time.perf_counter() > until:
-            return
-
-
-def cuts(case: Case) -> tuple[slice, ...]:
-    """Return what a slice1 case copies as Python slices of its array (transposed where the case says so)."""
-    window = WINDOWS[case.window](case.shape[0], case.shape[1])
-    return window_slices(window.offsets, window.sizes, window.steps)
 
 
 class NumPy(Library):
@@ -183,87 +72,6 @@ class NumPy(Library):
             raise Unsupported("has no device arrays")
         arrays = latency.host_arrays(case, content)
         return lambda number: int(np.argmax(arrays[number % len(arrays)]))
-
-
-class Torch(Library):
-    """PyTorch, on the CUDA device or the processor."""
-
-    def __init__(self, cuda: bool, most_bytes: int) -> None:
-        super().__init__(cuda, most_bytes)
-        self.torch = importlib.import_module("torch")
-        if cuda and not self.torch.cuda.is_available():
-            raise Unsupported("sees no CUDA device")
-        if cuda:
-            self.method = "CUDA events, queued"
-        self.device = "cuda" if cuda else "cpu"
-
-    @property
-    def version(self) -> str:
-        return str(self.torch.__version__)
-
-    def _moved(self, array: np.ndarray[Any, Any]) -> Any:
-        return self.torch.from_numpy(array).to(self.device)
-
-    def _call(self, case: Case) -> Callable[[], object]:
-        dtype = getattr(self.torch, case.element, None)
-        if dtype is None:
-            raise Unsupported(f"no {case.element}")
-        flat = self.on_device(self.content(case), self._moved)[: case.input_bytes].view(dtype)
-        if case.op == "slice1":
-            array = flat.view(case.shape)
-            if case.window == "copy":
-                return lambda: array.clone()
-            if case.window == "flip":
-                return lambda: array.flip((0, 1))
-            view = array.t() if case.window == "transposed" else array[cuts(case)]
-            return lambda: view.contiguous()
-        shape, axis = single_axis(case)
-        array = flat.view(shape)
-        if case.alternate:
-            array = array[..., ::2]
-        function = self.torch.argmax if case.op == "argmax" else self.torch.argmin
-        return lambda: function(array, dim=axis)
-
-    def time(self, case: Case) -> list[float]:
-        return self._readings(self._call(case))
-
-    def time_sweep(self, case: SweepCase) -> list[float]:
-        why = torch_refusal(case)
-        if why:
-            raise Unsupported(why)
-        flat = self.on_device(CONTENT, self._moved)[: case.input_bytes]
-        return self._readings(torch_call(self.torch, flat, case))
-
-    def _readings(self, call: Callable[[], object]) -> list[float]:
-        if not self.cuda:
-            return wall_clock(call)
-        cuda = self.torch.cuda
-        call()
-        warm(call, cuda.synchronize)
-        events = [(cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)) for _ in range(READINGS)]
-        cuda._sleep(SPIN_CYCLES)
-        for start, end in events:
-            start.record()
-            call()
-            end.record()
-        cuda.synchronize()
-        return [start.elapsed_time(end) * 1e3 for start, end in events]
-
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
-        arrays = latency.host_arrays(case, content)
-        if not (self.cuda or case.finds_an_index):
-            raise Unsupported(NO_COPY)
-        if case.kind == "host":
-            return lambda number: int(self._moved(arrays[number % len(arrays)]).argmax().item())
-        if case.kind == "to device":
-            return lambda number: self._moved(arrays[number % len(arrays)])
-        if case.kind == "view":
-            rows = self._moved(np.stack(arrays))
-            return lambda number: int(rows[number % len(arrays)].argmax().item())
-        resident = [self._moved(array) for array in arrays]
-        if case.kind == "to host":
-            return lambda number: resident[number % len(resident)].cpu().numpy()
-        return lambda number: int(resident[number % len(resident)].argmax().item())
 
 
 class CuPy(Library):
@@ -302,6 +110,15 @@ class CuPy(Library):
             axis = axis[0]
         return lambda: function(array, axis=axis)
 
+    def public_call(self, case: Case) -> Callable[[], object] | None:
+        call, wait = self._call(case), self.cupy.cuda.get_current_stream().synchronize
+
+        def call_and_wait() -> None:
+            call()
+            wait()
+
+        return call_and_wait
+
     def time(self, case: Case) -> list[float]:
         call = self._call(case)
         cuda = self.cupy.cuda
@@ -335,7 +152,8 @@ class CuPy(Library):
 class Jax(Library):
     """JAX, on the CUDA device or the processor; compiled, with 32-bit indices."""
 
-    CHAIN = 16
+    UNROLLED = 16
+    """Calls of a program; a longer one repeats them in a loop, since its compilation takes seconds."""
     SHORT_SECONDS = 300e-6
 
     def __init__(self, cuda: bool, most_bytes: int) -> None:
@@ -349,7 +167,10 @@ class Jax(Library):
             self.jax.devices()
         except RuntimeError as error:
             raise Unsupported(one_line(error)) from None
-        self.method = f"host clock over queued calls; short ones {self.CHAIN} to a program"
+        self.method = (
+            f"host clock over queued calls; short ones {self.UNROLLED} to a program; chains as one program"
+        )
+        self._last: tuple[Case, Callable[[Any], Any], Any] | None = None
 
     @property
     def version(self) -> str:
@@ -368,23 +189,46 @@ class Jax(Library):
             return lambda x: find(x[..., ::2], axis, self.numpy.int32)
         return lambda x: find(x, axis, self.numpy.int32)
 
+    def _compiled(self, case: Case) -> tuple[Callable[[Any], Any], Any]:
+        """Return a case's compiled call and its array on the device; those of the last case are kept."""
+        if self._last is None or self._last[0] != case:
+            self._last = None
+            shape = case.shape if case.op == "slice1" else single_axis(case)[0]
+            array = self.jax.device_put(self.host_array(case).reshape(shape))
+            self._last = case, self.jax.jit(self._function(case)), array
+        return self._last[1:]
+
     def time(self, case: Case) -> list[float]:
-        function = self._function(case)
-        shape = case.shape if case.op == "slice1" else single_axis(case)[0]
-        array = self.jax.device_put(self.host_array(case).reshape(shape))
-        once = self.jax.jit(function)
+        once, array = self._compiled(case)
         self.jax.block_until_ready(once(array))
         if not self.cuda:
             return wall_clock(lambda: self.jax.block_until_ready(once(array)))
         readings = self._queued(once, array, 1)
         if case.op != "slice1" and spread(readings)[0] < self.SHORT_SECONDS * 1e6:
-            zero = self.jax.device_put(np.int32(0))
-            chained = self._queued(self.jax.jit(self._chain(function)), (array, zero), self.CHAIN)
+            program = self.jax.jit(self._chain(self._function(case), 1))
+            chained = self._queued(program, (array, self._zero()), self.UNROLLED)
             readings = min(readings, chained, key=lambda each: spread(each)[0])
         return readings
 
-    def _chain(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return a program of so many calls, one after the other: that leaves out the host's part.
+    def public_call(self, case: Case) -> Callable[[], object] | None:
+        if not self.cuda:
+            return None
+        once, array = self._compiled(case)
+        return lambda: self.jax.block_until_ready(once(array))
+
+    def time_chain(self, case: Case) -> Times:
+        _, array = self._compiled(case)
+        chain = self.jax.jit(self._chain(self._function(case), CHAIN // self.UNROLLED))
+        inputs = array, self._zero()
+        return time_calls(
+            lambda: self.jax.block_until_ready(chain(inputs)), readings=CHAIN_READINGS, operations=CHAIN
+        )
+
+    def _zero(self) -> Any:
+        return self.jax.device_put(np.int32(0))
+
+    def _chain(self, function: Callable[[Any], Any], rounds: int) -> Callable[[Any], Any]:
+        """Return a program of 16 calls, so many times, one after the other: that leaves out the host's part.
 
         Each call's input has a zero added that only the call before it yields, or the compiler would make all
         calls one; the addition is a part of the same kernel.
@@ -392,11 +236,14 @@ class Jax(Library):
 
         def chain(inputs: tuple[Any, Any]) -> Any:
             x, zero = inputs
-            added = zero
-            for _ in range(self.CHAIN):
-                found = function(x ^ added.astype(bool) if x.dtype == bool else x + added.astype(x.dtype))
-                added = found.ravel()[0] * zero
-            return found
+
+            def calls(_: Any, added: Any) -> Any:
+                for _ in range(self.UNROLLED):
+                    found = function(x ^ added.astype(bool) if x.dtype == bool else x + added.astype(x.dtype))
+                    added = found.ravel()[0] * zero
+                return added
+
+            return calls(0, zero) if rounds == 1 else self.jax.lax.fori_loop(0, rounds, calls, zero)
 
         return chain
 
@@ -429,87 +276,6 @@ class Jax(Library):
             arrays = [self.jax.device_put(array) for array in arrays]
         find = self.jax.jit(lambda x: self.jax.lax.argmax(x, 0, self.numpy.int32))
         return lambda number: int(find(arrays[number % len(arrays)]))
-
-
-class OnnxRuntime(Library):
-    """ONNX Runtime's CPU provider."""
-
-    def __init__(self, cuda: bool, most_bytes: int) -> None:
-        super().__init__(False, most_bytes)
-        self.runtime = importlib.import_module("onnxruntime")
-        self.onnx = importlib.import_module("onnx")
-        self.helper = importlib.import_module("onnx.helper")
-        self.numpy_helper = importlib.import_module("onnx.numpy_helper")
-
-    @property
-    def version(self) -> str:
-        return str(self.runtime.__version__)
-
-    def _session(self, node: Any, dtype: np.dtype[Any], shape: tuple[int, ...], copied: bool) -> Any:
-        helper = self.helper
-        kind = helper.np_dtype_to_tensor_dtype(dtype)
-        made = kind if copied else self.onnx.TensorProto.INT64
-        constants = []
-        if copied and node.op_type == "Slice":
-            constants = [
-                self.numpy_helper.from_array(np.asarray(values, np.int64), name)
-                for name, values in self._cuts.items()
-            ]
-        graph = helper.make_graph(
-            [node],
-            "case",
-            [helper.make_tensor_value_info("x", kind, shape)],
-            [helper.make_tensor_value_info("y", made, None)],
-            constants,
-        )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-        options = self.runtime.SessionOptions()
-        options.log_severity_level = 4
-        try:
-            return self.runtime.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:
-            raise Unsupported(one_line(error)) from None
-
-    def time(self, case: Case) -> list[float]:
-        if case.alternate:
-            raise Unsupported("has no strided arrays")
-        array = self.host_array(case)
-        if case.element not in ("float32", "float64", "float16", "bool") and "int" not in case.element:
-            raise Unsupported(f"no {case.element} from NumPy")
-        if case.op == "slice1":
-            node = self._copy_node(case)
-        else:
-            shape, axis = single_axis(case)
-            array = array.reshape(shape)
-            name = "ArgMax" if case.op == "argmax" else "ArgMin"
-            node = self.helper.make_node(name, ["x"], ["y"], axis=axis, keepdims=0)
-        session = self._session(node, array.dtype, array.shape, case.op == "slice1")
-        return wall_clock(lambda: session.run(None, {"x": array}))
-
-    def _copy_node(self, case: Case) -> Any:
-        if case.window == "copy":
-            return self.helper.make_node("Identity", ["x"], ["y"])
-        if case.window == "transposed":
-            return self.helper.make_node("Transpose", ["x"], ["y"])
-        both = cuts(case)
-        least = -(1 << 62)
-        self._cuts = {
-            "starts": [cut.start for cut in both],
-            "ends": [least if cut.stop is None else cut.stop for cut in both],
-            "axes": [0, 1],
-            "steps": [cut.step for cut in both],
-        }
-        return self.helper.make_node("Slice", ["x", *self._cuts], ["y"])
-
-    def finder(self, case: LatencyCase, content: Bytes) -> Callable[[int], Any]:
-        if case.kind != "host":
-            raise Unsupported("has no device arrays")
-        arrays = latency.host_arrays(case, content)
-        node = self.helper.make_node("ArgMax", ["x"], ["y"], axis=0, keepdims=0)
-        session = self._session(node, arrays[0].dtype, arrays[0].shape, False)
-        return lambda number: int(session.run(None, {"x": arrays[number % len(arrays)]})[0])
 
 
 class Cub(Library):
@@ -593,18 +359,14 @@ def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vkdml"
 
 
-def one_line(error: object, most: int = 120) -> str:
-    """Return the first line of an error that says something, cut short."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:most]
-
-
 LIBRARIES: dict[str, type[Library]] = {
     "numpy": NumPy,
     "torch": Torch,
     "cupy": CuPy,
     "jax": Jax,
     "onnxruntime": OnnxRuntime,
+    "onnxruntime-webgpu": OnnxRuntimeWebGpu,
+    "torchvulkan": TorchVulkan,
     "cub": Cub,
 }
 
@@ -642,6 +404,7 @@ def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     largest = max([*sizes, *(case.input_bytes for case in sweep)], default=0)
     try:
         library = LIBRARIES[request["peer"]](request["cuda"], largest)
+        library.select(request.get("device", ""))
     except ModuleNotFoundError as error:
         yield {"missing": f"{error.name} is not installed"}
         return
@@ -656,9 +419,33 @@ def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if request["most_bytes"] is not None and case.input_bytes > request["most_bytes"]:
             yield {"case": number, "why": "too large for the processor"}
         else:
-            yield {"case": number, **_answer(partial(library.time, case), until)}
+            yield {"case": number, **_case_answer(library, case, until)}
     for number, swept in enumerate(sweep):
         yield {"sweep": number, **_answer(partial(library.time_sweep, swept), until)}
+
+
+def _case_answer(library: Library, case: Case, until: float) -> dict[str, Any]:
+    """Return a case's times: by the library's own means, of its public call, and of a chain."""
+    answer = _answer(partial(library.time, case), until)
+    if "us" in answer and time.perf_counter() < until:
+        answer["call"] = _times(lambda: _time_public_call(library, case))
+        if case.is_chained:
+            answer["chain"] = _times(lambda: library.time_chain(case))
+    return answer
+
+
+def _time_public_call(library: Library, case: Case) -> Times | None:
+    call = library.public_call(case)
+    return None if call is None else time_calls(call)
+
+
+def _times(timed: Callable[[], Times | None]) -> dict[str, Any] | None:
+    """Return times as JSON has them; None where the library has none."""
+    try:
+        times = timed()
+    except Exception:  # whatever a library makes of what it does not have
+        return None
+    return None if times is None else asdict(times)
 
 
 def _answer(timed: Callable[[], list[float]], until: float) -> dict[str, Any]:

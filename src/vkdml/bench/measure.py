@@ -15,13 +15,24 @@ import numpy as np
 
 import vkdml
 from vkdml.bench import contents, latency
-from vkdml.bench.cases import MIB, WINDOWS, Case, plan_of
+from vkdml.bench.calls import (
+    HOST_CALL_BYTES,
+    device_array,
+    host_array,
+    outputs_of,
+    public_call,
+    require_same,
+)
+from vkdml.bench.cases import MIB, Case, plan_of
+from vkdml.bench.chains import time_chain
 from vkdml.bench.check import Checker
 from vkdml.bench.contents import Bytes, cores
-from vkdml.bench.libraries import Unsupported, numpy_dtype
-from vkdml.bench.record import LatencyRow, Record, Row
+from vkdml.bench.host_clock import time_calls
+from vkdml.bench.library import Unsupported
+from vkdml.bench.record import LatencyRow, Record, Row, Times
 from vkdml.bench.timing import CallReading, time_call, time_copy
-from vkdml.measuring import OUTPUT_ROLES, Reading, filled, time_plan
+from vkdml.measuring import Reading, filled, time_plan
+from vkdml.plan.plans import Plan
 from vkdml.runtime import host_memory
 from vkdml.runtime.device import Device
 from vkdml.runtime.memory import Memory
@@ -86,8 +97,9 @@ def measure(
     *,
     index_bytes: int = 4,
     readings: int = 30,
+    kernels_only: bool = False,
 ) -> list[Row]:
-    """Time each case and check its result.
+    """Time each case, its kernels and its public call, and check its results.
 
     Args:
         device: on which to run.
@@ -95,6 +107,7 @@ def measure(
         done: called with each row as soon as it is there.
         index_bytes: 4 or 8.
         readings: of each case.
+        kernels_only: leave out the public calls on arrays of the device, and the chains.
 
     Raises:
         WrongResult: a kernel's result is wrong.
@@ -108,7 +121,7 @@ def measure(
     for case in cases:
         content, memory = store.of(case)
         plan = plan_of(case, device.limits, index_bytes)
-        call = _call(device, case, content, index_bytes) if software else None
+        call = _host_call(device, case, content, index_bytes) if software else None
         warm_seconds = SOFTWARE_WARM_SECONDS if software else WARM_SECONDS
         patience_seconds = SOFTWARE_PATIENCE_SECONDS if software else 3.0
         # Where calls are timed, the plan runs here only to be checked: on outputs filled with other bytes.
@@ -127,7 +140,7 @@ def measure(
             timed = time_call(
                 device, call, readings=readings, warm_seconds=warm_seconds, patience_seconds=patience_seconds
             )
-            checker.check(case, content, _outputs(timed.result), index_bytes)
+            checker.check(case, content, outputs_of(timed.result), index_bytes)
             times = _times_of_call(timed)
         written = case.written_bytes(index_bytes)
         rows.append(
@@ -147,6 +160,11 @@ def measure(
                 scaled_from=list(case.scaled_from) if case.scaled_from else None,
                 transposed=case.transposed,
                 **times,
+                **(
+                    {}
+                    if kernels_only
+                    else _calls_and_chains(device, case, plan, content, memory, index_bytes, reading)
+                ),
                 read_bytes=case.read_bytes,
                 written_bytes=written,
                 gb_per_s=_rate(case.read_bytes + written, times["us"]),
@@ -157,6 +175,51 @@ def measure(
             checker.forget(case.content)
         done(rows[-1])
     return rows
+
+
+def _host_call(device: Device, case: Case, content: Bytes, index_bytes: int) -> Callable[[], Any] | None:
+    """Return the public call on the case's host array; None for elements that NumPy does not have."""
+    try:
+        return public_call(case, host_array(case, content), index_bytes, device)
+    except Unsupported:
+        return None
+
+
+def _calls_and_chains(
+    device: Device, case: Case, plan: Plan, content: Bytes, memory: Memory, index_bytes: int, reading: Reading
+) -> dict[str, Any]:
+    """Time what else is timed of a case, and check it against outputs that were found right."""
+    right, times = reading.outputs, dict[str, Any]()
+    try:
+        array = device_array(case, memory)
+    except Unsupported:
+        pass
+    else:
+        times["array_call"] = _checked_call("the public call on an Array", case, array, index_bytes, right)
+        if device.info.type != "software" and case.input_bytes <= HOST_CALL_BYTES:
+            host = host_array(case, content)
+            what = "the public call on a host array"
+            times["host_call"] = _checked_call(what, case, host, index_bytes, right, device)
+    if case.is_chained:
+        kernel_us = reading.median_ns / 1e3
+        for name in ("chain", "independent"):
+            times[name] = time_chain(
+                device, case, plan, memory, right, kernel_us, independent=name == "independent"
+            )
+    return times
+
+
+def _checked_call(
+    what: str,
+    case: Case,
+    array: Any,
+    index_bytes: int,
+    right: dict[str, Bytes],
+    device: Device | None = None,
+) -> Times:
+    call = public_call(case, array, index_bytes, device)
+    require_same(what, case, outputs_of(call()), right)
+    return time_calls(call)
 
 
 def _times_of_plan(reading: Reading) -> dict[str, Any]:
@@ -183,36 +246,6 @@ def _times_of_call(reading: CallReading) -> dict[str, Any]:
 
 def _rate(nbytes: int, microseconds: float) -> float:
     return nbytes / (microseconds * 1e3) if microseconds > 0 else 0.0
-
-
-def _call(device: Device, case: Case, content: Bytes, index_bytes: int) -> Callable[[], Any] | None:
-    """Return the public function's call from host array to host array; None for what NumPy has no type."""
-    try:
-        array = content[: case.input_bytes].view(numpy_dtype(case.element)).reshape(case.shape)
-    except Unsupported:
-        return None
-    if case.op == "slice1":
-        window = WINDOWS[case.window](case.shape[0], case.shape[1])
-        moved = array.T if window.transposed else array
-        return lambda: vkdml.slice1(moved, window.offsets, window.sizes, window.steps, device=device)
-    view = array[..., ::2] if case.alternate else array.T if case.transposed else array
-    function: Any = vkdml.argmax if case.op == "argmax" else vkdml.argmin
-    return lambda: function(
-        view,
-        case.axis,
-        dtype=f"int{8 * index_bytes}",
-        direction=case.direction,
-        nan_policy=case.nan_policy,
-        return_values=case.return_values,
-        device=device,
-    )
-
-
-def _outputs(result: Any) -> dict[str, Bytes]:
-    """Return what a call returned as the bytes of a plan's outputs."""
-    arrays = result if isinstance(result, tuple) else (result,)
-    found = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
-    return dict(zip(OUTPUT_ROLES, found, strict=False)) | {"output": found[0]}
 
 
 def _mib(nbytes: int) -> str:

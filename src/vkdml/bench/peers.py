@@ -19,8 +19,9 @@ from typing import IO, Any
 
 from vkdml.bench.cases import MIB, Case
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.libraries import LIBRARIES, answers, nvcc, one_line
-from vkdml.bench.record import Latency, Peer, PeerTime, Record
+from vkdml.bench.libraries import LIBRARIES, answers, nvcc
+from vkdml.bench.library import one_line
+from vkdml.bench.record import Latency, Peer, PeerTime, Record, peer_time
 from vkdml.bench.sweep import SweepCase
 from vkdml.runtime.device import Device
 
@@ -30,6 +31,12 @@ PEER_SECONDS = 150.0
 """That one peer may take; what it has not reached by then stays empty."""
 PROCESSOR_BYTES = 64 * MIB
 """Libraries on the processor are timed up to this size beside a GPU, unless they are named."""
+_MODULES = {
+    "onnxruntime": ("onnxruntime", "onnx"),
+    "onnxruntime-webgpu": ("onnxruntime", "onnx", "onnxruntime_ep_webgpu"),
+    "torchvulkan": ("torch", "torchvulkan"),
+}
+"""What a library needs, where that is not a module of its name alone."""
 # A single case may take so long beyond the peer's time.
 _GRACE_SECONDS = 45.0
 
@@ -69,7 +76,9 @@ def _absence(name: str, device: Device) -> str:
         return f"needs an NVIDIA GPU, and this is {device.name}"
     if name == "cub":
         return "" if nvcc() else "needs nvcc, which is not here"
-    for module in (name, "onnx") if name == "onnxruntime" else (name,):
+    if name == "onnxruntime-webgpu" and device.info.type == "software":
+        return f"takes GPUs only, and this is {device.name}"
+    for module in _MODULES.get(name, (name,)):
         if importlib.util.find_spec(module) is None:
             return f"{module} is not installed"
     return ""
@@ -109,6 +118,7 @@ def time_peer(
     request = {
         "peer": name,
         "cuda": on_cuda(device),
+        "device": device.name,
         "seconds": seconds,
         "most_bytes": processor_bytes if name in ("numpy", "onnxruntime") else None,
         "cases": [_plain(case) for case in cases],
@@ -132,7 +142,7 @@ def time_peer(
             done(latency_row.case)
         else:
             row = rows[said.pop("case")]
-            row.peers[name] = PeerTime(**said)
+            row.peers[name] = peer_time(said)
             done(row.case)
     if about is None:
         if named:
@@ -177,6 +187,7 @@ def time_sweep(
     request = {
         "peer": name,
         "cuda": on_cuda(device),
+        "device": device.name,
         "seconds": seconds,
         "most_bytes": None,
         "cases": [],

@@ -13,10 +13,10 @@ from typing import Any
 
 from vkdml.bench.cases import Case
 
-FORMAT = 3
+FORMAT = 4
 """Format 1 holds software devices' calls and kernels timed apart, and former names of latency kinds.
 
-Format 2 has no sweeps.
+Format 2 has no sweeps, format 3 no public calls on arrays of the device and no chains.
 """
 _FIRST_FORMAT = 1
 _FORMER_KINDS = {"resident": "recorded", "resident in turn": "recorded in turn"}
@@ -36,6 +36,18 @@ class ImpossibleTime(Exception):
 
 
 @dataclass(frozen=True)
+class Times:
+    """How long something took by the host's clock, in microseconds: the median and the spread."""
+
+    us: float
+    low_us: float
+    """The 10th percentile."""
+    high_us: float
+    """The 90th percentile."""
+    readings: int
+
+
+@dataclass(frozen=True)
 class PeerTime:
     """Another library's time of a row, or why there is none."""
 
@@ -43,6 +55,10 @@ class PeerTime:
     low_us: float | None = None
     high_us: float | None = None
     why: str = ""
+    call: Times | None = None
+    """Its public call on an array where it computes, until the result is there; None where ``us`` is that."""
+    chain: Times | None = None
+    """An operation of a chain; see :mod:`vkdml.bench.chains`."""
 
 
 @dataclass
@@ -81,6 +97,20 @@ class Row:
     """Of the public function, host array to host array; taken where the device is the host's processor."""
     peers: dict[str, PeerTime] = field(default_factory=dict)
     transposed: bool = False
+    array_call: Times | None = None
+    """The public function on an :class:`vkdml.Array`, until the result is there; None for other elements
+    than NumPy's."""
+    host_call: Times | None = None
+    """The public function from host array to host array, of small inputs of a GPU."""
+    chain: Times | None = None
+    """An operation of 256 that depend on each other; see :mod:`vkdml.bench.chains`."""
+    independent: Times | None = None
+    """An operation of 256 that may overlap."""
+
+    @property
+    def over_kernel_us(self) -> float | None:
+        """How much longer the public call on an Array takes than its kernels."""
+        return None if self.array_call is None else self.array_call.us - self.us
 
     @property
     def compared_us(self) -> float:
@@ -274,7 +304,9 @@ def load(path: str | Path) -> Record:
             for row in content["latency"]:
                 row["kind"] = _FORMER_KINDS.get(row["kind"], row["kind"])
                 row["case"] = row["case"].replace("resident array", "recorded sequence")
-        content["rows"] = [Row(**{**row, "peers": _peer_times(row)}) for row in content["rows"]]
+        content["rows"] = [
+            Row(**{**_with_times(row, _ROW_TIMES), "peers": _peer_times(row)}) for row in content["rows"]
+        ]
         content["sweep"] = [
             SweepRow(**{**row, "peers": _peer_times(row)}) for row in content.get("sweep", [])
         ]
@@ -294,8 +326,22 @@ def load(path: str | Path) -> Record:
         raise RecordFault(f"{path}: not as vkdml bench --json writes it ({error})") from None
 
 
+_ROW_TIMES = ("array_call", "host_call", "chain", "independent")
+
+
+def peer_time(plain: dict[str, Any]) -> PeerTime:
+    """Return another library's time as JSON has it."""
+    return PeerTime(**_with_times(plain, ("call", "chain")))
+
+
 def _peer_times(row: dict[str, Any]) -> dict[str, PeerTime]:
-    return {name: PeerTime(**time) for name, time in row["peers"].items()}
+    return {name: peer_time(time) for name, time in row["peers"].items()}
+
+
+def _with_times(plain: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the fields with these ones, where they are given, as times."""
+    given = {name: Times(**plain[name]) for name in names if plain.get(name) is not None}
+    return {**plain, **given}
 
 
 def save(record: Record, path: str | Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 
 from rich import box
@@ -9,14 +10,20 @@ from rich.console import Console
 from rich.table import Table
 
 from vkdml.bench import sweep_report
+from vkdml.bench.chains import CHAIN
 from vkdml.bench.datasheets import published_rate
-from vkdml.bench.record import Record, Row, best_peer, geometric_mean
+from vkdml.bench.record import Record, Row, Times, best_peer, geometric_mean
 
 LIBRARY_NAMES = {
     "numpy": "NumPy", "torch": "torch", "cupy": "CuPy", "jax": "JAX", "onnxruntime": "ONNX Runtime",
-    "cub": "CUB",
+    "cub": "CUB", "onnxruntime-webgpu": "ONNX Runtime on WebGPU", "torchvulkan": "torchvulkan",
 }  # fmt: skip
-SHORT_NAMES = {**LIBRARY_NAMES, "onnxruntime": "ORT"}
+SHORT_NAMES = {
+    **LIBRARY_NAMES,
+    "onnxruntime": "ORT",
+    "onnxruntime-webgpu": "WebGPU",
+    "torchvulkan": "torchvk",
+}
 """As they head columns."""
 
 
@@ -26,6 +33,9 @@ def show(record: Record, console: Console) -> None:
         console.print(line)
     if record.rows:
         console.print(case_table(record))
+        for table in (call_table(record), chain_table(record)):
+            if table is not None:
+                console.print(table)
     if record.latency:
         console.print(latency_table(record))
     if record.sweep:
@@ -88,6 +98,23 @@ def sums(record: Record) -> Iterator[str]:
         yield f"Another library is faster in {len(lost)} of them."
 
 
+def over_kernels(record: Record) -> str:
+    """Say how much longer public calls on Arrays take than their kernels; nothing of software devices.
+
+    There both are shares of the same processor's time, which changes from one to the other.
+    """
+    over = [(row.over_kernel_us, row.case) for row in record.rows if row.over_kernel_us is not None]
+    if not over or record.device["type"] == "software":
+        return ""
+    greatest, case = max(over)
+    median = statistics.median(us for us, _ in over)
+    cases = f"{len(over)} case{'' if len(over) == 1 else 's'}"
+    return (
+        f"The public call on an Array takes {median:.1f} us longer than its kernels (median of {cases}), and "
+        f"at most {greatest:.1f} us longer ({case})."
+    )
+
+
 def timed_peers(record: Record) -> list[str]:
     """Return the peers that timed any case."""
     return [
@@ -99,9 +126,8 @@ def timed_peers(record: Record) -> list[str]:
 
 def case_table(record: Record) -> Table:
     """Return a row for each case: time, rate, share of the fastest read, times as fast as each library."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0), header_style="bold")
-    table.add_column("case", overflow="fold", min_width=18)
-    calls = any(row.call_us is not None for row in record.rows)
+    table = _plain_table("case")
+    calls = any(_call_us(row) is not None for row in record.rows)
     for name in ("us", "GB/s", "%", *(["call us"] if calls else [])):
         table.add_column(" " + name, justify="right", no_wrap=True)
     peers = timed_peers(record)
@@ -116,9 +142,78 @@ def case_table(record: Record) -> Table:
             f" {microseconds(row.us)}",
             f" {rate(row.gb_per_s)}",
             f" {share}",
-            *([f" {microseconds(row.call_us or 0)}"] if calls else []),
+            *([_cell(_call_us(row))] if calls else []),
             *(" " + ratio(row, name) for name in peers),
         )
+    return table
+
+
+def _call_us(row: Row) -> float | None:
+    """Return the time of a public call: on a host array where only that was timed, else on an Array."""
+    if row.call_us is not None:
+        return row.call_us
+    return None if row.array_call is None else row.array_call.us
+
+
+def _cell(us: float | None) -> str:
+    return "" if us is None else f" {microseconds(us)}"
+
+
+def call_table(record: Record) -> Table | None:
+    """Return a row for each public call on an Array, beside the other libraries' calls on their arrays."""
+    rows = [row for row in record.rows if row.array_call is not None]
+    if not rows or record.device["type"] == "software":
+        return None
+    table = _plain_table("public call to result, us")
+    host = any(row.host_call is not None for row in rows)
+    for name in ("kernels", "Array", "over", *(["host"] if host else [])):
+        table.add_column(" " + name, justify="right", no_wrap=True)
+    names = [name for name in record.peers if any(name in row.peers and row.peers[name].call for row in rows)]
+    for name in names:
+        table.add_column(" " + SHORT_NAMES[name], justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            row.case,
+            _cell(row.us),
+            _cell(_median(row.array_call)),
+            _cell(row.over_kernel_us),
+            *([_cell(_median(row.host_call))] if host else []),
+            *(_cell(_median(row.peers[name].call)) if name in row.peers else "" for name in names),
+        )
+    return table
+
+
+def chain_table(record: Record) -> Table | None:
+    """Return a row for each chain of operations, beside the other libraries' chains."""
+    rows = [row for row in record.rows if row.chain is not None]
+    if not rows:
+        return None
+    table = _plain_table(f"{CHAIN} operations, us each")
+    for name in ("kernels", "chain", "independent"):
+        table.add_column(" " + name, justify="right", no_wrap=True)
+    names = [
+        name for name in record.peers if any(name in row.peers and row.peers[name].chain for row in rows)
+    ]
+    for name in names:
+        table.add_column(" " + SHORT_NAMES[name], justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            row.case,
+            _cell(row.us),
+            _cell(_median(row.chain)),
+            _cell(_median(row.independent)),
+            *(_cell(_median(row.peers[name].chain)) if name in row.peers else "" for name in names),
+        )
+    return table
+
+
+def _median(times: Times | None) -> float | None:
+    return None if times is None else times.us
+
+
+def _plain_table(heading: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0), header_style="bold")
+    table.add_column(heading, overflow="fold", min_width=18)
     return table
 
 
@@ -156,8 +251,7 @@ def microseconds(us: float) -> str:
 
 def latency_table(record: Record) -> Table:
     """Return a row for each latency case: median and 99th percentile of vkdml, medians of the others."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0), header_style="bold")
-    table.add_column("call to result, us", overflow="fold", min_width=18)
+    table = _plain_table("call to result, us")
     table.add_column(" vkdml p50", justify="right", no_wrap=True)
     table.add_column(" p99", justify="right", no_wrap=True)
     peers = [name for name in record.peers if any(name in row.peers for row in record.latency)]
@@ -182,6 +276,9 @@ def notes(record: Record) -> Iterator[str]:
         yield ceiling(record)
     if any(row.call_us is not None for row in record.rows):
         yield "us, GB/s, %: of the kernels; call us: of the public call, host array to host array"
+    elif any(row.array_call is not None for row in record.rows):
+        yield "us, GB/s, %: of the kernels; call us: of the public call on an Array"
+    yield from call_notes(record)
     if timed_peers(record):
         ours = "its call" if any(row.call_us is not None for row in record.rows) else "its kernels"
         yield f"under a library's name: vkdml ({ours}) is so many times as fast as that library"
@@ -196,8 +293,27 @@ def notes(record: Record) -> Iterator[str]:
             f"the device's limits){limit(record)}"
         )
     for name, peer in record.peers.items():
+        yield f"how {LIBRARY_NAMES[name]} was timed: {peer.method}"
         if peer.note:
             yield f"{name}: {peer.note}"
+
+
+def call_notes(record: Record) -> Iterator[str]:
+    """Yield what public calls and chains are."""
+    if call_table(record) is not None:
+        yield (
+            "public call to result: p50 of vkdml.argmax, argmin or slice1 on an Array and, for small inputs, "
+            "on a host array; under a library's name its call on its own array on the device, until the "
+            "result is there. over: call less kernels."
+        )
+        yield over_kernels(record)
+    if chain_table(record) is not None:
+        yield (
+            f"{CHAIN} operations: the time of {CHAIN} in one submission, divided by {CHAIN}, by the host's "
+            "clock. vkdml: a recorded sequence; in a chain each operation waits for the one before, "
+            "independent ones may overlap. JAX: one compiled program in which each operation needs the one "
+            "before; torch: one CUDA graph."
+        )
 
 
 def limit(record: Record) -> str:

@@ -81,7 +81,9 @@ def run(device: Device, options: Options, progress: Progress, keep: Keep = lambd
     cases = list(options.cases) if options.as_given else fitted_suite(options.cases, most)
     if cases:
         with phase(record, progress, "ceiling", 0):
-            ceiling = measure.measure(device, measure.ceiling_cases(most), readings=options.readings)
+            ceiling = measure.measure(
+                device, measure.ceiling_cases(most), readings=options.readings, kernels_only=True
+            )
             record.copy_gb_per_s, record.copy_bytes = measure.copy_rate(device, most, options.readings)
         with phase(record, progress, f"{options.suite} suite", len(cases)):
             record.rows = measure.measure(

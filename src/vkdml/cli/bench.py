@@ -24,14 +24,17 @@ _LONG_NAMES = {short: name for name, short in cases.SHORT_NAMES.items()}
 
 
 def bench(
-    suite: str = typer.Option("", help="quick (the default), full, latency, slice, real or sweep."),
+    suite: str = typer.Option("", help="quick (the default), full, latency, slice, real, short or sweep."),
     op: str = typer.Option("", help="Only this operator: argmax, argmin or slice1."),
     dtype: str = typer.Option("", help="Only these element types, separated by commas."),
     shape: str = typer.Option("", help="One array of this shape instead of a suite: 4096x65536."),
     axis: str = typer.Option("", help="Only this axis; with --shape, the axes to reduce: 1, 0,2 or all."),
     device: str | None = typer.Option(None, help="Index, UUID or part of the name of a device."),
     peers_text: str = typer.Option(
-        "auto", "--peers", help=f"Libraries to compare with: auto, none, or any of {','.join(peers.NAMES)}."
+        "auto",
+        "--peers",
+        help=f"Libraries to compare with: auto, none, or any of {','.join(peers.NAMES)}. The report says how "
+        "each is timed.",
     ),
     peer_seconds: float = typer.Option(peers.PEER_SECONDS, help="Time limit of each peer."),
     mib: int | None = typer.Option(

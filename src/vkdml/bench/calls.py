@@ -1,0 +1,99 @@
+"""Public calls: what a user writes for a case, on an array of the host or of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import vkdml
+from vkdml.arrays.array import array_in
+from vkdml.arrays.indexing import compact_view
+from vkdml.bench.cases import MIB, WINDOWS, Case
+from vkdml.bench.check import WrongResult
+from vkdml.bench.contents import Bytes
+from vkdml.bench.library import numpy_dtype
+from vkdml.measuring import OUTPUT_ROLES
+from vkdml.plan.plans import round_up
+from vkdml.runtime.device import Device
+from vkdml.runtime.memory import Memory
+
+HOST_CALL_BYTES = 4 * MIB
+"""Beside a GPU, calls on host arrays are timed up to this size; larger ones time the bus."""
+
+
+def host_array(case: Case, content: Bytes) -> npt.NDArray[Any]:
+    """Return the case's array over its content.
+
+    Raises:
+        Unsupported: NumPy has no such elements.
+    """
+    return content[: case.input_bytes].view(numpy_dtype(case.element)).reshape(case.shape)
+
+
+def device_array(case: Case, memory: Memory) -> vkdml.Array:
+    """Return the case's array over memory of the device with its content; raises as :func:`host_array`."""
+    return array_in(memory, numpy_dtype(case.element), compact_view(case.shape), writeable=False)
+
+
+def public_call(case: Case, array: Any, index_bytes: int, device: Device | None = None) -> Callable[[], Any]:
+    """Return the call of the public function.
+
+    Args:
+        case: what to compute.
+        array: the case's, of the host or of the device.
+        index_bytes: 4 or 8.
+        device: where to compute; None for an array that lies on one.
+    """
+    if case.op == "slice1":
+        window = WINDOWS[case.window](case.shape[0], case.shape[1])
+        moved = array.T if window.transposed else array
+        return lambda: vkdml.slice1(moved, window.offsets, window.sizes, window.steps, device=device)
+    view = array[..., ::2] if case.alternate else array.T if case.transposed else array
+    function: Any = vkdml.argmax if case.op == "argmax" else vkdml.argmin
+    return lambda: function(
+        view,
+        case.axis,
+        dtype=f"int{8 * index_bytes}",
+        direction=case.direction,
+        nan_policy=case.nan_policy,
+        return_values=case.return_values,
+        device=device,
+    )
+
+
+def outputs_of(result: Any) -> dict[str, Bytes]:
+    """Return what a call returned as the bytes of a plan's outputs."""
+    arrays = result if isinstance(result, tuple) else (result,)
+    found = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
+    return dict(zip(OUTPUT_ROLES, found, strict=False)) | {"output": found[0]}
+
+
+def require_same(what: str, case: Case, got: Mapping[str, Bytes], right: Mapping[str, Bytes]) -> None:
+    """Raise unless outputs are those that were found right.
+
+    Args:
+        what: was run, for the message.
+        case: that was run.
+        got: role to bytes.
+        right: of the same roles, in whole words.
+
+    Raises:
+        WrongResult: naming the first byte that differs, or the sizes.
+    """
+    for role, expected in right.items():
+        found = got[role]
+        nbytes = min(found.size, expected.size)
+        # A plan's buffers are whole words, and may have bytes after the last element.
+        if round_up(nbytes, 4) != round_up(expected.size, 4):
+            raise WrongResult(
+                f"{case.name}: {what}: {found.size} bytes of the {role}, expected are {expected.size}"
+            )
+        if not np.array_equal(found[:nbytes], expected[:nbytes]):
+            first = int(np.flatnonzero(found[:nbytes] != expected[:nbytes])[0])
+            raise WrongResult(
+                f"{case.name}: {what}: byte {first} of the {role} is {found[first]}, expected is "
+                f"{expected[first]} as the kernels wrote before"
+            )

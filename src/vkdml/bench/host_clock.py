@@ -1,0 +1,39 @@
+"""Times what returns when it is done, by the host's clock; vkdml and the other libraries alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from vkdml.bench.record import Times
+from vkdml.measuring import spread
+
+CALLS = 60
+"""Readings of a call."""
+WARM_SECONDS = 0.02
+PATIENCE_SECONDS = 0.1
+FEWEST = 5
+"""So many readings are taken however long they last."""
+
+
+def time_calls(call: Callable[[], object], *, readings: int = CALLS, operations: int = 1) -> Times:
+    """Time a call again and again.
+
+    Args:
+        call: returns when its result is there.
+        readings: how many to take; fewer, but at least :data:`FEWEST`, if they take longer than a moment.
+        operations: of one call, by whose number its time is divided.
+    """
+    warm_until = time.perf_counter() + WARM_SECONDS
+    call()
+    while time.perf_counter() < warm_until:
+        call()
+    taken: list[float] = []
+    patient_until = time.perf_counter() + PATIENCE_SECONDS
+    while len(taken) < readings:
+        start = time.perf_counter()
+        call()
+        taken.append((time.perf_counter() - start) * 1e6 / operations)
+        if len(taken) >= FEWEST and time.perf_counter() > patient_until:
+            break
+    return Times(*spread(taken), len(taken))
