@@ -55,7 +55,7 @@ ANY_DRIVER = frozenset(
         "bench_cases", "bench_record", "build", "chunked_tiles", "cli_checks", "conftest", "dask_cluster",
         "device_without_memory", "dml_descriptors", "dml_header", "dml_validation", "emulated_limits",
         "indexing", "indexing_windows", "layout", "onnx_lowering", "other_gpus", "overlap",
-        "packaging", "plan", "pool", "schema", "targets", "tiles", "typing", "validation_plugin",
+        "packaging", "plan", "plots", "pool", "schema", "targets", "tiles", "typing", "validation_plugin",
         "write_docs",
     }
 )  # fmt: skip

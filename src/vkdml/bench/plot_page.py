@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 WIDTH = 8.6
 """Inches: 826 pixels of a browser, which is what pages are wide."""
-OWN_READ = "fastest read that vkdml itself made in this run"
-DATA_SHEET = "data sheet of the device's memory"
+OWN_READ = "the fastest read that vkdml itself made in this run"
+DATA_SHEET = "the data sheet of the device's memory"
 SMALL = 8
 """Points, of what is not a panel's title."""
 _TITLE = 10
 _LINE = 1.35
 """From line to line, in sizes of the font."""
-_COLUMNS = 118
+_COLUMNS = 132
 _INCH = 72
 
 
@@ -37,15 +37,14 @@ def page(panels: float, title: str, lines: Iterable[str]) -> Figure:
         lines: how, when and with which versions it was measured.
     """
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    # A page may be dark: the plots are not to depend on what lies below them.
     below = [part for line in lines for part in textwrap.wrap(line, _COLUMNS)]
     head = (_LINE * (_TITLE + SMALL * len(below)) + SMALL) / _INCH
     height = panels + head
-    figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
-    engine = figure.get_layout_engine()
-    assert engine is not None
-    engine.set(rect=(0, 0, 1, panels / height))
+    layout = ConstrainedLayoutEngine(rect=(0, 0, 1, panels / height))
+    # A page may be dark: the plots are not to depend on what lies below them.
+    figure = Figure(figsize=(WIDTH, height), layout=layout, facecolor="white")
     left = 0.06 / WIDTH
     figure.text(left, 1 - SMALL / 2 / _INCH / height, title, va="top", fontsize=_TITLE, fontweight="bold")
     start = (SMALL / 2 + _LINE * _TITLE) / _INCH
@@ -59,7 +58,7 @@ def measured(record: Record) -> Iterator[str]:
     """Yield when it was measured, with which versions and on which driver."""
     yield (
         f"Measured {record.date} with vkdml {record.versions['vkdml']}, Python {record.versions['python']}, "
-        f"{libraries(record)}; driver {record.device['driver']}."
+        f"{libraries(record)}. Driver: {record.device['driver']}."
     )
 
 
@@ -78,10 +77,10 @@ def legend(figure: Figure) -> None:
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    columns = min(len(entries), 4)
     figure.legend(
-        entries.values(), entries, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL
-    )
+        entries.values(), entries, loc="outside lower center", ncols=len(entries), frameon=False,
+        fontsize=SMALL, columnspacing=1.5,
+    )  # fmt: skip
 
 
 def label_log_axis(axes: Axes, inches: float) -> None:
@@ -101,12 +100,15 @@ def log_ticks(low: float, high: float, inches: float, points: float) -> list[flo
     """Return the places of labels on a logarithmic axis, with space between them.
 
     >>> log_ticks(10, 400, 3.5, 8)
-    [10, 15, 20, 30, 50, 70, 100, 150, 200, 300]
+    [10, 20, 30, 50, 100, 200, 300]
     >>> log_ticks(10, 4000, 1, 8)
     [10, 100, 1000]
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    several: tuple[Sequence[float], ...] = ((1, 1.5, 2, 3, 5, 7), (1, 2, 3, 5), (1, 2, 5), (1, 3), (1,))
+    several: tuple[Sequence[float], ...] = (
+        (*(1 + step / 20 for step in range(20)), *(2 + step / 5 for step in range(15)), *range(5, 10)),
+        (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 3, 5), (1, 2, 5), (1, 3), (1,),
+    )  # fmt: skip
     ticks: list[float] = []
     for factors in several:
         # Rounded: 3 times 0.1 is not 0.3.

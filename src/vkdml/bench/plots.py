@@ -41,7 +41,11 @@ _MOST_BARS = 15
 # Why a case has no time of a library, although that could have run it.
 _UNTIMED = ("out of time", "too large", "its process ended", "keeps on the host")
 _COPY = "the driver's vkCmdCopyBuffer, read and written"
-_STYLES = {OWN_READ: "--", _COPY: "-.", DATA_SHEET: ":"}
+_STYLES = {
+    OWN_READ: ("--", "dashed line"),
+    _COPY: ("-.", "dash-dotted line"),
+    DATA_SHEET: (":", "dotted line"),
+}
 # Of the height of a panel: lower bars cannot be seen.
 _LEAST_BAR = 0.02
 _ABSENT_POINTS = 6.5
@@ -100,7 +104,7 @@ def _rates(record: Record) -> Any:
     figure = page(
         1.75 * len(panels) + 0.5,
         f"{record.device['name']}: bytes read and written per second; higher is better",
-        [_timed(record), *measured(record)],
+        [_timed(record), _lines(bounds), *measured(record)],
     )
     for axes, (kind, rows) in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
         if floor:
@@ -111,8 +115,7 @@ def _rates(record: Record) -> Any:
         axes.set_ylabel(f"GB/s{logarithmic}", fontsize=SMALL)
         axes.tick_params(axis="y", labelsize=SMALL)
         for name, rate in bounds:
-            label = f"{name}: {rate:.4g} GB/s"
-            axes.axhline(rate, color="#777777", linewidth=0.9, linestyle=_STYLES[name], zorder=0, label=label)
+            axes.axhline(rate, color="#777777", linewidth=0.9, linestyle=_STYLES[name][0], zorder=0)
         if floor:
             axes.set_ylim(bottom=floor)
     legend(figure)
@@ -134,6 +137,12 @@ def _bounds(record: Record) -> list[tuple[str, float]]:
     """Return what rates are measured against: name, GB/s."""
     copy = [(_COPY, record.copy_gb_per_s)] if record.copy_gb_per_s else []
     return [*read_rates(record), *copy]
+
+
+def _lines(bounds: list[tuple[str, float]]) -> str:
+    """Say what the lines across a plot are."""
+    said = "; ".join(f"{_STYLES[name][1]}: {name}, {rate:.4g} GB/s" for name, rate in bounds)
+    return f"{said[:1].upper()}{said[1:]}."
 
 
 def _log_floor(record: Record, panels: list[tuple[str, list[Row]]], bounds: list[float]) -> float | None:
@@ -164,14 +173,15 @@ def _bars(axes: Axes, record: Record, rows: list[Row]) -> None:
     for place, name in enumerate(names):
         shift = (place - (len(names) - 1) / 2) * width
         there = [(number + shift, rate) for number, row in enumerate(rows) if (rate := _rate(row, name))]
-        axes.bar(*zip(*there, strict=True), width * 0.92, label=_label(name), color=_COLOURS[name])
+        places, rates = zip(*there, strict=True)
+        axes.bar(places, rates, width=width * 0.92, label=_label(name), color=_COLOURS[name])
     room = 72 * _AXES_INCHES * width / len(rows) > 1.2 * _ABSENT_POINTS
     for number, row in enumerate(rows):
         for first, last, why in _absent(row, names, each=room):
             middle = number + ((first + last) / 2 - (len(names) - 1) / 2) * width
             axes.text(
-                middle, 0.03, why, transform=axes.get_xaxis_transform(), rotation=90, ha="center", va="bottom",
-                fontsize=_ABSENT_POINTS, color=_COLOURS[names[first]] if first == last else "#555555",
+                middle, 0.03, why, transform=axes.get_xaxis_transform(), rotation=90,
+                ha="center", va="bottom", fontsize=_ABSENT_POINTS, color="#444444",
             )  # fmt: skip
     axes.set_xticks(range(len(rows)), [_bar_label(row) for row in rows], fontsize=SMALL - 1)
     axes.tick_params(axis="x", length=0)
@@ -244,7 +254,9 @@ def _sizes(record: Record) -> Any:
     if len(rows) < 3:
         return None
     title = f"{record.device['name']}: time of argmax over all axes of float32 by size; lower is better"
-    figure = page(3.8, title, [_timed(record), *measured(record)])
+    bounds = list(read_rates(record))
+    lines = [f"{_lines(bounds)[:-1]} of input."] if bounds else []
+    figure = page(3.8, title, [_timed(record), *lines, *measured(record)])
     axes = figure.subplots()
     for name in [_OURS, *_shown_peers(record)]:
         points = [(row.read_bytes / (1 << 20), us) for row in rows if (us := _us(row, name))]
@@ -253,10 +265,9 @@ def _sizes(record: Record) -> Any:
                 *zip(*points, strict=True), "o-", label=_label(name), color=_COLOURS[name], markersize=4
             )
     sizes = [row.read_bytes / (1 << 20) for row in rows]
-    for name, rate in read_rates(record):
+    for name, rate in bounds:
         bound = [row.read_bytes / (rate * 1e3) for row in rows]
-        label = f"at the {name}: {rate:.4g} GB/s"
-        axes.plot(sizes, bound, _STYLES[name], color="#777777", linewidth=0.9, label=label)
+        axes.plot(sizes, bound, _STYLES[name][0], color="#777777", linewidth=0.9)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
@@ -299,9 +310,11 @@ def _latencies(record: Record) -> Any:
                 absent.setdefault(why, []).append(_label(name))
         label_log_axis(axes, _AXES_INCHES / 2 - 0.3)
         axes.tick_params(labelsize=SMALL)
-        axes.set_title(row.case, loc="left", fontsize=9, fontweight="bold")
-        without = "\n".join(f"{why}: {', '.join(names)}" for why, names in absent.items())
-        axes.set_title(without, loc="right", fontsize=SMALL - 1, color="#555555")
+        without = "; ".join(f"{why}: {', '.join(names)}" for why, names in absent.items())
+        axes.set_title(row.case, loc="left", fontsize=9, fontweight="bold", pad=15 if without else None)
+        if without:
+            place = {"xytext": (0, 4), "xycoords": "axes fraction", "textcoords": "offset points"}
+            axes.annotate(without, (0, 1), **place, fontsize=SMALL - 1, color="#444444")
         axes.set_xlabel("microseconds from call to result, logarithmic", fontsize=SMALL)
         axes.set_ylabel("% of calls", fontsize=SMALL)
         axes.grid(which="major", linewidth=0.3)

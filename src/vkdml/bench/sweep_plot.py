@@ -24,7 +24,7 @@ def draw(record: Record) -> Any:
     """Return a figure with the share of cases below a value, for both measures; None without a sweep."""
     each: list[tuple[Measure, str]] = [
         (share, "rate as a share of the fastest read"),
-        (times_torch, f"{PEER}'s time divided by vkdml's, logarithmic; above 1 vkdml is faster"),
+        (times_torch, f"{PEER}'s time divided by vkdml's, logarithmic\n(above 1, vkdml is faster)"),
     ]
     shown = [(measure, label) for measure, label in each if values(record, measure)]
     if not shown:
@@ -37,7 +37,7 @@ def draw(record: Record) -> Any:
     ]
     if OWN_READ in rates:
         sheet = f" ({DATA_SHEET}: {rates[DATA_SHEET]:.4g} GB/s)" if DATA_SHEET in rates else ""
-        lines.append(f"The {OWN_READ}: {rates[OWN_READ]:.4g} GB/s{sheet}.")
+        lines.append(f"{OWN_READ.capitalize()}: {rates[OWN_READ]:.4g} GB/s{sheet}.")
     title = f"{record.device['name']}: how many cases of a sweep reach a rate; further right is better"
     figure = page(3.2, title, [*lines, *measured(record)])
     for axes, (measure, label) in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
