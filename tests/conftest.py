@@ -53,7 +53,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 ANY_DRIVER = frozenset(
     {
         "bench_cases", "bench_record", "build", "chunked_tiles", "cli_checks", "conftest", "dask_cluster",
-        "device_without_memory", "dml_descriptors", "dml_header", "dml_validation", "emulated_limits",
+        "device_without_memory", "dml_descriptors", "dml_header", "dml_validation",
         "indexing", "indexing_windows", "layout", "onnx_lowering", "other_gpus", "overlap",
         "packaging", "plan", "plots", "pool", "schema", "targets", "tiles", "typing", "validation_plugin",
         "write_docs",
