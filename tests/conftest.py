@@ -49,7 +49,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return count if count > 1 else 0
 
 
-# Files whose tests need no device, choose their drivers, or run examples of the documents, whose kernels other
+# Files whose tests need no device, choose their drivers, or run examples of documents, whose kernels other
 # tests cover: a run on one driver proves them for all.
 ANY_DRIVER = frozenset(
     {
