@@ -1,4 +1,4 @@
-"""Writes the figures into the documentation: python bench/write_docs.py bench/results/*.json
+"""Writes the figures into the documentation: python bench/write_docs.py FILE.json ...
 
 The tables and plots of every file go into docs/benchmarks.md, one plot and the main figures into README.md.
 In both pages, what is between the two markers is replaced.
@@ -83,7 +83,7 @@ def rewrite(text: str, inner: str) -> str:
 
 
 def _of_record(link: str, record: Record, folder: Path) -> Iterator[str]:
-    yield f"### {record.device['name']}\n"
+    yield f"### {record.device['name']}{'' if record.rows else ': from call to result'}\n"
     yield _paragraph(
         f"{record.device['driver']}; {record.machine['processor']}, {record.machine['cores']} cores; "
         f"Python {record.versions['python']}, {libraries(record)}; {record.date}. "
@@ -99,13 +99,14 @@ def _of_record(link: str, record: Record, folder: Path) -> Iterator[str]:
             "Times are those of the kernels, by the device's clock. Every result was checked. "
             f"GB/s count bytes read and written. {ceiling(record)}."
         )
-    if record.peers:
+    if record.peers and record.rows:
         yield _paragraph(_methods(record))
-    yield "| case | types | vkdml | best other library | times as fast |"
-    yield "|---|---|--:|--:|--:|"
-    for name in dict.fromkeys(row.row for row in record.rows if row.row not in _LEFT_OUT):
-        yield _line(record, name, [row for row in record.rows if row.row == name])
-    yield ""
+    if record.rows:
+        yield "| case | types | vkdml | best other library | times as fast |"
+        yield "|---|---|--:|--:|--:|"
+        for name in dict.fromkeys(row.row for row in record.rows if row.row not in _LEFT_OUT):
+            yield _line(record, name, [row for row in record.rows if row.row == name])
+        yield ""
     for line in sums(record):
         yield _paragraph(line)
     if record.latency:
@@ -184,14 +185,15 @@ def _range(values: Sequence[float], unit: str) -> str:
 
 
 def _latency(record: Record) -> Iterator[str]:
-    names = [name for name in record.peers if any(name in row.peers for row in record.latency)]
+    timed = {name for row in record.latency for name, peer in row.peers.items() if not peer.why}
+    names = [name for name in record.peers if name in timed]
     yield f"| from call to result, us (p50) | vkdml |{''.join(f' {LIBRARY_NAMES[name]} |' for name in names)}"
     yield "|---|--:|" + "--:|" * len(names)
     for row in record.latency:
         others = [row.peers.get(name) for name in names]
         cells = [microseconds(peer.p50_us) if peer and not peer.why else "" for peer in others]
         yield f"| {row.case} | {microseconds(row.ours.p50_us)} |{''.join(f' {cell} |' for cell in cells)}"
-    yield ""
+    yield "\nAn empty cell: the library has no such call, or was not timed.\n"
     for line in latency_notes(record):
         yield _paragraph(f"{line[0].upper()}{line[1:]}")
 

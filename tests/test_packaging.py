@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.resources
+import os
 import re
 import subprocess
 import sys
@@ -129,12 +130,27 @@ def test_the_package_has_such_a_readme() -> None:
 BUILD_SDIST = "import sys; from scikit_build_core import build; build.build_sdist(sys.argv[1], {})"
 
 
-def test_the_source_release_has_what_building_and_testing_takes(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", BUILD_SDIST, str(tmp_path)]
+# Tests that read the repository's files, and need neither a device nor the tools of continuous integration.
+READERS = ("test_write_docs.py", "test_targets.py", "test_schema.py", "test_readme.py")
+READ = "(committed or page or link or named or target) and not python_blocks"
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an unpacked source release, in no git repository."""
+    folder = tmp_path_factory.mktemp("release")
+    command = [sys.executable, "-c", BUILD_SDIST, str(folder)]
     subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=120)
-    (file,) = tmp_path.iterdir()
+    (file,) = folder.iterdir()
     with tarfile.open(file) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
+        archive.extractall(folder)
+    file.unlink()
+    (inside,) = folder.iterdir()
+    return inside
+
+
+def test_the_source_release_has_what_building_and_testing_takes(unpacked: Path) -> None:
+    names = {str(file.relative_to(unpacked)) for file in unpacked.rglob("*") if file.is_file()}
     tests = {f"tests/{test.name}" for test in (ROOT / "tests").glob("*.py")}
     records = {f"bench/results/{record.name}" for record in (ROOT / "bench" / "results").glob("*.json")}
     others = {
@@ -147,6 +163,27 @@ def test_the_source_release_has_what_building_and_testing_takes(tmp_path: Path) 
     }
     assert not (tests | records | others) - names
     assert not [name for name in names if name.startswith(("out", "build", ".venv", ".drivers", ".git/"))]
+
+
+def test_the_source_release_has_every_file_but_those_of_continuous_integration(unpacked: Path) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no git repository, but a source release itself")
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    files = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+    missing = {name for name in files if not (unpacked / name).exists()}
+    assert {name for name in missing if not name.startswith(".ci/")} == set()
+
+
+def test_tests_that_read_files_find_them_in_the_source_release(unpacked: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "-k", READ]
+    command += [f"tests/{name}" for name in READERS]
+    environment = os.environ | {"VK_INSTANCE_LAYERS": "", "DRIVER": ""}
+    ran = subprocess.run(
+        command, cwd=unpacked, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert ran.returncode == 0, ran.stdout
+    assert int(re.search(r"(\d+) passed", ran.stdout)[1]) > 30
 
 
 # ---- the wheels -----------------------------------------------------------------------------------

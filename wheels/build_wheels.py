@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from collections.abc import Sequence
@@ -63,6 +64,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="./run wheel", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(WHEELS)}; else all")
     parser.add_argument("--once", action="store_true", help="do not build again to compare the bytes")
+    parser.add_argument(
+        "--quick", action="store_true",
+        help="take the kernels that ./run setup compiled, build only the first wheel again, "
+        "and leave out wheels for which there is no interpreter",
+    )  # fmt: skip
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(WHEELS)
     if unknown:
@@ -70,7 +76,7 @@ def main() -> None:
     wheels = [WHEELS[name] for name in arguments.names or WHEELS]
     pythons = {python: interpreter(python) for python in {wheel.python for wheel in wheels}}
     missing = [wheel.name for wheel in wheels if not pythons[wheel.python]]
-    if missing and arguments.names:
+    if missing and ((arguments.names and not arguments.quick) or len(missing) == len(wheels)):
         sys.exit(f"wheel: no interpreter with headers and ensurepip here for {', '.join(missing)}")
 
     OUT.mkdir(parents=True, exist_ok=True)
@@ -84,16 +90,18 @@ def main() -> None:
     }
     wheels = [wheel for wheel in wheels if wheel.python in builders]
     kompute = kompute_release()
-    built = one_pass("first", wheels, builders, tools, kompute)
-    if not arguments.once:
-        compare(built, one_pass("second", wheels, builders, tools, kompute))
+    spirv = Path(sysconfig.get_path("purelib")) / "vkdml" / "spirv" if arguments.quick else None
+    built = one_pass("first", wheels, builders, tools, kompute, spirv)
+    again = [] if arguments.once else wheels[:1] if arguments.quick else wheels
+    if again:
+        compare(built[: 1 + len(again)], one_pass("second", again, builders, tools, kompute, spirv))
     for file in built:
         audit(tools, file)
         shutil.copy2(file, OUT)
         print(f"{file.name}  {file.stat().st_size / 1e6:.1f} MB  sha256 {sha256(file)[:16]}", flush=True)
     if missing:
         print(f"not built, for want of an interpreter with headers: {', '.join(missing)}")
-    twice = "" if arguments.once else ", each built twice: the same bytes"
+    twice = f", {1 + len(again)} of them built twice: the same bytes" if again else ""
     print(f"{len(built)} files in {OUT.relative_to(ROOT)}{twice}")
 
 
@@ -182,9 +190,17 @@ getattr(build, hook)(folder, json.loads(settings))
 
 
 def one_pass(
-    name: str, wheels: list[Wheel], builders: dict[str, Path], tools: Path, kompute: Path
+    name: str,
+    wheels: list[Wheel],
+    builders: dict[str, Path],
+    tools: Path,
+    kompute: Path,
+    spirv: Path | None,
 ) -> list[Path]:
-    """Build the source release, and out of it all wheels, in folders of this pass."""
+    """Build the source release, and out of it all wheels, in folders of this pass.
+
+    The kernels are those of the folder `spirv`; without it the first wheel's build compiles them.
+    """
     folder = OUT / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -195,7 +211,6 @@ def one_pass(
     source = folder / release.name.removesuffix(".tar.gz")
     zig = run([tools, "-c", "import ziglang; print(ziglang.__path__[0])"]).strip()
     environ = {"VKDML_ZIG": f"{zig}/zig", "VKDML_ZIG_HEADERS": str(headers())}
-    spirv = ""
     for wheel in wheels:
         say(f"building {wheel.tag} ({name} time)")
         build = folder / "build" / wheel.name
@@ -208,12 +223,14 @@ def one_pass(
             "cmake.define.KOMPUTE_SDIST": str(kompute),
             "cmake.define.VULKAN_HEADERS": environ["VKDML_ZIG_HEADERS"],
             "cmake.define.FMT_HEADERS": environ["VKDML_ZIG_HEADERS"],
-            "cmake.define.VKDML_SPIRV": spirv,
+            "cmake.define.VKDML_SPIRV": str(spirv or ""),
+            # Vulkan's and nanobind's headers take most of the time: they are read once for eight files.
+            "cmake.define.CMAKE_UNITY_BUILD": "ON",
         }
         environ["VKDML_ZIG_TARGET"] = f"{wheel.architecture}-linux-gnu.{GLIBC}"
         environ["SETUPTOOLS_EXT_SUFFIX"] = wheel.suffix
         backend(builders[wheel.python], "build_wheel", source, folder, settings, environ)
-        spirv = spirv or str(build / "spirv")  # the same for all
+        spirv = spirv or build / "spirv"  # the same for all
     return [release, *(one(folder, f"*-{wheel.tag}.whl") for wheel in wheels)]
 
 

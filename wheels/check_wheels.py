@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from build_wheels import MINORS, OUT, ROOT, STABLE, interpreter_of, pip, run, say
@@ -20,9 +20,10 @@ from build_wheels import MINORS, OUT, ROOT, STABLE, interpreter_of, pip, run, sa
 SYSTEMS = OUT / "systems"
 PACKAGES = OUT / "packages"
 DEBIANS_PYTHON = 11
-# What the tests need; the least NumPy that vkdml takes with the oldest Python.
+# What the tests need.
 NEEDED = ("numpy", "ml_dtypes", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis")
-OLDEST = ("numpy==1.26.*", *NEEDED[1:])
+# The least that vkdml takes, which the oldest Python gets.
+OLDEST = {"numpy": "numpy==1.26.*"}
 BESIDE_THE_TESTS = ("tests", "bench", "docs", "shaders", "examples", "pyproject.toml", "README.md", "run")
 WITHOUT_A_DEVICE = (
     "chunked_tiles", "dml_descriptors", "dml_header", "dml_validation", "indexing", "indexing_windows",
@@ -47,16 +48,17 @@ assert vkdml.argmax(x, axis=1).tolist() == [1, 0]
 assert vkdml.slice1(x, (0, 0), (2, 3), (-1, 2)).tolist()[1] == x[0, ::2].tolist()
 print(f"argmax and slice1 ran on {vkdml.default_device().name}, {platform.machine()}")
 """
-IMPORT = """
-import platform
-import vkdml
-print(f"imported, with its native module, {platform.machine()}")
+PYTEST = """
+import os, sys
+os.chdir("/vkdml")
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
 """
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./run wheel-test", description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", choices=["native", "aarch64", "recipe"], help="one part")
+    parser.add_argument("--only", choices=["native", "aarch64", "recipe", "quick"], help="one part")
     only = parser.parse_args().only
     if os.geteuid() != 0 or not shutil.which("mmdebstrap"):
         sys.exit(
@@ -65,6 +67,8 @@ def main() -> None:
     PACKAGES.mkdir(parents=True, exist_ok=True)
     if not list(OUT.glob("*.whl")):
         sys.exit("wheel-test: there are no wheels in out/wheels; ./run wheel builds them")
+    if only == "quick":
+        quick()
     if only in (None, "native"):
         native()
     if only in (None, "recipe"):
@@ -77,25 +81,35 @@ def main() -> None:
 
 
 class System:
-    """A Debian 12 in a folder, of which commands see nothing else."""
+    """A Debian 12 in a folder, of which commands see nothing else.
 
-    def __init__(self, name: str, packages: str) -> None:
+    One that is `unpacked` only, which takes less time, has Python and no shell: no package was set up.
+    """
+
+    def __init__(self, name: str, packages: str, unpacked: bool = False) -> None:
         self.folder = SYSTEMS / name
         SYSTEMS.mkdir(parents=True, exist_ok=True)
-        clean = SYSTEMS / "clean"
+        clean = SYSTEMS / ("unpacked" if unpacked else "clean")
         if not clean.exists():
             say("making a Debian system with Python and nothing to compile with")
-            run(["mmdebstrap", "--variant=minbase", f"--include={packages}", "bookworm", clean])
+            variant = "extract" if unpacked else "minbase"
+            making = SYSTEMS / "making"
+            shutil.rmtree(making, ignore_errors=True)
+            run(["mmdebstrap", f"--variant={variant}", f"--include={packages}", "bookworm", making])
+            making.rename(clean)
         shutil.rmtree(self.folder, ignore_errors=True)
         run(["cp", "-a", clean, self.folder])
 
     def run(self, *command: str, network: bool = False, **environ: str) -> str:
         """Run a command, without network unless it is asked for."""
-        inside = ["/usr/bin/env", "-i", "HOME=/root", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]
-        inside += [f"{name}={value}" for name, value in environ.items()]
+        environ = {"HOME": "/root", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"} | environ
         apart = ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={self.folder}/proc"]
         apart += [] if network else ["--net"]
-        return run([*apart, "chroot", str(self.folder), *inside, *command])
+        return run([*apart, "chroot", str(self.folder), *command], env=environ)
+
+    def loaders(self) -> list[Path]:
+        """The files of Vulkan's loader."""
+        return list(self.folder.glob("usr/lib/*/libvulkan.so*"))
 
     def install(self, *packages: str) -> None:
         """Install Debian packages."""
@@ -118,11 +132,10 @@ class System:
 def native() -> None:
     """Every wheel of this machine's processor, in each Python that it is for."""
     system = System("native", "python3-venv")
-    for name in BESIDE_THE_TESTS:
-        system.copy(ROOT / name, f"/vkdml/{name}")
-    pythons = dict(installed(system))
+    copy_tests(system)
+    pythons = dict(installed(system, MINORS, NEEDED))
     for label, python in pythons.items():
-        assert "NoDeviceError" in system.run(python, "-c", NO_VULKAN), "this system should have no Vulkan"
+        without_vulkan(system, python)
         files = [f"tests/test_{name}.py" for name in WITHOUT_A_DEVICE]
         report(label, "without Vulkan", tested(system, python, files))
     system.install("libvulkan1", "mesa-vulkan-drivers")
@@ -131,12 +144,44 @@ def native() -> None:
         report(label, "on lavapipe", tested(system, python, files))
 
 
-def installed(system: System) -> Iterator[tuple[str, str]]:
+def quick() -> None:
+    """The README's example by each wheel of this machine's processor that is there, in one Python each."""
+    system = System(
+        "quick", "base-files,libc-bin,python3.11-venv,libvulkan1,mesa-vulkan-drivers", unpacked=True
+    )
+    loaders = [(file, file.with_name(f"hidden-{file.name}")) for file in system.loaders()]
+    assert loaders
+    for file, hidden in loaders:
+        file.rename(hidden)
+    copy_tests(system)
+    first = {python: minors[:1] for python, minors in MINORS.items()}
+    pythons = dict(installed(system, first, ("numpy", "pytest")))
+    for python in pythons.values():
+        without_vulkan(system, python)
+    for file, hidden in loaders:
+        hidden.rename(file)
+    for label, python in pythons.items():
+        report(label, "on lavapipe", tested(system, python, ["--noconftest", README_EXAMPLE]))
+
+
+def copy_tests(system: System) -> None:
+    for name in BESIDE_THE_TESTS:
+        system.copy(ROOT / name, f"/vkdml/{name}")
+
+
+def without_vulkan(system: System, python: str) -> None:
+    """See what the package says where there is no Vulkan loader."""
+    assert "NoDeviceError" in system.run(python, "-c", NO_VULKAN), "this system should have no Vulkan"
+
+
+def installed(
+    system: System, versions: Mapping[str, tuple[int, ...]], packages: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
     """Install each wheel for each interpreter it is for; say which, and yield where its Python is."""
     for compiler in ("cc", "gcc", "g++", "c++", "clang", "cmake"):
         assert not list(system.folder.glob(f"usr/bin/{compiler}*")), f"{compiler} is in the clean system"
-    assert "libvulkan" not in system.run("ldconfig", "-p")
-    for python, minors in MINORS.items():
+    assert not system.loaders(), "Vulkan's loader is in the clean system"
+    for python, minors in versions.items():
         wheel = next(OUT.glob(f"*-{python}-*{os.uname().machine}.whl"), None)
         for minor in minors if wheel else ():
             label = f"Python 3.{minor}"
@@ -144,27 +189,28 @@ def installed(system: System) -> Iterator[tuple[str, str]]:
             if base is None:
                 print(f"{label}: not tested, for want of an interpreter here")
                 continue
-            inside = "/usr/bin/python3"
+            inside = f"/usr/bin/python3.{DEBIANS_PYTHON}"
             if minor != DEBIANS_PYTHON:
                 prefix = base.parent.parent
                 system.copy(prefix, str(prefix))
                 inside = str(base)
             assert wheel is not None
             system.copy(wheel, f"/wheels/{wheel.name}")
-            needed = OLDEST if python == "cp310" else NEEDED
+            needed = [OLDEST.get(package, package) if python == "cp310" else package for package in packages]
             pip_of(base, "download", "--dest", PACKAGES, "--only-binary=:all:", *needed)
             system.copy(PACKAGES, "/wheels")
             here = f"/python3.{minor}"
             system.run(inside, "-m", "venv", here)
-            quiet = ("--quiet", "--disable-pip-version-check", "--no-index", "--find-links=/wheels")
+            quiet = ("--quiet", "--disable-pip-version-check", "--no-compile")
+            quiet += ("--no-index", "--find-links=/wheels")
             system.run(f"{here}/bin/python", "-m", "pip", "install", *quiet, f"/wheels/{wheel.name}", *needed)
             yield f"{label}, {wheel.name.split('-', 2)[2]}", f"{here}/bin/python"
 
 
 def tested(system: System, python: str, files: list[str]) -> str:
-    """Run tests on the installed package; pytest's last line."""
-    script = 'cd /vkdml && exec "$0" -m pytest -p no:cacheprovider "$@"'
-    return system.run("sh", "-c", script, python, *files).strip().rpartition("\n")[2]
+    """Run tests on the installed package, with these arguments of pytest; its last line."""
+    said = system.run(python, "-c", PYTEST, "-p", "no:cacheprovider", *files)
+    return said.strip().rpartition("\n")[2]
 
 
 # ---- the recipe of docs/ci.md ---------------------------------------------------------------------
@@ -195,17 +241,17 @@ def recipe() -> None:
 
 # ---- aarch64 --------------------------------------------------------------------------------------
 
-# Debian's releases, the Python of each, and what is run: Mesa 25 does not start under the emulator.
-RELEASES = {"bookworm": (11, ARGMAX), "trixie": (13, IMPORT)}
+# Debian's releases and the Python of each.
+RELEASES = {"bookworm": 11, "trixie": 13}
 
 
 def aarch64() -> None:
-    """Import the wheels, and run calls on lavapipe, under qemu-user with Debian's files for aarch64."""
+    """Run calls on lavapipe by the wheels, under qemu-user with Debian's files for aarch64."""
     emulator = "qemu-aarch64-static"
     if not shutil.which(emulator):
         sys.exit("wheel-test: aarch64 needs the package qemu-user-static")
     tested_tags = set()
-    for release, (minor, program) in RELEASES.items():
+    for release, minor in RELEASES.items():
         python = STABLE if minor >= 12 else f"cp3{minor}"
         wheel = next(OUT.glob(f"*-{python}-*aarch64.whl"), None)
         if wheel is None:
@@ -227,7 +273,7 @@ def aarch64() -> None:
             "VKDML_DEVICE": "llvmpipe",
         }
         emulated = [emulator, "-L", str(folder), f"{folder}/usr/bin/python3.{minor}"]
-        said = run([*emulated, "-c", program], env=environ)
+        said = run([*emulated, "-c", ARGMAX], env=environ)
         report(f"Python 3.{minor}, {wheel.name.split('-', 2)[2]}", f"{emulator}, {release}", said.strip())
         tested_tags.add(python)
     for wheel in sorted(OUT.glob("*aarch64.whl")):

@@ -1,10 +1,9 @@
-"""What a sweep says: quantiles, the worst cases and a plot of the distribution; at most 80 columns wide."""
+"""What a sweep says: quantiles and the worst cases; at most 80 columns wide."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -161,44 +160,3 @@ def notes(record: Record) -> Iterator[str]:
     for row in faults(record):
         alone = command(settings["seed"], row.number, settings["mib"])
         yield f"WRONG: {row.number}: {row.case}: {row.wrong}; it runs alone with {alone}"
-
-
-def draw(record: Record) -> Any:
-    """Return a figure with the share of cases below a value, for both measures; None without a sweep."""
-    measures: list[tuple[Measure, str, bool]] = [
-        (share, "share of the fastest read", False),
-        (times_torch, "times as fast as torch", True),
-    ]
-    shown = [each for each in measures if values(record, each[0])]
-    if not shown:
-        return None
-    from matplotlib.figure import Figure
-
-    drawn = Figure(figsize=(4.5 * len(shown), 3.6), layout="constrained")
-    for axes, (measure, label, logarithmic) in zip(
-        drawn.subplots(1, len(shown), squeeze=False)[0], shown, strict=True
-    ):
-        for kind, colour in (("argmax", "#00798c"), ("argmin", "#66a182"), ("slice1", "#d1495b")):
-            known = values(record, measure, [row for row in record.sweep if row.op == kind])
-            if known:
-                heights = [100 * place / len(known) for place in range(len(known) + 1)]
-                axes.step(
-                    [known[0], *known], heights, where="post", label=f"{kind} ({len(known)})", color=colour
-                )
-        if logarithmic:
-            axes.set_xscale("log")
-            axes.xaxis.set_major_formatter("{x:g}")
-            axes.axvline(1, color="#888888", linewidth=0.8)
-        else:
-            axes.set_xlim(left=0)
-        axes.set_ylim(0, 100)
-        axes.set_xlabel(label)
-        axes.set_ylabel("% of cases at or below")
-        axes.grid(which="major", linewidth=0.3)
-        axes.legend(frameon=False, loc="upper left")
-    settings = record.settings
-    drawn.suptitle(
-        f"{record.device['name']}: sweep, seed {settings['seed']}, {settings['mib']} MiB",
-        x=0.01, ha="left", fontsize=9,
-    )  # fmt: skip
-    return drawn
