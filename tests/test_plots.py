@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from vkdml.bench import plot_page, plots
+from vkdml.bench import peers, plot_page, plots
 from vkdml.bench.record import PeerTime, Record, load
 
 RESULTS = Path(__file__).resolve().parent.parent / "bench" / "results"
@@ -22,6 +22,11 @@ COMMITTED = {
     for part in plots.PARTS
     if image.stem.endswith(f"-{part}")
 }
+
+
+def test_every_library_has_a_colour_of_its_own() -> None:
+    colours = [plots._COLOURS[name] for name in peers.NAMES]
+    assert len(set(colours)) == len(colours)
 
 
 def record_of_image(image: Path, part: str) -> Record:

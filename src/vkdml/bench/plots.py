@@ -35,6 +35,7 @@ _OURS = "vkdml"
 _COLOURS = {
     _OURS: "#111111", "torch": "#d1495b", "jax": "#00798c", "cupy": "#edae49",
     "cub": "#66a182", "numpy": "#8d96a3", "onnxruntime": "#9b6fb0",
+    "onnxruntime-webgpu": "#5f4b8b", "torchvulkan": "#e07a5f",
 }  # fmt: skip
 _DTYPE_ROWS = ("all axes", "last axis", "axis 0", "segmentation", "slice1")
 _MOST_BARS = 15
