@@ -302,6 +302,14 @@ def test_the_readme_links_to_the_index_and_the_index_to_every_page() -> None:
     assert {*links_of(reference.read_text(), reference)} >= PARTS_OF_THE_REFERENCE
 
 
+def test_the_readme_says_where_data_elsewhere_is_read() -> None:
+    section = re.search(r"^## Data elsewhere\n(.*?)^## ", README.read_text(), re.MULTILINE | re.DOTALL)
+    assert section is not None
+    lines = section[1].strip().splitlines()
+    led_to = [re.search(r"\]\(docs/([\w-]+)\.md\)\)$", line) for line in lines]
+    assert [match and match[1] for match in led_to] == ["files", "dask", "cuda", "onnx", "array-api"]
+
+
 # Where the index leads those who read it without the site.
 IN_THE_REPOSITORY = {"gallery/index": "../examples/gallery"}
 
