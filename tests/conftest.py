@@ -49,16 +49,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return count if count > 1 else 0
 
 
-# Files whose tests need no device, choose their drivers, or run examples of documents, whose kernels other
-# tests cover: a run on one driver proves them for all.
+# Files whose tests need no device, choose their drivers, run examples of documents, whose kernels other
+# tests cover, or are about lavapipe's limit: a run there proves them for all.
 ANY_DRIVER = frozenset(
     {
         "bench_cases", "bench_record", "build", "chunked_tiles", "cli_checks", "cli_commands",
         "conftest", "dask_cluster", "demo", "device_without_memory", "directml_names",
-        "dml_descriptors", "dml_header", "dml_validation", "docs", "indexing", "indexing_windows",
-        "layout", "onnx_lowering", "other_gpus", "overlap", "packaging", "pictures", "plan",
-        "plots", "pool", "readme", "schema", "targets", "tiles", "troubleshooting", "typing",
-        "validation_plugin", "write_docs",
+        "dml_descriptors", "dml_header", "dml_validation", "docs", "gallery", "indexing",
+        "indexing_windows", "layout", "loop_steps", "onnx_lowering", "other_gpus", "overlap",
+        "packaging", "pictures", "plan", "plots", "pool", "readme", "schema", "soak", "targets",
+        "tiles", "troubleshooting", "two_devices", "typing", "validation_plugin", "write_docs",
     }
 )  # fmt: skip
 

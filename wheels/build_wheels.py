@@ -224,8 +224,6 @@ def one_pass(
             "cmake.define.VULKAN_HEADERS": environ["VKDML_ZIG_HEADERS"],
             "cmake.define.FMT_HEADERS": environ["VKDML_ZIG_HEADERS"],
             "cmake.define.VKDML_SPIRV": str(spirv or ""),
-            # Vulkan's and nanobind's headers take most of the time: they are read once for eight files.
-            "cmake.define.CMAKE_UNITY_BUILD": "ON",
         }
         environ["VKDML_ZIG_TARGET"] = f"{wheel.architecture}-linux-gnu.{GLIBC}"
         environ["SETUPTOOLS_EXT_SUFFIX"] = wheel.suffix
