@@ -28,12 +28,20 @@ def time_calls(call: Callable[[], object], *, readings: int = CALLS, operations:
     call()
     while time.perf_counter() < warm_until:
         call()
+    taken = [us / operations for us in call_times(call, readings, FEWEST, PATIENCE_SECONDS)]
+    return Times(*spread(taken), len(taken))
+
+
+def call_times(
+    call: Callable[[], object], readings: int, fewest: int, patience_seconds: float
+) -> list[float]:
+    """Return the microseconds of so many calls; after ``patience_seconds`` of the fewest."""
     taken: list[float] = []
-    patient_until = time.perf_counter() + PATIENCE_SECONDS
+    patient_until = time.perf_counter() + patience_seconds
     while len(taken) < readings:
         start = time.perf_counter()
         call()
-        taken.append((time.perf_counter() - start) * 1e6 / operations)
-        if len(taken) >= FEWEST and time.perf_counter() > patient_until:
+        taken.append((time.perf_counter() - start) * 1e6)
+        if len(taken) >= fewest and time.perf_counter() > patient_until:
             break
-    return Times(*spread(taken), len(taken))
+    return taken

@@ -14,6 +14,7 @@ from vkdml.bench import contents
 from vkdml.bench.cases import WINDOWS, Case, window_slices
 from vkdml.bench.check import right_indices
 from vkdml.bench.contents import Bytes
+from vkdml.bench.host_clock import call_times
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.record import Times
 from vkdml.bench.sweep import SweepCase
@@ -167,15 +168,7 @@ def single_axis(case: Case) -> tuple[tuple[int, ...], int]:
 def wall_clock(call: Callable[[], object]) -> list[float]:
     """Time a call that returns when it is done."""
     call()
-    readings: list[float] = []
-    until = time.perf_counter() + CALL_PATIENCE_SECONDS
-    while len(readings) < READINGS:
-        start = time.perf_counter()
-        call()
-        readings.append((time.perf_counter() - start) * 1e6)
-        if len(readings) >= FEWEST_CALLS and time.perf_counter() > until:
-            break
-    return readings
+    return call_times(call, READINGS, FEWEST_CALLS, CALL_PATIENCE_SECONDS)
 
 
 def warm(call: Callable[[], object], wait: Callable[[], object]) -> None:

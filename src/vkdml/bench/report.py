@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from rich import box
 from rich.console import Console
@@ -12,7 +12,7 @@ from rich.table import Table
 from vkdml.bench import sweep_report
 from vkdml.bench.chains import CHAIN
 from vkdml.bench.datasheets import published_rate
-from vkdml.bench.record import Record, Row, Times, best_peer, geometric_mean
+from vkdml.bench.record import PeerTime, Record, Row, Times, best_peer, geometric_mean
 
 LIBRARY_NAMES = {
     "numpy": "NumPy", "torch": "torch", "cupy": "CuPy", "jax": "JAX", "onnxruntime": "ONNX Runtime",
@@ -168,9 +168,7 @@ def call_table(record: Record) -> Table | None:
     host = any(row.host_call is not None for row in rows)
     for name in ("kernels", "Array", "over", *(["host"] if host else [])):
         table.add_column(" " + name, justify="right", no_wrap=True)
-    names = [name for name in record.peers if any(name in row.peers and row.peers[name].call for row in rows)]
-    for name in names:
-        table.add_column(" " + SHORT_NAMES[name], justify="right", no_wrap=True)
+    peer_cells = _add_peers(table, record, rows, lambda peer: peer.call)
     for row in rows:
         table.add_row(
             row.case,
@@ -178,7 +176,7 @@ def call_table(record: Record) -> Table | None:
             _cell(_median(row.array_call)),
             _cell(row.over_kernel_us),
             *([_cell(_median(row.host_call))] if host else []),
-            *(_cell(_median(row.peers[name].call)) if name in row.peers else "" for name in names),
+            *peer_cells(row),
         )
     return table
 
@@ -191,20 +189,31 @@ def chain_table(record: Record) -> Table | None:
     table = _plain_table(f"{CHAIN} operations, us each")
     for name in ("kernels", "chain", "independent"):
         table.add_column(" " + name, justify="right", no_wrap=True)
-    names = [
-        name for name in record.peers if any(name in row.peers and row.peers[name].chain for row in rows)
-    ]
-    for name in names:
-        table.add_column(" " + SHORT_NAMES[name], justify="right", no_wrap=True)
+    peer_cells = _add_peers(table, record, rows, lambda peer: peer.chain)
     for row in rows:
         table.add_row(
             row.case,
             _cell(row.us),
             _cell(_median(row.chain)),
             _cell(_median(row.independent)),
-            *(_cell(_median(row.peers[name].chain)) if name in row.peers else "" for name in names),
+            *peer_cells(row),
         )
     return table
+
+
+def _add_peers(
+    table: Table, record: Record, rows: Sequence[Row], times_of: Callable[[PeerTime], Times | None]
+) -> Callable[[Row], list[str]]:
+    """Add a column for each library that has such a time; return what gives a row's cells in them."""
+    names = [name for name in record.peers if any(name in r.peers and times_of(r.peers[name]) for r in rows)]
+    for name in names:
+        table.add_column(" " + SHORT_NAMES[name], justify="right", no_wrap=True)
+
+    def cells(row: Row) -> list[str]:
+        peers = row.peers
+        return [_cell(_median(times_of(peers[name]))) if name in peers else "" for name in names]
+
+    return cells
 
 
 def _median(times: Times | None) -> float | None:
