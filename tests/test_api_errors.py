@@ -451,11 +451,13 @@ def test_slice1_of_one_dimension_takes_integers() -> None:
     for x in (np.arange(9), vkdml.asarray(np.arange(9))):
         assert np.asarray(vkdml.slice1(x, 1, 7, -2)).tolist() == [7, 5, 3, 1]
         assert np.asarray(vkdml.slice1(x, np.int8(1), (7,), 3, output_sizes=2)).tolist() == [1, 4]
+        assert np.asarray(vkdml.slice1(x, np.array(1), vkdml.asarray(7), np.array([3]))).tolist() == [1, 4, 7]
         refuse(ValueError, ("slice1", "0 to 3", "stride 3"), vkdml.slice1, x, 1, 7, 3, output_sizes=9)
         refuse(ValueError, ("slice1", "offset 1", "size 9"), vkdml.slice1, x, 1, 9, 1)
-        for wrong in (1.0, True, "1", None, np.bool_(True), np.float32(1)):
+        for wrong in (1.0, True, "1", None, np.bool_(True), np.float32(1), np.array(1.0), np.array(True)):
             refuse(TypeError, ("slice1", "offsets", "an integer"), vkdml.slice1, x, wrong, 7, 1)
     refuse_slice(TypeError, ("offsets", "a sequence of 3 integers, not 1"), offsets=1)
+    refuse_slice(TypeError, ("strides", "a sequence of 3 integers, not array(1)"), strides=np.array(1))
     refuse(TypeError, ("a sequence of 0 integers",), vkdml.slice1, np.float32(1), 0, (), ())
 
 

@@ -89,6 +89,7 @@ def test_other_indices_are_refused_by_name(key, message):
 def test_shapes_are_checked():
     assert full_shape(-1, 12) == (12,)
     assert full_shape((0, 5), 0) == (0, 5)
+    assert as_shape(np.array(3)) == as_shape([np.array(3)]) == as_shape(np.array([3])) == (3,)
     for shape, size in [((5, -1), 12), ((-1, -1), 4), ((3, 5), 12), ((0, -1), 0)]:
         with pytest.raises(ValueError, match="shape"):
             full_shape(shape, size)

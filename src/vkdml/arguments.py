@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.exceptions import AxisError
 
-from vkdml.common.integers import index
+from vkdml.common.integers import index, is_sequence
 from vkdml.plan import elements
 from vkdml.plan.order import Order
 
@@ -281,7 +281,7 @@ def integer(what: str, value: Any, accepted: str = "an integer or a tuple of int
 def per_dimension(what: str, values: Any, rank: int) -> tuple[int, ...]:
     """Return an integer for each dimension; one dimension accepts a single integer."""
     accepted = f"a sequence of {rank} integers" if rank != 1 else "an integer or a sequence of one"
-    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+    if isinstance(values, str | bytes) or not is_sequence(values):
         if rank == 1 and hasattr(values, "__index__"):
             return (integer(what, values, accepted),)
         raise TypeError(f"{what} must be {accepted}, not {values!r}")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vkdml.common.integers import index
+from vkdml.common.integers import index, is_sequence
 from vkdml.plan.layout import row_major_strides
 
 _ALL = slice(None)
@@ -169,7 +169,7 @@ def integer_index(part: Any, dim: int) -> int:
 def _refusal(part: Any, dim: int) -> str:
     return (
         f"index {part!r:.200} of dimension {dim} is of type {type(part).__name__}; accepted are integers, "
-        "slices, '...' and None (np.newaxis)"
+        "slices, '...', None (np.newaxis) and, in reading, arrays of integers"
     )
 
 
@@ -202,7 +202,7 @@ def as_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
         ValueError: a size less than ``least``.
     """
     try:
-        sizes = tuple(map(index, shape)) if hasattr(shape, "__iter__") else (index(shape),)
+        sizes = tuple(map(index, shape)) if is_sequence(shape) else (index(shape),)
     except TypeError:
         raise TypeError(f"a shape is an integer or a sequence of integers, not {shape!r}") from None
     for size in sizes:

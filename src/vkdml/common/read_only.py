@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 
 class ReadOnly:
@@ -23,6 +23,20 @@ class ReadOnly:
         return AttributeError(
             f"cannot {verb} {name!r}: all attributes of {kind} are read-only{self._instead}"
         )
+
+
+Fixed = TypeVar("Fixed", bound=ReadOnly)
+
+
+def refuses_as_read_only(cls: type[Fixed]) -> type[Fixed]:
+    """Let a frozen dataclass with slots refuse all attributes as its base class does.
+
+    The methods that ``dataclass`` adds to it fail for names that are no fields: they look for the class as it
+    was before it got slots.
+    """
+    for method in ("__setattr__", "__delattr__"):
+        setattr(cls, method, getattr(ReadOnly, method))
+    return cls
 
 
 fix = object.__setattr__

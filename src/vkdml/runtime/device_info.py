@@ -10,7 +10,7 @@ from typing import Any
 
 from vkdml import _native
 from vkdml.common.integers import index
-from vkdml.common.read_only import fix
+from vkdml.common.read_only import ReadOnly, fix, refuses_as_read_only
 from vkdml.common.read_only_dict import read_only
 from vkdml.errors import NoDeviceError
 from vkdml.plan.loop_steps import most_loop_steps
@@ -21,8 +21,9 @@ _PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
 _UUID = re.compile(r"[0-9a-f]{32}")
 
 
+@refuses_as_read_only
 @dataclass(frozen=True, slots=True)
-class DeviceInfo:
+class DeviceInfo(ReadOnly):
     """What a device is and can do, as its driver tells it. Sizes are in bytes. Immutable and hashable."""
 
     index: int
