@@ -121,6 +121,25 @@ def test_rows_that_start_between_vectors(dtype):
                     assert np.array_equal(backwards.indices, wanted)
 
 
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_a_block_that_is_read_in_memory_order_starts_where_its_first_element_lies(dtype):
+    """Not where the element of position 0 lies, which may be at a whole vector when the first one is not."""
+    per_vector = 16 // np.dtype(dtype).itemsize
+    rows, columns = 6 * per_vector, 2 * per_vector + 1
+    for start in range(1, per_vector + 2):
+        for winner in (0, rows * columns - 1):
+            host = np.zeros(start + rows * columns + 64, dtype)
+            host[[start - 1, start + rows * columns]] = 9  # its neighbours
+            host[start + winner] = 5
+            array = vkdml.asarray(host)
+            for turned in (np.s_[:, ::-1], np.s_[::-1], np.s_[::-1, ::-1]):
+                block = array[start : start + rows * columns].reshape(rows, columns)[turned]
+                expected = host[start : start + rows * columns].reshape(rows, columns)[turned]
+                indices, values = vkdml.argmax(block, return_values=True)
+                assert (int(indices), int(values)) == (expected.argmax(), 5)
+                assert vkdml.argmax(block, (0, 1), direction="decreasing").tolist() == expected.argmax()
+
+
 # ---- outputs -----------------------------------------------------------------------------------------------
 
 
@@ -204,6 +223,26 @@ def test_values_that_are_written_over_the_input_are_taken_from_it_first():
     assert got.indices.tolist() == host.reshape(3, 4).argmin(0).tolist()
     assert got.values.tolist() == host.reshape(3, 4).min(0).tolist()
     assert competing[1].tolist() == host.reshape(3, 4)[1].tolist()
+
+
+@pytest.mark.parametrize("direction", ["increasing", "decreasing"])
+@pytest.mark.parametrize("operator", ["argmax", "argmin"])
+def test_of_repeats_of_one_element_the_first_or_the_last_is_taken(operator, direction):
+    """Where only repeats compete, and where other elements do, too."""
+    host = numbers(1, 5, 3)
+    array = vkdml.asarray(host)
+    for axis in (0, (0,), (0, 1), (0, 2), None):
+        call = getattr(vkdml, operator)
+        repeated, expected = (
+            array.broadcast_to((4, 5, 3)),
+            np.ascontiguousarray(np.broadcast_to(host, (4, 5, 3))),
+        )
+        got = call(repeated, axis, direction=direction, return_values=True)
+        wanted = call(expected, axis, direction=direction, return_values=True)
+        assert got.indices.tolist() == wanted.indices.tolist()
+        assert got.values.tolist() == wanted.values.tolist()
+    got = getattr(vkdml, operator)(array.broadcast_to((4, 5, 3)), 0, direction=direction)
+    assert got.tolist() == np.full((5, 3), 0 if direction == "increasing" else 3).tolist()
 
 
 # ---- arrays that meet --------------------------------------------------------------------------------------
