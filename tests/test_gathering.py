@@ -184,3 +184,22 @@ def test_take_refuses_what_the_standard_does(device: vkdml.Device) -> None:
     with pytest.raises(ValueError, match="accepted are as many dimensions"):
         xp.take_along_axis(a, vkdml.asarray([0]), axis=0)
     assert xp.take(vkdml.asarray([1, 2, 3]), vkdml.asarray([2, 0])).tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("size", [2**31, 2**32 - 1, 2**32, 2**32 + 3, 2**40, 2**63])
+def test_indices_of_more_elements_than_32_bits_count(size: int, dtype: str, device: vkdml.Device) -> None:
+    """Repeats of one element: no memory holds so many."""
+    repeated = vkdml.asarray([[7, 8]], "uint8", device=device).broadcast_to((size, 2))
+    held = np.iinfo(dtype)
+    ends = {0, 1, size - 1, size, -1, -size, -size - 1, 2**31, -(2**31), 2**32, held.min, held.max}
+    for end in sorted(end for end in ends if held.min <= end <= held.max):
+        indices = np.array([[0, end]], dtype)
+        if -size <= end < size:
+            assert repeated[indices].tolist() == [[[7, 8], [7, 8]]]
+            assert repeated[indices, [[1, 0]]].tolist() == [[8, 7]]
+        else:
+            with pytest.raises(
+                IndexError, match=f"index {end} is out of bounds for dimension 0 with size {size}"
+            ):
+                repeated[indices]

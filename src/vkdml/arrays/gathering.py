@@ -16,6 +16,8 @@ from vkdml.plan.layout import row_major_strides
 from vkdml.plan.plans import VECTOR_BYTES
 
 NO_FAULT = 0xFFFFFFFF
+MOST_ELEMENTS = 0xFFFFFFFF
+"""Of a dimension, in the kernel that checks indices."""
 
 
 class _Indexed(NamedTuple):
@@ -182,6 +184,7 @@ def _gathered(x: Array, offset: int, along: Sequence[_Along], indexed: Sequence[
     count = indexed[0].indices.size
     if count == 0:
         return result
+    indexed = [_with_a_size_that_kernels_hold(dim) for dim in indexed]
     operand = x.operand
     base = operand.base + offset - x.view.offset
     ratio = _moved_together(x.itemsize, base, along, indexed)
@@ -229,11 +232,35 @@ def _compute_places(places: Array, indexed: Sequence[_Indexed], ratio: int) -> N
         device.executions.run(plan_for(call, device.limits), regions)
     for dim, fault in zip(indexed, faults.tolist(), strict=True):
         if fault != NO_FAULT:
-            wrong = dim.indices[tuple(map(int, np.unravel_index(fault, dim.indices.shape)))].item()
-            raise IndexError(
-                f"index {wrong} is out of bounds for dimension {dim.axis} with size {dim.size}; accepted are "
-                f"{-dim.size} to {dim.size - 1}"
-            )
+            raise _out_of_bounds(dim, fault)
+
+
+def _out_of_bounds(dim: _Indexed, number: int) -> IndexError:
+    """Return the error for the index of this number, in row-major order."""
+    wrong = dim.indices[tuple(map(int, np.unravel_index(number, dim.indices.shape)))].item()
+    return IndexError(
+        f"index {wrong} is out of bounds for dimension {dim.axis} with size {dim.size}; accepted are "
+        f"{-dim.size} to {dim.size - 1}"
+    )
+
+
+def _with_a_size_that_kernels_hold(dim: _Indexed) -> _Indexed:
+    """Return a dimension as it is, or, of one with too many elements, its only element.
+
+    No buffer holds so many: they are repeats of one, and all indices mean that one. The host checks them.
+
+    Raises:
+        IndexError: one is out of bounds.
+    """
+    if dim.size <= MOST_ELEMENTS:
+        return dim
+    held = np.iinfo(dim.indices.dtype)
+    indices = dim.indices.numpy()
+    wrong = (indices < max(-dim.size, held.min)) | (indices > min(dim.size - 1, held.max))
+    if wrong.any():
+        raise _out_of_bounds(dim, int(np.argmax(wrong)))
+    only = uploaded(np.zeros((1,) * indices.ndim, np.int32), dim.indices.device)
+    return _Indexed(dim.axis, 1, 0, only.broadcast_to(indices.shape))
 
 
 def _moved_together(itemsize: int, base: int, along: Sequence[_Along], indexed: Sequence[_Indexed]) -> int:
