@@ -69,6 +69,29 @@ def test_more_transfers_than_pieces(transfers):
     assert len(transfers._idle) <= 2 * MOST_IDLE
 
 
+def test_a_transfer_that_differs_in_anything_is_another(transfers):
+    buffers = [buffer_of(transfers, 48) for _ in range(2)]
+    held = [np.random.default_rng(number).integers(0, 256, 48, np.uint8) for number in range(2)]
+    for buffer, content in zip(buffers, held, strict=True):
+        transfers.upload(content, buffer, 0)
+    kinds = [
+        *[("int32", (2, 3)), ("float32", (2, 3)), ("<U1", (2, 3)), ("int32", (3, 2)), ("int32", (6,))],
+        *[("int16", (6,)), ("int64", (3,)), ("int32", ())],
+    ]
+    for _ in range(2):
+        for number, start in ((0, 0), (1, 0), (0, 8), (1, 16)):
+            for nbytes in (8, 4):
+                content = np.arange(number + start, number + start + nbytes, dtype=np.uint8)
+                transfers.upload(content, buffers[number], start)
+                held[number][start : start + nbytes] = content
+            for name, shape in kinds:
+                dtype = np.dtype(name)
+                got = transfers.download(buffers[number], start, shape, dtype)
+                assert (got.dtype, got.shape) == (dtype, shape)
+                assert got.tobytes() == held[number][start : start + got.nbytes].tobytes()
+    assert transfers.download(buffers[0], 0, (48,), BYTES).tolist() == held[0].tolist()
+
+
 def test_the_same_transfer_is_not_recorded_again(transfers):
     buffer = buffer_of(transfers, 64)
     transfers.download(buffer, 0, (64,), BYTES)
