@@ -28,6 +28,7 @@ from vkdml import _native
 from vkdml.arguments import ReduceRequest
 from vkdml.common.read_only import fix
 from vkdml.operators import stream, tile_ring
+from vkdml.plan.tiles import Tiling
 
 MIB = 1 << 20
 
@@ -204,6 +205,37 @@ def test_indices_beyond_32_bits(two_devices, direction):
         int(chosen[0 if direction == "increasing" else -1]) * (1 << 20) + min(repeat, (1 << 20) - 1)
         for chosen in (np.flatnonzero(column == column.max()) for column in few[:, 0].T)
     ]
+
+
+@pytest.mark.parametrize("with_values", [False, True])
+@pytest.mark.parametrize("direction", oracle.DIRECTIONS)
+def test_the_order_in_which_tiles_arrive_changes_nothing(two_devices, monkeypatch, direction, with_values):
+    """The first to arrive may begin anywhere, also beyond 2**32."""
+    device = with_tiles(two_devices[0], 64)
+    forwards = Tiling.__iter__
+    rng = np.random.default_rng(7)
+    few = rng.integers(0, 5, (40, 1, 6), np.int32)
+    x = np.broadcast_to(few, (40, 1 << 33, 6))
+    orders = {
+        "forwards": lambda tiling: forwards(tiling),
+        "backwards": lambda tiling: reversed(list(forwards(tiling))),
+        "shuffled": lambda tiling: iter(rng.permutation(np.array([*forwards(tiling), None], object)[:-1])),
+    }
+    for axis in (None, (0, 1), (0, 2), 0):
+        found = {}
+        for name, order in orders.items():
+            monkeypatch.setattr(Tiling, "__iter__", order)
+            indices, values = reduce(
+                few if axis in (0, (0, 2)) else x,
+                axis,
+                direction=direction,
+                devices=[device],
+                with_values=with_values,
+            )
+            found[name] = (indices.tolist(), None if values is None else values.tolist())
+        assert found["forwards"] == found["backwards"] == found["shuffled"]
+        if axis is None:
+            assert np.max(found["forwards"][0]) >= (1 << 33) * 6 or direction == "increasing"
 
 
 def test_more_than_32_bits_can_count(device, tmp_path):
@@ -505,6 +537,7 @@ RESIDENT = """
 import sys, warnings, dataclasses, threading, time
 import numpy as np, vkdml
 from vkdml.operators import stream, tile_ring
+from vkdml.plan.tiles import Tiling
 from vkdml.arguments import ReduceRequest
 from vkdml.common.read_only import fix
 
