@@ -85,6 +85,29 @@ def test_a_known_call_cleared_between_look_up_and_use_is_right(device, monkeypat
         assert vkdml.argmax(X, 1).tolist() == X.argmax(1).tolist()
 
 
+@pytest.mark.parametrize("where", ["host", "device"])
+def test_a_known_call_is_looked_up_once(device, monkeypatch, where):
+    """Another thread may clear the calls, and what they keep, right after."""
+    calls = device.executions.known_calls
+    x = vkdml.asarray(X, device=device) if where == "device" else X
+    look_up, found = calls.get, []
+
+    def cleared_behind(key):
+        found.append(look_up(key))
+        calls.clear()
+        device.trim()
+        return found[-1]
+
+    monkeypatch.setattr(calls, "get", cleared_behind)
+    vkdml.argmax(x, 1)
+    assert vkdml.argmax(x, 1).tolist() == X.argmax(1).tolist()
+    assert found[-1] is not None, "known: only what looked it up holds it now"
+    if where == "device":
+        vkdml.slice1(x, (0, 0), X.shape, (1, -1))
+        assert vkdml.slice1(x, (0, 0), X.shape, (1, -1)).tolist() == X[:, ::-1].tolist()
+        assert found[-1] is not None
+
+
 def test_known_calls_have_arrays_of_their_own(device):
     arrays = [np.roll(X, n, 1) for n in range(5)]
     results = [vkdml.argmax(array, 1) for array in arrays]

@@ -211,6 +211,11 @@ def test_slice1_takes_output_sizes_and_names_what_is_wrong():
     assert np.array_equal(got.numpy(), host[::2, ::-1][:2, :3])
     with pytest.raises(ValueError, match=r"slice1 of \(6, 4\) int64: the window of dimension 0"):
         vkdml.slice1(whole, (3, 0), (4, 4), (1, 1))
+    for option, value in (("out", vkdml.empty((6, 4), "int64")), ("device", 0), ("progress", print)):
+        with pytest.raises(
+            TypeError, match=rf"slice1 of \(6, 4\) int64: {option}= is not accepted with a sharded"
+        ):
+            vkdml.slice1(whole, (0, 0), (6, 4), (1, 1), **{option: value})
 
 
 def test_a_sharded_array_is_shared_out_anew_by_a_list_of_devices(device):
