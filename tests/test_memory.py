@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from native_work import long_sequence
 
 import vkdml
 from vkdml import _native, dml
@@ -171,6 +172,18 @@ def test_bytes_go_where_they_belong_and_come_from_there(discrete, start, nbytes)
     lies.write(start, part)
     lies.read(0, everything)
     assert np.array_equal(everything, contents)
+
+
+def test_settling_waits_for_a_small_upload(discrete, device):
+    """Other libraries that share the memory do not come after it on the queue."""
+    lies = Memory(discrete, 100)
+    uploads = discrete.executions.small_transfers
+    busy = long_sequence(device, 0.3)
+    busy.submit()
+    lies.write(0, np.arange(PIECE, dtype=np.uint8))
+    lies.settle()
+    assert all(piece.sequence.wait(0.0, 0.0) for piece in uploads._idle.values())
+    busy.wait()
 
 
 def test_what_was_written_can_be_changed_at_once(discrete):
