@@ -60,6 +60,7 @@ REFUSED = {
     "a masked array in a list": ([np.arange(3), MASKED], "(1 of them)"),
     "a masked scalar in a tuple of tuples": (((1, np.ma.masked), (1, 2)), "(1 of them)"),
     "what converts to a masked array": (Converts(MASKED), "the mask of this MaskedArray"),
+    "what converts to a masked array, in a list": ([np.arange(3), Converts(MASKED)], "of this MaskedArray"),
     "a mask beside the array": (
         Converts(np.arange(3), shape=(3,), mask=np.array([True, True, False])),
         "the mask of this Converts hides elements (2 of them)",

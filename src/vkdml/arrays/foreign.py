@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vkdml.arrays.base import DeviceArray
+
 # Types that hold only a number.
 NUMBERS = frozenset({bool, int, float, complex, np.bool_, *np.sctypeDict.values()})
 # As deep as NumPy's arrays may have dimensions.
@@ -30,6 +32,13 @@ def require_plain(x: Any, nesting: int = 0) -> None:
     elif type(x) is not np.ndarray and type(x) not in NUMBERS:
         _require_no_mask(x)
         _require_no_missing(x)
+        if nesting and not isinstance(x, np.ndarray | DeviceArray) and hasattr(type(x), "__array__"):
+            # NumPy drops the masks of what it puts together; what it cannot convert, it says itself.
+            try:
+                converted = np.asanyarray(x)
+            except Exception:
+                return
+            _require_no_mask(converted)
 
 
 def _require_no_mask(x: Any) -> None:
