@@ -266,6 +266,26 @@ def test_outputs_that_share_one_element_overlap_and_neighbours_do_not(step):
         assert got.values.tolist() == x.numpy().max(1).tolist()
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("columns", [(0, 1), (1, 0), (3, 67), (67, 3), (0, 64), (5, 37)])
+def test_indices_and_values_may_interleave(dtype, columns):
+    """As on the host: the stretches that they lie in overlap, no element does."""
+    host = numbers(40, 9, dtype=dtype)
+    for rows in (slice(None), slice(None, None, -1)):
+        memory = vkdml.asarray(np.full((40, 70), 77, dtype))
+        out = tuple(memory[rows, column] for column in columns)
+        got = vkdml.argmax(vkdml.asarray(host), 1, return_values=True, out=out)
+        assert (got.indices is out[0], got.values is out[1]) == (True, True)
+        expected = np.full((40, 70), 77, dtype)
+        expected[rows, columns[0]], expected[rows, columns[1]] = host.argmax(1), host.max(1)
+        assert np.array_equal(memory.numpy(), expected)
+    with pytest.raises(ValueError, match="the indices and the values of out overlap"):
+        vkdml.argmax(vkdml.asarray(host), 1, return_values=True, out=(memory[:, 3], memory[::-1, 3]))
+    deep = memory[:, :2].reshape((40, 2, *[1] * 70))[:, 0], memory[:, 1].reshape((40, *[1] * 70))
+    got = vkdml.argmax(vkdml.asarray(host).reshape((40, 9, *[1] * 70)), 1, return_values=True, out=deep)
+    assert got.values.reshape(40).tolist() == host.max(1).tolist()
+
+
 @pytest.mark.parametrize("forwards", [True, False])
 @pytest.mark.parametrize("dtype", ["int8", "int32"])
 def test_a_copy_to_where_one_element_of_it_lies_reads_that_first(dtype, forwards):

@@ -24,6 +24,7 @@ from vkdml.arrays.indexing import (
 )
 from vkdml.arrays.numpy_functions import NumpyOperand
 from vkdml.common import hooks
+from vkdml.common.overlap import Layout, may_share_bytes
 from vkdml.plan.calls import CopyCall, Operand, plan_for
 from vkdml.plan.layout import extent
 from vkdml.runtime.device import Device, DeviceLike, default_device, resolve
@@ -389,6 +390,18 @@ class Array(NumpyOperand):
         begin, end = self.byte_range()
         other_begin, other_end = other.byte_range()
         return begin < other_end and other_begin < end
+
+    def shares_bytes(self, other: Array) -> bool:
+        """Tell whether an element of one lies on one of the other; True where that takes too long to find."""
+        return self.overlaps(other) and may_share_bytes(self._layout(), other._layout())
+
+    def _layout(self) -> Layout:
+        shape, strides, offset = self._view
+        dims = [
+            (size, stride * self.itemsize) for size, stride in zip(shape, strides, strict=True) if size != 1
+        ]
+        sizes, byte_strides = tuple(size for size, _ in dims), tuple(stride for _, stride in dims)
+        return Layout(offset * self.itemsize, sizes, byte_strides, self.itemsize)
 
 
 _set_memory, _set_dtype, _set_view, _set_writeable, _set_bound = (

@@ -135,7 +135,7 @@ def reduce(x: Array, request: ReduceRequest) -> Any:
         out_indices, out_values = request.outputs()
         _check_out(out_indices, x, reduction.shape, reduction.index_dtype, "out")
         _check_out(out_values, x, reduction.shape, x.dtype, "the values of out")
-        if out_indices is not None and out_values is not None and out_indices.overlaps(out_values):
+        if out_indices is not None and out_values is not None and out_indices.shares_bytes(out_values):
             raise ValueError("the indices and the values of out overlap; accepted are separate arrays")
         reduction.require_elements(request.operator)
         contested: bool = any(x.shape[a] > 1 and x.view.strides[a] != 0 for a in reduction.axes)
