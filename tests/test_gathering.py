@@ -107,7 +107,17 @@ def test_rows_move_in_whole_vectors(device: vkdml.Device) -> None:
             for rows in ([3, -1, 0], np.arange(20)[::-1]):
                 for first in (0, 1, 2):
                     assert_same(a[rows, first:], np.ascontiguousarray(host[rows, first:]))
+                assert_same(a[rows, 1:-1], np.ascontiguousarray(host[rows, 1:-1]))
                 assert_same(a[1:][:, 2:][[0, 5]], np.ascontiguousarray(host[1:][:, 2:][[0, 5]]))
+            # A kept dimension outside of the rows decides, too.
+            stacks = np.arange(5 * (7 * columns + 3)).astype(dtype)
+            a = vkdml.asarray(stacks)
+            for pitch in range(4):
+                length = 7 * columns + pitch
+                host, lies = stacks[: 5 * length], a[: 5 * length]
+                host = host.reshape(5, length)[:, : 7 * columns].reshape(5, 7, columns)
+                got = lies.reshape((5, length))[:, : 7 * columns].reshape((5, 7, columns))[:, [6, 0, 3]]
+                assert_same(got, np.ascontiguousarray(host[:, [6, 0, 3]]))
 
 
 @pytest.mark.parametrize(
