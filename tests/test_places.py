@@ -122,6 +122,29 @@ def test_rows_that_start_between_vectors(dtype):
 
 
 @pytest.mark.parametrize("dtype", WIDTHS)
+def test_rows_of_one_output_start_between_vectors(dtype):
+    """Each row has whole vectors, but the way from one to the next has not."""
+    per_vector = 16 // np.dtype(dtype).itemsize
+    for columns in (4 * per_vector, 16 * per_vector, 64 * per_vector):
+        for room in (1, per_vector - 1, per_vector):
+            for kept in (False, True):
+                pitch = columns + room
+                host = np.zeros((7, 2, pitch), dtype)
+                host[:, :, columns:] = 9  # between the rows
+                lies = vkdml.asarray(host).reshape(-1)[: 7 * 2 * pitch].reshape((7, 2, pitch))
+                for row, column in ((1, columns - 1), (2, 0), (5, columns - 1)):
+                    for block in range(2):
+                        lies[row, block, column] = host[row, block, column] = 5
+                    axes = (0, 2) if kept else (0, 1, 2)
+                    part, expected = lies[:, :, :columns], host[:, :, :columns]
+                    indices, values = vkdml.argmax(part, axes, return_values=True)
+                    wanted = vkdml.argmax(np.ascontiguousarray(expected), axes)
+                    assert indices.tolist() == wanted.tolist()
+                    assert (values.numpy() == 5).all()
+                    lies[row], host[row, :, :columns] = host[0], 0
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
 def test_a_block_that_is_read_in_memory_order_starts_where_its_first_element_lies(dtype):
     """Not where the element of position 0 lies, which may be at a whole vector when the first one is not."""
     per_vector = 16 // np.dtype(dtype).itemsize
