@@ -53,11 +53,8 @@ void keep_word(uint number, uint bits) {
 
 void store_rows(uint base, bool at_start, bool at_end) {
     uint count = output_row_count * output_row_words, own = gl_LocalInvocationID.x;
-#define GATHER(TURN) uint bits_##TURN = TURN * WORKGROUP + own < count ? gathered(pair_##TURN, other_pair_##TURN) : 0u;
+#define GATHER(TURN) if (TURN * WORKGROUP + own < count) keep_word(TURN * WORKGROUP + own, gathered(pair_##TURN, other_pair_##TURN));
     EACH_TURN(GATHER)
-    barrier();
-#define KEEP(TURN) if (TURN * WORKGROUP + own < count) keep_word(TURN * WORKGROUP + own, bits_##TURN);
-    EACH_TURN(KEEP)
     barrier();
     count = output_row_count * output_words_of_row;
     for (uint number = own; number < count; number += WORKGROUP) {
@@ -80,5 +77,4 @@ void store_rows(uint base, bool at_start, bool at_end) {
             store_bits(target, bits, written & ~((1u << (begin * BITS)) - 1u));
         }
     }
-    barrier();
 }

@@ -32,6 +32,8 @@ class Room:
     """The most rows of the input, and of the output."""
     words: int
     """The most words of the output."""
+    vectors: int
+    """The most vectors of the input."""
 
 
 @dataclass(frozen=True)
@@ -156,9 +158,11 @@ class Boxes:
 
     @property
     def cells(self) -> int:
-        # Gathered words come after the input has been read; the word before the first is read too.
-        gathered = 1 + self.output_rows * self.output_row_pitch if self.output_row_pitch else 0
-        return max(self.rows * self.row_pitch, gathered)
+        return self.input_cells + self.output_rows * self.output_row_pitch
+
+    @property
+    def input_cells(self) -> int:
+        return self.rows * self.row_pitch
 
     @property
     def output_words(self) -> int:
@@ -170,7 +174,7 @@ class Boxes:
             and max(self.rows, self.output_rows) <= room.rows
             and self.output_words <= room.words
             and self.rows * self.row_pitch * self._per_word < _MOST
-            and self.rows * self.row_vectors < _MOST
+            and self.rows * self.row_vectors <= room.vectors
             and self.output_rows * (self.output_row_words + 1) * self._per_word < _MOST
         )
 

@@ -319,7 +319,7 @@ def _room(limits: DeviceLimits, tuning: SliceTuning) -> Room:
     workgroup_size = _box_workgroup_size(limits, tuning)
     # Beside the cells lie the layout and what is known of the rows.
     cells = nbytes // 4 - 2 * rows - kernels.number("box_layout_words")
-    return Room(cells, rows, workgroup_size * kernels.number("box_turns"))
+    return Room(cells, rows, workgroup_size * kernels.number("box_turns"), workgroup_size * 4)
 
 
 def _box_workgroup_size(limits: DeviceLimits, tuning: SliceTuning) -> int:
@@ -377,7 +377,7 @@ def _boxes(
         output_row_words=boxes.output_row_words,
         output_row_words_inverse=inverse(boxes.output_row_words),
         output_row_pitch=boxes.output_row_pitch,
-        first_gathered=1,
+        first_gathered=boxes.input_cells,
         output_words_of_row=boxes.output_words_of_row,
         output_words_of_row_inverse=inverse(boxes.output_words_of_row),
         layout_words=layout_words if in_push else (),
