@@ -147,14 +147,16 @@ def runs_per_round(outer_dims: int, inner_dims: int, per_vector: int) -> int:
     return outer + offset_in_run + 2 * gather + by_elements
 
 
-def tiles(
-    tiles_of_workgroup: int, outer_dims: int, block: int, cells_down: int, cells_across: int, size: int
-) -> int:
-    """Return the steps of ``slice1_tiles``; ``size``: invocations of a workgroup."""
-    cells = cells_down * cells_across
-    load = loop(-(-cells // size), loop(block))
-    store = loop(-(-cells * block // size))
-    return loop(tiles_of_workgroup, loop(outer_dims) + load + store)
+def tile(down: int, across: int, size: int) -> int:
+    """Return the steps of a tile of ``slice1_tiles``; ``size``: invocations of a workgroup."""
+    return 2 * loop(-(-down * across // size))
+
+
+def narrow_tile(down: int, across: int, per_vector: int, size: int) -> int:
+    """Return the steps of a tile of ``slice1_narrow_tiles``, which loads and stores vectors."""
+    # Four words of a vector that is stored in parts.
+    stored = down * per_vector * (across // 4 + 1)
+    return loop(-(-down * across // size), loop(4) + loop(4)) + loop(-(-stored // size), loop(4))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -27,6 +28,9 @@ from vkdml.plan.tuning import SliceTuning
 
 # Runs that read memory so often, out of a cache, are as fast as boxes.
 _MOST_READS = 4
+# Words of the narrowest tile of narrow elements, whose rows are stored as vectors.
+_LEAST_ACROSS = 8
+_LEAST_TILE_WORKGROUP = 32
 
 
 def plan_slice1(
@@ -50,14 +54,17 @@ def plan_slice1(
     last_vector = _last_vector(layout, element_bytes)
     layout, element_bytes = widened(layout, element_bytes)
     tuning = limits.tuning.slice1
-    boxes = (
-        None if _gathers_well(layout, element_bytes, tuning) else _boxes_for(layout, element_bytes, limits)
+    gathers_well = _gathers_well(layout, element_bytes, tuning)
+    boxes = None if gathers_well else _boxes_for(layout, element_bytes, limits)
+    matrices = transposed(layout, ceil_div(tuning.tile_least_bytes, element_bytes), _row_steps(element_bytes))
+    # Sparsely filled tiles are slower than what else does without reading memory again and again.
+    sparse = (
+        matrices is not None
+        and (gathers_well or boxes is not None)
+        and _fill(matrices, element_bytes, tuning) < tuning.tile_least_fill
     )
-    matrices = transposed(layout, ceil_div(tuning.tile_least_bytes, element_bytes))
-    if matrices is not None and not (
-        boxes and _fill(matrices, element_bytes, tuning) < tuning.tile_least_fill
-    ):
-        step, layout_words = _tiles(matrices, element_bytes, limits, tuning)
+    if matrices is not None and not sparse:
+        step, layout_words = _tiles(matrices, element_bytes, last_vector, limits, tuning)
     elif boxes is not None:
         step, layout_words = _boxes(boxes, last_vector, limits, tuning)
     else:
@@ -102,26 +109,42 @@ def widened(layout: CopyLayout, element_bytes: int) -> tuple[CopyLayout, int]:
 
 @dataclass(frozen=True)
 class Matrices:
-    """Transposed copies: the output is contiguous along a row, the input along a column."""
+    """Transposed copies: the output is contiguous along a row, the input has equal small steps along a column."""
 
     outer: tuple[Dim, ...]
     row: Dim
-    """From row to row; its input stride is 1."""
+    """From row to row; its input stride is positive."""
     column: Dim
     """From column to column; its output stride is 1."""
     input_base: int
     output_base: int
 
+    @property
+    def input_starts(self) -> tuple[int, ...]:
+        """Numbers of which multiples add up to where columns start."""
+        return (self.input_base, self.column.input_stride, *(dim.input_stride for dim in self.outer))
 
-def transposed(layout: CopyLayout, least: int) -> Matrices | None:
-    """Return the layout as transposed matrices whose sides have at least ``least`` elements, or None."""
+    @property
+    def output_starts(self) -> tuple[int, ...]:
+        """Numbers of which multiples add up to where rows start."""
+        return (self.output_base, self.row.output_stride, *(dim.output_stride for dim in self.outer))
+
+
+def transposed(layout: CopyLayout, least: int, steps: Sequence[int] = (1,)) -> Matrices | None:
+    """Return the layout as transposed matrices whose sides have at least ``least`` elements, or None.
+
+    Args:
+        steps: that the input may have along a column.
+    """
     if not layout.dims:
         return None
     *others, column = layout.dims
     if column.output_stride != 1 or abs(column.input_stride) <= 1 or column.size < least:
         return None
-    rows = [dim for dim in others if abs(dim.input_stride) == 1 and dim.size >= least]
-    if not rows:
+    nearest = min(abs(dim.input_stride) for dim in layout.dims if dim.input_stride)
+    rows = [dim for dim in others if abs(dim.input_stride) == nearest and dim.size >= least]
+    # Another dimension that lies between the elements of a column would read them once more.
+    if not rows or nearest not in steps or abs(column.input_stride) == nearest:
         return None
     row = rows[-1]
     input_base, output_base = layout.input_base, layout.output_base
@@ -130,29 +153,67 @@ def transposed(layout: CopyLayout, least: int) -> Matrices | None:
         # Rows may come in any order.
         input_base += (row.size - 1) * row.input_stride
         output_base += (row.size - 1) * row.output_stride
-        row = Dim(row.size, 1, -row.output_stride)
+        row = Dim(row.size, -row.input_stride, -row.output_stride)
     return Matrices(outer, row, column, input_base, output_base)
 
 
+@lru_cache
+def _row_steps(element_bytes: int) -> tuple[int, ...]:
+    """Return the input strides along a column that tiles have a kernel for."""
+    if element_bytes < 4:
+        return kernels.family("slice1_narrow_tiles").numbers_of("row_step", element_bytes=element_bytes)
+    return (1,)
+
+
+@dataclass(frozen=True)
+class _TileShape:
+    """A tile: how many elements it has down and across, or of narrow ones vectors down and words across."""
+
+    down: int
+    across: int
+    rows: int
+    columns: int
+    """That are a tile's own: rows of narrow elements share words with the next tile."""
+
+    def counts(self, matrices: Matrices) -> tuple[int, int]:
+        """Return how many tiles a matrix has down and across."""
+        return ceil_div(matrices.row.size, self.rows), ceil_div(matrices.column.size, self.columns)
+
+
+def _tile_shape(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> _TileShape:
+    down, across = dict(tuning.tile_shapes)[element_bytes]
+    if element_bytes >= 4:
+        return _TileShape(down, across, down, across)
+    per_vector, per_word = VECTOR_BYTES // element_bytes, 4 // element_bytes
+    shared = int(_unaligned(matrices.output_starts, element_bytes))
+    # Small matrices have small tiles.
+    down = min(down, _power_of_two(ceil_div(matrices.row.size, per_vector)))
+    across = min(across, max(_power_of_two(ceil_div(matrices.column.size, per_word) + shared), _LEAST_ACROSS))
+    return _TileShape(down, across, down * per_vector, (across - shared) * per_word)
+
+
+def _power_of_two(number: int) -> int:
+    """Return the least power of two that is not below a number."""
+    return 1 << (number - 1).bit_length()
+
+
+def _unaligned(starts: Sequence[int], element_bytes: int) -> bool:
+    """Whether any of these starts elsewhere than with a vector."""
+    return any(start % (VECTOR_BYTES // element_bytes) for start in starts)
+
+
 def _tiles(
-    matrices: Matrices, element_bytes: int, limits: DeviceLimits, tuning: SliceTuning
+    matrices: Matrices, element_bytes: int, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
 ) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     outer, row, column = matrices.outer, matrices.row, matrices.column
-    per_word = max(4 // element_bytes, 1)
-    input_starts = (matrices.input_base, column.input_stride, *(dim.input_stride for dim in outer))
-    output_starts = (matrices.output_base, row.output_stride, *(dim.output_stride for dim in outer))
-    input_unaligned = any(start % per_word for start in input_starts)
-    output_unaligned = any(start % per_word for start in output_starts)
-    down, across = dict(tuning.tile_shapes)[element_bytes]
-    # A word of a row may need elements of two blocks.
-    owned = across - 1 if output_unaligned else across
-    tiles_down = ceil_div(row.size, down * per_word)
-    tiles_across = ceil_div(column.size, owned * per_word)
+    narrow = element_bytes < 4
+    shape = _tile_shape(matrices, element_bytes, tuning)
+    tiles_down, tiles_across = shape.counts(matrices)
     tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
     check_work("tiles", tiles)
     layout_words = dim_words(outer)
-    family = kernels.family("slice1_tiles")
+    family = kernels.family("slice1_narrow_tiles" if narrow else "slice1_tiles")
     in_push = len(layout_words) <= family.layout_room
     push = family.push(
         tiles=tiles,
@@ -165,26 +226,31 @@ def _tiles(
         columns=column.size,
         row_output_stride=row.output_stride,
         column_input_stride=column.input_stride,
+        **({"last_vector": last_vector} if narrow else {}),
         layout_words=layout_words if in_push else (),
     )
-    workgroup_size = min(limits.workgroup_size, down * across)
-    kernel, constants = family.specialize(
-        element_bytes=element_bytes,
-        workgroup=workgroup_size,
-        layout_in_push=in_push,
-        down=down,
-        across=across,
-        input_unaligned=input_unaligned,
-        output_unaligned=output_unaligned,
-        across_first=tuning.tile_across_first,
-    )
+    blocks = shape.down * shape.across
+    workgroup_size = min(limits.workgroup_size, max(blocks, _LEAST_TILE_WORKGROUP) if narrow else blocks)
+    of_kernel = {"layout_in_push": in_push, "down": shape.down, "across": shape.across}
+    if narrow:
+        of_kernel |= {
+            "row_step": row.input_stride,
+            "input_unaligned": _unaligned(matrices.input_starts, element_bytes),
+            "output_unaligned": _unaligned(matrices.output_starts, element_bytes),
+        }
+    kernel, constants = family.specialize(element_bytes=element_bytes, workgroup=workgroup_size, **of_kernel)
     tiles_of_workgroup = loop_steps.rounds_of(tiles, limits.max_workgroup_count)
+    per_tile = (
+        loop_steps.narrow_tile(shape.down, shape.across, VECTOR_BYTES // element_bytes, workgroup_size)
+        if narrow
+        else loop_steps.tile(shape.down, shape.across, workgroup_size)
+    )
     step = Step(
         kernel,
         constants,
         push,
         min(tiles, limits.max_workgroup_count),
-        loop_steps=loop_steps.tiles(tiles_of_workgroup, len(outer), per_word, down, across, workgroup_size),
+        loop_steps=loop_steps.loop(tiles_of_workgroup, loop_steps.loop(len(outer)) + per_tile),
     )
     return step, () if in_push else layout_words
 
@@ -287,12 +353,9 @@ def _gathers_well(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -
 
 def _fill(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> float:
     """Return which part of the tiles is in the matrices."""
-    part = 1.0
-    blocks = dict(tuning.tile_shapes)[element_bytes]
-    for size, count in zip((matrices.row.size, matrices.column.size), blocks, strict=True):
-        side = count * max(4 // element_bytes, 1)
-        part *= size / round_up(size, side)
-    return part
+    shape = _tile_shape(matrices, element_bytes, tuning)
+    down, across = shape.counts(matrices)
+    return matrices.row.size * matrices.column.size / (down * shape.rows * across * shape.columns)
 
 
 def _boxes_for(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:

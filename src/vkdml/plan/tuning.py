@@ -16,11 +16,10 @@ class SliceTuning:
     full_workgroups: int
     """Workgroups that fill the device."""
     tile_shapes: tuple[tuple[int, tuple[int, int]], ...]
-    """By element width, the blocks of a tile down and across, powers of two."""
+    """By element width, elements of a tile down and across, or of narrow ones vectors down and words across,
+    powers of two."""
     tile_least_bytes: int
     """Transposed matrices with a shorter side are gathered by element: tiles would be mostly empty."""
-    tile_across_first: bool
-    """Consecutive tiles are neighbours along the output's rows, not along its columns."""
     tile_least_fill: float
     """Matrices that would fill less of their tiles are copied in boxes."""
     box_near_bytes: int
@@ -190,9 +189,8 @@ DISCRETE = Tuning(
         runs_workgroup_size=1024,
         workgroup_vectors=1,
         full_workgroups=2048,
-        tile_shapes=((1, (16, 32)), (2, (16, 32)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
+        tile_shapes=((1, (8, 32)), (2, (8, 32)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
         tile_least_bytes=64,
-        tile_across_first=True,
         tile_least_fill=0.4,
         box_near_bytes=256,
         box_cache_bytes=16 * _MIB,

@@ -1,0 +1,145 @@
+// Copies of elements of 1 and 2 bytes with the input at equal small distances along one dimension and the output
+// contiguous along another. Tiles pass through shared memory: vectors of columns are loaded, vectors of rows stored.
+//
+// Compile-time: ELEMENT_BYTES; ROW_STEP, how far apart the elements of a column lie in the input.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "interface.glsl"
+#include "slice1.glsl"
+
+// Rows are contiguous in the output, columns in the input.
+uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
+#include "layout.glsl"
+#include "slice1_every.glsl"
+
+const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
+// The last word of a row may need elements of the next tile.
+const uint OWNED = OUTPUT_UNALIGNED ? ACROSS - 1u : ACROSS;
+// Rows start anywhere in a vector of the output, which may hold parts of two tiles.
+const uint VECTORS = OUTPUT_UNALIGNED ? ACROSS / 4u + 1u : ACROSS / 4u;
+
+shared uint cells[DOWN * PER_VECTOR * ACROSS];
+
+// Neighbours along a column, and blocks side by side, are in different banks.
+uint cell(uint row, uint word) {
+    return row * ACROSS + ((word + row / PER_VECTOR * 4u + row % 4u) & (ACROSS - 1u));
+}
+
+uvec4 load_words(uint word) {
+    uvec4 at = min(word + uvec4(0u, 1u, 2u, 3u), last_vector * 4u + 3u);
+    return uvec4(input_words[at.x], input_words[at.y], input_words[at.z], input_words[at.w]);
+}
+
+// Loads a vector of a column's elements, the first of which lies at `first`; those beyond the input are arbitrary.
+uvec4 load_column(uint first) {
+    uint word = first / PER_WORD, shift = first % PER_WORD * BITS;
+    uint next = min(word + 4u * ROW_STEP, last_vector * 4u + 3u);
+#if ROW_STEP == 1
+    if (!INPUT_UNALIGNED) return input_vectors[min(first / PER_VECTOR, last_vector)];
+    uvec4 words = load_words(word);
+    return funnel(words, uvec4(words.yzw, input_words[next]), shift);
+#elif ROW_STEP == 2
+    uvec4 low = load_words(word), high = load_words(word + 4u);
+    uvec4 even = uvec4(low.xz, high.xz), odd = uvec4(low.yw, high.yw);
+    return every_second(funnel(even, odd, shift), funnel(odd, uvec4(even.yzw, input_words[next]), shift));
+#else
+    uvec4 low = load_words(word), middle = load_words(word + 4u), high = load_words(word + 8u);
+    uvec4 first_words = uvec4(low.xw, middle.z, high.y);
+    uvec4 second_words = uvec4(low.y, middle.xw, high.z);
+    uvec4 third_words = uvec4(low.z, middle.y, high.xw);
+    return every_third(
+        funnel(first_words, second_words, shift),
+        funnel(second_words, third_words, shift),
+        funnel(third_words, uvec4(first_words.yzw, input_words[next]), shift)
+    );
+#endif
+}
+
+// Loads a vector of each column of a word of columns, and keeps them as words of rows.
+void load_block(uint first, uint block, uint across, uint columns_left) {
+    uvec4 columns[PER_WORD];
+    [[unroll]] for (uint i = 0u; i < PER_WORD; i++)
+        columns[i] = load_column(first + min(i, columns_left - 1u) * column_input_stride);
+    uint row = block * PER_VECTOR;
+    [[unroll]] for (uint word = 0u; word < 4u; word++) {
+#if ELEMENT_BYTES == 1
+        uint even_low = (columns[0][word] & 0x00ff00ffu) | (columns[1][word] & 0x00ff00ffu) << 8;
+        uint even_high = (columns[2][word] & 0x00ff00ffu) | (columns[3][word] & 0x00ff00ffu) << 8;
+        uint odd_low = (columns[0][word] >> 8 & 0x00ff00ffu) | (columns[1][word] & 0xff00ff00u);
+        uint odd_high = (columns[2][word] >> 8 & 0x00ff00ffu) | (columns[3][word] & 0xff00ff00u);
+        cells[cell(row, across)] = (even_low & 0xffffu) | even_high << 16;
+        cells[cell(row + 1u, across)] = (odd_low & 0xffffu) | odd_high << 16;
+        cells[cell(row + 2u, across)] = even_low >> 16 | (even_high & 0xffff0000u);
+        cells[cell(row + 3u, across)] = odd_low >> 16 | (odd_high & 0xffff0000u);
+#else
+        cells[cell(row, across)] = (columns[0][word] & 0xffffu) | columns[1][word] << 16;
+        cells[cell(row + 1u, across)] = columns[0][word] >> 16 | (columns[1][word] & 0xffff0000u);
+#endif
+        row += PER_WORD;
+    }
+}
+
+// Stores vector `number` of the output that a row touches; the row's first element in this tile lies at `target`.
+void store_vector(uint target, uint row, uint number, bool first_tile, uint columns_left) {
+    uint place = OUTPUT_UNALIGNED ? target % PER_WORD : 0u;
+    uint word = target / PER_WORD;
+    int first = int(number * 4u) - int(word % 4u); // of the row's words
+    uvec4 words, before;
+    words.x = cells[cell(row, uint(first))];
+    words.y = cells[cell(row, uint(first + 1))];
+    words.z = cells[cell(row, uint(first + 2))];
+    words.w = cells[cell(row, uint(first + 3))];
+    if (OUTPUT_UNALIGNED) {
+        before = uvec4(cells[cell(row, uint(first - 1))], words.xyz);
+        words = words << (place * BITS) | before >> 1u >> (31u - place * BITS);
+    }
+    // The tile before stores the word that rows share with it, and this one's with the tile after.
+    int begin = place == 0u || first_tile ? 0 : 1;
+    uint elements = place + columns_left;
+    int end = int(columns_left > OWNED * PER_WORD ? OWNED + uint(place != 0u) : (elements + PER_WORD - 1u) / PER_WORD);
+    bool whole = first >= (place == 0u ? 0 : 1) && first + 4 <= min(end, int(elements / PER_WORD));
+    if (whole) {
+        output_vectors[word / 4u + number] = words;
+        return;
+    }
+    for (int i = max(begin - first, 0); i < min(end - first, 4); i++) {
+        uint at = uint(first + i);
+        uint count = min(elements - at * PER_WORD, PER_WORD);
+        uint written = (2u << (count * BITS - 1u)) - 1u;
+        if (at == 0u) written &= ~((1u << (place * BITS)) - 1u);
+        store_bits(word + at, words[i], written);
+    }
+}
+
+void main() {
+    for (uint tile = gl_WorkGroupID.x; tile < tiles; tile += gl_NumWorkGroups.x) {
+        uint tiles_in_matrix = tiles_down * tiles_across;
+        uint matrix = tile / tiles_in_matrix;
+        uint number = tile - matrix * tiles_in_matrix;
+        uint down = number / tiles_across;
+        uint row = down * DOWN * PER_VECTOR;
+        uint column = (number - down * tiles_across) * OWNED * PER_WORD;
+        uvec2 bases = offsets_of(matrix, dims, uvec2(input_base, output_base));
+        bases += uvec2(row * ROW_STEP + column * column_input_stride, column + row * row_output_stride);
+        uint rows_left = rows - row;
+        uint columns_left = columns - column;
+
+        for (uint i = gl_LocalInvocationID.x; i < DOWN * ACROSS; i += WORKGROUP) {
+            uint block = i % DOWN;
+            uint across = i / DOWN;
+            // Beyond the matrix its last block is loaded again: without branches all loads are in flight at once.
+            uint row_in_tile = min(block, (rows_left - 1u) / PER_VECTOR) * PER_VECTOR;
+            uint column_in_tile = min(across, (columns_left - 1u) / PER_WORD) * PER_WORD;
+            uint first = bases.x + row_in_tile * ROW_STEP + column_in_tile * column_input_stride;
+            load_block(first, block, across, columns_left - column_in_tile);
+        }
+        barrier();
+        uint count = min(rows_left, DOWN * PER_VECTOR) * VECTORS;
+        for (uint i = gl_LocalInvocationID.x; i < count; i += WORKGROUP) {
+            uint down = i / VECTORS;
+            store_vector(bases.y + down * row_output_stride, down, i - down * VECTORS, column == 0u, columns_left);
+        }
+        barrier();
+    }
+}
