@@ -1,5 +1,6 @@
-// Copies of elements of 1 and 2 bytes with the input at equal small distances along one dimension and the output
-// contiguous along another. Tiles pass through shared memory: vectors of columns are loaded, vectors of rows stored.
+// Copies of elements of 1 and 2 bytes with the input at equal small distances along some dimensions and the output
+// contiguous along others. Tiles pass through shared memory: vectors of columns are loaded, vectors of rows stored.
+// Rows come in groups, one for each place along a second dimension, and so do columns.
 //
 // Compile-time: ELEMENT_BYTES; ROW_STEP, how far apart the elements of a column lie in the input.
 #version 450
@@ -24,6 +25,22 @@ shared uint cells[DOWN * PER_VECTOR * ACROSS];
 // Neighbours along a column, and blocks side by side, are in different banks.
 uint cell(uint row, uint word) {
     return row * ACROSS + ((word + row / PER_VECTOR * 4u + row % 4u) & (ACROSS - 1u));
+}
+
+// Returns the quotient by a size, given 2^32 divided by it; what is left over is in `remainder`.
+uint divide(uint number, uint size, uint inverse, out uint remainder) {
+    uint quotient, low;
+    umulExtended(number, inverse, quotient, low);
+    remainder = number - quotient * size;
+    bool more = remainder >= size;
+    remainder -= more ? size : 0u;
+    return quotient + uint(more);
+}
+
+// Returns where a column starts in the input, after the matrix's first.
+uint column_offset(uint column) {
+    uint in_group, group = divide(column, group_columns, group_columns_inverse, in_group);
+    return in_group * column_input_stride + group * column_group_input_stride;
 }
 
 uvec4 load_words(uint word) {
@@ -57,24 +74,24 @@ uvec4 load_column(uint first) {
 }
 
 // Loads a vector of each column of a word of columns, and keeps them as words of rows.
-void load_block(uint first, uint block, uint across, uint columns_left) {
-    uvec4 columns[PER_WORD];
+void load_block(uint first, uint column, uint block, uint across) {
+    uvec4 columns_of_word[PER_WORD];
     [[unroll]] for (uint i = 0u; i < PER_WORD; i++)
-        columns[i] = load_column(first + min(i, columns_left - 1u) * column_input_stride);
+        columns_of_word[i] = load_column(first + column_offset(min(column + i, columns - 1u)));
     uint row = block * PER_VECTOR;
     [[unroll]] for (uint word = 0u; word < 4u; word++) {
 #if ELEMENT_BYTES == 1
-        uint even_low = (columns[0][word] & 0x00ff00ffu) | (columns[1][word] & 0x00ff00ffu) << 8;
-        uint even_high = (columns[2][word] & 0x00ff00ffu) | (columns[3][word] & 0x00ff00ffu) << 8;
-        uint odd_low = (columns[0][word] >> 8 & 0x00ff00ffu) | (columns[1][word] & 0xff00ff00u);
-        uint odd_high = (columns[2][word] >> 8 & 0x00ff00ffu) | (columns[3][word] & 0xff00ff00u);
+        uint even_low = (columns_of_word[0][word] & 0x00ff00ffu) | (columns_of_word[1][word] & 0x00ff00ffu) << 8;
+        uint even_high = (columns_of_word[2][word] & 0x00ff00ffu) | (columns_of_word[3][word] & 0x00ff00ffu) << 8;
+        uint odd_low = (columns_of_word[0][word] >> 8 & 0x00ff00ffu) | (columns_of_word[1][word] & 0xff00ff00u);
+        uint odd_high = (columns_of_word[2][word] >> 8 & 0x00ff00ffu) | (columns_of_word[3][word] & 0xff00ff00u);
         cells[cell(row, across)] = (even_low & 0xffffu) | even_high << 16;
         cells[cell(row + 1u, across)] = (odd_low & 0xffffu) | odd_high << 16;
         cells[cell(row + 2u, across)] = even_low >> 16 | (even_high & 0xffff0000u);
         cells[cell(row + 3u, across)] = odd_low >> 16 | (odd_high & 0xffff0000u);
 #else
-        cells[cell(row, across)] = (columns[0][word] & 0xffffu) | columns[1][word] << 16;
-        cells[cell(row + 1u, across)] = columns[0][word] >> 16 | (columns[1][word] & 0xffff0000u);
+        cells[cell(row, across)] = (columns_of_word[0][word] & 0xffffu) | columns_of_word[1][word] << 16;
+        cells[cell(row + 1u, across)] = columns_of_word[0][word] >> 16 | (columns_of_word[1][word] & 0xffff0000u);
 #endif
         row += PER_WORD;
     }
@@ -120,8 +137,7 @@ void main() {
         uint down = number / tiles_across;
         uint row = down * DOWN * PER_VECTOR;
         uint column = (number - down * tiles_across) * OWNED * PER_WORD;
-        uvec2 bases = offsets_of(matrix, dims, uvec2(input_base, output_base));
-        bases += uvec2(row * ROW_STEP + column * column_input_stride, column + row * row_output_stride);
+        uvec2 bases = offsets_of(matrix, dims, uvec2(input_base + row * ROW_STEP, output_base + column));
         uint rows_left = rows - row;
         uint columns_left = columns - column;
 
@@ -130,15 +146,16 @@ void main() {
             uint across = i / DOWN;
             // Beyond the matrix its last block is loaded again: without branches all loads are in flight at once.
             uint row_in_tile = min(block, (rows_left - 1u) / PER_VECTOR) * PER_VECTOR;
-            uint column_in_tile = min(across, (columns_left - 1u) / PER_WORD) * PER_WORD;
-            uint first = bases.x + row_in_tile * ROW_STEP + column_in_tile * column_input_stride;
-            load_block(first, block, across, columns_left - column_in_tile);
+            load_block(bases.x + row_in_tile * ROW_STEP, column + across * PER_WORD, block, across);
         }
         barrier();
         uint count = min(rows_left, DOWN * PER_VECTOR) * VECTORS;
         for (uint i = gl_LocalInvocationID.x; i < count; i += WORKGROUP) {
             uint down = i / VECTORS;
-            store_vector(bases.y + down * row_output_stride, down, i - down * VECTORS, column == 0u, columns_left);
+            uint in_group, group = divide(row + down, group_rows, group_rows_inverse, in_group);
+            uint target = bases.y + in_group * row_output_stride + group * row_group_output_stride;
+            // Between groups lie rows that are not copied.
+            if (in_group < copied_rows) store_vector(target, down, i - down * VECTORS, column == 0u, columns_left);
         }
         barrier();
     }

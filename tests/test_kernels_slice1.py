@@ -298,16 +298,34 @@ def test_tiles_of_columns_with_steps(device, width, step):
 
 
 @pytest.mark.parametrize("width", NARROW)
-def test_what_no_tiles_have(device, width):
-    """Steps that no kernel has, and columns between whose elements others are copied too."""
-    for dims in (
-        (Dim(40, 4, 50), Dim(50, 160, 1)),
-        (Dim(2, 1, 2000), Dim(40, 2, 50), Dim(50, 80, 1)),
-    ):
+def test_rows_and_columns_in_groups(device, width):
+    tall, wide = tile_sides(width)
+    for rows, gap, step, sign in itertools.product((2, 5, tall // 2 + 1), (0, 1, 2), (1, 2, 3), (1, -1)):
+        for columns, groups in ((3, 7), (5, 2), (wide - 1, 3)):
+            per_group = min(rows + gap, 2 * rows)
+            plane = 9 * per_group * step + 1
+            dims = (
+                Dim(rows, sign * step, 9 * groups * columns + 1),
+                Dim(9, -sign * per_group * step, groups * columns),
+                Dim(groups, plane * columns, columns),
+                Dim(columns, -plane, 1),
+            )
+            layout = CopyLayout(dims, base_of(dims), 1)
+            assert check(device, layout, width) == tiles(width, step)
+            found = plan_slice1._matrices(layout, width, replace(SMALL))
+            assert found.rows.count == 8 * per_group + rows
+            assert found.columns.count == groups * columns
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_what_tiles_are_not_for(device, width):
+    """Steps that no kernel has, and elements side by side of which a tile would have few."""
+    far_apart = (Dim(40, 4, 50), Dim(50, 160, 1))
+    few_between = (Dim(2, 1, 2000), Dim(40, 5, 50), Dim(50, 200, 1))
+    for dims in (far_apart, few_between):
         layout = CopyLayout(dims, 0, 0)
-        narrow = plan_slice1.transposed(layout, 3, plan_slice1._row_steps(width))
-        assert narrow is None
-        assert not check(device, layout, width).startswith("slice1_narrow_tiles") or dims[0].size == 2
+        assert plan_slice1._matrices(layout, width, replace(SMALL, tile_least_bytes=4 * width)) is None
+        check(device, layout, width)
 
 
 @pytest.mark.parametrize("width", NARROW)

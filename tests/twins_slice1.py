@@ -103,14 +103,19 @@ def slice1_narrow_tiles(step, buffers) -> None:
         if not c.input_unaligned:
             assert row_step > 1 or (source % per_vector == 0 and p.column_input_stride % per_vector == 0)
         for row in rows:
-            start = target + row * p.row_output_stride
+            group, in_group = divmod(row, p.group_rows)
+            if in_group >= p.copied_rows:
+                continue
+            start = target + in_group * p.row_output_stride + group * p.row_group_output_stride
             assert c.output_unaligned or start % per_vector == 0
             # A tile has the words that start in it, and the row's first.
             place = start % per_word
             first = begin + (-place) % per_word if begin else 0
             end = begin + width + (-place) % per_word
             for column in range(first, min(end, p.columns)):
-                s.copy(source + row * row_step + column * p.column_input_stride, start + column)
+                group, in_group = divmod(column, p.group_columns)
+                offset = in_group * p.column_input_stride + group * p.column_group_input_stride
+                s.copy(source + row * row_step + offset, start + column)
 
 
 def slice1_boxes(step, buffers) -> None:

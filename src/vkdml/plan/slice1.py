@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.boxes import SECTOR_BYTES, Boxes, Room, boxes_for, inverse, words_of
 from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.matrices import Columns, Matrices, Rows, TileShape, tile_shape, transposed, unaligned
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     WORDS_LIMIT,
@@ -28,8 +28,6 @@ from vkdml.plan.tuning import SliceTuning
 
 # Runs that read memory so often, out of a cache, are as fast as boxes.
 _MOST_READS = 4
-# Words of the narrowest tile of narrow elements, whose rows are stored as vectors.
-_LEAST_ACROSS = 8
 _LEAST_TILE_WORKGROUP = 32
 
 
@@ -56,12 +54,12 @@ def plan_slice1(
     tuning = limits.tuning.slice1
     gathers_well = _gathers_well(layout, element_bytes, tuning)
     boxes = None if gathers_well else _boxes_for(layout, element_bytes, limits)
-    matrices = transposed(layout, ceil_div(tuning.tile_least_bytes, element_bytes), _row_steps(element_bytes))
+    matrices = _matrices(layout, element_bytes, tuning)
     # Sparsely filled tiles are slower than what else does without reading memory again and again.
     sparse = (
         matrices is not None
         and (gathers_well or boxes is not None)
-        and _fill(matrices, element_bytes, tuning) < tuning.tile_least_fill
+        and _shape(matrices, element_bytes, tuning).fill(matrices) < tuning.tile_least_fill
     )
     if matrices is not None and not sparse:
         step, layout_words = _tiles(matrices, element_bytes, last_vector, limits, tuning)
@@ -107,56 +105,6 @@ def widened(layout: CopyLayout, element_bytes: int) -> tuple[CopyLayout, int]:
     return layout, element_bytes
 
 
-@dataclass(frozen=True)
-class Matrices:
-    """Transposed copies: the output is contiguous along a row, the input has equal small steps along a column."""
-
-    outer: tuple[Dim, ...]
-    row: Dim
-    """From row to row; its input stride is positive."""
-    column: Dim
-    """From column to column; its output stride is 1."""
-    input_base: int
-    output_base: int
-
-    @property
-    def input_starts(self) -> tuple[int, ...]:
-        """Numbers of which multiples add up to where columns start."""
-        return (self.input_base, self.column.input_stride, *(dim.input_stride for dim in self.outer))
-
-    @property
-    def output_starts(self) -> tuple[int, ...]:
-        """Numbers of which multiples add up to where rows start."""
-        return (self.output_base, self.row.output_stride, *(dim.output_stride for dim in self.outer))
-
-
-def transposed(layout: CopyLayout, least: int, steps: Sequence[int] = (1,)) -> Matrices | None:
-    """Return the layout as transposed matrices whose sides have at least ``least`` elements, or None.
-
-    Args:
-        steps: that the input may have along a column.
-    """
-    if not layout.dims:
-        return None
-    *others, column = layout.dims
-    if column.output_stride != 1 or abs(column.input_stride) <= 1 or column.size < least:
-        return None
-    nearest = min(abs(dim.input_stride) for dim in layout.dims if dim.input_stride)
-    rows = [dim for dim in others if abs(dim.input_stride) == nearest and dim.size >= least]
-    # Another dimension that lies between the elements of a column would read them once more.
-    if not rows or nearest not in steps or abs(column.input_stride) == nearest:
-        return None
-    row = rows[-1]
-    input_base, output_base = layout.input_base, layout.output_base
-    outer = tuple(dim for dim in others if dim is not row)
-    if row.input_stride < 0:
-        # Rows may come in any order.
-        input_base += (row.size - 1) * row.input_stride
-        output_base += (row.size - 1) * row.output_stride
-        row = Dim(row.size, -row.input_stride, -row.output_stride)
-    return Matrices(outer, row, column, input_base, output_base)
-
-
 @lru_cache
 def _row_steps(element_bytes: int) -> tuple[int, ...]:
     """Return the input strides along a column that tiles have a kernel for."""
@@ -165,50 +113,27 @@ def _row_steps(element_bytes: int) -> tuple[int, ...]:
     return (1,)
 
 
-@dataclass(frozen=True)
-class _TileShape:
-    """A tile: how many elements it has down and across, or of narrow ones vectors down and words across."""
-
-    down: int
-    across: int
-    rows: int
-    columns: int
-    """That are a tile's own: rows of narrow elements share words with the next tile."""
-
-    def counts(self, matrices: Matrices) -> tuple[int, int]:
-        """Return how many tiles a matrix has down and across."""
-        return ceil_div(matrices.row.size, self.rows), ceil_div(matrices.column.size, self.columns)
+def _matrices(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> Matrices | None:
+    down, _ = dict(tuning.tile_shapes)[element_bytes]
+    return transposed(
+        layout,
+        ceil_div(tuning.tile_least_bytes, element_bytes),
+        steps=_row_steps(element_bytes),
+        groups_below=down * VECTOR_BYTES // element_bytes if element_bytes < 4 else 0,
+    )
 
 
-def _tile_shape(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> _TileShape:
-    down, across = dict(tuning.tile_shapes)[element_bytes]
-    if element_bytes >= 4:
-        return _TileShape(down, across, down, across)
-    per_vector, per_word = VECTOR_BYTES // element_bytes, 4 // element_bytes
-    shared = int(_unaligned(matrices.output_starts, element_bytes))
-    # Small matrices have small tiles.
-    down = min(down, _power_of_two(ceil_div(matrices.row.size, per_vector)))
-    across = min(across, max(_power_of_two(ceil_div(matrices.column.size, per_word) + shared), _LEAST_ACROSS))
-    return _TileShape(down, across, down * per_vector, (across - shared) * per_word)
-
-
-def _power_of_two(number: int) -> int:
-    """Return the least power of two that is not below a number."""
-    return 1 << (number - 1).bit_length()
-
-
-def _unaligned(starts: Sequence[int], element_bytes: int) -> bool:
-    """Whether any of these starts elsewhere than with a vector."""
-    return any(start % (VECTOR_BYTES // element_bytes) for start in starts)
+def _shape(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> TileShape:
+    return tile_shape(matrices, element_bytes, dict(tuning.tile_shapes)[element_bytes])
 
 
 def _tiles(
     matrices: Matrices, element_bytes: int, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
 ) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
-    outer, row, column = matrices.outer, matrices.row, matrices.column
+    outer, rows, columns = matrices.outer, matrices.rows, matrices.columns
     narrow = element_bytes < 4
-    shape = _tile_shape(matrices, element_bytes, tuning)
+    shape = _shape(matrices, element_bytes, tuning)
     tiles_down, tiles_across = shape.counts(matrices)
     tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
     check_work("tiles", tiles)
@@ -222,11 +147,11 @@ def _tiles(
         dims=len(outer),
         input_base=matrices.input_base,
         output_base=matrices.output_base,
-        rows=row.size,
-        columns=column.size,
-        row_output_stride=row.output_stride,
-        column_input_stride=column.input_stride,
-        **({"last_vector": last_vector} if narrow else {}),
+        rows=rows.count,
+        columns=columns.count,
+        row_output_stride=rows.dim.output_stride,
+        column_input_stride=columns.dim.input_stride,
+        **(_groups(rows, columns) | {"last_vector": last_vector} if narrow else {}),
         layout_words=layout_words if in_push else (),
     )
     blocks = shape.down * shape.across
@@ -234,9 +159,9 @@ def _tiles(
     of_kernel = {"layout_in_push": in_push, "down": shape.down, "across": shape.across}
     if narrow:
         of_kernel |= {
-            "row_step": row.input_stride,
-            "input_unaligned": _unaligned(matrices.input_starts, element_bytes),
-            "output_unaligned": _unaligned(matrices.output_starts, element_bytes),
+            "row_step": rows.dim.input_stride,
+            "input_unaligned": unaligned(matrices.input_starts, element_bytes),
+            "output_unaligned": unaligned(matrices.output_starts, element_bytes),
         }
     kernel, constants = family.specialize(element_bytes=element_bytes, workgroup=workgroup_size, **of_kernel)
     tiles_of_workgroup = loop_steps.rounds_of(tiles, limits.max_workgroup_count)
@@ -253,6 +178,19 @@ def _tiles(
         loop_steps=loop_steps.loop(tiles_of_workgroup, loop_steps.loop(len(outer)) + per_tile),
     )
     return step, () if in_push else layout_words
+
+
+def _groups(rows: Rows, columns: Columns) -> dict[str, int]:
+    """Return what a kernel is pushed of the groups of rows and columns."""
+    return {
+        "group_rows": rows.in_group,
+        "group_rows_inverse": _whole_inverse(rows.in_group),
+        "copied_rows": rows.dim.size,
+        "row_group_output_stride": rows.groups.output_stride if rows.groups else 0,
+        "group_columns": columns.dim.size,
+        "group_columns_inverse": _whole_inverse(columns.dim.size),
+        "column_group_input_stride": columns.groups.input_stride if columns.groups else 0,
+    }
 
 
 def _whole_inverse(size: int) -> int:
@@ -349,13 +287,6 @@ def _gathers_well(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -
         return True
     reads = min(abs(inner.input_stride) * element_bytes, SECTOR_BYTES) / element_bytes  # of each sector
     return reads <= _MOST_READS and apart_bytes * nearest.size <= tuning.box_cache_bytes
-
-
-def _fill(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> float:
-    """Return which part of the tiles is in the matrices."""
-    shape = _tile_shape(matrices, element_bytes, tuning)
-    down, across = shape.counts(matrices)
-    return matrices.row.size * matrices.column.size / (down * shape.rows * across * shape.columns)
 
 
 def _boxes_for(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:
