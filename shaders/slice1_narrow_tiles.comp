@@ -97,36 +97,15 @@ void load_block(uint first, uint column, uint block, uint across) {
     }
 }
 
-// Stores vector `number` of the output that a row touches; the row's first element in this tile lies at `target`.
-void store_vector(uint target, uint row, uint number, bool first_tile, uint columns_left) {
+uint kept_word(uint row, int word) { return cells[cell(row, uint(word))]; }
+
+#include "slice1_row_vectors.glsl"
+
+// Returns how many of the words that a row touches are this tile's; the next tile has the word that both share.
+uint end_of_row(uint target, uint columns_left) {
     uint place = OUTPUT_UNALIGNED ? target % PER_WORD : 0u;
-    uint word = target / PER_WORD;
-    int first = int(number * 4u) - int(word % 4u); // of the row's words
-    uvec4 words, before;
-    words.x = cells[cell(row, uint(first))];
-    words.y = cells[cell(row, uint(first + 1))];
-    words.z = cells[cell(row, uint(first + 2))];
-    words.w = cells[cell(row, uint(first + 3))];
-    if (OUTPUT_UNALIGNED) {
-        before = uvec4(cells[cell(row, uint(first - 1))], words.xyz);
-        words = words << (place * BITS) | before >> 1u >> (31u - place * BITS);
-    }
-    // The tile before stores the word that rows share with it, and this one's with the tile after.
-    int begin = place == 0u || first_tile ? 0 : 1;
-    uint elements = place + columns_left;
-    int end = int(columns_left > OWNED * PER_WORD ? OWNED + uint(place != 0u) : (elements + PER_WORD - 1u) / PER_WORD);
-    bool whole = first >= (place == 0u ? 0 : 1) && first + 4 <= min(end, int(elements / PER_WORD));
-    if (whole) {
-        output_vectors[word / 4u + number] = words;
-        return;
-    }
-    for (int i = max(begin - first, 0); i < min(end - first, 4); i++) {
-        uint at = uint(first + i);
-        uint count = min(elements - at * PER_WORD, PER_WORD);
-        uint written = (2u << (count * BITS - 1u)) - 1u;
-        if (at == 0u) written &= ~((1u << (place * BITS)) - 1u);
-        store_bits(word + at, words[i], written);
-    }
+    bool last = columns_left <= OWNED * PER_WORD;
+    return last ? (place + columns_left + PER_WORD - 1u) / PER_WORD : OWNED + uint(place != 0u);
 }
 
 void main() {
@@ -155,7 +134,9 @@ void main() {
             uint in_group, group = divide(row + down, group_rows, group_rows_inverse, in_group);
             uint target = bases.y + in_group * row_output_stride + group * row_group_output_stride;
             // Between groups lie rows that are not copied.
-            if (in_group < copied_rows) store_vector(target, down, i - down * VECTORS, column == 0u, columns_left);
+            if (in_group >= copied_rows) continue;
+            uint vector = i - down * VECTORS;
+            store_vector(target, down, vector, columns_left, column == 0u, end_of_row(target, columns_left));
         }
         barrier();
     }

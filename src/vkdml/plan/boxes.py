@@ -175,7 +175,7 @@ class Boxes:
             and self.output_words <= room.words
             and self.rows * self.row_pitch * self._per_word < _MOST
             and self.rows * self.row_vectors <= room.vectors
-            and self.output_rows * (self.output_row_words + 1) * self._per_word < _MOST
+            and self.output_rows * self.output_vectors_of_row * self._per_vector < _MOST
         )
 
     @property
@@ -259,9 +259,9 @@ class Boxes:
         return any(start % self._per_word for start in starts)
 
     @property
-    def output_words_of_row(self) -> int:
-        before = self._per_word - 1 if self.output_unaligned else 0
-        return ceil_div(before + self.length, self._per_word)
+    def output_vectors_of_row(self) -> int:
+        """Vectors of the output that a row touches, wherever it starts."""
+        return ceil_div(self._per_vector - 1 + self.length, self._per_vector)
 
 
 def boxes_for(layout: CopyLayout, element_bytes: int, room: Room) -> Boxes | None:

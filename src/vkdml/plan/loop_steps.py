@@ -170,9 +170,8 @@ class BoxLoops:
     output_row_dims: int
     within_dims: int
     rows: int
-    vectors: int
     output_rows: int
-    output_words: int
+    output_vectors: int
 
     def _rounds(self, items: int) -> int:
         return -(-items // self.workgroup_size)
@@ -191,9 +190,7 @@ class BoxLoops:
     @property
     def each(self) -> int:
         """Steps of a box."""
-        # Two vectors at once.
-        load = loop(self._rounds(-(-self.vectors // 2)))
-        return loop(self.grid_dims) + load + loop(self._rounds(self.output_words))
+        return loop(self.grid_dims) + loop(self._rounds(self.output_vectors), loop(4))
 
     def boxes(self, count: int) -> int:
         """Return the steps of so many boxes."""

@@ -313,7 +313,12 @@ def _room(limits: DeviceLimits, tuning: SliceTuning) -> Room:
     workgroup_size = _box_workgroup_size(limits, tuning)
     # Beside the cells lie the layout and what is known of the rows.
     cells = nbytes // 4 - 2 * rows - kernels.number("box_layout_words")
-    return Room(cells, rows, workgroup_size * kernels.number("box_turns"), workgroup_size * 4)
+    return Room(
+        cells,
+        rows,
+        workgroup_size * kernels.number("box_turns"),
+        workgroup_size * kernels.number("box_loads"),
+    )
 
 
 def _box_workgroup_size(limits: DeviceLimits, tuning: SliceTuning) -> int:
@@ -372,8 +377,8 @@ def _boxes(
         output_row_words_inverse=inverse(boxes.output_row_words),
         output_row_pitch=boxes.output_row_pitch,
         first_gathered=boxes.input_cells,
-        output_words_of_row=boxes.output_words_of_row,
-        output_words_of_row_inverse=inverse(boxes.output_words_of_row),
+        output_vectors_of_row=boxes.output_vectors_of_row,
+        output_vectors_of_row_inverse=inverse(boxes.output_vectors_of_row),
         layout_words=layout_words if in_push else (),
     )
     kernel, constants = family.specialize(
@@ -393,9 +398,8 @@ def _boxes(
         output_row_dims=len(boxes.output_row_dims),
         within_dims=len(boxes.within_dims),
         rows=boxes.rows,
-        vectors=boxes.rows * boxes.row_vectors,
         output_rows=boxes.output_rows,
-        output_words=boxes.output_rows * boxes.output_words_of_row,
+        output_vectors=boxes.output_rows * boxes.output_vectors_of_row,
     )
     rounds = min(ceil_div(count, tuning.box_workgroups), loops.most_boxes(limits.max_loop_steps))
     rounds = max(rounds, ceil_div(count, limits.max_workgroup_count))
