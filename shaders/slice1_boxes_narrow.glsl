@@ -57,6 +57,13 @@ uint kept_word(uint row, int word) {
 
 #include "slice1_row_vectors.glsl"
 
+// Returns what a box stores of a row. Words that boxes share are whole in one of them.
+RowSpan span_in_box(uint target, bool at_start, bool at_end) {
+    uint place = OUTPUT_UNALIGNED ? target % PER_WORD : 0u;
+    uint end = (place + output_row_length + (at_end ? PER_WORD - 1u : 0u)) / PER_WORD;
+    return span_of_row(target, output_row_length, at_start, int(end));
+}
+
 void store_rows(uint base, bool at_start, bool at_end) {
     uint count = output_row_count * output_row_words, own = gl_LocalInvocationID.x;
 #define GATHER(TURN) if (TURN * WORKGROUP + own < count) keep_word(TURN * WORKGROUP + own, gathered(pair_##TURN, other_pair_##TURN));
@@ -65,10 +72,11 @@ void store_rows(uint base, bool at_start, bool at_end) {
     count = output_row_count * output_vectors_of_row;
     for (uint number = own; number < count; number += WORKGROUP) {
         uint row = quotient(number, output_vectors_of_row_inverse);
-        uint target = base + output_rows[row];
-        uint place = OUTPUT_UNALIGNED ? target % PER_WORD : 0u;
-        // Words that boxes share are whole in one of them.
-        uint end = (place + output_row_length + (at_end ? PER_WORD - 1u : 0u)) / PER_WORD;
-        store_vector(target, row, number - row * output_vectors_of_row, output_row_length, at_start, end);
+        RowSpan span = span_in_box(base + output_rows[row], at_start, at_end);
+        store_vector_of_row(span, row, number - row * output_vectors_of_row);
+    }
+    for (uint number = own; number < 2u * output_row_count; number += WORKGROUP) {
+        uint row = number / 2u;
+        store_end_of_row(span_in_box(base + output_rows[row], at_start, at_end), row, number % 2u != 0u);
     }
 }

@@ -17,8 +17,8 @@ uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
 // The last word of a row may need elements of the next tile.
 const uint OWNED = OUTPUT_UNALIGNED ? ACROSS - 1u : ACROSS;
-// Rows start anywhere in a vector of the output, which may hold parts of two tiles.
-const uint VECTORS = OUTPUT_UNALIGNED ? ACROSS / 4u + 1u : ACROSS / 4u;
+// Of a row in a tile, at most.
+const uint VECTORS = ACROSS / 4u;
 
 shared uint cells[DOWN * PER_VECTOR * ACROSS];
 
@@ -101,11 +101,19 @@ uint kept_word(uint row, int word) { return cells[cell(row, uint(word))]; }
 
 #include "slice1_row_vectors.glsl"
 
-// Returns how many of the words that a row touches are this tile's; the next tile has the word that both share.
-uint end_of_row(uint target, uint columns_left) {
+// Returns what this tile stores of a row; the next tile has the word that both share.
+RowSpan span_in_tile(uint target, uint columns_left, bool first_tile) {
     uint place = OUTPUT_UNALIGNED ? target % PER_WORD : 0u;
     bool last = columns_left <= OWNED * PER_WORD;
-    return last ? (place + columns_left + PER_WORD - 1u) / PER_WORD : OWNED + uint(place != 0u);
+    uint end = last ? (place + columns_left + PER_WORD - 1u) / PER_WORD : OWNED + uint(place != 0u);
+    return span_of_row(target, columns_left, first_tile, int(end));
+}
+
+// Returns where a row starts in the output, after the first of the matrix; false if it is not copied.
+bool row_offset(uint row, out uint offset) {
+    uint in_group, group = divide(row, group_rows, group_rows_inverse, in_group);
+    offset = in_group * row_output_stride + group * row_group_output_stride;
+    return in_group < copied_rows; // between groups lie others
 }
 
 void main() {
@@ -128,15 +136,19 @@ void main() {
             load_block(bases.x + row_in_tile * ROW_STEP, column + across * PER_WORD, block, across);
         }
         barrier();
-        uint count = min(rows_left, DOWN * PER_VECTOR) * VECTORS;
-        for (uint i = gl_LocalInvocationID.x; i < count; i += WORKGROUP) {
+        uint rows_in_tile = min(rows_left, DOWN * PER_VECTOR);
+        uint offset;
+        for (uint i = gl_LocalInvocationID.x; i < rows_in_tile * VECTORS; i += WORKGROUP) {
             uint down = i / VECTORS;
-            uint in_group, group = divide(row + down, group_rows, group_rows_inverse, in_group);
-            uint target = bases.y + in_group * row_output_stride + group * row_group_output_stride;
-            // Between groups lie rows that are not copied.
-            if (in_group >= copied_rows) continue;
-            uint vector = i - down * VECTORS;
-            store_vector(target, down, vector, columns_left, column == 0u, end_of_row(target, columns_left));
+            if (row_offset(row + down, offset))
+                store_vector_of_row(span_in_tile(bases.y + offset, columns_left, column == 0u), down, i % VECTORS);
+        }
+        if (OUTPUT_UNALIGNED || min(columns_left, OWNED * PER_WORD) % PER_VECTOR != 0u) {
+            for (uint i = gl_LocalInvocationID.x; i < rows_in_tile * 2u; i += WORKGROUP) {
+                uint down = i / 2u;
+                if (row_offset(row + down, offset))
+                    store_end_of_row(span_in_tile(bases.y + offset, columns_left, column == 0u), down, i % 2u != 0u);
+            }
         }
         barrier();
     }

@@ -31,6 +31,7 @@ SMALL = SliceTuning(
     full_workgroups=2,
     tile_shapes=tuple((w, (NARROW_DOWN, NARROW_ACROSS) if w in NARROW else (DOWN, ACROSS)) for w in WIDTHS),
     tile_least_bytes=1,
+    narrow_tile_least_bytes=1,
     tile_least_fill=0.0,
     box_near_bytes=0,
     box_cache_bytes=0,
@@ -39,7 +40,7 @@ SMALL = SliceTuning(
     box_workgroup_size=32,
     box_workgroups=3,
 )
-BOXES = {"tile_least_bytes": 1 << 32, "box_bytes": 2048}
+BOXES = {"tile_least_bytes": 1 << 32, "narrow_tile_least_bytes": 1 << 32, "box_bytes": 2048}
 
 
 @pytest.fixture(scope="module")
@@ -324,7 +325,7 @@ def test_what_tiles_are_not_for(device, width):
     few_between = (Dim(2, 1, 2000), Dim(40, 5, 50), Dim(50, 200, 1))
     for dims in (far_apart, few_between):
         layout = CopyLayout(dims, 0, 0)
-        assert plan_slice1._matrices(layout, width, replace(SMALL, tile_least_bytes=4 * width)) is None
+        assert plan_slice1._matrices(layout, width, replace(SMALL, narrow_tile_least_bytes=4 * width)) is None
         check(device, layout, width)
 
 
@@ -487,7 +488,7 @@ def test_random_boxes(device, monkeypatch):
 
 
 def test_small_matrices_are_gathered(device, monkeypatch):
-    use(monkeypatch, tile_least_bytes=64)
+    use(monkeypatch, narrow_tile_least_bytes=64)
     in_tiles, gathered = tiles(1), runs(1, 65)
     for rows, columns, kernel in ((64, 64, in_tiles), (64, 63, gathered), (63, 64, gathered)):
         layout = CopyLayout((Dim(rows, 1, columns + 1), Dim(columns, rows + 1, 1)), 0, 0)
@@ -558,7 +559,7 @@ def test_boxes_fit_the_least_devices(device):
     """128 invocations and 16 KiB of shared memory: what a box and what is known of it take."""
     limits = replace(
         device.limits,
-        tuning=replace(DISCRETE, slice1=replace(DISCRETE.slice1, tile_least_bytes=1 << 32)),
+        tuning=replace(DISCRETE, slice1=replace(DISCRETE.slice1, narrow_tile_least_bytes=1 << 32)),
         max_workgroup_invocations=128,
         max_shared_memory=16 << 10,
     )

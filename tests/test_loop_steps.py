@@ -47,6 +47,7 @@ SMALL = {
         full_workgroups=1,
         tile_shapes=tuple((width, (8, 4)) for width in (1, 2, 4, 8, 16)),
         tile_least_bytes=1 << 32,
+        narrow_tile_least_bytes=1 << 32,
         tile_least_fill=0.0,
         box_near_bytes=-1,
         box_cache_bytes=0,
@@ -318,7 +319,7 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
     width = kernel.family.axes["element_bytes"][kernel.variant["element_bytes"]]
     slice1 = SMALL["slice1"]
     if kernel.family.name in ("slice1_tiles", "slice1_narrow_tiles"):
-        slice1 = replace(slice1, tile_least_bytes=1)
+        slice1 = replace(slice1, tile_least_bytes=1, narrow_tile_least_bytes=1)
     if kernel.family.name == "slice1_boxes":
         slice1 = replace(slice1, box_bytes=1024)
     limits = limits_for(device, slice1=slice1)

@@ -260,8 +260,8 @@ class Boxes:
 
     @property
     def output_vectors_of_row(self) -> int:
-        """Vectors of the output that a row touches, wherever it starts."""
-        return ceil_div(self._per_vector - 1 + self.length, self._per_vector)
+        """Vectors of the output that lie within a row, at most, or 1."""
+        return max(self.length // self._per_vector, 1)
 
 
 def boxes_for(layout: CopyLayout, element_bytes: int, room: Room) -> Boxes | None:

@@ -20,6 +20,8 @@ UNLIMITED_LOOP_STEPS = 1 << 63
 # Candidates that `combine_splits` loads in one batch.
 _CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 _BOX_TURNS = kernels.number("box_turns")
+# The most words of a row before the vectors within it, or after them.
+_END_WORDS = 4
 
 
 def most_loop_steps(driver_name: str) -> int:
@@ -154,9 +156,10 @@ def tile(down: int, across: int, size: int) -> int:
 
 def narrow_tile(down: int, across: int, per_vector: int, size: int) -> int:
     """Return the steps of a tile of ``slice1_narrow_tiles``, which loads and stores vectors."""
-    # Four words of a vector that is stored in parts.
-    stored = down * per_vector * (across // 4 + 1)
-    return loop(-(-down * across // size), loop(4) + loop(4)) + loop(-(-stored // size), loop(4))
+    rows = down * per_vector
+    load = loop(-(-down * across // size), loop(4) + loop(4))
+    ends = loop(-(-2 * rows // size), loop(_END_WORDS))
+    return load + loop(-(-rows * across // 4 // size)) + ends
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,8 @@ class BoxLoops:
     @property
     def each(self) -> int:
         """Steps of a box."""
-        return loop(self.grid_dims) + loop(self._rounds(self.output_vectors), loop(4))
+        ends = loop(self._rounds(2 * self.output_rows), loop(_END_WORDS))
+        return loop(self.grid_dims) + loop(self._rounds(self.output_vectors)) + ends
 
     def boxes(self, count: int) -> int:
         """Return the steps of so many boxes."""

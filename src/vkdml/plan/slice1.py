@@ -114,12 +114,14 @@ def _row_steps(element_bytes: int) -> tuple[int, ...]:
 
 
 def _matrices(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> Matrices | None:
+    narrow = element_bytes < 4
+    least_bytes = tuning.narrow_tile_least_bytes if narrow else tuning.tile_least_bytes
     down, _ = dict(tuning.tile_shapes)[element_bytes]
     return transposed(
         layout,
-        ceil_div(tuning.tile_least_bytes, element_bytes),
+        ceil_div(least_bytes, element_bytes),
         steps=_row_steps(element_bytes),
-        groups_below=down * VECTOR_BYTES // element_bytes if element_bytes < 4 else 0,
+        groups_below=down * VECTOR_BYTES // element_bytes if narrow else 0,
     )
 
 

@@ -20,6 +20,8 @@ class SliceTuning:
     powers of two."""
     tile_least_bytes: int
     """Transposed matrices with a shorter side are gathered by element: tiles would be mostly empty."""
+    narrow_tile_least_bytes: int
+    """The same of narrow elements, whose tiles are as small as their matrices."""
     tile_least_fill: float
     """Matrices that would fill less of their tiles are copied in boxes."""
     box_near_bytes: int
@@ -191,7 +193,8 @@ DISCRETE = Tuning(
         full_workgroups=2048,
         tile_shapes=((1, (8, 32)), (2, (8, 32)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
         tile_least_bytes=64,
-        tile_least_fill=0.4,
+        narrow_tile_least_bytes=16,
+        tile_least_fill=0.3,
         box_near_bytes=256,
         box_cache_bytes=16 * _MIB,
         box_bytes=10 * 1024,
@@ -231,6 +234,7 @@ SOFTWARE = replace(
         workgroup_vectors=4096,
         full_workgroups=16,
         tile_least_bytes=1 << 32,
+        narrow_tile_least_bytes=1 << 32,
         box_bytes=0,
     ),
     short=replace(DISCRETE.short, workgroup_size=8, fixed_positions=False, direct=True),
