@@ -41,51 +41,51 @@ uvec2 offsets_in_box(uint number, uint word, uint dims) {
 // What an invocation keeps for each of its turns is in variables of its own: some drivers keep arrays in memory.
 #define EACH_TURN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 
-// Of the vectors that an invocation loads of each box: where they lie from the box's base on, and where they go.
-#define EACH_LOAD(DO) DO(0) DO(1) DO(2) DO(3)
-#define DECLARE_LOAD(LOAD) uint span_##LOAD, row_and_vector_##LOAD, start_##LOAD, next_##LOAD = 0u; uvec4 vector_##LOAD;
-EACH_LOAD(DECLARE_LOAD)
+// A vector of a span of the input on its way to the cells.
+struct Loaded {
+    uvec4 vector;
+    uint next; // the word after the vector
+    uint row;
+    uint word; // of the span: that of the vector's first
+    uint shift;
+};
 
-void find_load(uint number, out uint span, out uint row_and_vector) {
-    number = min(number, rows * row_vectors - 1u);
-    uint row = quotient(number, row_vectors_inverse);
-    span = input_rows[row];
-    row_and_vector = row << 16 | (number - row * row_vectors);
-}
-
-void find_loads() {
-#define FIND_LOAD(LOAD) find_load(LOAD * WORKGROUP + gl_LocalInvocationID.x, span_##LOAD, row_and_vector_##LOAD);
-    EACH_LOAD(FIND_LOAD)
-}
-
-void load(uint start, uint row_and_vector, out uvec4 loaded, out uint next) {
-    uint vector = start / PER_VECTOR + (row_and_vector & 0xffffu);
-    loaded = input_vectors[min(vector, last_vector)];
+Loaded load_vector(uint number, uint base) {
+    Loaded loaded;
+    loaded.row = quotient(number, row_vectors_inverse);
+    uint start = base + input_rows[loaded.row];
+    uint vector = number - loaded.row * row_vectors;
+    loaded.word = vector * 4u - start / PER_WORD % 4u;
+    vector = min(vector + start / PER_VECTOR, last_vector);
+    loaded.vector = input_vectors[vector];
 #if ELEMENT_BYTES < 4
-    next = INPUT_UNALIGNED ? input_words[4u * min(vector + 1u, last_vector)] : 0u;
+    loaded.shift = start % PER_WORD * BITS;
+    loaded.next = INPUT_UNALIGNED ? input_words[4u * min(vector + 1u, last_vector)] : 0u;
 #endif
+    return loaded;
+}
+
+void keep(Loaded loaded) {
+    uvec4 words = loaded.vector;
+#if ELEMENT_BYTES < 4
+    if (INPUT_UNALIGNED) words = funnel(words, uvec4(words.yzw, loaded.next), loaded.shift);
+#endif
+    uint cell = loaded.row * row_pitch + loaded.word;
+    if (loaded.word < row_words) cells[cell] = words.x;
+    if (loaded.word + 1u < row_words) cells[cell + 1u] = words.y;
+    if (loaded.word + 2u < row_words) cells[cell + 2u] = words.z;
+    if (loaded.word + 3u < row_words) cells[cell + 3u] = words.w;
 }
 
 void load_rows(uint base) {
-#define LOAD(LOAD) start_##LOAD = base + span_##LOAD; if (LOAD * WORKGROUP < rows * row_vectors) load(start_##LOAD, row_and_vector_##LOAD, vector_##LOAD, next_##LOAD);
-    EACH_LOAD(LOAD)
-}
-
-void keep(uint start, uint row_and_vector, uvec4 words, uint next) {
-#if ELEMENT_BYTES < 4
-    if (INPUT_UNALIGNED) words = funnel(words, uvec4(words.yzw, next), start % PER_WORD * BITS);
-#endif
-    uint word = (row_and_vector & 0xffffu) * 4u - start / PER_WORD % 4u;
-    uint cell = (row_and_vector >> 16) * row_pitch + word;
-    if (word < row_words) cells[cell] = words.x;
-    if (word + 1u < row_words) cells[cell + 1u] = words.y;
-    if (word + 2u < row_words) cells[cell + 2u] = words.z;
-    if (word + 3u < row_words) cells[cell + 3u] = words.w;
-}
-
-void keep_rows() {
-#define KEEP_ROW(LOAD) if (LOAD * WORKGROUP < rows * row_vectors) keep(start_##LOAD, row_and_vector_##LOAD, vector_##LOAD, next_##LOAD);
-    EACH_LOAD(KEEP_ROW)
+    uint last = rows * row_vectors - 1u;
+    for (uint number = gl_LocalInvocationID.x; number <= last; number += 2u * WORKGROUP) {
+        // Two loads in flight. What is loaded twice is kept twice, which changes nothing.
+        Loaded first = load_vector(number, base);
+        Loaded second = load_vector(min(number + WORKGROUP, last), base);
+        keep(first);
+        keep(second);
+    }
 }
 
 #include "elements.glsl"
@@ -128,21 +128,12 @@ void main() {
     for (uint row = gl_LocalInvocationID.x; row < output_row_count; row += WORKGROUP)
         output_rows[row] = offsets_in_box(row, output_word, output_row_dims).x;
     barrier();
-    find_loads();
     find_places(output_word, output_word + output_row_dims * BOX_DIM_WORDS);
 
-    uint box = gl_WorkGroupID.x;
-    Origin origin = origin_of(min(box, boxes - 1u));
-    load_rows(origin.input_base);
-    while (box < boxes) {
-        keep_rows();
+    for (uint box = gl_WorkGroupID.x; box < boxes; box += gl_NumWorkGroups.x) {
+        Origin origin = origin_of(box);
+        load_rows(origin.input_base);
         barrier();
-        Origin current = origin;
-        box += gl_NumWorkGroups.x;
-        if (box < boxes) {
-            origin = origin_of(box);
-            load_rows(origin.input_base);
-        }
-        store_rows(current.output_base, current.at_start, current.at_end);
+        store_rows(origin.output_base, origin.at_start, origin.at_end);
     }
 }

@@ -313,7 +313,7 @@ def test_rows_and_columns_in_groups(device, width):
             )
             layout = CopyLayout(dims, base_of(dims), 1)
             assert check(device, layout, width) == tiles(width, step)
-            found = plan_slice1._matrices(layout, width, replace(SMALL))
+            found = plan_slice1._matrices(layout, width, 1, SMALL)
             assert found.rows.count == 8 * per_group + rows
             assert found.columns.count == groups * columns
 
@@ -325,7 +325,7 @@ def test_what_tiles_are_not_for(device, width):
     few_between = (Dim(2, 1, 2000), Dim(40, 5, 50), Dim(50, 200, 1))
     for dims in (far_apart, few_between):
         layout = CopyLayout(dims, 0, 0)
-        assert plan_slice1._matrices(layout, width, replace(SMALL, narrow_tile_least_bytes=4 * width)) is None
+        assert plan_slice1._matrices(layout, width, 4, SMALL) is None
         check(device, layout, width)
 
 
@@ -488,7 +488,7 @@ def test_random_boxes(device, monkeypatch):
 
 
 def test_small_matrices_are_gathered(device, monkeypatch):
-    use(monkeypatch, narrow_tile_least_bytes=64)
+    use(monkeypatch, narrow_tile_least_bytes=64, tile_least_bytes=64)
     in_tiles, gathered = tiles(1), runs(1, 65)
     for rows, columns, kernel in ((64, 64, in_tiles), (64, 63, gathered), (63, 64, gathered)):
         layout = CopyLayout((Dim(rows, 1, columns + 1), Dim(columns, rows + 1, 1)), 0, 0)

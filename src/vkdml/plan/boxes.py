@@ -32,8 +32,6 @@ class Room:
     """The most rows of the input, and of the output."""
     words: int
     """The most words of the output."""
-    vectors: int
-    """The most vectors of the input."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +172,7 @@ class Boxes:
             and max(self.rows, self.output_rows) <= room.rows
             and self.output_words <= room.words
             and self.rows * self.row_pitch * self._per_word < _MOST
-            and self.rows * self.row_vectors <= room.vectors
+            and self.rows * self.row_vectors < _MOST
             and self.output_rows * self.output_vectors_of_row * self._per_vector < _MOST
         )
 

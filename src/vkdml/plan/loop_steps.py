@@ -173,6 +173,7 @@ class BoxLoops:
     output_row_dims: int
     within_dims: int
     rows: int
+    vectors: int
     output_rows: int
     output_vectors: int
 
@@ -193,8 +194,10 @@ class BoxLoops:
     @property
     def each(self) -> int:
         """Steps of a box."""
+        # Two vectors at once.
+        load = loop(self._rounds(-(-self.vectors // 2)))
         ends = loop(self._rounds(2 * self.output_rows), loop(_END_WORDS))
-        return loop(self.grid_dims) + loop(self._rounds(self.output_vectors)) + ends
+        return loop(self.grid_dims) + load + loop(self._rounds(self.output_vectors)) + ends
 
     def boxes(self, count: int) -> int:
         """Return the steps of so many boxes."""

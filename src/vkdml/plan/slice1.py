@@ -54,7 +54,9 @@ def plan_slice1(
     tuning = limits.tuning.slice1
     gathers_well = _gathers_well(layout, element_bytes, tuning)
     boxes = None if gathers_well else _boxes_for(layout, element_bytes, limits)
-    matrices = _matrices(layout, element_bytes, tuning)
+    narrow = element_bytes < 4 and not gathers_well
+    least_bytes = tuning.narrow_tile_least_bytes if narrow else tuning.tile_least_bytes
+    matrices = _matrices(layout, element_bytes, ceil_div(least_bytes, element_bytes), tuning)
     # Sparsely filled tiles are slower than what else does without reading memory again and again.
     sparse = (
         matrices is not None
@@ -113,16 +115,10 @@ def _row_steps(element_bytes: int) -> tuple[int, ...]:
     return (1,)
 
 
-def _matrices(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> Matrices | None:
-    narrow = element_bytes < 4
-    least_bytes = tuning.narrow_tile_least_bytes if narrow else tuning.tile_least_bytes
+def _matrices(layout: CopyLayout, element_bytes: int, least: int, tuning: SliceTuning) -> Matrices | None:
     down, _ = dict(tuning.tile_shapes)[element_bytes]
-    return transposed(
-        layout,
-        ceil_div(least_bytes, element_bytes),
-        steps=_row_steps(element_bytes),
-        groups_below=down * VECTOR_BYTES // element_bytes if narrow else 0,
-    )
+    groups_below = down * VECTOR_BYTES // element_bytes if element_bytes < 4 else 0
+    return transposed(layout, least, steps=_row_steps(element_bytes), groups_below=groups_below)
 
 
 def _shape(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> TileShape:
@@ -315,12 +311,7 @@ def _room(limits: DeviceLimits, tuning: SliceTuning) -> Room:
     workgroup_size = _box_workgroup_size(limits, tuning)
     # Beside the cells lie the layout and what is known of the rows.
     cells = nbytes // 4 - 2 * rows - kernels.number("box_layout_words")
-    return Room(
-        cells,
-        rows,
-        workgroup_size * kernels.number("box_turns"),
-        workgroup_size * kernels.number("box_loads"),
-    )
+    return Room(cells, rows, workgroup_size * kernels.number("box_turns"))
 
 
 def _box_workgroup_size(limits: DeviceLimits, tuning: SliceTuning) -> int:
@@ -400,6 +391,7 @@ def _boxes(
         output_row_dims=len(boxes.output_row_dims),
         within_dims=len(boxes.within_dims),
         rows=boxes.rows,
+        vectors=boxes.rows * boxes.row_vectors,
         output_rows=boxes.output_rows,
         output_vectors=boxes.output_rows * boxes.output_vectors_of_row,
     )

@@ -21,7 +21,7 @@ class SliceTuning:
     tile_least_bytes: int
     """Transposed matrices with a shorter side are gathered by element: tiles would be mostly empty."""
     narrow_tile_least_bytes: int
-    """The same of narrow elements, whose tiles are as small as their matrices."""
+    """The same of narrow elements where runs would read memory again and again."""
     tile_least_fill: float
     """Matrices that would fill less of their tiles are copied in boxes."""
     box_near_bytes: int
@@ -191,10 +191,10 @@ DISCRETE = Tuning(
         runs_workgroup_size=1024,
         workgroup_vectors=1,
         full_workgroups=2048,
-        tile_shapes=((1, (8, 32)), (2, (8, 32)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
+        tile_shapes=((1, (4, 64)), (2, (8, 64)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
         tile_least_bytes=64,
         narrow_tile_least_bytes=16,
-        tile_least_fill=0.3,
+        tile_least_fill=0.4,
         box_near_bytes=256,
         box_cache_bytes=16 * _MIB,
         box_bytes=10 * 1024,
