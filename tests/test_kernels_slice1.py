@@ -36,11 +36,17 @@ SMALL = SliceTuning(
     box_near_bytes=0,
     box_cache_bytes=0,
     box_bytes=0,
+    narrow_box_bytes=0,
     box_rows=32,
     box_workgroup_size=32,
     box_workgroups=3,
 )
-BOXES = {"tile_least_bytes": 1 << 32, "narrow_tile_least_bytes": 1 << 32, "box_bytes": 2048}
+BOXES = {
+    "tile_least_bytes": 1 << 32,
+    "narrow_tile_least_bytes": 1 << 32,
+    "box_bytes": 2048,
+    "narrow_box_bytes": 2560,
+}
 
 
 @pytest.fixture(scope="module")
@@ -465,7 +471,8 @@ def test_random_boxes(device, monkeypatch):
     rng = np.random.default_rng(11)
     ran = set()
     for _ in range(150):
-        use(monkeypatch, **{**BOXES, "box_bytes": int(rng.choice([1024, 2048, 4096]))})
+        nbytes = int(rng.choice([1024, 2048, 4096]))
+        use(monkeypatch, **{**BOXES, "box_bytes": nbytes, "narrow_box_bytes": nbytes})
         rank = int(rng.integers(1, 5))
         sizes = [int(size) for size in rng.choice([2, 3, 4, 5, 7, 16, 33, 65], rank)]
         while np.prod(sizes) > 5000:
@@ -547,7 +554,7 @@ def test_what_is_copied_in_boxes(device):
         assert family_of(short, width) == ("slice1_boxes" if narrow else "slice1_runs")
         assert family_of(columns, width) == ("slice1_boxes" if narrow else "slice1_runs")
         assert family_of(long, width) == "slice1_runs"
-        assert family_of(rows, width) == "slice1_boxes"
+        assert family_of(rows, width) == ("slice1_narrow_tiles" if width == 2 else "slice1_boxes")
         assert family_of(matrix, width) == ("slice1_narrow_tiles" if narrow else "slice1_tiles")
         for dims in (short, rows, matrix):
             assert family_of(dims, width, replace(limits, tuning=SOFTWARE)) == "slice1_runs"

@@ -52,6 +52,7 @@ SMALL = {
         box_near_bytes=-1,
         box_cache_bytes=0,
         box_bytes=0,
+        narrow_box_bytes=0,
         box_rows=16,
         box_workgroup_size=8,
         box_workgroups=1,
@@ -321,7 +322,7 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
     if kernel.family.name in ("slice1_tiles", "slice1_narrow_tiles"):
         slice1 = replace(slice1, tile_least_bytes=1, narrow_tile_least_bytes=1)
     if kernel.family.name == "slice1_boxes":
-        slice1 = replace(slice1, box_bytes=1024)
+        slice1 = replace(slice1, box_bytes=1024, narrow_box_bytes=1024)
     limits = limits_for(device, slice1=slice1)
     reached = []
     for copy_of in copies(kernel, width):

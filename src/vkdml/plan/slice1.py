@@ -289,7 +289,7 @@ def _gathers_well(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -
 
 def _boxes_for(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:
     tuning = limits.tuning.slice1
-    if not tuning.box_bytes:
+    if not _box_bytes(element_bytes, tuning):
         return None
     if element_bytes > 4:
         more = element_bytes // 4
@@ -301,12 +301,16 @@ def _boxes_for(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> 
             dims.append(Dim(more, 1, 1))
         layout = CopyLayout(tuple(dims), layout.input_base * more, layout.output_base * more)
         element_bytes = 4
-    boxes = boxes_for(layout, element_bytes, _room(limits, tuning))
+    boxes = boxes_for(layout, element_bytes, _room(element_bytes, limits, tuning))
     return boxes if boxes and boxes.layout_words <= kernels.number("box_layout_words") else None
 
 
-def _room(limits: DeviceLimits, tuning: SliceTuning) -> Room:
-    nbytes = min(tuning.box_bytes, limits.max_shared_memory)
+def _box_bytes(element_bytes: int, tuning: SliceTuning) -> int:
+    return tuning.narrow_box_bytes if element_bytes < 4 else tuning.box_bytes
+
+
+def _room(element_bytes: int, limits: DeviceLimits, tuning: SliceTuning) -> Room:
+    nbytes = min(_box_bytes(element_bytes, tuning), limits.max_shared_memory)
     rows = min(tuning.box_rows, nbytes // 64)
     workgroup_size = _box_workgroup_size(limits, tuning)
     # Beside the cells lie the layout and what is known of the rows.
@@ -324,7 +328,7 @@ def _boxes(
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     count = boxes.count
     check_work("boxes", count)
-    room = _room(limits, tuning)
+    room = _room(boxes.element_bytes, limits, tuning)
     workgroup_size = _box_workgroup_size(limits, tuning)
 
     def place(dim: Dim) -> int:

@@ -30,6 +30,8 @@ class SliceTuning:
     """No boxes, either, where a cache of this size holds what is read a few times."""
     box_bytes: int
     """Shared memory for a box; 0: there are no boxes. The device's limit may lower it."""
+    narrow_box_bytes: int
+    """The same for elements of 1 and 2 bytes, which lie there twice: as they come and as they go."""
     box_rows: int
     """The most contiguous spans of a box, in the input and in the output."""
     box_workgroup_size: int
@@ -193,13 +195,14 @@ DISCRETE = Tuning(
         full_workgroups=2048,
         tile_shapes=((1, (4, 64)), (2, (8, 64)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
         tile_least_bytes=64,
-        narrow_tile_least_bytes=16,
+        narrow_tile_least_bytes=8,
         tile_least_fill=0.4,
         box_near_bytes=256,
         box_cache_bytes=16 * _MIB,
         box_bytes=10 * 1024,
+        narrow_box_bytes=14 * 1024,
         box_rows=512,
-        box_workgroup_size=256,
+        box_workgroup_size=128,
         box_workgroups=2112,
     ),
     short=ShortTuning(
@@ -236,6 +239,7 @@ SOFTWARE = replace(
         tile_least_bytes=1 << 32,
         narrow_tile_least_bytes=1 << 32,
         box_bytes=0,
+        narrow_box_bytes=0,
     ),
     short=replace(DISCRETE.short, workgroup_size=8, fixed_positions=False, direct=True),
 )
