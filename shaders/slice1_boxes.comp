@@ -90,6 +90,32 @@ void load_rows(uint base) {
 
 #include "elements.glsl"
 
+// Where a box starts, and whether rows of the output start and end in it.
+struct Origin {
+    uint input_base;
+    uint output_base;
+    bool at_start;
+    bool at_end;
+};
+
+Origin origin_of(uint number) {
+    uvec2 bases = uvec2(input_base, output_base);
+    bool at_start = true, at_end = true;
+    for (uint dim = grid_dims; dim-- > 0u;) {
+        uint word = dim * GRID_DIM_WORDS;
+        uint outer = dim == 0u ? 0u : number / layout_cells[word];
+        uint last = layout_cells[word + 2u];
+        uint origin = min((number - outer * layout_cells[word]) * layout_cells[word + 1u], last);
+        bases += origin * uvec2(layout_cells[word + 3u], layout_cells[word + 4u]);
+        if (dim == output_grid_dim) {
+            at_start = origin == 0u;
+            at_end = origin == last;
+        }
+        number = outer;
+    }
+    return Origin(bases.x, bases.y, at_start, at_end);
+}
+
 void main() {
     uint rows_word = grid_dims * GRID_DIM_WORDS;
     uint output_word = rows_word + row_dims * BOX_DIM_WORDS;
@@ -105,23 +131,9 @@ void main() {
     find_places(output_word, output_word + output_row_dims * BOX_DIM_WORDS);
 
     for (uint box = gl_WorkGroupID.x; box < boxes; box += gl_NumWorkGroups.x) {
-        uint number = box;
-        uvec2 bases = uvec2(input_base, output_base);
-        bool at_start = true, at_end = true;
-        for (uint dim = grid_dims; dim-- > 0u;) {
-            uint word = dim * GRID_DIM_WORDS;
-            uint outer = dim == 0u ? 0u : number / layout_cells[word];
-            uint last = layout_cells[word + 2u];
-            uint origin = min((number - outer * layout_cells[word]) * layout_cells[word + 1u], last);
-            bases += origin * uvec2(layout_cells[word + 3u], layout_cells[word + 4u]);
-            if (dim == output_grid_dim) {
-                at_start = origin == 0u;
-                at_end = origin == last;
-            }
-            number = outer;
-        }
-        load_rows(bases.x);
+        Origin origin = origin_of(box);
+        load_rows(origin.input_base);
         barrier();
-        store_rows(bases.y, at_start, at_end);
+        store_rows(origin.output_base, origin.at_start, origin.at_end);
     }
 }

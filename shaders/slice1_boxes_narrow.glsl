@@ -1,5 +1,5 @@
-// Boxes of elements of 1 and 2 bytes. Words of the output's rows, each of which starts with a word, are gathered and
-// take the input's place in the cells: words of the output may be made of two of them.
+// Boxes of elements of 1 and 2 bytes. Words of the output's rows, each of which starts with a word, are gathered into
+// cells of their own: words of the output may be made of two of them.
 
 // Of the elements that the invocation gathers in a box, where they lie in the cells: two of 16 bits in a word.
 #define DECLARE(TURN) uint pair_##TURN, other_pair_##TURN;
@@ -51,34 +51,32 @@ void keep_word(uint number, uint bits) {
     cells[first_gathered + row * output_row_pitch + word] = bits;
 }
 
+uint kept_word(uint row, int word) {
+    return cells[min(first_gathered + row * output_row_pitch + uint(word), CELLS - 1u)];
+}
+
+#include "slice1_row_vectors.glsl"
+
+// Returns what a box stores of a row. Words that boxes share are whole in one of them.
+RowSpan span_in_box(uint target, bool at_start, bool at_end) {
+    uint place = OUTPUT_UNALIGNED ? target % PER_WORD : 0u;
+    uint end = (place + output_row_length + (at_end ? PER_WORD - 1u : 0u)) / PER_WORD;
+    return span_of_row(target, output_row_length, at_start, int(end));
+}
+
 void store_rows(uint base, bool at_start, bool at_end) {
     uint count = output_row_count * output_row_words, own = gl_LocalInvocationID.x;
-#define GATHER(TURN) uint bits_##TURN = TURN * WORKGROUP + own < count ? gathered(pair_##TURN, other_pair_##TURN) : 0u;
+#define GATHER(TURN) if (TURN * WORKGROUP + own < count) keep_word(TURN * WORKGROUP + own, gathered(pair_##TURN, other_pair_##TURN));
     EACH_TURN(GATHER)
     barrier();
-#define KEEP(TURN) if (TURN * WORKGROUP + own < count) keep_word(TURN * WORKGROUP + own, bits_##TURN);
-    EACH_TURN(KEEP)
-    barrier();
-    count = output_row_count * output_words_of_row;
+    count = output_row_count * output_vectors_of_row;
     for (uint number = own; number < count; number += WORKGROUP) {
-        uint row = quotient(number, output_words_of_row_inverse);
-        uint word = number - row * output_words_of_row;
-        uint target = base + output_rows[row];
-        uint place = OUTPUT_UNALIGNED ? target % PER_WORD : 0u;
-        uint at = first_gathered + row * output_row_pitch + word;
-        uint bits = cells[at] << (place * BITS);
-        if (OUTPUT_UNALIGNED) bits |= cells[at - 1u] >> 1u >> (31u - place * BITS);
-        // Of this word's elements, the row has those from `begin` on, and `left` after the word's first.
-        uint begin = word == 0u ? place : 0u;
-        int left = int(output_row_length + place) - int(word * PER_WORD);
-        target = target / PER_WORD + word;
-        if (begin == 0u && left >= int(PER_WORD)) {
-            output_words[target] = bits;
-        } else if (left > 0 && (begin == 0u || at_start) && (left >= int(PER_WORD) || at_end)) {
-            // In other boxes these words are whole.
-            uint written = (2u << (min(uint(left), PER_WORD) * BITS - 1u)) - 1u;
-            store_bits(target, bits, written & ~((1u << (begin * BITS)) - 1u));
-        }
+        uint row = quotient(number, output_vectors_of_row_inverse);
+        RowSpan span = span_in_box(base + output_rows[row], at_start, at_end);
+        store_vector_of_row(span, row, number - row * output_vectors_of_row);
     }
-    barrier();
+    for (uint number = own; number < 2u * output_row_count; number += WORKGROUP) {
+        uint row = number / 2u;
+        store_end_of_row(span_in_box(base + output_rows[row], at_start, at_end), row, number % 2u != 0u);
+    }
 }

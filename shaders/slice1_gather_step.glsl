@@ -1,6 +1,8 @@
 // Gathers a vector of narrow elements, STEP apart, from `first` on; loads whole words. Elements beyond the input are
 // arbitrary.
 
+#include "slice1_every.glsl"
+
 // Loads the words from `word` to `last`, 3 or 4 (for STEP 2: 7 or 8) words on. Bits after them are arbitrary.
 void load_row(uint word, uint last, out uvec4 low, out uvec4 high, out uint next) {
 #if STEP == 2 || STEP == -2
@@ -30,17 +32,6 @@ uvec4 backwards(uvec4 words) {
     words = words.wzyx;
     if (ELEMENT_BYTES == 1) words = (words & 0x00ff00ffu) << 8 | (words >> 8 & 0x00ff00ffu);
     return words << 16 | words >> 16;
-}
-
-// Returns every second element of pairs of words, beginning with the first.
-uvec4 every_second(uvec4 low, uvec4 high) {
-    if (ELEMENT_BYTES == 1) {
-        low &= 0x00ff00ffu;
-        high &= 0x00ff00ffu;
-        low |= low >> 8;
-        high |= high >> 8;
-    }
-    return (low & 0xffffu) | high << 16;
 }
 
 uvec4 gather_row(uint first) {

@@ -2,4 +2,3 @@
 #define CELL uvec2
 #define input_cells input_pairs
 #define output_cells output_pairs
-#include "slice1_tiles_wide.glsl"

@@ -2,4 +2,3 @@
 #define CELL uvec4
 #define input_cells input_vectors
 #define output_cells output_vectors
-#include "slice1_tiles_wide.glsl"

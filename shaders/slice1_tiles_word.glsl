@@ -2,4 +2,3 @@
 #define CELL uint
 #define input_cells input_words
 #define output_cells output_words
-#include "slice1_tiles_wide.glsl"

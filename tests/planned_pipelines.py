@@ -153,7 +153,11 @@ def _like_other_devices(device: vkdml.Device) -> Iterator[DeviceLimits]:
     yield dataclasses.replace(limits, subgroup_size=size, max_subgroups=UNLIMITED_SUBGROUPS)
     yield dataclasses.replace(limits, subgroup_size=0)
     boxes = dataclasses.replace(
-        tuning_for("discrete").slice1, box_near_bytes=-1, box_cache_bytes=0, tile_least_bytes=1 << 32
+        tuning_for("discrete").slice1,
+        box_near_bytes=-1,
+        box_cache_bytes=0,
+        tile_least_bytes=1 << 32,
+        narrow_tile_least_bytes=1 << 32,
     )
     yield dataclasses.replace(limits, tuning=dataclasses.replace(limits.tuning, slice1=boxes))
     software = tuning_for("software", "SwiftShader driver")

@@ -17,29 +17,36 @@ from vkdml.plan import slice1 as plan_slice1
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
 from vkdml.plan.tuning import DISCRETE, SOFTWARE, SliceTuning
 
-WIDTHS = kernels.family("slice1_tiles").numbers_of("element_bytes")
+WIDTHS = kernels.family("slice1_runs").numbers_of("element_bytes")
 NARROW = (1, 2)
 RUNS = kernels.family("slice1_runs")
 STEPS = (1, -1, 2, -2, 3, -5, 0)
 PLAN_SLICE1 = plan_slice1.plan_slice1
 # Small tiles and shares, so that small inputs have many of them.
 DOWN, ACROSS = 8, 4
+NARROW_DOWN, NARROW_ACROSS = 2, 8
 SMALL = SliceTuning(
     runs_workgroup_size=32,
     workgroup_vectors=2,
     full_workgroups=2,
-    tile_shapes=tuple((width, (DOWN, ACROSS)) for width in WIDTHS),
+    tile_shapes=tuple((w, (NARROW_DOWN, NARROW_ACROSS) if w in NARROW else (DOWN, ACROSS)) for w in WIDTHS),
     tile_least_bytes=1,
-    tile_across_first=True,
+    narrow_tile_least_bytes=1,
     tile_least_fill=0.0,
     box_near_bytes=0,
     box_cache_bytes=0,
     box_bytes=0,
+    narrow_box_bytes=0,
     box_rows=32,
     box_workgroup_size=32,
     box_workgroups=3,
 )
-BOXES = {"tile_least_bytes": 1 << 32, "box_bytes": 2048}
+BOXES = {
+    "tile_least_bytes": 1 << 32,
+    "narrow_tile_least_bytes": 1 << 32,
+    "box_bytes": 2048,
+    "narrow_box_bytes": 2560,
+}
 
 
 @pytest.fixture(scope="module")
@@ -226,22 +233,33 @@ def test_contiguous_copies_move_vectors(device, width):
         check(device, CopyLayout((Dim(vectors * per_vector + 1, 1, 1),), 0, 0), width, spare=2)
 
 
+def tiles(width: int, step: int = 1) -> str:
+    """The module that copies tiles whose columns have this step in the input."""
+    if width in NARROW:
+        return kernel_for("slice1_narrow_tiles", width, row_step=step)
+    return kernel_for("slice1_tiles", width)
+
+
+def tile_sides(width: int) -> tuple[int, int]:
+    """Elements down and across a tile."""
+    return (NARROW_DOWN * 16 // width, NARROW_ACROSS * 4 // width) if width in NARROW else (DOWN, ACROSS)
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_tiles_of_every_size(device, width):
     block = max(4 // width, 1)
-    tall, wide = DOWN * block, ACROSS * block
+    tall, wide = tile_sides(width)
     for rows in (2, tall - 1, tall, tall + 1, 2 * tall):
         for columns in (2, wide - block, wide - block + 1, wide - 1, wide, wide + 1, 2 * wide, 3 * wide - 2):
-            if rows < 2 or columns < 2:
-                continue
             dims = (Dim(rows, 1, columns), Dim(columns, rows, 1))
-            assert check(device, CopyLayout(dims, 0, 0), width) == kernel_for("slice1_tiles", width)
+            assert check(device, CopyLayout(dims, 0, 0), width) == tiles(width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_tiles_at_every_alignment(device, width):
     block = max(4 // width, 1)
-    rows, columns = DOWN * block + 3, 2 * ACROSS * block + 1
+    tall, wide = tile_sides(width)
+    rows, columns = tall + 3, 2 * wide + 1
     for input_more, output_more, sign in itertools.product(range(block + 1), range(block + 1), (1, -1)):
         for across_sign in (1, -1):
             input_apart = (rows + block) // block * block + input_more
@@ -249,24 +267,103 @@ def test_tiles_at_every_alignment(device, width):
             dims = (Dim(rows, sign, output_apart), Dim(columns, across_sign * input_apart, 1))
             for shift in range(block):
                 layout = CopyLayout(dims, base_of(dims) + shift, (shift + 1) % block)
-                assert check(device, layout, width, spare=block) == kernel_for("slice1_tiles", width)
+                assert check(device, layout, width, spare=block) == tiles(width)
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_narrow_tiles_of_whole_vectors(device, width):
+    """Columns, rows or both start with vectors; the last of them are cut anywhere."""
+    per_vector = 16 // width
+    tall, wide = tile_sides(width)
+    for rows, columns in itertools.product((tall - 1, tall, tall + 1), (wide - 1, wide, 2 * wide + 1)):
+        for input_shift, output_shift in itertools.product((0, 1, per_vector // 2), repeat=2):
+            input_apart, output_apart = (
+                -(-size // per_vector) * per_vector + shift
+                for size, shift in ((rows, input_shift), (columns, output_shift))
+            )
+            dims = (Dim(rows, 1, output_apart), Dim(columns, input_apart, 1))
+            layout = CopyLayout(dims, input_shift, output_shift)
+            assert check(device, layout, width, spare=per_vector) == tiles(width)
+            plan = plan_slice1.plan_slice1(layout, width, 1 << 16, device.limits, output_elements=1 << 16)
+            constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
+            assert constants["input_unaligned"] == bool(input_shift)
+            assert constants["output_unaligned"] == bool(output_shift)
+
+
+@pytest.mark.parametrize("step", [2, 3])
+@pytest.mark.parametrize("width", NARROW)
+def test_tiles_of_columns_with_steps(device, width, step):
+    tall, wide = tile_sides(width)
+    for rows, columns in itertools.product(
+        (2, tall - 1, tall, tall + 1, 2 * tall + 3), (2, wide - 1, wide + 2)
+    ):
+        for shift, sign in itertools.product(range(4 // width), (1, -1)):
+            # The input ends with the last element that is copied.
+            dims = (Dim(rows, sign * step, columns + shift), Dim(columns, step * (rows - 1) + 1 + shift, 1))
+            layout = CopyLayout(dims, base_of(dims) + shift, shift)
+            assert check(device, layout, width) == tiles(width, step)
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_rows_and_columns_in_groups(device, width):
+    tall, wide = tile_sides(width)
+    for rows, gap, step, sign in itertools.product((2, 5, tall // 2 + 1), (0, 1, 2), (1, 2, 3), (1, -1)):
+        for columns, groups in ((3, 7), (5, 2), (wide - 1, 3)):
+            per_group = min(rows + gap, 2 * rows)
+            plane = 9 * per_group * step + 1
+            dims = (
+                Dim(rows, sign * step, 9 * groups * columns + 1),
+                Dim(9, -sign * per_group * step, groups * columns),
+                Dim(groups, plane * columns, columns),
+                Dim(columns, -plane, 1),
+            )
+            layout = CopyLayout(dims, base_of(dims), 1)
+            assert check(device, layout, width) == tiles(width, step)
+            found = plan_slice1._matrices(layout, width, 1, SMALL)
+            assert found.rows.count == 8 * per_group + rows
+            assert found.columns.count == groups * columns
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_what_tiles_are_not_for(device, width):
+    """Steps that no kernel has, and elements side by side of which a tile would have few."""
+    far_apart = (Dim(40, 4, 50), Dim(50, 160, 1))
+    few_between = (Dim(2, 1, 2000), Dim(40, 5, 50), Dim(50, 200, 1))
+    for dims in (far_apart, few_between):
+        layout = CopyLayout(dims, 0, 0)
+        assert plan_slice1._matrices(layout, width, 4, SMALL) is None
+        check(device, layout, width)
 
 
 @pytest.mark.parametrize("width", NARROW)
 def test_rows_within_one_word(device, width):
     for rows, columns, apart, output_base in itertools.product((2, 9), (2, 3), (4, 5, 7), range(4)):
         layout = CopyLayout((Dim(rows, 1, apart), Dim(columns, rows + 1, 1)), 1, output_base)
-        assert check(device, layout, width, spare=4) == kernel_for("slice1_tiles", width)
+        assert check(device, layout, width, spare=4) == tiles(width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("across_first", [False, True])
-def test_stacks_of_tiles(device, width, across_first, monkeypatch):
-    use(monkeypatch, tile_across_first=across_first)
+def test_stacks_of_tiles(device, width):
     dims = (Dim(2, 2000, 1500), Dim(3, -500, 450), Dim(19, 1, 23), Dim(21, 20, 1))
-    assert check(device, CopyLayout(dims, base_of(dims), 0), width) == kernel_for("slice1_tiles", width)
+    assert check(device, CopyLayout(dims, base_of(dims), 0), width) == tiles(width)
     dims = (Dim(19, 1, 80), Dim(3, 800, 26), Dim(21, -20, 1))
-    assert check(device, CopyLayout(dims, base_of(dims), 1), width) == kernel_for("slice1_tiles", width)
+    assert check(device, CopyLayout(dims, base_of(dims), 1), width) == tiles(width)
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_small_matrices_have_small_tiles(device, width, monkeypatch):
+    use(monkeypatch, tile_shapes=DISCRETE.slice1.tile_shapes)
+    for rows, columns, down, across in (
+        (3, 5, 1, 8),
+        (16, 40, 1 if width == 1 else 2, 16 if width == 1 else 32),
+    ):
+        layout = CopyLayout((Dim(rows, 1, columns), Dim(columns, rows + 1, 1)), 0, 0)
+        assert check(device, layout, width) == tiles(width)
+        plan = plan_slice1.plan_slice1(layout, width, 1 << 12, device.limits, output_elements=1 << 12)
+        constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
+        assert (constants["down"], constants["across"]) == (down, across)
+    dims = (Dim(300, 2, 150), Dim(150, 601, 1))
+    assert check(device, CopyLayout(dims, 0, 0), width) == tiles(width, 2)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -283,7 +380,7 @@ def test_layouts_too_long_for_push_constants(device, width):
     dims = stacked(8, (Dim(3, 2, 2),), 10, 7)
     check(device, CopyLayout(dims, base_of(dims), 1), width)
     dims = stacked(8, (Dim(3, 1, 5), Dim(4, 3, 1)), 13, 16)
-    assert check(device, CopyLayout(dims, base_of(dims), 1), width) == kernel_for("slice1_tiles", width)
+    assert check(device, CopyLayout(dims, base_of(dims), 1), width) == tiles(width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -374,7 +471,8 @@ def test_random_boxes(device, monkeypatch):
     rng = np.random.default_rng(11)
     ran = set()
     for _ in range(150):
-        use(monkeypatch, **{**BOXES, "box_bytes": int(rng.choice([1024, 2048, 4096]))})
+        nbytes = int(rng.choice([1024, 2048, 4096]))
+        use(monkeypatch, **{**BOXES, "box_bytes": nbytes, "narrow_box_bytes": nbytes})
         rank = int(rng.integers(1, 5))
         sizes = [int(size) for size in rng.choice([2, 3, 4, 5, 7, 16, 33, 65], rank)]
         while np.prod(sizes) > 5000:
@@ -397,9 +495,9 @@ def test_random_boxes(device, monkeypatch):
 
 
 def test_small_matrices_are_gathered(device, monkeypatch):
-    use(monkeypatch, tile_least_bytes=64)
-    tiles, gathered = kernel_for("slice1_tiles", 1), runs(1, 65)
-    for rows, columns, kernel in ((64, 64, tiles), (64, 63, gathered), (63, 64, gathered)):
+    use(monkeypatch, narrow_tile_least_bytes=64, tile_least_bytes=64)
+    in_tiles, gathered = tiles(1), runs(1, 65)
+    for rows, columns, kernel in ((64, 64, in_tiles), (64, 63, gathered), (63, 64, gathered)):
         layout = CopyLayout((Dim(rows, 1, columns + 1), Dim(columns, rows + 1, 1)), 0, 0)
         assert check(device, layout, 1) == kernel
 
@@ -456,8 +554,8 @@ def test_what_is_copied_in_boxes(device):
         assert family_of(short, width) == ("slice1_boxes" if narrow else "slice1_runs")
         assert family_of(columns, width) == ("slice1_boxes" if narrow else "slice1_runs")
         assert family_of(long, width) == "slice1_runs"
-        assert family_of(rows, width) == "slice1_boxes"
-        assert family_of(matrix, width) == "slice1_tiles"
+        assert family_of(rows, width) == ("slice1_narrow_tiles" if width == 2 else "slice1_boxes")
+        assert family_of(matrix, width) == ("slice1_narrow_tiles" if narrow else "slice1_tiles")
         for dims in (short, rows, matrix):
             assert family_of(dims, width, replace(limits, tuning=SOFTWARE)) == "slice1_runs"
     assert family_of(few_rows, 1) == "slice1_runs"
@@ -468,7 +566,7 @@ def test_boxes_fit_the_least_devices(device):
     """128 invocations and 16 KiB of shared memory: what a box and what is known of it take."""
     limits = replace(
         device.limits,
-        tuning=replace(DISCRETE, slice1=replace(DISCRETE.slice1, tile_least_bytes=1 << 32)),
+        tuning=replace(DISCRETE, slice1=replace(DISCRETE.slice1, narrow_tile_least_bytes=1 << 32)),
         max_workgroup_invocations=128,
         max_shared_memory=16 << 10,
     )
@@ -496,6 +594,6 @@ def test_counts_near_the_largest_buffer_do_not_wrap(device):
 def test_every_slice1_kernel_of_the_table_is_tested_here():
     tested = {runs(width, step) for step in STEPS for width in WIDTHS}
     tested |= {kernel_for(RUNS.name, width, whole_vectors=0, step=0) for width in WIDTHS if width < 16}
-    tested |= {kernel_for("slice1_tiles", width) for width in WIDTHS}
+    tested |= {tiles(width, step) for width in WIDTHS for step in (1, 2, 3)}
     tested |= {boxes(width) for width in WIDTHS}
     assert tested == {kernel.name for kernel in kernels.table().values() if "output" in kernel.bindings}

@@ -47,11 +47,12 @@ SMALL = {
         full_workgroups=1,
         tile_shapes=tuple((width, (8, 4)) for width in (1, 2, 4, 8, 16)),
         tile_least_bytes=1 << 32,
-        tile_across_first=True,
+        narrow_tile_least_bytes=1 << 32,
         tile_least_fill=0.0,
         box_near_bytes=-1,
         box_cache_bytes=0,
         box_bytes=0,
+        narrow_box_bytes=0,
         box_rows=16,
         box_workgroup_size=8,
         box_workgroups=1,
@@ -285,6 +286,14 @@ def copies(kernel: Kernel, width: int) -> Iterator[Callable[[int], tuple[Shape, 
         yield lambda n: (Shape((40, 8 * n), (1, 43)), (8 * n, 1))
         yield lambda n: (Shape((n, 3, 50, 50), (7803, 2601, 1, 51)), (7653, 2551, 51, 1))
         return
+    if kernel.family.name == "slice1_narrow_tiles":
+        step = kernel.family.axes["row_step"][kernel.variant["row_step"]]
+        yield lambda n: (Shape((40, 8 * n), (step, 41 * step)), (8 * n, 1))
+        yield lambda n: (
+            Shape((n, 3, 50, 50), (7803 * step, 2601 * step, step, 51 * step)),
+            (7653, 2551, 51, 1),
+        )
+        return
     if kernel.family.name == "slice1_boxes":
         yield lambda n: (Shape((3, 20 * n), (1, 3)), (20 * n, 1))
         yield lambda n: (Shape((8 * n, 5, 7), (1, 16 * n, 40 * n)), (35, 7, 1))
@@ -310,10 +319,10 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
     kernel = kernels.table()[name]
     width = kernel.family.axes["element_bytes"][kernel.variant["element_bytes"]]
     slice1 = SMALL["slice1"]
-    if kernel.family.name == "slice1_tiles":
-        slice1 = replace(slice1, tile_least_bytes=1)
+    if kernel.family.name in ("slice1_tiles", "slice1_narrow_tiles"):
+        slice1 = replace(slice1, tile_least_bytes=1, narrow_tile_least_bytes=1)
     if kernel.family.name == "slice1_boxes":
-        slice1 = replace(slice1, box_bytes=1024)
+        slice1 = replace(slice1, box_bytes=1024, narrow_box_bytes=1024)
     limits = limits_for(device, slice1=slice1)
     reached = []
     for copy_of in copies(kernel, width):

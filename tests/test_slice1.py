@@ -34,7 +34,7 @@ BY_SIZE = tuple(np.dtype(name) for name in ("uint8", "uint16", "float32", "float
 
 
 def test_there_is_a_type_of_each_size_that_kernels_move() -> None:
-    sizes = kernels.family("slice1_tiles").numbers_of("element_bytes")
+    sizes = kernels.family("slice1_runs").numbers_of("element_bytes")
     assert sorted(dtype.itemsize for dtype in BY_SIZE) == sorted(sizes) == sorted({1, *STRUCTURED})
 
 

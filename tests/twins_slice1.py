@@ -71,28 +71,51 @@ def slice1_runs(step, buffers) -> None:
                 s.copy(offset, target + element)
 
 
+def tiles_of(s: SliceStep, height: int, width: int):
+    """Yield of each tile: the offsets of its matrix, its rows, and where its columns start."""
+    p = s.p
+    for tile in range(p.tiles):
+        matrix, number = divmod(tile, p.tiles_down * p.tiles_across)
+        down, across = divmod(number, p.tiles_across)
+        source, target = offsets_of(matrix, s.dims, p.input_base, p.output_base)
+        yield source, target, range(down * height, min((down + 1) * height, p.rows)), across * width
+
+
 def slice1_tiles(step, buffers) -> None:
     s = SliceStep(step, buffers)
     p, c = s.p, s.constants
-    block = max(4 // s.element_bytes, 1)
-    height, width = c.down * block, (c.across - c.output_unaligned) * block
-    for tile in range(p.tiles):
-        matrix, number = divmod(tile, p.tiles_down * p.tiles_across)
-        tile_row, tile_column = (
-            divmod(number, p.tiles_across) if c.across_first else divmod(number, p.tiles_down)[::-1]
-        )
-        source, target = offsets_of(matrix, s.dims, p.input_base, p.output_base)
-        row_range = range(tile_row * height, min((tile_row + 1) * height, p.rows))
-        assert c.input_unaligned or (source % block == 0 and p.column_input_stride % block == 0)
-        for row in row_range:
-            start = target + row * p.row_output_stride
+    for source, target, rows, begin in tiles_of(s, c.down, c.across):
+        for row in rows:
+            for column in range(begin, min(begin + c.across, p.columns)):
+                s.copy(
+                    source + row + column * p.column_input_stride, target + row * p.row_output_stride + column
+                )
+
+
+def slice1_narrow_tiles(step, buffers) -> None:
+    s = SliceStep(step, buffers)
+    p, c = s.p, s.constants
+    kernel = kernels.table()[step.kernel]
+    row_step = kernel.family.axes["row_step"][kernel.variant["row_step"]]
+    per_vector, per_word = VECTOR_BYTES // s.element_bytes, 4 // s.element_bytes
+    width = (c.across - c.output_unaligned) * per_word
+    for source, target, rows, begin in tiles_of(s, c.down * per_vector, width):
+        if not c.input_unaligned:
+            assert row_step > 1 or (source % per_vector == 0 and p.column_input_stride % per_vector == 0)
+        for row in rows:
+            group, in_group = divmod(row, p.group_rows)
+            if in_group >= p.copied_rows:
+                continue
+            start = target + in_group * p.row_output_stride + group * p.row_group_output_stride
+            assert c.output_unaligned or start % per_vector == 0
             # A tile has the words that start in it, and the row's first.
-            place = start % block
-            assert c.output_unaligned or place == 0
-            first = tile_column * width + (-place) % block if tile_column else 0
-            end = tile_column * width + width + (-place) % block
+            place = start % per_word
+            first = begin + (-place) % per_word if begin else 0
+            end = begin + width + (-place) % per_word
             for column in range(first, min(end, p.columns)):
-                s.copy(source + row + column * p.column_input_stride, start + column)
+                group, in_group = divmod(column, p.group_columns)
+                offset = in_group * p.column_input_stride + group * p.column_group_input_stride
+                s.copy(source + row * row_step + offset, start + column)
 
 
 def slice1_boxes(step, buffers) -> None:
@@ -156,7 +179,12 @@ def slice1_boxes(step, buffers) -> None:
         target[places[written]] = source[(bases[0] + sources[written]) % WORD]
 
 
-TWINS = {"slice1_runs": slice1_runs, "slice1_tiles": slice1_tiles, "slice1_boxes": slice1_boxes}
+TWINS = {
+    "slice1_runs": slice1_runs,
+    "slice1_tiles": slice1_tiles,
+    "slice1_narrow_tiles": slice1_narrow_tiles,
+    "slice1_boxes": slice1_boxes,
+}
 """Every twin by the family of its kernels: how these read differs, what they write does not."""
 
 

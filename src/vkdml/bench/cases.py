@@ -69,6 +69,8 @@ WINDOWS: dict[str, Callable[[int, int], Window]] = {
         (1, 1),
     ),
     "transposed": lambda rows, columns: Window((0, 0), (columns, rows), (1, 1), transposed=True),
+    "transposed [::2]": lambda rows, columns: Window((0, 0), (columns, rows), (2, 1), transposed=True),
+    "transposed [::3]": lambda rows, columns: Window((0, 0), (columns, rows), (3, 1), transposed=True),
     "[::-2, ::-2]": lambda rows, columns: Window((0, 0), (rows, columns), (-2, -2)),
     "[:, ::-1]": lambda rows, columns: Window((0, 0), (rows, columns), (1, -1)),
 }
@@ -477,7 +479,8 @@ def _every_kernel() -> Iterator[Case]:
         yield _reduce(EVERY_KERNEL, element, (elements // 15, 3, 5), (0, 2))
     for element, size in SLICE_ELEMENTS.items():
         side = math.isqrt(256 * MIB // size) // 64 * 64
-        yield Case(EVERY_KERNEL, "slice1", element, (side, side), window="[::-2, ::-2]")
+        for window in ("[::-2, ::-2]", "transposed [::2]", "transposed [::3]"):
+            yield Case(EVERY_KERNEL, "slice1", element, (side, side), window=window)
         yield Case(EVERY_KERNEL, "slice1", element, (256 * MIB // (3 * size), 3), window="[:, ::-1]")
         yield Case(EVERY_KERNEL, "slice1", element, (256 * MIB // (7 * size), 7), window="transposed")
         yield Case(EVERY_KERNEL, "slice1", element, (1, 1), window="copy")

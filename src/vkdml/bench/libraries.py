@@ -31,7 +31,7 @@ from vkdml.bench.library import (
     WARM_SECONDS,
     Library,
     Unsupported,
-    cuts,
+    copied,
     one_line,
     single_axis,
     wall_clock,
@@ -58,7 +58,7 @@ class NumPy(Library):
     def time(self, case: Case) -> list[float]:
         array = self.host_array(case)
         if case.op == "slice1":
-            view = array.T if case.window == "transposed" else array[cuts(case)]
+            view = copied(array, case)
             # A copy even of what is contiguous.
             return wall_clock(lambda: view.copy(order="C"))
         shape, axis = single_axis(case)
@@ -100,7 +100,7 @@ class CuPy(Library):
         array = self.on_device(self.content(case), self.cupy.asarray)[: case.input_bytes]
         array = array.view(case.element).reshape(case.shape)
         if case.op == "slice1":
-            view = array.T if case.window == "transposed" else array[cuts(case)]
+            view = copied(array, case)
             return lambda: view.copy(order="C")
         if case.alternate:
             array = array[..., ::2]
@@ -178,11 +178,9 @@ class Jax(Library):
 
     def _function(self, case: Case) -> Callable[[Any], Any]:
         if case.op == "slice1":
-            if case.window == "transposed":
-                return lambda x: x.T
             if case.window == "copy":
                 return lambda x: self.numpy.copy(x)
-            return lambda x: x[cuts(case)]
+            return lambda x: copied(x, case)
         _, axis = single_axis(case)
         find = self.jax.lax.argmax if case.op == "argmax" else self.jax.lax.argmin
         if case.alternate:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vkdml.bench import contents
-from vkdml.bench.cases import WINDOWS, Case, window_slices
+from vkdml.bench.cases import WINDOWS, Case, Window, window_slices
 from vkdml.bench.check import right_indices
 from vkdml.bench.contents import Bytes
 from vkdml.bench.host_clock import call_times
@@ -138,7 +138,7 @@ def require_right(case: Case, content: Bytes, result: np.ndarray[Any, Any]) -> N
     """
     if case.op == "slice1":
         array = content[: case.input_bytes].view(numpy_dtype(case.element)).reshape(case.shape)
-        right = array.T if case.window == "transposed" else array[cuts(case)]
+        right = copied(array, case)
         same = right.shape == result.shape and right.tobytes() == result.tobytes()
     else:
         same = np.array_equal(result.reshape(-1), right_indices(case, content[: case.input_bytes]))
@@ -202,8 +202,18 @@ def queued(call: Callable[[], object], wait: Callable[[], object]) -> list[float
 
 def cuts(case: Case) -> tuple[slice, ...]:
     """Return what a slice1 case copies as Python slices of its array (transposed where the case says so)."""
-    window = WINDOWS[case.window](case.shape[0], case.shape[1])
+    window = window_of(case)
     return window_slices(window.offsets, window.sizes, window.steps)
+
+
+def window_of(case: Case) -> Window:
+    """Return what a slice1 case copies."""
+    return WINDOWS[case.window](case.shape[0], case.shape[1])
+
+
+def copied(array: Any, case: Case) -> Any:
+    """Return the view of a library's array that a slice1 case copies."""
+    return (array.T if window_of(case).transposed else array)[cuts(case)]
 
 
 def one_line(error: object, most: int = 120) -> str:

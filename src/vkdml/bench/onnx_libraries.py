@@ -27,6 +27,7 @@ from vkdml.bench.library import (
     single_axis,
     wall_clock,
     warm,
+    window_of,
 )
 
 
@@ -53,6 +54,8 @@ def _copy_node(case: Case) -> _Node:
         return _Node("Identity")
     if case.window == "transposed":
         return _Node("Transpose")
+    if window_of(case).transposed:
+        raise Unsupported("two nodes: it has none that transposes a part")
     both = cuts(case)
     # The WebGPU provider takes bounds of 32 bits.
     least = -(1 << 31)

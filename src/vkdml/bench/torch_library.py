@@ -20,7 +20,7 @@ from vkdml.bench.library import (
     SPIN_CYCLES,
     Library,
     Unsupported,
-    cuts,
+    copied,
     single_axis,
     wall_clock,
     warm,
@@ -60,7 +60,7 @@ class Torch(Library):
                 return lambda: array.clone()
             if case.window == "flip":
                 return lambda: array.flip((0, 1))
-            view = array.t() if case.window == "transposed" else array[cuts(case)]
+            view = copied(array, case)
             return lambda: view.contiguous()
         shape, axis = single_axis(case)
         array = flat.view(shape)

@@ -156,9 +156,11 @@ class Boxes:
 
     @property
     def cells(self) -> int:
-        # Gathered words come after the input has been read; the word before the first is read too.
-        gathered = 1 + self.output_rows * self.output_row_pitch if self.output_row_pitch else 0
-        return max(self.rows * self.row_pitch, gathered)
+        return self.input_cells + self.output_rows * self.output_row_pitch
+
+    @property
+    def input_cells(self) -> int:
+        return self.rows * self.row_pitch
 
     @property
     def output_words(self) -> int:
@@ -171,7 +173,7 @@ class Boxes:
             and self.output_words <= room.words
             and self.rows * self.row_pitch * self._per_word < _MOST
             and self.rows * self.row_vectors < _MOST
-            and self.output_rows * (self.output_row_words + 1) * self._per_word < _MOST
+            and self.output_rows * self.output_vectors_of_row * self._per_vector < _MOST
         )
 
     @property
@@ -255,9 +257,9 @@ class Boxes:
         return any(start % self._per_word for start in starts)
 
     @property
-    def output_words_of_row(self) -> int:
-        before = self._per_word - 1 if self.output_unaligned else 0
-        return ceil_div(before + self.length, self._per_word)
+    def output_vectors_of_row(self) -> int:
+        """Vectors of the output that lie within a row, at most, or 1."""
+        return max(self.length // self._per_vector, 1)
 
 
 def boxes_for(layout: CopyLayout, element_bytes: int, room: Room) -> Boxes | None:

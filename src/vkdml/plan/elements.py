@@ -17,7 +17,7 @@ def _defined_by(package: str) -> tuple[str, ...]:
 NUMPY_ELEMENTS = _defined_by("numpy")
 ML_DTYPES_ELEMENTS = _defined_by("ml_dtypes")
 INDEX_DTYPES = ("int64", "int32", "uint64", "uint32")
-SLICE_ELEMENT_BYTES = kernels.family("slice1_tiles").numbers_of("element_bytes")
+SLICE_ELEMENT_BYTES = kernels.family("slice1_runs").numbers_of("element_bytes")
 
 _NUMPY_NAMES = {np.dtype(name): name for name in NUMPY_ELEMENTS}
 

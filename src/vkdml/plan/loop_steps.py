@@ -20,6 +20,8 @@ UNLIMITED_LOOP_STEPS = 1 << 63
 # Candidates that `combine_splits` loads in one batch.
 _CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 _BOX_TURNS = kernels.number("box_turns")
+# The most words of a row before the vectors within it, or after them.
+_END_WORDS = 4
 
 
 def most_loop_steps(driver_name: str) -> int:
@@ -147,14 +149,17 @@ def runs_per_round(outer_dims: int, inner_dims: int, per_vector: int) -> int:
     return outer + offset_in_run + 2 * gather + by_elements
 
 
-def tiles(
-    tiles_of_workgroup: int, outer_dims: int, block: int, cells_down: int, cells_across: int, size: int
-) -> int:
-    """Return the steps of ``slice1_tiles``; ``size``: invocations of a workgroup."""
-    cells = cells_down * cells_across
-    load = loop(-(-cells // size), loop(block))
-    store = loop(-(-cells * block // size))
-    return loop(tiles_of_workgroup, loop(outer_dims) + load + store)
+def tile(down: int, across: int, size: int) -> int:
+    """Return the steps of a tile of ``slice1_tiles``; ``size``: invocations of a workgroup."""
+    return 2 * loop(-(-down * across // size))
+
+
+def narrow_tile(down: int, across: int, per_vector: int, size: int) -> int:
+    """Return the steps of a tile of ``slice1_narrow_tiles``, which loads and stores vectors."""
+    rows = down * per_vector
+    load = loop(-(-down * across // size), loop(4) + loop(4))
+    ends = loop(-(-2 * rows // size), loop(_END_WORDS))
+    return load + loop(-(-rows * across // 4 // size)) + ends
 
 
 @dataclass(frozen=True)
@@ -170,7 +175,7 @@ class BoxLoops:
     rows: int
     vectors: int
     output_rows: int
-    output_words: int
+    output_vectors: int
 
     def _rounds(self, items: int) -> int:
         return -(-items // self.workgroup_size)
@@ -191,7 +196,8 @@ class BoxLoops:
         """Steps of a box."""
         # Two vectors at once.
         load = loop(self._rounds(-(-self.vectors // 2)))
-        return loop(self.grid_dims) + load + loop(self._rounds(self.output_words))
+        ends = loop(self._rounds(2 * self.output_rows), loop(_END_WORDS))
+        return loop(self.grid_dims) + load + loop(self._rounds(self.output_vectors)) + ends
 
     def boxes(self, count: int) -> int:
         """Return the steps of so many boxes."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.boxes import SECTOR_BYTES, Boxes, Room, boxes_for, inverse, words_of
 from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.matrices import Columns, Matrices, Rows, TileShape, tile_shape, transposed, unaligned
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     WORDS_LIMIT,
@@ -27,6 +28,7 @@ from vkdml.plan.tuning import SliceTuning
 
 # Runs that read memory so often, out of a cache, are as fast as boxes.
 _MOST_READS = 4
+_LEAST_TILE_WORKGROUP = 32
 
 
 def plan_slice1(
@@ -50,14 +52,19 @@ def plan_slice1(
     last_vector = _last_vector(layout, element_bytes)
     layout, element_bytes = widened(layout, element_bytes)
     tuning = limits.tuning.slice1
-    boxes = (
-        None if _gathers_well(layout, element_bytes, tuning) else _boxes_for(layout, element_bytes, limits)
+    gathers_well = _gathers_well(layout, element_bytes, tuning)
+    boxes = None if gathers_well else _boxes_for(layout, element_bytes, limits)
+    narrow = element_bytes < 4 and not gathers_well
+    least_bytes = tuning.narrow_tile_least_bytes if narrow else tuning.tile_least_bytes
+    matrices = _matrices(layout, element_bytes, ceil_div(least_bytes, element_bytes), tuning)
+    # Sparsely filled tiles are slower than what else does without reading memory again and again.
+    sparse = (
+        matrices is not None
+        and (gathers_well or boxes is not None)
+        and _shape(matrices, element_bytes, tuning).fill(matrices) < tuning.tile_least_fill
     )
-    matrices = transposed(layout, ceil_div(tuning.tile_least_bytes, element_bytes))
-    if matrices is not None and not (
-        boxes and _fill(matrices, element_bytes, tuning) < tuning.tile_least_fill
-    ):
-        step, layout_words = _tiles(matrices, element_bytes, limits, tuning)
+    if matrices is not None and not sparse:
+        step, layout_words = _tiles(matrices, element_bytes, last_vector, limits, tuning)
     elif boxes is not None:
         step, layout_words = _boxes(boxes, last_vector, limits, tuning)
     else:
@@ -100,59 +107,36 @@ def widened(layout: CopyLayout, element_bytes: int) -> tuple[CopyLayout, int]:
     return layout, element_bytes
 
 
-@dataclass(frozen=True)
-class Matrices:
-    """Transposed copies: the output is contiguous along a row, the input along a column."""
-
-    outer: tuple[Dim, ...]
-    row: Dim
-    """From row to row; its input stride is 1."""
-    column: Dim
-    """From column to column; its output stride is 1."""
-    input_base: int
-    output_base: int
+@lru_cache
+def _row_steps(element_bytes: int) -> tuple[int, ...]:
+    """Return the input strides along a column that tiles have a kernel for."""
+    if element_bytes < 4:
+        return kernels.family("slice1_narrow_tiles").numbers_of("row_step", element_bytes=element_bytes)
+    return (1,)
 
 
-def transposed(layout: CopyLayout, least: int) -> Matrices | None:
-    """Return the layout as transposed matrices whose sides have at least ``least`` elements, or None."""
-    if not layout.dims:
-        return None
-    *others, column = layout.dims
-    if column.output_stride != 1 or abs(column.input_stride) <= 1 or column.size < least:
-        return None
-    rows = [dim for dim in others if abs(dim.input_stride) == 1 and dim.size >= least]
-    if not rows:
-        return None
-    row = rows[-1]
-    input_base, output_base = layout.input_base, layout.output_base
-    outer = tuple(dim for dim in others if dim is not row)
-    if row.input_stride < 0:
-        # Rows may come in any order.
-        input_base += (row.size - 1) * row.input_stride
-        output_base += (row.size - 1) * row.output_stride
-        row = Dim(row.size, 1, -row.output_stride)
-    return Matrices(outer, row, column, input_base, output_base)
+def _matrices(layout: CopyLayout, element_bytes: int, least: int, tuning: SliceTuning) -> Matrices | None:
+    down, _ = dict(tuning.tile_shapes)[element_bytes]
+    groups_below = down * VECTOR_BYTES // element_bytes if element_bytes < 4 else 0
+    return transposed(layout, least, steps=_row_steps(element_bytes), groups_below=groups_below)
+
+
+def _shape(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> TileShape:
+    return tile_shape(matrices, element_bytes, dict(tuning.tile_shapes)[element_bytes])
 
 
 def _tiles(
-    matrices: Matrices, element_bytes: int, limits: DeviceLimits, tuning: SliceTuning
+    matrices: Matrices, element_bytes: int, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
 ) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
-    outer, row, column = matrices.outer, matrices.row, matrices.column
-    per_word = max(4 // element_bytes, 1)
-    input_starts = (matrices.input_base, column.input_stride, *(dim.input_stride for dim in outer))
-    output_starts = (matrices.output_base, row.output_stride, *(dim.output_stride for dim in outer))
-    input_unaligned = any(start % per_word for start in input_starts)
-    output_unaligned = any(start % per_word for start in output_starts)
-    down, across = dict(tuning.tile_shapes)[element_bytes]
-    # A word of a row may need elements of two blocks.
-    owned = across - 1 if output_unaligned else across
-    tiles_down = ceil_div(row.size, down * per_word)
-    tiles_across = ceil_div(column.size, owned * per_word)
+    outer, rows, columns = matrices.outer, matrices.rows, matrices.columns
+    narrow = element_bytes < 4
+    shape = _shape(matrices, element_bytes, tuning)
+    tiles_down, tiles_across = shape.counts(matrices)
     tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
     check_work("tiles", tiles)
     layout_words = dim_words(outer)
-    family = kernels.family("slice1_tiles")
+    family = kernels.family("slice1_narrow_tiles" if narrow else "slice1_tiles")
     in_push = len(layout_words) <= family.layout_room
     push = family.push(
         tiles=tiles,
@@ -161,32 +145,50 @@ def _tiles(
         dims=len(outer),
         input_base=matrices.input_base,
         output_base=matrices.output_base,
-        rows=row.size,
-        columns=column.size,
-        row_output_stride=row.output_stride,
-        column_input_stride=column.input_stride,
+        rows=rows.count,
+        columns=columns.count,
+        row_output_stride=rows.dim.output_stride,
+        column_input_stride=columns.dim.input_stride,
+        **(_groups(rows, columns) | {"last_vector": last_vector} if narrow else {}),
         layout_words=layout_words if in_push else (),
     )
-    workgroup_size = min(limits.workgroup_size, down * across)
-    kernel, constants = family.specialize(
-        element_bytes=element_bytes,
-        workgroup=workgroup_size,
-        layout_in_push=in_push,
-        down=down,
-        across=across,
-        input_unaligned=input_unaligned,
-        output_unaligned=output_unaligned,
-        across_first=tuning.tile_across_first,
-    )
+    blocks = shape.down * shape.across
+    workgroup_size = min(limits.workgroup_size, max(blocks, _LEAST_TILE_WORKGROUP) if narrow else blocks)
+    of_kernel = {"layout_in_push": in_push, "down": shape.down, "across": shape.across}
+    if narrow:
+        of_kernel |= {
+            "row_step": rows.dim.input_stride,
+            "input_unaligned": unaligned(matrices.input_starts, element_bytes),
+            "output_unaligned": unaligned(matrices.output_starts, element_bytes),
+        }
+    kernel, constants = family.specialize(element_bytes=element_bytes, workgroup=workgroup_size, **of_kernel)
     tiles_of_workgroup = loop_steps.rounds_of(tiles, limits.max_workgroup_count)
+    per_tile = (
+        loop_steps.narrow_tile(shape.down, shape.across, VECTOR_BYTES // element_bytes, workgroup_size)
+        if narrow
+        else loop_steps.tile(shape.down, shape.across, workgroup_size)
+    )
     step = Step(
         kernel,
         constants,
         push,
         min(tiles, limits.max_workgroup_count),
-        loop_steps=loop_steps.tiles(tiles_of_workgroup, len(outer), per_word, down, across, workgroup_size),
+        loop_steps=loop_steps.loop(tiles_of_workgroup, loop_steps.loop(len(outer)) + per_tile),
     )
     return step, () if in_push else layout_words
+
+
+def _groups(rows: Rows, columns: Columns) -> dict[str, int]:
+    """Return what a kernel is pushed of the groups of rows and columns."""
+    return {
+        "group_rows": rows.in_group,
+        "group_rows_inverse": _whole_inverse(rows.in_group),
+        "copied_rows": rows.dim.size,
+        "row_group_output_stride": rows.groups.output_stride if rows.groups else 0,
+        "group_columns": columns.dim.size,
+        "group_columns_inverse": _whole_inverse(columns.dim.size),
+        "column_group_input_stride": columns.groups.input_stride if columns.groups else 0,
+    }
 
 
 def _whole_inverse(size: int) -> int:
@@ -285,19 +287,9 @@ def _gathers_well(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -
     return reads <= _MOST_READS and apart_bytes * nearest.size <= tuning.box_cache_bytes
 
 
-def _fill(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> float:
-    """Return which part of the tiles is in the matrices."""
-    part = 1.0
-    blocks = dict(tuning.tile_shapes)[element_bytes]
-    for size, count in zip((matrices.row.size, matrices.column.size), blocks, strict=True):
-        side = count * max(4 // element_bytes, 1)
-        part *= size / round_up(size, side)
-    return part
-
-
 def _boxes_for(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:
     tuning = limits.tuning.slice1
-    if not tuning.box_bytes:
+    if not _box_bytes(element_bytes, tuning):
         return None
     if element_bytes > 4:
         more = element_bytes // 4
@@ -309,12 +301,16 @@ def _boxes_for(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> 
             dims.append(Dim(more, 1, 1))
         layout = CopyLayout(tuple(dims), layout.input_base * more, layout.output_base * more)
         element_bytes = 4
-    boxes = boxes_for(layout, element_bytes, _room(limits, tuning))
+    boxes = boxes_for(layout, element_bytes, _room(element_bytes, limits, tuning))
     return boxes if boxes and boxes.layout_words <= kernels.number("box_layout_words") else None
 
 
-def _room(limits: DeviceLimits, tuning: SliceTuning) -> Room:
-    nbytes = min(tuning.box_bytes, limits.max_shared_memory)
+def _box_bytes(element_bytes: int, tuning: SliceTuning) -> int:
+    return tuning.narrow_box_bytes if element_bytes < 4 else tuning.box_bytes
+
+
+def _room(element_bytes: int, limits: DeviceLimits, tuning: SliceTuning) -> Room:
+    nbytes = min(_box_bytes(element_bytes, tuning), limits.max_shared_memory)
     rows = min(tuning.box_rows, nbytes // 64)
     workgroup_size = _box_workgroup_size(limits, tuning)
     # Beside the cells lie the layout and what is known of the rows.
@@ -332,7 +328,7 @@ def _boxes(
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     count = boxes.count
     check_work("boxes", count)
-    room = _room(limits, tuning)
+    room = _room(boxes.element_bytes, limits, tuning)
     workgroup_size = _box_workgroup_size(limits, tuning)
 
     def place(dim: Dim) -> int:
@@ -377,9 +373,9 @@ def _boxes(
         output_row_words=boxes.output_row_words,
         output_row_words_inverse=inverse(boxes.output_row_words),
         output_row_pitch=boxes.output_row_pitch,
-        first_gathered=1,
-        output_words_of_row=boxes.output_words_of_row,
-        output_words_of_row_inverse=inverse(boxes.output_words_of_row),
+        first_gathered=boxes.input_cells,
+        output_vectors_of_row=boxes.output_vectors_of_row,
+        output_vectors_of_row_inverse=inverse(boxes.output_vectors_of_row),
         layout_words=layout_words if in_push else (),
     )
     kernel, constants = family.specialize(
@@ -401,7 +397,7 @@ def _boxes(
         rows=boxes.rows,
         vectors=boxes.rows * boxes.row_vectors,
         output_rows=boxes.output_rows,
-        output_words=boxes.output_rows * boxes.output_words_of_row,
+        output_vectors=boxes.output_rows * boxes.output_vectors_of_row,
     )
     rounds = min(ceil_div(count, tuning.box_workgroups), loops.most_boxes(limits.max_loop_steps))
     rounds = max(rounds, ceil_div(count, limits.max_workgroup_count))

@@ -16,11 +16,12 @@ class SliceTuning:
     full_workgroups: int
     """Workgroups that fill the device."""
     tile_shapes: tuple[tuple[int, tuple[int, int]], ...]
-    """By element width, the blocks of a tile down and across, powers of two."""
+    """By element width, elements of a tile down and across, or of narrow ones vectors down and words across,
+    powers of two."""
     tile_least_bytes: int
     """Transposed matrices with a shorter side are gathered by element: tiles would be mostly empty."""
-    tile_across_first: bool
-    """Consecutive tiles are neighbours along the output's rows, not along its columns."""
+    narrow_tile_least_bytes: int
+    """The same of narrow elements where runs would read memory again and again."""
     tile_least_fill: float
     """Matrices that would fill less of their tiles are copied in boxes."""
     box_near_bytes: int
@@ -29,6 +30,8 @@ class SliceTuning:
     """No boxes, either, where a cache of this size holds what is read a few times."""
     box_bytes: int
     """Shared memory for a box; 0: there are no boxes. The device's limit may lower it."""
+    narrow_box_bytes: int
+    """The same for elements of 1 and 2 bytes, which lie there twice: as they come and as they go."""
     box_rows: int
     """The most contiguous spans of a box, in the input and in the output."""
     box_workgroup_size: int
@@ -190,15 +193,16 @@ DISCRETE = Tuning(
         runs_workgroup_size=1024,
         workgroup_vectors=1,
         full_workgroups=2048,
-        tile_shapes=((1, (16, 32)), (2, (16, 32)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
+        tile_shapes=((1, (4, 64)), (2, (8, 64)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
         tile_least_bytes=64,
-        tile_across_first=True,
+        narrow_tile_least_bytes=8,
         tile_least_fill=0.4,
         box_near_bytes=256,
         box_cache_bytes=16 * _MIB,
         box_bytes=10 * 1024,
+        narrow_box_bytes=14 * 1024,
         box_rows=512,
-        box_workgroup_size=256,
+        box_workgroup_size=128,
         box_workgroups=2112,
     ),
     short=ShortTuning(
@@ -233,7 +237,9 @@ SOFTWARE = replace(
         workgroup_vectors=4096,
         full_workgroups=16,
         tile_least_bytes=1 << 32,
+        narrow_tile_least_bytes=1 << 32,
         box_bytes=0,
+        narrow_box_bytes=0,
     ),
     short=replace(DISCRETE.short, workgroup_size=8, fixed_positions=False, direct=True),
 )

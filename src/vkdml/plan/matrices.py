@@ -1,0 +1,177 @@
+"""Transposed copies as matrices, and the tiles of these. Pure numbers; ``slice1.py`` makes steps of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.plans import VECTOR_BYTES, ceil_div
+
+# Words of the narrowest tile of narrow elements, whose rows are stored as vectors.
+_LEAST_ACROSS = 8
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a matrix, along columns of the input; in groups, if a second dimension continues them."""
+
+    dim: Dim
+    """From row to row; its input stride is positive."""
+    groups: Dim | None = None
+
+    @property
+    def in_group(self) -> int:
+        """Rows from group to group; of these the group has as many as its dimension."""
+        return self.groups.input_stride // self.dim.input_stride if self.groups else self.dim.size
+
+    @property
+    def count(self) -> int:
+        """All rows from the first to the last, those between groups included."""
+        return self.in_group * (self.groups.size - 1 if self.groups else 0) + self.dim.size
+
+    @property
+    def fill(self) -> float:
+        """Which part of the rows is copied."""
+        return self.dim.size * (self.groups.size if self.groups else 1) / self.count
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a matrix, along rows of the output; in groups, if a second dimension continues them."""
+
+    dim: Dim
+    """From column to column; its output stride is 1."""
+    groups: Dim | None = None
+
+    @property
+    def count(self) -> int:
+        return self.dim.size * (self.groups.size if self.groups else 1)
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """The output is contiguous along a row, the input has equal small steps along a column."""
+
+    outer: tuple[Dim, ...]
+    rows: Rows
+    columns: Columns
+    input_base: int
+    output_base: int
+
+    @property
+    def input_starts(self) -> tuple[int, ...]:
+        """Numbers of which multiples add up to where columns start."""
+        dims = (self.columns.dim, self.columns.groups, *self.outer)
+        return (self.input_base, *(dim.input_stride for dim in dims if dim))
+
+    @property
+    def output_starts(self) -> tuple[int, ...]:
+        """Numbers of which multiples add up to where rows start."""
+        dims = (self.rows.dim, self.rows.groups, *self.outer)
+        return (self.output_base, *(dim.output_stride for dim in dims if dim))
+
+
+def transposed(
+    layout: CopyLayout, least: int, *, steps: Sequence[int] = (1,), groups_below: int = 0
+) -> Matrices | None:
+    """Return the layout as transposed matrices whose sides have at least ``least`` elements, or None.
+
+    Args:
+        steps: that the input may have along a column.
+        groups_below: rows may come in groups of fewer rows than this, and columns in any groups; 0: neither.
+    """
+    if not layout.dims:
+        return None
+    *others, column = layout.dims
+    row = min(
+        (dim for dim in others if dim.input_stride), key=lambda dim: abs(dim.input_stride), default=None
+    )
+    # Another dimension that lies between the elements of a column would read them once more.
+    if row is None or abs(row.input_stride) not in steps or column.output_stride != 1:
+        return None
+    if abs(column.input_stride) <= abs(row.input_stride):
+        return None
+    others.remove(row)
+    groups_of_columns = _continuing(column, others) if groups_below else None
+    groups_of_rows = _next_rows(row, others) if row.size < groups_below else None
+    if groups_of_rows and groups_of_rows is groups_of_columns:
+        if column.size < row.size:
+            groups_of_rows = None
+        else:
+            groups_of_columns = None
+    outer = tuple(dim for dim in others if dim is not groups_of_columns and dim is not groups_of_rows)
+    input_base, output_base = layout.input_base, layout.output_base
+    # Rows may come in any order.
+    ascending: list[Dim | None] = []
+    for dim in (row, groups_of_rows):
+        if dim and dim.input_stride < 0:
+            input_base += (dim.size - 1) * dim.input_stride
+            output_base += (dim.size - 1) * dim.output_stride
+            dim = Dim(dim.size, -dim.input_stride, -dim.output_stride)
+        ascending.append(dim)
+    rows = Rows(ascending[0] or row, ascending[1])
+    columns = Columns(column, groups_of_columns)
+    if min(rows.count, columns.count) < least:
+        return None
+    return Matrices(outer, rows, columns, input_base, output_base)
+
+
+def _continuing(column: Dim, others: Sequence[Dim]) -> Dim | None:
+    """Return the dimension along which the output goes on where a row of columns ends."""
+    return next((dim for dim in others if dim.output_stride == column.size), None)
+
+
+def _next_rows(row: Dim, others: Sequence[Dim]) -> Dim | None:
+    """Return the dimension along which the input goes on where a column of rows ends, perhaps after a gap."""
+    near = min(
+        (dim for dim in others if dim.input_stride), key=lambda dim: abs(dim.input_stride), default=None
+    )
+    if near is None or near.input_stride % row.input_stride:
+        return None
+    apart = abs(near.input_stride // row.input_stride)
+    return near if row.size <= apart <= 2 * row.size else None
+
+
+@dataclass(frozen=True)
+class TileShape:
+    """A tile: how many elements it has down and across, or of narrow ones vectors down and words across."""
+
+    down: int
+    across: int
+    rows: int
+    columns: int
+    """That are a tile's own: rows of narrow elements share words with the next tile."""
+
+    def counts(self, matrices: Matrices) -> tuple[int, int]:
+        """Return how many tiles a matrix has down and across."""
+        return ceil_div(matrices.rows.count, self.rows), ceil_div(matrices.columns.count, self.columns)
+
+    def fill(self, matrices: Matrices) -> float:
+        """Return which part of the tiles is copied."""
+        down, across = self.counts(matrices)
+        part = matrices.rows.count / (down * self.rows) * matrices.columns.count / (across * self.columns)
+        return part * matrices.rows.fill
+
+
+def tile_shape(matrices: Matrices, element_bytes: int, most: tuple[int, int]) -> TileShape:
+    """Return the tiles, ``most`` down and across; small matrices of narrow elements have smaller ones."""
+    down, across = most
+    if element_bytes >= 4:
+        return TileShape(down, across, down, across)
+    per_vector, per_word = VECTOR_BYTES // element_bytes, 4 // element_bytes
+    shared = int(unaligned(matrices.output_starts, element_bytes))
+    down = min(down, _power_of_two(ceil_div(matrices.rows.count, per_vector)))
+    words = ceil_div(matrices.columns.count, per_word) + shared
+    across = min(across, max(_power_of_two(words), _LEAST_ACROSS))
+    return TileShape(down, across, down * per_vector, (across - shared) * per_word)
+
+
+def _power_of_two(number: int) -> int:
+    """Return the least power of two that is not below a number."""
+    return 1 << (number - 1).bit_length()
+
+
+def unaligned(starts: Sequence[int], element_bytes: int) -> bool:
+    """Whether any of these starts elsewhere than with a vector."""
+    return any(start % (VECTOR_BYTES // element_bytes) for start in starts)
