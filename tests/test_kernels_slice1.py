@@ -559,6 +559,10 @@ def test_what_is_copied_in_boxes(device):
         for dims in (short, rows, matrix):
             assert family_of(dims, width, replace(limits, tuning=SOFTWARE)) == "slice1_runs"
     assert family_of(few_rows, 1) == "slice1_runs"
+    # Sectors hold elements of three dimensions; two of them are far apart in the output.
+    pairs_apart = (Dim(7, 2, 2 * 10**6), Dim(2, 1, 10**6), Dim(10**6, -280, 1))
+    assert family_of(pairs_apart, 8) == "slice1_boxes"
+    assert family_of(pairs_apart[1:], 8) == "slice1_runs"
     assert family_of(narrow_matrix, 8) == "slice1_boxes"
 
 

@@ -278,13 +278,15 @@ def _gathers_well(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -
     inner = layout.dims[-1]
     if element_bytes < 4 and inner.size * element_bytes < VECTOR_BYTES:
         return False
-    # Neighbours in the input are so far apart in the output.
-    nearest = min(layout.dims, key=lambda dim: (not dim.input_stride, abs(dim.input_stride)))
-    apart_bytes = nearest.output_stride * element_bytes
-    if apart_bytes <= tuning.box_near_bytes:
-        return True
+    # Elements of a sector are so far apart in the output.
+    strided = [dim for dim in layout.dims if dim.input_stride]
+    nearest = min((abs(dim.input_stride) for dim in strided), default=0)
+    within = max(nearest, ceil_div(SECTOR_BYTES, element_bytes) - 1)
+    sharing = [dim for dim in strided if abs(dim.input_stride) <= within]
+    far = [dim for dim in sharing if dim.output_stride * element_bytes > tuning.box_near_bytes]
     reads = min(abs(inner.input_stride) * element_bytes, SECTOR_BYTES) / element_bytes  # of each sector
-    return reads <= _MOST_READS and apart_bytes * nearest.size <= tuning.box_cache_bytes
+    between = max((dim.output_stride * dim.size for dim in far), default=0)
+    return not far or (reads <= _MOST_READS and between * element_bytes <= tuning.box_cache_bytes)
 
 
 def _boxes_for(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:
