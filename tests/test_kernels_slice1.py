@@ -325,10 +325,20 @@ def test_rows_and_columns_in_groups(device, width):
 
 
 @pytest.mark.parametrize("width", NARROW)
+@pytest.mark.parametrize(("step", "of_kernel"), [(4, 2), (5, 1), (6, 3), (7, 1), (9, 3)])
+def test_columns_with_larger_steps_are_tiles_with_rows_left_out(device, width, step, of_kernel):
+    tall, wide = tile_sides(width)
+    for rows, columns, sign in itertools.product((2, tall // step + 1, tall + 1), (3, wide + 1), (1, -1)):
+        dims = (Dim(rows, sign * step, columns), Dim(columns, step * (rows - 1) + 2, 1))
+        layout = CopyLayout(dims, base_of(dims) + 1, 1)
+        assert check(device, layout, width) == tiles(width, of_kernel)
+
+
+@pytest.mark.parametrize("width", NARROW)
 def test_what_tiles_are_not_for(device, width):
-    """Steps that no kernel has, and elements side by side of which a tile would have few."""
-    far_apart = (Dim(40, 4, 50), Dim(50, 160, 1))
-    few_between = (Dim(2, 1, 2000), Dim(40, 5, 50), Dim(50, 200, 1))
+    """Elements so far apart that a tile would load sectors for nothing, and a few side by side."""
+    far_apart = (Dim(40, 40, 50), Dim(50, 1600, 1))
+    few_between = (Dim(2, 1, 2000), Dim(40, 50, 50), Dim(50, 2000, 1))
     for dims in (far_apart, few_between):
         layout = CopyLayout(dims, 0, 0)
         assert plan_slice1._matrices(layout, width, 4, SMALL) is None

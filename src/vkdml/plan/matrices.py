@@ -10,6 +10,8 @@ from vkdml.plan.plans import VECTOR_BYTES, ceil_div
 
 # Words of the narrowest tile of narrow elements, whose rows are stored as vectors.
 _LEAST_ACROSS = 8
+# Of so many rows that are loaded one is stored, at least.
+_MOST_SPARSE = 6
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,6 @@ class Rows:
     def count(self) -> int:
         """All rows from the first to the last, those between groups included."""
         return self.in_group * (self.groups.size - 1 if self.groups else 0) + self.dim.size
-
-    @property
-    def fill(self) -> float:
-        """Which part of the rows is copied."""
-        return self.dim.size * (self.groups.size if self.groups else 1) / self.count
 
 
 @dataclass(frozen=True)
@@ -73,28 +70,40 @@ class Matrices:
 
 
 def transposed(
-    layout: CopyLayout, least: int, *, steps: Sequence[int] = (1,), groups_below: int = 0
+    layout: CopyLayout,
+    least: int,
+    *,
+    steps: Sequence[int] = (1,),
+    groups_below: int = 0,
+    most_between: int = 0,
 ) -> Matrices | None:
     """Return the layout as transposed matrices whose sides have at least ``least`` elements, or None.
 
     Args:
         steps: that the input may have along a column.
         groups_below: rows may come in groups of fewer rows than this, and columns in any groups; 0: neither.
+        most_between: elements of the input between two groups of rows, at most.
     """
     if not layout.dims:
         return None
     *others, column = layout.dims
-    row = min(
-        (dim for dim in others if dim.input_stride), key=lambda dim: abs(dim.input_stride), default=None
-    )
+    row = _nearest(others)
     # Another dimension that lies between the elements of a column would read them once more.
-    if row is None or abs(row.input_stride) not in steps or column.output_stride != 1:
+    if row is None or column.output_stride != 1 or abs(column.input_stride) <= abs(row.input_stride):
         return None
-    if abs(column.input_stride) <= abs(row.input_stride):
+    step = max((step for step in steps if row.input_stride % step == 0), default=0)
+    if not step or (abs(row.input_stride) > step and not groups_below):
         return None
     others.remove(row)
     groups_of_columns = _continuing(column, others) if groups_below else None
-    groups_of_rows = _next_rows(row, others) if row.size < groups_below else None
+    groups_of_rows: Dim | None = None
+    if abs(row.input_stride) > step:
+        # Of each group of rows, which lie a step apart, one is copied.
+        if abs(row.input_stride) - step > most_between:
+            return None
+        row, groups_of_rows = Dim(1, step, 0), row
+    elif row.size < groups_below:
+        groups_of_rows = _next_rows(row, others, most_between)
     if groups_of_rows and groups_of_rows is groups_of_columns:
         if column.size < row.size:
             groups_of_rows = None
@@ -117,20 +126,25 @@ def transposed(
     return Matrices(outer, rows, columns, input_base, output_base)
 
 
+def _nearest(dims: Sequence[Dim]) -> Dim | None:
+    """Return the dimension whose elements are nearest to each other in the input."""
+    strided = [dim for dim in dims if dim.input_stride]
+    return min(strided, key=lambda dim: abs(dim.input_stride)) if strided else None
+
+
 def _continuing(column: Dim, others: Sequence[Dim]) -> Dim | None:
     """Return the dimension along which the output goes on where a row of columns ends."""
     return next((dim for dim in others if dim.output_stride == column.size), None)
 
 
-def _next_rows(row: Dim, others: Sequence[Dim]) -> Dim | None:
+def _next_rows(row: Dim, others: Sequence[Dim], most_between: int) -> Dim | None:
     """Return the dimension along which the input goes on where a column of rows ends, perhaps after a gap."""
-    near = min(
-        (dim for dim in others if dim.input_stride), key=lambda dim: abs(dim.input_stride), default=None
-    )
+    near = _nearest(others)
     if near is None or near.input_stride % row.input_stride:
         return None
     apart = abs(near.input_stride // row.input_stride)
-    return near if row.size <= apart <= 2 * row.size else None
+    between = (apart - row.size) * abs(row.input_stride)
+    return near if 0 <= between <= most_between and apart <= _MOST_SPARSE * row.size else None
 
 
 @dataclass(frozen=True)
@@ -148,10 +162,9 @@ class TileShape:
         return ceil_div(matrices.rows.count, self.rows), ceil_div(matrices.columns.count, self.columns)
 
     def fill(self, matrices: Matrices) -> float:
-        """Return which part of the tiles is copied."""
+        """Return which part of the tiles is in the matrices."""
         down, across = self.counts(matrices)
-        part = matrices.rows.count / (down * self.rows) * matrices.columns.count / (across * self.columns)
-        return part * matrices.rows.fill
+        return matrices.rows.count / (down * self.rows) * matrices.columns.count / (across * self.columns)
 
 
 def tile_shape(matrices: Matrices, element_bytes: int, most: tuple[int, int]) -> TileShape:

@@ -117,8 +117,13 @@ def _row_steps(element_bytes: int) -> tuple[int, ...]:
 
 def _matrices(layout: CopyLayout, element_bytes: int, least: int, tuning: SliceTuning) -> Matrices | None:
     down, _ = dict(tuning.tile_shapes)[element_bytes]
-    groups_below = down * VECTOR_BYTES // element_bytes if element_bytes < 4 else 0
-    return transposed(layout, least, steps=_row_steps(element_bytes), groups_below=groups_below)
+    return transposed(
+        layout,
+        least,
+        steps=_row_steps(element_bytes),
+        groups_below=down * VECTOR_BYTES // element_bytes if element_bytes < 4 else 0,
+        most_between=SECTOR_BYTES // element_bytes - 1,
+    )
 
 
 def _shape(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> TileShape:
