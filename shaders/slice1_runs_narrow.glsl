@@ -18,7 +18,7 @@ uvec4 bits_before(int count) {
 #if STEP
 uvec4 gather(uint first, uint next, uint left, uint input_stride) {
     uvec4 vector = gather_row(first);
-    if (left >= PER_VECTOR) return vector;
+    if (WRITTEN == WRITTEN_INSIDE_ROWS || WRITTEN == WRITTEN_IN_STRIPS || left >= PER_VECTOR) return vector;
     uvec4 own = bits_before(int(left));
     return (vector & own) | (gather_row(next - left * input_stride) & ~own);
 }

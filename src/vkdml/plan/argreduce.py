@@ -34,6 +34,7 @@ from vkdml.plan.reductions import (
     candidate_words,
     dimension_words,
     enough_splits,
+    fixed_flags,
     most_candidates,
 )
 from vkdml.plan.schema import ElementType, Family
@@ -140,11 +141,14 @@ def plan_argreduce(
     in_push = len(layout_words) <= shape.family.layout_room
     scratch_base = 0 if in_push else len(layout_words)
 
+    flags = {
+        "layout_in_push": in_push,
+        "wide_indices": index_bytes == 8,
+        "with_values": with_values,
+        "positions_adjacent": shape.positions_adjacent,
+    }
     push = shape.family.push(
-        layout_in_push=in_push,
-        wide_indices=index_bytes == 8,
-        with_values=with_values,
-        positions_adjacent=shape.positions_adjacent,
+        **flags,
         lanes=shape.lanes,
         outputs=outputs,
         reduce_count=reduce_count,
@@ -169,6 +173,7 @@ def plan_argreduce(
         take_last=last_position,
         omit_nan=order.omit_nan,
         split=shape.splits > 1,
+        fixed_flags=fixed_flags(shape.family, flags, input_bytes, limits),
     )
     step = checked_step(
         Step(

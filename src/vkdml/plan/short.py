@@ -23,7 +23,7 @@ from vkdml.plan.plans import (
     checked_step,
     round_up,
 )
-from vkdml.plan.reductions import buffer_bytes, dimension_words
+from vkdml.plan.reductions import buffer_bytes, dimension_words, fixed_flags
 
 # Dimensions of outputs that a tile may have.
 BOX_DIMS = 3
@@ -120,6 +120,9 @@ def plan_short(
     check_work("tiles", tile.tiles)
 
     family = kernels.family("argreduce_short")
+    layout_words = dimension_words(replace(layout, kept=tile.outer))
+    in_push = len(layout_words) <= family.layout_room
+    flags = {"layout_in_push": in_push, "wide_indices": index_bytes == 8, "with_values": with_values}
     shared_words = _padded(round_up(words_of(tile.shared_elements, element.nbytes) + 2, SHARED_STEP))
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
     kernel, constants = family.specialize(
@@ -129,6 +132,7 @@ def plan_short(
         take_min=order.take_min,
         take_last=order.take_last != layout.reversed_order,
         omit_nan=order.omit_nan,
+        fixed_flags=fixed_flags(family, flags, input_bytes, limits),
         tile_words=1 if tuning.direct else shared_words,
         result_words=round_up(tile.outputs, SHARED_STEP),
         near=[dim for dim, _ in tile.dims].index(near),
@@ -141,8 +145,6 @@ def plan_short(
         direct=tuning.direct,
         padded=not packed and not tuning.direct and box[0][0].input_stride * element.nbytes % 8 == 0,
     )
-    layout_words = dimension_words(replace(layout, kept=tile.outer))
-    in_push = len(layout_words) <= family.layout_room
     box_words = {
         name: value
         for i, (dim, count) in enumerate(box)
@@ -155,9 +157,7 @@ def plan_short(
         )
     }
     push = family.push(
-        layout_in_push=in_push,
-        wide_indices=index_bytes == 8,
-        with_values=with_values,
+        **flags,
         tiles=tile.tiles,
         kept_dims=len(tile.outer),
         reduced_dims=1,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.boxes import SECTOR_BYTES, Boxes, Room, boxes_for, inverse, words_of
@@ -20,6 +22,7 @@ from vkdml.plan.plans import (
     check_work,
     checked_step,
     dim_words,
+    power_of_two_at_least,
     round_up,
     words,
 )
@@ -27,6 +30,20 @@ from vkdml.plan.tuning import SliceTuning
 
 # Runs that read memory so often, out of a cache, are as fast as boxes.
 _MOST_READS = 4
+# Of rows of so many vectors, those that cross from one to the next are few.
+_VECTORS_OF_LONG_ROW = 4
+# Elements. The lines of shorter rows, one for each element, stay in a cache until the next row.
+_SHORTEST_ROW_OF_STRIPS = 1024
+
+
+class _Cache(NamedTuple):
+    """Of a processor: lines that are so many bytes apart share a set, which holds so many lines."""
+
+    sets_bytes: int
+    ways: int
+
+
+_FIRST, _SECOND = _Cache(1 << 12, 8), _Cache(1 << 16, 16)
 
 
 def plan_slice1(
@@ -53,17 +70,20 @@ def plan_slice1(
     boxes = (
         None if _gathers_well(layout, element_bytes, tuning) else _boxes_for(layout, element_bytes, limits)
     )
+    steps: tuple[Step, ...]
     matrices = transposed(layout, ceil_div(tuning.tile_least_bytes, element_bytes))
     if matrices is not None and not (
         boxes and _fill(matrices, element_bytes, tuning) < tuning.tile_least_fill
     ):
         step, layout_words = _tiles(matrices, element_bytes, limits, tuning)
+        steps = (step,)
     elif boxes is not None:
         step, layout_words = _boxes(boxes, last_vector, limits, tuning)
+        steps = (step,)
     else:
-        step, layout_words = _runs(layout, element_bytes, last_vector, limits, tuning)
+        steps, layout_words = _runs(layout, element_bytes, last_vector, limits, tuning)
     return Plan(
-        (checked_step(step, limits),),
+        tuple(checked_step(step, limits) for step in steps),
         (
             ("input", round_up(input_bytes, VECTOR_BYTES)),
             ("output", round_up(output_bytes, 4)),
@@ -200,10 +220,82 @@ def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
     return kernels.family("slice1_runs").numbers_of("step", element_bytes=element_bytes)
 
 
+class _Written(IntEnum):
+    """Which vectors of the output a step of ``slice1_runs`` writes."""
+
+    ALL = kernels.number("written_all")
+    WHOLE = kernels.number("written_whole")
+    INSIDE_ROWS = kernels.number("written_inside_rows")
+    AT_BOUNDARIES = kernels.number("written_at_boundaries")
+    IN_STRIPS = kernels.number("written_in_strips")
+
+
+@dataclass(frozen=True)
+class _Strips:
+    """An order in which the vectors inside rows are written; see ``slice1_runs_parts.glsl``."""
+
+    rows: int
+    """Along the dimension whose elements lie nearest to each other in the input."""
+    groups: int
+    """Of these rows; a workgroup takes one at a time."""
+    rows_inside: int
+    """Rows of the dimensions between that and the innermost."""
+    width: int
+    """Vectors of a row in a strip."""
+    strips: int
+    """Of a row."""
+    vectors: int
+    """Of all strips, with those that rows do not have."""
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        return words(
+            (
+                self.groups,
+                _whole_inverse(self.groups),
+                self.rows,
+                self.rows_inside,
+                _whole_inverse(self.rows_inside),
+            )
+        )
+
+
+def _lines(cache: _Cache, pitch: int) -> int:
+    """Return how many lines at a pitch in bytes a cache holds; those at a power of two meet in few sets."""
+    return cache.ways * (cache.sets_bytes // math.gcd(pitch, cache.sets_bytes))
+
+
+def _strips(dims: list[Dim], element_bytes: int, workgroup_size: int) -> _Strips | None:
+    """Return the strips of a run.
+
+    None where rows are short, where their elements share sectors, or where different rows share none.
+    """
+    *others, inner = dims
+    pitch = abs(inner.input_stride) * element_bytes
+    if (
+        not others
+        or pitch < SECTOR_BYTES
+        or inner.size < min(_SHORTEST_ROW_OF_STRIPS, _lines(_SECOND, pitch))
+    ):
+        return None
+    near = min(range(len(others)), key=lambda i: (not others[i].input_stride, abs(others[i].input_stride)))
+    if abs(others[near].input_stride) * element_bytes >= SECTOR_BYTES:
+        return None
+    per_vector = VECTOR_BYTES // element_bytes
+    width = power_of_two_at_least(max(_lines(_FIRST, pitch) // per_vector, 1) + 1) // 2
+    width = min(width, workgroup_size)
+    strips = ceil_div(ceil_div(inner.size, per_vector), width)
+    rows = math.prod(dim.size for dim in others)
+    rows_inside = math.prod(dim.size for dim in others[near + 1 :])
+    groups = ceil_div(others[near].size, workgroup_size // width)
+    vectors = rows // others[near].size * groups * strips * workgroup_size
+    return _Strips(others[near].size, groups, rows_inside, width, strips, vectors)
+
+
 def _runs(
     layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
-) -> tuple[Step, tuple[int, ...]]:
-    """Return the step, and the layout words for the workspace if they do not fit the push constants."""
+) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+    """Return the steps, and the layout words for the workspace if they do not fit the push constants."""
     per_vector = VECTOR_BYTES // element_bytes
     outer = list(layout.dims)
     inner: list[Dim] = []
@@ -214,59 +306,78 @@ def _runs(
     if not inner:
         inner.append(Dim(1, 0, 1))
     innermost = inner[-1]
+    skipped = layout.output_base % per_vector
     if outer and any(
         number % per_vector for number in (layout.output_base, *(d.output_stride for d in outer))
     ):
         before = per_vector - 1  # at most: each run starts elsewhere in a vector
     else:
-        before = layout.output_base % per_vector
+        before = skipped
     vectors_per_run = ceil_div(before + run, per_vector)
-    vectors = math.prod(dim.size for dim in outer) * vectors_per_run
-    check_work("vectors", vectors)
     family = kernels.family("slice1_runs")
     whole_vectors = innermost.size >= per_vector
     has_kernel = whole_vectors and innermost.input_stride in _steps_with_a_kernel(element_bytes)
     workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
-    rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
-    # In each round of a workgroup every invocation writes one vector.
-    per_round = loop_steps.runs_per_round(len(outer), len(inner), per_vector)
-    rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
-    rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))
-    per_workgroup = rounds * workgroup_size
     layout_words = words(
         word
         for dim in (*outer, *inner)
         for word in (dim.size, _whole_inverse(dim.size), dim.input_stride, dim.output_stride)
     )
+    in_one = outer or per_vector == 1 or run * element_bytes < tuning.boundaries_from_bytes
+    inside_rows = not in_one and innermost.size >= _VECTORS_OF_LONG_ROW * per_vector
+    strips = _strips(inner, element_bytes, workgroup_size) if inside_rows else None
+    # Only kernels that gather a vector's rows one after the other gain where there is one row.
+    inside_rows = strips is not None or (inside_rows and has_kernel)
+    if strips is not None:
+        layout_words += strips.words
     in_push = len(layout_words) <= family.layout_room
-    push = family.push(
-        vectors=vectors,
-        outer_dims=len(outer),
-        dims=len(outer) + len(inner),
-        input_base=layout.input_base,
-        output_base=layout.output_base,
-        run=run,
-        vectors_per_run=vectors_per_run,
-        vectors_per_run_inverse=_whole_inverse(vectors_per_run),
-        vectors_per_workgroup=per_workgroup,
-        last_vector=last_vector,
-        layout_words=layout_words if in_push else (),
-    )
-    kernel, constants = family.specialize(
-        whole_vectors=whole_vectors,
-        step=innermost.input_stride if has_kernel else 0,
-        element_bytes=element_bytes,
-        workgroup=workgroup_size,
-        layout_in_push=in_push,
-    )
-    step = Step(
-        kernel,
-        constants,
-        push,
-        ceil_div(vectors, per_workgroup),
-        loop_steps=loop_steps.loop(rounds, per_round),
-    )
-    return step, () if in_push else layout_words
+
+    def step(written: _Written, vectors: int, per_run: int = vectors_per_run, boundary_step: int = 0) -> Step:
+        check_work("vectors", vectors)
+        rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
+        # In each round of a workgroup every invocation writes one vector.
+        per_round = loop_steps.runs_per_round(len(outer), len(inner), per_vector)
+        rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
+        rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))
+        per_workgroup = rounds * workgroup_size
+        push = family.push(
+            vectors=vectors,
+            outer_dims=len(outer),
+            dims=len(outer) + len(inner),
+            input_base=layout.input_base,
+            output_base=layout.output_base,
+            run=run,
+            vectors_per_run=per_run,
+            vectors_per_run_inverse=_whole_inverse(per_run),
+            vectors_per_workgroup=per_workgroup,
+            last_vector=last_vector,
+            boundary_step=boundary_step,
+            layout_words=layout_words if in_push else (),
+        )
+        kernel, constants = family.specialize(
+            whole_vectors=whole_vectors,
+            step=innermost.input_stride if has_kernel else 0,
+            element_bytes=element_bytes,
+            workgroup=workgroup_size,
+            layout_in_push=in_push,
+            written=written,
+        )
+        loops = loop_steps.loop(rounds, per_round)
+        return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
+
+    vectors = math.prod(dim.size for dim in outer) * vectors_per_run
+    if in_one:
+        steps = [step(_Written.ALL, vectors)]
+    else:
+        if strips is not None:
+            steps = [step(_Written.IN_STRIPS, strips.vectors, strips.strips, strips.width)]
+        else:
+            steps = [step(_Written.INSIDE_ROWS if inside_rows else _Written.WHOLE, vectors)]
+        boundary_step = innermost.size if inside_rows else run
+        if skipped or boundary_step % per_vector:
+            boundaries = run // boundary_step + 1
+            steps.append(step(_Written.AT_BOUNDARIES, boundaries, boundary_step=boundary_step))
+    return tuple(steps), () if in_push else layout_words
 
 
 def _gathers_well(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> bool:

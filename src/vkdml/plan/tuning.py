@@ -15,6 +15,8 @@ class SliceTuning:
     """16-byte vectors of the output for each invocation, while there are enough for ``full_workgroups``."""
     full_workgroups: int
     """Workgroups that fill the device."""
+    boundaries_from_bytes: int
+    """Runs from this size on have vectors at their ends, and at those of rows, written by another step."""
     tile_shapes: tuple[tuple[int, tuple[int, int]], ...]
     """By element width, the blocks of a tile down and across, powers of two."""
     tile_least_bytes: int
@@ -95,6 +97,8 @@ class Tuning:
     """Narrow elements from this size on take it wherever that is possible."""
     unaligned_periods: int
     """1: so do smaller ones in unaligned rows that are reduced to one row."""
+    fixed_flags_from_bytes: int
+    """Inputs from this size on have their flags compiled in, so that there are more pipelines."""
     shared_bytes: int
     """Inputs and results up to this size stay in host memory instead of being copied."""
     stream_tile_bytes: int
@@ -160,6 +164,7 @@ def _powers_of_two(candidates: tuple[int, ...]) -> bool:
 
 
 _MIB = 1 << 20
+_NEVER = 1 << 62
 
 DISCRETE = Tuning(
     workgroup_size=256,
@@ -182,6 +187,7 @@ DISCRETE = Tuning(
     narrow_periods_from_bytes=64 * _MIB,
     unaligned_periods=0,
     most_candidates=8192,
+    fixed_flags_from_bytes=_NEVER,
     shared_bytes=64 * 1024,
     stream_tile_bytes=32 * _MIB,
     # Copying to staging memory, uploading and computing then take place at the same time.
@@ -190,6 +196,7 @@ DISCRETE = Tuning(
         runs_workgroup_size=1024,
         workgroup_vectors=1,
         full_workgroups=2048,
+        boundaries_from_bytes=_NEVER,
         tile_shapes=((1, (16, 32)), (2, (16, 32)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
         tile_least_bytes=64,
         tile_across_first=True,
@@ -223,6 +230,8 @@ SOFTWARE = replace(
     # A processor takes a row more slowly than the elements of a short one.
     shortest_row_bytes=256,
     unaligned_periods=1,
+    # Its drivers execute what a flag excludes, with all invocations masked.
+    fixed_flags_from_bytes=64 * 1024,
     subgroups=0,
     # The processor does all of it, so there is nothing to overlap: this only bounds the memory taken.
     stream_from_bytes=128 * _MIB,
@@ -232,6 +241,8 @@ SOFTWARE = replace(
         runs_workgroup_size=8,
         workgroup_vectors=4096,
         full_workgroups=16,
+        # What is there for these vectors is executed for all others too, with all invocations masked.
+        boundaries_from_bytes=256 * 1024,
         tile_least_bytes=1 << 32,
         box_bytes=0,
     ),
@@ -243,7 +254,7 @@ TUNING = {
     "software": SOFTWARE,
 }
 # Its compiler takes seconds for long code, or all memory.
-_SWIFTSHADER = replace(SOFTWARE, batched_loads=0, memory_order=0)
+_SWIFTSHADER = replace(SOFTWARE, batched_loads=0, memory_order=0, fixed_flags_from_bytes=_NEVER)
 
 
 def tuning_for(device_type: str, driver_name: str = "") -> Tuning:
