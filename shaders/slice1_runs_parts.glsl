@@ -5,28 +5,23 @@
 //
 // Some drivers execute what a condition excludes, with all invocations masked. Where WRITTEN says so, a step writes whole
 // vectors only, or whole vectors inside a row; another one then writes the vectors in which a row or the run starts or ends.
-// In strips, workgroups go from row to row first, so that memory which rows share is read again while a cache holds it.
-#define INSIDE_ROWS (WRITTEN == WRITTEN_INSIDE_ROWS || WRITTEN == WRITTEN_IN_STRIPS)
 
-#if WHOLE_VECTORS
-// Returns the vector that is item `item` in the order of strips, and whether there is one. A strip has `boundary_step`
-// vectors of each row along one dimension of the run, and a workgroup takes as many rows of it as make up its size. The
-// layout ends with the groups of rows, the rows, and how many rows there are inside of one in the dimensions between this and
-// the innermost.
+// In strips, workgroups go from row to row first, so that memory which rows share is read again while a cache holds it. The
+// rows are those of one dimension of the run, with all that is inside of it. A strip has `boundary_step` vectors of each, and
+// a workgroup takes as many rows of a strip as make up its size. The layout ends with the groups of rows, their inverse, the
+// rows and the elements of one. Returns the vector that is item `item` in this order, and whether it is inside a row.
 uint vector_in_strip(uint item, uint skipped, out bool exists) {
-    uint word = dims * RUN_DIM_WORDS, row = layout_word(word - RUN_DIM_WORDS), lane = item % WORKGROUP;
-    uint rows = layout_word(word + 2u), rows_inside = layout_word(word + 3u), group, strip, row_inside;
+    uint word = dims * RUN_DIM_WORDS, lane = item % WORKGROUP, rows = layout_word(word + 2u), row = layout_word(word + 3u);
+    uint group, strip;
     uint outer = divide(item / WORKGROUP, layout_word(word), layout_word(word + 1u), group);
     outer = divide(outer, vectors_per_run, vectors_per_run_inverse, strip);
-    outer = divide(outer, rows_inside, layout_word(word + 4u), row_inside);
     int width_bits = findLSB(boundary_step);
-    uint strip_row = group * (WORKGROUP >> width_bits) + (lane >> width_bits);
-    uint begin = skipped + ((outer * rows + strip_row) * rows_inside + row_inside) * row;
+    uint place = group * (WORKGROUP >> width_bits) + (lane >> width_bits);
+    uint begin = skipped + (outer * rows + place) * row;
     uint vector = (begin + PER_VECTOR - 1u) / PER_VECTOR + (strip << width_bits) + (lane & (boundary_step - 1u));
-    exists = strip_row < rows && vector * PER_VECTOR < begin + row;
+    exists = place < rows && (vector + 1u) * PER_VECTOR <= begin + row;
     return vector;
 }
-#endif
 
 void copy_vector(uint vector, uvec2 bases, uint input_stride) {
     uint skipped = bases.y % PER_VECTOR; // elements of the first vector before the run's start
@@ -36,9 +31,7 @@ void copy_vector(uint vector, uvec2 bases, uint input_stride) {
         vector = boundary / PER_VECTOR;
         wanted = boundary % PER_VECTOR != 0u;
     }
-#if WHOLE_VECTORS
     if (WRITTEN == WRITTEN_IN_STRIPS) vector = vector_in_strip(vector, skipped, wanted);
-#endif
     uint begin = vector == 0u ? skipped : 0u;
     uint number = vector * PER_VECTOR + begin - skipped;
     uint end = min(begin + run - min(run, number), PER_VECTOR);
@@ -47,8 +40,8 @@ void copy_vector(uint vector, uvec2 bases, uint input_stride) {
 #if WHOLE_VECTORS
     // Rows are longer than vectors, so no run's first vector crosses to the next row. It is gathered from before the run.
     uint next = 0u, left = place.left;
-    if (INSIDE_ROWS) {
-        wanted = wanted && left >= PER_VECTOR;
+    if (WRITTEN == WRITTEN_INSIDE_ROWS) {
+        wanted = left >= PER_VECTOR;
         left = PER_VECTOR;
     } else if (left < end) {
         next = place_in_run(number + left, bases.x).source;

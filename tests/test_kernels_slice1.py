@@ -195,13 +195,14 @@ def test_vectors_at_boundaries_are_written_by_a_step_of_their_own(device, monkey
 def test_vectors_in_strips(device, monkeypatch, width):
     """Rows are shared along the outermost dimension, one in the middle, or the one beside the innermost."""
     use(monkeypatch, boundaries_from_bytes=0, tile_least_bytes=1 << 32)
-    monkeypatch.setattr(plan_slice1, "_SHORTEST_ROW_OF_STRIPS", 1)
-    row, widths = 9 * 16 // width + 1, set()
+    monkeypatch.setattr(plan_slice1, "_MOST_SECTORS_HELD", 1)
+    row, widths = 9 * 16 // width + 3, set()
     # At the second pitch, lines meet in few sets of a cache.
     for pitch, order in itertools.product((35, 4096 // width), ((0, 1, 2), (1, 0, 2), (1, 2, 0))):
-        for sign in (1, -1):
+        for sign, parts in ((1, 1), (-1, 3)):
             sizes, strides = (6, 3, 2), (sign, 2 * row * pitch, row * pitch)
-            dims, apart = [Dim(row, sign * pitch, 1)], row
+            dims, apart = [Dim(row // parts, sign * pitch * parts, parts), Dim(parts, pitch, 1)], row
+            del dims[parts:]
             for place in reversed(order):
                 dims.insert(0, Dim(sizes[place], strides[place], apart))
                 apart *= sizes[place]

@@ -21,7 +21,8 @@ RUNS_FIELDS = {
     "boundary_step": 5,
 }  # fmt: skip
 CHOICE = {
-    "whole_vectors": 1, "step": 0, "element_bytes": 4, "workgroup": 64, "layout_in_push": 1, "written": 0,
+    "whole_vectors": 1, "step": 0, "element_bytes": 4, "workgroup": 64, "layout_in_push": 1,
+    "written": 0, "run_dims": 0,
 }  # fmt: skip
 
 

@@ -63,17 +63,16 @@ def offsets_of(number: int, dims, source: int, target: int) -> tuple[int, int]:
 
 def vector_in_strip(s: SliceStep, item: int, skipped: int, per_vector: int) -> int | None:
     """The vector of this number in the order of strips; None if the row has none there."""
-    row, workgroup = s.dims[-1][0], s.constants.workgroup
-    groups, _, rows, rows_inside, _ = s.layout[kernels.number("run_dim_words") * s.p.dims :][:5]
+    workgroup = s.constants.workgroup
+    groups, _, rows, row = s.layout[kernels.number("run_dim_words") * s.p.dims :][:4]
     rest, lane = divmod(item, workgroup)
     rest, group = divmod(rest, groups)
-    rest, strip = divmod(rest, s.p.vectors_per_run)
-    outer, row_inside = divmod(rest, rows_inside)
+    outer, strip = divmod(rest, s.p.vectors_per_run)
     place, column = divmod(lane, s.p.boundary_step)
-    strip_row = group * (workgroup // s.p.boundary_step) + place
-    begin = skipped + ((outer * rows + strip_row) * rows_inside + row_inside) * row
+    place += group * (workgroup // s.p.boundary_step)
+    begin = skipped + (outer * rows + place) * row
     vector = -(-begin // per_vector) + strip * s.p.boundary_step + column
-    return vector if strip_row < rows and vector * per_vector < begin + row else None
+    return vector if place < rows and (vector + 1) * per_vector <= begin + row else None
 
 
 def slice1_runs(step, buffers) -> None:
@@ -98,7 +97,7 @@ def slice1_runs(step, buffers) -> None:
             if written not in ("all", "at_boundaries") and len(elements) < per_vector:
                 continue
             row = s.dims[-1][0]
-            if written in ("inside_rows", "in_strips") and elements[0] // row != elements[-1] // row:
+            if written == "inside_rows" and elements[0] // row != elements[-1] // row:
                 continue
             for element in elements:
                 offset, _ = offsets_of(element, s.dims[p.outer_dims :], source, 0)

@@ -32,8 +32,10 @@ from vkdml.plan.tuning import SliceTuning
 _MOST_READS = 4
 # Of rows of so many vectors, those that cross from one to the next are few.
 _VECTORS_OF_LONG_ROW = 4
-# Elements. The lines of shorter rows, one for each element, stay in a cache until the next row.
-_SHORTEST_ROW_OF_STRIPS = 1024
+# Dimensions of a run that `advance` in `slice1_runs.comp` goes through without a division.
+_MOST_FIXED_DIMS = 4
+# Lines of so few sectors stay in a cache from row to row.
+_MOST_SECTORS_HELD = 4096
 
 
 class _Cache(NamedTuple):
@@ -232,14 +234,14 @@ class _Written(IntEnum):
 
 @dataclass(frozen=True)
 class _Strips:
-    """An order in which the vectors inside rows are written; see ``slice1_runs_parts.glsl``."""
+    """An order in which vectors are written; see ``slice1_runs_parts.glsl``."""
 
     rows: int
-    """Along the dimension whose elements lie nearest to each other in the input."""
+    """Along the dimension that has neighbours in the input."""
+    row: int
+    """Elements of one."""
     groups: int
     """Of these rows; a workgroup takes one at a time."""
-    rows_inside: int
-    """Rows of the dimensions between that and the innermost."""
     width: int
     """Vectors of a row in a strip."""
     strips: int
@@ -249,15 +251,7 @@ class _Strips:
 
     @property
     def words(self) -> tuple[int, ...]:
-        return words(
-            (
-                self.groups,
-                _whole_inverse(self.groups),
-                self.rows,
-                self.rows_inside,
-                _whole_inverse(self.rows_inside),
-            )
-        )
+        return words((self.groups, _whole_inverse(self.groups), self.rows, self.row))
 
 
 def _lines(cache: _Cache, pitch: int) -> int:
@@ -266,30 +260,29 @@ def _lines(cache: _Cache, pitch: int) -> int:
 
 
 def _strips(dims: list[Dim], element_bytes: int, workgroup_size: int) -> _Strips | None:
-    """Return the strips of a run.
-
-    None where rows are short, where their elements share sectors, or where different rows share none.
-    """
-    *others, inner = dims
-    pitch = abs(inner.input_stride) * element_bytes
-    if (
-        not others
-        or pitch < SECTOR_BYTES
-        or inner.size < min(_SHORTEST_ROW_OF_STRIPS, _lines(_SECOND, pitch))
-    ):
+    """Return the strips of a run; None where rows share no sectors, or a cache holds those of a row."""
+    pitches = [abs(dim.input_stride) * element_bytes for dim in dims]
+    apart = [place for place, pitch in enumerate(pitches) if pitch >= SECTOR_BYTES]
+    near = [
+        place for place, pitch in enumerate(pitches) if pitch < SECTOR_BYTES and place < max(apart, default=0)
+    ]
+    if not near:
         return None
-    near = min(range(len(others)), key=lambda i: (not others[i].input_stride, abs(others[i].input_stride)))
-    if abs(others[near].input_stride) * element_bytes >= SECTOR_BYTES:
+    place = min(near, key=lambda place: (not pitches[place], pitches[place]))
+    pitch = pitches[max(apart)]
+    sectors = math.prod(dims[other].size for other in apart if other > place)
+    if sectors < min(_MOST_SECTORS_HELD, _lines(_SECOND, pitch)):
         return None
     per_vector = VECTOR_BYTES // element_bytes
-    width = power_of_two_at_least(max(_lines(_FIRST, pitch) // per_vector, 1) + 1) // 2
+    row = math.prod(dim.size for dim in dims[place + 1 :])
+    sectors_of_vector = max(per_vector // math.prod(dim.size for dim in dims[max(apart) + 1 :]), 1)
+    width = power_of_two_at_least(max(_lines(_FIRST, pitch) // sectors_of_vector, 1) + 1) // 2
     width = min(width, workgroup_size)
-    strips = ceil_div(ceil_div(inner.size, per_vector), width)
-    rows = math.prod(dim.size for dim in others)
-    rows_inside = math.prod(dim.size for dim in others[near + 1 :])
-    groups = ceil_div(others[near].size, workgroup_size // width)
-    vectors = rows // others[near].size * groups * strips * workgroup_size
-    return _Strips(others[near].size, groups, rows_inside, width, strips, vectors)
+    strips = ceil_div(ceil_div(row, per_vector), width)
+    rows = dims[place].size
+    groups = ceil_div(rows, workgroup_size // width)
+    outer = math.prod(dim.size for dim in dims[:place])
+    return _Strips(rows, row, groups, width, strips, outer * groups * strips * workgroup_size)
 
 
 def _runs(
@@ -325,9 +318,9 @@ def _runs(
     )
     in_one = outer or per_vector == 1 or run * element_bytes < tuning.boundaries_from_bytes
     inside_rows = not in_one and innermost.size >= _VECTORS_OF_LONG_ROW * per_vector
-    strips = _strips(inner, element_bytes, workgroup_size) if inside_rows else None
     # Only kernels that gather a vector's rows one after the other gain where there is one row.
-    inside_rows = strips is not None or (inside_rows and has_kernel)
+    inside_rows = inside_rows and has_kernel
+    strips = None if in_one or has_kernel else _strips(inner, element_bytes, workgroup_size)
     if strips is not None:
         layout_words += strips.words
     in_push = len(layout_words) <= family.layout_room
@@ -361,6 +354,7 @@ def _runs(
             workgroup=workgroup_size,
             layout_in_push=in_push,
             written=written,
+            run_dims=len(inner) if not in_one and len(inner) <= _MOST_FIXED_DIMS else 0,
         )
         loops = loop_steps.loop(rounds, per_round)
         return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
@@ -373,7 +367,7 @@ def _runs(
             steps = [step(_Written.IN_STRIPS, strips.vectors, strips.strips, strips.width)]
         else:
             steps = [step(_Written.INSIDE_ROWS if inside_rows else _Written.WHOLE, vectors)]
-        boundary_step = innermost.size if inside_rows else run
+        boundary_step = strips.row if strips is not None else innermost.size if inside_rows else run
         if skipped or boundary_step % per_vector:
             boundaries = run // boundary_step + 1
             steps.append(step(_Written.AT_BOUNDARIES, boundaries, boundary_step=boundary_step))

@@ -254,7 +254,13 @@ TUNING = {
     "software": SOFTWARE,
 }
 # Its compiler takes seconds for long code, or all memory.
-_SWIFTSHADER = replace(SOFTWARE, batched_loads=0, memory_order=0, fixed_flags_from_bytes=_NEVER)
+_SWIFTSHADER = replace(
+    SOFTWARE,
+    batched_loads=0,
+    memory_order=0,
+    fixed_flags_from_bytes=_NEVER,
+    slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=_NEVER),
+)
 
 
 def tuning_for(device_type: str, driver_name: str = "") -> Tuning:
