@@ -38,7 +38,7 @@ FEWEST_SIDE_BY_SIDE = 16
 OUTPUTS_OF_SECTOR = 8
 # Of a stack. More are as fast elsewhere.
 MOST_POSITIONS = 32
-# Positions of a row of single bytes: ranks, which start at 1, are bytes too.
+# Positions of a row of single bytes whose ranks, which start at 1, are bytes too.
 MOST_RANKED = 255
 # Bytes. Tiles of shorter rows have so many outputs that they need not be large.
 SHORTEST_LONG_ROW = 12
@@ -143,6 +143,7 @@ def plan_short(
         evenly_apart=tile.evenly_apart,
         word_aligned=element.nbytes < 4 and _starts_with_words(layout, tile, 4 // element.nbytes, packed),
         direct=tuning.direct,
+        long_rows=element.nbytes == 1 and positions.size > MOST_RANKED,
         padded=not packed and not tuning.direct and box[0][0].input_stride * element.nbytes % 8 == 0,
     )
     box_words = {
@@ -190,8 +191,9 @@ def _is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
     positions, near = layout.reduced[0], layout.kept[-1]
     row_bytes = positions.size * positions.input_stride * nbytes
     if positions.input_stride == 1:
-        ranked = nbytes > 1 or positions.size <= MOST_RANKED
-        return positions.size > 1 and ranked and row_bytes < limits.tuning.shortest_row_bytes
+        tuning = limits.tuning
+        least = tuning.short.row_bytes if nbytes >= 4 else tuning.short.narrow_row_bytes
+        return positions.size > 1 and row_bytes < max(tuning.shortest_row_bytes, least)
     if near.input_stride == 1:
         return 1 < positions.size <= MOST_POSITIONS
     return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR

@@ -51,6 +51,10 @@ class ShortTuning:
     """The number of positions is compiled in, so that loops are unrolled."""
     direct: bool
     """Elements are read where they are, and not copied to shared memory first."""
+    row_bytes: int = 0
+    """Rows up to this size are taken so, even if they are not shorter than ``Tuning.shortest_row_bytes``."""
+    narrow_row_bytes: int = 0
+    """The same of elements of 1 and 2 bytes."""
     from_bytes: int = 0
     """Smaller inputs take other kernels, which have fewer pipelines to build."""
 
@@ -91,6 +95,8 @@ class Tuning:
     """The most candidates that one workgroup combines after a reduction along a stride."""
     columns_workgroups: int
     """Workgroups that fill the device in a reduction along a stride."""
+    columns_apart: int
+    """1: columns side by side in the input are loaded together wherever their outputs are."""
     periods_from_bytes: int
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     narrow_periods_from_bytes: int
@@ -183,6 +189,7 @@ DISCRETE = Tuning(
     batched_loads=1,
     memory_order=1,
     columns_workgroups=2112,
+    columns_apart=0,
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
     unaligned_periods=0,
@@ -227,8 +234,7 @@ SOFTWARE = replace(
     split_workgroups=32,
     columns_workgroups=32,
     positions_per_split=64,
-    # A processor takes a row more slowly than the elements of a short one.
-    shortest_row_bytes=256,
+    columns_apart=1,
     unaligned_periods=1,
     # Its drivers execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,
@@ -246,7 +252,15 @@ SOFTWARE = replace(
         tile_least_bytes=1 << 32,
         box_bytes=0,
     ),
-    short=replace(DISCRETE.short, workgroup_size=8, fixed_positions=False, direct=True),
+    # A processor takes a row more slowly than the elements of a short one.
+    short=replace(
+        DISCRETE.short,
+        workgroup_size=8,
+        fixed_positions=False,
+        direct=True,
+        row_bytes=256,
+        narrow_row_bytes=1024,
+    ),
 )
 TUNING = {
     "discrete": DISCRETE,
