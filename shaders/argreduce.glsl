@@ -9,7 +9,8 @@ layout(std430, binding = BINDING_INDICES) writeonly buffer IndexVectors { uvec4 
 layout(std430, binding = BINDING_VALUES) buffer Values { uint values[]; };
 layout(std430, binding = BINDING_WORKSPACE) readonly buffer Workspace { uint workspace[]; }; // written by the host
 
-bool flagged(uint flag) { return (flags & flag) != 0u; }
+// Some drivers execute what a flag excludes, with all invocations masked: there, flags are compiled in.
+bool flagged(uint flag) { return ((FIXED_FLAGS != 0u ? FIXED_FLAGS : flags) & flag) != 0u; }
 
 uint stored_layout_word(uint i) { return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i] : workspace[i]; }
 

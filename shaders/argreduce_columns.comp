@@ -97,7 +97,7 @@ void main() {
         }
 #endif
 #if !MUST_SPLIT
-        if (!SPLIT && holds_best) write_results(best, offsets, first_column, end_column);
+        if (!SPLIT && holds_best) write_results(best, number, offsets, first_column, end_column);
 #endif
     }
 }

@@ -133,6 +133,10 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
     uint lane_bits = findLSB(lanes), steps_per_tile = (tile_vectors + lanes - 1u) >> lane_bits;
     uint chunk_vectors = lanes * uint(CHUNK_VECTORS);
     Best best = nobody(place);
+#if MEMORY_ORDER && !SUBGROUPS
+    Key known_key = KEY_LEAST;
+    uint known_rank = 0u;
+#endif
     if (wanted) {
         uint tile_step = 0u;
         for (uint unit = first_unit; unit < units; unit += splits, tile_step += steps_per_tile) {
@@ -158,6 +162,27 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
                 Chunk chunk = loaded_part(tile, vector, steps - step);
                 fold_part(chunk);
                 consider(best, chunk, tile, tile_step + step);
+            }
+#elif MEMORY_ORDER
+            // To consider a chunk takes long, also for those that do not: each goes on to its next that may win. It is loaded
+            // again: a driver gives what a loop computed last to all, whenever they left the loop.
+            while (step < steps) {
+                uint found = steps;
+                for (uint at = step; at < steps; at += uint(CHUNK_VECTORS)) {
+                    Chunk chunk = loaded_part(tile, vector + at * lanes, min(steps - at, uint(CHUNK_VECTORS)));
+                    fold_part(chunk);
+                    if (may_win(known_key, known_rank, chunk, tile)) {
+                        found = at;
+                        break;
+                    }
+                }
+                if (found < steps) {
+                    Chunk chunk = loaded_part(tile, vector + found * lanes, min(steps - found, uint(CHUNK_VECTORS)));
+                    fold_part(chunk);
+                    consider(best, chunk, tile, 0u);
+                }
+                share(best, known_key, known_rank);
+                step = found + uint(CHUNK_VECTORS);
             }
 #else // software drivers take long to compile more than this
             for (; step < steps; step += uint(CHUNK_VECTORS), vector += chunk_vectors) {

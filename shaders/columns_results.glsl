@@ -1,11 +1,11 @@
 // Writes the results of reductions that are not split.
 
-// Writes the results of columns [first_column, end_column) of a group.
-void write_results(Best best, uvec2 offsets, uint first_column, uint end_column) {
+// Writes the results of columns [first_column, end_column) of a group; `number` is the output of its first column.
+void write_results(Best best, uint number, uvec2 offsets, uint first_column, uint end_column) {
     uvec2 strides = column_strides();
 #if LOADS != LOADS_ELEMENTS
     // Contiguous indices are written as whole vectors.
-    if (ONE_STRIDE && strides.y == 1u && offsets.y % (ELEMENT_BYTES == 8 ? 2u : 4u) == 0u && end_column - first_column == COLUMNS && !flagged(FLAG_WITH_VALUES)) {
+    if (ONE_STRIDE && !COLUMNS_APART && strides.y == 1u && offsets.y % (ELEMENT_BYTES == 8 ? 2u : 4u) == 0u && end_column - first_column == COLUMNS && !flagged(FLAG_WITH_VALUES)) {
         uint word = reduced_word(0u), weight = layout_word(word + 2u);
         uint places[COLUMNS];
         for (uint i = 0u; i < PARTS; i++)
@@ -29,7 +29,9 @@ void write_results(Best best, uvec2 offsets, uint first_column, uint end_column)
         for (uint j = 0u; j < PART_COLUMNS; j++) {
             uint column = i * PART_COLUMNS + j;
             if (column >= first_column && column < end_column)
-                write_result(offsets + column * strides, position_of(rank_in_split(best.parts[i], j)));
+                write_result(
+                    COLUMNS_APART ? offsets_of_output(number + column) : offsets + column * strides,
+                    position_of(rank_in_split(best.parts[i], j)));
         }
     }
 }

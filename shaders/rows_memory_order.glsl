@@ -11,6 +11,10 @@ uint dims_outside_run;
 // A dimension that positions in a run are divided by, and its reciprocal.
 struct RunDim { uint size, step, reciprocal; };
 RunDim innermost, second;
+// The first dimension of a run of three or more, whose size is here that of what is inside of it, and how far positions
+// extend in the dimensions between it and the second.
+RunDim outermost;
+uint least_between, most_between;
 
 RunDim run_dim(uint dim) {
     uint word = reading_word(dim), size = layout_word(word);
@@ -23,6 +27,18 @@ void prepare() {
     for (uint rest = run; rest > 1u; rest /= layout_word(reading_word(dims_outside_run))) dims_outside_run--;
     innermost = run_dim(reduced_dims - 1u);
     second = run_dim(max(reduced_dims, dims_outside_run + 2u) - 2u);
+#if !SUBGROUPS
+    outermost = RunDim(1u, layout_word(reading_word(dims_outside_run) + 2u), 0u);
+    least_between = most_between = 0u;
+    for (uint dim = dims_outside_run + 1u; dim < reduced_dims; dim++) {
+        RunDim between = run_dim(dim);
+        outermost.size *= between.size;
+        if (dim + 2u >= reduced_dims) continue;
+        if (int(between.step) < 0) least_between += (between.size - 1u) * between.step;
+        else most_between += (between.size - 1u) * between.step;
+    }
+    outermost.reciprocal = 0xffffffffu / outermost.size;
+#endif
 }
 
 // Divides without the slow instruction; returns the quotient, and the remainder in place of the number.
@@ -143,6 +159,8 @@ uint best_rank(Tile tile, uint vector, uvec4 v, Key key, uint bound) {
 Best nobody(uint place) {
     barrier(); // until all have read what was there before
     shared_bounds[gl_LocalInvocationIndex] = 0u;
+    shared_keys[gl_LocalInvocationIndex] = KEY_LEAST;
+    shared_ranks[gl_LocalInvocationIndex] = 0u;
     barrier();
     return Best(KEY_LEAST, 0u, place);
 }
@@ -168,6 +186,56 @@ void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
     bound = max(bound, bound_word(best.key, best.rank));
     if (bound != shared_bounds[best.place]) atomicMax(shared_bounds[best.place], bound);
 }
+
+#if !SUBGROUPS
+// Where elements [first, last] of a dimension are, from the least to the most.
+uvec2 reach_of(uint first, uint last, uint step) {
+    return int(step) > 0 ? uvec2(first, last) * step : uvec2(last, first) * step;
+}
+
+// Whether a chunk may have the winner: it has a greater key than this candidate, or the same at a place that may be better.
+bool may_win(Key best_key, uint best_rank, Chunk chunk, Tile tile) {
+    Key key = greatest_of(chunk);
+    uint first = max(chunk.vector * ELEMENTS_PER_VECTOR, tile.begin) - tile.begin;
+    uint last = min((chunk.vector + 3u * lanes + 1u) * ELEMENTS_PER_VECTOR, tile.end) - 1u - tile.begin;
+    uint run_dims = reduced_dims - dims_outside_run, first_place = first, last_place = last;
+    // Along a dimension the chunk extends from place to place if it is at one place outside of it, else anywhere.
+    uint first_row = divided(first_place, innermost), last_row = divided(last_place, innermost);
+    bool in_row = first_row == last_row;
+    uvec2 reach = tile.position + uvec2(least_between, most_between);
+    reach += reach_of(in_row ? first_place : 0u, in_row ? last_place : innermost.size - 1u, innermost.step);
+    if (run_dims > 1u) {
+        uint first_plane = divided(first_row, second), last_plane = divided(last_row, second);
+        bool in_plane = first_plane == last_plane;
+        reach += reach_of(in_plane ? first_row : 0u, in_plane ? last_row : second.size - 1u, second.step);
+    }
+    if (run_dims > 2u) reach += reach_of(divided(first, outermost), divided(last, outermost), outermost.step);
+    return key_less(best_key, key) || (key == best_key && rank_of(TAKE_LAST ? reach.y : reach.x) > best_rank);
+}
+
+// Gives the best that is known of all invocations that share the output. Only workgroups of one subgroup tell each other:
+// lavapipe takes a barrier of memory for one of execution, which the subgroups of others would reach different times.
+void share(Best best, inout Key key, inout uint rank) {
+    if (!ONE_SUBGROUP) {
+        key = best.key;
+        rank = best.rank;
+        return;
+    }
+    uint self = gl_LocalInvocationIndex, first = self & ~(lanes - 1u);
+    // Whoever reads the old key with the new rank has what the new key beats; never may it be the new key with the old rank.
+    shared_ranks[self] = 0u;
+    memoryBarrierShared();
+    shared_keys[self] = best.key;
+    memoryBarrierShared();
+    shared_ranks[self] = best.rank;
+    memoryBarrierShared();
+    for (uint i = first; i < first + lanes; i++) {
+        Key other = shared_keys[i];
+        memoryBarrierShared();
+        keep_better(key, rank, other, shared_ranks[i]);
+    }
+}
+#endif
 
 void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
     consider(best, first, tile, 0u);

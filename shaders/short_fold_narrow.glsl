@@ -4,6 +4,8 @@
 // nothing, as no two elements have one rank.
 const uint RANK_SHIFT = ELEMENT_BYTES == 1 ? 16u : 0u;
 const uint RANK_MASK = ELEMENT_BYTES == 1 ? 0xffu : 0xffffu;
+// Elements whose ranks, which start at 1, have room; whole words.
+const uint BLOCK = (RANK_MASK - 1u) / ELEMENTS_PER_WORD * ELEMENTS_PER_WORD;
 
 // The ranks of the elements of a row's first word, each below its key: by twos, whose keys are 16 bits apart.
 uint rank_at(uint position) { return TAKE_LAST ? position + 1u : RANK_MASK - position; }
@@ -35,27 +37,36 @@ uint best_of_word(uint raw, uint position) {
 void fold_tile(Tile tile) {}
 
 uint position_at(Tile tile, uvec3 place, uint output_number) {
-    uint at = tile.start + dot_of(place, tile.strides), best = 0u;
+    uint at = tile.start + dot_of(place, tile.strides), best_key = 0u, best_position = 0u, first = 0u;
     uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS;
     uint factor = shift == 0u ? 0u : 1u << (32u - shift), raw = WORD_ALIGNED ? 0u : tile_word(word);
-    for (uint position = 0u; position < COUNT; position += ELEMENTS_PER_WORD) {
-        uint bits;
-        if (WORD_ALIGNED) {
-            bits = tile_word(word++);
-        } else {
-            // The factor is 0 if nothing of the next word is needed.
-            uint next = tile_word(++word);
-            bits = (raw >> shift) + next * factor;
-            raw = next;
+    for (;;) {
+        uint count = LONG_ROWS ? min(COUNT - first, BLOCK) : COUNT, best = 0u;
+        for (uint position = 0u; position < count; position += ELEMENTS_PER_WORD) {
+            uint bits;
+            if (WORD_ALIGNED) {
+                bits = tile_word(word++);
+            } else {
+                // The factor is 0 if nothing of the next word is needed.
+                uint next = tile_word(++word);
+                bits = (raw >> shift) + next * factor;
+                raw = next;
+            }
+            uint left = count - position;
+            if (left < ELEMENTS_PER_WORD) {
+                uint inside = (1u << (left * ELEMENT_BITS)) - 1u;
+                bits = (bits & inside) | (NEUTRAL & ~inside);
+            }
+            best = max(best, best_of_word(bits, position));
         }
-        uint left = COUNT - position;
-        if (left < ELEMENTS_PER_WORD) {
-            uint inside = (1u << (left * ELEMENT_BITS)) - 1u;
-            bits = (bits & inside) | (NEUTRAL & ~inside);
-        }
-        best = max(best, best_of_word(bits, position));
+        uint rank = (best >> RANK_SHIFT) & RANK_MASK, key = best >> TOP_SHIFT;
+        bool better = first == 0u || (TAKE_LAST ? key >= best_key : key > best_key);
+        // A neutral element wins only if all elements have the least key.
+        if (better) best_position = first + (TAKE_LAST ? min(rank - 1u, count - 1u) : RANK_MASK - rank);
+        if (!LONG_ROWS) break;
+        best_key = better ? key : best_key;
+        first += count;
+        if (first == COUNT) break;
     }
-    uint rank = (best >> RANK_SHIFT) & RANK_MASK;
-    // A neutral element wins only if all elements have the least key.
-    return TAKE_LAST ? min(rank - 1u, COUNT - 1u) : RANK_MASK - rank;
+    return best_position;
 }

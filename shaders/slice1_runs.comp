@@ -33,8 +33,13 @@ uint take_coordinate(inout uint number, uint word) {
 struct Place {
     uint source;
     uint left; // along the innermost dimension, the element included
-    uint row;  // the input offset of the first of these
+#if !WHOLE_VECTORS
+    uint row; // the input offset of the first of these; then the same of rows, planes and volumes
     uint rows_left;
+    uint plane;
+    uint planes_left;
+    uint volume;
+#endif
 };
 
 // Returns the place of element `number` of the run that starts at `offset`.
@@ -44,32 +49,75 @@ Place place_in_run(uint number, uint offset) {
     uint coordinate = take_coordinate(number, word);
     place.left = layout_word(word) - coordinate;
     place.source = coordinate * layout_word(word + 2u);
+#if !WHOLE_VECTORS
     place.rows_left = 1u;
+    place.planes_left = 1u;
+    uint before_row = 0u, before_plane = 0u;
+#endif
     while (dim > outer_dims) {
         dim--;
         word -= RUN_DIM_WORDS;
-        uint row = take_coordinate(number, word);
-        if (dim == dims - 2u) place.rows_left = layout_word(word) - row;
-        offset += row * layout_word(word + 2u);
+        coordinate = take_coordinate(number, word);
+        uint distance = coordinate * layout_word(word + 2u);
+        offset += distance;
+#if !WHOLE_VECTORS
+        if (dim == dims - 2u) {
+            place.rows_left = layout_word(word) - coordinate;
+            before_row = distance;
+        } else if (dim == dims - 3u) {
+            place.planes_left = layout_word(word) - coordinate;
+            before_plane = distance;
+        }
+#endif
     }
     place.source += offset;
+#if !WHOLE_VECTORS
     place.row = offset;
+    place.plane = place.row - before_row;
+    place.volume = place.plane - before_plane;
+#endif
     return place;
 }
 
-// Moves on to element `number` of the run, the next.
+#if !WHOLE_VECTORS
+uint step_of_dim(uint from_last) { return layout_word((dims - 1u - from_last) * RUN_DIM_WORDS + 2u); }
+uint size_of_dim(uint from_last) { return layout_word((dims - 1u - from_last) * RUN_DIM_WORDS); }
+
+// Moves on to element `number` of the run, the next. With few dimensions nothing is divided and nothing branches.
 void advance(inout Place place, uint number, uint offset, uint input_stride) {
     place.source += input_stride;
-    if (--place.left > 0u) return;
+    bool row_ends = --place.left == 0u;
+    if (RUN_DIMS == 1u) return;
+    if (RUN_DIMS != 0u) {
+        place.row += row_ends ? step_of_dim(1u) : 0u;
+        if (RUN_DIMS > 2u) {
+            place.rows_left -= uint(row_ends);
+            bool plane_ends = place.rows_left == 0u;
+            place.plane += plane_ends ? step_of_dim(2u) : 0u;
+            if (RUN_DIMS > 3u) {
+                place.planes_left -= uint(plane_ends);
+                bool volume_ends = place.planes_left == 0u;
+                place.volume += volume_ends ? step_of_dim(3u) : 0u;
+                place.plane = volume_ends ? place.volume : place.plane;
+                place.planes_left = volume_ends ? size_of_dim(2u) : place.planes_left;
+            }
+            place.row = plane_ends ? place.plane : place.row;
+            place.rows_left = plane_ends ? size_of_dim(1u) : place.rows_left;
+        }
+        place.source = row_ends ? place.row : place.source;
+        place.left = row_ends ? size_of_dim(0u) : place.left;
+        return;
+    }
+    if (!row_ends) return;
     if (--place.rows_left > 0u) {
-        uint word = (dims - 1u) * RUN_DIM_WORDS;
-        place.row += layout_word(word - RUN_DIM_WORDS + 2u);
+        place.row += step_of_dim(1u);
         place.source = place.row;
-        place.left = layout_word(word);
+        place.left = size_of_dim(0u);
     } else {
         place = place_in_run(number, offset);
     }
 }
+#endif
 
 #include "elements.glsl"
 

@@ -18,12 +18,13 @@ uvec4 bits_before(int count) {
 #if STEP
 uvec4 gather(uint first, uint next, uint left, uint input_stride) {
     uvec4 vector = gather_row(first);
-    if (left >= PER_VECTOR) return vector;
+    if (WRITTEN == WRITTEN_INSIDE_ROWS || left >= PER_VECTOR) return vector;
     uvec4 own = bits_before(int(left));
     return (vector & own) | (gather_row(next - left * input_stride) & ~own);
 }
 #endif
 
+#if !WHOLE_VECTORS
 // Returns elements of one run from `number` on, which is at `place`; `begin` arbitrary ones come before.
 uvec4 collect(Place place, uint number, uint begin, uint offset, uint input_stride) {
     uvec4 vector = uvec4(0u);
@@ -36,6 +37,7 @@ uvec4 collect(Place place, uint number, uint begin, uint offset, uint input_stri
     }
     return vector;
 }
+#endif
 
 void store_part(uint vector, uvec4 elements, uint begin, uint end) {
     uvec4 written = bits_before(int(end)) & ~bits_before(int(begin));

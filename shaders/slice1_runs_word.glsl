@@ -9,6 +9,7 @@ uvec4 gather(uint first, uint next, uint left, uint input_stride) {
     return uvec4(load_word(at.x), load_word(at.y), load_word(at.z), load_word(at.w));
 }
 
+#if !WHOLE_VECTORS
 // Returns elements of one run from `number` on, which is at `place`; `begin` arbitrary ones come before.
 uvec4 collect(Place place, uint number, uint begin, uint offset, uint input_stride) {
     uvec4 vector = uvec4(0u);
@@ -18,6 +19,7 @@ uvec4 collect(Place place, uint number, uint begin, uint offset, uint input_stri
     }
     return vector;
 }
+#endif
 
 void store_part(uint vector, uvec4 elements, uint begin, uint end) {
     for (uint i = 0u; i < PER_VECTOR; i++, elements = elements.yzwx)

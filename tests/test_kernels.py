@@ -267,6 +267,51 @@ def kernels_for(
     return found
 
 
+@pytest.mark.parametrize("name", ["uint8", "float16", "int32", "float64"])
+def test_invocations_of_one_subgroup_tell_each_other_what_they_found_in_memory_order(
+    device, small_limits, name
+):
+    """Ties and few distinct values; rows of two, three and more dimensions, forwards and backwards."""
+    if "SwiftShader" in device.name:
+        return  # its compiler does not come to an end with the kernels that read in memory order
+    limits = limits_for(small_limits, fast=False, batched=False)
+    one = replace(limits.tuning, workgroup_size=limits.subgroup_size, row_lanes=limits.subgroup_size)
+    limits = replace(limits, tuning=replace(one, memory_order=1))
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    permuted = [*cases()][-len(PERMUTED) :]
+    ran = set()
+    for case, take_last in itertools.product(permuted, (False, True)):
+        plan = plan_case(case, name, limits, (False, take_last, False))
+        constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
+        ran.add(constants.get("one_subgroup"))
+        for distinct in (2, 1 << 8 * ELEMENTS[name].nbytes - 1):
+            few = rng.integers(0, distinct, case[-1], np.uint64).astype(f"<u{ELEMENTS[name].nbytes}")
+            run_both(device, plan, {"input": few.view(np.uint8)})
+    assert 1 in ran
+
+
+@pytest.mark.parametrize("name", ["int8", "float16", "bool", "float32", "int64"])
+@pytest.mark.parametrize(("near", "apart"), [(2, 0), (3, 5), (2, 16)])
+def test_columns_side_by_side_in_the_input_only(device, small_limits, name, near, apart):
+    """Their outputs are permuted; the columns of a group belong to several rows of the output."""
+    limits = replace(small_limits, tuning=replace(small_limits.tuning, columns_apart=1))
+    rng = np.random.default_rng(near + apart)
+    outer = 21 * near + apart
+    case = ((5, near, 7, 21), (0, 2), (7 * outer, 1, outer, near), 0, 5 * 7 * outer)
+    plan = plan_case(case, name, limits)
+    (step,) = plan.steps
+    kernel = kernels.table()[step.kernel]
+    assert kernel.family.name == "argreduce_columns"
+    assert kernel.variant["loads"] != "elements"
+    assert kernel.named(step.constants)["columns_apart"]
+    for rules in ((False, False, False), (True, True, False)):
+        run_both(device, plan_case(case, name, limits, rules), {"input": element_bits(rng, name, case[-1])})
+    without = replace(small_limits, tuning=replace(small_limits.tuning, columns_apart=0))
+    if name == "int64":  # two are a vector
+        return
+    assert kernels.table()[plan_case(case, name, without).steps[0].kernel].variant["loads"] == "elements"
+
+
 def test_every_argreduce_kernel_of_the_table_is_tested_here():
     tested = {kernel for name in ELEMENTS for fast in (0, 1) for kernel, _ in kernels_for(name, fast, fast)}
     assert tested == {kernel.name for kernel in ARGREDUCE_KERNELS}

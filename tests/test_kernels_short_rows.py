@@ -209,7 +209,9 @@ def test_rows_with_as_many_positions_as_there_are_ranks(device, name):
     """Profiles may let rows of up to 1024 bytes be short; ranks of single bytes are bytes."""
     rng = np.random.default_rng(1)
     width, longest = ELEMENTS[name].nbytes, tuning.SEARCH["shortest_row_bytes"][-1]
-    for count, take_last, values in itertools.product((253, 255, 256, 257, 511), (False, True), (1, 2, 120)):
+    for count, take_last, values in itertools.product(
+        (252, 255, 256, 257, 505, 1009), (False, True), (1, 2, 120)
+    ):
         limits = limits_of(device, fixed_positions=False)
         limits = replace(limits, tuning=replace(limits.tuning, shortest_row_bytes=longest))
         layout = canonical_reduce((9, count), (count, 1), (1,), (1, 1), take_last=take_last)

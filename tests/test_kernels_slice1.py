@@ -29,6 +29,7 @@ SMALL = SliceTuning(
     runs_workgroup_size=32,
     workgroup_vectors=2,
     full_workgroups=2,
+    boundaries_from_bytes=1 << 40,
     tile_shapes=tuple((w, (NARROW_DOWN, NARROW_ACROSS) if w in NARROW else (DOWN, ACROSS)) for w in WIDTHS),
     tile_least_bytes=1,
     narrow_tile_least_bytes=1,
@@ -100,7 +101,6 @@ def check(device, layout: CopyLayout, width: int, limits=None, spare: int = 0) -
     plan = plan_slice1.plan_slice1(
         layout, width, high + 1 + spare, limits or device.limits, output_elements=last + 1 + spare
     )
-    (step,) = plan.steps
     rng = np.random.default_rng(high)
     start = {
         role: rng.integers(0, 256, nbytes, np.uint8) if role == "input" else np.full(nbytes, 0xA5, np.uint8)
@@ -111,10 +111,11 @@ def check(device, layout: CopyLayout, width: int, limits=None, spare: int = 0) -
         start["workspace"][: 4 * len(plan.layout)] = np.array(plan.layout, np.uint32).view(np.uint8)
     got = run_plan(device, plan, start, tuple(start))
     expected = {role: data.copy() for role, data in start.items()}
-    twins_slice1.run(step, expected)
+    for step in plan.steps:
+        twins_slice1.run(step, expected)
     for role in start:
         np.testing.assert_array_equal(
-            got[role], expected[role], err_msg=f"{role} of {layout}, {width} B: {step}"
+            got[role], expected[role], err_msg=f"{role} of {layout}, {width} B: {plan.steps}"
         )
     # The twin is no judge of the plan: the elements, one by one.
     opaque = f"V{width}"
@@ -127,8 +128,9 @@ def check(device, layout: CopyLayout, width: int, limits=None, spare: int = 0) -
             read += coordinate * dim.input_stride
             written += coordinate * dim.output_stride
         target[written] = source[read]
-    np.testing.assert_array_equal(got["output"], whole, err_msg=f"{layout}, {width} B: {step}")
-    return step.kernel
+    np.testing.assert_array_equal(got["output"], whole, err_msg=f"{layout}, {width} B: {plan.steps}")
+    (kernel,) = {step.kernel for step in plan.steps}
+    return kernel
 
 
 def base_of(dims) -> int:
@@ -172,6 +174,65 @@ def test_compact_outputs_whose_vectors_straddle_rows(device, width):
                 if length > 1 and plan_slice1.widened(layout, width)[1] == width:
                     elements = kernels.table()[ran].variant["whole_vectors"] == "elements"
                     assert elements == (length < per_vector)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_vectors_at_boundaries_are_written_by_a_step_of_their_own(device, monkeypatch, width):
+    """Rows shorter and longer than a vector, and long ones, whose boundaries are left to that step, too."""
+    use(monkeypatch, boundaries_from_bytes=0)
+    per_vector, steps = 16 // width, set()
+    for length, step in itertools.product(
+        (3, per_vector + 1, 4 * per_vector, 5 * per_vector - 1), (1, -2, 3)
+    ):
+        dims = (Dim(3, -7 * length - 1, length), Dim(length, step, 1))
+        for output_base in (0, 1, per_vector):
+            layout = CopyLayout(dims, base_of(dims) + 1, output_base)
+            check(device, layout, width, spare=3)
+            plan = plan_slice1.plan_slice1(layout, width, 1 << 12, device.limits)
+            steps.add(tuple(written_by(each) for each in plan.steps))
+    if width == 16:
+        assert steps == {("all",)}
+    else:
+        main = {first for first, *_ in steps}
+        assert main == ({"whole", "inside_rows"} if width in NARROW else {"whole"})
+        assert steps > {(first, "at_boundaries") for first in main}
+
+
+@pytest.mark.parametrize("width", [width for width in WIDTHS if width < 16])
+def test_vectors_in_strips(device, monkeypatch, width):
+    """Rows are shared along the outermost dimension, one in the middle, or the one beside the innermost."""
+    use(monkeypatch, boundaries_from_bytes=0, tile_least_bytes=1 << 32)
+    monkeypatch.setattr(plan_slice1, "_MOST_SECTORS_HELD", 1)
+    row, widths = 9 * 16 // width + 3, set()
+    # At the second pitch, lines meet in few sets of a cache.
+    for pitch, order in itertools.product((35, 4096 // width), ((0, 1, 2), (1, 0, 2), (1, 2, 0))):
+        for sign, parts in ((1, 1), (-1, 3)):
+            sizes, strides = (6, 3, 2), (sign, 2 * row * pitch, row * pitch)
+            dims, apart = [Dim(row // parts, sign * pitch * parts, parts), Dim(parts, pitch, 1)], row
+            del dims[parts:]
+            for place in reversed(order):
+                dims.insert(0, Dim(sizes[place], strides[place], apart))
+                apart *= sizes[place]
+            layout = CopyLayout(tuple(dims), base_of(dims), 3)
+            check(device, layout, width)
+            first, second = plan_slice1.plan_slice1(layout, width, 1 << 20, device.limits).steps
+            assert (written_by(first), written_by(second)) == ("in_strips", "at_boundaries")
+            family = kernels.table()[first.kernel].family
+            widths.add(family.unpack(first.push)["boundary_step"])
+    assert len(widths) == 2
+
+
+def written_by(step) -> str:
+    """Which vectors a step writes."""
+    return twins_slice1.WRITTEN[kernels.table()[step.kernel].named(step.constants)["written"]]
+
+
+def test_outputs_with_gaps_have_one_step(device, monkeypatch):
+    """Their runs start anywhere in a vector."""
+    use(monkeypatch, boundaries_from_bytes=0)
+    layout = CopyLayout((Dim(5, 40, 41), Dim(33, 1, 1)), 0, 0)
+    (step,) = plan_slice1.plan_slice1(layout, 1, 1 << 12, device.limits).steps
+    assert written_by(step) == "all"
 
 
 # Shape, and the steps of views taken of larger arrays: of the input (0: broadcast) and of the output.

@@ -45,6 +45,7 @@ SMALL = {
         runs_workgroup_size=8,
         workgroup_vectors=1 << 20,
         full_workgroups=1,
+        boundaries_from_bytes=1 << 40,
         tile_shapes=tuple((width, (8, 4)) for width in (1, 2, 4, 8, 16)),
         tile_least_bytes=1 << 32,
         narrow_tile_least_bytes=1 << 32,

@@ -18,8 +18,12 @@ RUNS = kernels.family("slice1_runs")
 RUNS_FIELDS = {
     "vectors": 7, "outer_dims": 1, "dims": 2, "input_base": -3, "output_base": 4, "run": 5,
     "vectors_per_run": 6, "vectors_per_run_inverse": 8, "vectors_per_workgroup": 64, "last_vector": 9,
+    "boundary_step": 5,
 }  # fmt: skip
-CHOICE = {"whole_vectors": 1, "step": 0, "element_bytes": 4, "workgroup": 64, "layout_in_push": 1}
+CHOICE = {
+    "whole_vectors": 1, "step": 0, "element_bytes": 4, "workgroup": 64, "layout_in_push": 1,
+    "written": 0, "run_dims": 0,
+}  # fmt: skip
 
 
 def content() -> dict:
@@ -77,7 +81,7 @@ def test_constants_that_a_variant_does_without_do_not_tell_pipelines_apart():
     assert ROWS.specialize(**{**plain, "subgroup": 8, "aligned": 0, "omit_nan": 0}) == (name, constants)
     kernel = kernels.table()[name]
     assert kernel.named(constants).keys() == {
-        "workgroup", "take_min", "take_last", "signed_elements"
+        "workgroup", "take_min", "take_last", "signed_elements", "fixed_flags"
     }  # fmt: skip
     split_name, _ = ROWS.specialize(**{**plain, "split": 1})
     assert split_name != name

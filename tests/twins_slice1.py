@@ -14,6 +14,10 @@ from vkdml.plan import kernels
 
 WORD = 1 << 32
 VECTOR_BYTES = 16
+WRITTEN = {
+    kernels.number(f"written_{name}"): name
+    for name in ("all", "whole", "inside_rows", "at_boundaries", "in_strips")
+}
 
 
 class CopyStep:
@@ -25,7 +29,7 @@ class CopyStep:
         self.constants = SimpleNamespace(**kernel.named(step.constants))
         self.p = p = SimpleNamespace(**kernel.family.unpack(step.push))
         in_push = self.constants.layout_in_push
-        layout = p.layout_words if in_push else buffers["workspace"].view(np.uint32).tolist()
+        self.layout = layout = p.layout_words if in_push else buffers["workspace"].view(np.uint32).tolist()
         if kernel.family.name == "slice1_runs":  # the second word is an inverse of the first
             words = kernels.number("run_dim_words")
             self.dims = [[layout[words * i], *layout[words * i + 2 : words * (i + 1)]] for i in range(p.dims)]
@@ -57,16 +61,45 @@ def offsets_of(number: int, dims, source: int, target: int) -> tuple[int, int]:
     return source % WORD, target % WORD
 
 
+def vector_in_strip(s: SliceStep, item: int, skipped: int, per_vector: int) -> int | None:
+    """The vector of this number in the order of strips; None if the row has none there."""
+    workgroup = s.constants.workgroup
+    groups, _, rows, row = s.layout[kernels.number("run_dim_words") * s.p.dims :][:4]
+    rest, lane = divmod(item, workgroup)
+    rest, group = divmod(rest, groups)
+    outer, strip = divmod(rest, s.p.vectors_per_run)
+    place, column = divmod(lane, s.p.boundary_step)
+    place += group * (workgroup // s.p.boundary_step)
+    begin = skipped + (outer * rows + place) * row
+    vector = -(-begin // per_vector) + strip * s.p.boundary_step + column
+    return vector if place < rows and (vector + 1) * per_vector <= begin + row else None
+
+
 def slice1_runs(step, buffers) -> None:
     s = SliceStep(step, buffers)
     p = s.p
     per_vector = VECTOR_BYTES // s.element_bytes
+    written = WRITTEN[s.constants.written]
     for begin in range(0, step.workgroups * p.vectors_per_workgroup, p.vectors_per_workgroup):
         for item in range(begin, min(begin + p.vectors_per_workgroup, p.vectors)):
             number, vector = divmod(item, p.vectors_per_run) if p.outer_dims else (0, item)
             source, target = offsets_of(number, s.dims[: p.outer_dims], p.input_base, p.output_base)
+            if written == "at_boundaries":
+                vector, inside = divmod(target % per_vector + vector * p.boundary_step, per_vector)
+                if not inside:
+                    continue
+            if written == "in_strips":
+                vector = vector_in_strip(s, item, target % per_vector, per_vector)
+                if vector is None:
+                    continue
             first = vector * per_vector - target % per_vector
-            for element in range(max(first, 0), min(first + per_vector, p.run)):
+            elements = range(max(first, 0), min(first + per_vector, p.run))
+            if written not in ("all", "at_boundaries") and len(elements) < per_vector:
+                continue
+            row = s.dims[-1][0]
+            if written == "inside_rows" and elements[0] // row != elements[-1] // row:
+                continue
+            for element in elements:
                 offset, _ = offsets_of(element, s.dims[p.outer_dims :], source, 0)
                 s.copy(offset, target + element)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -34,6 +34,7 @@ from vkdml.plan.reductions import (
     candidate_words,
     dimension_words,
     enough_splits,
+    fixed_flags,
     most_candidates,
 )
 from vkdml.plan.schema import ElementType, Family
@@ -117,19 +118,19 @@ def plan_argreduce(
         )
 
     runs = _long_runs_of(layout, element, limits)
-    if runs is None or _are_many_and_short(runs, layout, element):
-        for plan_kind in (plan_short, plan_periods):
-            plan = plan_kind(
-                layout,
-                order,
-                input_bytes,
-                limits,
-                index_bytes=index_bytes,
-                with_values=with_values,
-                output_elements=output_elements,
-            )
-            if plan is not None:
-                return plan
+    in_rows = runs is not None and not _are_many_and_short(runs, layout, element)
+    for plan_kind in (plan_short,) if in_rows else (plan_short, plan_periods):
+        plan = plan_kind(
+            layout,
+            order,
+            input_bytes,
+            limits,
+            index_bytes=index_bytes,
+            with_values=with_values,
+            output_elements=output_elements,
+        )
+        if plan is not None:
+            return plan
     if runs is None:
         shape = _columns(layout, element, input_bytes, limits)
     else:
@@ -140,11 +141,14 @@ def plan_argreduce(
     in_push = len(layout_words) <= shape.family.layout_room
     scratch_base = 0 if in_push else len(layout_words)
 
+    flags = {
+        "layout_in_push": in_push,
+        "wide_indices": index_bytes == 8,
+        "with_values": with_values,
+        "positions_adjacent": shape.positions_adjacent,
+    }
     push = shape.family.push(
-        layout_in_push=in_push,
-        wide_indices=index_bytes == 8,
-        with_values=with_values,
-        positions_adjacent=shape.positions_adjacent,
+        **flags,
         lanes=shape.lanes,
         outputs=outputs,
         reduce_count=reduce_count,
@@ -169,6 +173,7 @@ def plan_argreduce(
         take_last=last_position,
         omit_nan=order.omit_nan,
         split=shape.splits > 1,
+        fixed_flags=fixed_flags(shape.family, flags, input_bytes, limits),
     )
     step = checked_step(
         Step(
@@ -310,6 +315,7 @@ def _rows(
         "subgroup": subgroup_size,
         "aligned": whole,
         "one_run": segments == 1,
+        "one_subgroup": workgroup_size <= limits.subgroup_size,
         # An unaligned row would take so many registers that fewer invocations run.
         "two_chunks": whole and units == splits and tile_vectors <= 2 * CHUNK_VECTORS * lanes,
     }
@@ -373,16 +379,27 @@ def _at_once(loads: str) -> tuple[int, ...]:
     return kernels.family("argreduce_columns").numbers_of("at_once", loads=loads)
 
 
+def _side_by_side(dims: Sequence[Dim]) -> tuple[int, int]:
+    """Return how many elements are side by side in the input, and of how many of the last dimensions."""
+    run = 1
+    for count, dim in enumerate(reversed(dims)):
+        if dim.input_stride != run:
+            return run, count
+        run *= dim.size
+    return run, len(dims)
+
+
 def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     outputs, reduce_count = layout.outputs, layout.reduce_count
     inner = layout.kept[-1] if layout.kept else Dim(1, 0, 0)
-    loads, run, columns, load_bytes = "elements", 1, 1, element.nbytes
+    loads, run, columns, load_bytes, columns_apart = "elements", 1, 1, element.nbytes, False
     if inner.input_stride == 1:
         per_vector = VECTOR_BYTES // element.nbytes
-        outer = (dim.input_stride for dim in (*layout.kept[:-1], *layout.reduced))
-        if inner.size >= per_vector:
-            run, columns, load_bytes = inner.size, per_vector, VECTOR_BYTES
+        side, in_run = _side_by_side(layout.kept) if tuning.columns_apart else (inner.size, 1)
+        if side >= per_vector:
+            run, columns, load_bytes, columns_apart = side, per_vector, VECTOR_BYTES, in_run > 1
+            outer = (dim.input_stride for dim in (*layout.kept[:-in_run], *layout.reduced))
             aligned = _are_multiples((layout.input_base, *outer), per_vector)
             loads = "vectors" if aligned else "unaligned"
     groups = outputs // run * ceil_div(run, columns)
@@ -416,8 +433,8 @@ def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limit
     def loop_steps(splits: int) -> int:
         loops = _loops(layout, limits, lanes, blocks, splits)
         positions = ceil_div(reduce_count, splits)
-        columns_of_block = min(block_groups * columns, outputs)
-        return loops.columns(positions, layout.reduced[-1].size, at_once, columns, columns_of_block)
+        innermost, columns_of_block = layout.reduced[-1].size, min(block_groups * columns, outputs)
+        return loops.columns(positions, innermost, at_once, columns, columns_of_block, columns_apart)
 
     splits = enough_splits(splits, reduce_count, loop_steps, limits)
     positions = ceil_div(reduce_count, splits)
@@ -428,6 +445,7 @@ def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limit
         "at_once": at_once,
         "one_stride": len(layout.reduced) == 1,
         "one_run": run == outputs,
+        "columns_apart": columns_apart,
     }
     return _Shape(
         family,

@@ -106,14 +106,21 @@ class ReduceLoops:
         """
         offset = loop(self.reduced_dims - 1)
         equal = 2 * loop(batch, loop(4) + offset + loop(pieces, offset)) if pieces else 0
-        chunks = loop(-(-tile_vectors // (batch * self.lanes)), equal)
+        look = loop(1) + loop(self.lanes) if pieces else 0
+        chunks = loop(-(-tile_vectors // (batch * self.lanes)), look + equal)
         tiles = loop(-(-units // self.splits), offset + chunks)
         find = offset + loop(batch) + loop(4)
         each = tiles + 3 * self._exchange + find + self.result + self.combine(outputs_per_block)
-        return self.all_items(each) + loop(self.reduced_dims)
+        return self.all_items(each) + 2 * loop(self.reduced_dims)
 
     def columns(
-        self, positions: int, innermost: int, at_once: int, columns: int, outputs_per_block: int
+        self,
+        positions: int,
+        innermost: int,
+        at_once: int,
+        columns: int,
+        outputs_per_block: int,
+        columns_apart: bool,
     ) -> int:
         """Return the steps of ``argreduce_columns``.
 
@@ -123,6 +130,7 @@ class ReduceLoops:
             at_once: positions that an invocation loads at once.
             columns: neighbouring outputs of one invocation.
             outputs_per_block: outputs of one workgroup at most.
+            columns_apart: neighbouring outputs are not side by side in the output.
         """
         if self.reduced_dims == 1:
             segments = 1
@@ -134,7 +142,7 @@ class ReduceLoops:
         fold = loop(segments, loop(self.reduced_dims - 1) + loop(folds))
         parts = 3 * loop(columns, loop(1))  # to begin with, to settle, and to gather the places
         members = loop(self.lanes.bit_length(), 2 * loop(columns, loop(1)))
-        results = loop(columns, 1 + self.result)
+        results = loop(columns, 1 + self.result + (loop(self.kept_dims) if columns_apart else 0))
         if self.splits > 1:
             results = loop(columns, loop(1)) + self.combine(outputs_per_block)
         return self.all_items(fold + parts + members + results)

@@ -36,6 +36,7 @@ from vkdml.plan.reductions import (
     candidate_words,
     dimension_words,
     enough_splits,
+    fixed_flags,
     most_candidates,
 )
 from vkdml.plan.schema import ElementType
@@ -367,9 +368,9 @@ def plan_walk(
         "take_last": order.take_last != layout.reversed_order,
         "omit_nan": order.omit_nan,
     }
+    results = {"wide_indices": index_bytes == 8, "with_values": with_values}
     common = {
-        "wide_indices": index_bytes == 8,
-        "with_values": with_values,
+        **results,
         "input_base": layout.input_base,
         "output_base": layout.output_base,
         "index_base": layout.index_base,
@@ -377,9 +378,14 @@ def plan_walk(
         "tiles_per_run": 0,
         "tile_vectors": 0,
     }
-    # The splits of the first kernel do not change its code.
+    # The splits of the first kernel do not change its code, nor do the results.
+    own = {"layout_in_push": True, "positions_adjacent": False}
     kernel, constants = _PERIODS.specialize(
-        **element.specialization, **rules, split=False, at_once=_at_once(limits)
+        **element.specialization,
+        **rules,
+        split=False,
+        at_once=_at_once(limits),
+        fixed_flags=fixed_flags(_PERIODS, own, input_bytes, limits),
     )
     per_vector = VECTOR_BYTES // element.nbytes
     first = Step(
@@ -387,8 +393,7 @@ def plan_walk(
         constants,
         _PERIODS.push(
             **common,
-            layout_in_push=True,
-            positions_adjacent=False,
+            **own,
             lanes=shape.lanes,
             outputs=walk.columns,
             reduce_count=_periods(walk, per_vector),
@@ -406,17 +411,22 @@ def plan_walk(
         min(shape.blocks * shape.splits, limits.max_workgroup_count),
         loop_steps=shape.loop_steps,
     )
-    kernel, constants = _COMBINE.specialize(
-        **{**element.specialization, **rules, "keys": "integer"}, split=combine.splits > 1
-    )
     nearest = dims[0].input_stride if dims else 0
+    own = {
+        "layout_in_push": in_push,
+        "positions_adjacent": not strides or nearest < min(strides.values()),
+    }
+    kernel, constants = _COMBINE.specialize(
+        **{**element.specialization, **rules, "keys": "integer"},
+        split=combine.splits > 1,
+        fixed_flags=fixed_flags(_COMBINE, {**own, **results}, input_bytes, limits),
+    )
     second = Step(
         kernel,
         constants,
         _COMBINE.push(
             **common,
-            layout_in_push=in_push,
-            positions_adjacent=not strides or nearest < min(strides.values()),
+            **own,
             lanes=combine.lanes,
             outputs=layout.outputs,
             reduce_count=layout.reduce_count,

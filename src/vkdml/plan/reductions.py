@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, dim_words, round_up, words
-from vkdml.plan.schema import ElementType
+from vkdml.plan.schema import ElementType, Family
 
 # A narrow key shares a word with its position in the split.
 NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
@@ -46,6 +46,13 @@ def dimension_words(layout: ReduceLayout) -> tuple[int, ...]:
         for word in (dim.size, dim.input_stride, dim.output_stride, dim.output_stride >> 32)
     )
     return (*dim_words(layout.kept), *words(reduced))
+
+
+def fixed_flags(family: Family, flags: Mapping[str, bool], input_bytes: int, limits: DeviceLimits) -> int:
+    """Return the constant that compiles these flags in; 0 where kernels ask for them, and share pipelines."""
+    if input_bytes < limits.tuning.fixed_flags_from_bytes:
+        return 0
+    return family.fixed_flags(**flags)
 
 
 def buffer_bytes(

@@ -170,9 +170,10 @@ class Family:
 
         >>> from vkdml.plan import kernels
         >>> kernels.family("slice1_runs").specialize(
-        ...     whole_vectors=True, step=2, element_bytes=1, workgroup=64, layout_in_push=True
+        ...     whole_vectors=True, step=2, element_bytes=1, workgroup=64, layout_in_push=True,
+        ...     written=0, run_dims=0
         ... )
-        ('slice1_runs_second_1_bytes', (64, 1))
+        ('slice1_runs_second_1_bytes', (64, 1, 0, 0))
 
         Args:
             values: of every axis, by name or number, and of every constant of the family. A constant that the
@@ -239,6 +240,7 @@ class Family:
         >>> bases = dict(input_base=0, output_base=0)
         >>> counts = dict(vectors=3, outer_dims=0, dims=1, run=9, vectors_per_run=3)
         >>> counts |= dict(vectors_per_run_inverse=0, vectors_per_workgroup=64, last_vector=2)
+        >>> counts |= dict(boundary_step=0)
         >>> len(family.push(**bases, **counts, layout_words=(9, -1, 1)))
         128
 
@@ -274,6 +276,21 @@ class Family:
             )
         return struct.pack(f"<{count}I", *packed, *(0,) * (count - len(packed)))
 
+    def fixed_flags(self, **values: bool) -> int:
+        """Return what the constant of this name is if these flags, and no others, are compiled in.
+
+        >>> from vkdml.plan import kernels
+        >>> hex(kernels.family("argreduce_rows").fixed_flags(layout_in_push=True, with_values=True))
+        '0x80000005'
+
+        Raises:
+            TypeError: a flag is none of the family's.
+        """
+        bits = {flag: bit for field in self.push_fields if field.type == "flags" for flag, bit in field.bits}
+        if values.keys() - bits.keys():
+            _check_names(f"the flags of {self.name}", frozenset(bits), values)
+        return sum(bits[flag] for flag, value in values.items() if value) | _FLAGS_ARE_FIXED
+
     def unpack(self, push: bytes) -> dict[str, int | tuple[int, ...]]:
         """Return by name what :meth:`push` packed: each field, each flag as 0 or 1, and all layout words."""
         words = list(struct.unpack(f"<{self.push_bytes // 4}I", push))
@@ -292,6 +309,7 @@ class Family:
         return unpacked
 
 
+_FLAGS_ARE_FIXED = 1 << 31
 _WORDS = {"uint": 1, "flags": 1, "uint64": 2, "words": 0}
 
 

@@ -23,7 +23,7 @@ from vkdml.plan.plans import (
     checked_step,
     round_up,
 )
-from vkdml.plan.reductions import buffer_bytes, dimension_words
+from vkdml.plan.reductions import buffer_bytes, dimension_words, fixed_flags
 
 # Dimensions of outputs that a tile may have.
 BOX_DIMS = 3
@@ -38,7 +38,7 @@ FEWEST_SIDE_BY_SIDE = 16
 OUTPUTS_OF_SECTOR = 8
 # Of a stack. More are as fast elsewhere.
 MOST_POSITIONS = 32
-# Positions of a row of single bytes: ranks, which start at 1, are bytes too.
+# Positions of a row of single bytes whose ranks, which start at 1, are bytes too.
 MOST_RANKED = 255
 # Bytes. Tiles of shorter rows have so many outputs that they need not be large.
 SHORTEST_LONG_ROW = 12
@@ -120,6 +120,9 @@ def plan_short(
     check_work("tiles", tile.tiles)
 
     family = kernels.family("argreduce_short")
+    layout_words = dimension_words(replace(layout, kept=tile.outer))
+    in_push = len(layout_words) <= family.layout_room
+    flags = {"layout_in_push": in_push, "wide_indices": index_bytes == 8, "with_values": with_values}
     shared_words = _padded(round_up(words_of(tile.shared_elements, element.nbytes) + 2, SHARED_STEP))
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
     kernel, constants = family.specialize(
@@ -129,6 +132,7 @@ def plan_short(
         take_min=order.take_min,
         take_last=order.take_last != layout.reversed_order,
         omit_nan=order.omit_nan,
+        fixed_flags=fixed_flags(family, flags, input_bytes, limits),
         tile_words=1 if tuning.direct else shared_words,
         result_words=round_up(tile.outputs, SHARED_STEP),
         near=[dim for dim, _ in tile.dims].index(near),
@@ -139,10 +143,9 @@ def plan_short(
         evenly_apart=tile.evenly_apart,
         word_aligned=element.nbytes < 4 and _starts_with_words(layout, tile, 4 // element.nbytes, packed),
         direct=tuning.direct,
+        long_rows=element.nbytes == 1 and positions.size > MOST_RANKED,
         padded=not packed and not tuning.direct and box[0][0].input_stride * element.nbytes % 8 == 0,
     )
-    layout_words = dimension_words(replace(layout, kept=tile.outer))
-    in_push = len(layout_words) <= family.layout_room
     box_words = {
         name: value
         for i, (dim, count) in enumerate(box)
@@ -155,9 +158,7 @@ def plan_short(
         )
     }
     push = family.push(
-        layout_in_push=in_push,
-        wide_indices=index_bytes == 8,
-        with_values=with_values,
+        **flags,
         tiles=tile.tiles,
         kept_dims=len(tile.outer),
         reduced_dims=1,
@@ -190,8 +191,9 @@ def _is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
     positions, near = layout.reduced[0], layout.kept[-1]
     row_bytes = positions.size * positions.input_stride * nbytes
     if positions.input_stride == 1:
-        ranked = nbytes > 1 or positions.size <= MOST_RANKED
-        return positions.size > 1 and ranked and row_bytes < limits.tuning.shortest_row_bytes
+        tuning = limits.tuning
+        least = tuning.short.row_bytes if nbytes >= 4 else tuning.short.narrow_row_bytes
+        return positions.size > 1 and row_bytes < max(tuning.shortest_row_bytes, least)
     if near.input_stride == 1:
         return 1 < positions.size <= MOST_POSITIONS
     return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR

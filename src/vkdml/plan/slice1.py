@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.boxes import SECTOR_BYTES, Boxes, Room, boxes_for, inverse, words_of
@@ -21,6 +23,7 @@ from vkdml.plan.plans import (
     check_work,
     checked_step,
     dim_words,
+    power_of_two_at_least,
     round_up,
     words,
 )
@@ -29,6 +32,22 @@ from vkdml.plan.tuning import SliceTuning
 # Runs that read memory so often, out of a cache, are as fast as boxes.
 _MOST_READS = 4
 _LEAST_TILE_WORKGROUP = 32
+# Of rows of so many vectors, those that cross from one to the next are few.
+_VECTORS_OF_LONG_ROW = 4
+# Dimensions of a run that `advance` in `slice1_runs.comp` goes through without a division.
+_MOST_FIXED_DIMS = 4
+# Lines of so few sectors stay in a cache from row to row.
+_MOST_SECTORS_HELD = 4096
+
+
+class _Cache(NamedTuple):
+    """Of a processor: lines that are so many bytes apart share a set, which holds so many lines."""
+
+    sets_bytes: int
+    ways: int
+
+
+_FIRST, _SECOND = _Cache(1 << 12, 8), _Cache(1 << 16, 16)
 
 
 def plan_slice1(
@@ -63,14 +82,17 @@ def plan_slice1(
         and (gathers_well or boxes is not None)
         and _shape(matrices, element_bytes, tuning).fill(matrices) < tuning.tile_least_fill
     )
+    steps: tuple[Step, ...]
     if matrices is not None and not sparse:
         step, layout_words = _tiles(matrices, element_bytes, last_vector, limits, tuning)
+        steps = (step,)
     elif boxes is not None:
         step, layout_words = _boxes(boxes, last_vector, limits, tuning)
+        steps = (step,)
     else:
-        step, layout_words = _runs(layout, element_bytes, last_vector, limits, tuning)
+        steps, layout_words = _runs(layout, element_bytes, last_vector, limits, tuning)
     return Plan(
-        (checked_step(step, limits),),
+        tuple(checked_step(step, limits) for step in steps),
         (
             ("input", round_up(input_bytes, VECTOR_BYTES)),
             ("output", round_up(output_bytes, 4)),
@@ -207,10 +229,73 @@ def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
     return kernels.family("slice1_runs").numbers_of("step", element_bytes=element_bytes)
 
 
+class _Written(IntEnum):
+    """Which vectors of the output a step of ``slice1_runs`` writes."""
+
+    ALL = kernels.number("written_all")
+    WHOLE = kernels.number("written_whole")
+    INSIDE_ROWS = kernels.number("written_inside_rows")
+    AT_BOUNDARIES = kernels.number("written_at_boundaries")
+    IN_STRIPS = kernels.number("written_in_strips")
+
+
+@dataclass(frozen=True)
+class _Strips:
+    """An order in which vectors are written; see ``slice1_runs_parts.glsl``."""
+
+    rows: int
+    """Along the dimension that has neighbours in the input."""
+    row: int
+    """Elements of one."""
+    groups: int
+    """Of these rows; a workgroup takes one at a time."""
+    width: int
+    """Vectors of a row in a strip."""
+    strips: int
+    """Of a row."""
+    vectors: int
+    """Of all strips, with those that rows do not have."""
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        return words((self.groups, _whole_inverse(self.groups), self.rows, self.row))
+
+
+def _lines(cache: _Cache, pitch: int) -> int:
+    """Return how many lines at a pitch in bytes a cache holds; those at a power of two meet in few sets."""
+    return cache.ways * (cache.sets_bytes // math.gcd(pitch, cache.sets_bytes))
+
+
+def _strips(dims: list[Dim], element_bytes: int, workgroup_size: int) -> _Strips | None:
+    """Return the strips of a run; None where rows share no sectors, or a cache holds those of a row."""
+    pitches = [abs(dim.input_stride) * element_bytes for dim in dims]
+    apart = [place for place, pitch in enumerate(pitches) if pitch >= SECTOR_BYTES]
+    near = [
+        place for place, pitch in enumerate(pitches) if pitch < SECTOR_BYTES and place < max(apart, default=0)
+    ]
+    if not near:
+        return None
+    place = min(near, key=lambda place: (not pitches[place], pitches[place]))
+    pitch = pitches[max(apart)]
+    sectors = math.prod(dims[other].size for other in apart if other > place)
+    if sectors < min(_MOST_SECTORS_HELD, _lines(_SECOND, pitch)):
+        return None
+    per_vector = VECTOR_BYTES // element_bytes
+    row = math.prod(dim.size for dim in dims[place + 1 :])
+    sectors_of_vector = max(per_vector // math.prod(dim.size for dim in dims[max(apart) + 1 :]), 1)
+    width = power_of_two_at_least(max(_lines(_FIRST, pitch) // sectors_of_vector, 1) + 1) // 2
+    width = min(width, workgroup_size)
+    strips = ceil_div(ceil_div(row, per_vector), width)
+    rows = dims[place].size
+    groups = ceil_div(rows, workgroup_size // width)
+    outer = math.prod(dim.size for dim in dims[:place])
+    return _Strips(rows, row, groups, width, strips, outer * groups * strips * workgroup_size)
+
+
 def _runs(
     layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
-) -> tuple[Step, tuple[int, ...]]:
-    """Return the step, and the layout words for the workspace if they do not fit the push constants."""
+) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+    """Return the steps, and the layout words for the workspace if they do not fit the push constants."""
     per_vector = VECTOR_BYTES // element_bytes
     outer = list(layout.dims)
     inner: list[Dim] = []
@@ -221,59 +306,79 @@ def _runs(
     if not inner:
         inner.append(Dim(1, 0, 1))
     innermost = inner[-1]
+    skipped = layout.output_base % per_vector
     if outer and any(
         number % per_vector for number in (layout.output_base, *(d.output_stride for d in outer))
     ):
         before = per_vector - 1  # at most: each run starts elsewhere in a vector
     else:
-        before = layout.output_base % per_vector
+        before = skipped
     vectors_per_run = ceil_div(before + run, per_vector)
-    vectors = math.prod(dim.size for dim in outer) * vectors_per_run
-    check_work("vectors", vectors)
     family = kernels.family("slice1_runs")
     whole_vectors = innermost.size >= per_vector
     has_kernel = whole_vectors and innermost.input_stride in _steps_with_a_kernel(element_bytes)
     workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
-    rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
-    # In each round of a workgroup every invocation writes one vector.
-    per_round = loop_steps.runs_per_round(len(outer), len(inner), per_vector)
-    rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
-    rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))
-    per_workgroup = rounds * workgroup_size
     layout_words = words(
         word
         for dim in (*outer, *inner)
         for word in (dim.size, _whole_inverse(dim.size), dim.input_stride, dim.output_stride)
     )
+    in_one = outer or per_vector == 1 or run * element_bytes < tuning.boundaries_from_bytes
+    inside_rows = not in_one and innermost.size >= _VECTORS_OF_LONG_ROW * per_vector
+    # Only kernels that gather a vector's rows one after the other gain where there is one row.
+    inside_rows = inside_rows and has_kernel
+    strips = None if in_one or has_kernel else _strips(inner, element_bytes, workgroup_size)
+    if strips is not None:
+        layout_words += strips.words
     in_push = len(layout_words) <= family.layout_room
-    push = family.push(
-        vectors=vectors,
-        outer_dims=len(outer),
-        dims=len(outer) + len(inner),
-        input_base=layout.input_base,
-        output_base=layout.output_base,
-        run=run,
-        vectors_per_run=vectors_per_run,
-        vectors_per_run_inverse=_whole_inverse(vectors_per_run),
-        vectors_per_workgroup=per_workgroup,
-        last_vector=last_vector,
-        layout_words=layout_words if in_push else (),
-    )
-    kernel, constants = family.specialize(
-        whole_vectors=whole_vectors,
-        step=innermost.input_stride if has_kernel else 0,
-        element_bytes=element_bytes,
-        workgroup=workgroup_size,
-        layout_in_push=in_push,
-    )
-    step = Step(
-        kernel,
-        constants,
-        push,
-        ceil_div(vectors, per_workgroup),
-        loop_steps=loop_steps.loop(rounds, per_round),
-    )
-    return step, () if in_push else layout_words
+
+    def step(written: _Written, vectors: int, per_run: int = vectors_per_run, boundary_step: int = 0) -> Step:
+        check_work("vectors", vectors)
+        rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
+        # In each round of a workgroup every invocation writes one vector.
+        per_round = loop_steps.runs_per_round(len(outer), len(inner), per_vector)
+        rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
+        rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))
+        per_workgroup = rounds * workgroup_size
+        push = family.push(
+            vectors=vectors,
+            outer_dims=len(outer),
+            dims=len(outer) + len(inner),
+            input_base=layout.input_base,
+            output_base=layout.output_base,
+            run=run,
+            vectors_per_run=per_run,
+            vectors_per_run_inverse=_whole_inverse(per_run),
+            vectors_per_workgroup=per_workgroup,
+            last_vector=last_vector,
+            boundary_step=boundary_step,
+            layout_words=layout_words if in_push else (),
+        )
+        kernel, constants = family.specialize(
+            whole_vectors=whole_vectors,
+            step=innermost.input_stride if has_kernel else 0,
+            element_bytes=element_bytes,
+            workgroup=workgroup_size,
+            layout_in_push=in_push,
+            written=written,
+            run_dims=len(inner) if not in_one and len(inner) <= _MOST_FIXED_DIMS else 0,
+        )
+        loops = loop_steps.loop(rounds, per_round)
+        return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
+
+    vectors = math.prod(dim.size for dim in outer) * vectors_per_run
+    if in_one:
+        steps = [step(_Written.ALL, vectors)]
+    else:
+        if strips is not None:
+            steps = [step(_Written.IN_STRIPS, strips.vectors, strips.strips, strips.width)]
+        else:
+            steps = [step(_Written.INSIDE_ROWS if inside_rows else _Written.WHOLE, vectors)]
+        boundary_step = strips.row if strips is not None else innermost.size if inside_rows else run
+        if skipped or boundary_step % per_vector:
+            boundaries = run // boundary_step + 1
+            steps.append(step(_Written.AT_BOUNDARIES, boundaries, boundary_step=boundary_step))
+    return tuple(steps), () if in_push else layout_words
 
 
 def _gathers_well(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> bool:

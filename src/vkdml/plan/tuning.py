@@ -15,6 +15,8 @@ class SliceTuning:
     """16-byte vectors of the output for each invocation, while there are enough for ``full_workgroups``."""
     full_workgroups: int
     """Workgroups that fill the device."""
+    boundaries_from_bytes: int
+    """Runs from this size on have vectors at their ends, and at those of rows, written by another step."""
     tile_shapes: tuple[tuple[int, tuple[int, int]], ...]
     """By element width, elements of a tile down and across, or of narrow ones vectors down and words across,
     powers of two."""
@@ -52,6 +54,10 @@ class ShortTuning:
     """The number of positions is compiled in, so that loops are unrolled."""
     direct: bool
     """Elements are read where they are, and not copied to shared memory first."""
+    row_bytes: int = 0
+    """Rows up to this size are taken so, even if they are not shorter than ``Tuning.shortest_row_bytes``."""
+    narrow_row_bytes: int = 0
+    """The same of elements of 1 and 2 bytes."""
     from_bytes: int = 0
     """Smaller inputs take other kernels, which have fewer pipelines to build."""
 
@@ -92,12 +98,16 @@ class Tuning:
     """The most candidates that one workgroup combines after a reduction along a stride."""
     columns_workgroups: int
     """Workgroups that fill the device in a reduction along a stride."""
+    columns_apart: int
+    """1: columns side by side in the input are loaded together wherever their outputs are."""
     periods_from_bytes: int
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     narrow_periods_from_bytes: int
     """Narrow elements from this size on take it wherever that is possible."""
     unaligned_periods: int
     """1: so do smaller ones in unaligned rows that are reduced to one row."""
+    fixed_flags_from_bytes: int
+    """Inputs from this size on have their flags compiled in, so that there are more pipelines."""
     shared_bytes: int
     """Inputs and results up to this size stay in host memory instead of being copied."""
     stream_tile_bytes: int
@@ -163,6 +173,7 @@ def _powers_of_two(candidates: tuple[int, ...]) -> bool:
 
 
 _MIB = 1 << 20
+_NEVER = 1 << 62
 
 DISCRETE = Tuning(
     workgroup_size=256,
@@ -181,10 +192,12 @@ DISCRETE = Tuning(
     batched_loads=1,
     memory_order=1,
     columns_workgroups=2112,
+    columns_apart=0,
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
     unaligned_periods=0,
     most_candidates=8192,
+    fixed_flags_from_bytes=_NEVER,
     shared_bytes=64 * 1024,
     stream_tile_bytes=32 * _MIB,
     # Copying to staging memory, uploading and computing then take place at the same time.
@@ -193,6 +206,7 @@ DISCRETE = Tuning(
         runs_workgroup_size=1024,
         workgroup_vectors=1,
         full_workgroups=2048,
+        boundaries_from_bytes=_NEVER,
         tile_shapes=((1, (4, 64)), (2, (8, 64)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
         tile_least_bytes=64,
         narrow_tile_least_bytes=8,
@@ -224,9 +238,10 @@ SOFTWARE = replace(
     split_workgroups=32,
     columns_workgroups=32,
     positions_per_split=64,
-    # A processor takes a row more slowly than the elements of a short one.
-    shortest_row_bytes=256,
+    columns_apart=1,
     unaligned_periods=1,
+    # Its drivers execute what a flag excludes, with all invocations masked.
+    fixed_flags_from_bytes=64 * 1024,
     subgroups=0,
     # The processor does all of it, so there is nothing to overlap: this only bounds the memory taken.
     stream_from_bytes=128 * _MIB,
@@ -236,12 +251,22 @@ SOFTWARE = replace(
         runs_workgroup_size=8,
         workgroup_vectors=4096,
         full_workgroups=16,
+        # What is there for these vectors is executed for all others too, with all invocations masked.
+        boundaries_from_bytes=256 * 1024,
         tile_least_bytes=1 << 32,
         narrow_tile_least_bytes=1 << 32,
         box_bytes=0,
         narrow_box_bytes=0,
     ),
-    short=replace(DISCRETE.short, workgroup_size=8, fixed_positions=False, direct=True),
+    # A processor takes a row more slowly than the elements of a short one.
+    short=replace(
+        DISCRETE.short,
+        workgroup_size=8,
+        fixed_positions=False,
+        direct=True,
+        row_bytes=256,
+        narrow_row_bytes=1024,
+    ),
 )
 TUNING = {
     "discrete": DISCRETE,
@@ -249,7 +274,13 @@ TUNING = {
     "software": SOFTWARE,
 }
 # Its compiler takes seconds for long code, or all memory.
-_SWIFTSHADER = replace(SOFTWARE, batched_loads=0, memory_order=0)
+_SWIFTSHADER = replace(
+    SOFTWARE,
+    batched_loads=0,
+    memory_order=0,
+    fixed_flags_from_bytes=_NEVER,
+    slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=_NEVER),
+)
 
 
 def tuning_for(device_type: str, driver_name: str = "") -> Tuning:

@@ -1,0 +1,101 @@
+"""Flags compiled into the kernels of reductions: which plans have them, and what such kernels write."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import twins
+import twins_combine
+import twins_short_rows
+from plans import run_plan
+
+import vkdml
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.order import Order
+from vkdml.plan.tuning import TUNING, tuning_for
+
+# Shape, axes and family; the layout of the one with many dimensions does not fit the push constants.
+CASES = {
+    "rows": ((5, 900), (1,), "argreduce_rows"),
+    "columns": ((40, 21), (0,), "argreduce_columns"),
+    "far apart": ((7, 3, 5, 3, 2, 5, 3), (0, 2, 4, 6), "argreduce_columns"),
+    "short rows": ((300, 5), (1,), "argreduce_short"),
+    "blocks": ((4000, 3), (0,), "argreduce_periods"),
+}
+TWINS = {**twins.TWINS, **twins_combine.TWINS, **twins_short_rows.TWINS}
+RESULTS = [(4, False), (8, True), (4, True), (8, False)]
+
+
+def plan_case(case: str, limits, index_bytes: int, with_values: bool, name: str):
+    shape, axes, _ = CASES[case]
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    order = Order(name, False, True, False)
+    layout = canonical_reduce(
+        shape, row_major_strides(shape), axes, row_major_strides(kept), take_last=order.take_last
+    )
+    return plan_argreduce(
+        layout, order, math.prod(shape), limits, index_bytes=index_bytes, with_values=with_values
+    )
+
+
+def limits_with(limits, from_bytes: int):
+    short = replace(limits.tuning.short, from_bytes=0)
+    changed = replace(limits.tuning, fixed_flags_from_bytes=from_bytes, periods_from_bytes=0, short=short)
+    return replace(limits, tuning=changed)
+
+
+def flags_of(step) -> tuple[int, dict[str, int]]:
+    """The constant, and the flags in the push constants."""
+    kernel = kernels.table()[step.kernel]
+    pushed = kernel.family.unpack(step.push)
+    (flags,) = (field.flags for field in kernel.family.push_fields if field.type == "flags")
+    return kernel.named(step.constants)["fixed_flags"], {flag: pushed[flag] for flag in flags}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("index_bytes", "with_values"), RESULTS)
+def test_kernels_with_fixed_flags_write_what_their_twin_writes(case, index_bytes, with_values):
+    device = vkdml.default_device()
+    name = "int16" if with_values else "int32"
+    plan = plan_case(case, limits_with(device.limits, 0), index_bytes, with_values, name)
+    assert kernels.table()[plan.steps[0].kernel].family.name == CASES[case][2]
+    for step in plan.steps:
+        fixed, flags = flags_of(step)
+        family = kernels.table()[step.kernel].family
+        if family.name == "argreduce_periods":  # it writes no results
+            flags |= {"wide_indices": 0, "with_values": 0}
+        assert fixed == family.fixed_flags(**flags)
+    start = {role: np.full(nbytes, 0xA5, np.uint8) for role, nbytes in plan.buffer_bytes if nbytes}
+    start["input"][:] = np.random.default_rng(5).integers(0, 256, start["input"].size, np.uint8)
+    words = np.array((*plan.layout, *(0,) * plan.counters), np.uint32)
+    if words.size:
+        start["workspace"][: words.nbytes] = words.view(np.uint8)
+    # The flags in the push constants are not asked.
+    expected = {role: data.copy() for role, data in start.items()}
+    for step in plan.steps:
+        TWINS[kernels.table()[step.kernel].family.name](step, expected)
+    cleared = replace(plan, steps=tuple(replace(s, push=b"\0" * 4 + s.push[4:]) for s in plan.steps))
+    got = run_plan(device, cleared, start, tuple(start))
+    for role in start:
+        np.testing.assert_array_equal(got[role], expected[role], err_msg=f"{role} of {plan.steps}")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_without_fixed_flags_all_calls_of_one_kind_share_a_kernel(case):
+    limits = limits_with(vkdml.default_device().limits, 1 << 40)
+    plans = [plan_case(case, limits, *results, "int32") for results in RESULTS]
+    assert len({(step.kernel, step.constants) for plan in plans for step in plan.steps}) == len(
+        plans[0].steps
+    )
+    assert {flags_of(step)[0] for plan in plans for step in plan.steps} == {0}
+
+
+def test_only_lavapipe_has_them_and_only_for_inputs_that_pay_for_a_pipeline():
+    assert tuning_for("software", "llvmpipe").fixed_flags_from_bytes == 64 * 1024
+    others = [TUNING["discrete"], TUNING["integrated"], tuning_for("software", "SwiftShader driver")]
+    assert min(tuning.fixed_flags_from_bytes for tuning in others) > 1 << 40
