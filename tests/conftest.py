@@ -57,8 +57,8 @@ ANY_DRIVER = frozenset(
         "conftest", "dask_cluster", "demo", "device_without_memory", "directml_names",
         "dml_descriptors", "dml_header", "dml_validation", "docs", "gallery", "indexing",
         "indexing_windows", "layout", "loop_steps", "onnx_lowering", "other_gpus", "overlap",
-        "packaging", "pictures", "plan", "plots", "pool", "readme", "schema", "soak", "targets",
-        "tiles", "troubleshooting", "two_devices", "typing", "validation_plugin", "write_docs",
+        "packaging", "pictures", "plan", "plots", "pool", "readme", "schema", "soak", "strategies",
+        "targets", "tiles", "troubleshooting", "two_devices", "typing", "validation_plugin", "write_docs",
     }
 )  # fmt: skip
 
