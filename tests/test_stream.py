@@ -302,7 +302,7 @@ def test_a_bar_without_rich_is_refused_before_anything_runs(two_devices, monkeyp
 
     monkeypatch.setattr(builtins, "__import__", without_rich)
     monkeypatch.setattr(stream, "run_in_tiles", lambda *arguments: pytest.fail("it ran"))
-    with pytest.raises(ImportError, match=r"pip install rich") as caught:
+    with pytest.raises(ImportError, match=r"pip install rich, or pip install '\.\[cli\]' in ") as caught:
         reduce(np.zeros(4, np.float32), devices=two_devices, progress=True)
     assert caught.value.name == "rich"
 
