@@ -25,15 +25,15 @@ WordKeys fold_word(Tile tile, uint at) {
         }
     } else {
         // Where in a word a position starts repeats after four. The factor is 0 if the next word is not needed.
-#define PHASE(n)                                                                                            \
-    uint word##n = (at + uint(n) * tile.position_stride) / ELEMENTS_PER_WORD;                                          \
-    uint shift##n = (at + uint(n) * tile.position_stride) % ELEMENTS_PER_WORD * ELEMENT_BITS;                          \
+#define PHASE(n)                                                                                                \
+    uint word##n = (at + uint(n) * tile.position_stride) / ELEMENTS_PER_WORD;                                   \
+    uint shift##n = (at + uint(n) * tile.position_stride) % ELEMENTS_PER_WORD * ELEMENT_BITS;                   \
     uint factor##n = shift##n == 0u ? 0u : 1u << (32u - shift##n);
-#define FOLD(n)                                                                                             \
-    if (position + uint(n) < COUNT) {                                                                       \
+#define FOLD(n)                                                                                                 \
+    if (position + uint(n) < COUNT) {                                                                           \
         best = max(best, ranked((tile_word(word##n) >> shift##n) + tile_word(word##n + 1u) * factor##n, rank)); \
-        word##n += 4u * tile.position_stride / ELEMENTS_PER_WORD;                                                      \
-        rank += RANK_STEP;                                                                                  \
+        word##n += 4u * tile.position_stride / ELEMENTS_PER_WORD;                                               \
+        rank += RANK_STEP;                                                                                      \
     }
         PHASE(0) PHASE(1) PHASE(2) PHASE(3)
         for (uint position = 0u; position < COUNT; position += 4u) {

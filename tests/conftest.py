@@ -57,14 +57,20 @@ ANY_DRIVER = frozenset(
         "conftest", "dask_cluster", "demo", "device_without_memory", "directml_names",
         "dml_descriptors", "dml_header", "dml_validation", "docs", "gallery", "indexing",
         "indexing_windows", "layout", "loop_steps", "onnx_lowering", "other_gpus", "overlap",
-        "packaging", "pictures", "plan", "plots", "pool", "readme", "schema", "soak", "targets",
-        "tiles", "troubleshooting", "two_devices", "typing", "validation_plugin", "write_docs",
+        "packaging", "pictures", "plan", "plots", "pool", "readme", "schema", "soak", "strategies",
+        "targets", "tiles", "troubleshooting", "two_devices", "typing", "validation_plugin", "write_docs",
     }
 )  # fmt: skip
 
 
+# They use the kernels of every type, which the process that has run test_argreduce_* has built.
+MANY_KERNELS = frozenset({"kernels_periods", "numpy_own_cases", "onnx_properties", "places"})
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests of one element type one after another, so that few processes build the same kernels.
+    """Run tests of one element type one after another, and after them all that use the same kernels.
+
+    So few kernels are built by several processes.
 
     ``-m "not any_driver"`` leaves out what another driver's run proves.
     """
@@ -79,7 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             return len(order)
         return order.get(parameters.params.get("name"), len(order))
 
-    items.sort(key=turn)
+    items.sort(key=lambda item: (turn(item), item.path.stem.removeprefix("test_") not in MANY_KERNELS))
 
 
 def pytest_collection_finish() -> None:

@@ -48,6 +48,9 @@ def special_bits(dtype: np.dtype[Any]) -> list[int]:
         magnitudes = [0, 1, smallest_normal - 1, smallest_normal, one, one + 1, inf - 1, inf]
         nans = [inf | 1, inf | (quiet - 1), inf | quiet, inf | quiet | 1, sign - 1]
         return sorted({m | s for m in magnitudes + nans for s in (0, sign)})
+    if dtype.kind not in "iu":
+        known = ", ".join(["bool", "integers", "float8_e4m3fn", *_FORMATS])
+        raise ValueError(f"the special values of {name} are not known; accepted: {known}")
     edges = [0, 1, 2, sign - 1, sign, sign + 1, ones - 1, ones]
     if width == 64:
         edges += [

@@ -13,7 +13,7 @@ import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from separate import separate_device
+from separate import devices_that_fail, separate_device
 from test_dml_execution import FUNCTIONS, layouts, tensor
 
 import vkdml
@@ -385,9 +385,7 @@ def test_a_failed_allocation_at_each_call_is_survived(monkeypatch):
     compiled_and_dispatched(device)
     calls = _native.fallible_calls()
     failed = set()
-    for number in range(1, calls + 1):
-        device = separate_device()
-        _native.inject_failure(number, -2)
+    for device in devices_that_fail(calls, (-2,)):
         try:
             compiled_and_dispatched(device)
         except MemoryError:

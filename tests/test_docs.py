@@ -108,8 +108,7 @@ def test_the_whole_interface_is_in_the_reference() -> None:
         for name in module.__all__
         if not isinstance(getattr(module, name), ModuleType) and not name.startswith("DML_")
     }
-    # What Sequence.download returns.
-    assert documented() == public | {"vkdml.compiled.transfers.Download"}
+    assert documented() == public
     # All that __all__ lists is shown.
     assert ".. automodule:: vkdml.array_api\n   :members:\n" in (DOCS / "api-array-api.md").read_text()
 
@@ -157,7 +156,9 @@ def test_warnings_are_errors_and_nothing_is_fetched(conf: ModuleType) -> None:
     assert not {"sphinx.ext.intersphinx", "sphinx.ext.githubpages"} & set(conf.extensions)
     assert re.search(r"-m sphinx .*-W ", (ROOT / "run").read_text())
     continuous = ROOT / ".ci" / "run"  # which the source release has not
-    assert not continuous.exists() or "\nDRIVER=lavapipe ./run docs\n" in continuous.read_text()
+    assert not continuous.exists() or re.search(
+        r"^[^#\n]*\bDRIVER=lavapipe \./run docs; }", continuous.read_text(), re.M
+    )
 
 
 def test_a_failing_example_fails_the_build(conf: ModuleType) -> None:

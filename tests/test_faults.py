@@ -9,7 +9,7 @@ import numpy as np
 import processes
 import pytest
 from native_work import HOST, long_sequence
-from separate import separate_device
+from separate import devices_that_fail, separate_device
 
 import vkdml
 from vkdml import _native
@@ -66,9 +66,7 @@ def test_a_failed_allocation_at_each_call_is_survived(action, record_property):
     calls = _native.fallible_calls()
     assert calls > 10
     failed = []
-    for number in range(1, calls + 1):
-        device = separate_device()
-        _native.inject_failure(number, OUT_OF_MEMORY[number % 2])
+    for device in devices_that_fail(calls, OUT_OF_MEMORY):
         with pytest.raises(
             MemoryError, match=r"of \(.*\) .*: .*this call needs buffers of \d+ bytes"
         ) as caught:

@@ -416,7 +416,8 @@ def test_without_onnx_the_error_says_what_to_install() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == (
-        "onnx|vkdml.onnx reads models with the package onnx, which is not installed: pip install onnx"
+        "onnx|vkdml.onnx reads models with the package onnx, which is not installed: pip install onnx, "
+        "or pip install '.[onnx]' in vkdml's source folder"
     )
 
 

@@ -60,8 +60,22 @@ def test_what_messages_tell_to_install_is_what_vkdml_declares() -> None:
         for words in re.findall(r"pip install ([a-z_ ]+)", text)
         for package in words.split()
     ]
-    assert {"rich", "onnx", "matplotlib"} <= {package for _, package in told}
+    assert {"pillow", "matplotlib", "rich"} <= {package for _, package in told}
     assert not [(name, package) for name, package in told if package not in declared]
+
+
+def test_the_extra_that_a_message_names_has_the_packages_that_it_names() -> None:
+    declared: dict[str, set[str]] = {}
+    for requirement in importlib.metadata.requires("vkdml") or []:
+        package, _, condition = requirement.partition(";")
+        for extra in re.findall(r"extra == [\"'](\w+)", condition):
+            declared.setdefault(extra, set()).add(re.split("[<>=~ ]", package)[0])
+    named = set()
+    for text in texts().values():
+        for packages, extra in re.findall(r"""how_to_install\(["'](.+?)["'], ["'](\w+)["']\)""", text):
+            assert {package.strip("'") for package in packages.split()} <= declared[extra], (packages, extra)
+            named.add(extra)
+    assert {"cli", "dask", "onnx", "dtypes", "bench"} <= named
 
 
 # ---- metadata -------------------------------------------------------------------------------------

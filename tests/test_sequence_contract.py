@@ -215,11 +215,16 @@ def test_a_timeout_that_is_no_number_is_refused(device, timeout):
         device.sequence().wait(timeout)
 
 
+@pytest.fixture(scope="module")
+def long(device):
+    """Recorded once: each test evaluates it again."""
+    return Long(device)
+
+
 @pytest.mark.parametrize(
     "timeout", [-1, -0.5, float("nan"), np.float32(-1), Fraction(-(10**400)), float("-inf")]
 )
-def test_a_timeout_that_is_no_time_is_refused(device, timeout):
-    long = Long(device)
+def test_a_timeout_that_is_no_time_is_refused(long, timeout):
     long.sequence.eval_async()
     with pytest.raises(
         ValueError, match=r"^timeout is .*; accepted: seconds, 0 or more, or None for no limit$"
@@ -244,8 +249,7 @@ def test_a_timeout_that_is_no_time_is_refused(device, timeout):
         None,
     ],
 )
-def test_all_other_timeouts_are_taken(device, timeout):
-    long = Long(device)
+def test_all_other_timeouts_are_taken(long, timeout):
     long.sequence.eval_async()
     waiting = threading.Thread(target=long.sequence.wait)  # the other way to wait: for a thread that does
     waiting.start()

@@ -46,6 +46,7 @@ host: npt.NDArray[np.float32]
 on_device: vkdml.Array
 sharded: vkdml.ShardedArray
 device: vkdml.Device
+download: vkdml.Download
 desc: dml.OperatorDesc
 x: dml.BufferTensorDesc
 flag: bool
@@ -112,7 +113,8 @@ INFERRED = {
     "device.compile(desc).dispatch(on_device)": ARRAY,
     "device.sequence(timings=flag)": r"vkdml\.\S*\.Sequence",
     "device.sequence().record(device.compile(desc), on_device)": ARRAY,
-    "device.sequence().download(on_device).numpy()": HOST,
+    "device.sequence().download(on_device)": r"vkdml\.\S*\.Download",
+    "download.numpy()": HOST,
     "device.sequence().eval().timings()": r"(builtins\.)?list\[(tuple\[|tuple\[builtins\.).*float\]\]",
 }
 

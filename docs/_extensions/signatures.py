@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 # Made by functions and methods, never by their names.
-NOT_CALLED = {"vkdml.Array", "vkdml.compiled.transfers.Download", "vkdml.onnx.PreparedModel"}
+NOT_CALLED = {"vkdml.Array", "vkdml.Download", "vkdml.onnx.PreparedModel"}
 
 REPLACED = (
     # Elements of any type.

@@ -16,6 +16,7 @@ from vkdml.arrays.sharded import ShardedArray
 from vkdml.common import hooks as _hooks
 from vkdml.compiled.operator import CompiledOperator
 from vkdml.compiled.sequence import Sequence
+from vkdml.compiled.transfers import Download
 from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
 from vkdml.integrations import cuda_memory as _cuda_memory
 from vkdml.integrations import cuda_operators as _cuda_operators
@@ -48,6 +49,7 @@ __all__ = [
     "DeviceError",
     "DeviceInfo",
     "DeviceLostError",
+    "Download",
     "NoDeviceError",
     "ProfileWarning",
     "Sequence",

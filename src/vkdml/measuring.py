@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,11 +146,7 @@ def time_plan(
     outputs = {role: poisoned(device, nbytes) for role, nbytes in sizes.items() if role not in bound}
     recorded = RecordedPlan(device, plan, {**bound, **outputs}, repeats=REPEATS, timed=True)
 
-    warm_until = time.perf_counter() + warm_seconds
-    recorded.run()
-    while time.perf_counter() < warm_until:
-        recorded.run()
-
+    warm_up(recorded.run, warm_seconds)
     totals: list[float] = []
     per_step: dict[str, list[float]] = {}
     patient_until = time.perf_counter() + patience_seconds
@@ -178,6 +174,14 @@ def time_plan(
         {label: statistics.median(times) for label, times in per_step.items()},
         {role: content_of(memory, sizes[role]) for role, memory in outputs.items()},
     )
+
+
+def warm_up(call: Callable[[], object], seconds: float) -> None:
+    """Call once, and again until so long has passed."""
+    until = time.perf_counter() + seconds
+    call()
+    while time.perf_counter() < until:
+        call()
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:

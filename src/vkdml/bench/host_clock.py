@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from vkdml.bench.record import Times
-from vkdml.measuring import spread
+from vkdml.measuring import spread, warm_up
 
 CALLS = 60
 """Readings of a call."""
@@ -24,24 +24,29 @@ def time_calls(call: Callable[[], object], *, readings: int = CALLS, operations:
         readings: how many to take; fewer, but at least :data:`FEWEST`, if they take longer than a moment.
         operations: of one call, by whose number its time is divided.
     """
-    warm_until = time.perf_counter() + WARM_SECONDS
-    call()
-    while time.perf_counter() < warm_until:
-        call()
+    warm_up(call, WARM_SECONDS)
     taken = [us / operations for us in call_times(call, readings, FEWEST, PATIENCE_SECONDS)]
     return Times(*spread(taken), len(taken))
 
 
 def call_times(
-    call: Callable[[], object], readings: int, fewest: int, patience_seconds: float
+    call: Callable[[], object],
+    readings: int,
+    fewest: int,
+    patience_seconds: float,
+    after_each: Callable[[], object] = lambda: None,
 ) -> list[float]:
-    """Return the microseconds of so many calls; after ``patience_seconds`` of the fewest."""
+    """Return the microseconds of so many calls; after ``patience_seconds`` of the fewest.
+
+    The time of ``after_each`` is not counted.
+    """
     taken: list[float] = []
     patient_until = time.perf_counter() + patience_seconds
     while len(taken) < readings:
         start = time.perf_counter()
         call()
         taken.append((time.perf_counter() - start) * 1e6)
+        after_each()
         if len(taken) >= fewest and time.perf_counter() > patient_until:
             break
     return taken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from vkdml.bench.cases import MIB, Case, plan_of
 from vkdml.bench.check import WrongResult, right_indices
 from vkdml.bench.contents import Bytes
 from vkdml.bench.record import Latency, latency_of
-from vkdml.measuring import RecordedPlan, filled
+from vkdml.measuring import RecordedPlan, filled, warm_up
 from vkdml.runtime.device import Device
 from vkdml.runtime.memory import Memory
 
@@ -89,11 +90,8 @@ def host_arrays(case: LatencyCase, content: Bytes) -> list[Floats]:
 
 def time_calls(call: Callable[[int], object], calls: int, warm_seconds: float) -> Latency:
     """Time ``call(0)``, ``call(1)``, ... one by one."""
-    warm_until = time.perf_counter() + warm_seconds
-    number = 0
-    while number == 0 or time.perf_counter() < warm_until:
-        call(number)
-        number += 1
+    warm = itertools.count()
+    warm_up(lambda: call(next(warm)), warm_seconds)
     seconds = []
     for number in range(calls):
         start = time.perf_counter()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from vkdml.bench.host_clock import call_times
 from vkdml.common.read_only import fix
-from vkdml.measuring import FEWEST_READINGS, REPEATS, poisoned, spread
+from vkdml.measuring import FEWEST_READINGS, REPEATS, poisoned, spread, warm_up
 from vkdml.plan.plans import Plan
 from vkdml.runtime.device import Device
 from vkdml.runtime.execution import Execution
@@ -143,21 +143,12 @@ def time_call(
     result = call()
 
     def timed(collect: Callable[[], dict[str, float]]) -> tuple[list[float], list[dict[str, float]]]:
-        warm_until = time.perf_counter() + warm_seconds
-        call()
-        while time.perf_counter() < warm_until:
-            call()
+        warm_up(call, warm_seconds)
         collect()
-        taken: list[float] = []
         collected: list[dict[str, float]] = []
-        patient_until = time.perf_counter() + patience_seconds
-        while len(taken) < readings:
-            if len(taken) >= FEWEST_READINGS and time.perf_counter() > patient_until:
-                break
-            start = time.perf_counter()
-            call()
-            taken.append((time.perf_counter() - start) * 1e6)
-            collected.append(collect())
+        taken = call_times(
+            call, readings, FEWEST_READINGS, patience_seconds, lambda: collected.append(collect())
+        )
         return taken, collected
 
     calls, _ = timed(dict)
@@ -189,10 +180,7 @@ def time_copy(device: Device, nbytes: int, *, readings: int = 30, warm_seconds: 
     sequence = device.native.sequence(REPEATS)
     for _ in range(REPEATS):
         sequence.copy(source.buffer, target.buffer, nbytes)
-    warm_until = time.perf_counter() + warm_seconds
-    sequence.eval()
-    while time.perf_counter() < warm_until:
-        sequence.eval()
+    warm_up(sequence.eval, warm_seconds)
     taken: list[float] = []
     while len(taken) < readings:
         sequence.eval()

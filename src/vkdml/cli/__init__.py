@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from vkdml.common.wording import how_to_install
+
 __all__ = ["main"]
 
 _EXTRA = {"typer", "rich", "click"}
@@ -26,10 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from vkdml.cli.app import run
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _EXTRA:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRA:
             raise
         print(
-            f"vkdml: the command line needs {error.name}, which is not installed: pip install typer rich",
+            f"vkdml: the command line needs {package}, which is not installed: "
+            + how_to_install("typer rich", "cli"),
             file=sys.stderr,
         )
         return 2

@@ -18,6 +18,7 @@ from vkdml.bench import baseline, cases, measure, peers, plots, record, report, 
 from vkdml.bench.cases import Case
 from vkdml.bench.check import WrongResult
 from vkdml.cli.opening import opened
+from vkdml.common.wording import how_to_install
 
 DEFAULT_SUITE = "quick"
 _LONG_NAMES = {short: name for name, short in cases.SHORT_NAMES.items()}
@@ -209,7 +210,7 @@ def _check_outputs(json_file: str, plot: str) -> None:
                 f"--plot {plot}: accepted are names that end in {', '.join(plots.FORMATS)}"
             )
         if importlib.util.find_spec("matplotlib") is None:
-            raise typer.BadParameter("--plot needs matplotlib: pip install matplotlib")
+            raise typer.BadParameter(f"--plot needs matplotlib: {how_to_install('matplotlib', 'bench')}")
         record.check_writable(plot)
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from vkdml import DeviceInfo
 from vkdml.cli.text import size
+from vkdml.common.wording import how_to_install
 
 Level = Literal["ok", "warning", "problem"]
 
@@ -130,7 +131,9 @@ def versions(facts: Facts) -> Iterator[Finding]:
     yield Finding("ok", "versions", known)
     if not facts.versions.get("ml_dtypes"):
         yield Finding(
-            "ok", "ml_dtypes", "not installed; needed only for bfloat16 and float8 (pip install ml_dtypes)"
+            "ok",
+            "ml_dtypes",
+            f"not installed; needed only for bfloat16 and float8: {how_to_install('ml_dtypes', 'dtypes')}",
         )
 
 

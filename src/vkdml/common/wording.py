@@ -37,3 +37,12 @@ def wrong_value(where: str, given: object, accepted: object) -> ValueError:
     ValueError('axes[0] is 4; accepted: 0 to 3')
     """
     return ValueError(f"{where} is {given}; accepted: {accepted}")
+
+
+def how_to_install(packages: str, extra: str) -> str:
+    """Return the command that installs packages, and the one that the pages name: the extra that has them.
+
+    >>> print(how_to_install("typer rich", "cli"))
+    pip install typer rich, or pip install '.[cli]' in vkdml's source folder
+    """
+    return f"pip install {packages}, or pip install '.[{extra}]' in vkdml's source folder"

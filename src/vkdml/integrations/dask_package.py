@@ -1,5 +1,7 @@
 """The package dask with its arrays, or the sentence that says how to get it."""
 
+from vkdml.common.wording import how_to_install
+
 try:
     import dask
     import dask.array
@@ -9,7 +11,7 @@ except ImportError as error:
         raise
     raise ModuleNotFoundError(
         "vkdml.dask works on the arrays of the package dask, which is not installed: "
-        "pip install 'dask[array,distributed]'",
+        + how_to_install("'dask[array,distributed]'", "dask"),
         name="dask",
     ) from None
 

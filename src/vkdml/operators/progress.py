@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from vkdml.common.wording import how_to_install
+
 Report = Callable[[int, int], object]
 """Called with (done, total) bytes."""
 Progress = bool | Report | None
@@ -57,7 +59,7 @@ def _bar() -> Iterator[Report]:
         )
     except ImportError as error:
         raise ImportError(
-            "progress=True draws its bar with rich, which is not installed: pip install rich",
+            "progress=True draws its bar with rich, which is not installed: " + how_to_install("rich", "cli"),
             name=error.name,
         ) from None
     columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
