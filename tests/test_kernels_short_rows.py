@@ -250,7 +250,7 @@ def test_loops_finish_at_the_limit_of_steps(device, inner):
 @pytest.mark.parametrize(
     ("memory", "order", "tile"),
     [
-        # 64 indices side by side, which may be all of two dimensions; then 64 elements, as far as there is room.
+        # 64 indices side by side, which may be all of two dimensions; then 64 elements, if there is room.
         ((7, 10, 3000, 2), (2, 1, 0, 3), [7, 10, 28]),
         ((3, 700, 513, 2), (2, 0, 1, 3), [64, 32, 1]),
         ((3, 40, 9, 11, 2), (3, 2, 0, 1, 4), [93, 2, 11]),

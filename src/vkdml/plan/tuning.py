@@ -258,7 +258,7 @@ SOFTWARE = replace(
     short=replace(
         DISCRETE.short,
         workgroup_size=8,
-        most_fixed_positions=8,
+        most_fixed_positions=16,
         direct=True,
         row_bytes=256,
         narrow_row_bytes=1024,
