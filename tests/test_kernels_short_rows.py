@@ -247,6 +247,29 @@ def test_loops_finish_at_the_limit_of_steps(device, inner):
     np.testing.assert_array_equal(found, want.reshape(-1))
 
 
+@pytest.mark.parametrize(
+    ("memory", "order", "tile"),
+    [
+        # 64 indices side by side, which may be all of two dimensions; then 64 elements, if there is room.
+        ((7, 10, 3000, 2), (2, 1, 0, 3), [7, 10, 28]),
+        ((3, 700, 513, 2), (2, 0, 1, 3), [64, 32, 1]),
+        ((3, 40, 9, 11, 2), (3, 2, 0, 1, 4), [93, 2, 11]),
+    ],
+)
+def test_tiles_that_are_read_in_place_have_lines_of_the_input_and_of_the_output(device, memory, order, tile):
+    sizes = tuple(memory[axis] for axis in order)
+    strides = tuple(row_major_strides(memory)[axis] for axis in order)
+    kept = (*sizes[:-1], 1)
+    layout = canonical_reduce(sizes, strides, (len(sizes) - 1,), row_major_strides(kept), take_last=False)
+    limits = limits_of(device, direct=True, workgroup_size=8)
+    limits = replace(limits, tuning=replace(limits.tuning, target_workgroups=4))
+    plan = plan_argreduce(layout, Order("uint8"), math.prod(memory), limits, index_bytes=4, with_values=False)
+    (step,) = plan.steps
+    pushed = FAMILY.unpack(step.push)
+    assert [pushed[f"tile_{i}"] for i in range(3)] == tile
+    run_both(device, plan, element_bits(np.random.default_rng(3), "uint8", math.prod(memory)))
+
+
 def test_more_tiles_than_workgroups_are_looped_over(device):
     few = replace(limits_of(device), max_workgroup_count=3)
     rng = np.random.default_rng(0)

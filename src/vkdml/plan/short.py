@@ -34,6 +34,11 @@ SECTOR = 32
 SEGMENT_MARGIN = 2 * VECTOR_BYTES
 # Outputs side by side that a tile writes at least, where others lie nearer in the input.
 FEWEST_SIDE_BY_SIDE = 16
+# Outputs of a tile that is read where it is and written in another order, and those side by side.
+MOST_PERMUTED = 4096
+INDICES_OF_TILE = 64
+# Bytes of a processor's caches.
+LINE = 64
 # Outputs in an aligned sector of indices.
 OUTPUTS_OF_SECTOR = 8
 # Of a stack. More are as fast elsewhere.
@@ -134,9 +139,11 @@ def plan_short(
         omit_nan=order.omit_nan,
         fixed_flags=fixed_flags(family, flags, input_bytes, limits),
         tile_words=1 if tuning.direct else shared_words,
-        result_words=round_up(tile.outputs, SHARED_STEP),
+        result_words=SHARED_STEP if tuning.direct else round_up(tile.outputs, SHARED_STEP),
         near=[dim for dim, _ in tile.dims].index(near),
-        positions=positions.size if tuning.fixed_positions else 0,
+        positions=positions.size
+        if tuning.fixed_positions and positions.size <= tuning.most_fixed_positions
+        else 0,
         segments_along=tile.segments_along,
         positions_apart=tile.position_pitch > 0,
         dims=max(len(tile.dims), 2 if tile.outer else 1),
@@ -250,6 +257,10 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
         extent, budget = 1, budget // positions.size - 2 * margin
     if near.input_stride > extent + gap or extent + SEGMENT_MARGIN > budget:
         return None
+    if tuning.direct and fast is not near:
+        most = min(MOST_PERMUTED, 2 * tile_bytes // (positions.size * nbytes))
+        most = min(most, max(layout.outputs // limits.tuning.target_workgroups, FEWEST_SIDE_BY_SIDE))
+        return _permuted_tile(layout, nbytes, most, workgroup_size)
     counts: dict[Dim, int] = {}
 
     def folds() -> int:
@@ -308,6 +319,39 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
         tuple(dim for dim in layout.kept if dim not in counts),
         workgroup_size,
     )
+
+
+def _permuted_tile(layout: ReduceLayout, nbytes: int, most: int, workgroup_size: int) -> _Tile:
+    """Choose a tile of at most so many outputs that are read where they are, and written in another order.
+
+    It has whole lines of the output and of the input, as far as it has room, and more of the output then.
+    """
+    by_output = sorted(layout.kept, key=lambda dim: abs(dim.output_stride))
+    counts: dict[Dim, int] = {}
+
+    def take(dim: Dim, count: int) -> int:
+        """Return how many of this number are still wanted of the next dimension."""
+        if dim not in counts and len(counts) == BOX_DIMS:
+            return 1
+        had = counts.get(dim, 1)
+        room = max(most * had // max(prod(counts.values()), 1), 1)
+        counts[dim] = max(had, min(dim.size, count, room))
+        return ceil_div(count, dim.size) if counts[dim] == dim.size else 1
+
+    for dims, line in ((by_output, INDICES_OF_TILE), (layout.kept[::-1], LINE // nbytes)):
+        wanted = line
+        for dim in dims:
+            if wanted > 1:
+                wanted = take(dim, wanted)
+    for dim in by_output:
+        take(dim, dim.size)
+    near = layout.kept[-1]
+    if 4 < counts.get(near, 1) < near.size:
+        counts[near] -= counts[near] % 4
+    counts.setdefault(near, 1)
+    chosen = tuple(sorted(counts.items(), key=lambda item: abs(item[0].output_stride)))
+    outer = tuple(dim for dim in layout.kept if dim not in counts)
+    return _Tile(chosen, BOX_DIMS, 0, 0, 0, outer, workgroup_size)
 
 
 def _pitch(least: int, stride: int, per_vector: int) -> int:

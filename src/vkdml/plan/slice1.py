@@ -36,8 +36,10 @@ _LEAST_TILE_WORKGROUP = 32
 _VECTORS_OF_LONG_ROW = 4
 # Dimensions of a run that `advance` in `slice1_runs.comp` goes through without a division.
 _MOST_FIXED_DIMS = 4
-# Lines of so few sectors stay in a cache from row to row.
+# Lines of fewer sectors stay in a cache from row to row; at a pitch that it holds badly, those of fewer than the second
+# number do.
 _MOST_SECTORS_HELD = 4096
+_FEWEST_SECTORS = 1024
 
 
 class _Cache(NamedTuple):
@@ -278,7 +280,7 @@ def _strips(dims: list[Dim], element_bytes: int, workgroup_size: int) -> _Strips
     place = min(near, key=lambda place: (not pitches[place], pitches[place]))
     pitch = pitches[max(apart)]
     sectors = math.prod(dims[other].size for other in apart if other > place)
-    if sectors < min(_MOST_SECTORS_HELD, _lines(_SECOND, pitch)):
+    if sectors < min(_MOST_SECTORS_HELD, max(_lines(_SECOND, pitch), _FEWEST_SECTORS)):
         return None
     per_vector = VECTOR_BYTES // element_bytes
     row = math.prod(dim.size for dim in dims[place + 1 :])

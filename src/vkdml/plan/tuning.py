@@ -54,6 +54,8 @@ class ShortTuning:
     """The number of positions is compiled in, so that loops are unrolled."""
     direct: bool
     """Elements are read where they are, and not copied to shared memory first."""
+    most_fixed_positions: int = 1 << 16
+    """Greater numbers of positions are never compiled in."""
     row_bytes: int = 0
     """Rows up to this size are taken so, even if they are not shorter than ``Tuning.shortest_row_bytes``."""
     narrow_row_bytes: int = 0
@@ -262,7 +264,7 @@ SOFTWARE = replace(
     short=replace(
         DISCRETE.short,
         workgroup_size=8,
-        fixed_positions=False,
+        most_fixed_positions=16,
         direct=True,
         row_bytes=256,
         narrow_row_bytes=1024,
@@ -280,6 +282,7 @@ _SWIFTSHADER = replace(
     memory_order=0,
     fixed_flags_from_bytes=_NEVER,
     slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=_NEVER),
+    short=replace(SOFTWARE.short, fixed_positions=False),
 )
 
 
