@@ -201,7 +201,7 @@ def test_vectors_at_boundaries_are_written_by_a_step_of_their_own(device, monkey
 @pytest.mark.parametrize("width", [width for width in WIDTHS if width < 16])
 def test_vectors_in_strips(device, monkeypatch, width):
     """Rows are shared along the outermost dimension, one in the middle, or the one beside the innermost."""
-    use(monkeypatch, boundaries_from_bytes=0, tile_least_bytes=1 << 32)
+    use(monkeypatch, boundaries_from_bytes=0, tile_least_bytes=1 << 32, narrow_tile_least_bytes=1 << 32)
     monkeypatch.setattr(plan_slice1, "_MOST_SECTORS_HELD", 1)
     row, widths = 9 * 16 // width + 3, set()
     # At the second pitch, lines meet in few sets of a cache.

@@ -277,7 +277,10 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
         apart = dim is not near and dim.input_stride > extent + gap
         if (dim is fast and side_by_side > 1) or apart or len(counts) == BOX_DIMS - (fast is not near):
             break
-        count = max(min(dim.size, 1 + max(room - extent, 0) // max(dim.input_stride, 1), outputs), 1)
+        reach = (dim.size - 1) * dim.input_stride
+        # What lies between two positions is read in any case.
+        wide = budget if reach < positions.input_stride else room
+        count = max(min(dim.size, 1 + max(wide - extent, 0) // max(dim.input_stride, 1), outputs), 1)
         if count < dim.size:
             count = _of_whole_rounds(count, folds() * side_by_side, workgroup_size, per_vector)
         counts[dim] = count

@@ -57,7 +57,7 @@ class ShortTuning:
     most_fixed_positions: int = 1 << 16
     """Greater numbers of positions are never compiled in."""
     row_bytes: int = 0
-    """Rows up to this size are taken so, even if they are not shorter than ``Tuning.shortest_row_bytes``."""
+    """Rows below this size are taken so, even if they are not shorter than ``Tuning.shortest_row_bytes``."""
     narrow_row_bytes: int = 0
     """The same of elements of 1 and 2 bytes."""
     from_bytes: int = 0
@@ -222,7 +222,13 @@ DISCRETE = Tuning(
         box_workgroups=2112,
     ),
     short=ShortTuning(
-        workgroup_size=128, tile_bytes=8192, fixed_positions=True, direct=False, from_bytes=64 * 1024
+        workgroup_size=128,
+        tile_bytes=8192,
+        fixed_positions=True,
+        direct=False,
+        row_bytes=128,
+        narrow_row_bytes=128,
+        from_bytes=64 * 1024,
     ),
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
