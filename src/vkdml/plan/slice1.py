@@ -34,8 +34,8 @@ _MOST_READS = 4
 _VECTORS_OF_LONG_ROW = 4
 # Dimensions of a run that `advance` in `slice1_runs.comp` goes through without a division.
 _MOST_FIXED_DIMS = 4
-# Lines of fewer sectors stay in a cache from row to row; at a pitch that it holds badly, those of fewer than the second
-# number do.
+# Lines of fewer sectors stay in a cache from row to row. At a pitch that the cache holds badly, those of fewer than
+# the second number do.
 _MOST_SECTORS_HELD = 4096
 _FEWEST_SECTORS = 1024
 
