@@ -8,6 +8,11 @@
 #extension GL_GOOGLE_include_directive : require
 #include "interface.glsl"
 #include "slice1.glsl"
+// Compile-time: PARTED, whether several steps write the vectors.
+#if !PARTED
+#define WRITTEN uint(WRITTEN_ALL)
+#define RUN_DIMS 0u
+#endif
 
 uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 
@@ -36,9 +41,9 @@ struct Place {
 #if !WHOLE_VECTORS
     uint row; // the input offset of the first of these; then the same of rows, planes and volumes
     uint rows_left;
-    uint plane;
-    uint planes_left;
-    uint volume;
+#if PARTED
+    uint plane, planes_left, volume;
+#endif
 #endif
 };
 
@@ -51,7 +56,9 @@ Place place_in_run(uint number, uint offset) {
     place.source = coordinate * layout_word(word + 2u);
 #if !WHOLE_VECTORS
     place.rows_left = 1u;
+#if PARTED
     place.planes_left = 1u;
+#endif
     uint before_row = 0u, before_plane = 0u;
 #endif
     while (dim > outer_dims) {
@@ -64,17 +71,22 @@ Place place_in_run(uint number, uint offset) {
         if (dim == dims - 2u) {
             place.rows_left = layout_word(word) - coordinate;
             before_row = distance;
-        } else if (dim == dims - 3u) {
+        }
+#if PARTED
+        if (dim == dims - 3u) {
             place.planes_left = layout_word(word) - coordinate;
             before_plane = distance;
         }
+#endif
 #endif
     }
     place.source += offset;
 #if !WHOLE_VECTORS
     place.row = offset;
+#if PARTED
     place.plane = place.row - before_row;
     place.volume = place.plane - before_plane;
+#endif
 #endif
     return place;
 }
@@ -87,6 +99,7 @@ uint size_of_dim(uint from_last) { return layout_word((dims - 1u - from_last) * 
 void advance(inout Place place, uint number, uint offset, uint input_stride) {
     place.source += input_stride;
     bool row_ends = --place.left == 0u;
+#if PARTED
     if (RUN_DIMS == 1u) return;
     if (RUN_DIMS != 0u) {
         place.row += row_ends ? step_of_dim(1u) : 0u;
@@ -108,6 +121,7 @@ void advance(inout Place place, uint number, uint offset, uint input_stride) {
         place.left = row_ends ? size_of_dim(0u) : place.left;
         return;
     }
+#endif
     if (!row_ends) return;
     if (--place.rows_left > 0u) {
         place.row += step_of_dim(1u);

@@ -6,6 +6,7 @@
 // Some drivers execute what a condition excludes, with all invocations masked. Where WRITTEN says so, a step writes whole
 // vectors only, or whole vectors inside a row; another one then writes the vectors in which a row or the run starts or ends.
 
+#if PARTED
 // In strips, workgroups go from row to row first, so that memory which rows share is read again while a cache holds it. The
 // rows are those of one dimension of the run, with all that is inside of it. A strip has `boundary_step` vectors of each, and
 // a workgroup takes as many rows of a strip as make up its size. The layout ends with the groups of rows, their inverse, the
@@ -22,16 +23,19 @@ uint vector_in_strip(uint item, uint skipped, out bool exists) {
     exists = place < rows && (vector + 1u) * PER_VECTOR <= begin + row;
     return vector;
 }
+#endif
 
 void copy_vector(uint vector, uvec2 bases, uint input_stride) {
     uint skipped = bases.y % PER_VECTOR; // elements of the first vector before the run's start
     bool wanted = true;
+#if PARTED
     if (WRITTEN == WRITTEN_AT_BOUNDARIES) {
         uint boundary = skipped + vector * boundary_step;
         vector = boundary / PER_VECTOR;
         wanted = boundary % PER_VECTOR != 0u;
     }
     if (WRITTEN == WRITTEN_IN_STRIPS) vector = vector_in_strip(vector, skipped, wanted);
+#endif
     uint begin = vector == 0u ? skipped : 0u;
     uint number = vector * PER_VECTOR + begin - skipped;
     uint end = min(begin + run - min(run, number), PER_VECTOR);

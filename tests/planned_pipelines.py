@@ -147,7 +147,7 @@ def on(device: vkdml.Device, drawn_calls: int = DRAWN_CALLS) -> dict[Pipeline, b
 
 
 def _like_other_devices(device: vkdml.Device) -> Iterator[DeviceLimits]:
-    """The device's limits with what its own lack: subgroups or none, boxes, single loads, few splits."""
+    """The device's limits with what its own lack: subgroups, boxes, single loads, splits, parts of runs."""
     limits = device.limits
     size = device.info.subgroup["size"]
     yield dataclasses.replace(limits, subgroup_size=size, max_subgroups=UNLIMITED_SUBGROUPS)
@@ -165,5 +165,6 @@ def _like_other_devices(device: vkdml.Device) -> Iterator[DeviceLimits]:
         dataclasses.replace(limits.tuning, batched_loads=0),
         dataclasses.replace(software, workgroup_size=limits.tuning.workgroup_size),
         software,
+        tuning_for("software", "llvmpipe"),
     ):
         yield dataclasses.replace(limits, subgroup_size=0, tuning=tuning)

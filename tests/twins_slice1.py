@@ -79,7 +79,7 @@ def slice1_runs(step, buffers) -> None:
     s = SliceStep(step, buffers)
     p = s.p
     per_vector = VECTOR_BYTES // s.element_bytes
-    written = WRITTEN[s.constants.written]
+    written = WRITTEN[getattr(s.constants, "written", 0)]
     for begin in range(0, step.workgroups * p.vectors_per_workgroup, p.vectors_per_workgroup):
         for item in range(begin, min(begin + p.vectors_per_workgroup, p.vectors)):
             number, vector = divmod(item, p.vectors_per_run) if p.outer_dims else (0, item)

@@ -171,7 +171,7 @@ class Family:
         >>> from vkdml.plan import kernels
         >>> kernels.family("slice1_runs").specialize(
         ...     whole_vectors=True, step=2, element_bytes=1, workgroup=64, layout_in_push=True,
-        ...     written=0, run_dims=0
+        ...     parted=0, written=0, run_dims=0
         ... )
         ('slice1_runs_second_1_bytes', (64, 1, 0, 0))
 

@@ -36,9 +36,9 @@ _LEAST_TILE_WORKGROUP = 32
 _VECTORS_OF_LONG_ROW = 4
 # Dimensions of a run that `advance` in `slice1_runs.comp` goes through without a division.
 _MOST_FIXED_DIMS = 4
-# Lines of fewer sectors stay in a cache from row to row; at a pitch that it holds badly, those of fewer than the second
-# number do.
+# Lines of fewer sectors stay in a cache from row to row.
 _MOST_SECTORS_HELD = 4096
+# The same at a pitch that a cache holds badly.
 _FEWEST_SECTORS = 1024
 
 
@@ -325,7 +325,9 @@ def _runs(
         for dim in (*outer, *inner)
         for word in (dim.size, _whole_inverse(dim.size), dim.input_stride, dim.output_stride)
     )
-    in_one = outer or per_vector == 1 or run * element_bytes < tuning.boundaries_from_bytes
+    in_one = (
+        bool(outer) or per_vector == 1 or run < max(per_vector, tuning.boundaries_from_bytes // element_bytes)
+    )
     inside_rows = not in_one and innermost.size >= _VECTORS_OF_LONG_ROW * per_vector
     # Only kernels that gather a vector's rows one after the other gain where there is one row.
     inside_rows = inside_rows and has_kernel
@@ -362,6 +364,7 @@ def _runs(
             element_bytes=element_bytes,
             workgroup=workgroup_size,
             layout_in_push=in_push,
+            parted=not in_one,
             written=written,
             run_dims=len(inner) if not in_one and len(inner) <= _MOST_FIXED_DIMS else 0,
         )
