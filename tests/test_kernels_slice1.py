@@ -42,12 +42,8 @@ SMALL = SliceTuning(
     box_workgroup_size=32,
     box_workgroups=3,
 )
-BOXES = {
-    "tile_least_bytes": 1 << 32,
-    "narrow_tile_least_bytes": 1 << 32,
-    "box_bytes": 2048,
-    "narrow_box_bytes": 2560,
-}
+NO_TILES = {"tile_least_bytes": 1 << 32, "narrow_tile_least_bytes": 1 << 32}
+BOXES = {**NO_TILES, "box_bytes": 2048, "narrow_box_bytes": 2560}
 
 
 @pytest.fixture(scope="module")
@@ -201,8 +197,7 @@ def test_vectors_at_boundaries_are_written_by_a_step_of_their_own(device, monkey
 @pytest.mark.parametrize("width", [width for width in WIDTHS if width < 16])
 def test_vectors_in_strips(device, monkeypatch, width):
     """Rows are shared along the outermost dimension, one in the middle, or the one beside the innermost."""
-    use(monkeypatch, boundaries_from_bytes=0, tile_least_bytes=1 << 32, narrow_tile_least_bytes=1 << 32)
-    monkeypatch.setattr(plan_slice1, "_MOST_SECTORS_HELD", 1)
+    use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "held_sectors": (1, 1)})
     row, widths = 9 * 16 // width + 3, set()
     # At the second pitch, lines meet in few sets of a cache.
     for pitch, order in itertools.product((35, 4096 // width), ((0, 1, 2), (1, 0, 2), (1, 2, 0))):

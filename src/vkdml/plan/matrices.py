@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import VECTOR_BYTES, ceil_div
+from vkdml.plan.plans import VECTOR_BYTES, ceil_div, power_of_two_at_least
 
 # Words of the narrowest tile of narrow elements, whose rows are stored as vectors.
 _LEAST_ACROSS = 8
@@ -174,15 +174,10 @@ def tile_shape(matrices: Matrices, element_bytes: int, most: tuple[int, int]) ->
         return TileShape(down, across, down, across)
     per_vector, per_word = VECTOR_BYTES // element_bytes, 4 // element_bytes
     shared = int(unaligned(matrices.output_starts, element_bytes))
-    down = min(down, _power_of_two(ceil_div(matrices.rows.count, per_vector)))
+    down = min(down, power_of_two_at_least(ceil_div(matrices.rows.count, per_vector)))
     words = ceil_div(matrices.columns.count, per_word) + shared
-    across = min(across, max(_power_of_two(words), _LEAST_ACROSS))
+    across = min(across, max(power_of_two_at_least(words), _LEAST_ACROSS))
     return TileShape(down, across, down * per_vector, (across - shared) * per_word)
-
-
-def _power_of_two(number: int) -> int:
-    """Return the least power of two that is not below a number."""
-    return 1 << (number - 1).bit_length()
 
 
 def unaligned(starts: Sequence[int], element_bytes: int) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple
 
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.boxes import SECTOR_BYTES, Boxes, Room, boxes_for, inverse, words_of
@@ -23,10 +22,10 @@ from vkdml.plan.plans import (
     check_work,
     checked_step,
     dim_words,
-    power_of_two_at_least,
     round_up,
     words,
 )
+from vkdml.plan.strips import strips_of
 from vkdml.plan.tuning import SliceTuning
 
 # Runs that read memory so often, out of a cache, are as fast as boxes.
@@ -36,20 +35,6 @@ _LEAST_TILE_WORKGROUP = 32
 _VECTORS_OF_LONG_ROW = 4
 # Dimensions of a run that `advance` in `slice1_runs.comp` goes through without a division.
 _MOST_FIXED_DIMS = 4
-# Lines of fewer sectors stay in a cache from row to row.
-_MOST_SECTORS_HELD = 4096
-# The same at a pitch that a cache holds badly.
-_FEWEST_SECTORS = 1024
-
-
-class _Cache(NamedTuple):
-    """Of a processor: lines that are so many bytes apart share a set, which holds so many lines."""
-
-    sets_bytes: int
-    ways: int
-
-
-_FIRST, _SECOND = _Cache(1 << 12, 8), _Cache(1 << 16, 16)
 
 
 def plan_slice1(
@@ -241,59 +226,6 @@ class _Written(IntEnum):
     IN_STRIPS = kernels.number("written_in_strips")
 
 
-@dataclass(frozen=True)
-class _Strips:
-    """An order in which vectors are written; see ``slice1_runs_parts.glsl``."""
-
-    rows: int
-    """Along the dimension that has neighbours in the input."""
-    row: int
-    """Elements of one."""
-    groups: int
-    """Of these rows; a workgroup takes one at a time."""
-    width: int
-    """Vectors of a row in a strip."""
-    strips: int
-    """Of a row."""
-    vectors: int
-    """Of all strips, with those that rows do not have."""
-
-    @property
-    def words(self) -> tuple[int, ...]:
-        return words((self.groups, _whole_inverse(self.groups), self.rows, self.row))
-
-
-def _lines(cache: _Cache, pitch: int) -> int:
-    """Return how many lines at a pitch in bytes a cache holds; those at a power of two meet in few sets."""
-    return cache.ways * (cache.sets_bytes // math.gcd(pitch, cache.sets_bytes))
-
-
-def _strips(dims: list[Dim], element_bytes: int, workgroup_size: int) -> _Strips | None:
-    """Return the strips of a run; None where rows share no sectors, or a cache holds those of a row."""
-    pitches = [abs(dim.input_stride) * element_bytes for dim in dims]
-    apart = [place for place, pitch in enumerate(pitches) if pitch >= SECTOR_BYTES]
-    near = [
-        place for place, pitch in enumerate(pitches) if pitch < SECTOR_BYTES and place < max(apart, default=0)
-    ]
-    if not near:
-        return None
-    place = min(near, key=lambda place: (not pitches[place], pitches[place]))
-    pitch = pitches[max(apart)]
-    sectors = math.prod(dims[other].size for other in apart if other > place)
-    if sectors < min(_MOST_SECTORS_HELD, max(_lines(_SECOND, pitch), _FEWEST_SECTORS)):
-        return None
-    per_vector = VECTOR_BYTES // element_bytes
-    row = math.prod(dim.size for dim in dims[place + 1 :])
-    sectors_of_vector = max(per_vector // math.prod(dim.size for dim in dims[max(apart) + 1 :]), 1)
-    width = power_of_two_at_least(max(_lines(_FIRST, pitch) // sectors_of_vector, 1) + 1) // 2
-    width = min(width, workgroup_size)
-    strips = ceil_div(ceil_div(row, per_vector), width)
-    rows = dims[place].size
-    groups = ceil_div(rows, workgroup_size // width)
-    outer = math.prod(dim.size for dim in dims[:place])
-    return _Strips(rows, row, groups, width, strips, outer * groups * strips * workgroup_size)
-
-
 def _runs(
     layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
 ) -> tuple[tuple[Step, ...], tuple[int, ...]]:
@@ -331,9 +263,9 @@ def _runs(
     inside_rows = not in_one and innermost.size >= _VECTORS_OF_LONG_ROW * per_vector
     # Only kernels that gather a vector's rows one after the other gain where there is one row.
     inside_rows = inside_rows and has_kernel
-    strips = None if in_one or has_kernel else _strips(inner, element_bytes, workgroup_size)
+    strips = None if in_one or has_kernel else strips_of(inner, element_bytes, workgroup_size, tuning)
     if strips is not None:
-        layout_words += strips.words
+        layout_words += words((strips.groups, _whole_inverse(strips.groups), strips.rows, strips.row))
     in_push = len(layout_words) <= family.layout_room
 
     def step(written: _Written, vectors: int, per_run: int = vectors_per_run, boundary_step: int = 0) -> Step:

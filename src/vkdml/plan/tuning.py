@@ -40,6 +40,11 @@ class SliceTuning:
     """Invocations per workgroup where boxes are copied, a power of two; the device's limit may lower it."""
     box_workgroups: int
     """Workgroups that share the boxes of a copy."""
+    first_cache: tuple[int, int] = (1 << 12, 8)
+    """Of a processor: lines that are so many bytes apart share a set, which holds so many of them."""
+    second_cache: tuple[int, int] = (1 << 16, 16)
+    held_sectors: tuple[int, int] = (1024, 4096)
+    """Rows of fewer sectors stay in a cache from row to row: at any pitch, and at a pitch that suits it."""
 
 
 @dataclass(frozen=True)
