@@ -423,6 +423,26 @@ def test_an_interrupted_run_leaves_no_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_long_run_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path, monkeypatch):
+    real = measure.time_plan
+
+    def interrupted(device, plan, *arguments, **options):
+        if plan.bytes_of("input") == 40 * 300:
+            raise KeyboardInterrupt
+        return real(device, plan, *arguments, **options)
+
+    monkeypatch.setattr(session.measure, "time_plan", interrupted)
+    file = tmp_path / "run.json"
+    words = [*SMALL, "--dtype", "f32,f16,int8", "--json", str(file)]
+    assert main(words) == 130
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(session, "KEEP_SECONDS", 0.0)
+    assert main(words) == 130
+    kept = record.load(file)
+    assert [row.case for row in kept.rows] == ["f32 40x300 all", "f16 40x300 all"]
+    assert kept.ceiling_gb_per_s >= max(row.gb_per_s for row in kept.rows)
+
+
 def test_what_was_measured_is_kept_when_a_peer_is_interrupted(tmp_path, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt

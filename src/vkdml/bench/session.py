@@ -15,6 +15,8 @@ from vkdml.bench.peers import PEER_SECONDS, time_peer
 from vkdml.bench.record import LatencyRow, Record, RecordFault, Row, require_possible
 from vkdml.runtime.device import Device
 
+KEEP_SECONDS = 30.0
+"""A run of several minutes that is ended from outside loses at most the cases of so long a time."""
 OWN_SUITE = "own"
 """The name of a run of cases that the user described."""
 
@@ -60,7 +62,8 @@ def run(device: Device, options: Options, progress: Progress, keep: Keep = lambd
         device: on which to run.
         options: what to run.
         progress: told of each step.
-        keep: called with the record when the cases are done, and after each peer: it is whole each time.
+        keep: called with the record every ``KEEP_SECONDS``, when the cases are done and after each peer: it is
+            whole each time.
 
     Raises:
         WrongResult: a kernel's result is wrong.
@@ -86,12 +89,20 @@ def run(device: Device, options: Options, progress: Progress, keep: Keep = lambd
             )
             record.copy_gb_per_s, record.copy_bytes = measure.copy_rate(device, most, options.readings)
         with phase(record, progress, f"{options.suite} suite", len(cases)):
+            kept = time.monotonic()
+
+            def done(row: Row) -> None:
+                nonlocal kept
+                progress.step(_said_of(row))
+                record.rows.append(row)
+                if time.monotonic() - kept >= KEEP_SECONDS:
+                    known = measure.read_ceiling([*ceiling, *record.rows], most)
+                    record.ceiling_gb_per_s, record.ceiling_case = known
+                    keep(record)
+                    kept = time.monotonic()
+
             record.rows = measure.measure(
-                device,
-                cases,
-                lambda row: progress.step(_said_of(row)),
-                index_bytes=options.index_bytes,
-                readings=options.readings,
+                device, cases, done, index_bytes=options.index_bytes, readings=options.readings
             )
         require_possible([*ceiling, *record.rows])
         record.ceiling_gb_per_s, record.ceiling_case = measure.read_ceiling([*ceiling, *record.rows], most)
