@@ -62,8 +62,8 @@ def run(device: Device, options: Options, progress: Progress, keep: Keep = lambd
         device: on which to run.
         options: what to run.
         progress: told of each step.
-        keep: called with the record every ``KEEP_SECONDS``, when the cases are done and after each peer: it is
-            whole each time.
+        keep: called with the record every ``KEEP_SECONDS``, when the cases are done and after each peer. It
+            is whole each time.
 
     Raises:
         WrongResult: a kernel's result is wrong.
