@@ -270,6 +270,26 @@ def test_tiles_that_are_read_in_place_have_lines_of_the_input_and_of_the_output(
     run_both(device, plan, element_bits(np.random.default_rng(3), "uint8", math.prod(memory)))
 
 
+def test_a_tile_has_the_innermost_and_two_more_of_many_permuted_dimensions(device):
+    rng = np.random.default_rng(11)
+    limits = limits_of(device, direct=True, workgroup_size=8)
+    limits = replace(limits, tuning=replace(limits.tuning, target_workgroups=4))
+    tiled = 0
+    for _ in range(25):
+        outer = int(rng.integers(1, 4))
+        memory = (*map(int, rng.integers(2, 5, outer + 1)), *map(int, rng.integers(2, 7, 4)))
+        order = (*range(1, outer + 1), *range(outer + 4, outer, -1), 0)
+        sizes = tuple(memory[axis] for axis in order)
+        strides = tuple(row_major_strides(memory)[axis] for axis in order)
+        kept = (*sizes[:-1], 1)
+        layout = canonical_reduce(sizes, strides, (len(sizes) - 1,), row_major_strides(kept), take_last=False)
+        count = math.prod(memory)
+        plan = plan_argreduce(layout, Order("int32"), count, limits, index_bytes=4, with_values=False)
+        tiled += plan.steps[0].kernel.startswith(FAMILY.name) and len(layout.kept) > 3
+        run_both(device, plan, element_bits(rng, "int32", count))
+    assert tiled > 3
+
+
 def test_more_tiles_than_workgroups_are_looped_over(device):
     few = replace(limits_of(device), max_workgroup_count=3)
     rng = np.random.default_rng(0)

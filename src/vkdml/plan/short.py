@@ -330,7 +330,8 @@ def _permuted_tile(layout: ReduceLayout, nbytes: int, most: int, workgroup_size:
     It has whole lines of the output and of the input, as far as it has room, and more of the output then.
     """
     by_output = sorted(layout.kept, key=lambda dim: abs(dim.output_stride))
-    counts: dict[Dim, int] = {}
+    near = layout.kept[-1]
+    counts: dict[Dim, int] = {near: 1}
 
     def take(dim: Dim, count: int) -> int:
         """Return how many of this number are still wanted of the next dimension."""
@@ -348,10 +349,8 @@ def _permuted_tile(layout: ReduceLayout, nbytes: int, most: int, workgroup_size:
                 wanted = take(dim, wanted)
     for dim in by_output:
         take(dim, dim.size)
-    near = layout.kept[-1]
-    if 4 < counts.get(near, 1) < near.size:
+    if 4 < counts[near] < near.size:
         counts[near] -= counts[near] % 4
-    counts.setdefault(near, 1)
     chosen = tuple(sorted(counts.items(), key=lambda item: abs(item[0].output_stride)))
     outer = tuple(dim for dim in layout.kept if dim not in counts)
     return _Tile(chosen, BOX_DIMS, 0, 0, 0, outer, workgroup_size)
