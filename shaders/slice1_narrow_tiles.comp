@@ -27,15 +27,7 @@ uint cell(uint row, uint word) {
     return row * ACROSS + ((word + row / PER_VECTOR * 4u + row % 4u) & (ACROSS - 1u));
 }
 
-// Returns the quotient by a size, given 2^32 divided by it; what is left over is in `remainder`.
-uint divide(uint number, uint size, uint inverse, out uint remainder) {
-    uint quotient, low;
-    umulExtended(number, inverse, quotient, low);
-    remainder = number - quotient * size;
-    bool more = remainder >= size;
-    remainder -= more ? size : 0u;
-    return quotient + uint(more);
-}
+#include "slice1_divide.glsl"
 
 // Returns where a column starts in the input, after the matrix's first.
 uint column_offset(uint column) {

@@ -16,15 +16,7 @@
 
 uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 
-// Divides by a size, given 2^32 divided by it: a division takes as long as all else. Returns the quotient.
-uint divide(uint number, uint size, uint inverse, out uint remainder) {
-    uint quotient, low;
-    umulExtended(number, inverse, quotient, low);
-    remainder = number - quotient * size;
-    bool more = remainder >= size;
-    remainder -= more ? size : 0u;
-    return quotient + uint(more);
-}
+#include "slice1_divide.glsl"
 
 // Splits `number`, a position in this and the outer dimensions: returns the coordinate in the dimension at `word` of
 // the layout, and keeps the position in the outer ones.

@@ -206,7 +206,7 @@ def _groups(rows: Rows, columns: Columns) -> dict[str, int]:
 
 
 def _whole_inverse(size: int) -> int:
-    """Return what ``divide`` in ``slice1_runs.comp`` takes for a size: quotients are 1 too low at most."""
+    """Return what ``slice1_divide.glsl`` takes for a size: quotients are 1 too low at most."""
     return min(WORDS_LIMIT // size, WORDS_LIMIT - 1)
 
 
