@@ -59,18 +59,17 @@ def plan_slice1(
     layout, element_bytes = widened(layout, element_bytes)
     tuning = limits.tuning.slice1
     gathers_well = _gathers_well(layout, element_bytes, tuning)
-    boxes = None if gathers_well else _boxes_for(layout, element_bytes, limits)
     narrow = element_bytes < 4 and not gathers_well
     least_bytes = tuning.narrow_tile_least_bytes if narrow else tuning.tile_least_bytes
     matrices = _matrices(layout, element_bytes, ceil_div(least_bytes, element_bytes), tuning)
-    # Sparsely filled tiles are slower than what else does without reading memory again and again.
-    sparse = (
+    filled = (
         matrices is not None
-        and (gathers_well or boxes is not None)
-        and _shape(matrices, element_bytes, tuning).fill(matrices) < tuning.tile_least_fill
+        and _shape(matrices, element_bytes, tuning).fill(matrices) >= tuning.tile_least_fill
     )
+    boxes = None if gathers_well or filled else _boxes_for(layout, element_bytes, limits)
     steps: tuple[Step, ...]
-    if matrices is not None and not sparse:
+    # Sparsely filled tiles are slower than what else does without reading memory again and again.
+    if matrices is not None and (filled or not (gathers_well or boxes)):
         step, layout_words = _tiles(matrices, element_bytes, last_vector, limits, tuning)
         steps = (step,)
     elif boxes is not None:
