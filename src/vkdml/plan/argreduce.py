@@ -35,6 +35,7 @@ from vkdml.plan.reductions import (
     dimension_words,
     enough_splits,
     fixed_flags,
+    is_in_fours,
     most_candidates,
 )
 from vkdml.plan.schema import ElementType, Family
@@ -43,6 +44,9 @@ from vkdml.plan.tuning import Tuning
 
 # Vectors of 16 bytes that one invocation loads in one batch.
 CHUNK_VECTORS = kernels.number("chunk_vectors")
+LED_GROUPS = kernels.number("led_groups")
+# Narrow columns whose indices are one vector.
+FOUR = 4
 # Of an output, that are reduced as repeated blocks if they can be.
 MANY_RUNS = 32
 # An unaligned row of up to so many vectors is processed in so many steps at least.
@@ -397,13 +401,20 @@ def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limit
     loads, run, columns, load_bytes, columns_apart = "elements", 1, 1, element.nbytes, False
     if inner.input_stride == 1:
         per_vector = VECTOR_BYTES // element.nbytes
+        in_fours = is_in_fours(reduce_count, element.nbytes, tuning)
+        together = FOUR if in_fours else per_vector
         side, in_run = _side_by_side(layout.kept) if tuning.columns_apart else (inner.size, 1)
-        if side >= per_vector:
-            run, columns, load_bytes, columns_apart = side, per_vector, VECTOR_BYTES, in_run > 1
+        if side >= together:
+            run, columns, load_bytes, columns_apart = side, together, together * element.nbytes, in_run > 1
             outer = (dim.input_stride for dim in (*layout.kept[:-in_run], *layout.reduced))
-            aligned = _are_multiples((layout.input_base, *outer), per_vector)
-            loads = "vectors" if aligned else "unaligned"
-    groups = outputs // run * ceil_div(run, columns)
+            aligned = _are_multiples((layout.input_base, *outer), together)
+            if in_fours:
+                loads = "fours" if aligned else "unaligned_fours"
+            else:
+                loads = "vectors" if aligned else "unaligned"
+    # Fours of long unaligned runs start where their indices fill vectors: one more has what lies before.
+    led = loads == "unaligned_fours" and run >= LED_GROUPS * columns
+    groups = outputs // run * (ceil_div(run, columns) if not led else 1 + ceil_div(run - 1, columns))
 
     # Neighbouring invocations read neighbouring memory: of several outputs, or of one.
     adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)
