@@ -13,10 +13,11 @@ from typing import Any
 
 from vkdml.bench.cases import Case
 
-FORMAT = 4
+FORMAT = 5
 """Format 1 holds software devices' calls and kernels timed apart, and former names of latency kinds.
 
-Format 2 has no sweeps, format 3 no public calls on arrays of the device and no chains.
+Format 2 has no sweeps, format 3 no public calls on arrays of the device and no chains, format
+4 no discarded readings.
 """
 _FIRST_FORMAT = 1
 _FORMER_KINDS = {"resident": "recorded", "resident in turn": "recorded in turn"}
@@ -106,6 +107,8 @@ class Row:
     """An operation of 256 that depend on each other; see :mod:`vkdml.bench.chains`."""
     independent: Times | None = None
     """An operation of 256 that may overlap."""
+    discarded_us: list[float] = field(default_factory=list)
+    """Medians of readings that were taken again: they spread, or the device's clocks fell meanwhile."""
 
     @property
     def over_kernel_us(self) -> float | None:
@@ -173,6 +176,8 @@ class SweepRow:
     wrong: str = ""
     """What is wrong with its result."""
     peers: dict[str, PeerTime] = field(default_factory=dict)
+    discarded_us: list[float] = field(default_factory=list)
+    """As in :class:`Row`."""
 
 
 @dataclass(frozen=True)

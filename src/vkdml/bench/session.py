@@ -10,6 +10,7 @@ from typing import Protocol
 
 from vkdml.bench import latency, measure
 from vkdml.bench.cases import Case, fitted_suite
+from vkdml.bench.clocks import WARM_SECONDS
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.peers import PEER_SECONDS, time_peer
 from vkdml.bench.record import LatencyRow, Record, RecordFault, Row, require_possible
@@ -78,7 +79,7 @@ def run(device: Device, options: Options, progress: Progress, keep: Keep = lambd
         "most_input_bytes": None if options.as_given else most,
         "index_dtype": f"int{8 * options.index_bytes}",
         "readings": options.readings,
-        "warm_seconds": measure.WARM_SECONDS,
+        "warm_seconds": WARM_SECONDS,
     }
     record = measure.new_record(device, options.suite, settings)
     cases = list(options.cases) if options.as_given else fitted_suite(options.cases, most)
