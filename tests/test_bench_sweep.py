@@ -26,8 +26,9 @@ from vkdml.bench import (
     sweep_check,
     sweep_report,
     sweep_run,
+    view_indices,
 )  # fmt: skip
-from vkdml.bench.cases import MIB
+from vkdml.bench.cases import MIB, Case
 from vkdml.bench.check import WrongResult
 from vkdml.bench.record import Peer, PeerTime
 from vkdml.bench.sweep import (
@@ -226,8 +227,9 @@ def checked(case: SweepCase, result: np.ndarray) -> None:
 @pytest.mark.parametrize("block_bytes", [64, 1 << 20])
 @pytest.mark.parametrize("core_count", [1, 5])
 def test_right_results_pass_and_one_wrong_element_does_not(monkeypatch, block_bytes, core_count):
-    monkeypatch.setattr(sweep_check, "_BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr(sweep_check, "cores", lambda: core_count)
+    monkeypatch.setattr(sweep_check, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(view_indices, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(view_indices, "cores", lambda: core_count)
     random = np.random.default_rng(0)
     for case in SMALL[:60]:
         result = right(case)
@@ -244,7 +246,11 @@ def test_ties_are_decided_by_the_logical_index():
     case = SweepCase(0, 0, "argmax", "uint8", (6, 5, 4), (2, 1, 0), None)
     equal[[7, 21, 60]] = 9  # in the view: (3, 1, 0), (1, 0, 1), (0, 0, 3)
     view = equal.reshape(6, 5, 4).transpose(2, 1, 0)
-    assert int(sweep_check.right_indices(case, view)) == 3 == int(view.argmax())
+    order = Case("", case.op, case.element, (1,))
+    assert int(view_indices.right_indices(view, case.axes, order)) == 3 == int(view.argmax())
+    last = Case("", case.op, case.element, (1,), direction="decreasing")
+    right = view.size - 1 - int(view.reshape(-1)[::-1].argmax())
+    assert int(view_indices.right_indices(view, case.axes, last)) == right
 
 
 # ---- runs ---------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ Bits = npt.NDArray[np.unsignedinteger]
 
 SEED = 20
 _CHUNK_BYTES = 16 << 20
+_PIECE_BYTES = 1 << 18
 _SMALL_BYTES = 1 << 18
 _CONSTANT = 0x3C  # a positive number in every float type
 
@@ -96,8 +97,11 @@ def _filled(nbytes: int, fill: Callable[[Bytes, int], None]) -> Bytes:
 
 
 def _random(part: Bytes, start: int) -> None:
-    generator = np.random.Generator(np.random.SFC64([SEED, start // _CHUNK_BYTES]))
-    part[:] = np.frombuffer(generator.bytes(part.size), np.uint8)
+    bits = np.random.SFC64([SEED, start // _CHUNK_BYTES])
+    # Not through Generator.bytes(), of which most is done with the interpreter locked.
+    for at in range(0, part.size, _PIECE_BYTES):
+        piece = part[at : at + _PIECE_BYTES]
+        piece[:] = bits.random_raw(-(-piece.size // 8)).astype("<u8", copy=False).view(np.uint8)[: piece.size]
 
 
 def _masked(part: Bytes, start: int, mask: int, dtype: np.dtype[np.unsignedinteger]) -> None:
