@@ -28,6 +28,8 @@ FEWEST_CALLS = 3
 QUEUE_SECONDS = 4e-3
 # Enough for the host to queue all readings behind it; at 2 GHz, 10 ms.
 SPIN_CYCLES = 20_000_000
+OUT_OF_TIME = "out of time"
+"""Why a case that a library's time did not reach has none."""
 NO_COPY = "shares the host's memory"
 """Why a library on the processor has no transfers to time."""
 

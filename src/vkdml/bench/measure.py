@@ -30,6 +30,7 @@ from vkdml.bench.check import Checker
 from vkdml.bench.clocks import WARM_SECONDS, Clocks, clocks_of
 from vkdml.bench.contents import Bytes, cores
 from vkdml.bench.host_clock import time_calls
+from vkdml.bench.latency import LatencyCase
 from vkdml.bench.library import Unsupported
 from vkdml.bench.record import LatencyRow, Record, Row, Times
 from vkdml.bench.timing import CallReading, time_call, time_copy
@@ -341,12 +342,13 @@ def copy_rate(device: Device, most_bytes: int, readings: int) -> tuple[float | N
 
 
 def measure_latency(
-    device: Device, most_bytes: int, done: Callable[[LatencyRow], None] = lambda row: None
+    device: Device, cases: Sequence[LatencyCase], done: Callable[[LatencyRow], None] = lambda row: None
 ) -> list[LatencyRow]:
-    """Time the latency cases; the same errors as :func:`measure`."""
-    rows = []
+    """Time latency cases; the same errors as :func:`measure`."""
+    rows: list[LatencyRow] = []
+    if not cases:
+        return rows
     warm = SOFTWARE_WARM_SECONDS if device.info.type == "software" else WARM_SECONDS
-    cases = latency.latency_cases(most_bytes)
     content = contents.content("numbers float32", max(case.nbytes for case in cases))
     for case in cases:
         ours = latency.measure(device, case, content, warm)
