@@ -57,8 +57,9 @@ HOST_COPIES = 3
 class Contents:
     """Each content once on the host and once on the device, for as long as a case is left that needs it."""
 
-    def __init__(self, device: Device, cases: Iterable[Case]) -> None:
+    def __init__(self, device: Device, cases: Iterable[Case], clocks: Clocks) -> None:
         self._device = device
+        self._clocks = clocks
         self._left = Counter[str]()
         self._nbytes: dict[str, int] = {}
         for case in cases:
@@ -71,7 +72,8 @@ class Contents:
         name = case.content
         if name not in self._held:
             # Kernels read whole 16-byte vectors.
-            host = contents.content(name, self._nbytes[name] + -self._nbytes[name] % 16)
+            nbytes = self._nbytes[name] + -self._nbytes[name] % 16
+            host = self._clocks.busy_while(partial(contents.content, name, nbytes))
             self._held[name] = host, filled(self._device, host)
         return self._held[name]
 
@@ -120,7 +122,7 @@ def measure(
     """
     checker = Checker()
     clocks = clocks_of(device)
-    store = Contents(device, cases)
+    store = Contents(device, cases, clocks)
     software = device.info.type == "software"
     rows = []
     for case in cases:
