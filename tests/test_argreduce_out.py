@@ -67,6 +67,21 @@ def test_out_of_a_full_reduction_has_rank_0() -> None:
     assert kept[0, 0] == x.argmin()
 
 
+def test_an_out_that_cannot_hold_indices_is_named() -> None:
+    x = np.zeros((3, 300), np.float32)
+    says = (
+        r"argmax of \(3, 300\) float32: out has type float32: indices cannot be float32; accepted are int64"
+    )
+    floats = np.zeros(3, np.float32)
+    for array, out in ((x, floats), (vkdml.asarray(x), vkdml.asarray(floats))):
+        with pytest.raises(TypeError, match=says):
+            vkdml.argmax(array, 1, out=out)
+    with pytest.raises(TypeError, match=r"the indices of out has type int16: indices cannot be int16"):
+        vkdml.argmax(x, 1, return_values=True, out=(np.zeros(3, np.int16), None))
+    with pytest.raises(TypeError, match=r"float32: indices cannot be int16"):
+        vkdml.argmax(x, 1, dtype=np.int16, out=np.zeros(3, np.int16))
+
+
 def test_without_a_dtype_that_of_out_is_taken() -> None:
     x = ties((7, 5))
     for dtype in oracle.OUTPUT_DTYPES:
