@@ -104,6 +104,7 @@ def measure(
     index_bytes: int = 4,
     readings: int = 30,
     kernels_only: bool = False,
+    clocks: Clocks | None = None,
 ) -> list[Row]:
     """Time each case, its kernels and its public call, and check its results.
 
@@ -114,6 +115,7 @@ def measure(
         index_bytes: 4 or 8.
         readings: of each case.
         kernels_only: leave out the public calls on arrays of the device, and the chains.
+        clocks: of the device, where they are known already.
 
     Raises:
         WrongResult: a kernel's result is wrong.
@@ -121,7 +123,7 @@ def measure(
         DeviceError: the device failed.
     """
     checker = Checker()
-    clocks = clocks_of(device)
+    clocks = clocks or clocks_of(device)
     store = Contents(device, cases, clocks)
     software = device.info.type == "software"
     rows = []

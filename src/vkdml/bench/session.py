@@ -10,7 +10,7 @@ from typing import Protocol
 
 from vkdml.bench import latency, measure
 from vkdml.bench.cases import Case, fitted_suite
-from vkdml.bench.clocks import WARM_SECONDS
+from vkdml.bench.clocks import WARM_SECONDS, clocks_of
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.peers import PEER_SECONDS, rows_for_peer, time_peer
 from vkdml.bench.record import LatencyRow, Record, RecordFault, Row, difference, require_possible
@@ -99,8 +99,13 @@ def run(
     left = [case for case in cases if case.name not in timed]
     if left:
         with phase(record, progress, "ceiling", 0):
+            clocks = clocks_of(device)
             ceiling = measure.measure(
-                device, measure.ceiling_cases(most), readings=options.readings, kernels_only=True
+                device,
+                measure.ceiling_cases(most),
+                readings=options.readings,
+                kernels_only=True,
+                clocks=clocks,
             )
             if record.copy_gb_per_s is None:
                 record.copy_gb_per_s, record.copy_bytes = measure.copy_rate(device, most, options.readings)
@@ -119,7 +124,14 @@ def run(
                 note_ceiling()
                 kept(record)
 
-            measure.measure(device, left, done, index_bytes=options.index_bytes, readings=options.readings)
+            measure.measure(
+                device,
+                left,
+                done,
+                index_bytes=options.index_bytes,
+                readings=options.readings,
+                clocks=clocks,
+            )
         require_possible([*ceiling, *record.rows])
         note_ceiling()
         places = {case.name: place for place, case in enumerate(cases)}
