@@ -125,6 +125,16 @@ def test_readings_that_spread_are_taken_again_once(gpu, up):
     assert up.steady(lambda: calm) == (calm, [])
 
 
+@pytest.mark.parametrize(("slower", "again"), [(1.2, False), (1.3, True)])
+def test_a_device_at_its_limit_of_power_is_as_fast_as_it_is(slower, again):
+    times = iter([1e6] * 2000 + [slower * 1e6] * 1000)
+    made = Clocks(lambda: next(times), iter(range(10_000)).__next__)
+    for _ in range(2000):
+        made.are_up()
+    calm = Reading(5.0, 5.0, 5.0, 30, {}, {})
+    assert made.steady(lambda: calm) == (calm, [5.0] * clocks.MOST_AGAIN if again else [])
+
+
 def test_readings_are_not_taken_again_for_ever(gpu, up):
     taken = []
 
