@@ -23,6 +23,7 @@ from vkdml.bench import (
     peers,
     plots,
     record,
+    session,
     sweep_check,
     sweep_report,
     sweep_run,
@@ -342,6 +343,26 @@ def test_kernels_that_write_nothing_are_found(monkeypatch):
     options = sweep_run.SweepOptions(seed=2, numbers=range(6), mib=1, readings=1)
     made = sweep_run.run(vkdml.default_device(), options, Silent())
     assert all(row.wrong for row in made.sweep)
+
+
+def test_a_sweep_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path, monkeypatch):
+    real, timed = measuring.time_plan, []
+
+    def interrupted(*arguments, **options):
+        if len(timed) == 3 + 2:  # the plain reads, and two cases
+            raise KeyboardInterrupt
+        timed.append(1)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(sweep_run, "time_plan", interrupted)
+    monkeypatch.setattr(session, "KEEP_SECONDS", 0.0)
+    file = tmp_path / "sweep.json"
+    words = ["--seed", "6", "--cases", "5", "--mib", "1", "--peers", "none", "--readings", "1"]
+    assert main(["bench", "--suite", "sweep", *words, "--json", str(file)]) == 130
+    kept = record.load(file)
+    assert [row.number for row in kept.sweep] == [0, 1]
+    assert kept.ceiling_gb_per_s > 0
+    assert printed(kept)
 
 
 def test_a_fault_of_the_device_names_the_case(monkeypatch):

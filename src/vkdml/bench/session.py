@@ -116,7 +116,7 @@ def run(
                 record.ceiling_gb_per_s, record.ceiling_case = rate, case
 
         with phase(record, progress, f"{options.suite} suite", len(left)):
-            kept = _NowAndThen(keep)
+            kept = NowAndThen(keep)
 
             def done(row: Row) -> None:
                 progress.step(_said_of(row))
@@ -200,9 +200,9 @@ def time_peers(
         if missing_only and not rows and not latency_rows:
             continue
         with phase(record, progress, name, len(rows) + len(latency_rows)):
-            kept = _NowAndThen(keep)
+            kept = NowAndThen(keep)
 
-            def done(said: str, kept: _NowAndThen = kept) -> None:
+            def done(said: str, kept: NowAndThen = kept) -> None:
                 progress.step(said)
                 kept(record)
 
@@ -220,7 +220,7 @@ def time_peers(
         keep(record)
 
 
-class _NowAndThen:
+class NowAndThen:
     """Keeps a record when it was not kept for ``KEEP_SECONDS``."""
 
     def __init__(self, keep: Keep) -> None:

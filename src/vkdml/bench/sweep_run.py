@@ -12,7 +12,7 @@ from vkdml.bench.check import WrongResult
 from vkdml.bench.clocks import WARM_SECONDS, clocks_of
 from vkdml.bench.contents import Bytes
 from vkdml.bench.record import Record, SweepRow
-from vkdml.bench.session import Keep, Progress, phase
+from vkdml.bench.session import Keep, NowAndThen, Progress, phase
 from vkdml.bench.sweep import CONTENT, SUITE, SweepCase, command, sweep_case
 from vkdml.errors import DeviceError
 from vkdml.measuring import filled, time_plan
@@ -61,7 +61,8 @@ def run(
         device: on which to run.
         options: what to run.
         progress: told of each step.
-        keep: called with the record when the cases are done, and after each peer: it is whole each time.
+        keep: called with the record every ``session.KEEP_SECONDS``, when the cases are done, and after each
+            peer: it is whole each time.
 
     Returns:
         A record whose ``sweep`` has a row for each case, those that were refused or wrong included.
@@ -86,8 +87,11 @@ def run(
     with phase(record, progress, "ceiling", 0):
         plain = [bench.timed(case)[0] for case in _plain_reads(device, mib * MIB)]
     with phase(record, progress, f"{SUITE}, seed {options.seed}", len(cases)):
-        record.sweep = list(bench.run(cases, lambda row: progress.step(said_of(row))))
-    record.ceiling_gb_per_s, record.ceiling_case = _fastest_read([*plain, *record.sweep])
+        kept = NowAndThen(keep)
+        for row in bench.run(cases, lambda row: progress.step(said_of(row))):
+            record.sweep.append(row)
+            record.ceiling_gb_per_s, record.ceiling_case = _fastest_read([*plain, *record.sweep])
+            kept(record)
     del bench
     device.trim()
     keep(record)
