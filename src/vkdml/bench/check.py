@@ -136,7 +136,7 @@ def _best(data: Array, case: Case) -> tuple[Array, Array]:
     return keys, found
 
 
-def _found_soon(part: Array, along: int, case: Case) -> tuple[Any, Array] | None:
+def _found_soon(part: Array, along: int, case: Case) -> tuple[int, Array] | None:
     """Return the greatest key that there can be and where each line has it first, if all have it early.
 
     What follows it cannot win. Random bytes have it soon as the greatest byte, random floats as a NaN.
@@ -152,7 +152,8 @@ def _found_soon(part: Array, along: int, case: Case) -> tuple[Any, Array] | None
         take_last = case.direction == "decreasing"
         early = slice(count - length, count) if take_last else slice(length)
         keys = ordered_keys(part[:, early] if along else part[early], case)
-        greatest = (case.op == "argmax") if case.element == "bool" else np.iinfo(keys.dtype).max
+        is_flag = case.element == "bool" and case.op == "argmax"
+        greatest = 1 if is_flag else np.iinfo(keys.dtype).max
         has = keys == greatest
         if has.any(axis=along).all():
             at = np.flip(has, along).argmax(axis=along) if take_last else has.argmax(axis=along)
