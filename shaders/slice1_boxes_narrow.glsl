@@ -76,8 +76,8 @@ void store_rows(uint base, bool at_start, bool at_end) {
         RowSpan span = span_in_box(base + output_rows[row], at_start, at_end);
         store_vector_of_row(span, row, number - row * output_vectors_of_row);
     }
-    for (uint number = own; number < 2u * output_row_count; number += WORKGROUP) {
-        uint row = number / 2u;
-        store_end_of_row(span_in_box(base + output_rows[row], at_start, at_end), row, number % 2u != 0u);
+    for (uint number = own; number < ENDS * output_row_count; number += WORKGROUP) {
+        uint row = number / (ENDS);
+        store_end_of_row(span_in_box(base + output_rows[row], at_start, at_end), row, number % (ENDS));
     }
 }

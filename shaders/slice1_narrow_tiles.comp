@@ -159,10 +159,11 @@ void main() {
                 store_vector_of_row(span_in_tile(bases.y + offset, columns_left, column == 0u), down, i % VECTORS);
         }
         if (OUTPUT_UNALIGNED || min(columns_left, OWNED * PER_WORD) % PER_VECTOR != 0u) {
-            for (uint i = gl_LocalInvocationID.x; i < rows_in_tile * 2u; i += WORKGROUP) {
-                uint down = i / 2u;
+            for (uint i = gl_LocalInvocationID.x; i < rows_in_tile * ENDS; i += WORKGROUP) {
+                uint down = i / (ENDS);
                 if (row_offset(row + down, offset))
-                    store_end_of_row(span_in_tile(bases.y + offset, columns_left, column == 0u), down, i % 2u != 0u);
+                    store_end_of_row(
+                        span_in_tile(bases.y + offset, columns_left, column == 0u), down, i % (ENDS));
             }
         }
         barrier();

@@ -54,15 +54,17 @@ void store_vector_of_row(RowSpan span, uint row, uint number) {
     output_vectors[vector] = words;
 }
 
-// Stores the words before the vectors within a row, or those after them: at most four.
-void store_end_of_row(RowSpan span, uint row, bool after) {
+const uint ENDS = 2u * uint(END_WORDS);
+
+// Stores one of the words before the vectors within a row, or of those after them: END_WORDS each at most. Neighbouring
+// invocations store neighbouring words.
+void store_end_of_row(RowSpan span, uint row, uint number) {
     ivec2 within = ivec2(vectors_within(span)) * 4 - int(span.word);
-    int word = after ? within.y : span.begin;
-    int end = after ? span.end : min(within.x, span.end);
-    for (; word < end; word++) {
-        uint count = min(span.place + span.elements - uint(word) * PER_WORD, PER_WORD);
-        uint written = (2u << (count * BITS - 1u)) - 1u;
-        if (word == 0) written &= ~((1u << (span.place * BITS)) - 1u);
-        store_bits(span.word + uint(word), stored_word(span, row, word), written);
-    }
+    bool after = number >= uint(END_WORDS);
+    int word = after ? within.y + int(number) - END_WORDS : span.begin + int(number);
+    if (word >= (after ? span.end : min(within.x, span.end))) return;
+    uint count = min(span.place + span.elements - uint(word) * PER_WORD, PER_WORD);
+    uint written = (2u << (count * BITS - 1u)) - 1u;
+    if (word == 0) written &= ~((1u << (span.place * BITS)) - 1u);
+    store_bits(span.word + uint(word), stored_word(span, row, word), written);
 }

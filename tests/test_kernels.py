@@ -36,6 +36,8 @@ SMALL = {
         workgroup_size=8, tile_bytes=0, fixed_positions=False, direct=False
     ),  # not by these kernels
 }
+# Of so many positions, so that there are others whose columns are loaded as vectors.
+FOURS = tuple((width, counts) for width in (1, 2) for counts in (range(10, 13), range(34, 35)))
 ELEMENTS = kernels.elements()
 ARGREDUCE_KERNELS = [kernel for kernel in kernels.table().values() if kernel.family.name in twins.TWINS]
 
@@ -111,6 +113,12 @@ CONTIGUOUS = {
     "middle": ((3, 20, 36), (1,)),
     "outer_and_middle": ((5, 2, 7, 32), (0, 2)),
     "outer_and_inner": ((7, 3, 160), (0, 2)),
+    "fours": ((11, 1040), (0,)),
+    "unaligned_fours": ((10, 67), (0,)),
+    "matrices_of_fours": ((5, 12, 53), (1,)),
+    "short_fours": ((40, 11, 7), (1,)),
+    "fours_split": ((34, 32), (0,)),
+    "unaligned_fours_split": ((34, 33), (0,)),
 }
 # Contiguous arrays read through a permutation of their axes, some of them backwards.
 PERMUTED = {
@@ -151,7 +159,12 @@ def cases():
 def limits_for(small_limits, fast: bool, batched: bool):
     return replace(
         small_limits,
-        tuning=replace(small_limits.tuning, subgroups=int(fast), batched_loads=int(batched)),
+        tuning=replace(
+            small_limits.tuning,
+            subgroups=int(fast),
+            batched_loads=int(batched),
+            positions_in_fours=FOURS if batched else (),
+        ),
         subgroup_size=small_limits.subgroup_size or 4,
     )
 

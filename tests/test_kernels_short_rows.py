@@ -39,6 +39,8 @@ ALL = slice(None)
 CASES = {
     "pairs": ((1400, 2), (0, 1), (ALL, ALL), 1),
     "rgb": ((900, 3), (0, 1), (ALL, ALL), 1),
+    "aligned rgb": ((1501, 3), (0, 1), (ALL, ALL), 1),
+    "aligned sevens": ((703, 7), (0, 1), (ALL, ALL), 1),
     "words": ((700, 4), (0, 1), (ALL, ALL), 1),
     "seven": ((431, 7), (0, 1), (ALL, ALL), 1),
     "backwards": ((431, 7), (0, 1), (slice(None, None, -1), slice(None, None, -1)), 1),
@@ -128,7 +130,7 @@ def test_kernels_write_what_their_twin_writes(device, name):
     turn, ran = alike.index(name), set()
     for number, case in enumerate(CASES):
         # Elements of one kind share the cases; their kernels are the same.
-        if case not in ("rgb", "stacks") and number % len(alike) != turn:
+        if case not in ("rgb", "aligned rgb", "stacks") and number % len(alike) != turn:
             continue
         # Software drivers compile a pipeline for each rule: opposite rules in turn say the same.
         # Tiles with positions far apart are for shared memory; of wide elements only if outputs are permuted.

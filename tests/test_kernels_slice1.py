@@ -31,6 +31,7 @@ SMALL = SliceTuning(
     full_workgroups=2,
     boundaries_from_bytes=1 << 40,
     tile_shapes=tuple((w, (NARROW_DOWN, NARROW_ACROSS) if w in NARROW else (DOWN, ACROSS)) for w in WIDTHS),
+    tile_band=2,
     tile_least_bytes=1,
     narrow_tile_least_bytes=1,
     tile_least_fill=0.0,

@@ -194,14 +194,17 @@ def argreduce_columns(step, buffers) -> None:
     s = ReduceStep(step, buffers)
     p = s.p
     # Neighbouring outputs of one invocation.
-    columns = 1 if kernels.table()[step.kernel].variant["loads"] == "elements" else 16 // s.el.bytes
+    loads = kernels.table()[step.kernel].variant["loads"]
+    columns = 1 if loads == "elements" else 4 if "fours" in loads else 16 // s.el.bytes
     found = {}
     for number in range(p.outputs):
         base, _ = s.output_offsets(number)
         for split in range(p.splits):
             end = min((split + 1) * p.positions_per_split, p.reduce_count)
             found[number, split] = s.best(base, np.arange(split * p.positions_per_split, end))
-    groups = p.outputs // p.run * -(-p.run // columns)
+    # What lies before the first whole vector of indices is a group of its own.
+    led = loads == "unaligned_fours" and p.run >= kernels.number("led_groups") * columns
+    groups = p.outputs // p.run * (1 + -(-(p.run - 1) // columns) if led else -(-p.run // columns))
     s.finish(-(-groups // (s.workgroup // p.lanes)), found)
 
 

@@ -109,7 +109,10 @@ def tiles_of(s: SliceStep, height: int, width: int):
     p = s.p
     for tile in range(p.tiles):
         matrix, number = divmod(tile, p.tiles_down * p.tiles_across)
-        down, across = divmod(number, p.tiles_across)
+        band, rest = divmod(number, s.constants.band * p.tiles_across)
+        first = band * s.constants.band
+        across, down = divmod(rest, min(s.constants.band, p.tiles_down - first))
+        down += first
         source, target = offsets_of(matrix, s.dims, p.input_base, p.output_base)
         yield source, target, range(down * height, min((down + 1) * height, p.rows)), across * width
 
@@ -134,7 +137,8 @@ def slice1_narrow_tiles(step, buffers) -> None:
     width = (c.across - c.output_unaligned) * per_word
     for source, target, rows, begin in tiles_of(s, c.down * per_vector, width):
         if not c.input_unaligned:
-            assert row_step > 1 or (source % per_vector == 0 and p.column_input_stride % per_vector == 0)
+            starts = source, p.column_input_stride, p.column_group_input_stride
+            assert not any(start % per_vector for start in starts)
         for row in rows:
             group, in_group = divmod(row, p.group_rows)
             if in_group >= p.copied_rows:

@@ -21,7 +21,7 @@ UNLIMITED_LOOP_STEPS = 1 << 63
 _CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 _BOX_TURNS = kernels.number("box_turns")
 # The most words of a row before the vectors within it, or after them.
-_END_WORDS = 4
+_END_WORDS = kernels.number("end_words")
 
 
 def most_loop_steps(driver_name: str) -> int:
@@ -165,8 +165,8 @@ def tile(down: int, across: int, size: int) -> int:
 def narrow_tile(down: int, across: int, per_vector: int, size: int) -> int:
     """Return the steps of a tile of ``slice1_narrow_tiles``, which loads and stores vectors."""
     rows = down * per_vector
-    load = loop(-(-down * across // size), loop(4) + loop(4))
-    ends = loop(-(-2 * rows // size), loop(_END_WORDS))
+    load = loop(-(-down * across // size), loop(4, 2 * loop(3)) + loop(4))
+    ends = loop(-(-2 * _END_WORDS * rows // size))
     return load + loop(-(-rows * across // 4 // size)) + ends
 
 
@@ -204,7 +204,7 @@ class BoxLoops:
         """Steps of a box."""
         # Two vectors at once.
         load = loop(self._rounds(-(-self.vectors // 2)))
-        ends = loop(self._rounds(2 * self.output_rows), loop(_END_WORDS))
+        ends = loop(self._rounds(2 * _END_WORDS * self.output_rows))
         return loop(self.grid_dims) + load + loop(self._rounds(self.output_vectors)) + ends
 
     def boxes(self, count: int) -> int:
