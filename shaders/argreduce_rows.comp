@@ -6,6 +6,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 #define LAYOUT_IN_SHARED MEMORY_ORDER
+#define LAYOUT_IS_SHARED !TWO_CHUNKS // which reads it once
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
@@ -44,6 +45,11 @@ Tile tile_of_unit(uint unit, uint base) {
     return tile;
 }
 
+// Whether no vector of a tile lies across an end of its run.
+bool is_within(Tile tile) {
+    return tile.first * ELEMENTS_PER_VECTOR >= tile.begin && tile.last < tile.end / ELEMENTS_PER_VECTOR;
+}
+
 // Replaces the bits outside the run, those that `inside` lacks, by neutral ones.
 uint neutral_outside(uint word, uint neutral, uint inside) { return (word & inside) | (neutral & ~inside); }
 uint bits_below(int count) { return count >= 32 ? 0xffffffffu : (1u << max(count, 0)) - 1u; }
@@ -72,7 +78,7 @@ struct Chunk {
     Top top0, top1, top2, top3;
 };
 
-// Loads past the end of the tile repeat its last vector. `inside`: no vector lies at an end of the tile.
+// Loads past the end of the tile repeat its last vector. `inside`: no vector lies across an end of the run.
 Chunk loaded_chunk(Tile tile, uint vector, bool inside) {
     Chunk chunk;
     chunk.vector = vector;
@@ -142,6 +148,7 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
         for (uint unit = first_unit; unit < units; unit += splits, tile_step += steps_per_tile) {
             Tile tile = tile_of_unit(unit, base);
             if (!ALIGNED && tile.first > tile.last) continue; // possible in unaligned runs only
+            bool within = is_within(tile);
             uint steps = ((tile.last - tile.first) >> lane_bits) + 1u, step = 0u, vector = tile.first + lane;
 #if SUBGROUPS
             if (TWO_CHUNKS) {
@@ -154,7 +161,8 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
                 break;
             }
             for (; step + uint(CHUNK_VECTORS) <= steps; step += uint(CHUNK_VECTORS), vector += chunk_vectors) {
-                Chunk chunk = loaded_chunk(tile, vector, step != 0u && step + uint(CHUNK_VECTORS) < steps);
+                bool inside = within || (step != 0u && step + uint(CHUNK_VECTORS) < steps);
+                Chunk chunk = loaded_chunk(tile, vector, inside);
                 fold(chunk);
                 consider(best, chunk, tile, tile_step + step);
             }

@@ -1,14 +1,17 @@
 // Rows that are read as they lie in memory, whatever the order of their positions: an invocation finds the position of
-// every element that may be the winner when it reads it.
+// an element where it may be the winner.
 //
-// The layout ends with the offset and the position of the first element read, and then, in the order of reading, size,
-// input stride and step of the position of each reduced dimension.
+// The layout goes on with the READING_WORDS and then, from the innermost outwards in the order of reading, size, input
+// stride and step of the position of each reduced dimension. The reduced dimensions in the order of positions end it.
 
-uint reading_word(uint dim) { return reduced_word(reduced_dims) + 2u + dim * COPIED_DIM_WORDS; }
+uint reading_word(uint number) { return kept_dims * COPIED_DIM_WORDS + number; }
+uint reading_dim_word(uint dim) {
+    return reading_word(READING_WORDS) + (reduced_dims - 1u - dim) * COPIED_DIM_WORDS;
+}
 
 uint dims_outside_run;
 
-// A dimension that positions in a run are divided by, and its reciprocal.
+// A dimension that positions in a run are divided by, and its reciprocal: 2^32 - 1 divided by its size.
 struct RunDim { uint size, step, reciprocal; };
 RunDim innermost, second;
 // The first dimension of a run of three or more, whose size is here that of what is inside of it, and how far positions
@@ -16,22 +19,24 @@ RunDim innermost, second;
 RunDim outermost;
 uint least_between, most_between;
 
-RunDim run_dim(uint dim) {
-    uint word = reading_word(dim), size = layout_word(word);
-    return RunDim(size, layout_word(word + 2u), 0xffffffffu / size);
+RunDim run_dim(uint dim, uint reciprocal) {
+    uint word = reading_dim_word(dim);
+    return RunDim(layout_word(word), layout_word(word + 2u), reciprocal);
 }
 
 void prepare() {
-    share_layout(reading_word(reduced_dims));
-    dims_outside_run = reduced_dims;
-    for (uint rest = run; rest > 1u; rest /= layout_word(reading_word(dims_outside_run))) dims_outside_run--;
-    innermost = run_dim(reduced_dims - 1u);
-    second = run_dim(max(reduced_dims, dims_outside_run + 2u) - 2u);
+    if (LAYOUT_IS_SHARED) {
+        uint reduced = stored_layout_word(reading_word(READING_REDUCED_DIMS));
+        share_layout(max(reading_dim_word(0u) + COPIED_DIM_WORDS, reduced + min(reduced, 1u) * reduced_dims * REDUCED_DIM_WORDS));
+    }
+    dims_outside_run = layout_word(reading_word(READING_DIMS_OUTSIDE_RUN));
+    innermost = run_dim(reduced_dims - 1u, layout_word(reading_word(READING_INNERMOST_RECIPROCAL)));
+    second = run_dim(max(reduced_dims, 2u) - 2u, layout_word(reading_word(READING_SECOND_RECIPROCAL)));
 #if !SUBGROUPS
-    outermost = RunDim(1u, layout_word(reading_word(dims_outside_run) + 2u), 0u);
+    outermost = RunDim(1u, layout_word(reading_dim_word(dims_outside_run) + 2u), 0u);
     least_between = most_between = 0u;
     for (uint dim = dims_outside_run + 1u; dim < reduced_dims; dim++) {
-        RunDim between = run_dim(dim);
+        RunDim between = run_dim(dim, 0u);
         outermost.size *= between.size;
         if (dim + 2u >= reduced_dims) continue;
         if (int(between.step) < 0) least_between += (between.size - 1u) * between.step;
@@ -54,11 +59,10 @@ uint divided(inout uint number, RunDim dim) {
 }
 
 uvec2 run_of_segment(uint segment) {
-    uint first = reduced_word(reduced_dims);
-    uvec2 begin = uvec2(layout_word(first), layout_word(first + 1u));
+    uvec2 begin = uvec2(layout_word(reading_word(READING_OFFSET)), layout_word(reading_word(READING_POSITION)));
     if (ONE_RUN) return begin;
     for (uint dim = dims_outside_run; dim-- > 0u;) {
-        uint word = reading_word(dim), coordinate = take_coordinate(segment, dim == 0u, word);
+        uint word = reading_dim_word(dim), coordinate = take_coordinate(segment, dim == 0u, word);
         begin += coordinate * uvec2(layout_word(word + 1u), layout_word(word + 2u));
     }
     return begin;
@@ -72,7 +76,7 @@ uvec2 position_in_run(Tile tile, uint number) {
         if (run_dims > 2u) {
             uint rest = divided(outer, second);
             for (uint dim = reduced_dims - 2u; dim-- > dims_outside_run;) {
-                uint word = reading_word(dim), coordinate = take_coordinate(rest, dim == dims_outside_run, word);
+                uint word = reading_dim_word(dim), coordinate = take_coordinate(rest, dim == dims_outside_run, word);
                 found.x += coordinate * layout_word(word + 2u);
             }
         }
@@ -129,40 +133,75 @@ shared uint shared_bounds[WORKGROUP];
 struct Best {
     Key key;
     uint rank, place;
+#if SUBGROUPS // with TWO_CHUNKS
+    uint vector, hits;
+    Tile tile;
+#endif
 };
 
-// Returns the best rank of the elements of a vector that have this key, or 0 if another invocation knows a better one.
-uint best_rank(Tile tile, uint vector, uvec4 v, Key key, uint bound) {
+// Returns this rank, or that of the best element of a vector with this key where that is better and no other
+// invocation knows a better one.
+uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
     bool first_wins = (int(innermost.step) > 0) != TAKE_LAST;
-    uint first = vector * ELEMENTS_PER_VECTOR, rank = 0u;
-    if (ELEMENT_BYTES < 4 && first_wins && first >= tile.begin) {
-        uvec2 found = position_in_run(tile, first - tile.begin);
-        if (found.y >= ELEMENTS_PER_VECTOR && bound_word(key, rank_of(found.x)) < bound) return 0u;
+    uint first = vector * ELEMENTS_PER_VECTOR;
+    uint element = !ALIGNED && first < tile.begin ? tile.begin - first : 0u;
+    uvec2 found = position_in_run(tile, first + element - tile.begin);
+    if (found.y >= ELEMENTS_PER_VECTOR) {
+        uint best = rank_of(found.x + (first_wins ? 0u : (ELEMENTS_PER_VECTOR - 1u) * innermost.step));
+        if (best < rank || bound_word(key, best) < bound) return rank;
     }
-    uint equal = equal_in_vector(v, key);
+    uint equal = equal_in_vector(input_vectors[vector], key);
     if (!ALIGNED) {
-        if (first < tile.begin) equal &= 0xffffffffu << (tile.begin - first);
+        equal &= 0xffffffffu << element;
         if (tile.end - first < ELEMENTS_PER_VECTOR) equal &= (1u << (tile.end - first)) - 1u;
     }
     while (equal != 0u) {
         // Of the elements in one row of the innermost dimension, only the first or the last can win.
-        uint element = findLSB(equal);
-        uvec2 found = position_in_run(tile, first + element - tile.begin);
         uint row = found.y < ELEMENTS_PER_VECTOR ? ((1u << found.y) - 1u) << element : 0xffffffffu;
-        uint distance = first_wins ? 0u : findMSB(equal & row) - element;
-        rank = max(rank, rank_of(found.x + distance * innermost.step));
-        equal &= ~row;
+        uint in_row = equal & row;
+        if (in_row != 0u) {
+            uint winner = first_wins ? findLSB(in_row) : findMSB(in_row);
+            rank = max(rank, rank_of(found.x + (winner - element) * innermost.step));
+            equal ^= in_row;
+        }
+        if (equal == 0u) break;
+        element = findLSB(equal);
+        found = position_in_run(tile, first + element - tile.begin);
+    }
+    return rank;
+}
+
+// Which of a chunk's vectors have an element of this key: a bit for each.
+uint hits_of(Chunk chunk, Key key) {
+    uint hits = uint(settled_key(chunk.top0) == key) | uint(settled_key(chunk.top1) == key) << 1 |
+        uint(settled_key(chunk.top2) == key) << 2 | uint(settled_key(chunk.top3) == key) << 3;
+    return hits & ((1u << chunk.count) - 1u);
+}
+
+// The same for vectors `lanes` apart, a bit of `hits` for each: vectors are loaded again, since few are asked for.
+uint best_of_hits(Tile tile, uint vector, uint hits, Key key, uint rank, uint bound) {
+    while (hits != 0u) {
+        rank = better_rank(tile, min(vector + findLSB(hits) * lanes, tile.last), key, rank, bound);
+        hits &= hits - 1u;
     }
     return rank;
 }
 
 Best nobody(uint place) {
+    Best best;
+    best.key = KEY_LEAST;
+    best.rank = 0u;
+    best.place = place;
+#if SUBGROUPS
+    best.hits = 0u;
+#endif
+    if (TWO_CHUNKS) return best;
     barrier(); // until all have read what was there before
     shared_bounds[gl_LocalInvocationIndex] = 0u;
     shared_keys[gl_LocalInvocationIndex] = KEY_LEAST;
     shared_ranks[gl_LocalInvocationIndex] = 0u;
     barrier();
-    return Best(KEY_LEAST, 0u, place);
+    return best;
 }
 
 void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
@@ -174,15 +213,7 @@ void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
         best.key = key;
         best.rank = 0u;
     }
-    uint hits = uint(settled_key(chunk.top0) == key) | uint(settled_key(chunk.top1) == key) << 1 |
-        uint(settled_key(chunk.top2) == key) << 2 | uint(settled_key(chunk.top3) == key) << 3;
-    hits &= (1u << chunk.count) - 1u;
-    while (hits != 0u) {
-        uint place = findLSB(hits);
-        uvec4 v = place < 2u ? (place == 0u ? chunk.v0 : chunk.v1) : (place == 2u ? chunk.v2 : chunk.v3);
-        best.rank = max(best.rank, best_rank(tile, min(chunk.vector + place * lanes, tile.last), v, key, bound));
-        hits &= hits - 1u;
-    }
+    best.rank = best_of_hits(tile, chunk.vector, hits_of(chunk, key), key, best.rank, bound);
     bound = max(bound, bound_word(best.key, best.rank));
     if (bound != shared_bounds[best.place]) atomicMax(shared_bounds[best.place], bound);
 }
@@ -237,13 +268,22 @@ void share(Best best, inout Key key, inout uint rank) {
 }
 #endif
 
+#if SUBGROUPS
 void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
-    consider(best, first, tile, 0u);
-    if (second.count != 0u) consider(best, second, tile, 0u);
+    best.key = greater(greatest_of(first), greatest_of(second));
+    best.hits = hits_of(first, best.key) | hits_of(second, best.key) << CHUNK_VECTORS;
+    best.vector = first.vector;
+    best.tile = tile;
 }
+#endif
 
 // Gives all invocations that share the output the best key and its rank.
 void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
     key = exchange_greatest(lanes, best.key);
-    rank = exchange_greatest(lanes, best.key == key ? best.rank : 0u);
+    rank = best.key == key ? best.rank : 0u;
+#if SUBGROUPS
+    // Positions are found of the winners only.
+    if (TWO_CHUNKS && best.key == key) rank = best_of_hits(best.tile, best.vector, best.hits, key, 0u, 0u);
+#endif
+    rank = exchange_greatest(lanes, rank);
 }
