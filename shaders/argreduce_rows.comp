@@ -6,7 +6,8 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 #define LAYOUT_IN_SHARED MEMORY_ORDER
-#define LAYOUT_IS_SHARED !TWO_CHUNKS // which reads it once
+#define SEARCH_LATER (TWO_CHUNKS || FEW_CHUNKS)
+#define LAYOUT_IS_SHARED !SEARCH_LATER // which read it rarely
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
@@ -138,6 +139,9 @@ Key greatest_of(Chunk chunk) {
 void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place, bool wanted, out Key key, out uint rank) {
     uint lane_bits = findLSB(lanes), steps_per_tile = (tile_vectors + lanes - 1u) >> lane_bits;
     uint chunk_vectors = lanes * uint(CHUNK_VECTORS);
+#if MEMORY_ORDER
+    steps_per_tile = (steps_per_tile + uint(CHUNK_VECTORS) - 1u) & ~(uint(CHUNK_VECTORS) - 1u); // chunks are counted
+#endif
     Best best = nobody(place);
 #if MEMORY_ORDER && !SUBGROUPS
     Key known_key = KEY_LEAST;

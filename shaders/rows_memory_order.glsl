@@ -1,5 +1,6 @@
 // Rows that are read as they lie in memory, whatever the order of their positions: an invocation finds the position of
-// an element where it may be the winner.
+// an element where it may be the winner. Where it reads few chunks, it remembers which ones have its greatest key, and the
+// winners look for positions at the end.
 //
 // The layout goes on with the READING_WORDS and then, from the innermost outwards in the order of reading, size, input
 // stride and step of the position of each reduced dimension. The reduced dimensions in the order of positions end it.
@@ -94,20 +95,29 @@ uint equal_in_vector(uvec4 v, Key key) {
 
 #else
 
+#if ELEMENT_BYTES == 4
+
+uint equal_in_word(uint word, Key key) { return uint(settled_key_of_bits(word) == key); }
+
+#else
+
+// One key stands for all NaNs.
+const Key KEY_OF_NANS = OMIT_NAN ? 2u * NAN_PATTERNS_LOW : KEY_MASK - 2u * NAN_PATTERNS_LOW;
+
+// All elements of a word at once: first the top bit of each that is equal, then these bits side by side.
 uint equal_in_word(uint word, Key key) {
-    uint ordered = ordered_word(word);
-#if ELEMENT_BYTES == 1
-    if (KEYS != KEYS_FLOAT) {
-        // The top bit of each byte that is 0, that is equal; then these bits side by side.
-        uint differ = ordered ^ (key * LOWEST_BITS);
-        uint equal = ~(((differ & ~SIGN_BITS) + ~SIGN_BITS) | differ) & SIGN_BITS;
-        return ((equal >> 7) * 0x10204080u) >> 28;
+    uint equal;
+    if (KEYS == KEYS_FLOAT && key == KEY_OF_NANS) {
+        equal = (word & ~SIGN_BITS) + NAN_PATTERNS_LOW * LOWEST_BITS;
+    } else {
+        uint differ = ordered_word(word) ^ ((key - (ROTATION >> TOP_SHIFT)) & KEY_MASK) * LOWEST_BITS;
+        equal = ~(((differ & ~SIGN_BITS) + ~SIGN_BITS) | differ);
     }
-#endif
-    uint equal = 0u;
-    for (uint i = 0u; i < ELEMENTS_PER_WORD; i++) equal |= uint(settled_key(top_key(ordered, i)) == key) << i;
-    return equal;
+    equal &= SIGN_BITS;
+    return ELEMENT_BYTES == 1 ? ((equal >> 7) * 0x10204080u) >> 28 : (equal >> 15 | equal >> 30) & 3u;
 }
+
+#endif
 
 uint equal_in_vector(uvec4 v, Key key) {
     return equal_in_word(v.x, key) | equal_in_word(v.y, key) << ELEMENTS_PER_WORD |
@@ -133,8 +143,9 @@ shared uint shared_bounds[WORKGROUP];
 struct Best {
     Key key;
     uint rank, place;
-#if SUBGROUPS // with TWO_CHUNKS
-    uint vector, hits;
+#if SUBGROUPS
+    uint chunks;       // with FEW_CHUNKS: those that have the key, a bit for each
+    uint vector, hits; // with TWO_CHUNKS: the first vector, and which of them have the key
     Tile tile;
 #endif
 };
@@ -193,9 +204,10 @@ Best nobody(uint place) {
     best.rank = 0u;
     best.place = place;
 #if SUBGROUPS
+    best.chunks = 0u;
     best.hits = 0u;
 #endif
-    if (TWO_CHUNKS) return best;
+    if (SEARCH_LATER) return best;
     barrier(); // until all have read what was there before
     shared_bounds[gl_LocalInvocationIndex] = 0u;
     shared_keys[gl_LocalInvocationIndex] = KEY_LEAST;
@@ -206,6 +218,14 @@ Best nobody(uint place) {
 
 void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
     Key key = greatest_of(chunk);
+#if SUBGROUPS
+    if (FEW_CHUNKS) {
+        uint chunks = key_less(best.key, key) ? 0u : best.chunks;
+        best.chunks = key_less(key, best.key) ? chunks : chunks | 1u << step / uint(CHUNK_VECTORS);
+        best.key = greater(best.key, key);
+        return;
+    }
+#endif
     if (key_less(key, best.key)) return;
     uint bound = shared_bounds[best.place];
     if (bound_word(key, 0xffffffffu) < bound) return;
@@ -277,13 +297,38 @@ void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
 }
 #endif
 
+#if SUBGROUPS
+// Loads the chunks again that have this key.
+uint best_of_chunks(uint chunks, uint first_unit, uint base, uint lane, uint steps_per_tile, Key key) {
+    uint rank = 0u;
+    while (chunks != 0u) {
+        uint first_step = findLSB(chunks) * uint(CHUNK_VECTORS);
+        uint tile_number = steps_per_tile == uint(CHUNK_VECTORS) ? findLSB(chunks) : first_step / steps_per_tile;
+        uint step = first_step - tile_number * steps_per_tile;
+        Tile tile = tile_of_unit(first_unit + tile_number * splits, base);
+        uint vector = min(tile.first + step * lanes + lane, tile.last);
+        uint last = min(vector + 3u * lanes, tile.last);
+        for (;; vector = min(vector + lanes, last)) {
+            if (settled_key(vector_top(load_vector(tile, vector))) == key) rank = better_rank(tile, vector, key, rank, 0u);
+            if (vector == last) break;
+        }
+        chunks &= chunks - 1u;
+    }
+    return rank;
+}
+#endif
+
 // Gives all invocations that share the output the best key and its rank.
 void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
     key = exchange_greatest(lanes, best.key);
     rank = best.key == key ? best.rank : 0u;
 #if SUBGROUPS
-    // Positions are found of the winners only.
-    if (TWO_CHUNKS && best.key == key) rank = best_of_hits(best.tile, best.vector, best.hits, key, 0u, 0u);
+    // Only winners find positions.
+    if (SEARCH_LATER && best.key == key) {
+        rank = TWO_CHUNKS
+            ? best_of_hits(best.tile, best.vector, best.hits, key, 0u, 0u)
+            : best_of_chunks(best.chunks, first_unit, base, lane, steps_per_tile, key);
+    }
 #endif
     rank = exchange_greatest(lanes, rank);
 }

@@ -47,6 +47,8 @@ MANY_RUNS = 32
 # An unaligned row of up to so many vectors is processed in so many steps at least.
 MOST_FEW_VECTORS = 192
 FEWEST_STEPS = 12
+# Bits of the word in which an invocation notes chunks.
+MOST_FEW_CHUNKS = 32
 # Bytes. Narrower segments waste memory bandwidth.
 NARROWEST_SEGMENT = 64
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
@@ -309,6 +311,8 @@ def _rows(
     rounds = ceil_div(units, min(units, wanted, _most_splits(outputs, element, input_bytes)))
     splits = enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
     check_work("splits", blocks * splits)
+    two_chunks = whole and units == splits and tile_vectors <= 2 * CHUNK_VECTORS * lanes
+    chunks = ceil_div(units, splits) * ceil_div(tile_vectors, CHUNK_VECTORS * lanes)
     variant: dict[str, int | str] = {
         "memory_order": runs.reading is not None,
         "subgroups": bool(subgroup_size),
@@ -317,7 +321,8 @@ def _rows(
         "one_run": segments == 1,
         "one_subgroup": workgroup_size <= limits.subgroup_size,
         # An unaligned row would take so many registers that fewer invocations run.
-        "two_chunks": whole and units == splits and tile_vectors <= 2 * CHUNK_VECTORS * lanes,
+        "two_chunks": two_chunks,
+        "few_chunks": not two_chunks and chunks <= MOST_FEW_CHUNKS,
     }
     return _Shape(
         kernels.family("argreduce_rows"),
