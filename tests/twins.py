@@ -83,7 +83,9 @@ class ReduceStep:
         layout = p.layout_words if p.layout_in_push else self.words["workspace"].tolist()
         if kernel.variant.get("memory_order"):
             room = kernel.family.layout_room
-            assert list(p.layout_words) == list(layout[:room]), "its first words are push constants in any case"
+            assert list(p.layout_words) == list(layout[:room]), (
+                "its first words are push constants in any case"
+            )
         copied = kernels.number("copied_dim_words")
         self.kept = dims_of(layout, p.kept_dims, copied)
         self.reading_offset, self.reading_position, self.reading = 0, 0, None

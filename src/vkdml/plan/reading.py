@@ -27,7 +27,8 @@ def reading_layout_words(layout: ReduceLayout, order: MemoryOrder, *, with_value
         number("reading_dims_outside_run"): len(order.dims) - order.run_dims,
         number("reading_reduced_dims"): 0 if unneeded else len(kept) + number("reading_words") + len(dims),
         number("reading_innermost_reciprocal"): _WORD_LIMIT // nearest_first[0].size,
-        number("reading_second_reciprocal"): _WORD_LIMIT // nearest_first[min(1, len(nearest_first) - 1)].size,
+        number("reading_second_reciprocal"): _WORD_LIMIT
+        // nearest_first[min(1, len(nearest_first) - 1)].size,
     }
     reduced = () if unneeded else dimension_words(layout)[len(kept) :]
     return (*kept, *words(header[word] for word in range(number("reading_words"))), *dims, *reduced)
