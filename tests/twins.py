@@ -105,7 +105,7 @@ class ReduceStep:
         self.candidate_words = (2 if self.el.bytes == 8 else 1) + 1
 
     def reduced_of_reading(self) -> list[list[int]]:
-        """The reduced dimensions in the order of positions, from the steps of those in the order of reading."""
+        """The reduced dimensions in the order of positions, from the steps of those read."""
         reduced = []
         for size, stride, step in self.reading:
             backwards = step >= WORD // 2
