@@ -309,6 +309,7 @@ def _rows(
     rounds = ceil_div(units, min(units, wanted, _most_splits(outputs, element, input_bytes)))
     splits = enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
     check_work("splits", blocks * splits)
+    kept = ceil_div(tile_vectors, lanes)
     variant: dict[str, int | str] = {
         "memory_order": bool(runs.reading),
         "subgroups": bool(subgroup_size),
@@ -317,7 +318,7 @@ def _rows(
         "one_run": segments == 1,
         "one_subgroup": workgroup_size <= limits.subgroup_size,
         # An unaligned row would take so many registers that fewer invocations run.
-        "two_chunks": whole and units == splits and tile_vectors <= 2 * CHUNK_VECTORS * lanes,
+        "kept_vectors": kept if whole and units == splits and kept <= 2 * CHUNK_VECTORS else 0,
     }
     return _Shape(
         kernels.family("argreduce_rows"),
