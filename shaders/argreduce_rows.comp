@@ -6,7 +6,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 #define LAYOUT_IN_SHARED MEMORY_ORDER
-#define SEARCH_LATER (TWO_CHUNKS || FEW_CHUNKS)
+#define SEARCH_LATER (KEPT_VECTORS != 0u || FEW_CHUNKS)
 #define LAYOUT_IS_SHARED !SEARCH_LATER // which read it rarely
 #include "interface.glsl"
 #include "argreduce.glsl"
@@ -17,7 +17,7 @@
 #endif
 #include "rows_vector.glsl"
 
-// Compile-time: SUBGROUPS. Without it (software drivers), ALIGNED, ONE_RUN and TWO_CHUNKS gain little. MEMORY_ORDER:
+// Compile-time: SUBGROUPS. Without it (software drivers), ALIGNED, ONE_RUN and KEPT_VECTORS gain little. MEMORY_ORDER:
 // elements are read as they lie in memory, and not in the order of their positions.
 
 // The part of a tile inside its run: vectors [first, last]; the run has elements [begin, end).
@@ -155,10 +155,10 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
             bool within = is_within(tile);
             uint steps = ((tile.last - tile.first) >> lane_bits) + 1u, step = 0u, vector = tile.first + lane;
 #if SUBGROUPS
-            if (TWO_CHUNKS) {
-                uint in_first = min(steps, uint(CHUNK_VECTORS));
+            if (KEPT_VECTORS != 0u) {
+                const uint in_first = min(KEPT_VECTORS, uint(CHUNK_VECTORS));
                 Chunk first = loaded_part(tile, vector, in_first);
-                Chunk second = loaded_part(tile, vector + chunk_vectors, steps - in_first);
+                Chunk second = loaded_part(tile, vector + chunk_vectors, KEPT_VECTORS - in_first);
                 fold_part(first);
                 fold_part(second);
                 consider_two(best, first, second, tile);

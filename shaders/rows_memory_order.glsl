@@ -145,7 +145,7 @@ struct Best {
     uint rank, place;
 #if SUBGROUPS
     uint chunks;       // with FEW_CHUNKS: those that have the key, a bit for each
-    uint vector, hits; // with TWO_CHUNKS: the first vector, and which of them have the key
+    uint vector, hits; // with KEPT_VECTORS: the first vector, and which of them have the key
     Tile tile;
 #endif
 };
@@ -325,7 +325,7 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
 #if SUBGROUPS
     // Only winners find positions.
     if (SEARCH_LATER && best.key == key) {
-        rank = TWO_CHUNKS
+        rank = KEPT_VECTORS != 0u
             ? best_of_hits(best.tile, best.vector, best.hits, key, 0u, 0u)
             : best_of_chunks(best.chunks, first_unit, base, lane, steps_per_tile, key);
     }

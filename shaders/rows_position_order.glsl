@@ -12,7 +12,7 @@ struct Best {
     uint step;           // of the chunk that has it
     bool found;          // the invocation read at least one vector
 #if SUBGROUPS
-    Chunk first, second; // with TWO_CHUNKS
+    Chunk first, second; // with KEPT_VECTORS
     Tile tile;
 #endif
 };
@@ -44,15 +44,15 @@ void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
     best.tile = tile;
 }
 
-// Returns which of eight vectors that are `lanes` apart is the first (with TAKE_LAST, the last) with this key.
+// Returns which of the vectors kept, `lanes` apart, is the first (with TAKE_LAST, the last) with this key.
 uint place_of(Chunk first, Chunk second, Key key) {
-    uint place = TAKE_LAST ? 0u : 7u;
-#define IS_AT(top, at) if (settled_key(top) == key) place = at;
+    uint place = TAKE_LAST ? 0u : KEPT_VECTORS - 1u;
+#define IS_AT(top, at) if (at < KEPT_VECTORS && settled_key(top) == key) place = at;
     if (TAKE_LAST) {
         IS_AT(first.top1, 1u) IS_AT(first.top2, 2u) IS_AT(first.top3, 3u) IS_AT(second.top0, 4u)
         IS_AT(second.top1, 5u) IS_AT(second.top2, 6u) IS_AT(second.top3, 7u)
     } else {
-        IS_AT(second.top2, 6u) IS_AT(second.top1, 5u) IS_AT(second.top0, 4u) IS_AT(first.top3, 3u)
+        IS_AT(second.top3, 7u) IS_AT(second.top2, 6u) IS_AT(second.top1, 5u) IS_AT(second.top0, 4u) IS_AT(first.top3, 3u)
         IS_AT(first.top2, 2u) IS_AT(first.top1, 1u) IS_AT(first.top0, 0u)
     }
     return place;
@@ -64,7 +64,7 @@ uint place_of(Chunk first, Chunk second, Key key) {
 void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
     key = exchange_greatest(lanes, best.key);
     bool holder = best.found && best.key == key;
-    if (!TWO_CHUNKS) {
+    if (KEPT_VECTORS == 0u) {
         rank = holder ? rank_of(best.step) : 0u;
         holder = exchange_greatest(lanes, rank) == rank && holder;
     }
@@ -73,7 +73,7 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
         uint place, vector;
         Tile tile;
 #if SUBGROUPS
-        if (TWO_CHUNKS) {
+        if (KEPT_VECTORS != 0u) {
             place = place_of(best.first, best.second, key);
             vector = best.first.vector;
             tile = best.tile;

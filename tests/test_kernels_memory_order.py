@@ -34,7 +34,7 @@ SHAPES = {
     "many chunks, three dimensions": (4, (7, 3, 250), 1),
     "many chunks, split": (4, (41, 501), 1),
 }
-TWO_CHUNKS_FEW_CHUNKS = {"at": (1, 0), "few": (0, 1), "many": (0, 0)}
+KEPT_FEW_CHUNKS = {"at": (1, 0), "few": (0, 1), "many": (0, 0)}
 """The constants, by the first word."""
 APART = {"few runs, split": 16}
 """Elements from the end of a run to the next one."""
@@ -139,8 +139,8 @@ def test_every_way_to_find_the_winner_in_memory_order(device, name):
                 shape, name, limits, order, backwards=backwards, rules=rules, with_values=order == orders[-1]
             )
             constants = constants_of(plan)
-            way = constants["two_chunks"], constants["few_chunks"]
-            few = TWO_CHUNKS_FEW_CHUNKS[shape.split()[0].strip(",")]
+            way = bool(constants["kept_vectors"]), constants["few_chunks"]
+            few = KEPT_FEW_CHUNKS[shape.split()[0].strip(",")]
             assert way == few or (few == (1, 0) and element.nbytes > 2), shape
             assert twins.is_split(plan.steps[0]) == ("split" in shape)
             for content in contents_of(rng, name, count):
@@ -216,7 +216,7 @@ def test_layouts_in_memory_order_are_push_constants_where_nobody_asks_for_the_or
 def test_how_invocations_search(memory, name, way):
     plan = reading_plan(memory, (2, 1, 0), (0, 1), name, False)
     constants = constants_of(plan)
-    assert (constants["two_chunks"], constants["few_chunks"]) == way
+    assert (bool(constants["kept_vectors"]), constants["few_chunks"]) == way
     (step,) = plan.steps
     push = kernels.table()[step.kernel].family.unpack(step.push)
     chunks = -(-push["tile_vectors"] // (4 * push["lanes"])) * -(-push["tiles_per_run"] // push["splits"])

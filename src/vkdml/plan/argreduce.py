@@ -311,7 +311,10 @@ def _rows(
     rounds = ceil_div(units, min(units, wanted, _most_splits(outputs, element, input_bytes)))
     splits = enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
     check_work("splits", blocks * splits)
-    two_chunks = whole and units == splits and tile_vectors <= 2 * CHUNK_VECTORS * lanes
+    kept = ceil_div(tile_vectors, lanes)
+    # An unaligned row would take so many registers that fewer invocations run.
+    if not whole or units > splits or kept > 2 * CHUNK_VECTORS:
+        kept = 0
     chunks = ceil_div(units, splits) * ceil_div(tile_vectors, CHUNK_VECTORS * lanes)
     variant: dict[str, int | str] = {
         "memory_order": runs.reading is not None,
@@ -320,9 +323,8 @@ def _rows(
         "aligned": whole,
         "one_run": segments == 1,
         "one_subgroup": workgroup_size <= limits.subgroup_size,
-        # An unaligned row would take so many registers that fewer invocations run.
-        "two_chunks": two_chunks,
-        "few_chunks": not two_chunks and chunks <= MOST_FEW_CHUNKS,
+        "kept_vectors": kept,
+        "few_chunks": not kept and chunks <= MOST_FEW_CHUNKS,
     }
     return _Shape(
         kernels.family("argreduce_rows"),
