@@ -40,12 +40,15 @@ uint layout_word(uint i) {
 #else
 uint layout_word(uint i) { return stored_layout_word(i); }
 #endif
+#if MEMORY_ORDER // what each vector needs comes before the kept dimensions
+#define KEPT_WORD(dim) (uint(READING_WORDS) + (uint(READING_NEAR_DIMS) + dim) * COPIED_DIM_WORDS)
+#endif
 #include "layout.glsl"
 
 // The layout continues with the reduced dimensions: size, input stride, step of the index (two words).
 uint reduced_word(uint dim) {
 #if MEMORY_ORDER
-    uint first = layout_word(kept_dims * COPIED_DIM_WORDS + READING_REDUCED_DIMS);
+    uint first = layout_words[READING_REDUCED_DIMS];
 #else
     uint first = kept_dims * COPIED_DIM_WORDS;
 #endif

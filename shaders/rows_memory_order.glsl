@@ -2,12 +2,13 @@
 // an element where it may be the winner. Where it reads few chunks, it remembers which ones have its greatest key, and the
 // winners look for positions at the end.
 //
-// The layout goes on with the READING_WORDS and then, from the innermost outwards in the order of reading, size, input
-// stride and step of the position of each reduced dimension. The reduced dimensions in the order of positions end it.
+// The layout begins with the READING_WORDS and with size, input stride and step of the position of the nearest
+// READING_NEAR_DIMS reduced dimensions in the order of reading, the innermost first; these are push constants. The kept
+// dimensions follow, the other reduced ones in this order, and those in the order of positions.
 
-uint reading_word(uint number) { return kept_dims * COPIED_DIM_WORDS + number; }
 uint reading_dim_word(uint dim) {
-    return reading_word(READING_WORDS) + (reduced_dims - 1u - dim) * COPIED_DIM_WORDS;
+    uint place = reduced_dims - 1u - dim, kept_before = place < uint(READING_NEAR_DIMS) ? 0u : kept_dims;
+    return uint(READING_WORDS) + (place + kept_before) * COPIED_DIM_WORDS;
 }
 
 uint dims_outside_run;
@@ -20,28 +21,28 @@ RunDim innermost, second;
 RunDim outermost;
 uint least_between, most_between;
 
-RunDim run_dim(uint dim, uint reciprocal) {
-    uint word = reading_dim_word(dim);
-    return RunDim(layout_word(word), layout_word(word + 2u), reciprocal);
+RunDim near_dim(uint place, uint reciprocal) {
+    uint word = uint(READING_WORDS) + place * COPIED_DIM_WORDS;
+    return RunDim(layout_words[word], layout_words[word + 2u], layout_words[reciprocal]);
 }
 
 void prepare() {
     if (LAYOUT_IS_SHARED) {
-        uint reduced = stored_layout_word(reading_word(READING_REDUCED_DIMS));
-        share_layout(max(reading_dim_word(0u) + COPIED_DIM_WORDS, reduced + min(reduced, 1u) * reduced_dims * REDUCED_DIM_WORDS));
+        uint reduced = layout_words[READING_REDUCED_DIMS];
+        share_layout(reduced != 0u ? reduced_word(reduced_dims) : KEPT_WORD(kept_dims + reduced_dims - uint(READING_NEAR_DIMS)));
     }
-    dims_outside_run = layout_word(reading_word(READING_DIMS_OUTSIDE_RUN));
-    innermost = run_dim(reduced_dims - 1u, layout_word(reading_word(READING_INNERMOST_RECIPROCAL)));
-    second = run_dim(max(reduced_dims, 2u) - 2u, layout_word(reading_word(READING_SECOND_RECIPROCAL)));
+    dims_outside_run = layout_words[READING_DIMS_OUTSIDE_RUN];
+    innermost = near_dim(0u, READING_INNERMOST_RECIPROCAL);
+    second = near_dim(1u, READING_SECOND_RECIPROCAL);
 #if !SUBGROUPS
     outermost = RunDim(1u, layout_word(reading_dim_word(dims_outside_run) + 2u), 0u);
     least_between = most_between = 0u;
     for (uint dim = dims_outside_run + 1u; dim < reduced_dims; dim++) {
-        RunDim between = run_dim(dim, 0u);
-        outermost.size *= between.size;
+        uint word = reading_dim_word(dim), size = layout_word(word), step = layout_word(word + 2u);
+        outermost.size *= size;
         if (dim + 2u >= reduced_dims) continue;
-        if (int(between.step) < 0) least_between += (between.size - 1u) * between.step;
-        else most_between += (between.size - 1u) * between.step;
+        if (int(step) < 0) least_between += (size - 1u) * step;
+        else most_between += (size - 1u) * step;
     }
     outermost.reciprocal = 0xffffffffu / outermost.size;
 #endif
@@ -60,7 +61,7 @@ uint divided(inout uint number, RunDim dim) {
 }
 
 uvec2 run_of_segment(uint segment) {
-    uvec2 begin = uvec2(layout_word(reading_word(READING_OFFSET)), layout_word(reading_word(READING_POSITION)));
+    uvec2 begin = uvec2(layout_words[READING_OFFSET], layout_words[READING_POSITION]);
     if (ONE_RUN) return begin;
     for (uint dim = dims_outside_run; dim-- > 0u;) {
         uint word = reading_dim_word(dim), coordinate = take_coordinate(segment, dim == 0u, word);

@@ -87,17 +87,20 @@ class ReduceStep:
                 "its first words are push constants in any case"
             )
         copied = kernels.number("copied_dim_words")
-        self.kept = dims_of(layout, p.kept_dims, copied)
         self.reading_offset, self.reading_position, self.reading = 0, 0, None
-        start = copied * p.kept_dims
         if kernel.variant.get("memory_order"):
-            header = layout[start : start + kernels.number("reading_words")]
+            number = kernels.number
             self.reading_offset, self.reading_position = (
-                header[kernels.number(name)] for name in ("reading_offset", "reading_position")
+                layout[number(name)] for name in ("reading_offset", "reading_position")
             )
-            start += kernels.number("reading_words")
-            self.reading = dims_of(layout[start:], p.reduced_dims, copied)[::-1]
-            start = header[kernels.number("reading_reduced_dims")]
+            near = number("reading_near_dims")
+            dims = dims_of(layout[number("reading_words") :], p.kept_dims + p.reduced_dims, copied)
+            self.kept = dims[near : near + p.kept_dims]
+            self.reading = [*dims[:near], *dims[near + p.kept_dims :]][::-1]
+            start = layout[number("reading_reduced_dims")]
+        else:
+            self.kept = dims_of(layout, p.kept_dims, copied)
+            start = copied * p.kept_dims
         if self.reading is not None and start == 0:  # positions are indices, and no values are copied
             self.reduced = self.reduced_of_reading()
         else:

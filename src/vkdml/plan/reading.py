@@ -5,7 +5,7 @@ from __future__ import annotations
 from vkdml.plan import kernels
 from vkdml.plan.layout import MemoryOrder, ReduceLayout
 from vkdml.plan.plans import dim_words, words
-from vkdml.plan.reductions import dimension_words
+from vkdml.plan.reductions import reduced_words
 
 _WORD_LIMIT = (1 << 32) - 1
 
@@ -16,22 +16,21 @@ def reading_layout_words(layout: ReduceLayout, order: MemoryOrder, *, with_value
     The reduced dimensions in the order of positions end it, unless nothing asks for them: positions are
     indices, and no values are copied.
     """
-    kept = dim_words(layout.kept)
-    nearest_first = tuple(reversed(order.dims))
-    dims = dim_words(nearest_first)
-    unneeded = positions_are_indices(layout) and not with_values
     number = kernels.number
+    nearest_first = order.dims[::-1]
+    near = nearest_first[: number("reading_near_dims")]
+    dims = dim_words((*near, *layout.kept, *nearest_first[len(near) :]))
+    unneeded = positions_are_indices(layout) and not with_values
     header = {
         number("reading_offset"): order.input_offset,
         number("reading_position"): order.position,
         number("reading_dims_outside_run"): len(order.dims) - order.run_dims,
-        number("reading_reduced_dims"): 0 if unneeded else len(kept) + number("reading_words") + len(dims),
-        number("reading_innermost_reciprocal"): _WORD_LIMIT // nearest_first[0].size,
-        number("reading_second_reciprocal"): _WORD_LIMIT
-        // nearest_first[min(1, len(nearest_first) - 1)].size,
+        number("reading_reduced_dims"): 0 if unneeded else number("reading_words") + len(dims),
+        number("reading_innermost_reciprocal"): _WORD_LIMIT // near[0].size,
+        number("reading_second_reciprocal"): _WORD_LIMIT // near[1].size,
     }
-    reduced = () if unneeded else dimension_words(layout)[len(kept) :]
-    return (*kept, *words(header[word] for word in range(number("reading_words"))), *dims, *reduced)
+    reduced = () if unneeded else reduced_words(layout)
+    return (*words(header[word] for word in range(number("reading_words"))), *dims, *reduced)
 
 
 def positions_are_indices(layout: ReduceLayout) -> bool:
