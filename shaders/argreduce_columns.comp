@@ -5,7 +5,8 @@
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 0
 // Compile-time: AT_ONCE, the loads in flight: 4 or 8 hide latency, 1 suits the compilers of software drivers; LOADS:
-// single elements, aligned vectors of 16 bytes, or vectors of 16 bytes that start at any element.
+// single elements, aligned vectors of 16 bytes, vectors of 16 bytes that start at any element, and the same of four
+// narrow elements.
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
@@ -16,6 +17,8 @@
 // A part is one word of elements, or one element of two words, with the best of its columns.
 #define COLUMNS (uint(PARTS) * PART_COLUMNS)
 #define NOWHERE 0xffffffffu
+// Whether groups start where their indices do with a vector.
+bool leads() { return LOADS == LOADS_UNALIGNED_FOURS && run >= uint(LED_GROUPS) * COLUMNS; }
 
 struct Best {
     Part parts[PARTS];
@@ -30,11 +33,30 @@ uvec2 column_strides() {
     return uvec2(layout_word(word + 1u), layout_word(word + 2u));
 }
 
-uint output_of_group(uint group, uint groups_per_run) {
-    if (ONE_RUN) return min(group * COLUMNS, outputs);
+// Returns the columns of group `number` of a run, the first and the one after the last. Where loads may start at any
+// element, groups do so that their indices start with a vector: what lies before, in a long run, is a group of its own.
+uvec2 columns_of_group(uint number, uint run_number) {
+    if (COLUMNS == 1u) return uvec2(0u, 1u);
+    uint lead = leads() ? (0u - (output_base + run_number * run)) % COLUMNS : 0u;
+    uint end = number * COLUMNS + (lead == 0u ? COLUMNS : lead);
+    return min(uvec2(number == 0u ? 0u : end - COLUMNS, end), run);
+}
+
+uint run_of_group(uint group, uint groups_per_run) {
     if (COLUMNS == 1u) return group;
-    uint run_number = group / groups_per_run;
-    return run_number * run + (group - run_number * groups_per_run) * COLUMNS;
+    return ONE_RUN ? 0u : group / groups_per_run;
+}
+
+// Returns the first output of a group.
+uint output_of_group(uint group, uint groups_per_run) {
+    uint run_number = run_of_group(group, groups_per_run);
+    return run_number * run + columns_of_group(group - run_number * groups_per_run, run_number).x;
+}
+
+// Returns the offsets of a column of a run.
+uvec2 offsets_of_column(uint run_number, uint column) {
+    if (COLUMNS == 1u || COLUMNS_APART) return offsets_of_output(run_number * run + column);
+    return offsets_of(run_number, kept_dims - 1u, uvec2(input_base, output_base)) + column * column_strides();
 }
 
 // Folds the caller's share of positions [first, end), one split; ranks count from `first`.
@@ -71,7 +93,7 @@ void main() {
     bool adjacent = flagged(FLAG_POSITIONS_ADJACENT);
     uint member = adjacent ? gl_LocalInvocationIndex & (lanes - 1u) : gl_LocalInvocationIndex >> findLSB(groups_per_block);
     uint place = adjacent ? gl_LocalInvocationIndex >> findLSB(lanes) : gl_LocalInvocationIndex & (groups_per_block - 1u);
-    uint groups_per_run = (run + COLUMNS - 1u) / COLUMNS;
+    uint groups_per_run = (run + (leads() ? 2u * COLUMNS - 2u : COLUMNS - 1u)) / COLUMNS;
     uint groups = ONE_RUN ? groups_per_run : outputs / run * groups_per_run;
     uint blocks = (groups + groups_per_block - 1u) >> findLSB(groups_per_block);
     uint workgroups = blocks * splits;
@@ -79,10 +101,12 @@ void main() {
         uint split = SPLIT ? workgroup / blocks : 0u;
         uint block = workgroup - split * blocks;
         uint group = block * groups_per_block + place;
-        uint number = output_of_group(group, groups_per_run);
+        uint run_number = run_of_group(group, groups_per_run);
+        uvec2 own = columns_of_group(group - run_number * groups_per_run, run_number);
         uint first = split * positions_per_split, first_column, end_column;
-        clip_columns(number, first_column, end_column);
-        uvec2 offsets = offsets_of_output(number);
+        clip_columns(own.x, own.y, first_column, end_column);
+        uint number = run_number * run + own.x;
+        uvec2 offsets = offsets_of_column(run_number, own.x);
         Best best;
         for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (group < groups) fold_split(best, offsets.x, first, min(first + positions_per_split, reduce_count), member);

@@ -5,7 +5,7 @@
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
-// Compile-time: COLUMNS: a single output at a time, or a word of adjacent outputs (narrow elements).
+// Compile-time: COLUMNS: a single output at a time, a word of adjacent outputs, or four rows (both narrow elements).
 #include "short_tile.glsl"
 #include "short_results.glsl"
 #include "fold.glsl"

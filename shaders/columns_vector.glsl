@@ -6,5 +6,3 @@
 #define NARROW_TOPS(raw) top_keys(ordered_word(raw))
 #define NARROW_COLUMN(part, column) part[column]
 #define Vector uvec4
-
-uint columns_left(uint number) { return run - (ONE_RUN ? number : number % run); }

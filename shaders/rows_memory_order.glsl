@@ -1,6 +1,5 @@
 // Rows that are read as they lie in memory, whatever the order of their positions: an invocation finds the position of
-// an element where it may be the winner. Where it reads few chunks, it remembers which ones have its greatest key, and the
-// winners look for positions at the end.
+// an element where it may be the winner. Where it keeps its vectors, only the winners do.
 //
 // The layout begins with the READING_WORDS and with size, input stride and step of the position of the nearest
 // READING_NEAR_DIMS reduced dimensions in the order of reading, the innermost first; these are push constants. The kept
@@ -145,7 +144,6 @@ struct Best {
     Key key;
     uint rank, place;
 #if SUBGROUPS
-    uint chunks;       // with FEW_CHUNKS: those that have the key, a bit for each
     uint vector, hits; // with KEPT_VECTORS: the first vector, and which of them have the key
     Tile tile;
 #endif
@@ -154,31 +152,32 @@ struct Best {
 // Returns this rank, or that of the best element of a vector with this key where that is better and no other
 // invocation knows a better one.
 uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
+    // Software drivers divide slowly, and few vectors of wide elements are refused.
+    const bool refuses = SUBGROUPS != 0 || ELEMENT_BYTES < 4;
     bool first_wins = (int(innermost.step) > 0) != TAKE_LAST;
-    uint first = vector * ELEMENTS_PER_VECTOR;
-    uint element = !ALIGNED && first < tile.begin ? tile.begin - first : 0u;
-    uvec2 found = position_in_run(tile, first + element - tile.begin);
-    if (found.y >= ELEMENTS_PER_VECTOR) {
+    uint first = vector * ELEMENTS_PER_VECTOR, element = !ALIGNED && first < tile.begin ? tile.begin - first : 0u;
+    uvec2 found = uvec2(0u);
+    if (refuses) {
+        found = position_in_run(tile, first + element - tile.begin);
         uint best = rank_of(found.x + (first_wins ? 0u : (ELEMENTS_PER_VECTOR - 1u) * innermost.step));
-        if (best < rank || bound_word(key, best) < bound) return rank;
+        if (found.y >= ELEMENTS_PER_VECTOR && (best < rank || bound_word(key, best) < bound)) return rank;
     }
     uint equal = equal_in_vector(input_vectors[vector], key);
     if (!ALIGNED) {
         equal &= 0xffffffffu << element;
         if (tile.end - first < ELEMENTS_PER_VECTOR) equal &= (1u << (tile.end - first)) - 1u;
     }
+    bool is_found = found.y >= ELEMENTS_PER_VECTOR;
     while (equal != 0u) {
         // Of the elements in one row of the innermost dimension, only the first or the last can win.
-        uint row = found.y < ELEMENTS_PER_VECTOR ? ((1u << found.y) - 1u) << element : 0xffffffffu;
-        uint in_row = equal & row;
-        if (in_row != 0u) {
-            uint winner = first_wins ? findLSB(in_row) : findMSB(in_row);
-            rank = max(rank, rank_of(found.x + (winner - element) * innermost.step));
-            equal ^= in_row;
+        if (!is_found) {
+            element = findLSB(equal);
+            found = position_in_run(tile, first + element - tile.begin);
         }
-        if (equal == 0u) break;
-        element = findLSB(equal);
-        found = position_in_run(tile, first + element - tile.begin);
+        uint row = found.y < ELEMENTS_PER_VECTOR ? ((1u << found.y) - 1u) << element : 0xffffffffu;
+        uint winner = first_wins ? findLSB(equal & row) : findMSB(equal & row);
+        rank = max(rank, rank_of(found.x + (winner - element) * innermost.step));
+        equal &= ~row;
     }
     return rank;
 }
@@ -205,10 +204,9 @@ Best nobody(uint place) {
     best.rank = 0u;
     best.place = place;
 #if SUBGROUPS
-    best.chunks = 0u;
     best.hits = 0u;
 #endif
-    if (SEARCH_LATER) return best;
+    if (KEPT_VECTORS != 0u) return best;
     barrier(); // until all have read what was there before
     shared_bounds[gl_LocalInvocationIndex] = 0u;
     shared_keys[gl_LocalInvocationIndex] = KEY_LEAST;
@@ -219,14 +217,6 @@ Best nobody(uint place) {
 
 void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
     Key key = greatest_of(chunk);
-#if SUBGROUPS
-    if (FEW_CHUNKS) {
-        uint chunks = key_less(best.key, key) ? 0u : best.chunks;
-        best.chunks = key_less(key, best.key) ? chunks : chunks | 1u << step / uint(CHUNK_VECTORS);
-        best.key = greater(best.key, key);
-        return;
-    }
-#endif
     if (key_less(key, best.key)) return;
     uint bound = shared_bounds[best.place];
     if (bound_word(key, 0xffffffffu) < bound) return;
@@ -298,37 +288,14 @@ void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
 }
 #endif
 
-#if SUBGROUPS
-// Loads the chunks again that have this key.
-uint best_of_chunks(uint chunks, uint first_unit, uint base, uint lane, uint steps_per_tile, Key key) {
-    uint rank = 0u;
-    while (chunks != 0u) {
-        uint first_step = findLSB(chunks) * uint(CHUNK_VECTORS);
-        uint tile_number = steps_per_tile == uint(CHUNK_VECTORS) ? findLSB(chunks) : first_step / steps_per_tile;
-        uint step = first_step - tile_number * steps_per_tile;
-        Tile tile = tile_of_unit(first_unit + tile_number * splits, base);
-        uint vector = min(tile.first + step * lanes + lane, tile.last);
-        uint last = min(vector + 3u * lanes, tile.last);
-        for (;; vector = min(vector + lanes, last)) {
-            if (settled_key(vector_top(load_vector(tile, vector))) == key) rank = better_rank(tile, vector, key, rank, 0u);
-            if (vector == last) break;
-        }
-        chunks &= chunks - 1u;
-    }
-    return rank;
-}
-#endif
-
 // Gives all invocations that share the output the best key and its rank.
 void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
     key = exchange_greatest(lanes, best.key);
     rank = best.key == key ? best.rank : 0u;
 #if SUBGROUPS
     // Only winners find positions.
-    if (SEARCH_LATER && best.key == key) {
-        rank = KEPT_VECTORS != 0u
-            ? best_of_hits(best.tile, best.vector, best.hits, key, 0u, 0u)
-            : best_of_chunks(best.chunks, first_unit, base, lane, steps_per_tile, key);
+    if (KEPT_VECTORS != 0u && best.key == key) {
+        rank = best_of_hits(best.tile, best.vector, best.hits, key, 0u, 0u);
     }
 #endif
     rank = exchange_greatest(lanes, rank);

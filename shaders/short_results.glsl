@@ -1,18 +1,31 @@
-// Writes the position that was found for an output of a tile.
+// Writes the positions that were found for outputs of a tile.
 layout(std430, binding = BINDING_INDICES) writeonly buffer IndexPairs { uvec2 index_pairs[]; };
 
 // Whether folds write what they find themselves, or the position of each output is asked for in turn.
-#define FOLDS_WRITE (DIRECT && COLUMNS == COLUMNS_PACKED)
+#define FOLDS_WRITE (COLUMNS == COLUMNS_FOURS || (DIRECT && COLUMNS == COLUMNS_PACKED))
+
+uvec2 index_of(uint position, uvec2 weight) {
+    uint high, low, carry;
+    umulExtended(position, weight.x, high, low);
+    low = uaddCarry(low, index_base_low, carry);
+    return uvec2(low, high + position * weight.y + index_base_high + carry);
+}
 
 void write_index(uint target, uint position, uvec2 weight) {
-    uint high, low;
-    umulExtended(position, weight.x, high, low);
     if (flagged(FLAG_WIDE_INDICES)) {
-        uint carry;
-        low = uaddCarry(low, index_base_low, carry);
-        index_pairs[target] = uvec2(low, high + position * weight.y + index_base_high + carry);
+        index_pairs[target] = index_of(position, weight);
     } else {
-        indices[target] = low + index_base_low;
+        indices[target] = position * weight.x + index_base_low;
+    }
+}
+
+// The same for four outputs side by side, the first of which is a multiple of four.
+void write_indices(uint target, uvec4 positions, uvec2 weight) {
+    if (flagged(FLAG_WIDE_INDICES)) {
+        index_vectors[target / 2u] = uvec4(index_of(positions.x, weight), index_of(positions.y, weight));
+        index_vectors[target / 2u + 1u] = uvec4(index_of(positions.z, weight), index_of(positions.w, weight));
+    } else {
+        index_vectors[target / 4u] = positions * weight.x + index_base_low;
     }
 }
 

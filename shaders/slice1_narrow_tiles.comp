@@ -28,39 +28,59 @@ uint cell(uint row, uint word) {
 }
 
 #include "slice1_divide.glsl"
+#include "slice1_tile_order.glsl"
 
 // Returns where a column starts in the input, after the matrix's first.
 uint column_offset(uint column) {
+    if (!COLUMN_GROUPS) return column * column_input_stride;
     uint in_group, group = divide(column, group_columns, group_columns_inverse, in_group);
     return in_group * column_input_stride + group * column_group_input_stride;
 }
 
-uvec4 load_words(uint word) {
-    uvec4 at = min(word + uvec4(0u, 1u, 2u, 3u), last_vector * 4u + 3u);
-    return uvec4(input_words[at.x], input_words[at.y], input_words[at.z], input_words[at.w]);
+uvec4 load_vector(uint vector) { return input_vectors[min(vector, last_vector)]; }
+
+// Returns the four words from word `first`, at most 3, of two vectors.
+uvec4 words_from(uint first, uvec4 low, uvec4 high) {
+    uvec4 words = (first & 2u) != 0u ? uvec4(low.zw, high.xy) : low;
+    uint next = (first & 2u) != 0u ? high.z : high.x;
+    return (first & 1u) != 0u ? uvec4(words.yzw, next) : words;
+}
+
+uint word_of(uvec4 vector, uint number) {
+    uvec2 words = (number & 2u) != 0u ? vector.zw : vector.xy;
+    return (number & 1u) != 0u ? words.y : words.x;
 }
 
 // Loads a vector of a column's elements, the first of which lies at `first`; those beyond the input are arbitrary.
+// Whole vectors are loaded wherever it starts: single words would take the load unit several times as long.
 uvec4 load_column(uint first) {
-    uint word = first / PER_WORD, shift = first % PER_WORD * BITS;
-    uint next = min(word + 4u * ROW_STEP, last_vector * 4u + 3u);
+    uint vector = first / PER_VECTOR;
+    uvec4 loaded[ROW_STEP + 1];
+    [[unroll]] for (uint i = 0u; i < ROW_STEP; i++) loaded[i] = load_vector(vector + i);
+    uint next = 0u, shift = 0u;
+    if (INPUT_UNALIGNED) {
+        uint word = first / PER_WORD % 4u;
+        loaded[ROW_STEP] = load_vector(vector + ROW_STEP);
+        [[unroll]] for (uint i = 0u; i < ROW_STEP; i++) loaded[i] = words_from(word, loaded[i], loaded[i + 1u]);
+        next = word_of(loaded[ROW_STEP], word);
+        shift = first % PER_WORD * BITS;
+    }
 #if ROW_STEP == 1
-    if (!INPUT_UNALIGNED) return input_vectors[min(first / PER_VECTOR, last_vector)];
-    uvec4 words = load_words(word);
-    return funnel(words, uvec4(words.yzw, input_words[next]), shift);
+    if (!INPUT_UNALIGNED) return loaded[0];
+    return funnel(loaded[0], uvec4(loaded[0].yzw, next), shift);
 #elif ROW_STEP == 2
-    uvec4 low = load_words(word), high = load_words(word + 4u);
-    uvec4 even = uvec4(low.xz, high.xz), odd = uvec4(low.yw, high.yw);
-    return every_second(funnel(even, odd, shift), funnel(odd, uvec4(even.yzw, input_words[next]), shift));
+    uvec4 even = uvec4(loaded[0].xz, loaded[1].xz), odd = uvec4(loaded[0].yw, loaded[1].yw);
+    if (!INPUT_UNALIGNED) return every_second(even, odd);
+    return every_second(funnel(even, odd, shift), funnel(odd, uvec4(even.yzw, next), shift));
 #else
-    uvec4 low = load_words(word), middle = load_words(word + 4u), high = load_words(word + 8u);
-    uvec4 first_words = uvec4(low.xw, middle.z, high.y);
-    uvec4 second_words = uvec4(low.y, middle.xw, high.z);
-    uvec4 third_words = uvec4(low.z, middle.y, high.xw);
+    uvec4 first_words = uvec4(loaded[0].xw, loaded[1].z, loaded[2].y);
+    uvec4 second_words = uvec4(loaded[0].y, loaded[1].xw, loaded[2].z);
+    uvec4 third_words = uvec4(loaded[0].z, loaded[1].y, loaded[2].xw);
+    if (!INPUT_UNALIGNED) return every_third(first_words, second_words, third_words);
     return every_third(
         funnel(first_words, second_words, shift),
         funnel(second_words, third_words, shift),
-        funnel(third_words, uvec4(first_words.yzw, input_words[next]), shift)
+        funnel(third_words, uvec4(first_words.yzw, next), shift)
     );
 #endif
 }
@@ -91,6 +111,7 @@ void load_block(uint first, uint column, uint block, uint across) {
 
 uint kept_word(uint row, int word) { return cells[cell(row, uint(word))]; }
 
+const bool ROWS_START_WITH_VECTORS = !OUTPUT_UNALIGNED;
 #include "slice1_row_vectors.glsl"
 
 // Returns what this tile stores of a row; the next tile has the word that both share.
@@ -103,6 +124,8 @@ RowSpan span_in_tile(uint target, uint columns_left, bool first_tile) {
 
 // Returns where a row starts in the output, after the first of the matrix; false if it is not copied.
 bool row_offset(uint row, out uint offset) {
+    offset = row * row_output_stride;
+    if (!ROW_GROUPS) return true;
     uint in_group, group = divide(row, group_rows, group_rows_inverse, in_group);
     offset = in_group * row_output_stride + group * row_group_output_stride;
     return in_group < copied_rows; // between groups lie others
@@ -113,9 +136,9 @@ void main() {
         uint tiles_in_matrix = tiles_down * tiles_across;
         uint matrix = tile / tiles_in_matrix;
         uint number = tile - matrix * tiles_in_matrix;
-        uint down = number / tiles_across;
-        uint row = down * DOWN * PER_VECTOR;
-        uint column = (number - down * tiles_across) * OWNED * PER_WORD;
+        uvec2 place = place_of_tile(number);
+        uint row = place.x * DOWN * PER_VECTOR;
+        uint column = place.y * OWNED * PER_WORD;
         uvec2 bases = offsets_of(matrix, dims, uvec2(input_base + row * ROW_STEP, output_base + column));
         uint rows_left = rows - row;
         uint columns_left = columns - column;

@@ -2,7 +2,7 @@
 // within them, then the words before and after these.
 //
 // The including file defines kept_word(row, word), which may be asked for the words beside a row: their bits are
-// arbitrary.
+// arbitrary; and ROWS_START_WITH_VECTORS, whether all rows do.
 
 // What is stored of a row. Words are counted from the one in which the row starts.
 struct RowSpan {
@@ -11,8 +11,6 @@ struct RowSpan {
     uint elements;  // of the row
     int begin;    // the words that are stored
     int end;
-    int vectors_begin; // and those of them that are stored as vectors
-    int vectors_end;
 };
 
 // Returns what is stored of the row that starts at `target`: all words from the first that is wholly its own, or in
@@ -25,10 +23,6 @@ RowSpan span_of_row(uint target, uint length, bool at_start, int end) {
     int whole = span.place == 0u ? 0 : 1;
     span.begin = at_start ? 0 : whole;
     span.end = end;
-    int before = -int(span.word % 4u); // the first vector's first word
-    int whole_end = min(end, int((span.place + length) / PER_WORD));
-    span.vectors_begin = before + (whole - before + 3) / 4 * 4;
-    span.vectors_end = max(before + (whole_end - before) / 4 * 4, span.vectors_begin);
     return span;
 }
 
@@ -39,23 +33,32 @@ uint stored_word(RowSpan span, uint row, int word) {
         : bits;
 }
 
+// Returns the vectors of the output that lie within what is stored of a row: the first, and the one after the last.
+uvec2 vectors_within(RowSpan span) {
+    uint first = span.word * PER_WORD + span.place;
+    uint limit = min(first + span.elements, (span.word + uint(span.end)) * PER_WORD) / PER_VECTOR;
+    first = ROWS_START_WITH_VECTORS ? first / PER_VECTOR : (first + PER_VECTOR - 1u) / PER_VECTOR;
+    return uvec2(first, max(first, limit));
+}
+
 // Stores vector `number` of those within a row, if there are so many.
 void store_vector_of_row(RowSpan span, uint row, uint number) {
-    int first = span.vectors_begin + int(number * 4u);
-    if (first >= span.vectors_end) return;
+    uvec2 within = vectors_within(span);
+    uint vector = within.x + number;
+    if (vector >= within.y) return;
+    uint element = vector * PER_VECTOR - (span.word * PER_WORD + span.place); // of the row
+    int first = int(element / PER_WORD);
     uvec4 words =
         uvec4(kept_word(row, first), kept_word(row, first + 1), kept_word(row, first + 2), kept_word(row, first + 3));
-    if (OUTPUT_UNALIGNED) {
-        uvec4 before = uvec4(kept_word(row, first - 1), words.xyz);
-        words = words << (span.place * BITS) | before >> 1u >> (31u - span.place * BITS);
-    }
-    output_vectors[(span.word + uint(first)) / 4u] = words;
+    if (OUTPUT_UNALIGNED) words = funnel(words, uvec4(words.yzw, kept_word(row, first + 4)), element % PER_WORD * BITS);
+    output_vectors[vector] = words;
 }
 
 // Stores the words before the vectors within a row, or those after them: at most four.
 void store_end_of_row(RowSpan span, uint row, bool after) {
-    int word = after ? span.vectors_end : span.begin;
-    int end = after ? span.end : min(span.vectors_begin, span.end);
+    ivec2 within = ivec2(vectors_within(span)) * 4 - int(span.word);
+    int word = after ? within.y : span.begin;
+    int end = after ? span.end : min(within.x, span.end);
     for (; word < end; word++) {
         uint count = min(span.place + span.elements - uint(word) * PER_WORD, PER_WORD);
         uint written = (2u << (count * BITS - 1u)) - 1u;

@@ -13,6 +13,8 @@ uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i
 #include "layout.glsl"
 #include "elements.glsl"
 
+#include "slice1_tile_order.glsl"
+
 shared CELL cells[DOWN * ACROSS];
 
 // Neighbours along a row, and along a column, are in different banks.
@@ -23,9 +25,9 @@ void main() {
         uint tiles_in_matrix = tiles_down * tiles_across;
         uint matrix = tile / tiles_in_matrix;
         uint number = tile - matrix * tiles_in_matrix;
-        uint down = number / tiles_across;
-        uint row = down * DOWN;
-        uint column = (number - down * tiles_across) * ACROSS;
+        uvec2 place = place_of_tile(number);
+        uint row = place.x * DOWN;
+        uint column = place.y * ACROSS;
         uvec2 bases = offsets_of(matrix, dims, uvec2(input_base, output_base));
         bases += uvec2(row + column * column_input_stride, column + row * row_output_stride);
         uint rows_left = rows - row;

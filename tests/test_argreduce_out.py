@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,6 +67,21 @@ def test_out_of_a_full_reduction_has_rank_0() -> None:
     kept = np.full((1, 1), -1, np.int64)
     assert vkdml.argmin(x, keepdims=True, out=kept) is kept
     assert kept[0, 0] == x.argmin()
+
+
+def test_an_out_that_cannot_hold_indices_is_named() -> None:
+    x = np.zeros((3, 300), np.float32)
+    says = (
+        r"argmax of \(3, 300\) float32: out has type float32: indices cannot be float32; accepted are int64"
+    )
+    floats = np.zeros(3, np.float32)
+    for array, out in ((x, floats), (vkdml.asarray(x), vkdml.asarray(floats))):
+        with pytest.raises(TypeError, match=says):
+            vkdml.argmax(array, 1, out=out)
+    with pytest.raises(TypeError, match=r"the indices of out has type int16: indices cannot be int16"):
+        vkdml.argmax(x, 1, return_values=True, out=(np.zeros(3, np.int16), None))
+    with pytest.raises(TypeError, match=r"float32: indices cannot be int16"):
+        vkdml.argmax(x, 1, dtype=np.int16, out=np.zeros(3, np.int16))
 
 
 def test_without_a_dtype_that_of_out_is_taken() -> None:
@@ -196,6 +213,54 @@ def test_out_that_overlaps_the_input_is_as_if_it_did_not() -> None:
     want = oracle.argreduce(x, 1)[0]
     vkdml.argmax(x, 1, out=x[:, 4])
     assert np.array_equal(x[:, 4], want)
+
+
+def test_two_mappings_of_one_file_are_one_memory(tmp_path: Path) -> None:
+    file = tmp_path / "out"
+    file.write_bytes(bytes(100_000))
+
+    def mapped(offset: int, dtype: str, mode: str = "r+", name: str = "out") -> np.ndarray:
+        return np.memmap(tmp_path / name, dtype, mode, offset, (8,))
+
+    x = np.random.default_rng(3).standard_normal((8, 9))
+    want = oracle.argreduce(x, 1)
+    overlapping = [
+        (mapped(0, "i8"), mapped(0, "f8")),
+        (mapped(0, "i8"), mapped(56, "f8")),
+        (mapped(40_000, "i8"), mapped(40_060, "f8")[::-1]),
+    ]
+    os.link(file, tmp_path / "the same")
+    overlapping.append((mapped(0, "i8"), mapped(8, "f8", name="the same")))
+    for indices, values in overlapping:
+        with pytest.raises(ValueError, match="the indices and the values of out overlap"):
+            vkdml.argmax(x, 1, return_values=True, out=(indices, values))
+    assert not any(file.read_bytes()), "nothing was written"
+
+    (tmp_path / "another").write_bytes(bytes(100))
+    both = np.memmap(file, "f8", "r+", 0, (16,))
+    for indices, values in (
+        (mapped(0, "i8"), mapped(64, "f8")),
+        (mapped(0, "i8"), mapped(0, "f8", "c")),
+        (mapped(0, "i8"), mapped(0, "f8", name="another")),
+        (mapped(0, "i8"), both[8:]),
+    ):
+        vkdml.argmax(x, 1, return_values=True, out=(indices, values))
+        assert np.array_equal(indices, want[0])
+        assert np.array_equal(values, want[1])
+
+
+def test_a_mapped_out_that_overlaps_the_mapped_input_is_as_if_it_did_not(tmp_path: Path) -> None:
+    x = np.random.default_rng(3).integers(0, 50, (8, 9))
+    x.tofile(tmp_path / "x")
+    want = oracle.argreduce(x, 1)[0]
+    read = np.memmap(tmp_path / "x", x.dtype, "r", 0, (8, 9))
+    out = np.memmap(tmp_path / "x", np.int64, "r+", 8, (8,))
+    vkdml.argmax(read, 1, out=out)
+    assert np.array_equal(out, want)
+    x.tofile(tmp_path / "x")
+    mirrored = np.memmap(tmp_path / "x", x.dtype, "r+", 0, (8, 9))
+    vkdml.slice1(read, (0, 0), (8, 9), (-1, -1), out=mirrored)
+    assert np.array_equal(mirrored, x[::-1, ::-1])
 
 
 def test_values_of_no_dimensions_keep_their_byte_order() -> None:

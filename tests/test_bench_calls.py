@@ -10,7 +10,7 @@ import pytest
 from bench_records import CASE, full_record, printed, record_of, row_of
 
 import vkdml
-from vkdml.bench import calls, chains, check, host_clock, measure, record, report
+from vkdml.bench import calls, chains, check, clocks, host_clock, measure, record, report
 from vkdml.bench.cases import Case, plan_of, suite
 from vkdml.bench.record import Times
 from vkdml.common.read_only import fix
@@ -66,7 +66,9 @@ def test_every_case_has_the_time_of_its_public_call_on_an_array(device, case):
 @pytest.fixture
 def shown_as_a_gpu(device, monkeypatch):
     """The device, for the benchmark, as if it were discrete."""
-    monkeypatch.setattr(measure, "WARM_SECONDS", 0.0)
+    for seconds in ("FIRST_SECONDS", "WARM_SECONDS", "PATIENCE_SECONDS"):
+        monkeypatch.setattr(clocks, seconds, 0.0)
+    monkeypatch.setattr(clocks, "_REFERENCE", SMALL)
     real = device.info
     fix(device, "info", replace(real, type="discrete"))
     yield device

@@ -12,6 +12,7 @@ import pytest
 from vkdml.bench import cases, check, contents
 from vkdml.bench.cases import Case
 from vkdml.bench.check import Checker, WrongResult
+from vkdml.bench.keys import ordered_keys
 
 KINDS = ("bits", "nan_rich", "ascending", "constant", "equal")
 
@@ -63,6 +64,29 @@ def test_indices_of_hard_data_are_the_oracles(element, kind, nan_policy):
         assert np.array_equal(check.right_indices(case, content_of(case)), expected(case)), case.name
 
 
+@pytest.mark.parametrize("element", ["float32", "float16", "float8_e5m2", "int8", "uint8", "bool", "int16"])
+@pytest.mark.parametrize("early", [(), (4,), (16, 40)])
+def test_what_is_found_early_is_the_oracles(monkeypatch, element, early):
+    monkeypatch.setattr(check, "_EARLY", early)
+    real = check._found_soon
+    for op in ("argmax", "argmin"):
+        ended: list[object] = []
+        monkeypatch.setattr(check, "_found_soon", lambda *asked, to=ended: to.append(real(*asked)) or to[-1])
+        for data in ("bits", "nan_rich") if "float" in element else ("bits",):
+            for shape, axis in (((7, 300), (1,)), ((300, 80), (0,)), ((9000,), None)):
+                for direction in ("increasing", "decreasing"):
+                    case = Case("", op, element, shape, axis, data, direction)
+                    assert np.array_equal(check.right_indices(case, content_of(case)), expected(case)), (
+                        case.name
+                    )
+                    omitting = replace(case, nan_policy="omit")
+                    assert np.array_equal(
+                        check.right_indices(omitting, content_of(case)), expected(omitting)
+                    ), omitting.name
+        if element in ("bool", "float8_e5m2"):
+            assert any(found is not None for found in ended) == bool(early)
+
+
 @pytest.mark.parametrize("take_last", [False, True])
 def test_long_runs_are_put_together_from_pieces(monkeypatch, take_last):
     monkeypatch.setattr(check, "_LONGEST_PIECE", 100)
@@ -84,7 +108,7 @@ def test_keys_order_all_bit_patterns(element, op):
     bits = np.arange(1 << (8 * nbytes), dtype=contents.unsigned(nbytes))
     numbers = oracle.numbers(bits.view(oracle.dtype_named(element)))
     for nan_policy in ("propagate", "omit"):
-        keys = check.ordered_keys(bits, Case("", op, element, bits.shape, nan_policy=nan_policy)).astype(int)
+        keys = ordered_keys(bits, Case("", op, element, bits.shape, nan_policy=nan_policy)).astype(int)
         nan = np.isnan(numbers)
         ranked = numbers[~nan] if op == "argmax" else -numbers[~nan]
         assert np.array_equal(

@@ -83,7 +83,7 @@ def test_what_a_library_answers_is_put_into_the_row(device, monkeypatch, tmp_pat
     made = measure.new_record(device, "own", {})
     made.rows = measure.measure(device, [PLAIN], readings=1, kernels_only=True)
     monkeypatch.setattr(peers.sys, "executable", str(stub))
-    peers.time_peer("numpy", device, made, [], named=True)
+    peers.time_peer("numpy", device, made, made.rows, [], named=True)
     time = made.rows[0].peers["numpy"]
     assert time == record.PeerTime(9, 8, 10, call=Times(3, 2, 4, 5), chain=Times(3, 2, 4, 5))
 
@@ -285,5 +285,5 @@ def test_names_of_devices_reach_the_library(device, monkeypatch, tmp_path):
     stub.chmod(0o755)
     monkeypatch.setattr(peers.sys, "executable", str(stub))
     made = measure.new_record(device, "own", {})
-    peers.time_peer("numpy", device, made, [], named=True)
+    peers.time_peer("numpy", device, made, made.rows, [], named=True)
     assert json.loads(asked.read_text())["device"] == vkdml.Device().name

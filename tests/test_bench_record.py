@@ -10,7 +10,17 @@ import pytest
 import write_docs
 from bench_records import CASE, full_record, printed, record_of, row_of
 
-from vkdml.bench import baseline, cases, datasheets, measure, plots, record, report, session
+from vkdml.bench import (
+    baseline,
+    cases,
+    datasheets,
+    measure,
+    plots,
+    record,
+    report,
+    session,
+    sweep_report,
+)  # fmt: skip
 from vkdml.bench.cases import Case
 from vkdml.bench.record import Peer, PeerTime, RecordFault
 
@@ -250,6 +260,18 @@ def test_the_report_says_what_was_left_out_and_scaled():
     assert "from 268435456" in text
     assert "1 of 1 cases were made smaller" in text
     assert "numpy: 3 cases not reached in its time" in text
+
+
+def test_the_report_says_what_was_measured_again():
+    made = full_record()
+    assert "measured again" not in printed(made)
+    for row in made.rows[:7]:
+        row.discarded_us = [1660.8, 300.0]
+    said = " ".join(printed(made).split())
+    assert f"had fallen: 7 of {len(made.rows)} cases; {made.rows[0].case}: 1660.8, 300.0, then" in said
+    assert "; and 2 more" in said
+    (said,) = sweep_report.measured_again(made.rows[:3])
+    assert "more" not in said
 
 
 def test_numpy_is_named_once_if_it_is_also_what_vkdml_is_compared_with():

@@ -493,7 +493,7 @@ def test_a_peer_that_crashes_or_hangs_loses_its_own_numbers_only(device, monkeyp
     monkeypatch.setattr(peers.sys, "executable", str(stub))
     monkeypatch.setattr(peers, "_GRACE_SECONDS", 0.5)
     start = time.monotonic()
-    peers.time_peer("numpy", device, made, [], named=True, seconds=0.5)
+    peers.time_peer("numpy", device, made, made.rows, [], named=True, seconds=0.5)
     assert time.monotonic() - start < 20  # the one that hangs is killed
     assert made.rows[0].peers["numpy"].why == why
     assert made.peers["numpy"].note

@@ -23,11 +23,13 @@ from vkdml.bench import (
     peers,
     plots,
     record,
+    session,
     sweep_check,
     sweep_report,
     sweep_run,
+    view_indices,
 )  # fmt: skip
-from vkdml.bench.cases import MIB
+from vkdml.bench.cases import MIB, Case
 from vkdml.bench.check import WrongResult
 from vkdml.bench.record import Peer, PeerTime
 from vkdml.bench.sweep import (
@@ -226,8 +228,9 @@ def checked(case: SweepCase, result: np.ndarray) -> None:
 @pytest.mark.parametrize("block_bytes", [64, 1 << 20])
 @pytest.mark.parametrize("core_count", [1, 5])
 def test_right_results_pass_and_one_wrong_element_does_not(monkeypatch, block_bytes, core_count):
-    monkeypatch.setattr(sweep_check, "_BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr(sweep_check, "cores", lambda: core_count)
+    monkeypatch.setattr(sweep_check, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(view_indices, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(view_indices, "cores", lambda: core_count)
     random = np.random.default_rng(0)
     for case in SMALL[:60]:
         result = right(case)
@@ -244,7 +247,11 @@ def test_ties_are_decided_by_the_logical_index():
     case = SweepCase(0, 0, "argmax", "uint8", (6, 5, 4), (2, 1, 0), None)
     equal[[7, 21, 60]] = 9  # in the view: (3, 1, 0), (1, 0, 1), (0, 0, 3)
     view = equal.reshape(6, 5, 4).transpose(2, 1, 0)
-    assert int(sweep_check.right_indices(case, view)) == 3 == int(view.argmax())
+    order = Case("", case.op, case.element, (1,))
+    assert int(view_indices.right_indices(view, case.axes, order)) == 3 == int(view.argmax())
+    last = Case("", case.op, case.element, (1,), direction="decreasing")
+    right = view.size - 1 - int(view.reshape(-1)[::-1].argmax())
+    assert int(view_indices.right_indices(view, case.axes, last)) == right
 
 
 # ---- runs ---------------------------------------------------------------------------------------
@@ -314,11 +321,9 @@ def test_a_wrong_result_fails_the_run_and_says_how_to_run_it_alone(monkeypatch, 
     assert len(rows) == 5
 
 
-def test_results_are_checked_while_the_next_case_runs(monkeypatch):
-    monkeypatch.setattr(measure, "WARM_SECONDS", 0.0)
+def test_a_wrong_result_does_not_end_the_cases_after_it(monkeypatch):
     cases = sweep_cases(6, 5, MIB)
     run = sweep_run._Bench(vkdml.default_device(), sweep_run.SweepOptions(readings=1), cases)
-    run._software = False  # as beside a GPU
     check, said = sweep_check.check, []
 
     def finds(case, content, outputs, index_bytes):
@@ -338,6 +343,26 @@ def test_kernels_that_write_nothing_are_found(monkeypatch):
     options = sweep_run.SweepOptions(seed=2, numbers=range(6), mib=1, readings=1)
     made = sweep_run.run(vkdml.default_device(), options, Silent())
     assert all(row.wrong for row in made.sweep)
+
+
+def test_a_sweep_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path, monkeypatch):
+    real, timed = measuring.time_plan, []
+
+    def interrupted(*arguments, **options):
+        if len(timed) == 3 + 2:  # the plain reads, and two cases
+            raise KeyboardInterrupt
+        timed.append(1)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(sweep_run, "time_plan", interrupted)
+    monkeypatch.setattr(session, "KEEP_SECONDS", 0.0)
+    file = tmp_path / "sweep.json"
+    words = ["--seed", "6", "--cases", "5", "--mib", "1", "--peers", "none", "--readings", "1"]
+    assert main(["bench", "--suite", "sweep", *words, "--json", str(file)]) == 130
+    kept = record.load(file)
+    assert [row.number for row in kept.sweep] == [0, 1]
+    assert kept.ceiling_gb_per_s > 0
+    assert printed(kept)
 
 
 def test_a_fault_of_the_device_names_the_case(monkeypatch):

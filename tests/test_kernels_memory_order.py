@@ -14,29 +14,27 @@ from test_kernels import ELEMENTS, element_bits, run_both
 
 import vkdml
 from vkdml.plan import kernels
-from vkdml.plan.argreduce import MOST_FEW_CHUNKS, plan_argreduce
+from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.tuning import DISCRETE
 
-# By how often an invocation looks at its vectors: outputs, sizes of the reduced dimensions as they lie in
-# memory, and elements from the end of an output to the next one. Two invocations share an output.
+# Outputs, sizes of the reduced dimensions as they lie in memory, and elements from the end of an output to
+# the next one.
 SHAPES = {
-    "at once": (9, (3, 16), 0),
-    "at once, three dimensions": (5, (2, 2, 16), 16),
-    "few chunks": (5, (17, 29), 3),
-    "few chunks, split": (5, (23, 41), 3),
-    "few chunks, three dimensions": (4, (5, 7, 13), 1),
-    "few runs, split": (4, (4, 5, 32), 0),
-    "many chunks": (4, (13, 401), 5),
-    "many chunks, aligned": (4, (13, 512), 0),
-    "many chunks, three dimensions": (4, (7, 3, 250), 1),
-    "many chunks, split": (4, (41, 501), 1),
+    "short, aligned": (9, (3, 16), 0),
+    "short, aligned, three dimensions": (6, (2, 2, 16), 16),
+    "short": (6, (5, 13), 3),
+    "short, three dimensions": (6, (2, 3, 11), 1),
+    "short, split": (5, (17, 29), 3),
+    "runs, split": (4, (4, 5, 32), 0),
+    "long": (4, (13, 401), 5),
+    "long, aligned": (4, (13, 512), 0),
+    "long, three dimensions": (4, (7, 3, 250), 1),
+    "long, split": (4, (41, 501), 1),
 }
-KEPT_FEW_CHUNKS = {"at": (1, 0), "few": (0, 1), "many": (0, 0)}
-"""The constants, by the first word."""
-APART = {"few runs, split": 16}
+APART = {"runs, split": 16}
 """Elements from the end of a run to the next one."""
 
 
@@ -128,6 +126,7 @@ def test_every_way_to_find_the_winner_in_memory_order(device, name):
         return  # its compiler does not come to an end with these kernels
     element = ELEMENTS[name]
     rng = np.random.default_rng(zlib.crc32(name.encode()))
+    ways = set()
     for number, shape in enumerate(SHAPES):
         dims = len(SHAPES[shape][1])
         orders = [order for order in itertools.permutations(range(dims)) if order != tuple(range(dims))]
@@ -139,12 +138,12 @@ def test_every_way_to_find_the_winner_in_memory_order(device, name):
                 shape, name, limits, order, backwards=backwards, rules=rules, with_values=order == orders[-1]
             )
             constants = constants_of(plan)
-            way = bool(constants["kept_vectors"]), constants["few_chunks"]
-            few = KEPT_FEW_CHUNKS[shape.split()[0].strip(",")]
-            assert way == few or (few == (1, 0) and element.nbytes > 2), shape
-            assert twins.is_split(plan.steps[0]) == ("split" in shape)
+            ways.add((constants["kept_vectors"] > 0, constants["aligned"] > 0, twins.is_split(plan.steps[0])))
             for content in contents_of(rng, name, count):
                 run_both(device, plan, {"input": content})
+    kept_and_aligned = {way[:2] for way in ways}
+    assert len(kept_and_aligned) == 4
+    assert {way[2] for way in ways} == {False, True}
 
 
 @pytest.mark.parametrize("index_bytes", [4, 8])
@@ -157,7 +156,7 @@ def test_indices_that_are_no_positions(device, index_bytes):
     large = 1 << (33 if index_bytes == 8 else 20)
     for weights, backwards in ((None, ()), ((large, 3, 0), ()), (None, (0, 1)), ((large, 3, 0), (0,))):
         plan, count = plan_of(
-            "few chunks",
+            "short",
             "int16",
             limits,
             (1, 0),
@@ -204,21 +203,20 @@ def test_layouts_in_memory_order_are_push_constants_where_nobody_asks_for_the_or
 
 
 @pytest.mark.parametrize(
-    ("memory", "name", "way"),
+    ("memory", "name", "kept"),
     [
-        ((139810, 24, 40), "float16", (1, 0)),
-        ((139810, 24, 40), "float64", (0, 1)),
-        ((139810, 23, 41), "int8", (0, 1)),
-        ((20000, 64, 100), "float32", (0, 1)),
-        ((64, 4096, 512), "float32", (0, 0)),
+        ((139810, 24, 40), "float16", 4),
+        ((139810, 24, 40), "float64", 8),
+        ((139810, 23, 41), "int8", 4),
+        ((139810, 23, 41), "float32", 8),
+        ((20000, 64, 100), "float32", 7),
+        ((2000, 254, 251), "float32", 0),
+        ((64, 4096, 512), "float32", 0),
     ],
 )
-def test_how_invocations_search(memory, name, way):
+def test_invocations_keep_rows_of_up_to_a_workgroup(memory, name, kept):
     plan = reading_plan(memory, (2, 1, 0), (0, 1), name, False)
-    constants = constants_of(plan)
-    assert (bool(constants["kept_vectors"]), constants["few_chunks"]) == way
+    assert constants_of(plan)["kept_vectors"] == kept
     (step,) = plan.steps
     push = kernels.table()[step.kernel].family.unpack(step.push)
-    chunks = -(-push["tile_vectors"] // (4 * push["lanes"])) * -(-push["tiles_per_run"] // push["splits"])
-    assert (chunks <= MOST_FEW_CHUNKS) == (way != (0, 0))
-    assert not twins.is_split(step) or push["splits"] > 1
+    assert kept == 0 or push["splits"] == push["tiles_per_run"] == 1

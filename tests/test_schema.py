@@ -67,6 +67,25 @@ def test_layouts_that_do_not_fit_are_refused_with_the_room_there_is():
         RUNS.push(**RUNS_FIELDS, layout_words=range(room + 1))
 
 
+def test_numbers_of_more_bits_than_their_field_are_refused():
+    most = (1 << 32) - 1
+    assert RUNS.unpack(RUNS.push(**{**RUNS_FIELDS, "run": most}))["run"] == most
+    # Of a mirrored array of more than 2^31 elements.
+    assert RUNS.unpack(RUNS.push(**RUNS_FIELDS, layout_words=(-most,)))["layout_words"][0] == 1
+    for number in (1 << 32, -(1 << 32), 1 << 70):
+        accepted = rf"slice1_runs cannot be {number}; accepted are numbers from -\(2\^32 - 1\) to 2\^32 - 1"
+        with pytest.raises(ValueError, match=f"run of {accepted}"):
+            RUNS.push(**{**RUNS_FIELDS, "run": number})
+        with pytest.raises(ValueError, match=f"layout_words of {accepted}"):
+            RUNS.push(**RUNS_FIELDS, layout_words=(1, number))
+    names = {field.name for field in ROWS.push_fields[1:-1]}
+    flags = dict.fromkeys((flag for field in ROWS.push_fields for flag in field.flags), False)
+    fields = {**dict.fromkeys(names, 0), **flags}
+    assert ROWS.unpack(ROWS.push(**{**fields, "index_base": (1 << 64) - 1}))["index_base"] == (1 << 64) - 1
+    with pytest.raises(ValueError, match=r"index_base of argreduce_rows .* to 2\^64 - 1"):
+        ROWS.push(**{**fields, "index_base": 1 << 64})
+
+
 def test_variants_that_are_not_built_are_refused():
     with pytest.raises(ValueError, match="step of slice1_runs cannot be 3; accepted are 0, 1, -1, 2, -2"):
         RUNS.specialize(**{**CHOICE, "step": 3})

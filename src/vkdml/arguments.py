@@ -81,19 +81,27 @@ class ReduceRequest(NamedTuple):
         with_values = flag("return_values", self.return_values)
         axes = distinct_axes(self.axis, len(shape), f"{self.operator} of {shape} {dtype}")
         count = math.prod(shape[a] for a in axes)
-        index_dtype, out = self.dtype, self.outputs()[0]
-        if index_dtype is None and isinstance(getattr(out, "dtype", None), np.dtype):
-            index_dtype = out.dtype
         kept_shape = tuple(1 if a in axes else size for a, size in enumerate(shape))
         return Reduction(
             axes,
             Order(element, self.operator == "argmin", take_last, omit_nan),
             kept_shape if keepdims else tuple(size for a, size in enumerate(shape) if a not in axes),
             kept_shape,
-            elements.index_dtype(index_dtype, count),
+            self._index_dtype(count),
             count,
             with_values,
         )
+
+    def _index_dtype(self, count: int) -> np.dtype[Any]:
+        """Return the type of the indices: the one asked for, or that of ``out``."""
+        out = self.outputs()[0]
+        if self.dtype is not None or not isinstance(getattr(out, "dtype", None), np.dtype):
+            return elements.index_dtype(self.dtype, count)
+        try:
+            return elements.index_dtype(out.dtype, count)
+        except (TypeError, ValueError) as error:
+            which = "the indices of out" if self.return_values else "out"
+            raise type(error)(f"{which} has type {out.dtype}: {error}") from None
 
 
 _TELLING_DTYPES = (NoneType, str, type, np.dtype)

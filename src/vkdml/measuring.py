@@ -90,9 +90,13 @@ class RecordedPlan:
             record_steps(self._sequence, steps, workspace, regions)
         self._spin_us = executions.tuning.spin_microseconds
 
-    def run(self) -> None:
-        """Evaluate it and wait."""
-        self._sequence.eval(None, self._spin_us)
+    def run(self, *, spin_us: float | None = None) -> None:
+        """Evaluate it and wait.
+
+        Args:
+            spin_us: of asking before the thread sleeps, and others may run; None for the device's own.
+        """
+        self._sequence.eval(None, self._spin_us if spin_us is None else spin_us)
 
     def timings(self) -> list[float]:
         """Return the nanoseconds of each step of the last run, one repeat after the other."""
@@ -123,6 +127,7 @@ def time_plan(
     readings: int = 30,
     warm_seconds: float = 0.25,
     patience_seconds: float = 3.0,
+    before: Callable[[], object] = lambda: None,
 ) -> Reading:
     """Run a plan again and again on memory of the device, and read the device's clock.
 
@@ -137,6 +142,7 @@ def time_plan(
         readings: how many runs to time.
         warm_seconds: of work before the first reading, since clocks fall when a device idles.
         patience_seconds: after so long no reading is added to the first nine.
+        before: called once all is ready to run.
 
     Raises:
         DeviceError: the device failed or has no timestamps.
@@ -146,6 +152,7 @@ def time_plan(
     outputs = {role: poisoned(device, nbytes) for role, nbytes in sizes.items() if role not in bound}
     recorded = RecordedPlan(device, plan, {**bound, **outputs}, repeats=REPEATS, timed=True)
 
+    before()
     warm_up(recorded.run, warm_seconds)
     totals: list[float] = []
     per_step: dict[str, list[float]] = {}

@@ -14,6 +14,7 @@ from vkdml.arrays.indexing import compact_view
 from vkdml.bench.cases import MIB, WINDOWS, Case
 from vkdml.bench.check import WrongResult
 from vkdml.bench.contents import Bytes
+from vkdml.bench.keys import run_in_parallel
 from vkdml.bench.library import numpy_dtype
 from vkdml.measuring import OUTPUT_ROLES
 from vkdml.plan.plans import round_up
@@ -22,6 +23,7 @@ from vkdml.runtime.memory import Memory
 
 HOST_CALL_BYTES = 4 * MIB
 """Beside a GPU, calls on host arrays are timed up to this size; larger ones time the bus."""
+_PIECE_BYTES = 4 * MIB
 
 
 def host_array(case: Case, content: Bytes) -> npt.NDArray[Any]:
@@ -91,9 +93,29 @@ def require_same(what: str, case: Case, got: Mapping[str, Bytes], right: Mapping
             raise WrongResult(
                 f"{case.name}: {what}: {found.size} bytes of the {role}, expected are {expected.size}"
             )
-        if not np.array_equal(found[:nbytes], expected[:nbytes]):
-            first = int(np.flatnonzero(found[:nbytes] != expected[:nbytes])[0])
+        first = _first_difference(found[:nbytes], expected[:nbytes])
+        if first is not None:
             raise WrongResult(
                 f"{case.name}: {what}: byte {first} of the {role} is {found[first]}, expected is "
                 f"{expected[first]} as the kernels wrote before"
             )
+
+
+def _first_difference(found: Bytes, expected: Bytes) -> int | None:
+    """Return the first byte that differs, of many bytes with all cores."""
+    pieces = list(range(0, found.size, _PIECE_BYTES))
+    differ = np.zeros(len(pieces), np.bool_)
+
+    def compare(number: int) -> None:
+        piece = slice(pieces[number], pieces[number] + _PIECE_BYTES)
+        differ[number] = not np.array_equal(found[piece], expected[piece])
+
+    if len(pieces) == 1:
+        compare(0)
+    else:
+        run_in_parallel(compare, list(range(len(pieces))))
+    if not differ.any():
+        return None
+    start = pieces[int(differ.argmax())]
+    piece = slice(start, start + _PIECE_BYTES)
+    return start + int(np.flatnonzero(found[piece] != expected[piece])[0])

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from vkdml.bench import view_indices
 from vkdml.bench.cases import Case, copied_view
-from vkdml.bench.contents import INFINITY_BITS, Bytes, cores, sign_bit, unsigned
-
-Array = npt.NDArray[Any]
+from vkdml.bench.contents import Bytes, unsigned
+from vkdml.bench.keys import Array, ordered_keys, run_in_parallel
 
 _TILE_BYTES = 1 << 20
 _LONGEST_PIECE = 1 << 20
 _NARROW = 64
 _COPY_TILE = 512
+_EARLY = (256, 4096, 32768)
 
 
 class WrongResult(Exception):
@@ -71,15 +69,6 @@ class Checker:
         self._indices = {key: value for key, value in self._indices.items() if key[0] != content}
 
 
-@lru_cache(maxsize=1)
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(cores())
-
-
-def run_in_parallel(work: Callable[[Any], None], parts: list[Any]) -> None:
-    list(_pool().map(work, parts))
-
-
 def right_indices(case: Case, content: Bytes) -> Array:
     """Return the indices of an argmin or argmax, in row-major order, from exactly the input's bytes."""
     bits = content.view(unsigned(case.element_bytes)).reshape(case.shape)
@@ -87,53 +76,51 @@ def right_indices(case: Case, content: Bytes) -> Array:
         bits = bits[..., ::2]
     if case.transposed:
         bits = bits.T
-    take_last = case.direction == "decreasing"
-
-    # Neighbouring reduced axes are one; groups are reduced from the innermost out, keys and indices both.
-    keys_of: Callable[[Array], Array] = lambda part: ordered_keys(part, case)  # noqa: E731
-    current, indices, inner = bits, None, 1
-    for first, last in reversed(_groups(case.axes)):
-        sizes = current.shape
-        form = (math.prod(sizes[:first]), math.prod(sizes[first : last + 1]), math.prod(sizes[last + 1 :]))
-        rest = (*sizes[:first], *sizes[last + 1 :])
-        keys, found = _best(current.reshape(form), keys_of, take_last)
-        if indices is None:
-            indices = found
-        else:
-            chosen = np.take_along_axis(indices.reshape(form), found[:, None, :], 1)[:, 0, :]
-            indices = found * inner + chosen
-        inner *= form[1]
-        current, indices = keys.reshape(rest), indices.reshape(rest)
-        keys_of = _unchanged
-    if indices is None:
+    axes = case.axes
+    if not axes:
         return np.zeros(case.outputs, np.int64)
-    flat: Array = indices.reshape(-1)
-    return flat
+    if case.transposed or axes != tuple(range(axes[0], axes[-1] + 1)):
+        return view_indices.right_indices(bits, axes, case).reshape(-1)
+    # Neighbouring reduced axes are one.
+    sizes = bits.shape
+    outer, count = math.prod(sizes[: axes[0]]), math.prod(sizes[axes[0] : axes[-1] + 1])
+    return _best(bits.reshape(outer, count, -1), case)[1].reshape(-1)
 
 
-def _best(data: Array, keys_of: Callable[[Array], Array], take_last: bool) -> tuple[Array, Array]:
+def _best(data: Array, case: Case) -> tuple[Array, Array]:
     """Return the greatest key along the middle axis of three, and where it is."""
     outer, count, inner = data.shape
-    keys = np.empty((outer, inner), keys_of(data[:1, :1, :1]).dtype)
+    keys = np.empty((outer, inner), ordered_keys(data[:1, :1, :1], case).dtype)
     found = np.empty((outer, inner), np.int64)
     if inner < _NARROW and inner > 1:
         # Too few side by side for NumPy to be quick: one row after the other instead.
         for column in range(inner):
-            best = _best(data[:, :, column : column + 1], keys_of, take_last)
+            best = _best(data[:, :, column : column + 1], case)
             keys[:, column], found[:, column] = best[0][:, 0], best[1][:, 0]
         return keys, found
     if inner == 1 and count > _LONGEST_PIECE:
-        return _in_pieces(data, keys_of, take_last)
+        return _in_pieces(data, case)
+    take_last = case.direction == "decreasing"
 
     def along_rows(rows: slice) -> None:
-        part = keys_of(data[rows, :, 0])
+        part = data[rows, :, 0]
+        soon = _found_soon(part, 1, case)
+        if soon is not None:
+            keys[rows, 0], found[rows, 0] = soon
+            return
+        part = ordered_keys(part, case)
         at = _first_greatest(part, take_last)
         found[rows, 0] = at
         keys[rows, 0] = np.take_along_axis(part, at[:, None], 1)[:, 0]
 
     def along_columns(tile: tuple[int, slice]) -> None:
         which, columns = tile
-        part = keys_of(data[which, :, columns])
+        part = data[which, :, columns]
+        soon = _found_soon(part, 0, case)
+        if soon is not None:
+            keys[which, columns], found[which, columns] = soon
+            return
+        part = ordered_keys(part, case)
         greatest = part.max(axis=0)
         keys[which, columns] = greatest
         found[which, columns] = _first_row_equal(part, greatest, take_last)
@@ -149,17 +136,42 @@ def _best(data: Array, keys_of: Callable[[Array], Array], take_last: bool) -> tu
     return keys, found
 
 
-def _in_pieces(data: Array, keys_of: Callable[[Array], Array], take_last: bool) -> tuple[Array, Array]:
+def _found_soon(part: Array, along: int, case: Case) -> tuple[int, Array] | None:
+    """Return the greatest key that there can be and where each line has it first, if all have it early.
+
+    What follows it cannot win. Random bytes have it soon as the greatest byte, random floats as a NaN.
+    """
+    if case.data not in ("bits", "nan_rich") or case.nan_policy == "omit":
+        return None
+    if part.dtype.itemsize > 1 and "float" not in case.element:
+        return None
+    count = part.shape[along]
+    for length in _EARLY:
+        if 2 * length > count:
+            return None
+        take_last = case.direction == "decreasing"
+        early = slice(count - length, count) if take_last else slice(length)
+        keys = ordered_keys(part[:, early] if along else part[early], case)
+        is_flag = case.element == "bool" and case.op == "argmax"
+        greatest = 1 if is_flag else np.iinfo(keys.dtype).max
+        has = keys == greatest
+        if has.any(axis=along).all():
+            at = np.flip(has, along).argmax(axis=along) if take_last else has.argmax(axis=along)
+            return greatest, count - 1 - at if take_last else at
+    return None
+
+
+def _in_pieces(data: Array, case: Case) -> tuple[Array, Array]:
     outer, count, _ = data.shape
     whole = count // _LONGEST_PIECE * _LONGEST_PIECE
     pieces = data[:, :whole, 0].reshape(outer * (whole // _LONGEST_PIECE), _LONGEST_PIECE, 1)
-    keys, found = (part.reshape(outer, whole // _LONGEST_PIECE) for part in _best(pieces, keys_of, take_last))
+    keys, found = (part.reshape(outer, whole // _LONGEST_PIECE) for part in _best(pieces, case))
     found = found + np.arange(found.shape[1]) * _LONGEST_PIECE
     if whole < count:
-        rest_keys, rest_found = _best(data[:, whole:], keys_of, take_last)
+        rest_keys, rest_found = _best(data[:, whole:], case)
         keys = np.concatenate([keys, rest_keys], axis=1)
         found = np.concatenate([found, rest_found + whole], axis=1)
-    at = _first_greatest(keys, take_last)[:, None]
+    at = _first_greatest(keys, case.direction == "decreasing")[:, None]
     return np.take_along_axis(keys, at, 1), np.take_along_axis(found, at, 1)
 
 
@@ -177,60 +189,25 @@ def _check_copy(case: Case, content: Bytes, output: Bytes) -> None:
         writeable=False,
     )
 
-    def compare(tile: tuple[int, int]) -> None:
-        part = tuple(slice(start, start + _COPY_TILE) for start in tile)
-        different = np.nonzero((got[part] != expected[part]).any(axis=-1))
-        if different[0].size:
-            at = tuple(int(start + axis[0]) for start, axis in zip(tile, different, strict=True))
+    def compare(tile: tuple[slice, slice]) -> None:
+        different = got[tile] != expected[tile]
+        if different.any():
+            axes = np.nonzero(different.any(axis=-1))
+            at = tuple(int(part.start + axis[0]) for part, axis in zip(tile, axes, strict=True))
             raise WrongResult(
                 f"{case.name}: element {at} holds the bits {got[at].tolist()}, "
                 f"expected are {expected[at].tolist()}"
             )
 
-    tiles = [(r, c) for r in range(0, shape[0], _COPY_TILE) for c in range(0, shape[1], _COPY_TILE)]
+    # Long and narrow copies have tall tiles.
+    width = min(shape[1], _COPY_TILE)
+    height = max(1, _COPY_TILE * _COPY_TILE // width)
+    tiles = [
+        (slice(row, row + height), slice(column, column + width))
+        for row in range(0, shape[0], height)
+        for column in range(0, shape[1], width)
+    ]
     run_in_parallel(compare, tiles)
-
-
-def ordered_keys(bits: Array, case: Case) -> Array:
-    """Return integers of which the greatest is the element to choose; equal ones are equal as numbers.
-
-    >>> case = Case("", "argmax", "float16", (4,))
-    >>> ordered_keys(np.array([0x8000, 0, 0x3c00, 0x7e01], np.uint16), case)
-    array([    0,     0, 15360, 32767], dtype=int16)
-    """
-    element = case.element
-    if element == "bool":
-        keys: Array = (bits != 0).view(np.uint8)
-    elif "uint" in element:
-        keys = bits
-    else:
-        keys = bits.view(f"i{bits.dtype.itemsize}")
-    if "float" not in element:
-        return ~keys if case.op == "argmin" else keys
-
-    # The magnitude, negative with the sign: both zeros are 0.
-    magnitude = keys & keys.dtype.type(sign_bit(element) - 1)
-    nan = magnitude > INFINITY_BITS[element]
-    negative = keys < 0 if case.op == "argmax" else keys >= 0
-    keys = np.negative(magnitude, out=magnitude.copy(), where=negative)
-    limits = np.iinfo(keys.dtype)
-    keys[nan] = limits.min if case.nan_policy == "omit" else limits.max
-    return keys
-
-
-def _unchanged(keys: Array) -> Array:
-    return keys
-
-
-def _groups(axes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return runs of neighbouring axes as (first, last)."""
-    groups: list[tuple[int, int]] = []
-    for axis in axes:
-        if groups and groups[-1][1] == axis - 1:
-            groups[-1] = (groups[-1][0], axis)
-        else:
-            groups.append((axis, axis))
-    return groups
 
 
 def _first_greatest(keys: Array, take_last: bool) -> Array:

@@ -17,6 +17,7 @@ Bits = npt.NDArray[np.unsignedinteger]
 
 SEED = 20
 _CHUNK_BYTES = 16 << 20
+_PIECE_BYTES = 1 << 18
 _SMALL_BYTES = 1 << 18
 _CONSTANT = 0x3C  # a positive number in every float type
 
@@ -95,9 +96,17 @@ def _filled(nbytes: int, fill: Callable[[Bytes, int], None]) -> Bytes:
     return made
 
 
+def _pieces(part: Bytes) -> Iterator[tuple[int, Bytes]]:
+    """Yield pieces that stay in a cache, each with its first byte's place in the part."""
+    for at in range(0, part.size, _PIECE_BYTES):
+        yield at, part[at : at + _PIECE_BYTES]
+
+
 def _random(part: Bytes, start: int) -> None:
-    generator = np.random.Generator(np.random.SFC64([SEED, start // _CHUNK_BYTES]))
-    part[:] = np.frombuffer(generator.bytes(part.size), np.uint8)
+    bits = np.random.SFC64([SEED, start // _CHUNK_BYTES])
+    # Not through Generator.bytes(), of which most is done with the interpreter locked.
+    for _, piece in _pieces(part):
+        piece[:] = bits.random_raw(-(-piece.size // 8)).astype("<u8", copy=False).view(np.uint8)[: piece.size]
 
 
 def _masked(part: Bytes, start: int, mask: int, dtype: np.dtype[np.unsignedinteger]) -> None:
@@ -108,21 +117,23 @@ def _masked(part: Bytes, start: int, mask: int, dtype: np.dtype[np.unsignedinteg
 
 def _with_nans(part: Bytes, start: int, element: str) -> None:
     _random(part, start)
-    bits = part.view(unsigned(ELEMENT_BYTES[element]))
-    infinity = INFINITY_BITS[element]
-    least_nan = infinity | 1
-    # Bit 1 of a random pattern is a coin; the NaN's own bits stay random.
-    nan = bits & bits.dtype.type(2) != 0
-    np.bitwise_or(bits, bits.dtype.type(least_nan), out=bits, where=nan)
+    least_nan = INFINITY_BITS[element] | 1
+    for _, piece in _pieces(part):
+        bits = piece.view(unsigned(ELEMENT_BYTES[element]))
+        # Bit 1 of a random pattern is a coin; the NaN's own bits stay random.
+        nan = bits & bits.dtype.type(2) != 0
+        np.bitwise_or(bits, bits.dtype.type(least_nan), out=bits, where=nan)
 
 
 def _ascending(part: Bytes, start: int, nbytes: int, element: str) -> None:
     size = ELEMENT_BYTES[element]
     dtype = unsigned(size)
     greatest = INFINITY_BITS[element]
-    positions = np.arange(start // size, (start + part.size) // size, dtype=np.float64)
-    # As the number's place in the order, zero in the middle; rounding keeps it ascending.
-    places = np.floor(positions * ((2 * greatest + 1) / max(nbytes // size, 1))) - greatest
-    magnitudes = np.minimum(np.abs(places), greatest).astype(dtype)
-    signs = np.where(places < 0, dtype.type(sign_bit(element)), dtype.type(0))
-    part.view(dtype)[:] = magnitudes | signs
+    for at, piece in _pieces(part):
+        first = (start + at) // size
+        positions = np.arange(first, first + piece.size // size, dtype=np.float64)
+        # As the number's place in the order, zero in the middle; rounding keeps it ascending.
+        places = np.floor(positions * ((2 * greatest + 1) / max(nbytes // size, 1))) - greatest
+        magnitudes = np.minimum(np.abs(places), greatest).astype(dtype)
+        signs = np.where(places < 0, dtype.type(sign_bit(element)), dtype.type(0))
+        piece.view(dtype)[:] = magnitudes | signs

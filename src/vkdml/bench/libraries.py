@@ -26,6 +26,7 @@ from vkdml.bench.host_clock import time_calls
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.library import (
     NO_COPY,
+    OUT_OF_TIME,
     READINGS,
     SPIN_CYCLES,
     WARM_SECONDS,
@@ -448,7 +449,7 @@ def _times(timed: Callable[[], Times | None]) -> dict[str, Any] | None:
 
 def _answer(timed: Callable[[], list[float]], until: float) -> dict[str, Any]:
     if time.perf_counter() > until:
-        return {"why": "out of time"}
+        return {"why": OUT_OF_TIME}
     try:
         median, low, high = spread(timed())
     except Unsupported as error:
@@ -460,7 +461,7 @@ def _answer(timed: Callable[[], list[float]], until: float) -> dict[str, Any]:
 
 def _latency_answer(library: Library, case: LatencyCase, until: float) -> dict[str, Any]:
     if time.perf_counter() > until:
-        return {"why": "out of time"}
+        return {"why": OUT_OF_TIME}
     try:
         find = library.finder(case, library.host_bytes("numbers float32"))
         measured = latency.time_calls(find, case.calls, WARM_SECONDS)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,10 @@ from vkdml.bench.calls import (
 from vkdml.bench.cases import MIB, Case, plan_of
 from vkdml.bench.chains import time_chain
 from vkdml.bench.check import Checker
+from vkdml.bench.clocks import WARM_SECONDS, Clocks, clocks_of
 from vkdml.bench.contents import Bytes, cores
 from vkdml.bench.host_clock import time_calls
+from vkdml.bench.latency import LatencyCase
 from vkdml.bench.library import Unsupported
 from vkdml.bench.record import LatencyRow, Record, Row, Times
 from vkdml.bench.timing import CallReading, time_call, time_copy
@@ -39,7 +42,8 @@ from vkdml.runtime.memory import Memory
 from vkdml.runtime.profile import driver_of
 
 SOFTWARE_MIB = 4
-WARM_SECONDS = 0.25
+# Of the kernels to be timed, on a device that works already: their code comes into caches.
+KERNEL_WARM_SECONDS = 0.02
 # Processors have no clocks to wait for, but pages to touch and code to load.
 SOFTWARE_WARM_SECONDS = 0.02
 SOFTWARE_PATIENCE_SECONDS = 0.5
@@ -53,8 +57,9 @@ HOST_COPIES = 3
 class Contents:
     """Each content once on the host and once on the device, for as long as a case is left that needs it."""
 
-    def __init__(self, device: Device, cases: Iterable[Case]) -> None:
+    def __init__(self, device: Device, cases: Iterable[Case], clocks: Clocks) -> None:
         self._device = device
+        self._clocks = clocks
         self._left = Counter[str]()
         self._nbytes: dict[str, int] = {}
         for case in cases:
@@ -67,7 +72,8 @@ class Contents:
         name = case.content
         if name not in self._held:
             # Kernels read whole 16-byte vectors.
-            host = contents.content(name, self._nbytes[name] + -self._nbytes[name] % 16)
+            nbytes = self._nbytes[name] + -self._nbytes[name] % 16
+            host = self._clocks.busy_while(partial(contents.content, name, nbytes))
             self._held[name] = host, filled(self._device, host)
         return self._held[name]
 
@@ -98,6 +104,7 @@ def measure(
     index_bytes: int = 4,
     readings: int = 30,
     kernels_only: bool = False,
+    clocks: Clocks | None = None,
 ) -> list[Row]:
     """Time each case, its kernels and its public call, and check its results.
 
@@ -108,6 +115,7 @@ def measure(
         index_bytes: 4 or 8.
         readings: of each case.
         kernels_only: leave out the public calls on arrays of the device, and the chains.
+        clocks: of the device, where they are known already.
 
     Raises:
         WrongResult: a kernel's result is wrong.
@@ -115,25 +123,29 @@ def measure(
         DeviceError: the device failed.
     """
     checker = Checker()
-    store = Contents(device, cases)
+    clocks = clocks or clocks_of(device)
+    store = Contents(device, cases, clocks)
     software = device.info.type == "software"
     rows = []
     for case in cases:
         content, memory = store.of(case)
         plan = plan_of(case, device.limits, index_bytes)
         call = _host_call(device, case, content, index_bytes) if software else None
-        warm_seconds = SOFTWARE_WARM_SECONDS if software else WARM_SECONDS
+        warm_seconds = SOFTWARE_WARM_SECONDS if software else KERNEL_WARM_SECONDS
         patience_seconds = SOFTWARE_PATIENCE_SECONDS if software else 3.0
         # Where calls are timed, the plan runs here only to be checked: on outputs filled with other bytes.
-        reading = time_plan(
+        read = partial(
+            time_plan,
             device,
             plan,
             {"input": memory},
             readings=readings if call is None else 1,
             warm_seconds=warm_seconds if call is None else 0.0,
             patience_seconds=patience_seconds,
+            before=clocks.raise_again,
         )
-        checker.check(case, content, reading.outputs, index_bytes)
+        reading, discarded = clocks.steady(read)
+        clocks.busy_while(partial(checker.check, case, content, reading.outputs, index_bytes))
         if call is None:
             times = _times_of_plan(reading)
         else:
@@ -159,11 +171,12 @@ def measure(
                 window=case.window,
                 scaled_from=list(case.scaled_from) if case.scaled_from else None,
                 transposed=case.transposed,
+                discarded_us=[nanoseconds / 1e3 for nanoseconds in discarded],
                 **times,
                 **(
                     {}
                     if kernels_only
-                    else _calls_and_chains(device, case, plan, content, memory, index_bytes, reading)
+                    else _calls_and_chains(device, clocks, case, plan, content, memory, index_bytes, reading)
                 ),
                 read_bytes=case.read_bytes,
                 written_bytes=written,
@@ -186,7 +199,14 @@ def _host_call(device: Device, case: Case, content: Bytes, index_bytes: int) -> 
 
 
 def _calls_and_chains(
-    device: Device, case: Case, plan: Plan, content: Bytes, memory: Memory, index_bytes: int, reading: Reading
+    device: Device,
+    clocks: Clocks,
+    case: Case,
+    plan: Plan,
+    content: Bytes,
+    memory: Memory,
+    index_bytes: int,
+    reading: Reading,
 ) -> dict[str, Any]:
     """Time what else is timed of a case, and check it against outputs that were found right."""
     right, times = reading.outputs, dict[str, Any]()
@@ -195,14 +215,17 @@ def _calls_and_chains(
     except Unsupported:
         pass
     else:
-        times["array_call"] = _checked_call("the public call on an Array", case, array, index_bytes, right)
+        times["array_call"] = _checked_call(
+            "the public call on an Array", clocks, case, array, index_bytes, right
+        )
         if device.info.type != "software" and case.input_bytes <= HOST_CALL_BYTES:
             host = host_array(case, content)
             what = "the public call on a host array"
-            times["host_call"] = _checked_call(what, case, host, index_bytes, right, device)
+            times["host_call"] = _checked_call(what, clocks, case, host, index_bytes, right, device)
     if case.is_chained:
         kernel_us = reading.median_ns / 1e3
         for name in ("chain", "independent"):
+            clocks.raise_again()
             times[name] = time_chain(
                 device, case, plan, memory, right, kernel_us, independent=name == "independent"
             )
@@ -211,6 +234,7 @@ def _calls_and_chains(
 
 def _checked_call(
     what: str,
+    clocks: Clocks,
     case: Case,
     array: Any,
     index_bytes: int,
@@ -218,7 +242,8 @@ def _checked_call(
     device: Device | None = None,
 ) -> Times:
     call = public_call(case, array, index_bytes, device)
-    require_same(what, case, outputs_of(call()), right)
+    clocks.busy_while(partial(require_same, what, case, outputs_of(call()), right))
+    clocks.raise_again()
     return time_calls(call)
 
 
@@ -321,12 +346,13 @@ def copy_rate(device: Device, most_bytes: int, readings: int) -> tuple[float | N
 
 
 def measure_latency(
-    device: Device, most_bytes: int, done: Callable[[LatencyRow], None] = lambda row: None
+    device: Device, cases: Sequence[LatencyCase], done: Callable[[LatencyRow], None] = lambda row: None
 ) -> list[LatencyRow]:
-    """Time the latency cases; the same errors as :func:`measure`."""
-    rows = []
+    """Time latency cases; the same errors as :func:`measure`."""
+    rows: list[LatencyRow] = []
+    if not cases:
+        return rows
     warm = SOFTWARE_WARM_SECONDS if device.info.type == "software" else WARM_SECONDS
-    cases = latency.latency_cases(most_bytes)
     content = contents.content("numbers float32", max(case.nbytes for case in cases))
     for case in cases:
         ours = latency.measure(device, case, content, warm)

@@ -20,8 +20,8 @@ from typing import IO, Any
 from vkdml.bench.cases import MIB, Case
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.libraries import LIBRARIES, answers, nvcc
-from vkdml.bench.library import one_line
-from vkdml.bench.record import Latency, Peer, PeerTime, Record, peer_time
+from vkdml.bench.library import OUT_OF_TIME, one_line
+from vkdml.bench.record import Latency, LatencyRow, Peer, PeerTime, Record, Row, peer_time
 from vkdml.bench.sweep import SweepCase
 from vkdml.runtime.device import Device
 
@@ -88,29 +88,30 @@ def time_peer(
     name: str,
     device: Device,
     record: Record,
-    latency_cases: Sequence[LatencyCase],
+    rows: Sequence[Row],
+    latency_rows: Sequence[tuple[LatencyCase, LatencyRow]],
     *,
     named: bool,
     mib: int | None = None,
     seconds: float = PEER_SECONDS,
     done: Callable[[str], None] = lambda case: None,
 ) -> None:
-    """Time a peer on the record's rows and put its times into them.
+    """Time a peer on rows of a record and put its times into them.
 
     Args:
         name: of :data:`NAMES`.
         device: that vkdml ran on.
-        record: with its rows.
-        latency_cases: those of the record's latency rows.
+        record: that says afterwards how the peer was timed.
+        rows: of the record.
+        latency_rows: of the record, each with its case.
         named: the user asked for this peer, so it is not spared large arrays on the processor.
         mib: it is spared arrays of more than so many MiB all the same.
         seconds: that it may take.
         done: called with the name of each case that is done.
 
     Raises:
-        PeerFault: it was named and could not start.
+        PeerFault: it was named and could not start, or other rows have times of another version.
     """
-    rows = [row for row in record.rows if row.as_case().is_compared]
     cases = [row.as_case() for row in rows]
     processor_bytes = None if named or (not on_cuda(device) and name != "numpy") else PROCESSOR_BYTES
     if mib is not None:
@@ -122,10 +123,10 @@ def time_peer(
         "seconds": seconds,
         "most_bytes": processor_bytes if name in ("numpy", "onnxruntime") else None,
         "cases": [_plain(case) for case in cases],
-        "latency": [asdict(case) for case in latency_cases],
+        "latency": [asdict(case) for case, _ in latency_rows],
     }
     about: Peer | None = None
-    ended = "out of time"
+    ended = OUT_OF_TIME
     for said in _ask(request, device, seconds + _GRACE_SECONDS):
         if "missing" in said:
             ended = str(said["missing"])
@@ -135,9 +136,15 @@ def time_peer(
             break
         if "version" in said:
             about = Peer(said["version"], said["runs_on"], said["method"])
+            before = record.peers.get(name, about).version
+            if before != about.version and _has_times_of(record, name, rows):
+                raise PeerFault(
+                    f"--peers {name}: the file has times of version {before}, and {about.version} is here; "
+                    "accepted is the same version"
+                )
             record.peers[name] = about
         elif "latency" in said:
-            latency_row = record.latency[said.pop("latency")]
+            _, latency_row = latency_rows[said.pop("latency")]
             latency_row.peers[name] = Latency(**said) if "p50_us" in said else _no_latency(said["why"])
             done(latency_row.case)
         else:
@@ -149,12 +156,31 @@ def time_peer(
             raise PeerFault(f"--peers {name}: {ended}")
         done(f"left out: {ended}")
         return
-    late = [row for row in rows if name not in row.peers]
-    for row in late:
-        row.peers[name] = PeerTime(why=ended)
-    for latency_row in record.latency[: len(latency_cases)]:
+    for row in rows:
+        row.peers.setdefault(name, PeerTime(why=ended))
+    for _, latency_row in latency_rows:
         latency_row.peers.setdefault(name, _no_latency(ended))
-    about.note = _note(name, [row.peers[name].why for row in rows], processor_bytes)
+    about.note = _note(
+        name, [row.peers[name].why for row in record.rows if name in row.peers], processor_bytes
+    )
+
+
+def rows_for_peer(
+    record: Record, name: str, *, missing_only: bool = False
+) -> tuple[list[Row], list[LatencyRow]]:
+    """Return the rows that a peer is to be timed on: all, or those that it was not reached on."""
+    rows = [row for row in record.rows if row.as_case().is_compared]
+    latency = list(record.latency)
+    if missing_only:
+        rows = [row for row in rows if name not in row.peers or row.peers[name].why == OUT_OF_TIME]
+        latency = [row for row in latency if name not in row.peers or row.peers[name].why == OUT_OF_TIME]
+    return rows, latency
+
+
+def _has_times_of(record: Record, name: str, besides: Sequence[Row]) -> bool:
+    """Whether rows besides these have times of a peer."""
+    others = {id(row) for row in besides}
+    return any(name in row.peers for row in record.rows if id(row) not in others)
 
 
 def time_sweep(
@@ -194,7 +220,7 @@ def time_sweep(
         "latency": [],
         "sweep": [asdict(case) for case, _ in timed],
     }
-    ended = "out of time"
+    ended = OUT_OF_TIME
     for said in _ask(request, device, seconds + _GRACE_SECONDS):
         if "missing" in said or "ended" in said:
             ended = str(said.get("missing") or said["ended"])
@@ -226,7 +252,7 @@ def _note(name: str, reasons: Sequence[str], processor_bytes: int | None) -> str
         said.append(
             f"{large} cases above {processor_bytes // MIB} MiB not timed (name it in --peers for them)"
         )
-    late = sum(why == "out of time" for why in reasons)
+    late = sum(why == OUT_OF_TIME for why in reasons)
     if late:
         said.append(f"{late} cases not reached in its time")
     crashed = sum(why.startswith("its process ended") for why in reasons)

@@ -6,17 +6,18 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from vkdml.bench.cases import Case
 
-FORMAT = 4
+FORMAT = 5
 """Format 1 holds software devices' calls and kernels timed apart, and former names of latency kinds.
 
-Format 2 has no sweeps, format 3 no public calls on arrays of the device and no chains.
+Format 2 has no sweeps, format 3 no public calls on arrays of the device and no chains, format
+4 no discarded readings.
 """
 _FIRST_FORMAT = 1
 _FORMER_KINDS = {"resident": "recorded", "resident in turn": "recorded in turn"}
@@ -106,6 +107,8 @@ class Row:
     """An operation of 256 that depend on each other; see :mod:`vkdml.bench.chains`."""
     independent: Times | None = None
     """An operation of 256 that may overlap."""
+    discarded_us: list[float] = field(default_factory=list)
+    """Medians of readings that were taken again: they spread, or the device's clocks fell meanwhile."""
 
     @property
     def over_kernel_us(self) -> float | None:
@@ -173,6 +176,8 @@ class SweepRow:
     wrong: str = ""
     """What is wrong with its result."""
     peers: dict[str, PeerTime] = field(default_factory=dict)
+    discarded_us: list[float] = field(default_factory=list)
+    """As in :class:`Row`."""
 
 
 @dataclass(frozen=True)
@@ -275,6 +280,33 @@ def geometric_mean(record: Record, rows: Iterable[Row] | None = None) -> tuple[f
         if best is not None and row.compared_us > 0:
             logs.append(math.log(best[1] / row.compared_us))
     return (math.exp(sum(logs) / len(logs)), len(logs)) if logs else None
+
+
+_OF_A_RUN = ("suite", "device", "machine", "versions", "settings")
+
+
+def difference(old: Record, new: Record) -> str:
+    """Say in what two records are not of one run: its suite, its device, its versions or its settings.
+
+    The old one may come from a file, which rounds numbers. Nothing is said of records of the same run.
+    """
+    before, now = (
+        {place: leaf for name in _OF_A_RUN for place, leaf in _leaves(name, getattr(record, name))}
+        for record in (old, new)
+    )
+    for place in [*before, *now]:
+        if before.get(place) != now.get(place):
+            return f"{place} was {before.get(place, 'not known')} and is {now.get(place, 'not known')}"
+    return ""
+
+
+def _leaves(place: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield what a value consists of, as a file has it, each with its place."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _leaves(f"{place}.{key}", each)
+    else:
+        yield place, json.dumps(_rounded(value))
 
 
 # ---- files --------------------------------------------------------------------------------------

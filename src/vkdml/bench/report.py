@@ -301,6 +301,7 @@ def notes(record: Record) -> Iterator[str]:
             f"{scaled} of {len(record.rows)} cases were made smaller, from the shape below each (--mib or "
             f"the device's limits){limit(record)}"
         )
+    yield from sweep_report.measured_again(record.rows)
     for name, peer in record.peers.items():
         yield f"how {LIBRARY_NAMES[name]} was timed: {peer.method}"
         if peer.note:

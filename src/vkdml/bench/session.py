@@ -10,9 +10,10 @@ from typing import Protocol
 
 from vkdml.bench import latency, measure
 from vkdml.bench.cases import Case, fitted_suite
+from vkdml.bench.clocks import WARM_SECONDS, clocks_of
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.peers import PEER_SECONDS, time_peer
-from vkdml.bench.record import LatencyRow, Record, RecordFault, Row, require_possible
+from vkdml.bench.peers import PEER_SECONDS, rows_for_peer, time_peer
+from vkdml.bench.record import LatencyRow, Record, RecordFault, Row, difference, require_possible
 from vkdml.runtime.device import Device
 
 KEEP_SECONDS = 30.0
@@ -55,8 +56,14 @@ class Options:
 Keep = Callable[[Record], None]
 
 
-def run(device: Device, options: Options, progress: Progress, keep: Keep = lambda record: None) -> Record:
-    """Measure everything.
+def run(
+    device: Device,
+    options: Options,
+    progress: Progress,
+    keep: Keep = lambda record: None,
+    earlier: Record | None = None,
+) -> Record:
+    """Measure everything, or what an earlier run has left.
 
     Args:
         device: on which to run.
@@ -64,8 +71,11 @@ def run(device: Device, options: Options, progress: Progress, keep: Keep = lambd
         progress: told of each step.
         keep: called with the record every ``KEEP_SECONDS``, when the cases are done and after each peer. It
             is whole each time.
+        earlier: what an interrupted run left; it is completed and returned. Cases that it has are not timed
+            again, nor with the libraries that were timed on them.
 
     Raises:
+        RecordFault: the earlier run is of another device, version or suite, or has other settings or cases.
         WrongResult: a kernel's result is wrong.
         ImpossibleTime: a whole call was shorter than its kernels.
         PeerFault: a named peer could not start.
@@ -78,42 +88,79 @@ def run(device: Device, options: Options, progress: Progress, keep: Keep = lambd
         "most_input_bytes": None if options.as_given else most,
         "index_dtype": f"int{8 * options.index_bytes}",
         "readings": options.readings,
-        "warm_seconds": measure.WARM_SECONDS,
+        "warm_seconds": WARM_SECONDS,
     }
     record = measure.new_record(device, options.suite, settings)
     cases = list(options.cases) if options.as_given else fitted_suite(options.cases, most)
-    if cases:
+    if earlier is not None:
+        _require_same_run(earlier, record, cases)
+        record = earlier
+    timed = {row.case for row in record.rows}
+    left = [case for case in cases if case.name not in timed]
+    if left:
         with phase(record, progress, "ceiling", 0):
+            clocks = clocks_of(device)
             ceiling = measure.measure(
-                device, measure.ceiling_cases(most), readings=options.readings, kernels_only=True
+                device,
+                measure.ceiling_cases(most),
+                readings=options.readings,
+                kernels_only=True,
+                clocks=clocks,
             )
-            record.copy_gb_per_s, record.copy_bytes = measure.copy_rate(device, most, options.readings)
-        with phase(record, progress, f"{options.suite} suite", len(cases)):
-            kept = time.monotonic()
+            if record.copy_gb_per_s is None:
+                record.copy_gb_per_s, record.copy_bytes = measure.copy_rate(device, most, options.readings)
+
+        def note_ceiling() -> None:
+            rate, case = measure.read_ceiling([*ceiling, *record.rows], most)
+            if rate is not None and rate > (record.ceiling_gb_per_s or 0.0):
+                record.ceiling_gb_per_s, record.ceiling_case = rate, case
+
+        with phase(record, progress, f"{options.suite} suite", len(left)):
+            kept = NowAndThen(keep)
 
             def done(row: Row) -> None:
-                nonlocal kept
                 progress.step(_said_of(row))
                 record.rows.append(row)
-                if time.monotonic() - kept >= KEEP_SECONDS:
-                    known = measure.read_ceiling([*ceiling, *record.rows], most)
-                    record.ceiling_gb_per_s, record.ceiling_case = known
-                    keep(record)
-                    kept = time.monotonic()
+                note_ceiling()
+                kept(record)
 
-            record.rows = measure.measure(
-                device, cases, done, index_bytes=options.index_bytes, readings=options.readings
+            measure.measure(
+                device,
+                left,
+                done,
+                index_bytes=options.index_bytes,
+                readings=options.readings,
+                clocks=clocks,
             )
         require_possible([*ceiling, *record.rows])
-        record.ceiling_gb_per_s, record.ceiling_case = measure.read_ceiling([*ceiling, *record.rows], most)
+        note_ceiling()
+        places = {case.name: place for place, case in enumerate(cases)}
+        record.rows.sort(key=lambda row: places[row.case])
     if options.with_latency:
-        with phase(record, progress, "latency", len(latency.latency_cases(most))):
-            record.latency = measure.measure_latency(
-                device, most, lambda row: progress.step(f"{row.case}: p50 {row.ours.p50_us:.1f} us")
-            )
+        known = {row.case for row in record.latency}
+        latency_left = [case for case in latency.latency_cases(most) if case.name not in known]
+        if latency_left:
+            with phase(record, progress, "latency", len(latency_left)):
+                record.latency += measure.measure_latency(
+                    device,
+                    latency_left,
+                    lambda row: progress.step(f"{row.case}: p50 {row.ours.p50_us:.1f} us"),
+                )
     device.trim()
-    time_peers(device, record, options, progress, keep)
+    time_peers(device, record, options, progress, keep, missing_only=earlier is not None)
     return record
+
+
+def _require_same_run(earlier: Record, record: Record, cases: Sequence[Case]) -> None:
+    """Raise RecordFault unless a run of these cases, whose record is new, can complete the earlier one."""
+    accepted = "accepted is a file of the same run"
+    differs = difference(earlier, record)
+    if differs:
+        raise RecordFault(f"{differs}; {accepted}")
+    names = {case.name for case in cases}
+    for row in earlier.rows:
+        if row.case not in names:
+            raise RecordFault(f"the file has the case {row.case}, and this run has not; {accepted}")
 
 
 def merge(
@@ -137,24 +184,53 @@ def merge(
     return record
 
 
-def time_peers(device: Device, record: Record, options: Options, progress: Progress, keep: Keep) -> None:
-    """Time the peers one after the other."""
+def time_peers(
+    device: Device,
+    record: Record,
+    options: Options,
+    progress: Progress,
+    keep: Keep,
+    *,
+    missing_only: bool = False,
+) -> None:
+    """Time the peers one after the other; all of their times, or only those that the record has not."""
     keep(record)
-    latency_cases = latency_cases_of(record.latency)
-    steps = sum(row.as_case().is_compared for row in record.rows) + len(latency_cases)
     for name in options.peers:
-        with phase(record, progress, name, steps):
+        rows, latency_rows = rows_for_peer(record, name, missing_only=missing_only)
+        if missing_only and not rows and not latency_rows:
+            continue
+        with phase(record, progress, name, len(rows) + len(latency_rows)):
+            kept = NowAndThen(keep)
+
+            def done(said: str, kept: NowAndThen = kept) -> None:
+                progress.step(said)
+                kept(record)
+
             time_peer(
                 name,
                 device,
                 record,
-                latency_cases,
+                rows,
+                list(zip(latency_cases_of(latency_rows), latency_rows, strict=True)),
                 named=options.peers_named,
                 mib=options.mib,
                 seconds=options.peer_seconds,
-                done=progress.step,
+                done=done,
             )
         keep(record)
+
+
+class NowAndThen:
+    """Keeps a record when it was not kept for ``KEEP_SECONDS``."""
+
+    def __init__(self, keep: Keep) -> None:
+        self._keep = keep
+        self._kept = time.monotonic()
+
+    def __call__(self, record: Record) -> None:
+        if time.monotonic() - self._kept >= KEEP_SECONDS:
+            self._keep(record)
+            self._kept = time.monotonic()
 
 
 def _said_of(row: Row) -> str:
@@ -173,4 +249,4 @@ def phase(record: Record, progress: Progress, name: str, steps: int) -> Iterator
     progress.phase(name, steps)
     start = time.perf_counter()
     yield
-    record.seconds[name] = time.perf_counter() - start
+    record.seconds[name] = record.seconds.get(name, 0.0) + time.perf_counter() - start

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from rich import box
 from rich.table import Table
 
-from vkdml.bench.record import Record, SweepRow
+from vkdml.bench.record import Record, Row, SweepRow
 from vkdml.bench.sweep import command
 
 WORST = 20
 QUANTILES = (("lowest", 0.0), ("1%", 0.01), ("10%", 0.1), ("median", 0.5))
 PEER = "torch"
+_SAID_AGAIN = 5
 
 
 def share(record: Record, row: SweepRow) -> float | None:
@@ -154,9 +155,27 @@ def notes(record: Record) -> Iterator[str]:
     if values(record, times_torch):
         slower = [ratio for ratio in values(record, times_torch) if ratio < 1]
         yield f"mean: geometric; torch: its time divided by vkdml's; it is faster in {len(slower)} cases"
+    yield from measured_again(record.sweep)
     refused = [row for row in record.sweep if row.refused]
     for row in refused:
         yield f"refused: {row.number}: {row.case}: {row.refused}"
     for row in faults(record):
         alone = command(settings["seed"], row.number, settings["mib"])
         yield f"WRONG: {row.number}: {row.case}: {row.wrong}; it runs alone with {alone}"
+
+
+def measured_again(rows: Sequence[Row] | Sequence[SweepRow]) -> Iterator[str]:
+    """Yield which cases were measured more than once, with the medians in turn."""
+    again = [row for row in rows if row.discarded_us]
+    if not again:
+        return
+    said = [
+        f"{row.case}: {', '.join(f'{us:.1f}' for us in row.discarded_us)}, then {row.us:.1f} us"
+        for row in again[:_SAID_AGAIN]
+    ]
+    if len(again) > _SAID_AGAIN:
+        said.append(f"and {len(again) - _SAID_AGAIN} more")
+    yield (
+        f"measured again, because readings spread or the device's clocks had fallen: {len(again)} of "
+        f"{len(rows)} cases; {'; '.join(said)}"
+    )

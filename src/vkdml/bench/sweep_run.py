@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from vkdml.bench import contents, measure, peers, sweep_check
 from vkdml.bench.cases import MIB
 from vkdml.bench.check import WrongResult
+from vkdml.bench.clocks import WARM_SECONDS, clocks_of
 from vkdml.bench.contents import Bytes
 from vkdml.bench.record import Record, SweepRow
-from vkdml.bench.session import Keep, Progress, phase
+from vkdml.bench.session import Keep, NowAndThen, Progress, phase
 from vkdml.bench.sweep import CONTENT, SUITE, SweepCase, command, sweep_case
 from vkdml.errors import DeviceError
 from vkdml.measuring import filled, time_plan
@@ -59,7 +61,8 @@ def run(
         device: on which to run.
         options: what to run.
         progress: told of each step.
-        keep: called with the record when the cases are done, and after each peer: it is whole each time.
+        keep: called with the record every ``session.KEEP_SECONDS``, when the cases are done, and after each
+            peer: it is whole each time.
 
     Returns:
         A record whose ``sweep`` has a row for each case, those that were refused or wrong included.
@@ -76,7 +79,7 @@ def run(
         "mib": mib,
         "index_dtype": f"int{8 * options.index_bytes}",
         "readings": options.readings,
-        "warm_seconds": measure.WARM_SECONDS,
+        "warm_seconds": WARM_SECONDS,
     }
     record = measure.new_record(device, SUITE, settings)
     cases = [sweep_case(options.seed, number, mib * MIB) for number in options.numbers]
@@ -84,8 +87,11 @@ def run(
     with phase(record, progress, "ceiling", 0):
         plain = [bench.timed(case)[0] for case in _plain_reads(device, mib * MIB)]
     with phase(record, progress, f"{SUITE}, seed {options.seed}", len(cases)):
-        record.sweep = list(bench.run(cases, lambda row: progress.step(said_of(row))))
-    record.ceiling_gb_per_s, record.ceiling_case = _fastest_read([*plain, *record.sweep])
+        kept = NowAndThen(keep)
+        for row in bench.run(cases, lambda row: progress.step(said_of(row))):
+            record.sweep.append(row)
+            record.ceiling_gb_per_s, record.ceiling_case = _fastest_read([*plain, *record.sweep])
+            kept(record)
     del bench
     device.trim()
     keep(record)
@@ -157,18 +163,20 @@ class _Bench:
         # Kernels read whole 16-byte vectors.
         self._content = contents.content(CONTENT, nbytes + -nbytes % 16)
         self._memory: Memory = filled(device, self._content)
+        self._clocks = clocks_of(device)
 
     def run(self, cases: Sequence[SweepCase], done: Callable[[SweepRow], None]) -> Iterator[SweepRow]:
         """Yield the row of each case, in order.
 
-        The host checks a case before the device runs the next: while the host is busy, submissions come late,
-        and the clocks of a GPU that waits fall.
+        The host checks a case before the device runs the next: while the host is busy, submissions come late.
         """
         for case in cases:
             row, outputs = self.timed(case)
             if not row.refused:
                 try:
-                    sweep_check.check(case, self._content, outputs, self._options.index_bytes)
+                    self._clocks.busy_while(
+                        partial(sweep_check.check, case, self._content, outputs, self._options.index_bytes)
+                    )
                 except WrongResult as error:
                     row.wrong = str(error)
             done(row)
@@ -183,15 +191,21 @@ class _Bench:
         row = row_of(case, self._options.index_bytes)
         try:
             plan = case.plan(self._device.limits, self._options.index_bytes)
-            reading = time_plan(
-                self._device,
-                plan,
-                {"input": self._memory},
-                readings=self._options.readings,
-                warm_seconds=measure.SOFTWARE_WARM_SECONDS if self._software else measure.WARM_SECONDS,
-                patience_seconds=min(PATIENCE_SECONDS, measure.SOFTWARE_PATIENCE_SECONDS)
-                if self._software
-                else PATIENCE_SECONDS,
+            reading, discarded = self._clocks.steady(
+                partial(
+                    time_plan,
+                    self._device,
+                    plan,
+                    {"input": self._memory},
+                    readings=self._options.readings,
+                    warm_seconds=measure.SOFTWARE_WARM_SECONDS
+                    if self._software
+                    else measure.KERNEL_WARM_SECONDS,
+                    patience_seconds=min(PATIENCE_SECONDS, measure.SOFTWARE_PATIENCE_SECONDS)
+                    if self._software
+                    else PATIENCE_SECONDS,
+                    before=self._clocks.raise_again,
+                )
             )
         except (MemoryError, ValueError) as error:
             row.refused = str(error)
@@ -203,6 +217,7 @@ class _Bench:
             ns / 1e3 for ns in (reading.median_ns, reading.low_ns, reading.high_ns)
         )
         row.readings = reading.readings
+        row.discarded_us = [nanoseconds / 1e3 for nanoseconds in discarded]
         row.kernels = {name: nanoseconds / 1e3 for name, nanoseconds in reading.steps.items()}
         moved = row.read_bytes + row.written_bytes
         row.gb_per_s = moved / (row.us * 1e3) if row.us > 0 else 0.0

@@ -6,6 +6,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -21,6 +22,8 @@ from vkdml.cli.opening import opened
 from vkdml.common.wording import how_to_install
 
 DEFAULT_SUITE = "quick"
+INDEX_DTYPE = "int32"
+READINGS = 30
 _LONG_NAMES = {short: name for name, short in cases.SHORT_NAMES.items()}
 
 
@@ -41,8 +44,8 @@ def bench(
     mib: int | None = typer.Option(
         None, help="Largest input of a suite, in MiB; the size of a sweep's arrays."
     ),
-    index_dtype: str = typer.Option("int32", help="Type of the indices: int32 or int64."),
-    readings: int = typer.Option(30, help="Readings of each case."),
+    index_dtype: str = typer.Option("", help="Type of the indices: int32, unless int64 is given."),
+    readings: int | None = typer.Option(None, help=f"Readings of each case: {READINGS} unless given."),
     seed: int | None = typer.Option(None, help="Of the suite sweep: 0 unless given."),
     cases_count: int | None = typer.Option(
         None, "--cases", help=f"How many cases the suite sweep has: {sweep_run.DEFAULT_CASES} unless given."
@@ -55,6 +58,11 @@ def bench(
     merge: str = typer.Option(
         "", help="Run only --peers on the cases of this JSON file, and add their times to it."
     ),
+    resume: str = typer.Option(
+        "",
+        help="Go on with the run whose JSON file this is: time the cases and --peers that it has not. Where "
+        "there is no such file, the run begins.",
+    ),
 ) -> int:
     """Time kernels on a device, check every result, and compare with other libraries.
 
@@ -65,14 +73,14 @@ def bench(
     if suite == sweep.SUITE:
         alien = {
             "--op": op, "--dtype": dtype, "--shape": shape, "--axis": axis, "--baseline": baseline_file,
-            "--compare-only": compare_only, "--merge": merge,
+            "--compare-only": compare_only, "--merge": merge, "--resume": resume,
         }  # fmt: skip
         for name, given in alien.items():
             if given:
                 raise typer.BadParameter(f"{name}: not accepted beside --suite {sweep.SUITE}")
         return _sweep(
-            seed, cases_count, case_number, device, mib, index_dtype, readings, peers_text, peer_seconds,
-            json_file, plot, console,
+            seed, cases_count, case_number, device, mib, index_dtype or INDEX_DTYPE,
+            READINGS if readings is None else readings, peers_text, peer_seconds, json_file, plot, console,
         )  # fmt: skip
     for name, number in (("--seed", seed), ("--cases", cases_count), ("--case", case_number)):
         if number is not None:
@@ -88,8 +96,20 @@ def bench(
                 "--merge times the file's cases; --suite, --op, --dtype, --shape "
                 "and --axis are not accepted beside it"
             )
-        earlier = record.load(merge) if merge else None
-        _check_outputs(json_file or merge, plot)
+        if resume and (merge or compare_only):
+            raise typer.BadParameter("--resume runs what a file has not; --merge is not accepted beside it")
+        goes_on_with = merge or (resume if resume and Path(resume).exists() else "")
+        earlier = record.load(goes_on_with) if goes_on_with else None
+        _check_outputs(json_file or merge or resume, plot)
+        if resume and earlier is not None:
+            filed = _filed_options(earlier, resume, shape)
+            if not shape:
+                suite = suite or filed.suite
+                mib = filed.mib if mib is None else mib
+            index_dtype = index_dtype or filed.index_dtype
+            readings = filed.readings if readings is None else readings
+        index_dtype = index_dtype or INDEX_DTYPE
+        readings = READINGS if readings is None else readings
         on = opened(device)
         options = _options(
             suite, op, dtype, shape, axis, mib, index_dtype, readings, peers_text, peer_seconds, on
@@ -103,23 +123,25 @@ def bench(
         print(f"vkdml: {name} is skipped: {why}", file=sys.stderr)
 
     def keep(measured: record.Record) -> None:
-        if json_file or merge:
-            record.save(measured, json_file or merge)
+        if json_file or merge or resume:
+            record.save(measured, json_file or merge or resume)
 
     try:
         with _progress(console) as progress:
-            if earlier is None:
-                measured = session.run(on, options, progress, keep)
-            else:
+            if merge and earlier is not None:
                 measured = session.merge(on, earlier, options, progress, keep)
+            else:
+                measured = session.run(on, options, progress, keep, earlier)
     except (WrongResult, record.ImpossibleTime, MemoryError) as error:
         print(f"vkdml: {error}", file=sys.stderr)
         return 1
-    except (record.RecordFault, peers.PeerFault) as error:
+    except record.RecordFault as error:
+        raise typer.BadParameter(f"--resume {resume}: {error}" if resume else str(error)) from None
+    except peers.PeerFault as error:
         raise typer.BadParameter(str(error)) from None
 
     report.show(measured, console)
-    _said_where(measured, json_file or merge, plot, console)
+    _said_where(measured, json_file or merge or resume, plot, console)
     return _compare(measured, before, console) if before is not None else 0
 
 
@@ -212,6 +234,40 @@ def _check_outputs(json_file: str, plot: str) -> None:
         if importlib.util.find_spec("matplotlib") is None:
             raise typer.BadParameter(f"--plot needs matplotlib: {how_to_install('matplotlib', 'bench')}")
         record.check_writable(plot)
+
+
+@dataclass(frozen=True)
+class _Filed:
+    """Options of the run whose file is given."""
+
+    suite: str
+    mib: int | None
+    index_dtype: str
+    readings: int | None
+
+
+def _filed_options(earlier: record.Record, path: str, shape: str) -> _Filed:
+    """Return the options of an earlier run, which hold unless others are given.
+
+    Raises:
+        RecordFault: they are not in its file.
+    """
+    if earlier.suite == sweep.SUITE:
+        raise record.RecordFault(
+            f"--resume {path}: is of the suite {sweep.SUITE}; accepted are records of the other suites"
+        )
+    own = earlier.suite == session.OWN_SUITE
+    if own and not shape:
+        raise record.RecordFault(
+            f"--resume {path}: is of cases of your own; accepted is the same --shape beside it"
+        )
+    settings = earlier.settings
+    return _Filed(
+        "" if own else earlier.suite,
+        settings.get("mib"),
+        settings.get("index_dtype", INDEX_DTYPE),
+        settings.get("readings"),
+    )
 
 
 # ---- what to run --------------------------------------------------------------------------------

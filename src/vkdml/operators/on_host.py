@@ -28,6 +28,7 @@ from vkdml.arrays.host import (
     host_span,
     sent_bytes,
 )
+from vkdml.common.mapped_files import share_bytes_of_a_file
 from vkdml.common.overlap import may_share_bytes
 from vkdml.errors import DeviceError
 from vkdml.operators import progress, stream
@@ -366,7 +367,7 @@ def _array(x: Any) -> HostArray:
 def _overlap(one: HostArray, other: HostArray) -> bool:
     if isinstance(one, ChunkedArray) or isinstance(other, ChunkedArray):
         return isinstance(one, ChunkedArray) and isinstance(other, ChunkedArray) and one.is_same(other)
-    return may_share_bytes(one, other)
+    return may_share_bytes(one, other) or share_bytes_of_a_file(one, other)
 
 
 def _checked_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> HostArray | None:

@@ -34,6 +34,7 @@ from vkdml.plan.reductions import (
     dimension_words,
     enough_splits,
     fixed_flags,
+    is_in_fours,
     most_candidates,
 )
 from vkdml.plan.schema import ElementType, Family
@@ -42,13 +43,16 @@ from vkdml.plan.tuning import Tuning
 
 # Vectors of 16 bytes that one invocation loads in one batch.
 CHUNK_VECTORS = kernels.number("chunk_vectors")
+LED_GROUPS = kernels.number("led_groups")
+# Narrow columns whose indices are one vector.
+FOUR = 4
+# Vectors of one invocation that it keeps in registers at most.
+MOST_KEPT = 2 * CHUNK_VECTORS
 # Of an output, that are reduced as repeated blocks if they can be.
 MANY_RUNS = 32
 # An unaligned row of up to so many vectors is processed in so many steps at least.
 MOST_FEW_VECTORS = 192
 FEWEST_STEPS = 12
-# Bits of the word in which an invocation notes chunks.
-MOST_FEW_CHUNKS = 32
 # Bytes. Narrower segments waste memory bandwidth.
 NARROWEST_SEGMENT = 64
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
@@ -274,7 +278,10 @@ def _rows(
     # As few invocations per output as fill the device: every one of them takes part in the final exchange.
     filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
     most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
-    fewest = max(min(_row_lanes(vectors, whole, tuning), tuning.row_lanes), power_of_two_at_least(filling))
+    fewest = min(_row_lanes(vectors, whole, tuning), tuning.row_lanes)
+    if runs.reading and segments == 1 and tuning.subgroups:
+        fewest = _keeping_lanes(vectors, tuning, workgroup_size) or fewest
+    fewest = max(fewest, power_of_two_at_least(filling))
     lanes = min(workgroup_size, most, fewest)
     blocks = ceil_div(outputs, workgroup_size // lanes)
 
@@ -312,10 +319,9 @@ def _rows(
     splits = enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
     check_work("splits", blocks * splits)
     kept = ceil_div(tile_vectors, lanes)
-    # An unaligned row would take so many registers that fewer invocations run.
-    if not whole or units > splits or kept > 2 * CHUNK_VECTORS:
+    # In the order of positions, an unaligned row would take so many registers that fewer invocations run.
+    if not (whole or runs.reading) or units > splits or kept > MOST_KEPT:
         kept = 0
-    chunks = ceil_div(units, splits) * ceil_div(tile_vectors, CHUNK_VECTORS * lanes)
     variant: dict[str, int | str] = {
         "memory_order": runs.reading is not None,
         "subgroups": bool(subgroup_size),
@@ -324,7 +330,6 @@ def _rows(
         "one_run": segments == 1,
         "one_subgroup": workgroup_size <= limits.subgroup_size,
         "kept_vectors": kept,
-        "few_chunks": not kept and chunks <= MOST_FEW_CHUNKS,
     }
     return _Shape(
         kernels.family("argreduce_rows"),
@@ -354,6 +359,17 @@ def _row_lanes(vectors: int, whole: bool, tuning: Tuning) -> int:
     if whole and in_two <= tuning.row_lanes:
         return in_two
     return power_of_two_at_least(in_one // tuning.row_steps)
+
+
+def _keeping_lanes(vectors: int, tuning: Tuning, most: int) -> int:
+    """Return how many invocations keep a row in registers, or 0 if a workgroup cannot.
+
+    What an invocation keeps it searches for the winner's position once, and only if it has the winner's key.
+    """
+    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, kept)) for kept in (CHUNK_VECTORS, MOST_KEPT))
+    if in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
+        return in_one
+    return in_two if in_two <= most else 0
 
 
 def _loops(
@@ -403,13 +419,20 @@ def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limit
     loads, run, columns, load_bytes, columns_apart = "elements", 1, 1, element.nbytes, False
     if inner.input_stride == 1:
         per_vector = VECTOR_BYTES // element.nbytes
+        in_fours = is_in_fours(reduce_count, element.nbytes, tuning)
+        together = FOUR if in_fours else per_vector
         side, in_run = _side_by_side(layout.kept) if tuning.columns_apart else (inner.size, 1)
-        if side >= per_vector:
-            run, columns, load_bytes, columns_apart = side, per_vector, VECTOR_BYTES, in_run > 1
+        if side >= together:
+            run, columns, load_bytes, columns_apart = side, together, together * element.nbytes, in_run > 1
             outer = (dim.input_stride for dim in (*layout.kept[:-in_run], *layout.reduced))
-            aligned = _are_multiples((layout.input_base, *outer), per_vector)
-            loads = "vectors" if aligned else "unaligned"
-    groups = outputs // run * ceil_div(run, columns)
+            aligned = _are_multiples((layout.input_base, *outer), together)
+            if in_fours:
+                loads = "fours" if aligned else "unaligned_fours"
+            else:
+                loads = "vectors" if aligned else "unaligned"
+    # Fours of long unaligned runs start where their indices fill vectors: one more has what lies before.
+    led = loads == "unaligned_fours" and run >= LED_GROUPS * columns
+    groups = outputs // run * (ceil_div(run, columns) if not led else 1 + ceil_div(run - 1, columns))
 
     # Neighbouring invocations read neighbouring memory: of several outputs, or of one.
     adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)

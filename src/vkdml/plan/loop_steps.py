@@ -19,7 +19,6 @@ UNLIMITED_LOOP_STEPS = 1 << 63
 
 # Candidates that `combine_splits` loads in one batch.
 _CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
-_FEW_CHUNKS = 32  # of an invocation, those that have the greatest key
 _BOX_TURNS = kernels.number("box_turns")
 # The most words of a row before the vectors within it, or after them.
 _END_WORDS = 4
@@ -111,8 +110,6 @@ class ReduceLoops:
         chunks = loop(-(-tile_vectors // (batch * self.lanes)), look + equal)
         tiles = loop(-(-units // self.splits), offset + chunks)
         find = offset + loop(batch) + loop(4)
-        if pieces and self.subgroup_size:  # few chunks are looked at again
-            find += loop(_FEW_CHUNKS, offset + equal)
         each = tiles + 3 * self._exchange + find + self.result + self.combine(outputs_per_block)
         return self.all_items(each) + 2 * loop(self.reduced_dims)
 

@@ -8,6 +8,7 @@ from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, dim_words, round_up, words
 from vkdml.plan.schema import ElementType, Family
+from vkdml.plan.tuning import Tuning
 
 # A narrow key shares a word with its position in the split.
 NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
@@ -25,6 +26,11 @@ def most_candidates(element: ElementType, input_bytes: int) -> int:
     """
     scratch = input_bytes // 100 + (1 << 20) - (1 << 16)
     return scratch // (candidate_words(element) * 4)
+
+
+def is_in_fours(positions: int, element_bytes: int, tuning: Tuning) -> bool:
+    """Tell whether columns of elements are loaded in fours if so many positions compete."""
+    return any(width == element_bytes and positions in counts for width, counts in tuning.positions_in_fours)
 
 
 def enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limits: DeviceLimits) -> int:

@@ -233,7 +233,7 @@ class Family:
         return self.push_bytes // 4 - sum(_WORDS[field.type] for field in self.push_fields)
 
     def push(self, *, layout_words: Iterable[int] = (), **values: int) -> bytes:
-        """Pack push constants; numbers are taken modulo 2^32 (or 2^64), so strides may be negative.
+        """Pack push constants; negative numbers are taken modulo 2^32 (or 2^64), as kernels add them.
 
         >>> from vkdml.plan import kernels
         >>> family = kernels.family("slice1_runs")
@@ -250,7 +250,7 @@ class Family:
 
         Raises:
             TypeError: a name is missing or none of the family's.
-            ValueError: more words than there is room for.
+            ValueError: more words than there is room for, or a number of more bits than its field.
         """
         if values.keys() != self._number_names:
             _check_names(f"the push constants of {self.name}", self._number_names, values)
@@ -263,11 +263,12 @@ class Family:
                         bits |= bit
                 packed.append(bits)
             elif field.type == "words":
-                packed += [word & WORD_MASK for word in layout_words]
+                packed += [self._wrapped(field, word) for word in layout_words]
             else:
-                packed.append(values[field.name] & WORD_MASK)
+                number = self._wrapped(field, values[field.name])
+                packed.append(number & WORD_MASK)
                 if field.type == "uint64":
-                    packed.append(values[field.name] >> WORD_BITS & WORD_MASK)
+                    packed.append(number >> WORD_BITS)
         count = self.push_bytes // 4
         if len(packed) > count:
             raise ValueError(
@@ -275,6 +276,16 @@ class Family:
                 f"{self.name}, which hold at most {self.layout_room}"
             )
         return struct.pack(f"<{count}I", *packed, *(0,) * (count - len(packed)))
+
+    def _wrapped(self, field: Field, number: int) -> int:
+        """Return a number as its field holds it."""
+        bits = 2 * WORD_BITS if field.type == "uint64" else WORD_BITS
+        if abs(number) >> bits:
+            raise ValueError(
+                f"{field.name} of {self.name} cannot be {number}; accepted are numbers from "
+                f"-(2^{bits} - 1) to 2^{bits} - 1"
+            )
+        return number & ((1 << bits) - 1)
 
     def fixed_flags(self, **values: bool) -> int:
         """Return what the constant of this name is if these flags, and no others, are compiled in.

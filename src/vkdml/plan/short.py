@@ -23,7 +23,7 @@ from vkdml.plan.plans import (
     checked_step,
     round_up,
 )
-from vkdml.plan.reductions import buffer_bytes, dimension_words, fixed_flags
+from vkdml.plan.reductions import buffer_bytes, dimension_words, fixed_flags, is_in_fours
 
 # Dimensions of outputs that a tile may have.
 BOX_DIMS = 3
@@ -49,6 +49,9 @@ MOST_RANKED = 255
 SHORTEST_LONG_ROW = 12
 # Of a stack whose positions are far apart and whose columns are aligned.
 FEW_POSITIONS = 8
+# Rows that an invocation folds at once, and the most positions of them: loops over all elements are unrolled.
+FOUR = 4
+MOST_IN_FOURS = 7
 # Shared memory is allocated in so many words, since each number is a pipeline.
 SHARED_STEP = 256
 
@@ -123,6 +126,7 @@ def plan_short(
     if tile is None:
         return None
     check_work("tiles", tile.tiles)
+    in_fours = _is_in_fours(layout, tile, element.nbytes, limits)
 
     family = kernels.family("argreduce_short")
     layout_words = dimension_words(replace(layout, kept=tile.outer))
@@ -132,7 +136,7 @@ def plan_short(
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
     kernel, constants = family.specialize(
         **element.specialization,
-        columns="packed" if packed else "single",
+        columns="packed" if packed else "fours" if in_fours else "single",
         workgroup=tile.workgroup_size,
         take_min=order.take_min,
         take_last=order.take_last != layout.reversed_order,
@@ -151,7 +155,9 @@ def plan_short(
         word_aligned=element.nbytes < 4 and _starts_with_words(layout, tile, 4 // element.nbytes, packed),
         direct=tuning.direct,
         long_rows=element.nbytes == 1 and positions.size > MOST_RANKED,
-        padded=not packed and not tuning.direct and box[0][0].input_stride * element.nbytes % 8 == 0,
+        padded=not packed
+        and not tuning.direct
+        and box[0][0].input_stride * element.nbytes % (4 if in_fours else 8) == 0,
     )
     box_words = {
         name: value
@@ -206,6 +212,26 @@ def _is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
     return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR
 
 
+def _are_dense(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
+    """Whether narrow rows lie one after the other, as their outputs do, and four of them are few words."""
+    tuning, positions, near = limits.tuning.short, layout.reduced[0], layout.kept[-1]
+    return (
+        nbytes < 4
+        and tuning.fixed_positions
+        and not tuning.direct
+        and len(layout.kept) == 1
+        and near.output_stride == positions.input_stride == 1
+        and near.input_stride == positions.size <= MOST_IN_FOURS
+        and layout.input_base * nbytes % 4 == 0
+    )
+
+
+def _is_in_fours(layout: ReduceLayout, tile: _Tile, nbytes: int, limits: DeviceLimits) -> bool:
+    """Whether an invocation folds four rows."""
+    count = tile.dims[0][1]
+    return _are_dense(layout, nbytes, limits) and (count % FOUR == 0 or count == layout.kept[0].size)
+
+
 def words_of(elements: int, nbytes: int) -> int:
     return ceil_div(elements * nbytes, 4)
 
@@ -250,7 +276,9 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
     positions_apart = _positions_apart(layout, gap, budget // (2 if packed else 1))
     if positions_apart:
         permuted = fast is not near
-        if not (tuning.direct or permuted or (packed and _is_worth_tiles(layout, per_vector))):
+        in_fours = is_in_fours(positions.size, nbytes, limits.tuning)
+        worth_tiles = packed and not in_fours and _is_worth_tiles(layout, per_vector)
+        if not (tuning.direct or permuted or worth_tiles):
             return None
         budget = min((2 if permuted else 1) * tuning.tile_bytes, limits.max_shared_memory // 2)
         budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
@@ -282,7 +310,8 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
         wide = budget if reach < positions.input_stride else room
         count = max(min(dim.size, 1 + max(wide - extent, 0) // max(dim.input_stride, 1), outputs), 1)
         if count < dim.size:
-            count = _of_whole_rounds(count, folds() * side_by_side, workgroup_size, per_vector)
+            in_turn = workgroup_size * (FOUR if _are_dense(layout, nbytes, limits) else 1)
+            count = _of_whole_rounds(count, folds() * side_by_side, in_turn, per_vector)
         counts[dim] = count
         extent += (count - 1) * dim.input_stride
         outputs = max(outputs // count, 1)

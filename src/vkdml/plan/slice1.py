@@ -167,12 +167,15 @@ def _tiles(
     )
     blocks = shape.down * shape.across
     workgroup_size = min(limits.workgroup_size, max(blocks, _LEAST_TILE_WORKGROUP) if narrow else blocks)
-    of_kernel = {"layout_in_push": in_push, "down": shape.down, "across": shape.across}
+    band = limits.tuning.slice1.tile_band
+    of_kernel = {"layout_in_push": in_push, "down": shape.down, "across": shape.across, "band": band}
     if narrow:
         of_kernel |= {
             "row_step": rows.dim.input_stride,
             "input_unaligned": unaligned(matrices.input_starts, element_bytes),
             "output_unaligned": unaligned(matrices.output_starts, element_bytes),
+            "row_groups": rows.groups is not None,
+            "column_groups": columns.groups is not None,
         }
     kernel, constants = family.specialize(element_bytes=element_bytes, workgroup=workgroup_size, **of_kernel)
     tiles_of_workgroup = loop_steps.rounds_of(tiles, limits.max_workgroup_count)

@@ -20,6 +20,8 @@ class SliceTuning:
     tile_shapes: tuple[tuple[int, tuple[int, int]], ...]
     """By element width, elements of a tile down and across, or of narrow ones vectors down and words across,
     powers of two."""
+    tile_band: int
+    """Tiles below each other that are taken before the next ones beside them."""
     tile_least_bytes: int
     """Transposed matrices with a shorter side are gathered by element: tiles would be mostly empty."""
     narrow_tile_least_bytes: int
@@ -107,6 +109,8 @@ class Tuning:
     """Workgroups that fill the device in a reduction along a stride."""
     columns_apart: int
     """1: columns side by side in the input are loaded together wherever their outputs are."""
+    positions_in_fours: tuple[tuple[int, range], ...]
+    """By width of narrow elements, over how many positions columns are reduced that are loaded in fours."""
     periods_from_bytes: int
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     narrow_periods_from_bytes: int
@@ -185,7 +189,7 @@ _NEVER = 1 << 62
 DISCRETE = Tuning(
     workgroup_size=256,
     row_lanes=32,
-    row_steps=8,
+    row_steps=4,
     fewest_vectors_per_lane=4,
     tile_bytes=32 * 1024,
     positions_per_lane=4,
@@ -200,6 +204,7 @@ DISCRETE = Tuning(
     memory_order=1,
     columns_workgroups=2112,
     columns_apart=0,
+    positions_in_fours=((1, range(12, 33)), (2, range(8, 33))),
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
     unaligned_periods=0,
@@ -215,6 +220,7 @@ DISCRETE = Tuning(
         full_workgroups=2048,
         boundaries_from_bytes=_NEVER,
         tile_shapes=((1, (4, 64)), (2, (8, 64)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
+        tile_band=4,
         tile_least_bytes=64,
         narrow_tile_least_bytes=8,
         tile_least_fill=0.4,
@@ -252,6 +258,7 @@ SOFTWARE = replace(
     columns_workgroups=32,
     positions_per_split=64,
     columns_apart=1,
+    positions_in_fours=(),
     unaligned_periods=1,
     # Its drivers execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,

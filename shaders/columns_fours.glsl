@@ -1,0 +1,14 @@
+// Shared by the loads of four narrow elements, one or two words: an invocation has so few columns that its indices are
+// one vector, and neighbouring invocations read neighbouring words.
+#define PARTS ELEMENT_BYTES
+#define NarrowPart WordKeys
+#define NARROW_COLUMNS uint(ELEMENTS_PER_WORD)
+#define NARROW_TOPS(raw) top_keys(ordered_word(raw))
+#define NARROW_COLUMN(part, column) part[column]
+#if ELEMENT_BYTES == 1
+#define Vector uint
+#define FOR_EACH_PART(DO, v) DO(0, v)
+#else
+#define Vector uvec2
+#define FOR_EACH_PART(DO, v) DO(0, v.x) DO(1, v.y)
+#endif

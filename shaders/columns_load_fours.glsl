@@ -1,0 +1,16 @@
+// Loads four narrow elements that start with a word.
+#include "columns_fours.glsl"
+
+#define Loaded Vector
+#if ELEMENT_BYTES == 1
+Loaded load(uint offset) { return input_words[offset / 4u]; }
+#else
+Loaded load(uint offset) { return input_pairs[offset / 4u]; }
+#endif
+Vector unpacked(Loaded loaded) { return loaded; }
+
+// Sets the columns of a group that the caller writes: [first, end) in its run.
+void clip_columns(inout uint first, uint end, out uint first_column, out uint end_column) {
+    first_column = 0u;
+    end_column = end - first;
+}

@@ -1,0 +1,9 @@
+// The order of a matrix's tiles: in bands of BAND tiles down, each from top to bottom and then across. Tiles that run at
+// the same time then share what lies side by side in the input as well as in the output.
+
+// Returns which tile down, and which across, tile `number` of a matrix is.
+uvec2 place_of_tile(uint number) {
+    uint in_band = BAND * tiles_across, band = number / in_band, first = band * BAND;
+    uint height = min(BAND, tiles_down - first), rest = number - band * in_band, across = rest / height;
+    return uvec2(first + rest - across * height, across);
+}
