@@ -12,9 +12,15 @@ layout(std430, binding = BINDING_WORKSPACE) readonly buffer Workspace { uint wor
 // Some drivers execute what a flag excludes, with all invocations masked: there, flags are compiled in.
 bool flagged(uint flag) { return ((FIXED_FLAGS != 0u ? FIXED_FLAGS : flags) & flag) != 0u; }
 
-uint stored_layout_word(uint i) { return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i] : workspace[i]; }
+uint stored_layout_word(uint i) {
+#if MEMORY_ORDER // the first words are push constants, even if there are more
+    return i < uint(layout_words.length()) ? layout_words[i] : workspace[i];
+#else
+    return flagged(FLAG_LAYOUT_IN_PUSH) ? layout_words[i] : workspace[i];
+#endif
+}
 
-// Compile-time: LAYOUT_IN_SHARED. All workgroups read the layout from the same line of the workspace: a kernel that
+// Compile-time: LAYOUT_IN_SHARED, and LAYOUT_IS_SHARED where a constant decides. All workgroups read the layout from the same line of the workspace: a kernel that
 // often does so copies it to shared memory first.
 #if LAYOUT_IN_SHARED
 const uint SHARED_LAYOUT_WORDS = 64u;
@@ -27,14 +33,27 @@ void share_layout(uint words) {
     barrier();
 }
 
-uint layout_word(uint i) { return i < SHARED_LAYOUT_WORDS ? shared_layout[i] : stored_layout_word(i); }
+uint layout_word(uint i) {
+    if (!(LAYOUT_IS_SHARED)) return stored_layout_word(i);
+    return i < SHARED_LAYOUT_WORDS ? shared_layout[i] : workspace[i]; // push constants are fewer
+}
 #else
 uint layout_word(uint i) { return stored_layout_word(i); }
+#endif
+#if MEMORY_ORDER // what each vector needs comes before the kept dimensions
+#define KEPT_WORD(dim) (uint(READING_WORDS) + (uint(READING_NEAR_DIMS) + dim) * COPIED_DIM_WORDS)
 #endif
 #include "layout.glsl"
 
 // The layout continues with the reduced dimensions: size, input stride, step of the index (two words).
-uint reduced_word(uint dim) { return kept_dims * COPIED_DIM_WORDS + dim * REDUCED_DIM_WORDS; }
+uint reduced_word(uint dim) {
+#if MEMORY_ORDER
+    uint first = layout_words[READING_REDUCED_DIMS];
+#else
+    uint first = kept_dims * COPIED_DIM_WORDS;
+#endif
+    return first + dim * REDUCED_DIM_WORDS;
+}
 
 // Returns the offset of the first input element of output `number`, and the offset of that output.
 uvec2 offsets_of_output(uint number) { return offsets_of(number, kept_dims, uvec2(input_base, output_base)); }
@@ -52,6 +71,12 @@ uint reduced_offset(uint position, uint dims) {
 
 uvec2 index_of_position(uint position) {
     uvec2 index = uvec2(index_base_low, index_base_high);
+#if MEMORY_ORDER
+    if (reduced_word(0u) == 0u) { // positions are indices
+        index.x += position;
+        return index + uvec2(0u, index.x < position);
+    }
+#endif
     for (uint dim = reduced_dims; dim-- > 0u;) {
         uint word = reduced_word(dim);
         uint coordinate = take_coordinate(position, dim == 0u, word);

@@ -6,6 +6,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 #define LAYOUT_IN_SHARED MEMORY_ORDER
+#define LAYOUT_IS_SHARED (KEPT_VECTORS == 0u) // otherwise it is read rarely
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
@@ -44,25 +45,32 @@ Tile tile_of_unit(uint unit, uint base) {
     return tile;
 }
 
+// Whether no vector of a tile lies across an end of its run.
+bool is_within(Tile tile) {
+    return tile.first * ELEMENTS_PER_VECTOR >= tile.begin && tile.last < tile.end / ELEMENTS_PER_VECTOR;
+}
+
 // Replaces the bits outside the run, those that `inside` lacks, by neutral ones.
 uint neutral_outside(uint word, uint neutral, uint inside) { return (word & inside) | (neutral & ~inside); }
 uint bits_below(int count) { return count >= 32 ? 0xffffffffu : (1u << max(count, 0)) - 1u; }
 
+// Replaces the elements of a vector that lie outside the run by ones with the least key.
+uvec4 inside_run(Tile tile, uint vector, uvec4 v) {
+    uint element = vector * ELEMENTS_PER_VECTOR;
+    if (element >= tile.begin && tile.end - element >= ELEMENTS_PER_VECTOR) return v;
+    int low = element < tile.begin ? int(tile.begin - element) * 8 * ELEMENT_BYTES : 0;
+    int high = int(min(tile.end - element, ELEMENTS_PER_VECTOR)) * 8 * ELEMENT_BYTES;
+    uvec4 neutral = NEUTRAL_VECTOR;
+    v.x = neutral_outside(v.x, neutral.x, bits_below(high) & ~bits_below(low));
+    v.y = neutral_outside(v.y, neutral.y, bits_below(high - 32) & ~bits_below(low - 32));
+    v.z = neutral_outside(v.z, neutral.z, bits_below(high - 64) & ~bits_below(low - 64));
+    v.w = neutral_outside(v.w, neutral.w, bits_below(high - 96) & ~bits_below(low - 96));
+    return v;
+}
+
 uvec4 load_vector(Tile tile, uint vector) {
     uvec4 v = input_vectors[vector];
-    if (!ALIGNED) {
-        uint element = vector * ELEMENTS_PER_VECTOR;
-        if (element < tile.begin || tile.end - element < ELEMENTS_PER_VECTOR) {
-            int low = element < tile.begin ? int(tile.begin - element) * 8 * ELEMENT_BYTES : 0;
-            int high = int(min(tile.end - element, ELEMENTS_PER_VECTOR)) * 8 * ELEMENT_BYTES;
-            uvec4 neutral = NEUTRAL_VECTOR;
-            v.x = neutral_outside(v.x, neutral.x, bits_below(high) & ~bits_below(low));
-            v.y = neutral_outside(v.y, neutral.y, bits_below(high - 32) & ~bits_below(low - 32));
-            v.z = neutral_outside(v.z, neutral.z, bits_below(high - 64) & ~bits_below(low - 64));
-            v.w = neutral_outside(v.w, neutral.w, bits_below(high - 96) & ~bits_below(low - 96));
-        }
-    }
-    return v;
+    return ALIGNED ? v : inside_run(tile, vector, v);
 }
 
 // Up to CHUNK_VECTORS vectors of an invocation, `lanes` apart from each other, and the greatest key of each.
@@ -72,33 +80,43 @@ struct Chunk {
     Top top0, top1, top2, top3;
 };
 
-// Loads past the end of the tile repeat its last vector. `inside`: no vector lies at an end of the tile.
+void clear_outside_run(Tile tile, inout Chunk chunk) {
+    if (chunk.count > 0u) chunk.v0 = inside_run(tile, min(chunk.vector, tile.last), chunk.v0);
+    if (chunk.count > 1u) chunk.v1 = inside_run(tile, min(chunk.vector + lanes, tile.last), chunk.v1);
+    if (chunk.count > 2u) chunk.v2 = inside_run(tile, min(chunk.vector + 2u * lanes, tile.last), chunk.v2);
+    if (chunk.count > 3u) chunk.v3 = inside_run(tile, min(chunk.vector + 3u * lanes, tile.last), chunk.v3);
+}
+
+// Loads past the end of the tile repeat its last vector. `inside`: no vector lies across an end of the run.
 Chunk loaded_chunk(Tile tile, uint vector, bool inside) {
     Chunk chunk;
     chunk.vector = vector;
     chunk.count = uint(CHUNK_VECTORS);
-    if (ALIGNED || inside) {
-        chunk.v0 = input_vectors[vector];
-        chunk.v1 = input_vectors[vector + lanes];
-        chunk.v2 = input_vectors[vector + 2u * lanes];
-        chunk.v3 = input_vectors[min(vector + 3u * lanes, tile.last)];
-    } else {
-        chunk.v0 = load_vector(tile, vector);
-        chunk.v1 = load_vector(tile, vector + lanes);
-        chunk.v2 = load_vector(tile, vector + 2u * lanes);
-        chunk.v3 = load_vector(tile, min(vector + 3u * lanes, tile.last));
-    }
+    chunk.v0 = input_vectors[vector];
+    chunk.v1 = input_vectors[vector + lanes];
+    chunk.v2 = input_vectors[vector + 2u * lanes];
+    chunk.v3 = input_vectors[min(vector + 3u * lanes, tile.last)];
+    if (!ALIGNED && !inside) clear_outside_run(tile, chunk);
     return chunk;
 }
+
+#if SUBGROUPS
+#define LOAD(at) input_vectors[at] // all are under way before the first is looked at
+#else
+#define LOAD(at) load_vector(tile, at)
+#endif
 
 Chunk loaded_part(Tile tile, uint vector, uint count) {
     Chunk chunk;
     chunk.vector = vector;
     chunk.count = count;
-    if (count > 0u) chunk.v0 = load_vector(tile, min(vector, tile.last));
-    if (count > 1u) chunk.v1 = load_vector(tile, min(vector + lanes, tile.last));
-    if (count > 2u) chunk.v2 = load_vector(tile, min(vector + 2u * lanes, tile.last));
-    if (count > 3u) chunk.v3 = load_vector(tile, min(vector + 3u * lanes, tile.last));
+    if (count > 0u) chunk.v0 = LOAD(min(vector, tile.last));
+    if (count > 1u) chunk.v1 = LOAD(min(vector + lanes, tile.last));
+    if (count > 2u) chunk.v2 = LOAD(min(vector + 2u * lanes, tile.last));
+    if (count > 3u) chunk.v3 = LOAD(min(vector + 3u * lanes, tile.last));
+#if SUBGROUPS
+    if (!ALIGNED) clear_outside_run(tile, chunk);
+#endif
     return chunk;
 }
 
@@ -142,6 +160,7 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
         for (uint unit = first_unit; unit < units; unit += splits, tile_step += steps_per_tile) {
             Tile tile = tile_of_unit(unit, base);
             if (!ALIGNED && tile.first > tile.last) continue; // possible in unaligned runs only
+            bool within = is_within(tile);
             uint steps = ((tile.last - tile.first) >> lane_bits) + 1u, step = 0u, vector = tile.first + lane;
 #if SUBGROUPS
             if (KEPT_VECTORS != 0u) {
@@ -154,7 +173,8 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
                 break;
             }
             for (; step + uint(CHUNK_VECTORS) <= steps; step += uint(CHUNK_VECTORS), vector += chunk_vectors) {
-                Chunk chunk = loaded_chunk(tile, vector, step != 0u && step + uint(CHUNK_VECTORS) < steps);
+                bool inside = within || (step != 0u && step + uint(CHUNK_VECTORS) < steps);
+                Chunk chunk = loaded_chunk(tile, vector, inside);
                 fold(chunk);
                 consider(best, chunk, tile, tile_step + step);
             }

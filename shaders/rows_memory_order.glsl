@@ -1,14 +1,18 @@
 // Rows that are read as they lie in memory, whatever the order of their positions: an invocation finds the position of
-// every element that may be the winner when it reads it.
+// an element where it may be the winner. Where it keeps its vectors, only the winners do.
 //
-// The layout ends with the offset and the position of the first element read, and then, in the order of reading, size,
-// input stride and step of the position of each reduced dimension.
+// The layout begins with the READING_WORDS and with size, input stride and step of the position of the nearest
+// READING_NEAR_DIMS reduced dimensions in the order of reading, the innermost first; these are push constants. The kept
+// dimensions follow, the other reduced ones in this order, and those in the order of positions.
 
-uint reading_word(uint dim) { return reduced_word(reduced_dims) + 2u + dim * COPIED_DIM_WORDS; }
+uint reading_dim_word(uint dim) {
+    uint place = reduced_dims - 1u - dim, kept_before = place < uint(READING_NEAR_DIMS) ? 0u : kept_dims;
+    return uint(READING_WORDS) + (place + kept_before) * COPIED_DIM_WORDS;
+}
 
 uint dims_outside_run;
 
-// A dimension that positions in a run are divided by, and its reciprocal.
+// A dimension that positions in a run are divided by, and its reciprocal: 2^32 - 1 divided by its size.
 struct RunDim { uint size, step, reciprocal; };
 RunDim innermost, second;
 // The first dimension of a run of three or more, whose size is here that of what is inside of it, and how far positions
@@ -16,26 +20,28 @@ RunDim innermost, second;
 RunDim outermost;
 uint least_between, most_between;
 
-RunDim run_dim(uint dim) {
-    uint word = reading_word(dim), size = layout_word(word);
-    return RunDim(size, layout_word(word + 2u), 0xffffffffu / size);
+RunDim near_dim(uint place, uint reciprocal) {
+    uint word = uint(READING_WORDS) + place * COPIED_DIM_WORDS;
+    return RunDim(layout_words[word], layout_words[word + 2u], layout_words[reciprocal]);
 }
 
 void prepare() {
-    share_layout(reading_word(reduced_dims));
-    dims_outside_run = reduced_dims;
-    for (uint rest = run; rest > 1u; rest /= layout_word(reading_word(dims_outside_run))) dims_outside_run--;
-    innermost = run_dim(reduced_dims - 1u);
-    second = run_dim(max(reduced_dims, dims_outside_run + 2u) - 2u);
+    if (LAYOUT_IS_SHARED) {
+        uint reduced = layout_words[READING_REDUCED_DIMS];
+        share_layout(reduced != 0u ? reduced_word(reduced_dims) : KEPT_WORD(kept_dims + reduced_dims - uint(READING_NEAR_DIMS)));
+    }
+    dims_outside_run = layout_words[READING_DIMS_OUTSIDE_RUN];
+    innermost = near_dim(0u, READING_INNERMOST_RECIPROCAL);
+    second = near_dim(1u, READING_SECOND_RECIPROCAL);
 #if !SUBGROUPS
-    outermost = RunDim(1u, layout_word(reading_word(dims_outside_run) + 2u), 0u);
+    outermost = RunDim(1u, layout_word(reading_dim_word(dims_outside_run) + 2u), 0u);
     least_between = most_between = 0u;
     for (uint dim = dims_outside_run + 1u; dim < reduced_dims; dim++) {
-        RunDim between = run_dim(dim);
-        outermost.size *= between.size;
+        uint word = reading_dim_word(dim), size = layout_word(word), step = layout_word(word + 2u);
+        outermost.size *= size;
         if (dim + 2u >= reduced_dims) continue;
-        if (int(between.step) < 0) least_between += (between.size - 1u) * between.step;
-        else most_between += (between.size - 1u) * between.step;
+        if (int(step) < 0) least_between += (size - 1u) * step;
+        else most_between += (size - 1u) * step;
     }
     outermost.reciprocal = 0xffffffffu / outermost.size;
 #endif
@@ -54,11 +60,10 @@ uint divided(inout uint number, RunDim dim) {
 }
 
 uvec2 run_of_segment(uint segment) {
-    uint first = reduced_word(reduced_dims);
-    uvec2 begin = uvec2(layout_word(first), layout_word(first + 1u));
+    uvec2 begin = uvec2(layout_words[READING_OFFSET], layout_words[READING_POSITION]);
     if (ONE_RUN) return begin;
     for (uint dim = dims_outside_run; dim-- > 0u;) {
-        uint word = reading_word(dim), coordinate = take_coordinate(segment, dim == 0u, word);
+        uint word = reading_dim_word(dim), coordinate = take_coordinate(segment, dim == 0u, word);
         begin += coordinate * uvec2(layout_word(word + 1u), layout_word(word + 2u));
     }
     return begin;
@@ -72,7 +77,7 @@ uvec2 position_in_run(Tile tile, uint number) {
         if (run_dims > 2u) {
             uint rest = divided(outer, second);
             for (uint dim = reduced_dims - 2u; dim-- > dims_outside_run;) {
-                uint word = reading_word(dim), coordinate = take_coordinate(rest, dim == dims_outside_run, word);
+                uint word = reading_dim_word(dim), coordinate = take_coordinate(rest, dim == dims_outside_run, word);
                 found.x += coordinate * layout_word(word + 2u);
             }
         }
@@ -90,20 +95,29 @@ uint equal_in_vector(uvec4 v, Key key) {
 
 #else
 
+#if ELEMENT_BYTES == 4
+
+uint equal_in_word(uint word, Key key) { return uint(settled_key_of_bits(word) == key); }
+
+#else
+
+// One key stands for all NaNs.
+const Key KEY_OF_NANS = OMIT_NAN ? 2u * NAN_PATTERNS_LOW : KEY_MASK - 2u * NAN_PATTERNS_LOW;
+
+// All elements of a word at once: first the top bit of each that is equal, then these bits side by side.
 uint equal_in_word(uint word, Key key) {
-    uint ordered = ordered_word(word);
-#if ELEMENT_BYTES == 1
-    if (KEYS != KEYS_FLOAT) {
-        // The top bit of each byte that is 0, that is equal; then these bits side by side.
-        uint differ = ordered ^ (key * LOWEST_BITS);
-        uint equal = ~(((differ & ~SIGN_BITS) + ~SIGN_BITS) | differ) & SIGN_BITS;
-        return ((equal >> 7) * 0x10204080u) >> 28;
+    uint equal;
+    if (KEYS == KEYS_FLOAT && key == KEY_OF_NANS) {
+        equal = (word & ~SIGN_BITS) + NAN_PATTERNS_LOW * LOWEST_BITS;
+    } else {
+        uint differ = ordered_word(word) ^ ((key - (ROTATION >> TOP_SHIFT)) & KEY_MASK) * LOWEST_BITS;
+        equal = ~(((differ & ~SIGN_BITS) + ~SIGN_BITS) | differ);
     }
-#endif
-    uint equal = 0u;
-    for (uint i = 0u; i < ELEMENTS_PER_WORD; i++) equal |= uint(settled_key(top_key(ordered, i)) == key) << i;
-    return equal;
+    equal &= SIGN_BITS;
+    return ELEMENT_BYTES == 1 ? ((equal >> 7) * 0x10204080u) >> 28 : (equal >> 15 | equal >> 30) & 3u;
 }
+
+#endif
 
 uint equal_in_vector(uvec4 v, Key key) {
     return equal_in_word(v.x, key) | equal_in_word(v.y, key) << ELEMENTS_PER_WORD |
@@ -129,40 +143,76 @@ shared uint shared_bounds[WORKGROUP];
 struct Best {
     Key key;
     uint rank, place;
+#if SUBGROUPS
+    uint vector, hits; // with KEPT_VECTORS: the first vector, and which of them have the key
+    Tile tile;
+#endif
 };
 
-// Returns the best rank of the elements of a vector that have this key, or 0 if another invocation knows a better one.
-uint best_rank(Tile tile, uint vector, uvec4 v, Key key, uint bound) {
+// Returns this rank, or that of the best element of a vector with this key where that is better and no other
+// invocation knows a better one.
+uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
+    // Software drivers divide slowly, and few vectors of wide elements are refused.
+    const bool refuses = SUBGROUPS != 0 || ELEMENT_BYTES < 4;
     bool first_wins = (int(innermost.step) > 0) != TAKE_LAST;
-    uint first = vector * ELEMENTS_PER_VECTOR, rank = 0u;
-    if (ELEMENT_BYTES < 4 && first_wins && first >= tile.begin) {
-        uvec2 found = position_in_run(tile, first - tile.begin);
-        if (found.y >= ELEMENTS_PER_VECTOR && bound_word(key, rank_of(found.x)) < bound) return 0u;
+    uint first = vector * ELEMENTS_PER_VECTOR, element = !ALIGNED && first < tile.begin ? tile.begin - first : 0u;
+    uvec2 found = uvec2(0u);
+    if (refuses) {
+        found = position_in_run(tile, first + element - tile.begin);
+        uint best = rank_of(found.x + (first_wins ? 0u : (ELEMENTS_PER_VECTOR - 1u) * innermost.step));
+        if (found.y >= ELEMENTS_PER_VECTOR && (best < rank || bound_word(key, best) < bound)) return rank;
     }
-    uint equal = equal_in_vector(v, key);
+    uint equal = equal_in_vector(input_vectors[vector], key);
     if (!ALIGNED) {
-        if (first < tile.begin) equal &= 0xffffffffu << (tile.begin - first);
+        equal &= 0xffffffffu << element;
         if (tile.end - first < ELEMENTS_PER_VECTOR) equal &= (1u << (tile.end - first)) - 1u;
     }
+    bool is_found = found.y >= ELEMENTS_PER_VECTOR;
     while (equal != 0u) {
         // Of the elements in one row of the innermost dimension, only the first or the last can win.
-        uint element = findLSB(equal);
-        uvec2 found = position_in_run(tile, first + element - tile.begin);
+        if (!is_found) {
+            element = findLSB(equal);
+            found = position_in_run(tile, first + element - tile.begin);
+        }
         uint row = found.y < ELEMENTS_PER_VECTOR ? ((1u << found.y) - 1u) << element : 0xffffffffu;
-        uint distance = first_wins ? 0u : findMSB(equal & row) - element;
-        rank = max(rank, rank_of(found.x + distance * innermost.step));
+        uint winner = first_wins ? findLSB(equal & row) : findMSB(equal & row);
+        rank = max(rank, rank_of(found.x + (winner - element) * innermost.step));
         equal &= ~row;
     }
     return rank;
 }
 
+// Which of a chunk's vectors have an element of this key: a bit for each.
+uint hits_of(Chunk chunk, Key key) {
+    uint hits = uint(settled_key(chunk.top0) == key) | uint(settled_key(chunk.top1) == key) << 1 |
+        uint(settled_key(chunk.top2) == key) << 2 | uint(settled_key(chunk.top3) == key) << 3;
+    return hits & ((1u << chunk.count) - 1u);
+}
+
+// The same for vectors `lanes` apart, a bit of `hits` for each: vectors are loaded again, since few are asked for.
+uint best_of_hits(Tile tile, uint vector, uint hits, Key key, uint rank, uint bound) {
+    while (hits != 0u) {
+        rank = better_rank(tile, min(vector + findLSB(hits) * lanes, tile.last), key, rank, bound);
+        hits &= hits - 1u;
+    }
+    return rank;
+}
+
 Best nobody(uint place) {
+    Best best;
+    best.key = KEY_LEAST;
+    best.rank = 0u;
+    best.place = place;
+#if SUBGROUPS
+    best.hits = 0u;
+#endif
+    if (KEPT_VECTORS != 0u) return best;
     barrier(); // until all have read what was there before
     shared_bounds[gl_LocalInvocationIndex] = 0u;
     shared_keys[gl_LocalInvocationIndex] = KEY_LEAST;
     shared_ranks[gl_LocalInvocationIndex] = 0u;
     barrier();
-    return Best(KEY_LEAST, 0u, place);
+    return best;
 }
 
 void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
@@ -174,15 +224,7 @@ void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
         best.key = key;
         best.rank = 0u;
     }
-    uint hits = uint(settled_key(chunk.top0) == key) | uint(settled_key(chunk.top1) == key) << 1 |
-        uint(settled_key(chunk.top2) == key) << 2 | uint(settled_key(chunk.top3) == key) << 3;
-    hits &= (1u << chunk.count) - 1u;
-    while (hits != 0u) {
-        uint place = findLSB(hits);
-        uvec4 v = place < 2u ? (place == 0u ? chunk.v0 : chunk.v1) : (place == 2u ? chunk.v2 : chunk.v3);
-        best.rank = max(best.rank, best_rank(tile, min(chunk.vector + place * lanes, tile.last), v, key, bound));
-        hits &= hits - 1u;
-    }
+    best.rank = best_of_hits(tile, chunk.vector, hits_of(chunk, key), key, best.rank, bound);
     bound = max(bound, bound_word(best.key, best.rank));
     if (bound != shared_bounds[best.place]) atomicMax(shared_bounds[best.place], bound);
 }
@@ -237,13 +279,24 @@ void share(Best best, inout Key key, inout uint rank) {
 }
 #endif
 
+#if SUBGROUPS
 void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
-    consider(best, first, tile, 0u);
-    if (second.count != 0u) consider(best, second, tile, 0u);
+    best.key = greater(greatest_of(first), greatest_of(second));
+    best.hits = hits_of(first, best.key) | hits_of(second, best.key) << CHUNK_VECTORS;
+    best.vector = first.vector;
+    best.tile = tile;
 }
+#endif
 
 // Gives all invocations that share the output the best key and its rank.
 void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
     key = exchange_greatest(lanes, best.key);
-    rank = exchange_greatest(lanes, best.key == key ? best.rank : 0u);
+    rank = best.key == key ? best.rank : 0u;
+#if SUBGROUPS
+    // Only winners find positions.
+    if (KEPT_VECTORS != 0u && best.key == key) {
+        rank = best_of_hits(best.tile, best.vector, best.hits, key, 0u, 0u);
+    }
+#endif
+    rank = exchange_greatest(lanes, rank);
 }

@@ -60,6 +60,11 @@ def keys_of(bits: np.ndarray, el: Key, take_min: bool, omit_nan: bool) -> np.nda
     return np.minimum(keys, np.uint64(mask - 2 * count))
 
 
+def dims_of(layout, count: int, words: int) -> list[list[int]]:
+    """Return the words of each of the dimensions that a layout begins with."""
+    return [list(layout[words * i : words * (i + 1)]) for i in range(count)]
+
+
 class ReduceStep:
     """One argreduce step: its numbers, its layout and its buffers."""
 
@@ -76,16 +81,40 @@ class ReduceStep:
         self.words = {role: data.view(np.uint32) for role, data in buffers.items()}
         self.elements = buffers["input"].view(f"<u{self.el.bytes}")
         layout = p.layout_words if p.layout_in_push else self.words["workspace"].tolist()
-        kept, reduced = kernels.number("copied_dim_words"), kernels.number("reduced_dim_words")
-        self.kept = [layout[kept * i : kept * (i + 1)] for i in range(p.kept_dims)]
-        rest = layout[kept * p.kept_dims :]
-        self.reduced = [rest[reduced * i : reduced * (i + 1)] for i in range(p.reduced_dims)]
-        rest = rest[reduced * p.reduced_dims :]
+        if kernel.variant.get("memory_order"):
+            room = kernel.family.layout_room
+            assert list(p.layout_words) == list(layout[:room]), (
+                "its first words are push constants in any case"
+            )
+        copied = kernels.number("copied_dim_words")
         self.reading_offset, self.reading_position, self.reading = 0, 0, None
         if kernel.variant.get("memory_order"):
-            self.reading_offset, self.reading_position = rest[:2]
-            self.reading = [rest[2 + kept * i : 2 + kept * (i + 1)] for i in range(p.reduced_dims)]
+            number = kernels.number
+            self.reading_offset, self.reading_position = (
+                layout[number(name)] for name in ("reading_offset", "reading_position")
+            )
+            near = number("reading_near_dims")
+            dims = dims_of(layout[number("reading_words") :], p.kept_dims + p.reduced_dims, copied)
+            self.kept = dims[near : near + p.kept_dims]
+            self.reading = [*dims[:near], *dims[near + p.kept_dims :]][::-1]
+            start = layout[number("reading_reduced_dims")]
+        else:
+            self.kept = dims_of(layout, p.kept_dims, copied)
+            start = copied * p.kept_dims
+        if self.reading is not None and start == 0:  # positions are indices, and no values are copied
+            self.reduced = self.reduced_of_reading()
+        else:
+            self.reduced = dims_of(layout[start:], p.reduced_dims, kernels.number("reduced_dim_words"))
         self.candidate_words = (2 if self.el.bytes == 8 else 1) + 1
+
+    def reduced_of_reading(self) -> list[list[int]]:
+        """The reduced dimensions in the order of positions, from the steps of those read."""
+        reduced = []
+        for size, stride, step in self.reading:
+            backwards = step >= WORD // 2
+            step = WORD - step if backwards else step
+            reduced.append([size, -stride if backwards else stride, step, 0])
+        return sorted(reduced, key=lambda dim: -dim[2])
 
     def output_offsets(self, number: int) -> tuple[int, int]:
         offsets = [self.p.input_base, self.p.output_base]

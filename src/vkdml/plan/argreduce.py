@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vkdml.plan import kernels
-from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.layout import Dim, MemoryOrder, ReduceLayout
 from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.order import Order
 from vkdml.plan.periodic import LONGEST_ROW_BYTES, plan_periods
@@ -23,11 +23,10 @@ from vkdml.plan.plans import (
     check_buffer,
     check_work,
     checked_step,
-    dim_words,
     power_of_two_at_least,
     round_up,
-    words,
 )
+from vkdml.plan.reading import reading_layout_words
 from vkdml.plan.reductions import (
     NARROW_SHARE,
     buffer_bytes,
@@ -47,6 +46,8 @@ CHUNK_VECTORS = kernels.number("chunk_vectors")
 LED_GROUPS = kernels.number("led_groups")
 # Narrow columns whose indices are one vector.
 FOUR = 4
+# Vectors of one invocation that it keeps in registers at most.
+MOST_KEPT = 2 * CHUNK_VECTORS
 # Of an output, that are reduced as repeated blocks if they can be.
 MANY_RUNS = 32
 # An unaligned row of up to so many vectors is processed in so many steps at least.
@@ -77,8 +78,8 @@ class _Shape:
     """Steps that the loops of one invocation make at most."""
     subgroup_size: int = 0
     positions_adjacent: bool = False
-    reading: tuple[int, ...] = ()
-    """Words of the layout that say in which order the elements are read, if not in that of positions."""
+    reading: MemoryOrder | None = None
+    """In which order the elements are read, if not in that of positions."""
 
 
 def plan_argreduce(
@@ -141,7 +142,9 @@ def plan_argreduce(
         shape = _rows(layout, runs, element, input_bytes, limits)
     # Backwards positions turn the tie rule round.
     last_position = order.take_last != layout.reversed_order
-    layout_words = (*dimension_words(layout), *shape.reading)
+    layout_words = dimension_words(layout)
+    if shape.reading is not None:
+        layout_words = reading_layout_words(layout, shape.reading, with_values=with_values)
     in_push = len(layout_words) <= shape.family.layout_room
     scratch_base = 0 if in_push else len(layout_words)
 
@@ -167,7 +170,7 @@ def plan_argreduce(
         tiles_per_run=shape.tiles_per_run,
         tile_vectors=shape.tile_vectors,
         positions_per_split=shape.positions_per_split,
-        layout_words=layout_words if in_push else (),
+        layout_words=layout_words[: shape.family.layout_room] if in_push or shape.reading else (),
     )
     kernel, constants = shape.family.specialize(
         **element.specialization,
@@ -221,14 +224,14 @@ class _Runs(NamedTuple):
     """Of the reduced dimensions outside a run."""
     first: int
     """Offset of the first run from that of the layout."""
-    reading: tuple[int, ...] = ()
-    """Words of the layout, if runs are not read in the order of positions."""
-    innermost: int = 0
-    """Size of the last dimension in the order of reading."""
+    reading: MemoryOrder | None = None
+    """The order in which runs are read, if it is not that of positions."""
 
     def pieces_of(self, elements: int) -> int:
         """Return over how many rows of the last dimension these elements extend; 0 if it does not matter."""
-        return min(elements, (elements - 2) // self.innermost + 2) if self.innermost else 0
+        if self.reading is None:
+            return 0
+        return min(elements, (elements - 2) // self.reading.dims[-1].size + 2)
 
 
 def _long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> _Runs | None:
@@ -257,8 +260,7 @@ def _runs_of(layout: ReduceLayout, in_memory_order: bool) -> _Runs | None:
     outside = len(order.dims) - in_run
     length = math.prod(dim.size for dim in order.dims[outside:])
     outer_strides = tuple(dim.input_stride for dim in order.dims[:outside])
-    reading = words((order.input_offset, order.position)) + dim_words(order.dims)
-    return _Runs(length, outer_strides, order.input_offset, reading, order.dims[-1].size)
+    return _Runs(length, outer_strides, order.input_offset, order)
 
 
 def _rows(
@@ -276,7 +278,10 @@ def _rows(
     # As few invocations per output as fill the device: every one of them takes part in the final exchange.
     filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
     most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
-    fewest = max(min(_row_lanes(vectors, whole, tuning), tuning.row_lanes), power_of_two_at_least(filling))
+    fewest = min(_row_lanes(vectors, whole, tuning), tuning.row_lanes)
+    if runs.reading and segments == 1 and tuning.subgroups:
+        fewest = _keeping_lanes(vectors, tuning, workgroup_size) or fewest
+    fewest = max(fewest, power_of_two_at_least(filling))
     lanes = min(workgroup_size, most, fewest)
     blocks = ceil_div(outputs, workgroup_size // lanes)
 
@@ -314,15 +319,17 @@ def _rows(
     splits = enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
     check_work("splits", blocks * splits)
     kept = ceil_div(tile_vectors, lanes)
+    # In the order of positions, an unaligned row would take so many registers that fewer invocations run.
+    if not (whole or runs.reading) or units > splits or kept > MOST_KEPT:
+        kept = 0
     variant: dict[str, int | str] = {
-        "memory_order": bool(runs.reading),
+        "memory_order": runs.reading is not None,
         "subgroups": bool(subgroup_size),
         "subgroup": subgroup_size,
         "aligned": whole,
         "one_run": segments == 1,
         "one_subgroup": workgroup_size <= limits.subgroup_size,
-        # An unaligned row would take so many registers that fewer invocations run.
-        "kept_vectors": kept if whole and units == splits and kept <= 2 * CHUNK_VECTORS else 0,
+        "kept_vectors": kept,
     }
     return _Shape(
         kernels.family("argreduce_rows"),
@@ -352,6 +359,17 @@ def _row_lanes(vectors: int, whole: bool, tuning: Tuning) -> int:
     if whole and in_two <= tuning.row_lanes:
         return in_two
     return power_of_two_at_least(in_one // tuning.row_steps)
+
+
+def _keeping_lanes(vectors: int, tuning: Tuning, most: int) -> int:
+    """Return how many invocations keep a row in registers, or 0 if a workgroup cannot.
+
+    What an invocation keeps it searches for the winner's position once, and only if it has the winner's key.
+    """
+    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, kept)) for kept in (CHUNK_VECTORS, MOST_KEPT))
+    if in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
+        return in_one
+    return in_two if in_two <= most else 0
 
 
 def _loops(

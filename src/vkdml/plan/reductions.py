@@ -46,12 +46,16 @@ def enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limi
 
 def dimension_words(layout: ReduceLayout) -> tuple[int, ...]:
     """Return what kernels read about the kept and then the reduced dimensions."""
-    reduced = (
+    return (*dim_words(layout.kept), *reduced_words(layout))
+
+
+def reduced_words(layout: ReduceLayout) -> tuple[int, ...]:
+    """Return what kernels read about the reduced dimensions in the order of positions."""
+    return words(
         word
         for dim in layout.reduced
         for word in (dim.size, dim.input_stride, dim.output_stride, dim.output_stride >> 32)
     )
-    return (*dim_words(layout.kept), *words(reduced))
 
 
 def fixed_flags(family: Family, flags: Mapping[str, bool], input_bytes: int, limits: DeviceLimits) -> int:

@@ -1,0 +1,222 @@
+"""Rows that subgroups read as they lie in memory: each way to find the winner's position, as the twins do."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import twins
+from test_kernels import ELEMENTS, element_bits, run_both
+
+import vkdml
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.order import Order
+from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.tuning import DISCRETE
+
+# Outputs, sizes of the reduced dimensions as they lie in memory, and elements from the end of an output to
+# the next one.
+SHAPES = {
+    "short, aligned": (9, (3, 16), 0),
+    "short, aligned, three dimensions": (6, (2, 2, 16), 16),
+    "short": (6, (5, 13), 3),
+    "short, three dimensions": (6, (2, 3, 11), 1),
+    "short, split": (5, (17, 29), 3),
+    "runs, split": (4, (4, 5, 32), 0),
+    "long": (4, (13, 401), 5),
+    "long, aligned": (4, (13, 512), 0),
+    "long, three dimensions": (4, (7, 3, 250), 1),
+    "long, split": (4, (41, 501), 1),
+}
+APART = {"runs, split": 16}
+"""Elements from the end of a run to the next one."""
+
+
+def plan_of(
+    shape: str,
+    name: str,
+    limits: DeviceLimits,
+    order: tuple[int, ...],
+    *,
+    backwards: tuple[int, ...] = (),
+    rules: tuple[bool, bool, bool] = (False, False, False),
+    with_values: bool = False,
+    weights: tuple[int, ...] | None = None,
+    index_bytes: int = 4,
+):
+    """Return the plan and the elements of its input: reduced dimensions in this order, then the outputs."""
+    outputs, reduced, apart = SHAPES[shape]
+    strides = list(row_major_strides(reduced))
+    strides[0] += APART.get(shape, 0)
+    extent = strides[0] * reduced[0] + apart
+    base = sum((reduced[dim] - 1) * strides[dim] for dim in backwards)
+    signed = [-stride if dim in backwards else stride for dim, stride in enumerate(strides)]
+    sizes = (*(reduced[dim] for dim in order), outputs)
+    axes = tuple(range(len(reduced)))
+    kept = (*(1 for _ in reduced), outputs)
+    layout = canonical_reduce(
+        sizes,
+        (*(signed[dim] for dim in order), extent),
+        axes,
+        row_major_strides(kept),
+        take_last=rules[1],
+        input_base=base,
+        index_weights=weights,
+    )
+    plan = plan_argreduce(
+        layout,
+        Order(name, *rules),
+        outputs * extent,
+        limits,
+        index_bytes=index_bytes,
+        with_values=with_values,
+    )
+    return plan, outputs * extent
+
+
+def limits_of(device: vkdml.Device, split_workgroups: int = 1) -> DeviceLimits:
+    """Of a GPU whose workgroup is one subgroup, so that small inputs are many chunks to an invocation."""
+    size = device.limits.subgroup_size
+    short = replace(DISCRETE.short, tile_bytes=0)
+    tuning = replace(
+        DISCRETE,
+        workgroup_size=size,
+        row_lanes=2,
+        tile_bytes=512,
+        fewest_vectors_per_lane=1,
+        target_workgroups=1,
+        split_workgroups=split_workgroups,
+        shortest_row_bytes=16,
+        short=short,
+        periods_from_bytes=1 << 30,
+    )
+    return replace(device.limits, tuning=tuning)
+
+
+def constants_of(plan) -> dict[str, int]:
+    (step,) = plan.steps
+    assert "subgroups_memory_order" in step.kernel
+    return kernels.table()[step.kernel].named(step.constants)
+
+
+def contents_of(rng, name: str, count: int):
+    """Two values, so equal elements everywhere; all the same bits; any bits, with NaNs of both signs."""
+    nbytes = ELEMENTS[name].nbytes
+    few = rng.integers(0, 2, count, np.uint64).astype(f"<u{nbytes}")
+    yield few.view(np.uint8)
+    yield np.zeros(count * nbytes, np.uint8)
+    yield element_bits(rng, name, count)
+    yield rng.integers(0, 256, count * nbytes, np.uint8)
+
+
+@pytest.fixture(scope="module")
+def device():
+    return vkdml.default_device()
+
+
+@pytest.mark.parametrize("name", ["int8", "bool", "float8_e4m3fn", "float16", "float32", "float64"])
+def test_every_way_to_find_the_winner_in_memory_order(device, name):
+    if "SwiftShader" in device.name:
+        return  # its compiler does not come to an end with these kernels
+    element = ELEMENTS[name]
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    ways = set()
+    for number, shape in enumerate(SHAPES):
+        dims = len(SHAPES[shape][1])
+        orders = [order for order in itertools.permutations(range(dims)) if order != tuple(range(dims))]
+        limits = limits_of(device, 4 if "split" in shape else 1)
+        for order in {orders[number % len(orders)], orders[-1]}:
+            backwards = (order[0],) if number % 3 else ()
+            rules = (bool(number & 1), bool(number & 2), bool(number & 4) and element.is_float)
+            plan, count = plan_of(
+                shape, name, limits, order, backwards=backwards, rules=rules, with_values=order == orders[-1]
+            )
+            constants = constants_of(plan)
+            ways.add((constants["kept_vectors"] > 0, constants["aligned"] > 0, twins.is_split(plan.steps[0])))
+            for content in contents_of(rng, name, count):
+                run_both(device, plan, {"input": content})
+    kept_and_aligned = {way[:2] for way in ways}
+    assert len(kept_and_aligned) == 4
+    assert {way[2] for way in ways} == {False, True}
+
+
+@pytest.mark.parametrize("index_bytes", [4, 8])
+def test_indices_that_are_no_positions(device, index_bytes):
+    """A part of a larger reduction has weights of its own; backwards, positions descend with the index."""
+    if "SwiftShader" in device.name:
+        return  # its compiler does not come to an end with these kernels
+    rng = np.random.default_rng(index_bytes)
+    limits = limits_of(device)
+    large = 1 << (33 if index_bytes == 8 else 20)
+    for weights, backwards in ((None, ()), ((large, 3, 0), ()), (None, (0, 1)), ((large, 3, 0), (0,))):
+        plan, count = plan_of(
+            "short",
+            "int16",
+            limits,
+            (1, 0),
+            weights=weights and weights[:2],
+            backwards=backwards,
+            index_bytes=index_bytes,
+        )
+        for content in contents_of(rng, "int16", count):
+            run_both(device, plan, {"input": content})
+
+
+def gpu_limits() -> DeviceLimits:
+    return DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+
+
+def reading_plan(memory: tuple[int, ...], permutation: tuple[int, ...], axes, name: str, with_values: bool):
+    strides = row_major_strides(memory)
+    sizes = tuple(memory[axis] for axis in permutation)
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+    layout = canonical_reduce(
+        sizes,
+        tuple(strides[axis] for axis in permutation),
+        axes,
+        row_major_strides(kept),
+        take_last=False,
+    )
+    return plan_argreduce(
+        layout, Order(name), math.prod(memory), gpu_limits(), index_bytes=4, with_values=with_values
+    )
+
+
+def test_layouts_in_memory_order_are_push_constants_where_nobody_asks_for_the_order_of_positions():
+    plan = reading_plan((139810, 24, 40), (2, 1, 0), (0, 1), "float16", False)
+    (step,) = plan.steps
+    push = kernels.table()[step.kernel].family.unpack(step.push)
+    assert push["layout_in_push"]
+    assert not plan.layout
+    with_values = reading_plan((139810, 24, 40), (2, 1, 0), (0, 1), "float16", True)
+    (step,) = with_values.steps
+    push = kernels.table()[step.kernel].family.unpack(step.push)
+    room = kernels.table()[step.kernel].family.layout_room
+    assert not push["layout_in_push"]
+    assert push["layout_words"] == with_values.layout[:room]
+
+
+@pytest.mark.parametrize(
+    ("memory", "name", "kept"),
+    [
+        ((139810, 24, 40), "float16", 4),
+        ((139810, 24, 40), "float64", 8),
+        ((139810, 23, 41), "int8", 4),
+        ((139810, 23, 41), "float32", 8),
+        ((20000, 64, 100), "float32", 7),
+        ((2000, 254, 251), "float32", 0),
+        ((64, 4096, 512), "float32", 0),
+    ],
+)
+def test_invocations_keep_rows_of_up_to_a_workgroup(memory, name, kept):
+    plan = reading_plan(memory, (2, 1, 0), (0, 1), name, False)
+    assert constants_of(plan)["kept_vectors"] == kept
+    (step,) = plan.steps
+    push = kernels.table()[step.kernel].family.unpack(step.push)
+    assert kept == 0 or push["splits"] == push["tiles_per_run"] == 1
