@@ -39,7 +39,7 @@ ALL = slice(None)
 CASES = {
     "pairs": ((1400, 2), (0, 1), (ALL, ALL), 1),
     "rgb": ((900, 3), (0, 1), (ALL, ALL), 1),
-    "aligned rgb": ((1501, 3), (0, 1), (ALL, ALL), 1),
+    "aligned pixels": ((1501, 3), (0, 1), (ALL, ALL), 1),
     "aligned sevens": ((703, 7), (0, 1), (ALL, ALL), 1),
     "words": ((700, 4), (0, 1), (ALL, ALL), 1),
     "seven": ((431, 7), (0, 1), (ALL, ALL), 1),
@@ -130,7 +130,7 @@ def test_kernels_write_what_their_twin_writes(device, name):
     turn, ran = alike.index(name), set()
     for number, case in enumerate(CASES):
         # Elements of one kind share the cases; their kernels are the same.
-        if case not in ("rgb", "aligned rgb", "stacks") and number % len(alike) != turn:
+        if case not in ("rgb", "aligned pixels", "stacks") and number % len(alike) != turn:
             continue
         # Software drivers compile a pipeline for each rule: opposite rules in turn say the same.
         # Tiles with positions far apart are for shared memory; of wide elements only if outputs are permuted.
@@ -157,6 +157,30 @@ def kernels_for(name: str) -> set[str]:
 
 def test_every_kernel_of_the_family_is_tested_here():
     assert set().union(*map(kernels_for, ELEMENTS)) == {kernel.name for kernel in FAMILY.kernels.values()}
+
+
+@pytest.mark.parametrize("name", [name for name in ELEMENTS if ELEMENTS[name].nbytes < 4])
+def test_four_rows_at_once(device, name):
+    """All numbers of positions, outputs that start and end within a vector, wide indices, and values."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    limits = limits_of(device)
+    for positions, number in itertools.product((2, 3, 5, 7), range(2)):
+        rows, base, turn = 1 + 61 * (number + positions), (0, 5)[number], positions + number
+        order = Order(name, *rules_of(turn))
+        layout = canonical_reduce(
+            *((rows, positions), (positions, 1), (1,), (1, 1)),
+            take_last=order.take_last,
+            input_base=4 * number,
+            output_base=base,
+        )
+        plan = plan_argreduce(
+            *(layout, order, 4 * number + rows * positions, limits),
+            index_bytes=(4, 8)[turn // 2 % 2],
+            with_values=turn % 4 == 0,
+            output_elements=rows + base + 2,
+        )
+        assert kernels.table()[plan.steps[0].kernel].variant["columns"] == "fours"
+        run_both(device, plan, element_bits(rng, name, 4 * number + rows * positions))
 
 
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])

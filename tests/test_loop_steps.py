@@ -166,9 +166,8 @@ GROWING = {
         for turn in range(4)
         for name, shape in {
             "long columns": lambda n: Shape((n, 17), (17, 1), (0,)),
-            "many columns": lambda n: Shape((40, 4 * n + 1), (4 * n + 1, 1), (0,)),
             "many matrices": lambda n: Shape((n, 20, 35), (703, 35, 1), (1,)),
-            "short inner reduction": lambda n: Shape((n, 3, 61), (187, 62, 1), (0, 1)),
+            "short inner reduction": lambda n: Shape((n, 3, 65), (197, 65, 1), (0, 1)),
         }.items()
     },
     "elements": {
