@@ -37,7 +37,7 @@ SMALL = {
     ),  # not by these kernels
 }
 # Of so many positions, so that there are others whose columns are loaded as vectors.
-FOURS = tuple((width, counts) for width in (1, 2) for counts in (range(10, 13), range(34, 35)))
+FOURS = tuple((width, *counts) for width in (1, 2) for counts in ((10, 12), (34, 34)))
 ELEMENTS = kernels.elements()
 ARGREDUCE_KERNELS = [kernel for kernel in kernels.table().values() if kernel.family.name in twins.TWINS]
 

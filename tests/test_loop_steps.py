@@ -246,7 +246,7 @@ def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kind):
     limits = limits_for(device, **flags, **(SPLIT if split else {}))
     growing = GROWING[own.get("loads") or own.get("memory_order") or None]
     if "fours" in own.get("loads", ""):
-        fours = tuple((width, range(1 << 20)) for width in (1, 2))
+        fours = tuple((width, 0, 1 << 30) for width in (1, 2))
         limits = replace(limits, tuning=replace(limits.tuning, positions_in_fours=fours))
     check_largest(device, kind, growing, limits, ARGREDUCE_KINDS.index(kind))
 

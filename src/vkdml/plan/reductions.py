@@ -30,7 +30,10 @@ def most_candidates(element: ElementType, input_bytes: int) -> int:
 
 def is_in_fours(positions: int, element_bytes: int, tuning: Tuning) -> bool:
     """Tell whether columns of elements are loaded in fours if so many positions compete."""
-    return any(width == element_bytes and positions in counts for width, counts in tuning.positions_in_fours)
+    return any(
+        width == element_bytes and fewest <= positions <= most
+        for width, fewest, most in tuning.positions_in_fours
+    )
 
 
 def enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limits: DeviceLimits) -> int:

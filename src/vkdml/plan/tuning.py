@@ -109,8 +109,8 @@ class Tuning:
     """Workgroups that fill the device in a reduction along a stride."""
     columns_apart: int
     """1: columns side by side in the input are loaded together wherever their outputs are."""
-    positions_in_fours: tuple[tuple[int, range], ...]
-    """By width of narrow elements, over how many positions columns are reduced that are loaded in fours."""
+    positions_in_fours: tuple[tuple[int, int, int], ...]
+    """By width of narrow elements, the fewest and the most positions of columns that are loaded in fours."""
     periods_from_bytes: int
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     narrow_periods_from_bytes: int
@@ -204,7 +204,7 @@ DISCRETE = Tuning(
     memory_order=1,
     columns_workgroups=2112,
     columns_apart=0,
-    positions_in_fours=((1, range(12, 33)), (2, range(8, 33))),
+    positions_in_fours=((1, 12, 32), (2, 8, 32)),
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
     unaligned_periods=0,
