@@ -80,6 +80,14 @@ def plan_of(
     return plan, outputs * extent
 
 
+def is_outside(shape: str) -> np.ndarray:
+    """Tell of each element of the input whether it lies between runs or outputs."""
+    outputs, reduced, apart = SHAPES[shape]
+    run, gap = math.prod(reduced[1:]), APART.get(shape, 0)
+    rows = np.tile(np.repeat([False, True], [run, gap]), reduced[0])
+    return np.tile(np.concatenate([rows, np.ones(apart, bool)]), outputs)
+
+
 def limits_of(device: vkdml.Device, split_workgroups: int = 1) -> DeviceLimits:
     """Of a GPU whose workgroup is one subgroup, so that small inputs are many chunks to an invocation."""
     size = device.limits.subgroup_size
@@ -139,7 +147,11 @@ def test_every_way_to_find_the_winner_in_memory_order(device, name):
             )
             constants = constants_of(plan)
             ways.add((constants["kept_vectors"] > 0, constants["aligned"] > 0, twins.is_split(plan.steps[0])))
-            for content in contents_of(rng, name, count):
+            beside = is_outside(shape) != rules[0]  # what lies beside the rows would win
+            for content in (
+                *contents_of(rng, name, count),
+                beside.astype(f"<u{element.nbytes}").view(np.uint8),
+            ):
                 run_both(device, plan, {"input": content})
     kept_and_aligned = {way[:2] for way in ways}
     assert len(kept_and_aligned) == 4
