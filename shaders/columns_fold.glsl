@@ -50,7 +50,12 @@ void fold_positions(inout Best best, uint position, uint step, uint offset, uint
     }
 #if AT_ONCE > 1
     if (count != 0u) {
+#ifdef REST_GUARDED
 #define LOAD_REST(i) Loaded v##i; if (uint(i) < count) v##i = LOADED(i, offset + uint(i) * stride);
+#else
+        // Loads past the end repeat the last position.
+#define LOAD_REST(i) Loaded v##i = LOADED(i, offset + min(uint(i), count - 1u) * stride);
+#endif
 #define FOLD_REST(i) if (uint(i) < count) fold_vector(best, UNPACKED(i), rank + uint(i) * rank_step);
         FOR_EACH(LOAD_REST)
         FOR_EACH(FOLD_REST)

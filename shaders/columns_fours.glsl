@@ -1,6 +1,7 @@
 // Shared by the loads of four narrow elements, one or two words: an invocation has so few columns that its indices are
 // one vector, and neighbouring invocations read neighbouring words.
 #define PARTS ELEMENT_BYTES
+#define REST_GUARDED // there are few positions, and so many of them are in the rest
 #define NarrowPart WordKeys
 #define NARROW_COLUMNS uint(ELEMENTS_PER_WORD)
 #define NARROW_TOPS(raw) top_keys(ordered_word(raw))
