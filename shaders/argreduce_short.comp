@@ -5,7 +5,8 @@
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
-// Compile-time: COLUMNS: a single output at a time, or a word of adjacent outputs (narrow elements).
+// Compile-time: COLUMNS: a single output at a time, or a word of adjacent outputs (narrow elements); or a single one whose
+// elements lie along several dimensions.
 #include "short_tile.glsl"
 #include "short_results.glsl"
 #include "fold.glsl"
@@ -22,7 +23,7 @@ void main() {
         // Outputs that are evenly apart are those of the first `outputs` numbers, wherever the tile is clipped.
         uvec3 sizes = EVENLY_APART ? tile.sizes : uvec3(tile_0, tile_1, tile_2);
         uint outputs = FOLDS_WRITE ? 0u : sizes.x * sizes.y * sizes.z;
-        for (uint output_number = gl_LocalInvocationIndex; output_number < outputs; output_number += WORKGROUP) {
+        FOR_EACH_OWN(output_number, outputs) {
             uvec3 place = place_of(output_number, uvec2(tile_0, tile_1), divisors);
             if (!EVENLY_APART && any(greaterThanEqual(place, tile.sizes))) continue;
             uint position = position_at(tile, place, output_number);

@@ -65,6 +65,10 @@ class ShortTuning:
     """Rows below this size are taken so, even if they are not shorter than ``Tuning.shortest_row_bytes``."""
     narrow_row_bytes: int = 0
     """The same of elements of 1 and 2 bytes."""
+    walked_runs: int = 0
+    """Outputs are read each by one invocation where their elements are in at most so many places; 0: none."""
+    narrow_walked_runs: int = 0
+    """The same of elements of 1 and 2 bytes."""
     from_bytes: int = 0
     """Smaller inputs take other kernels, which have fewer pipelines to build."""
 
@@ -279,6 +283,8 @@ SOFTWARE = replace(
         direct=True,
         row_bytes=256,
         narrow_row_bytes=1024,
+        walked_runs=8192,
+        narrow_walked_runs=2048,
     ),
 )
 TUNING = {
@@ -293,7 +299,7 @@ _SWIFTSHADER = replace(
     memory_order=0,
     fixed_flags_from_bytes=_NEVER,
     slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=_NEVER),
-    short=replace(SOFTWARE.short, fixed_positions=False),
+    short=replace(SOFTWARE.short, fixed_positions=False, walked_runs=0, narrow_walked_runs=0),
 )
 
 
