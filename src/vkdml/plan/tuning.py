@@ -40,6 +40,8 @@ class SliceTuning:
     """Invocations per workgroup where boxes are copied, a power of two; the device's limit may lower it."""
     box_workgroups: int
     """Workgroups that share the boxes of a copy."""
+    block_bytes: int = 0
+    """Of a row in a block that a processor transposes in registers; 0: there are no such blocks."""
     first_cache: tuple[int, int] = (1 << 12, 8)
     """Of a processor: lines that are so many bytes apart share a set, which holds so many of them."""
     second_cache: tuple[int, int] = (1 << 16, 16)
@@ -274,6 +276,7 @@ SOFTWARE = replace(
         narrow_tile_least_bytes=1 << 32,
         box_bytes=0,
         narrow_box_bytes=0,
+        block_bytes=128,
     ),
     # A processor takes a row more slowly than the elements of a short one.
     short=replace(
