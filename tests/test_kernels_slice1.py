@@ -671,7 +671,7 @@ def test_quotients_by_multiplication():
 
 
 def test_what_is_copied_in_boxes(device):
-    """On GPUs narrow short rows, and permutations that caches do not hold; on processors narrow matrices in registers."""
+    """On GPUs narrow short rows, and permutations that caches do not hold; on processors none."""
     limits = replace(device.limits, tuning=DISCRETE)
 
     def family_of(dims: tuple[Dim, ...], width: int, limits=limits) -> str:

@@ -361,8 +361,12 @@ def _walk(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> tuple[Walk
     walk = walk_of(layout) if most_runs else None
     if walk is None or walk.runs > most_runs or (nbytes < 4 and layout.reduce_count > NARROW_SHARE):
         return None
-    packed = nbytes < 4 and layout.kept[-1].input_stride == 1 and walk.run.input_stride != 1
+    near = layout.kept[-1]
+    packed = nbytes < 4 and near.input_stride == 1 and walk.run.input_stride != 1
     columns = COLUMN_BYTES // nbytes if packed else 1
+    # Few columns, beside which there are others along another dimension.
+    if 2 * near.size < columns and any(dim.input_stride == near.size for dim in layout.kept[:-1]):
+        return None
     fewest = tuning.target_workgroups * _workgroup_size(limits) * columns
     return (walk, columns) if layout.outputs >= fewest else None
 

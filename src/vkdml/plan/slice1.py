@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
@@ -37,6 +37,8 @@ _LEAST_TILE_WORKGROUP = 32
 _VECTORS_OF_LONG_ROW = 4
 # Dimensions of a run that `advance` in `slice1_runs.comp` goes through without a division.
 _MOST_FIXED_DIMS = 4
+# Of its numbers, the one for two innermost dimensions that have as many elements as a vector.
+_LONG_PLANES = kernels.number("run_of_long_planes")
 
 
 def plan_slice1(
@@ -300,7 +302,7 @@ def _runs(
             layout_in_push=in_push,
             parted=not in_one,
             written=written,
-            run_dims=len(inner) if not in_one and len(inner) <= _MOST_FIXED_DIMS else 0,
+            run_dims=0 if in_one else _run_dims(inner, per_vector),
         )
         loops = loop_steps.loop(rounds, per_round)
         return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
@@ -324,6 +326,13 @@ def _runs(
     if blocks is not None and len(_run_words(blocks.outer)) > kernels.family("slice1_blocks").layout_room:
         return tuple(steps), layout_words + _run_words(blocks.outer)
     return tuple(steps), () if in_push else layout_words
+
+
+def _run_dims(inner: Sequence[Dim], per_vector: int) -> int:
+    """Return what tells ``advance`` in ``slice1_runs.comp`` which dimensions to go through."""
+    if len(inner) > 2 and inner[-2].size * inner[-1].size >= per_vector:
+        return _LONG_PLANES
+    return len(inner) if len(inner) <= _MOST_FIXED_DIMS else 0
 
 
 def _run_words(dims: Iterable[Dim]) -> tuple[int, ...]:
