@@ -15,10 +15,12 @@ void main() {
     Divisors divisors = divisors_of(uvec2(tile_0, tile_1));
     for (uint number = gl_WorkGroupID.x; number < tiles; number += gl_NumWorkGroups.x) {
         Tile tile = tile_of_number(number);
+#if COLUMNS < COLUMNS_WALKED
         if (!DIRECT) {
             load_tile(tile);
             barrier();
         }
+#endif
         fold_tile(tile);
         // Outputs that are evenly apart are those of the first `outputs` numbers, wherever the tile is clipped.
         uvec3 sizes = EVENLY_APART ? tile.sizes : uvec3(tile_0, tile_1, tile_2);

@@ -109,6 +109,7 @@ uvec3 place_of(uint number, uvec2 sizes, Divisors divisors) {
     return uvec3(number - rows * sizes.x, rows - planes * sizes.y, planes);
 }
 
+#if COLUMNS < COLUMNS_WALKED
 void store_vector(uint word, uvec4 v) {
     word = bank_of(word); // the four are in one group of 32
     tile_words[word] = v.x;
@@ -160,3 +161,4 @@ void load_tile(Tile tile) {
         STORE(0) STORE(1) STORE(2) STORE(3)
     }
 }
+#endif

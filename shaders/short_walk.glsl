@@ -6,7 +6,8 @@ struct Walk {
     uint offset, position; // of the first element that is read
 };
 
-#define RUN_LENGTH (POSITIONS != 0u ? POSITIONS : tile.walk.sizes.x)
+struct Run { uint count, stride, step; };
+Run run_of(Walk walk) { return Run(POSITIONS != 0u ? POSITIONS : walk.sizes.x, walk.strides.x, walk.steps.x); }
 
 // The layout ends with it.
 Walk walk_at(uint word) {
@@ -21,16 +22,15 @@ Walk walk_at(uint word) {
     return walk;
 }
 
-// Applies FOLD to the place of each run and the position of its first element.
-#define FOR_EACH_RUN(FOLD, start)                                                    \
-    uint plane = (start) + tile.walk.offset, plane_position = tile.walk.position;    \
-    for (uint z = 0u; z < tile.walk.sizes.z; z++) {                                  \
-        uint run_at = plane, run_position = plane_position;                          \
-        for (uint y = 0u; y < tile.walk.sizes.y; y++) {                              \
-            FOLD(run_at, run_position)                                               \
-            run_at += tile.walk.strides.y;                                           \
-            run_position += tile.walk.steps.y;                                       \
-        }                                                                            \
-        plane += tile.walk.strides.z;                                                \
-        plane_position += tile.walk.steps.z;                                         \
+// Applies FOLD to the place of each run and the position of its first element, in one loop.
+#define FOR_EACH_RUN(FOLD, start)                                                                     \
+    uint run_at = (start) + tile.walk.offset, run_position = tile.walk.position, runs = 0u;           \
+    for (uint left = tile.walk.sizes.y * tile.walk.sizes.z; left > 0u; left--) {                      \
+        FOLD(run_at, run_position)                                                                    \
+        run_at += tile.walk.strides.y;                                                                \
+        run_position += tile.walk.steps.y;                                                            \
+        bool ends = ++runs == tile.walk.sizes.y;                                                      \
+        run_at += ends ? tile.walk.strides.z - tile.walk.sizes.y * tile.walk.strides.y : 0u;          \
+        run_position += ends ? tile.walk.steps.z - tile.walk.sizes.y * tile.walk.steps.y : 0u;        \
+        runs = ends ? 0u : runs;                                                                      \
     }

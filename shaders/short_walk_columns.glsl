@@ -7,9 +7,9 @@ struct Best {
     WordKeys first, second;
 };
 
-Best best_of_run(Best best, Tile tile, uint at, uint position) {
-    uint step = tile.walk.steps.x * RANK_STEP, rank = rank_at(position);
-    for (uint i = 0u; i < RUN_LENGTH; i++) {
+Best best_of_run(Best best, Run run, uint at, uint position) {
+    uint step = run.step * RANK_STEP, rank = rank_at(position);
+    for (uint i = 0u; i < run.count; i++) {
         uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS;
         uint factor = shift == 0u ? 0u : 1u << (32u - shift);
         uint first = tile_word(word), second = tile_word(word + 1u);
@@ -19,7 +19,7 @@ Best best_of_run(Best best, Tile tile, uint at, uint position) {
         }
         best.first = max(best.first, ranked(first, WordKeys(rank)));
         best.second = max(best.second, ranked(second, WordKeys(rank)));
-        at += tile.walk.strides.x;
+        at += run.stride;
         rank += step;
     }
     return best;
@@ -30,13 +30,14 @@ void fold_tile(Tile tile) {
     uvec2 sizes = uvec2((tile_0 + COLUMNS_AT_ONCE - 1u) / COLUMNS_AT_ONCE, tile_1);
     Divisors divisors = divisors_of(sizes);
     uint groups = sizes.x * sizes.y * tile_2;
+    Run run = run_of(tile.walk);
     FOR_EACH_OWN(i, groups) {
         uvec3 place = place_of(i, sizes, divisors);
         place.x *= COLUMNS_AT_ONCE;
         if (any(greaterThanEqual(place, tile.sizes))) continue;
         Best best;
         best.first = best.second = WordKeys(0u);
-#define FOLD_RUN(at, position) best = best_of_run(best, tile, at, position);
+#define FOLD_RUN(at, position) best = best_of_run(best, run, at, position);
         FOR_EACH_RUN(FOLD_RUN, tile.start + dot_of(place, tile.strides))
 #define WRITE(key)                                                                    \
     if (place.x < tile.sizes.x) {                                                     \

@@ -7,12 +7,12 @@ const WordKeys IN_WORD = WordKeys(0u, 1u, 2u, 3u);
 const WordKeys IN_WORD = WordKeys(0u, 1u);
 #endif
 
-uint best_of_run(uint best, Tile tile, uint at, uint position) {
-    uint step = tile.walk.steps.x * RANK_STEP, rank = rank_at(position);
+uint best_of_run(uint best, Run run, uint at, uint position) {
+    uint step = run.step * RANK_STEP, rank = rank_at(position);
     if (RUN_APART) {
-        for (uint i = 0u; i < RUN_LENGTH; i++) {
+        for (uint i = 0u; i < run.count; i++) {
             best = max(best, ranked(load_bits(at), WordKeys(rank)).x);
-            at += tile.walk.strides.x;
+            at += run.stride;
             rank += step;
         }
         return best;
@@ -20,7 +20,7 @@ uint best_of_run(uint best, Tile tile, uint at, uint position) {
     uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS, raw = tile_word(word);
     uint factor = shift == 0u ? 0u : 1u << (32u - shift);
     WordKeys bests = WordKeys(0u), ranks = rank + step * IN_WORD;
-    uint left = RUN_LENGTH;
+    uint left = run.count;
     for (; left >= ELEMENTS_PER_WORD; left -= ELEMENTS_PER_WORD) {
         uint next = tile_word(++word);
         bests = max(bests, ranked(WORD_ALIGNED ? raw : (raw >> shift) + next * factor, ranks));
@@ -39,7 +39,8 @@ void fold_tile(Tile tile) {}
 
 uint position_at(Tile tile, uvec3 place, uint output_number) {
     uint best = 0u;
-#define FOLD_RUN(at, position) best = best_of_run(best, tile, at, position);
+#define FOLD_RUN(at, position) best = best_of_run(best, run, at, position);
+    Run run = run_of(tile.walk);
     FOR_EACH_RUN(FOLD_RUN, tile.start + dot_of(place, tile.strides))
     return position_of(best);
 }

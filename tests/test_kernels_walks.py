@@ -58,7 +58,13 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def device():
-    return vkdml.default_device()
+    """No plan for SwiftShader has these kernels: its compiler takes minutes for them."""
+    device = vkdml.default_device()
+    if "swiftshader" in device.info.driver_name.lower():
+        assert not device.limits.tuning.short.walked_runs
+        assert not device.limits.tuning.short.narrow_walked_runs
+        pytest.skip("SwiftShader's compiler takes minutes for these kernels, and no plan for it has them")
+    return device
 
 
 def limits_of(device, **changes):
