@@ -5,7 +5,8 @@
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
-// Compile-time: COLUMNS: a single output at a time, a word of adjacent outputs, or four rows (both narrow elements).
+// Compile-time: COLUMNS: a single output at a time, a word of adjacent outputs, or four rows (both narrow elements); or a
+// single one whose elements lie along several dimensions.
 #include "short_tile.glsl"
 #include "short_results.glsl"
 #include "fold.glsl"
@@ -14,15 +15,17 @@ void main() {
     Divisors divisors = divisors_of(uvec2(tile_0, tile_1));
     for (uint number = gl_WorkGroupID.x; number < tiles; number += gl_NumWorkGroups.x) {
         Tile tile = tile_of_number(number);
+#if COLUMNS < COLUMNS_WALKED
         if (!DIRECT) {
             load_tile(tile);
             barrier();
         }
+#endif
         fold_tile(tile);
         // Outputs that are evenly apart are those of the first `outputs` numbers, wherever the tile is clipped.
         uvec3 sizes = EVENLY_APART ? tile.sizes : uvec3(tile_0, tile_1, tile_2);
         uint outputs = FOLDS_WRITE ? 0u : sizes.x * sizes.y * sizes.z;
-        for (uint output_number = gl_LocalInvocationIndex; output_number < outputs; output_number += WORKGROUP) {
+        FOR_EACH_OWN(output_number, outputs) {
             uvec3 place = place_of(output_number, uvec2(tile_0, tile_1), divisors);
             if (!EVENLY_APART && any(greaterThanEqual(place, tile.sizes))) continue;
             uint position = position_at(tile, place, output_number);

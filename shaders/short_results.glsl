@@ -2,7 +2,8 @@
 layout(std430, binding = BINDING_INDICES) writeonly buffer IndexPairs { uvec2 index_pairs[]; };
 
 // Whether folds write what they find themselves, or the position of each output is asked for in turn.
-#define FOLDS_WRITE (COLUMNS == COLUMNS_FOURS || (DIRECT && COLUMNS == COLUMNS_PACKED))
+#define FOLDS_WRITE \
+    (COLUMNS == COLUMNS_FOURS || (DIRECT && (COLUMNS == COLUMNS_PACKED || COLUMNS == COLUMNS_WALKED_PACKED)))
 
 uvec2 index_of(uint position, uvec2 weight) {
     uint high, low, carry;
@@ -29,10 +30,16 @@ void write_indices(uint target, uvec4 positions, uvec2 weight) {
     }
 }
 
+#if COLUMNS >= COLUMNS_WALKED
+#define OFFSET_OF_POSITION reduced_offset(position, reduced_dims)
+#else
+#define OFFSET_OF_POSITION position * tile.step
+#endif
+
 // `distance`: of the output from the tile's first.
 void write_output(Tile tile, uvec3 place, uint distance, uint position) {
     uint target = tile.offsets.y + distance;
     write_index(target, position, tile.weight);
     if (flagged(FLAG_WITH_VALUES))
-        write_value(tile.offsets.x + dot_of(place, input_strides()) + position * tile.step, target);
+        write_value(tile.offsets.x + dot_of(place, input_strides()) + OFFSET_OF_POSITION, target);
 }

@@ -6,6 +6,10 @@
 #define ALONG_BOX (SEGMENTS_ALONG < 3u)
 #define COUNT (POSITIONS != 0u ? POSITIONS : tile.count)
 
+#if COLUMNS >= COLUMNS_WALKED
+#include "short_walk.glsl"
+#endif
+
 struct Tile {
     uvec3 sizes; // of the part inside the dimensions
     uvec2 offsets; // of the first element in the input, and of its output
@@ -13,7 +17,22 @@ struct Tile {
     uint position_stride, start; // there, too: of the positions, and the place of the first element
     uint count, step; // of the positions: how many, and their stride in the input
     uvec2 weight; // what a position adds to the index
+#if COLUMNS >= COLUMNS_WALKED
+    Walk walk;
+#endif
 };
+
+// The numbers that an invocation takes. In walks they are neighbours: then the invocations of a subgroup wait for several lines
+// of memory at a time, and what else is in these is read while a cache holds it.
+#if COLUMNS >= COLUMNS_WALKED
+uint each_of(uint count) { return (count + WORKGROUP - 1u) / WORKGROUP; }
+#define FOR_EACH_OWN(i, count)                            \
+    for (uint i = gl_LocalInvocationIndex * each_of(count), \
+         end_of_##i = min(i + each_of(count), count);       \
+         i < end_of_##i; i++)
+#else
+#define FOR_EACH_OWN(i, count) for (uint i = gl_LocalInvocationIndex; i < count; i += WORKGROUP)
+#endif
 
 shared uint tile_words[TILE_WORDS];
 
@@ -54,7 +73,12 @@ Tile tile_of_number(uint number) {
     if (DIMS > 1u) TAKE_TILE(1, y)
     TAKE_TILE(0, x)
     if (DIMS > 1u) tile.offsets = offsets_of(number, kept_dims, tile.offsets);
+#if COLUMNS >= COLUMNS_WALKED
+    uint reduced = reduced_word(reduced_dims - 1u);
+    tile.walk = walk_at(reduced_word(reduced_dims));
+#else
     uint reduced = reduced_word(0u);
+#endif
     tile.count = layout_word(reduced);
     tile.step = layout_word(reduced + 1u);
     tile.weight = uvec2(layout_word(reduced + 2u), layout_word(reduced + 3u));
@@ -85,6 +109,7 @@ uvec3 place_of(uint number, uvec2 sizes, Divisors divisors) {
     return uvec3(number - rows * sizes.x, rows - planes * sizes.y, planes);
 }
 
+#if COLUMNS < COLUMNS_WALKED
 void store_vector(uint word, uvec4 v) {
     word = bank_of(word); // the four are in one group of 32
     tile_words[word] = v.x;
@@ -136,3 +161,4 @@ void load_tile(Tile tile) {
         STORE(0) STORE(1) STORE(2) STORE(3)
     }
 }
+#endif

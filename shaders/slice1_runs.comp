@@ -39,9 +39,16 @@ struct Place {
 #endif
 };
 
+#if !WHOLE_VECTORS && PARTED
+uint size_of_dim(uint from_last);
+#endif
+
 // Returns the place of element `number` of the run that starts at `offset`.
 Place place_in_run(uint number, uint offset) {
     Place place;
+#if !WHOLE_VECTORS && PARTED
+    uint run_offset = offset, planes = 0u;
+#endif
     uint dim = dims - 1u, word = dim * RUN_DIM_WORDS;
     uint coordinate = take_coordinate(number, word);
     place.left = layout_word(word) - coordinate;
@@ -63,6 +70,9 @@ Place place_in_run(uint number, uint offset) {
         if (dim == dims - 2u) {
             place.rows_left = layout_word(word) - coordinate;
             before_row = distance;
+#if PARTED
+            planes = number;
+#endif
         }
 #if PARTED
         if (dim == dims - 3u) {
@@ -76,6 +86,15 @@ Place place_in_run(uint number, uint offset) {
 #if !WHOLE_VECTORS
     place.row = offset;
 #if PARTED
+    if (RUN_DIMS == RUN_OF_LONG_PLANES) {
+        // Of the next plane: its offset, and the number of its first element.
+        uint rest = planes + 1u;
+        place.planes_left = rest * size_of_dim(0u) * size_of_dim(1u);
+        place.plane = run_offset;
+        for (uint next_dim = dims - 2u; next_dim-- > outer_dims;)
+            place.plane += take_coordinate(rest, next_dim * RUN_DIM_WORDS) * layout_word(next_dim * RUN_DIM_WORDS + 2u);
+        return place;
+    }
     place.plane = place.row - before_row;
     place.volume = place.plane - before_plane;
 #endif
@@ -93,6 +112,14 @@ void advance(inout Place place, uint number, uint offset, uint input_stride) {
     bool row_ends = --place.left == 0u;
 #if PARTED
     if (RUN_DIMS == 1u) return;
+    if (RUN_DIMS == RUN_OF_LONG_PLANES) {
+        // A vector ends in the next plane, or before.
+        place.row += row_ends ? step_of_dim(1u) : 0u;
+        place.row = number == place.planes_left ? place.plane : place.row;
+        place.source = row_ends ? place.row : place.source;
+        place.left = row_ends ? size_of_dim(0u) : place.left;
+        return;
+    }
     if (RUN_DIMS != 0u) {
         place.row += row_ends ? step_of_dim(1u) : 0u;
         if (RUN_DIMS > 2u) {

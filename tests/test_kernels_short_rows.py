@@ -150,13 +150,15 @@ def kernels_for(name: str) -> set[str]:
     return {
         kernel.name
         for kernel in FAMILY.kernels.values()
-        if kernel.variant["keys"] == element["keys"]
+        if not kernel.variant["columns"].startswith("walked")  # test_kernels_walks.py
+        and kernel.variant["keys"] == element["keys"]
         and FAMILY.axes["element_bytes"][kernel.variant["element_bytes"]] == element["element_bytes"]
     }
 
 
 def test_every_kernel_of_the_family_is_tested_here():
-    assert set().union(*map(kernels_for, ELEMENTS)) == {kernel.name for kernel in FAMILY.kernels.values()}
+    tested = set().union(*map(kernels_for, ELEMENTS))
+    assert tested == {kernel.name for kernel in FAMILY.kernels.values() if "walked" not in kernel.name}
 
 
 @pytest.mark.parametrize("name", [name for name in ELEMENTS if ELEMENTS[name].nbytes < 4])

@@ -20,6 +20,7 @@ from vkdml.plan.tuning import DISCRETE, SOFTWARE, SliceTuning
 WIDTHS = kernels.family("slice1_runs").numbers_of("element_bytes")
 NARROW = (1, 2)
 RUNS = kernels.family("slice1_runs")
+BLOCKS = kernels.family("slice1_blocks")
 STEPS = (1, -1, 2, -2, 3, -5, 0)
 PLAN_SLICE1 = plan_slice1.plan_slice1
 # Small tiles and shares, so that small inputs have many of them.
@@ -126,7 +127,8 @@ def check(device, layout: CopyLayout, width: int, limits=None, spare: int = 0) -
             written += coordinate * dim.output_stride
         target[written] = source[read]
     np.testing.assert_array_equal(got["output"], whole, err_msg=f"{layout}, {width} B: {plan.steps}")
-    (kernel,) = {step.kernel for step in plan.steps}
+    kernel, *others = dict.fromkeys(step.kernel for step in plan.steps)
+    assert not others or kernels.table()[kernel].family is BLOCKS
     return kernel
 
 
@@ -221,6 +223,72 @@ def test_vectors_in_strips(device, monkeypatch, width):
 def written_by(step) -> str:
     """Which vectors a step writes."""
     return twins_slice1.WRITTEN[kernels.table()[step.kernel].named(step.constants).get("written", 0)]
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_blocks_transposed_in_registers(device, monkeypatch, width):
+    """Rows in words or not, forwards and backwards, at every alignment; the rest is left to boundaries."""
+    row, seen, more = 144 // width, set(), set()
+    for block_bytes, rows, extra, sign, base in itertools.product(
+        (32, 128), (4 // width, 7, 40), (0, 1), (1, -1), (0, 1)
+    ):
+        use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": block_bytes})
+        pitch, length = -(-rows // 4) * 4 + extra, row + extra
+        dims = (Dim(3, pitch * length, rows * length), Dim(rows, sign, length), Dim(length, pitch, 1))
+        layout = CopyLayout(dims, base_of(dims) + base, 4 * base + extra * base)
+        assert check(device, layout, width, spare=base) == kernel_for("slice1_blocks", width)
+        first, *others = plan_slice1.plan_slice1(layout, width, 1 << 16, device.limits).steps
+        assert all(written_by(other) == "at_boundaries" for other in others)
+        constants = kernels.table()[first.kernel].named(first.constants)
+        seen.add((constants["input_aligned"], constants["output_aligned"]))
+        more.add(bool(others))
+    assert seen >= {(False, False), (True, True)}
+    assert more == {False, True}
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_blocks_of_columns_that_several_dimensions_make(device, monkeypatch, width):
+    """Two dimensions are a row; what is outside of them, or of the rows, are other matrices."""
+    use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 64})
+    rows, name = 9, kernel_for("slice1_blocks", width)
+    for sizes, order in itertools.product(((5, 31), (2, 5, 31), (40, 3, 31)), (1, -1)):
+        columns, pitch = [], rows
+        for size in sizes[::order]:
+            columns.append((size, -pitch if size == 5 else pitch))
+            pitch *= size + 1
+        columns = columns[::order]
+        dims, apart = [], 1
+        for size, stride in reversed(
+            [*columns[:1], (rows, 1), *columns[1:]] if order < 0 else [(rows, 1), *columns]
+        ):
+            dims.insert(0, Dim(size, stride, apart))
+            apart *= size
+        layout = CopyLayout(tuple(dims), base_of(dims), 1)
+        wanted = sizes[-1] * (sizes[-2] if len(sizes) > 2 or order > 0 else 1) * width >= 64
+        assert (check(device, layout, width) == name) == wanted
+
+
+def test_blocks_of_many_matrices_have_their_layout_in_the_workspace(device, monkeypatch):
+    use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 32})
+    sizes, strides = (2, 2, 2, 2, 5, 70), (40000, 1100, 9001, 3000, 1, 7)
+    dims, apart = [], 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        dims.insert(0, Dim(size, stride, apart))
+        apart *= size
+    layout = CopyLayout(tuple(dims), 3, 2)
+    assert check(device, layout, 1) == "slice1_blocks_1_bytes"
+    plan = plan_slice1.plan_slice1(layout, 1, 1 << 20, device.limits)
+    constants = kernels.table()["slice1_blocks_1_bytes"].named(plan.steps[0].constants)
+    assert plan.layout
+    assert not constants["layout_in_push"]
+
+
+def test_rows_that_blocks_are_not_for(device, monkeypatch):
+    """Fewer rows than elements in a word, short rows, steps, and wide elements."""
+    use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 64})
+    for width, rows, step, row in ((1, 3, 1, 99), (2, 1, 1, 99), (1, 8, 1, 63), (1, 8, 2, 99), (4, 8, 1, 99)):
+        layout = CopyLayout((Dim(rows, step, row), Dim(row, 33, 1)), 1, 0)
+        assert check(device, layout, width) != f"slice1_blocks_{width}_bytes"
 
 
 def test_outputs_with_gaps_have_one_step(device, monkeypatch):
@@ -604,7 +672,7 @@ def test_quotients_by_multiplication():
 
 
 def test_what_is_copied_in_boxes(device):
-    """On GPUs narrow short rows, and permutations that caches do not hold; nothing on software drivers."""
+    """On GPUs narrow short rows, and permutations that caches do not hold; on processors none."""
     limits = replace(device.limits, tuning=DISCRETE)
 
     def family_of(dims: tuple[Dim, ...], width: int, limits=limits) -> str:
@@ -624,7 +692,9 @@ def test_what_is_copied_in_boxes(device):
         assert family_of(rows, width) == ("slice1_narrow_tiles" if width == 2 else "slice1_boxes")
         assert family_of(matrix, width) == ("slice1_narrow_tiles" if narrow else "slice1_tiles")
         for dims in (short, rows, matrix):
-            assert family_of(dims, width, replace(limits, tuning=SOFTWARE)) == "slice1_runs"
+            in_registers = narrow and dims is not short
+            family = "slice1_blocks" if in_registers else "slice1_runs"
+            assert family_of(dims, width, replace(limits, tuning=SOFTWARE)) == family
     assert family_of(few_rows, 1) == "slice1_runs"
     # Sectors hold elements of three dimensions; two of them are far apart in the output.
     pairs_apart = (Dim(7, 2, 2 * 10**6), Dim(2, 1, 10**6), Dim(10**6, -280, 1))
@@ -671,4 +741,5 @@ def test_every_slice1_kernel_of_the_table_is_tested_here():
     tested |= {kernel.name for kernel in RUNS.kernels.values() if kernel.variant["parted"] == "parted"}
     tested |= {tiles(width, step) for width in WIDTHS for step in (1, 2, 3)}
     tested |= {boxes(width) for width in WIDTHS}
+    tested |= {kernel_for("slice1_blocks", width) for width in NARROW}
     assert tested == {kernel.name for kernel in kernels.table().values() if "output" in kernel.bindings}

@@ -317,6 +317,11 @@ def copies(kernel: Kernel, width: int) -> Iterator[Callable[[int], tuple[Shape, 
             (7653, 2551, 51, 1),
         )
         return
+    if kernel.family.name == "slice1_blocks":
+        # Without boundaries, whose loops would be longer.
+        yield lambda n: (Shape((8 * n, 64), (1, 8 * n + 1)), (64, 1))
+        yield lambda n: (Shape((n, 5, 3, 67), (1300, 1, 400, 6)), (1005, 201, 67, 1))
+        return
     if kernel.family.name == "slice1_boxes":
         yield lambda n: (Shape((3, 20 * n), (1, 3)), (20 * n, 1))
         yield lambda n: (Shape((8 * n, 5, 7), (1, 16 * n, 40 * n)), (35, 7, 1))
@@ -346,7 +351,9 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
         slice1 = replace(slice1, tile_least_bytes=1, narrow_tile_least_bytes=1)
     if kernel.family.name == "slice1_boxes":
         slice1 = replace(slice1, box_bytes=1024, narrow_box_bytes=1024)
-    if kernel.variant.get("parted") == "parted":
+    if kernel.family.name == "slice1_blocks":
+        slice1 = replace(slice1, block_bytes=32)
+    if kernel.variant.get("parted") == "parted" or kernel.family.name == "slice1_blocks":
         slice1 = replace(slice1, boundaries_from_bytes=0)
     limits = limits_for(device, slice1=slice1)
     reached = []

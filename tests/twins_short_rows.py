@@ -25,14 +25,21 @@ class TileStep:
         self.p = p = SimpleNamespace(**kernel.family.unpack(step.push))
         self.el = Key(kernel, vars(self.c))
         self.packed = kernel.variant["columns"] == "packed"
+        self.walked = kernel.variant["columns"].startswith("walked")
         self.words = {role: data.view(np.uint32) for role, data in buffers.items()}
         self.elements = buffers["input"].view(f"<u{self.el.bytes}")
         layout = p.layout_words if p.layout_in_push else self.words["workspace"].tolist()
         words = kernels.number("copied_dim_words")
         self.outer = [layout[words * i : words * (i + 1)] for i in range(p.kept_dims)]
-        self.count, self.step, low, high = layout[words * p.kept_dims :][:4]
-        assert self.c.positions in (0, self.count)
+        reduced = [layout[words * p.kept_dims + 4 * i :][:4] for i in range(p.reduced_dims)]
+        self.count, self.step, low, high = reduced[-1]
         self.weight = high << 32 | low
+        self.distances = np.arange(self.count) * self.step
+        if self.walked:
+            self.walk(reduced, layout[words * p.kept_dims + 4 * p.reduced_dims :])
+        else:
+            assert p.reduced_dims == 1
+            assert self.c.positions in (0, self.count)
         self.dims = [
             SimpleNamespace(
                 **{
@@ -42,6 +49,25 @@ class TileStep:
             )
             for i in range(3)
         ]
+
+    def walk(self, reduced, words) -> None:
+        """Follow the walk, which meets every position once, and check where it finds it."""
+        offset, position, *dims = words
+        run, *_ = dims = [dims[i : i + 3] for i in (0, 3, 6)]
+        assert self.c.positions in (0, run[0])
+        assert getattr(self.c, "run_apart", True) == (run[1] != 1)
+        places, positions = np.array([offset]), np.array([position])
+        for size, stride, step in dims:
+            places = np.add.outer(np.arange(size) * stride, places).ravel() % WORD
+            positions = np.add.outer(np.arange(size) * step, positions).ravel() % WORD
+        self.distances = places[np.argsort(positions)]
+        assert (np.sort(positions) == np.arange(places.size)).all()
+        logical, self.count = np.zeros(1, int), 1
+        for size, stride, low, high in reversed(reduced):
+            assert (high << 32 | low) == self.weight * self.count % (1 << 64)
+            logical = np.add.outer(np.arange(size) * stride, logical).ravel() % WORD
+            self.count *= size
+        assert (logical == self.distances).all()
 
     def tile(self, number: int):
         """Return the offsets of a tile's first element and output, and its outputs along each dimension."""
@@ -107,8 +133,9 @@ def argreduce_short(step, buffers) -> None:
         for place in itertools.product(*map(range, inside)):
             at = start + sum(c * stride for c, stride in zip(place, strides, strict=True))
             apart = s.c.positions_apart and not s.c.direct
-            places = at + np.arange(s.count) * (s.p.position_pitch if apart else s.step)
-            if s.c.word_aligned:
+            places = at + (np.arange(s.count) * s.p.position_pitch if apart else s.distances)
+            places %= WORD
+            if s.c.word_aligned and not s.walked:
                 first = place[s.c.near] % per_word if s.packed else 0
                 assert not ((places[:: 1 if s.packed else per_word] - first) % per_word).any()
             offsets = memory[places]

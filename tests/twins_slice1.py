@@ -33,6 +33,10 @@ class CopyStep:
         if kernel.family.name == "slice1_runs":  # the second word is an inverse of the first
             words = kernels.number("run_dim_words")
             self.dims = [[layout[words * i], *layout[words * i + 2 : words * (i + 1)]] for i in range(p.dims)]
+        elif kernel.family.name == "slice1_blocks":
+            words, base = kernels.number("run_dim_words"), p.layout_base
+            places = [base + words * i for i in range(p.outer_dims)]
+            self.dims = [[layout[place], *layout[place + 2 : place + words]] for place in places]
         else:
             words = kernels.number("copied_dim_words")
             self.dims = [layout[words * i : words * (i + 1)] for i in range(p.dims)]
@@ -102,6 +106,30 @@ def slice1_runs(step, buffers) -> None:
             for element in elements:
                 offset, _ = offsets_of(element, s.dims[p.outer_dims :], source, 0)
                 s.copy(offset, target + element)
+
+
+def slice1_blocks(step, buffers) -> None:
+    s = SliceStep(step, buffers)
+    p, c, per_word = s.p, s.constants, 4 // s.element_bytes
+    assert step.workgroups * p.items_per_workgroup >= p.items
+    for item in range(p.items):
+        rest, block = divmod(item, p.blocks)
+        number, chunk = divmod(rest, p.chunks)
+        source, target = offsets_of(number, s.dims, p.input_base, p.output_base)
+        first_row = chunk * p.chunk_groups * per_word
+        last_row = min(first_row + p.chunk_groups * per_word, p.rows) - per_word
+        for group in range(first_row, last_row + per_word, per_word):
+            for row in range(min(group, last_row), min(group, last_row) + per_word):
+                start = (target + row * p.row_output_stride) % WORD
+                assert not (c.output_aligned and start % per_word)
+                first = block * p.block_columns + -start % per_word
+                for word in range(first, min(first + p.block_columns, p.row - per_word + 1), per_word):
+                    for column in range(word, word + per_word):
+                        outer = column // p.column_size
+                        assert not (outer and c.one_column_dim)
+                        offset = column * p.column_stride + outer * p.column_jump
+                        assert not (c.input_aligned and (source + group + offset) % per_word)
+                        s.copy(source + row + offset, start + column)
 
 
 def tiles_of(s: SliceStep, height: int, width: int):
@@ -221,6 +249,7 @@ TWINS = {
     "slice1_tiles": slice1_tiles,
     "slice1_narrow_tiles": slice1_narrow_tiles,
     "slice1_boxes": slice1_boxes,
+    "slice1_blocks": slice1_blocks,
 }
 """Every twin by the family of its kernels: how these read differs, what they write does not."""
 

@@ -65,6 +65,15 @@ class ReduceLayout:
     @property
     def memory_order(self) -> MemoryOrder | None:
         """How the reduced elements lie in memory, if that is another order than that of their positions."""
+        order = self.reading_order
+        positions = tuple(dim.input_stride for dim in self.reduced)
+        if not order.position and tuple(dim.input_stride for dim in order.dims) == positions:
+            return None
+        return order
+
+    @property
+    def reading_order(self) -> MemoryOrder:
+        """How the reduced elements lie in memory."""
         position, offset, first = 1, 0, 0
         dims = []
         for dim in reversed(self.reduced):
@@ -77,8 +86,6 @@ class ReduceLayout:
             position *= dim.size
         dims.reverse()
         ordered = sorted(dims, key=lambda dim: -dim.input_stride)
-        if not first and ordered == dims:
-            return None
         return MemoryOrder(tuple(ordered), offset, first)
 
     @property

@@ -281,6 +281,26 @@ def short(rounds: int, outer_dims: int, tile_vectors: int, outputs: int, positio
     return loop(rounds, loop(outer_dims) + load + 2 * loop(each, loop(positions) + results))
 
 
+def walks(
+    rounds: int, dims: tuple[int, int], takes: int, columns: int, sizes: tuple[int, ...], size: int
+) -> int:
+    """Return the steps of ``argreduce_short`` where it walks through the elements of outputs.
+
+    Args:
+        rounds: tiles of one workgroup.
+        dims: kept dimensions outside of tiles, and reduced dimensions.
+        takes: outputs of a tile, or groups of columns.
+        columns: of such a group.
+        sizes: of the dimensions of a walk, the innermost first, in loads.
+        size: invocations of a workgroup.
+    """
+    outer_dims, reduced_dims = dims
+    fold = 0
+    for each in sizes:
+        fold = loop(each, fold)
+    return loop(rounds, loop(outer_dims) + loop(-(-takes // size), fold + columns * loop(reduced_dims)))
+
+
 def gather(rounds: int, dims: int, per_item: int) -> int:
     """Return the steps of ``gather_places`` and ``gather_elements``.
 

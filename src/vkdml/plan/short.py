@@ -23,7 +23,8 @@ from vkdml.plan.plans import (
     checked_step,
     round_up,
 )
-from vkdml.plan.reductions import buffer_bytes, dimension_words, fixed_flags, is_in_fours
+from vkdml.plan.reductions import NARROW_SHARE, buffer_bytes, dimension_words, fixed_flags, is_in_fours
+from vkdml.plan.walks import Walk, walk_of
 
 # Dimensions of outputs that a tile may have.
 BOX_DIMS = 3
@@ -37,6 +38,10 @@ FEWEST_SIDE_BY_SIDE = 16
 # Outputs of a tile that is read where it is and written in another order, and those side by side.
 MOST_PERMUTED = 4096
 INDICES_OF_TILE = 64
+# Bytes of adjacent columns that an invocation takes.
+COLUMN_BYTES = kernels.number("walked_column_bytes")
+# Bytes of lines of memory that a subgroup reads again and again from a cache.
+WALK_BYTES = 512 * 1024
 # Bytes of a processor's caches.
 LINE = 64
 # Outputs in an aligned sector of indices.
@@ -118,32 +123,44 @@ def plan_short(
     tuning, element = limits.tuning.short, order.element_type
     if not tuning.tile_bytes or input_bytes < tuning.from_bytes:
         return None
-    if not _is_short(layout, element.nbytes, limits):
+    walk: Walk | None = None
+    at_once = 1
+    near = layout.kept[-1] if layout.kept else NO_DIM
+    if _is_short(layout, element.nbytes, limits):
+        positions = layout.reduced[0]
+        packed = element.nbytes < 4 and positions.input_stride != 1
+        columns = "packed" if packed else "single"
+        tile = _tile(layout, element.nbytes, packed, limits)
+    elif found := _walk(layout, element.nbytes, limits):
+        walk, at_once = found
+        positions, packed = walk.run, at_once > 1
+        columns = "walked_packed" if packed else "walked"
+        tile = _tile_of_walks(layout, walk, element.nbytes, at_once, limits)
+    else:
         return None
-    positions, near = layout.reduced[0], layout.kept[-1]
-    packed = element.nbytes < 4 and positions.input_stride != 1
-    tile = _tile(layout, element.nbytes, packed, limits)
     if tile is None:
         return None
     check_work("tiles", tile.tiles)
-    in_fours = _is_in_fours(layout, tile, element.nbytes, limits)
+    in_fours = walk is None and _is_in_fours(layout, tile, element.nbytes, limits)
+    columns = "fours" if in_fours else columns
 
+    direct = tuning.direct or walk is not None
     family = kernels.family("argreduce_short")
-    layout_words = dimension_words(replace(layout, kept=tile.outer))
+    layout_words = dimension_words(replace(layout, kept=tile.outer)) + (walk.words if walk else ())
     in_push = len(layout_words) <= family.layout_room
     flags = {"layout_in_push": in_push, "wide_indices": index_bytes == 8, "with_values": with_values}
     shared_words = _padded(round_up(words_of(tile.shared_elements, element.nbytes) + 2, SHARED_STEP))
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
     kernel, constants = family.specialize(
         **element.specialization,
-        columns="packed" if packed else "fours" if in_fours else "single",
+        columns=columns,
         workgroup=tile.workgroup_size,
         take_min=order.take_min,
         take_last=order.take_last != layout.reversed_order,
         omit_nan=order.omit_nan,
         fixed_flags=fixed_flags(family, flags, input_bytes, limits),
-        tile_words=1 if tuning.direct else shared_words,
-        result_words=SHARED_STEP if tuning.direct else round_up(tile.outputs, SHARED_STEP),
+        tile_words=1 if direct else shared_words,
+        result_words=SHARED_STEP if direct else round_up(tile.outputs, SHARED_STEP),
         near=[dim for dim, _ in tile.dims].index(near),
         positions=positions.size
         if tuning.fixed_positions and positions.size <= tuning.most_fixed_positions
@@ -152,11 +169,13 @@ def plan_short(
         positions_apart=tile.position_pitch > 0,
         dims=max(len(tile.dims), 2 if tile.outer else 1),
         evenly_apart=tile.evenly_apart,
-        word_aligned=element.nbytes < 4 and _starts_with_words(layout, tile, 4 // element.nbytes, packed),
-        direct=tuning.direct,
-        long_rows=element.nbytes == 1 and positions.size > MOST_RANKED,
+        word_aligned=element.nbytes < 4
+        and _starts_with_words(layout, tile, 4 // element.nbytes, packed, walk),
+        direct=direct,
+        long_rows=element.nbytes == 1 and positions.size > MOST_RANKED and walk is None,
+        run_apart=walk is not None and positions.input_stride != 1,
         padded=not packed
-        and not tuning.direct
+        and not direct
         and box[0][0].input_stride * element.nbytes % (4 if in_fours else 8) == 0,
     )
     box_words = {
@@ -174,7 +193,7 @@ def plan_short(
         **flags,
         tiles=tile.tiles,
         kept_dims=len(tile.outer),
-        reduced_dims=1,
+        reduced_dims=len(layout.reduced),
         input_base=layout.input_base,
         output_base=layout.output_base,
         index_base=layout.index_base,
@@ -185,10 +204,15 @@ def plan_short(
     )
     stored = () if in_push else layout_words
     rounds = loop_steps.rounds_of(tile.tiles, limits.max_workgroup_count)
-    vectors = ceil_div(tile.shared_elements * element.nbytes, VECTOR_BYTES)
-    steps = loop_steps.short(
-        *(rounds, len(tile.outer), vectors, tile.outputs, positions.size, tile.workgroup_size)
-    )
+    if walk:
+        steps = _steps_of_walks(walk, tile, at_once, element.nbytes, len(layout.reduced), rounds)
+        if steps > limits.max_loop_steps:
+            return None
+    else:
+        vectors = ceil_div(tile.shared_elements * element.nbytes, VECTOR_BYTES)
+        steps = loop_steps.short(
+            *(rounds, len(tile.outer), vectors, tile.outputs, positions.size, tile.workgroup_size)
+        )
     workgroups = min(tile.tiles, limits.max_workgroup_count)
     step = checked_step(Step(kernel, constants, push, workgroups, 0, steps), limits)
     return Plan(
@@ -241,17 +265,19 @@ def _padded(shared_words: int) -> int:
     return shared_words + ceil_div(shared_words, 32)
 
 
-def _starts_with_words(layout: ReduceLayout, tile: _Tile, per_word: int, packed: bool) -> bool:
-    """Whether every row, or each row of a stack's words of columns, starts with a word."""
+def _starts_with_words(
+    layout: ReduceLayout, tile: _Tile, per_word: int, packed: bool, walk: Walk | None
+) -> bool:
+    """Whether every row, run of a walk, or row of a stack's words of columns, starts with a word."""
     near = layout.kept[-1]
     steps = [layout.input_base, tile.shared_pitch, *(dim.input_stride for dim in layout.kept[:-1])]
     if packed:
         steps += [
-            layout.reduced[0].input_stride,
+            *(dim.input_stride for dim in layout.reduced),
             *(n for dim, n in tile.dims if dim is near and n < dim.size),
         ]
     else:
-        steps.append(near.input_stride)
+        steps += [near.input_stride, *(walk.starts if walk else ())]
     return all(step % per_word == 0 for step in steps)
 
 
@@ -288,7 +314,7 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
     if tuning.direct and fast is not near:
         most = min(MOST_PERMUTED, 2 * tile_bytes // (positions.size * nbytes))
         most = min(most, max(layout.outputs // limits.tuning.target_workgroups, FEWEST_SIDE_BY_SIDE))
-        return _permuted_tile(layout, nbytes, most, workgroup_size)
+        return _tile_in_place(layout, nbytes, most, workgroup_size)
     counts: dict[Dim, int] = {}
 
     def folds() -> int:
@@ -353,10 +379,69 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
     )
 
 
-def _permuted_tile(layout: ReduceLayout, nbytes: int, most: int, workgroup_size: int) -> _Tile:
-    """Choose a tile of at most so many outputs that are read where they are, and written in another order.
+def _walk(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> tuple[Walk, int] | None:
+    """Return how an invocation walks through the elements of an output, and of how many columns at once.
+
+    None where other kernels are faster: few outputs, rows, or runs in more places than a cache has lines for.
+    """
+    tuning, inner = limits.tuning, layout.reduced[-1]
+    if not layout.kept or (inner.input_stride == 1 and inner.size * nbytes >= tuning.shortest_row_bytes):
+        return None
+    most_runs = tuning.short.walked_runs if nbytes >= 4 else tuning.short.narrow_walked_runs
+    walk = walk_of(layout) if most_runs else None
+    if walk is None or walk.runs > most_runs or (nbytes < 4 and layout.reduce_count > NARROW_SHARE):
+        return None
+    near = layout.kept[-1]
+    packed = nbytes < 4 and near.input_stride == 1 and walk.run.input_stride != 1
+    columns = COLUMN_BYTES // nbytes if packed else 1
+    # Few columns, beside which there are others along another dimension.
+    if 2 * near.size < columns and any(dim.input_stride == near.size for dim in layout.kept[:-1]):
+        return None
+    fewest = tuning.target_workgroups * _workgroup_size(limits) * columns
+    return (walk, columns) if layout.outputs >= fewest else None
+
+
+def _tile_of_walks(
+    layout: ReduceLayout, walk: Walk, nbytes: int, columns: int, limits: DeviceLimits
+) -> _Tile:
+    """Choose a tile of outputs. Invocations walk through some neighbours each, so many columns at a time."""
+    workgroup_size, count = _workgroup_size(limits), layout.reduce_count
+    near = layout.kept[-1]
+    # Each invocation has lines of memory of its own, which have its next outputs while a cache holds them.
+    line_bytes = max(min(WALK_BYTES // (walk.runs * LINE), workgroup_size), 1) * LINE
+    least = workgroup_size * columns
+    most = min(MOST_PERMUTED, 2 * limits.tuning.short.tile_bytes // (count * nbytes))
+    most = max(most, line_bytes // (near.input_stride * nbytes or LINE), least)
+    most = min(most, max(layout.outputs // limits.tuning.target_workgroups, least))
+    tile = _tile_in_place(layout, nbytes, most - most % least, workgroup_size, columns, line_bytes // nbytes)
+    # Columns are the first dimension.
+    return replace(tile, dims=tuple(sorted(tile.dims, key=lambda item: columns > 1 and item[0] is not near)))
+
+
+def _steps_of_walks(
+    walk: Walk, tile: _Tile, at_once: int, nbytes: int, reduced_dims: int, rounds: int
+) -> int:
+    (_, along), *others = tile.dims
+    groups = ceil_div(along, at_once) * prod(count for _, count in others)
+    run, *runs = walk.sizes
+    words = 4 // nbytes if nbytes < 4 and walk.run.input_stride == 1 else 1
+    sizes = (ceil_div(run, words), *runs)
+    return loop_steps.walks(
+        rounds, (len(tile.outer), reduced_dims), groups, at_once, sizes, tile.workgroup_size
+    )
+
+
+def _workgroup_size(limits: DeviceLimits) -> int:
+    return min(limits.tuning.short.workgroup_size, limits.workgroup_size)
+
+
+def _tile_in_place(
+    layout: ReduceLayout, nbytes: int, most: int, workgroup_size: int, multiple: int = 4, first: int = 1
+) -> _Tile:
+    """Choose a tile of at most so many outputs that are read where they are.
 
     It has whole lines of the output and of the input, as far as it has room, and more of the output then.
+    ``first`` elements of the input come before.
     """
     by_output = sorted(layout.kept, key=lambda dim: abs(dim.output_stride))
     near = layout.kept[-1]
@@ -371,15 +456,19 @@ def _permuted_tile(layout: ReduceLayout, nbytes: int, most: int, workgroup_size:
         counts[dim] = max(had, min(dim.size, count, room))
         return ceil_div(count, dim.size) if counts[dim] == dim.size else 1
 
-    for dims, line in ((by_output, INDICES_OF_TILE), (layout.kept[::-1], LINE // nbytes)):
+    for dims, line in (
+        (layout.kept[::-1], first),
+        (by_output, INDICES_OF_TILE),
+        (layout.kept[::-1], LINE // nbytes),
+    ):
         wanted = line
         for dim in dims:
             if wanted > 1:
                 wanted = take(dim, wanted)
     for dim in by_output:
         take(dim, dim.size)
-    if 4 < counts[near] < near.size:
-        counts[near] -= counts[near] % 4
+    if multiple < counts[near] < near.size:
+        counts[near] -= counts[near] % multiple
     chosen = tuple(sorted(counts.items(), key=lambda item: abs(item[0].output_stride)))
     outer = tuple(dim for dim in layout.kept if dim not in counts)
     return _Tile(chosen, BOX_DIMS, 0, 0, 0, outer, workgroup_size)

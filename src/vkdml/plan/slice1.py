@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
 
 from vkdml.plan import kernels, loop_steps
+from vkdml.plan.blocks import Blocks, blocks_of
 from vkdml.plan.boxes import SECTOR_BYTES, Boxes, Room, boxes_for, inverse, words_of
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.matrices import Columns, Matrices, Rows, TileShape, tile_shape, transposed, unaligned
@@ -35,6 +37,8 @@ _LEAST_TILE_WORKGROUP = 32
 _VECTORS_OF_LONG_ROW = 4
 # Dimensions of a run that `advance` in `slice1_runs.comp` goes through without a division.
 _MOST_FIXED_DIMS = 4
+# Of its numbers, the one for two innermost dimensions that have as many elements as a vector.
+_LONG_PLANES = kernels.number("run_of_long_planes")
 
 
 def plan_slice1(
@@ -254,18 +258,19 @@ def _runs(
     whole_vectors = innermost.size >= per_vector
     has_kernel = whole_vectors and innermost.input_stride in _steps_with_a_kernel(element_bytes)
     workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
-    layout_words = words(
-        word
-        for dim in (*outer, *inner)
-        for word in (dim.size, _whole_inverse(dim.size), dim.input_stride, dim.output_stride)
-    )
+    layout_words = _run_words((*outer, *inner))
     in_one = (
         bool(outer) or per_vector == 1 or run < max(per_vector, tuning.boundaries_from_bytes // element_bytes)
     )
     inside_rows = not in_one and innermost.size >= _VECTORS_OF_LONG_ROW * per_vector
     # Only kernels that gather a vector's rows one after the other gain where there is one row.
     inside_rows = inside_rows and has_kernel
-    strips = None if in_one or has_kernel else strips_of(inner, element_bytes, workgroup_size, tuning)
+    blocks = None
+    if element_bytes < 4 and not in_one and not has_kernel and tuning.block_bytes:
+        blocks = blocks_of(inner, element_bytes, tuning.block_bytes)
+    strips = None
+    if not (in_one or has_kernel or blocks):
+        strips = strips_of(inner, element_bytes, workgroup_size, tuning)
     if strips is not None:
         layout_words += words((strips.groups, _whole_inverse(strips.groups), strips.rows, strips.row))
     in_push = len(layout_words) <= family.layout_room
@@ -300,7 +305,7 @@ def _runs(
             layout_in_push=in_push,
             parted=not in_one,
             written=written,
-            run_dims=len(inner) if not in_one and len(inner) <= _MOST_FIXED_DIMS else 0,
+            run_dims=0 if in_one else _run_dims(inner, per_vector),
         )
         loops = loop_steps.loop(rounds, per_round)
         return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
@@ -309,15 +314,108 @@ def _runs(
     if in_one:
         steps = [step(_Written.ALL, vectors)]
     else:
-        if strips is not None:
+        if blocks is not None:
+            steps = [_blocks(blocks, layout, element_bytes, last_vector, len(layout_words), limits, tuning)]
+        elif strips is not None:
             steps = [step(_Written.IN_STRIPS, strips.vectors, strips.strips, strips.width)]
         else:
             steps = [step(_Written.INSIDE_ROWS if inside_rows else _Written.WHOLE, vectors)]
-        boundary_step = strips.row if strips is not None else innermost.size if inside_rows else run
+        boundary_step = innermost.size if inside_rows else run
+        for rows in (blocks, strips):
+            boundary_step = rows.row if rows is not None else boundary_step
         if skipped or boundary_step % per_vector:
             boundaries = run // boundary_step + 1
             steps.append(step(_Written.AT_BOUNDARIES, boundaries, boundary_step=boundary_step))
+    if blocks is not None and len(_run_words(blocks.outer)) > kernels.family("slice1_blocks").layout_room:
+        return tuple(steps), layout_words + _run_words(blocks.outer)
     return tuple(steps), () if in_push else layout_words
+
+
+def _run_dims(inner: Sequence[Dim], per_vector: int) -> int:
+    """Return what tells ``advance`` in ``slice1_runs.comp`` which dimensions to go through."""
+    if len(inner) > 2 and inner[-2].size * inner[-1].size >= per_vector:
+        return _LONG_PLANES
+    return len(inner) if len(inner) <= _MOST_FIXED_DIMS else 0
+
+
+def _run_words(dims: Iterable[Dim]) -> tuple[int, ...]:
+    """Return what the kernels that divide by multiplication read of dimensions."""
+    return words(
+        word
+        for dim in dims
+        for word in (dim.size, _whole_inverse(dim.size), dim.input_stride, dim.output_stride)
+    )
+
+
+def _blocks(
+    blocks: Blocks,
+    layout: CopyLayout,
+    element_bytes: int,
+    last_vector: int,
+    layout_base: int,
+    limits: DeviceLimits,
+    tuning: SliceTuning,
+) -> Step:
+    """Return the step that writes all whole words of rows; its words of the workspace begin at a number."""
+    workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
+    per_word = 4 // element_bytes
+    rows, row = blocks.rows.size, blocks.row
+    chunks, of_row = ceil_div(rows, blocks.chunk_groups * per_word), ceil_div(row, blocks.block_columns)
+    items = math.prod(dim.size for dim in blocks.outer) * chunks * of_row
+    check_work("items", items)
+    inner = blocks.columns[-1]
+    family = kernels.family("slice1_blocks")
+    layout_words = _run_words(blocks.outer)
+    in_push = len(layout_words) <= family.layout_room
+    per_item = loop_steps.loop(len(blocks.outer)) + loop_steps.loop(
+        blocks.chunk_groups, loop_steps.loop(ceil_div(blocks.block_columns, per_word) + 1)
+    )
+    rounds = min(
+        items // (workgroup_size * tuning.full_workgroups), (limits.max_loop_steps - 1) // (1 + per_item)
+    )
+    rounds = max(rounds, 1, ceil_div(items, workgroup_size * limits.max_workgroup_count))
+    in_input = (
+        layout.input_base + blocks.first_input,
+        rows,
+        *(dim.input_stride for dim in (*blocks.outer, *blocks.columns)),
+    )
+    in_output = (
+        layout.output_base + blocks.first_output,
+        *(dim.output_stride for dim in (*blocks.outer, blocks.rows)),
+    )
+    push = family.push(
+        items=items,
+        items_per_workgroup=rounds * workgroup_size,
+        outer_dims=len(blocks.outer),
+        layout_base=0 if in_push else layout_base,
+        input_base=layout.input_base + blocks.first_input,
+        output_base=layout.output_base + blocks.first_output,
+        last_vector=last_vector,
+        rows=rows,
+        row=row,
+        row_output_stride=blocks.rows.output_stride,
+        chunk_groups=blocks.chunk_groups,
+        chunks=chunks,
+        chunks_inverse=_whole_inverse(chunks),
+        block_columns=blocks.block_columns,
+        blocks=of_row,
+        blocks_inverse=_whole_inverse(of_row),
+        column_size=inner.size,
+        column_size_inverse=_whole_inverse(inner.size),
+        column_stride=inner.input_stride,
+        column_jump=blocks.column_jump,
+        layout_words=layout_words if in_push else (),
+    )
+    kernel, constants = family.specialize(
+        element_bytes=element_bytes,
+        workgroup=workgroup_size,
+        layout_in_push=in_push,
+        input_aligned=all(number % per_word == 0 for number in in_input),
+        output_aligned=all(number % per_word == 0 for number in in_output),
+        one_column_dim=len(blocks.columns) == 1,
+    )
+    loops = loop_steps.loop(rounds, per_item)
+    return Step(kernel, constants, push, ceil_div(items, rounds * workgroup_size), loop_steps=loops)
 
 
 def _gathers_well(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> bool:

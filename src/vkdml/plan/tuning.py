@@ -42,6 +42,8 @@ class SliceTuning:
     """Invocations per workgroup where boxes are copied, a power of two; the device's limit may lower it."""
     box_workgroups: int
     """Workgroups that share the boxes of a copy."""
+    block_bytes: int = 0
+    """Of a row in a block that a processor transposes in registers; 0: there are no such blocks."""
     first_cache: tuple[int, int] = (1 << 12, 8)
     """Of a processor: lines that are so many bytes apart share a set, which holds so many of them."""
     second_cache: tuple[int, int] = (1 << 16, 16)
@@ -66,6 +68,10 @@ class ShortTuning:
     row_bytes: int = 0
     """Rows below this size are taken so, even if they are not shorter than ``Tuning.shortest_row_bytes``."""
     narrow_row_bytes: int = 0
+    """The same of elements of 1 and 2 bytes."""
+    walked_runs: int = 0
+    """Outputs are read each by one invocation where their elements are in at most so many places; 0: none."""
+    narrow_walked_runs: int = 0
     """The same of elements of 1 and 2 bytes."""
     from_bytes: int = 0
     """Smaller inputs take other kernels, which have fewer pipelines to build."""
@@ -277,6 +283,7 @@ SOFTWARE = replace(
         narrow_tile_least_bytes=1 << 32,
         box_bytes=0,
         narrow_box_bytes=0,
+        block_bytes=128,
     ),
     # A processor takes a row more slowly than the elements of a short one.
     short=replace(
@@ -286,6 +293,8 @@ SOFTWARE = replace(
         direct=True,
         row_bytes=256,
         narrow_row_bytes=1024,
+        walked_runs=8192,
+        narrow_walked_runs=2048,
     ),
 )
 TUNING = {
@@ -300,7 +309,7 @@ _SWIFTSHADER = replace(
     memory_order=0,
     fixed_flags_from_bytes=_NEVER,
     slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=_NEVER),
-    short=replace(SOFTWARE.short, fixed_positions=False),
+    short=replace(SOFTWARE.short, fixed_positions=False, walked_runs=0, narrow_walked_runs=0),
 )
 
 

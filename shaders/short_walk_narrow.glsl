@@ -1,0 +1,46 @@
+// Walks of elements of 1 or 2 bytes, of one output at a time; words of a run that is contiguous.
+#include "short_walk_ranks.glsl"
+
+#if ELEMENT_BYTES == 1
+const WordKeys IN_WORD = WordKeys(0u, 1u, 2u, 3u);
+#else
+const WordKeys IN_WORD = WordKeys(0u, 1u);
+#endif
+
+uint best_of_run(uint best, Run run, uint at, uint position) {
+    uint step = run.step * RANK_STEP, rank = rank_at(position);
+    if (RUN_APART) {
+        for (uint i = 0u; i < run.count; i++) {
+            best = max(best, ranked(load_bits(at), WordKeys(rank)).x);
+            at += run.stride;
+            rank += step;
+        }
+        return best;
+    }
+    uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS, raw = tile_word(word);
+    uint factor = shift == 0u ? 0u : 1u << (32u - shift);
+    WordKeys bests = WordKeys(0u), ranks = rank + step * IN_WORD;
+    uint left = run.count;
+    for (; left >= ELEMENTS_PER_WORD; left -= ELEMENTS_PER_WORD) {
+        uint next = tile_word(++word);
+        bests = max(bests, ranked(WORD_ALIGNED ? raw : (raw >> shift) + next * factor, ranks));
+        raw = next;
+        ranks += step * ELEMENTS_PER_WORD;
+    }
+    if (left > 0u) {
+        uint bits = raw >> shift;
+        if (shift + left * ELEMENT_BITS > 32u) bits += tile_word(word + 1u) * factor;
+        bests = max(bests, mix(WordKeys(0u), ranked(bits, ranks), lessThan(IN_WORD, WordKeys(left))));
+    }
+    return max(best, greatest(bests));
+}
+
+void fold_tile(Tile tile) {}
+
+uint position_at(Tile tile, uvec3 place, uint output_number) {
+    uint best = 0u;
+#define FOLD_RUN(at, position) best = best_of_run(best, run, at, position);
+    Run run = run_of(tile.walk);
+    FOR_EACH_RUN(FOLD_RUN, tile.start + dot_of(place, tile.strides))
+    return position_of(best);
+}

@@ -1,0 +1,66 @@
+"""Elements of an output along several dimensions, in the order of memory: see ``shaders/short_walk.glsl``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from vkdml.plan.layout import Dim, MemoryOrder, ReduceLayout
+from vkdml.plan.plans import words
+
+# Dimensions that a walk may have.
+WALK_DIMS = 3
+NO_DIM = Dim(1, 0, 0)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The reduced elements of an output in the order of memory."""
+
+    order: MemoryOrder
+    """At most ``WALK_DIMS`` dimensions; the last one is a run."""
+
+    @property
+    def run(self) -> Dim:
+        return self.order.dims[-1]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the dimensions, the innermost first."""
+        return tuple(dim.size for dim in self._dims)
+
+    @property
+    def runs(self) -> int:
+        """How many there are that are not side by side."""
+        return math.prod(dim.size for dim in self.order.dims[: len(self.order.dims) - self.order.run_dims])
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """What the kernel reads of it."""
+        dims = (word for dim in self._dims for word in (dim.size, dim.input_stride, dim.output_stride))
+        return words((self.order.input_offset, self.order.position, *dims))
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Numbers of which multiples add up to where runs start."""
+        return (self.order.input_offset, *(dim.input_stride for dim in self._dims[1:]))
+
+    @property
+    def _dims(self) -> tuple[Dim, ...]:
+        return (*self.order.dims[::-1], *(NO_DIM,) * (WALK_DIMS - len(self.order.dims)))
+
+
+def walk_of(layout: ReduceLayout) -> Walk | None:
+    """Return how to walk through the elements of an output; None if no kernel does.
+
+    It takes indices that are multiples of positions: all but those of some parts of larger reductions.
+    """
+    order = layout.reading_order
+    if len(order.dims) > WALK_DIMS:
+        return None
+    step, weight = 1, layout.reduced[-1].output_stride
+    for dim in reversed(layout.reduced):
+        if dim.output_stride != step * weight:
+            return None
+        step *= dim.size
+    return Walk(order)

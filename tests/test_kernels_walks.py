@@ -1,0 +1,248 @@
+"""The kernels that walk through dimensions against their NumPy twin: all bytes written, and no others."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plans import run_plan
+from test_kernels import element_bits
+from test_kernels_short_rows import ALIKE, rules_of, run_both
+
+import vkdml
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import canonical_reduce, extent, row_major_strides
+from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS as LIMIT
+from vkdml.plan.order import Order
+from vkdml.plan.tuning import ShortTuning
+
+ELEMENTS = kernels.elements()
+FAMILY = kernels.family("argreduce_short")
+WALKS = ShortTuning(
+    workgroup_size=8,
+    tile_bytes=1024,
+    fixed_positions=True,
+    direct=True,
+    most_fixed_positions=4,
+    walked_runs=1000,
+    narrow_walked_runs=1000,
+)
+
+# Shape of the array in memory, the order in which its dimensions are read, the window of each, and the axes.
+ALL, BACK = slice(None), slice(None, None, -1)
+CASES = {
+    "rows apart": ((6, 300, 7), (0, 1, 2), (ALL, ALL, ALL), (0, 2)),
+    "words apart": ((5, 300, 8), (0, 1, 2), (ALL, ALL, ALL), (0, 2)),
+    "permuted rows": ((130, 6, 2, 3), (1, 3, 0, 2), (ALL,) * 4, (0, 1, 3)),
+    "rows in rows": ((4, 130, 5, 5), (3, 0, 2, 1), (ALL,) * 4, (0, 1)),
+    "windows": ((3, 90, 9, 11), (2, 1, 0, 3), (slice(1, 6), slice(3, 80), ALL, slice(2, 9)), (0, 2, 3)),
+    "backwards": ((4, 90, 5, 6), (3, 1, 2, 0), (BACK, ALL, BACK, ALL), (0, 2, 3)),
+    "one backwards": ((4, 90, 5, 6), (0, 1, 2, 3), (ALL, BACK, BACK, ALL), (0, 2, 3)),
+    "every second": ((4, 90, 5, 6), (0, 1, 2, 3), (ALL, ALL, ALL, slice(None, None, 2)), (0, 2, 3)),
+    "permuted outputs": ((6, 9, 5, 11), (3, 1, 2, 0), (ALL,) * 4, (2, 3)),
+    "many outer": ((2, 3, 2, 3, 5, 4, 7), (3, 4, 1, 2, 0, 6, 5), (ALL,) * 7, (1, 2)),
+    "columns": ((90, 270), (0, 1), (ALL, ALL), (0,)),
+    "aligned columns": ((41, 512), (0, 1), (ALL, ALL), (0,)),
+    "short columns": ((90, 70, 11), (0, 1, 2), (ALL, ALL, ALL), (1,)),
+    "columns of two": ((11, 3, 5, 300), (0, 1, 2, 3), (ALL,) * 4, (0, 2)),
+    "columns backwards": ((5, 70, 140), (0, 2, 1), (ALL, BACK, BACK), (2,)),
+    "columns of three": ((3, 2, 4, 3, 5, 70), (4, 0, 1, 5, 3, 2), (ALL,) * 6, (0, 2, 1)),
+    "repeated": ((1, 41, 70), (0, 1, 2), (ALL, ALL, ALL), (1,)),
+}
+
+
+@pytest.fixture(scope="module")
+def device():
+    """No plan for SwiftShader has these kernels: its compiler takes minutes for them."""
+    device = vkdml.default_device()
+    if "swiftshader" in device.info.driver_name.lower():
+        assert not device.limits.tuning.short.walked_runs
+        assert not device.limits.tuning.short.narrow_walked_runs
+        pytest.skip("SwiftShader's compiler takes minutes for these kernels, and no plan for it has them")
+    return device
+
+
+def limits_of(device, **changes):
+    tuning = replace(
+        device.limits.tuning, short=replace(WALKS, **changes), target_workgroups=1, shortest_row_bytes=1024
+    )
+    return replace(device.limits, tuning=tuning)
+
+
+def plan_case(case: str, name: str, limits, rules=(False, False, False)):
+    """The plan of a case, and how many elements its input has."""
+    memory, dims, windows, axes = CASES[case]
+    whole = np.empty(memory, np.int8).transpose(dims)
+    view = whole[windows]
+    base = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    base += 0 if "aligned" in case or "words" in case else 5
+    sizes, strides = view.shape, view.strides
+    if case == "repeated":
+        sizes, strides = (3, *sizes[1:]), (0, *strides[1:])
+    kept = tuple(1 if i in axes else size for i, size in enumerate(sizes))
+    order = Order(name, *rules)
+    apart = zlib.crc32(case.encode()) % 2 + 1  # outputs with room between, so that it can be seen to stay
+    output_strides = tuple(apart * stride for stride in row_major_strides(kept))
+    layout = canonical_reduce(
+        *(sizes, strides, tuple(sorted(axes)), output_strides),
+        take_last=order.take_last,
+        input_base=base,
+        output_base=apart - 1,
+    )
+    count = base + extent(sizes, strides)[1]
+    plan = plan_argreduce(
+        *(layout, order, count, limits),
+        index_bytes=4 * apart,
+        with_values=len(case) % 3 > 0,
+        output_elements=math.prod(kept) * apart + 3,
+    )
+    return plan, count
+
+
+def walks_for(name: str) -> set[str]:
+    element = ELEMENTS[name].specialization
+    return {
+        kernel.name
+        for kernel in FAMILY.kernels.values()
+        if kernel.variant["columns"].startswith("walked")
+        and kernel.variant["keys"] == element["keys"]
+        and FAMILY.axes["element_bytes"][kernel.variant["element_bytes"]] == element["element_bytes"]
+    }
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_kernels_write_what_their_twin_writes(device, name):
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    (alike,) = (names for names in ALIKE if name in names)
+    turn, ran = alike.index(name), set()
+    for number, case in enumerate(CASES):
+        # Elements of one kind share the cases; their kernels are the same.
+        if case not in ("rows apart", "columns") and number % len(alike) != turn:
+            continue
+        limits = limits_of(device, fixed_positions=number % 2 == 0)
+        plan, count = plan_case(case, name, limits, rules_of(turn ^ 7 * (number % 2)))
+        assert "walked" in plan.steps[0].kernel, case
+        run_both(device, plan, element_bits(rng, name, count))
+        ran.add(plan.steps[0].kernel)
+    assert ran == walks_for(name)
+
+
+@pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
+def test_all_rules_hold_for_ties_and_extremes(device, name):
+    """Few values, the least and greatest keys among them, in runs that end within a word and in columns."""
+    rng = np.random.default_rng(7)
+    limits = limits_of(device, fixed_positions=False)
+    width = ELEMENTS[name].nbytes
+    special = np.array(
+        [0, (1 << (8 * width)) - 1, 1 << (8 * width - 1), (1 << (8 * width - 1)) - 1], f"<u{width}"
+    )
+    for case, number in itertools.product(("permuted rows", "columns of two"), range(8)):
+        rules = rules_of(number)
+        if rules[2] and not ELEMENTS[name].is_float:
+            continue
+        plan, count = plan_case(case, name, limits, rules)
+        run_both(device, plan, rng.choice(special, count).view(np.uint8))
+        for same in special[:3]:
+            run_both(device, plan, np.full(count, same).view(np.uint8))
+
+
+def test_the_cases_have_walks_of_every_kind(device):
+    seen: dict[str, set[int]] = {}
+    for case, name in itertools.product(CASES, ("uint8", "float32")):
+        (step,) = plan_case(case, name, limits_of(device))[0].steps
+        kernel = kernels.table()[step.kernel]
+        pushed = kernel.family.unpack(step.push)
+        constants = kernel.named(step.constants)
+        for constant in ("dims", "word_aligned", "run_apart", "positions"):
+            seen.setdefault(constant, set()).add(constants.get(constant, 0))
+        for number in ("kept_dims", "reduced_dims"):
+            seen.setdefault(number, set()).add(min(pushed[number], 3))
+        clipped = any(pushed[f"size_{i}"] % pushed[f"tile_{i}"] for i in range(3))
+        seen.setdefault("clipped", set()).add(clipped)
+    assert seen["dims"] == seen["reduced_dims"] == {1, 2, 3}
+    assert seen["kept_dims"] >= {0, 2}
+    assert seen["positions"] >= {0, 3}
+    for either in ("word_aligned", "run_apart", "clipped"):
+        assert seen[either] == {False, True}, either
+
+
+def planned(sizes, strides, axes, limits, name="uint8", take_last=False, weights=None):
+    kept = tuple(1 if i in axes else size for i, size in enumerate(sizes))
+    layout = canonical_reduce(
+        *(sizes, strides, axes, row_major_strides(kept)), take_last=take_last, index_weights=weights
+    )
+    count = extent(sizes, strides)[1]
+    order = Order(name, take_last=take_last)
+    return plan_argreduce(layout, order, count, limits, index_bytes=4, with_values=False)
+
+
+@pytest.mark.parametrize("take_last", [False, True])
+@pytest.mark.parametrize("name", ["uint8", "uint16"])
+def test_as_many_positions_as_there_are_ranks(device, name, take_last):
+    """65535 positions of one output; all others have other kernels."""
+    limits = limits_of(device)
+    sizes = (8, 255, 257)
+    strides = (255 * 257, 1, 255)
+    plan = planned(sizes, strides, (1, 2), limits, name, take_last)
+    assert "walked" in plan.steps[0].kernel
+    more = planned((8, 256, 257), (256 * 257, 1, 256), (1, 2), limits, name, take_last)
+    assert "walked" not in more.steps[0].kernel
+    dtype = np.dtype(name)
+    for places in ((0,), (65534,), (0, 65534), ()):
+        x = np.zeros((8, 255 * 257), dtype)
+        x[:, list(places)] = 1
+        memory = x.reshape(8, 255, 257).transpose(0, 2, 1).copy()
+        found = run_plan(device, plan, {"input": memory.reshape(-1).view(np.uint8)})["indices"]
+        places = places or (0, 65534)
+        np.testing.assert_array_equal(found.view(np.uint32), places[-1 if take_last else 0])
+
+
+def test_parts_whose_indices_are_no_multiples_of_positions_have_other_kernels(device):
+    limits = limits_of(device)
+    sizes, strides = (6, 300, 7), (2100, 7, 1)
+    assert "walked" in planned(sizes, strides, (0, 2), limits).steps[0].kernel
+    assert "walked" in planned(sizes, strides, (0, 2), limits, weights=(21, 0, 3)).steps[0].kernel
+    assert "walked" not in planned(sizes, strides, (0, 2), limits, weights=(20, 0, 1)).steps[0].kernel
+
+
+def test_few_outputs_rows_and_too_many_places_have_other_kernels(device):
+    limits = limits_of(device)
+    assert "walked" in planned((8, 9, 7), (63, 1, 9), (1, 2), limits).steps[0].kernel
+    assert "walked" not in planned((7, 9, 7), (63, 1, 9), (1, 2), limits).steps[0].kernel
+    few = limits_of(device, walked_runs=5, narrow_walked_runs=4)
+    for name, count in (("uint8", 4), ("float32", 5)):
+        for more in (0, 1):
+            plan = planned((count + more, 300, 7), (2100, 7, 1), (0, 2), few, name)
+            assert ("walked" in plan.steps[0].kernel) == (not more)
+
+
+@pytest.mark.parametrize(("inner", "axes"), [((30, 3), (1, 3)), ((20, 7), (1, 2))])
+def test_loops_finish_at_the_limit_of_steps(device, inner, axes):
+    """One workgroup takes all tiles, about as many as lavapipe finishes."""
+    limits = replace(limits_of(device), max_workgroup_count=1, max_loop_steps=LIMIT)
+
+    def of(count: int):
+        sizes = (count, 4, *inner)
+        return sizes, planned(sizes, row_major_strides(sizes), axes, limits)
+
+    def steps(count: int) -> int:
+        try:
+            (step,) = of(count)[1].steps
+        except ValueError:
+            return LIMIT + 1
+        return step.loop_steps if "walked" in step.kernel else LIMIT + 1
+
+    count = 10
+    while steps(count + 1) <= LIMIT:
+        count += 1
+    sizes, plan = of(count)
+    assert plan.steps[0].loop_steps > LIMIT * 8 // 10
+    x = np.random.default_rng(count).integers(0, 2, sizes, np.uint8)
+    found = run_plan(device, plan, {"input": x.reshape(-1)})["indices"].view(np.uint32)
+    want = np.moveaxis(x, axes, (-2, -1)).reshape(-1, sizes[axes[0]] * sizes[axes[1]]).argmax(axis=1)
+    np.testing.assert_array_equal(found, want)
