@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from bench_runs import be_hasty
 
 import vkdml
-from vkdml.bench import chains, host_clock, library, measure, peers, record, session
+from vkdml.bench import library, measure, peers, record, session
 from vkdml.bench.cases import Case
 from vkdml.bench.record import PeerTime
 from vkdml.cli import main
@@ -16,13 +17,7 @@ CASES = ["f32 40x300 all", "f16 40x300 all", "i8 40x300 all"]
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch):
-    monkeypatch.setattr(measure, "SOFTWARE_WARM_SECONDS", 0.0)
-    monkeypatch.setattr(measure, "SOFTWARE_MIB", 1)
-    monkeypatch.setattr(measure, "SOFTWARE_PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(library, "CALL_PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(host_clock, "WARM_SECONDS", 0.0)
-    monkeypatch.setattr(host_clock, "PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(chains, "LONGEST_CHAIN_SECONDS", 0.0)
+    be_hasty(monkeypatch)
     monkeypatch.setattr(session, "KEEP_SECONDS", 0.0)
 
 

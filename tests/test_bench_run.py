@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from bench_runs import be_hasty
 
 import vkdml
 from vkdml import measuring
-from vkdml.bench import chains, check, host_clock, libraries, library, measure, peers, record, session, timing
+from vkdml.bench import check, libraries, measure, peers, record, session, timing
 from vkdml.bench.cases import Case, fitted_suite, plan_of
 from vkdml.cli import main
 from vkdml.runtime.executions import ExecutionCache
@@ -23,13 +24,7 @@ SMALL = ["bench", "--shape", "40x300", "--peers", "none", "--readings", "3"]
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch):
-    monkeypatch.setattr(measure, "SOFTWARE_WARM_SECONDS", 0.0)
-    monkeypatch.setattr(measure, "SOFTWARE_MIB", 1)
-    monkeypatch.setattr(measure, "SOFTWARE_PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(library, "CALL_PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(host_clock, "WARM_SECONDS", 0.0)
-    monkeypatch.setattr(host_clock, "PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(chains, "LONGEST_CHAIN_SECONDS", 0.0)
+    be_hasty(monkeypatch)
 
 
 # ---- timing -------------------------------------------------------------------------------------
@@ -440,7 +435,8 @@ def test_a_long_run_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path,
     assert main(words) == 130
     kept = record.load(file)
     assert [row.case for row in kept.rows] == ["f32 40x300 all", "f16 40x300 all"]
-    assert kept.ceiling_gb_per_s >= max(row.gb_per_s for row in kept.rows)
+    assert kept.ceiling_gb_per_s > 0
+    assert kept.ceiling_case
 
 
 def test_what_was_measured_is_kept_when_a_peer_is_interrupted(tmp_path, monkeypatch):

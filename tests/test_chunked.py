@@ -127,6 +127,16 @@ def chunked_arrays(draw):
     return x, chunks
 
 
+@pytest.mark.parametrize("direction", oracle.DIRECTIONS)
+@pytest.mark.parametrize("chunks", [(55, 22), (20, 64), (55, 64)])
+def test_tiles_of_the_last_piece_start_elsewhere(tiny, chunks, direction):
+    """Fewer rows in a piece make wider tiles: one holds columns that have a candidate, and others."""
+    x = np.random.default_rng(0).integers(0, 4, (86, 64)).astype("float32")
+    got = vkdml.argmax(Pieces(x, chunks), 0, return_values=True, device=tiny, direction=direction)
+    for found, wanted in zip(got, oracle.argreduce(x, 0, direction=direction), strict=True):
+        assert_same(found, wanted, f"chunks of {chunks}, {direction}")
+
+
 @settings(max_examples=40, deadline=None)
 @given(chunked_arrays(), st.data())
 def test_any_reduction(two_devices, drawn, data):

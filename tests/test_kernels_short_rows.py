@@ -188,17 +188,26 @@ def test_four_rows_at_once(device, name):
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
 def test_all_rules_hold_for_ties_and_extremes(device, name):
     """Few values, the least and greatest keys among them, in rows that end within a word and in stacks."""
-    rng = np.random.default_rng(7)
     limits = limits_of(device, fixed_positions=False, direct=name == "float16")
+
+    def plan_of(case, rules):
+        return plan_case(case, name, limits, rules)
+
+    check_ties_and_extremes(device, name, plan_of, "seven", "stacks")
+
+
+def check_ties_and_extremes(device, name: str, plan_of, *cases: str) -> None:
+    """Run cases by all rules on few values, and on one; ``plan_of`` also says how many elements there are."""
+    rng = np.random.default_rng(7)
     width = ELEMENTS[name].nbytes
     special = np.array(
         [0, (1 << (8 * width)) - 1, 1 << (8 * width - 1), (1 << (8 * width - 1)) - 1], f"<u{width}"
     )
-    for case, number in itertools.product(("seven", "stacks"), range(8)):
+    for case, number in itertools.product(cases, range(8)):
         rules = rules_of(number)
         if rules[2] and not ELEMENTS[name].is_float:
             continue
-        plan, count = plan_case(case, name, limits, rules)
+        plan, count = plan_of(case, rules)
         run_both(device, plan, rng.choice(special, count).view(np.uint8))
         for same in special[:3]:
             run_both(device, plan, np.full(count, same).view(np.uint8))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from plans import run_plan
 from test_kernels import element_bits
-from test_kernels_short_rows import ALIKE, rules_of, run_both
+from test_kernels_short_rows import ALIKE, check_ties_and_extremes, rules_of, run_both
 
 import vkdml
 from vkdml.plan import kernels
@@ -135,20 +135,12 @@ def test_kernels_write_what_their_twin_writes(device, name):
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
 def test_all_rules_hold_for_ties_and_extremes(device, name):
     """Few values, the least and greatest keys among them, in runs that end within a word and in columns."""
-    rng = np.random.default_rng(7)
     limits = limits_of(device, fixed_positions=False)
-    width = ELEMENTS[name].nbytes
-    special = np.array(
-        [0, (1 << (8 * width)) - 1, 1 << (8 * width - 1), (1 << (8 * width - 1)) - 1], f"<u{width}"
-    )
-    for case, number in itertools.product(("permuted rows", "columns of two"), range(8)):
-        rules = rules_of(number)
-        if rules[2] and not ELEMENTS[name].is_float:
-            continue
-        plan, count = plan_case(case, name, limits, rules)
-        run_both(device, plan, rng.choice(special, count).view(np.uint8))
-        for same in special[:3]:
-            run_both(device, plan, np.full(count, same).view(np.uint8))
+
+    def plan_of(case, rules):
+        return plan_case(case, name, limits, rules)
+
+    check_ties_and_extremes(device, name, plan_of, "permuted rows", "columns of two")
 
 
 def test_the_cases_have_walks_of_every_kind(device):

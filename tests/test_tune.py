@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import random
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import pytest
@@ -471,7 +472,11 @@ def test_a_terminal_shows_a_bar_and_the_outcome_of_each_field():
 
 
 def test_fields_of_tuning_are_plain_numbers():
-    numbers = [getattr(tuning.DISCRETE, field.name) for field in fields(tuning.Tuning)]
-    assert all(
-        isinstance(number, int | float | tuning.SliceTuning | tuning.ShortTuning) for number in numbers
-    )
+    """Or tuples of them: records hold them as JSON."""
+    for each in tuning.TUNING.values():
+        numbers = [getattr(each, field.name) for field in fields(tuning.Tuning)]
+        assert all(
+            isinstance(number, int | float | tuple | tuning.SliceTuning | tuning.ShortTuning)
+            for number in numbers
+        )
+        assert json.loads(json.dumps(asdict(each))).keys() == asdict(each).keys()

@@ -88,9 +88,10 @@ class TiledReduction:
         )
         self._index_dtype = np.dtype(np.uint32 if math.prod(reduced_shape) <= 1 << 32 else np.uint64)
         self._folds = self.tiling.cuts(axes)
-        self._met: set[tuple[int, ...]] = set()
         self._lock = threading.Lock()
         shape = tuple(1 if axis in axes else size for axis, size in enumerate(source.sizes))
+        # Which outputs have a candidate. Pieces of an array in chunks may be cut at different places.
+        self._met = np.zeros(shape if self._folds else 0, np.bool_)
         self._indices = empty(shape, np.uint64)
         self._bits = empty(shape, BITS[source.itemsize]) if self._with_values or self._folds else None
 
@@ -132,12 +133,16 @@ class TiledReduction:
             self._put(cell, found, origin, bits)
             return
         with self._lock:
-            if kept.start not in self._met:
-                self._met.add(kept.start)
+            met = self._met[cell].copy()
+            self._met[cell] = True
+            if not met.any():
                 self._put(cell, found, origin, bits)
             elif bits is not None and self._bits is not None:
                 indices = found + np.uint64(origin)
                 fold(self._order, self._bits[cell], self._indices[cell], bits, indices)
+                if not met.all():
+                    np.copyto(self._bits[cell], bits, where=~met)
+                    np.copyto(self._indices[cell], indices, where=~met)
 
     def _put(self, cell: tuple[Any, ...], found: AnyArray, origin: int, bits: AnyArray | None) -> None:
         np.add(found, np.uint64(origin), out=self._indices[cell])
