@@ -17,6 +17,9 @@
 // A part is one word of elements, or one element of two words, with the best of its columns.
 #define COLUMNS (uint(PARTS) * PART_COLUMNS)
 #define NOWHERE 0xffffffffu
+// Whether loads may start at any element.
+const bool STARTS_ANYWHERE = LOADS == LOADS_UNALIGNED || LOADS == LOADS_UNALIGNED_FOURS;
+
 // Whether groups start where their indices do with a vector.
 bool leads() { return LOADS == LOADS_UNALIGNED_FOURS && run >= uint(LED_GROUPS) * COLUMNS; }
 
@@ -40,6 +43,14 @@ uvec2 columns_of_group(uint number, uint run_number) {
     uint lead = leads() ? (0u - (output_base + run_number * run)) % COLUMNS : 0u;
     uint end = number * COLUMNS + (lead == 0u ? COLUMNS : lead);
     return min(uvec2(number == 0u ? 0u : end - COLUMNS, end), run);
+}
+
+// Sets the columns of a group that the caller writes, [first, end) in its run. Where loads may start anywhere, a group that
+// would extend past the end of its run ends there instead; the one before it writes the columns in which the two overlap.
+void clip_columns(inout uint first, uint end, out uint first_column, out uint end_column) {
+    first_column = STARTS_ANYWHERE ? COLUMNS - min(COLUMNS, run - first) : 0u;
+    first -= first_column;
+    end_column = end - first;
 }
 
 uint run_of_group(uint group, uint groups_per_run) {

@@ -10,9 +10,3 @@
 #define Loaded Bits
 Loaded load(uint offset) { return load_bits(offset); }
 Vector unpacked(Loaded loaded) { return loaded; }
-
-// Sets the columns of a group that the caller writes: its only one.
-void clip_columns(inout uint first, uint end, out uint first_column, out uint end_column) {
-    first_column = 0u;
-    end_column = 1u;
-}

@@ -8,9 +8,3 @@ Loaded load(uint offset) { return input_words[offset / 4u]; }
 Loaded load(uint offset) { return input_pairs[offset / 4u]; }
 #endif
 Vector unpacked(Loaded loaded) { return loaded; }
-
-// Sets the columns of a group that the caller writes: [first, end) in its run.
-void clip_columns(inout uint first, uint end, out uint first_column, out uint end_column) {
-    first_column = 0u;
-    end_column = end - first;
-}

@@ -37,11 +37,3 @@ Vector unpacked(Loaded loaded) {
 }
 
 #endif
-
-// Sets the columns of a group that the caller writes, [first, end) in its run. The last group of a run ends at the end of
-// the run; the group before it writes the columns in which the two overlap.
-void clip_columns(inout uint first, uint end, out uint first_column, out uint end_column) {
-    end_column = uint(VECTOR_BYTES / ELEMENT_BYTES);
-    first_column = end_column - min(end_column, run - first);
-    first -= first_column;
-}

@@ -44,11 +44,3 @@ Vector unpacked(Loaded loaded, Phase phase) {
 #endif
     return (loaded.words >> phase.shift) + next * phase.factor;
 }
-
-// Sets the columns of a group that the caller writes, [first, end) in its run. A group that would extend past the end of
-// its run ends there instead; the group before it writes the columns in which the two overlap.
-void clip_columns(inout uint first, uint end, out uint first_column, out uint end_column) {
-    first_column = 4u - min(4u, run - first);
-    first -= first_column;
-    end_column = min(4u, end - first);
-}
