@@ -83,14 +83,18 @@ def plan_case(case: str, name: str, limits, rules=(False, False, False)):
     sizes, strides = view.shape, view.strides
     if case == "repeated":
         sizes, strides = (7, *sizes[1:]), (0, *strides[1:])
-    kept = tuple(1 if i == axis else size for i, size in enumerate(sizes))
-    order = Order(name, *rules)
-    apart = zlib.crc32(case.encode()) % 2 + 1  # outputs with room between, so that it can be seen to stay
-    output_strides = tuple(apart * stride for stride in row_major_strides(kept))
     if "aligned" in case or case in ("words", "pairs"):
         base -= 5
+    return plan_view(case, sizes, strides, (axis,), base, Order(name, *rules), limits)
+
+
+def plan_view(case: str, sizes, strides, axes, base: int, order: Order, limits):
+    """The plan of a view, by what a case decides of outputs and options; and the length of its input."""
+    kept = tuple(1 if i in axes else size for i, size in enumerate(sizes))
+    apart = zlib.crc32(case.encode()) % 2 + 1  # outputs with room between, so that it can be seen to stay
+    output_strides = tuple(apart * stride for stride in row_major_strides(kept))
     layout = canonical_reduce(
-        *(sizes, strides, (axis,), output_strides),
+        *(sizes, strides, axes, output_strides),
         take_last=order.take_last,
         input_base=base,
         output_base=apart - 1,

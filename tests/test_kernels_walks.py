@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import zlib
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from plans import run_plan
 from test_kernels import element_bits
-from test_kernels_short_rows import ALIKE, check_ties_and_extremes, rules_of, run_both
+from test_kernels_short_rows import ALIKE, check_ties_and_extremes, plan_view, rules_of, run_both
 
 import vkdml
 from vkdml.plan import kernels
@@ -84,24 +83,7 @@ def plan_case(case: str, name: str, limits, rules=(False, False, False)):
     sizes, strides = view.shape, view.strides
     if case == "repeated":
         sizes, strides = (3, *sizes[1:]), (0, *strides[1:])
-    kept = tuple(1 if i in axes else size for i, size in enumerate(sizes))
-    order = Order(name, *rules)
-    apart = zlib.crc32(case.encode()) % 2 + 1  # outputs with room between, so that it can be seen to stay
-    output_strides = tuple(apart * stride for stride in row_major_strides(kept))
-    layout = canonical_reduce(
-        *(sizes, strides, tuple(sorted(axes)), output_strides),
-        take_last=order.take_last,
-        input_base=base,
-        output_base=apart - 1,
-    )
-    count = base + extent(sizes, strides)[1]
-    plan = plan_argreduce(
-        *(layout, order, count, limits),
-        index_bytes=4 * apart,
-        with_values=len(case) % 3 > 0,
-        output_elements=math.prod(kept) * apart + 3,
-    )
-    return plan, count
+    return plan_view(case, sizes, strides, tuple(sorted(axes)), base, Order(name, *rules), limits)
 
 
 def walks_for(name: str) -> set[str]:

@@ -28,6 +28,7 @@ from vkdml.plan.plans import (
 )
 from vkdml.plan.reading import reading_layout_words
 from vkdml.plan.reductions import (
+    FOUR,
     NARROW_SHARE,
     buffer_bytes,
     candidate_words,
@@ -44,8 +45,6 @@ from vkdml.plan.tuning import Tuning
 # Vectors of 16 bytes that one invocation loads in one batch.
 CHUNK_VECTORS = kernels.number("chunk_vectors")
 LED_GROUPS = kernels.number("led_groups")
-# Narrow columns whose indices are one vector.
-FOUR = 4
 # Vectors of one invocation that it keeps in registers at most.
 MOST_KEPT = 2 * CHUNK_VECTORS
 # Of an output, that are reduced as repeated blocks if they can be.

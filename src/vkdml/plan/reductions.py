@@ -12,6 +12,8 @@ from vkdml.plan.tuning import Tuning
 
 # A narrow key shares a word with its position in the split.
 NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
+# Columns or rows of narrow elements that an invocation takes at once where their indices are one vector.
+FOUR = 4
 
 
 def candidate_words(element: ElementType) -> int:

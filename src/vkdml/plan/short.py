@@ -23,7 +23,7 @@ from vkdml.plan.plans import (
     checked_step,
     round_up,
 )
-from vkdml.plan.reductions import NARROW_SHARE, buffer_bytes, dimension_words, fixed_flags, is_in_fours
+from vkdml.plan.reductions import FOUR, NARROW_SHARE, buffer_bytes, dimension_words, fixed_flags, is_in_fours
 from vkdml.plan.walks import Walk, walk_of
 
 # Dimensions of outputs that a tile may have.
@@ -54,8 +54,7 @@ MOST_RANKED = 255
 SHORTEST_LONG_ROW = 12
 # Of a stack whose positions are far apart and whose columns are aligned.
 FEW_POSITIONS = 8
-# Rows that an invocation folds at once, and the most positions of them: loops over all elements are unrolled.
-FOUR = 4
+# Positions of rows of which an invocation folds four: loops over all elements are unrolled.
 MOST_IN_FOURS = 7
 # Shared memory is allocated in so many words, since each number is a pipeline.
 SHARED_STEP = 256
