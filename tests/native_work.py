@@ -33,7 +33,12 @@ def copy_plan(device):
     return plan_slice1(canonical_copy((300,), (-1,), (1,), input_base=299), 4, 300, device.limits)
 
 
-def long_sequence(device, seconds: float):
+def status_call(device):
+    """The function by which a device is asked, at first, whether it is done."""
+    return "vkGetEventStatus" if device.native.ends_with_events else "vkGetFenceStatus"
+
+
+def long_sequence(device, seconds: float, timestamps: int = 0):
     """A recorded sequence that keeps the device busy for about that long (never much less).
 
     Each dispatch is one workgroup, so that a driver on a processor leaves cores to other programs.
@@ -46,7 +51,7 @@ def long_sequence(device, seconds: float):
     bound = [buffers.get(role, buffers["indices"]) for role in kernels.table()[step.kernel].bindings]
 
     def record(times: int):
-        sequence = device.native.sequence()
+        sequence = device.native.sequence(timestamps)
         for _ in range(times):
             sequence.dispatch(kernel, bound, step.push, (step.workgroups, 1, 1))
         return sequence

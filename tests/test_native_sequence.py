@@ -10,10 +10,11 @@ import time
 import numpy as np
 import processes
 import pytest
-from native_work import HOST, long_sequence, rows_plan
+from native_work import HOST, long_sequence, rows_plan, status_call
 from separate import separate_device
 
 import vkdml
+from vkdml import _native
 from vkdml.plan.plans import PUSH_BYTES
 from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
 
@@ -162,3 +163,35 @@ def test_work_in_flight_at_the_end_of_a_process_ends_cleanly():
         sequence = native_work.long_sequence(vkdml.Device(), 0.3)
         sequence.submit()
     """)
+
+
+# ---- how the host learns that a sequence is done -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("timestamps", [0, 1])
+def test_the_host_asks_for_one_thing_only(device, timestamps):
+    sequence = long_sequence(device, 0.001, timestamps)
+    sequence.eval()
+    asked = set()
+    for function in ("vkGetEventStatus", "vkGetFenceStatus", "vkWaitForFences"):
+        _native.inject_failure(1 << 40, -1, function)
+        sequence.eval(spin_us=1e6)
+        if _native.fallible_calls():
+            asked.add(function)
+        _native.inject_failure(0)
+    assert asked == {"vkGetFenceStatus" if timestamps else status_call(device)}
+
+
+def test_a_wait_without_spinning_ends_when_the_work_does(device):
+    for seconds in (0.001, 0.03, 0.2):  # pauses; the last asks for a fence after the first slice
+        sequence = long_sequence(device, seconds)
+        for _ in range(3):
+            assert sequence.eval(spin_us=0)
+
+
+@pytest.mark.parametrize("layers", ["", "VK_LAYER_none_such", "*validation*"])
+def test_under_validation_layers_a_fence_tells(device, layers):
+    printed = processes.printed(
+        "print(vkdml.Device().native.ends_with_events)", VK_INSTANCE_LAYERS="", VK_LOADER_LAYERS_ENABLE=layers
+    )
+    assert printed == f"{'SwiftShader' not in device.name and layers != '*validation*'}\n"

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from native_work import long_sequence
+from native_work import long_sequence, status_call
 from test_sequence import Long, reverse
 
 import vkdml
@@ -192,12 +192,12 @@ def test_a_dropped_sequence_whose_state_the_driver_cannot_tell_is_collected_late
     assert vkdml.argmax([1, 3, 2], device=device) == 1
     dropped = long_sequence(device, 0.02)
     dropped.submit()
-    _native.inject_failure(1, -1, "vkGetFenceStatus")
+    _native.inject_failure(1, -1, status_call(device))
     del dropped  # may still run, for all that is known: the device keeps it
-    assert _native.injected_call() == "vkGetFenceStatus"
-    _native.inject_failure(1, -1, "vkGetFenceStatus")
+    assert _native.injected_call() == status_call(device)
+    _native.inject_failure(1, -1, status_call(device))
     assert vkdml.argmax([1, 3, 2], device=device) == 1  # looks at it before it submits
-    assert _native.injected_call() == "vkGetFenceStatus"
+    assert _native.injected_call() == status_call(device)
     _native.inject_failure(0)
     assert vkdml.argmax([1, 3, 2], device=device) == 1
 

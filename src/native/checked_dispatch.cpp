@@ -209,11 +209,15 @@ void install_checked_dispatch() {
     CHECKED(vkEndCommandBuffer, yes);
     CHECKED(vkResetCommandPool, yes);
     CHECKED(vkCreateFence, yes);
+    CHECKED(vkCreateEvent, yes);
     CHECKED(vkCreateQueryPool, yes);
     CHECKED(vkQueueSubmit, yes);
     CHECKED(vkResetFences, no);
     CHECKED(vkGetFenceStatus, no);
     CHECKED(vkWaitForFences, no);
+    CHECKED(vkGetEventStatus, no);
+    CHECKED(vkResetEvent, no);
+    CHECKED(vkQueueWaitIdle, no);
     CHECKED(vkGetQueryPoolResults, no);
     CHECKED(vkDeviceWaitIdle, no);
     CHECKED(vkGetBufferMemoryRequirements, no);
@@ -229,6 +233,7 @@ void install_checked_dispatch() {
     CHECKED(vkDestroyPipeline, no);
     CHECKED(vkDestroyCommandPool, no);
     CHECKED(vkDestroyFence, no);
+    CHECKED(vkDestroyEvent, no);
     CHECKED(vkDestroyQueryPool, no);
 #undef CHECKED
     // For a process that ends without ending Python. Drivers are loaded by now, so this runs before their own

@@ -75,7 +75,9 @@ Device::Device(uint32_t index) : info_(physical_device(index)) {
 }
 
 Device::~Device() {
-    for (auto& recording : unfinished_) recording->wait_forever();
+    if (unfinished_.empty()) return;
+    (void)VULKAN_HPP_DEFAULT_DISPATCHER.vkQueueWaitIdle(queue_);
+    for (auto& recording : unfinished_) recording->pending = false;
 }
 
 void Device::require_usable() const {
@@ -92,7 +94,10 @@ void Device::submit(vk::CommandBuffer commands, vk::Fence fence) {
     note_thread();
     std::lock_guard lock(queue_mutex_);
     try {
-        queue_.submit(vk::SubmitInfo(0, nullptr, nullptr, 1, &commands), fence);
+        if (commands)
+            queue_.submit(vk::SubmitInfo(0, nullptr, nullptr, 1, &commands), fence);
+        else
+            queue_.submit(nullptr, fence);
     } catch (const vk::DeviceLostError&) {
         mark_lost();
         require_usable();

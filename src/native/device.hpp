@@ -29,6 +29,7 @@ public:
 
     // Throws after fork() and after the device was lost.
     void require_usable() const;
+    // The fence, which may be null, is signalled when these commands, if any, and all before them are done.
     void submit(vk::CommandBuffer commands, vk::Fence fence);
     void mark_lost() { lost_ = true; }
     bool lost() const { return lost_; }

@@ -1,14 +1,27 @@
 // Reading a physical device's properties, features, memory and queues.
 #include "device_info.hpp"
 
+#include <cstdlib>
 #include <cstring>
 
 namespace vkdml {
+namespace {
+
+// They take commands for running until a fence says otherwise.
+bool validation_layers_wanted() {
+    for (const char* variable : {"VK_INSTANCE_LAYERS", "VK_LOADER_LAYERS_ENABLE"}) {
+        const char* layers = std::getenv(variable);
+        if (layers && (std::strstr(layers, "validation") || std::strchr(layers, '*'))) return true;
+    }
+    return false;
+}
+
+} // namespace
 
 DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     memory = device.getMemoryProperties();
     bool driver_properties = false, storage_8bit = false, size_control = false, indexing = false,
-         memory_fd = false;
+         memory_fd = false, portability = false;
     for (const auto& extension : device.enumerateDeviceExtensionProperties()) {
         const char* name = extension.extensionName;
         memory_budget |= !strcmp(name, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
@@ -17,6 +30,7 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
         indexing |= !strcmp(name, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
         storage_8bit |= !strcmp(name, VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
         memory_fd |= !strcmp(name, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME);
+        portability |= !strcmp(name, "VK_KHR_portability_subset");
     }
     properties = device.getProperties();
     auto families = device.getQueueFamilyProperties();
@@ -55,6 +69,10 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     memcpy(uuid_bytes.data(), identity.deviceUUID.data(), uuid_bytes.size());
     driver_name = driver.driverName.data();
     driver_info = driver.driverInfo.data();
+    // Where Vulkan is a layer over something else, there may be no events. SwiftShader takes a lock to tell
+    // of one, for which its workers wait.
+    ends_with_events =
+        !portability && driver.driverID != vk::DriverId::eGoogleSwiftshader && !validation_layers_wanted();
 
     vk::PhysicalDevice16BitStorageFeatures access_16bit;
     vk::PhysicalDevice8BitStorageFeatures access_8bit;

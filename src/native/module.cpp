@@ -496,6 +496,9 @@ NB_MODULE(_native, m) {
              "The integer at a byte of a buffer that the host sees.")
         .def("require_usable", &Device::require_usable,
              "Raises what every use of this device would raise: it was lost, or the process forked.")
+        .def_prop_ro(
+            "ends_with_events", [](const Device& device) { return device.info().ends_with_events; },
+            "Whether an event, and at first no fence, tells the host that a sequence without times is done.")
         .def_prop_ro("lost", &Device::lost, "Whether the driver has given the device up.")
         .def(
             "memory",

@@ -1,20 +1,27 @@
 // Life and death of a recording's Vulkan objects.
 #include "recording.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 namespace vkdml {
 namespace {
 constexpr uint32_t sets_per_pool = 16;
 constexpr uint32_t buffers_per_set = 6;
+constexpr std::chrono::microseconds shortest_pause(20), longest_pause(1000);
+constexpr int pauses_of_a_wait = 32;
 } // namespace
 
-Recording::Recording(std::shared_ptr<vk::Device> owner, uint32_t queue_family, uint32_t timestamps,
-                     bool update_after_bind)
-    : device(std::move(owner)), update_after_bind_(update_after_bind) {
+Recording::Recording(std::shared_ptr<vk::Device> owner, uint32_t queue_family, Options options)
+    : device(std::move(owner)), update_after_bind_(options.update_after_bind) {
     try {
         command_pool = device->createCommandPool({{}, queue_family});
         commands = device->allocateCommandBuffers({command_pool, vk::CommandBufferLevel::ePrimary, 1})[0];
         fence = device->createFence({});
-        if (timestamps) queries = device->createQueryPool({{}, vk::QueryType::eTimestamp, 2 * timestamps});
+        if (options.ends_with_event) event_ = device->createEvent({});
+        if (options.timestamps)
+            queries = device->createQueryPool({{}, vk::QueryType::eTimestamp, 2 * options.timestamps});
     } catch (...) {
         destroy();
         throw;
@@ -27,6 +34,7 @@ void Recording::destroy() {
     operations.clear();
     for (auto pool : descriptor_pools_) device->destroyDescriptorPool(pool);
     device->destroyQueryPool(queries);
+    device->destroyEvent(event_);
     device->destroyFence(fence);
     device->destroyCommandPool(command_pool);
 }
@@ -52,11 +60,20 @@ void Recording::reset() {
     owned.clear();
 }
 
+void Recording::begin() { commands.begin(vk::CommandBufferBeginInfo()); }
+
+void Recording::end() {
+    if (event_) commands.setEvent(event_, vk::PipelineStageFlagBits::eAllCommands);
+    commands.end();
+}
+
 bool Recording::poll() {
     if (!pending) return true;
-    if (device->getFenceStatus(fence) != vk::Result::eSuccess) return false;
-    finish();
-    return true;
+    // A submitted fence is signalled after the event, and cannot be reset before.
+    const bool done = event_ && !fence_submitted ? device->getEventStatus(event_) == vk::Result::eEventSet
+                                                 : device->getFenceStatus(fence) == vk::Result::eSuccess;
+    if (done) finish();
+    return done;
 }
 
 bool Recording::is_finished() noexcept {
@@ -71,22 +88,28 @@ bool Recording::is_finished() noexcept {
 }
 
 bool Recording::wait(uint64_t nanoseconds) {
-    if (!pending) return true;
-    if (device->waitForFences(fence, true, nanoseconds) != vk::Result::eSuccess) return false;
-    finish();
-    return true;
-}
-
-void Recording::wait_forever() noexcept {
-    if (!pending) return;
-    VkFence raw = fence;
-    (void)VULKAN_HPP_DEFAULT_DISPATCHER.vkWaitForFences(*device, 1, &raw, VK_TRUE, UINT64_MAX);
-    pending = false;
+    if (poll()) return true;
+    if (fence_submitted) {
+        if (device->waitForFences(fence, true, nanoseconds) != vk::Result::eSuccess) return false;
+        finish();
+        return true;
+    }
+    // Nothing wakes who waits for an event: it is asked for after pauses that are short beside the wait.
+    using namespace std::chrono;
+    const auto start = steady_clock::now(), end = start + std::chrono::nanoseconds(nanoseconds);
+    for (auto now = start; now < end; now = steady_clock::now()) {
+        const auto pause = std::clamp<steady_clock::duration>((now - start) / pauses_of_a_wait,
+                                                              shortest_pause, longest_pause);
+        std::this_thread::sleep_for(std::min(pause, end - now));
+        if (poll()) return true;
+    }
+    return false;
 }
 
 void Recording::finish() {
-    device->resetFences(fence);
-    pending = false;
+    if (fence_submitted) device->resetFences(fence);
+    if (event_) device->resetEvent(event_);
+    pending = fence_submitted = false;
     in_flight.clear();
 }
 

@@ -12,26 +12,33 @@ namespace vkdml {
 // Knows nothing of Device, so that a device may own the recordings it has yet to finish.
 class Recording {
 public:
-    // Room for `timestamps` operations' times, on a queue that has them.
-    // Descriptor sets can be changed after they were bound where the kernels' layouts say so.
-    Recording(std::shared_ptr<vk::Device> device, uint32_t queue_family, uint32_t timestamps,
-              bool update_after_bind);
+    struct Options {
+        uint32_t timestamps;    // room for so many operations' times, on a queue that has them
+        bool update_after_bind; // descriptor sets can be changed after they were bound
+        bool ends_with_event;   // that is how the host learns that it is done
+    };
+    Recording(std::shared_ptr<vk::Device> device, uint32_t queue_family, Options options);
     ~Recording(); // must not be pending
     Recording(const Recording&) = delete;
     Recording& operator=(const Recording&) = delete;
 
     vk::DescriptorSet allocate_set(vk::DescriptorSetLayout layout);
     void reset(); // forgets the commands, keeps the objects
-    bool poll();  // true when the device is done; the recording is then no longer pending
+    void begin();
+    void end();
+    // Of the submission: none where the commands end with the event.
+    vk::Fence fence_to_submit() const { return event_ ? vk::Fence() : fence; }
+    bool poll(); // true when the device is done; the recording is then no longer pending
     // Like poll(). What the driver cannot tell, or not now, counts as unfinished.
     bool is_finished() noexcept;
-    bool wait(uint64_t nanoseconds);
-    void wait_forever() noexcept;
+    bool wait(uint64_t nanoseconds); // the same, but sleeps meanwhile, for so long at most
 
     std::shared_ptr<vk::Device> device;
     vk::CommandPool command_pool;
     vk::CommandBuffer commands;
-    vk::Fence fence; // one for the recording's whole life: creating fences costs hundreds of microseconds
+    // One for the recording's whole life: creating fences costs hundreds of microseconds.
+    vk::Fence fence;
+    bool fence_submitted = false; // while pending
     vk::QueryPool queries;
     std::vector<std::shared_ptr<kp::OpBase>> operations;
     std::vector<std::shared_ptr<Tensor>> owned;     // for as long as they are recorded
@@ -43,6 +50,7 @@ private:
     void destroy();
 
     const bool update_after_bind_;
+    vk::Event event_; // null where the fence is used alone
     std::vector<vk::DescriptorPool> descriptor_pools_;
     size_t sets_allocated_ = 0;
 };

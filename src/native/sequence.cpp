@@ -36,8 +36,11 @@ Sequence::Sequence(std::shared_ptr<Device> device, uint32_t timestamps, bool own
     if (timestamps && !device_->info().timestamp_bits)
         throw DeviceError("the compute queue of " +
                           std::string(device_->info().properties.deviceName.data()) + " has no timestamps");
-    recording_ = std::make_unique<Recording>(device_->handle(), *device_->info().compute_queue_family,
-                                             timestamps, device_->info().update_after_bind);
+    const auto& info = device_->info();
+    // Times are read after the fence: an event says nothing of queries.
+    recording_ = std::make_unique<Recording>(
+        device_->handle(), *info.compute_queue_family,
+        Recording::Options{timestamps, info.update_after_bind, info.ends_with_events && !timestamps});
 }
 
 Sequence::~Sequence() {
@@ -61,7 +64,7 @@ void Sequence::append(std::shared_ptr<Operation> operation, const Operation::Use
     const auto& commands = recording_->commands;
     const bool first = state_ == State::empty;
     if (first) {
-        commands.begin(vk::CommandBufferBeginInfo());
+        recording_->begin();
         state_ = State::recording;
         timestamps_ = 0;
         if (timestamp_room_) {
@@ -182,7 +185,7 @@ void Sequence::end_recording() {
     if (state_ == State::ready) return;
     if (state_ == State::empty) throw DeviceError("the sequence is empty: record an operation first");
     BarrierOperation(BarrierOperation::Before::host).record(recording_->commands);
-    recording_->commands.end();
+    recording_->end();
     state_ = State::ready;
 }
 
@@ -193,12 +196,13 @@ void Sequence::submit(const std::vector<const Buffer*>& holding) {
     end_recording();
     hold_buffers(holding);
     try {
-        device_->submit(recording_->commands, recording_->fence);
+        device_->submit(recording_->commands, recording_->fence_to_submit());
     } catch (...) {
         recording_->in_flight.clear();
         throw;
     }
     recording_->pending = true;
+    recording_->fence_submitted = bool(recording_->fence_to_submit());
 }
 
 void Sequence::hold_buffers(const std::vector<const Buffer*>& holding) {
@@ -251,6 +255,10 @@ bool Sequence::block(double seconds, const std::function<void()>& between_slices
             if (recording_->wait(uint64_t(std::min(left, block_slice_seconds) * 1e9))) return true;
             between_slices();
             if (left <= 0) return false;
+            if (recording_->fence_submitted) continue;
+            // A lost device never sets its events; a fence tells of the loss.
+            device_->submit(nullptr, recording_->fence);
+            recording_->fence_submitted = true;
         }
     } catch (const vk::DeviceLostError&) {
         device_->mark_lost();

@@ -162,6 +162,12 @@ class Device:
         """
 
     @property
+    def ends_with_events(self) -> bool:
+        """
+        Whether an event, and at first no fence, tells the host that a sequence without times is done.
+        """
+
+    @property
     def lost(self) -> bool:
         """Whether the driver has given the device up."""
 
