@@ -63,7 +63,10 @@ void Recording::reset() {
 void Recording::begin() { commands.begin(vk::CommandBufferBeginInfo()); }
 
 void Recording::end() {
-    if (event_) commands.setEvent(event_, vk::PipelineStageFlagBits::eAllCommands);
+    // All that a sequence records runs in these two stages.
+    if (event_)
+        commands.setEvent(event_,
+                          vk::PipelineStageFlagBits::eComputeShader | vk::PipelineStageFlagBits::eTransfer);
     commands.end();
 }
 
