@@ -18,6 +18,8 @@ VARIABLE = "VKDML_TEST_MEMORY"
 STAGING_BYTES = 1000
 # Results of tests lie on both sides of it.
 SHARED_BYTES = 256
+# Arrays of tests, too.
+MAPPED_BYTES = 512
 
 
 def wanted() -> bool:
@@ -36,7 +38,9 @@ def force() -> None:
         return [{**description, "unified_memory": False} for description in describe()]
 
     def tuned(device_type: str, driver_name: str = "") -> Any:
-        return dataclasses.replace(tuning_for(device_type, driver_name), shared_bytes=SHARED_BYTES)
+        return dataclasses.replace(
+            tuning_for(device_type, driver_name), shared_bytes=SHARED_BYTES, mapped_bytes=MAPPED_BYTES
+        )
 
     _native.devices = discrete
     device_info.tuning_for = tuned

@@ -26,8 +26,9 @@ HOST, LOCAL = _native.MemoryKind.host, _native.MemoryKind.device
 ROWS, COLUMNS = 3, 40_000
 
 
-def cache_of(device, shared_bytes: int) -> ExecutionCache:
-    return ExecutionCache(device.native, False, replace(device.limits.tuning, shared_bytes=shared_bytes))
+def cache_of(device, shared_bytes: int, mapped_bytes: int = -1) -> ExecutionCache:
+    tuning = replace(device.limits.tuning, shared_bytes=shared_bytes, mapped_bytes=mapped_bytes)
+    return ExecutionCache(device.native, False, tuning)
 
 
 def reduction(device, sizes=(ROWS, COLUMNS), axes=(1,)):
@@ -73,10 +74,11 @@ def test_a_workspace_starts_with_its_layout_and_zeros(device, sizes):
     assert np.array_equal(written[: words.nbytes].view(np.uint32), words)
 
 
+@pytest.mark.parametrize("mapped_bytes", [0, 1 << 20])
 @pytest.mark.parametrize("shared_bytes", [0, 1 << 20])
-def test_what_is_not_shared_is_copied_in_and_out(device, shared_bytes):
+def test_what_is_not_shared_is_copied_in_and_out(device, shared_bytes, mapped_bytes):
     """Twice, with other elements: all of the input arrives, and all that was found."""
-    execution = Execution(cache_of(device, shared_bytes), reduction(device))
+    execution = Execution(cache_of(device, shared_bytes, mapped_bytes), reduction(device))
     rng = np.random.default_rng(3)
     for _ in range(2):
         x = rng.integers(-99, 99, (ROWS, COLUMNS)).astype(np.int16)
@@ -87,7 +89,8 @@ def test_what_is_not_shared_is_copied_in_and_out(device, shared_bytes):
         execution.run()
         assert execution.views["indices"][: 8 * ROWS].view(np.int64).tolist() == x.argmax(1).tolist()
         assert execution.views["values"][: 2 * ROWS].view(np.int16).tolist() == [100] * ROWS
-    assert execution.uploaded == (() if shared_bytes else ("input",))
+    is_written = mapped_bytes and device.native.maps_device_memory
+    assert execution.uploaded == (() if shared_bytes or is_written else ("input",))
     assert execution.downloaded == (("values",) if shared_bytes else ("indices", "values"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,8 +14,9 @@ import vkdml
 from vkdml import _native, dml
 from vkdml.runtime import memory
 from vkdml.runtime.executions import ExecutionCache
-from vkdml.runtime.memory import Memory
+from vkdml.runtime.memory import Memory, memory_in
 
+HOST, LOCAL, MAPPED = _native.MemoryKind.host, _native.MemoryKind.device, _native.MemoryKind.mapped
 PIECE = 64
 
 
@@ -22,6 +24,44 @@ PIECE = 64
 def no_injection_left():
     yield
     _native.inject_failure(0)
+
+
+# ---- device memory that the host writes --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [0, 1, 7, 64])
+def test_bytes_written_to_mapped_memory_need_no_copy_on_the_device(device, start):
+    if not device.native.maps_device_memory:
+        pytest.skip("no such memory")
+    lies = memory_in(device, device.native.buffer(200, MAPPED), is_visible=False)
+    user = User()
+    lies.used_by(user)
+    content = np.random.default_rng(start).integers(0, 256, 100, np.uint8)
+    _native.inject_failure(1, -1, "vkQueueSubmit")
+    lies.write(start, content)
+    _native.inject_failure(0)
+    assert user.settled == 1
+    assert lies.visible() is None  # reading it takes too long
+    assert np.array_equal(lies.elements(start, (100,), np.dtype(np.uint8)), content)
+
+
+def test_software_drivers_map_the_devices_memory(device):
+    assert device.native.maps_device_memory or device.info.type != "software"
+
+
+@pytest.mark.parametrize("nbytes", [256, 257])
+@pytest.mark.parametrize("is_mapped", [True, False])
+@pytest.mark.parametrize("unified", [True, False])
+def test_the_tuning_says_how_much_is_written_there(device, nbytes, is_mapped, unified):
+    tuning = replace(device.limits.tuning, mapped_bytes=256)
+    native = SimpleNamespace(
+        maps_device_memory=is_mapped, memory=device.native.memory, buffer=lambda nbytes, kind: kind
+    )
+    cache = ExecutionCache(native, unified, tuning)
+    expected = HOST if unified else MAPPED if is_mapped and nbytes <= 256 else LOCAL
+    assert cache.buffer(nbytes, writable=True) == expected
+    assert cache.buffer(nbytes, visible=True, writable=True) == HOST
+    assert cache.buffer(nbytes) == (HOST if unified else LOCAL)
 
 
 # ---- what the host waits for -------------------------------------------------------------------------------
@@ -127,11 +167,11 @@ def test_a_sequence_keeps_the_outputs_that_it_made(device):
 
 @pytest.fixture
 def discrete(device, monkeypatch):
-    """The device, with memory that the host does not see, and staging memory in small pieces."""
+    """The device, with memory that the host neither sees nor writes, and staging memory in small pieces."""
     monkeypatch.setattr(memory, "STAGING_BYTES", PIECE)
     return SimpleNamespace(
         info=SimpleNamespace(unified_memory=False),
-        executions=ExecutionCache(device.native, False, device.limits.tuning),
+        executions=ExecutionCache(device.native, False, replace(device.limits.tuning, mapped_bytes=-1)),
         limits=device.limits,
         require_usable=device.require_usable,
     )

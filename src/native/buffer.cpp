@@ -32,7 +32,7 @@ std::shared_ptr<Buffer> Buffer::kept(const std::shared_ptr<Device>& device, uint
 }
 
 void* Buffer::mapped() const {
-    if (kind() != MemoryKind::host)
+    if (kind() == MemoryKind::device)
         throw DeviceError(
             "this buffer is device memory, which the host cannot see: copy it to a host buffer");
     return tensor_->rawData();

@@ -23,7 +23,7 @@ public:
     MemoryKind kind() const { return tensor_->kind(); }
     const std::shared_ptr<Device>& device() const { return device_; }
     const std::shared_ptr<Tensor>& tensor() const { return tensor_; }
-    // The mapped memory; throws DeviceError for device memory.
+    // The mapped memory; throws DeviceError for what the host does not see.
     void* mapped() const;
     // A new descriptor of the memory, which the caller owns; throws DeviceError unless it is exportable.
     int export_fd() const;

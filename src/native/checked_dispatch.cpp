@@ -153,20 +153,22 @@ void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* cal
     DestroyDevice::call(device, callbacks);
 }
 
-// kp::Tensor takes the first host-visible coherent type, often write-combined and slow to read: hide those
-// while a cached one exists.
+// kp::Tensor takes the first host-visible coherent type, often write-combined and slow to read: hide others
+// than those that are wanted, while there is one.
 void VKAPI_CALL memory_properties(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties* properties) {
     MemoryProperties::driver(device, properties);
     DispatchGuard* guard = DispatchGuard::current();
-    if (!guard || !guard->prefer_cached_host_memory) return;
-    constexpr VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
-                                             VK_MEMORY_PROPERTY_HOST_COHERENT_BIT |
-                                             VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    if (!guard || guard->host_memory == DispatchGuard::HostMemory::any) return;
+    const VkMemoryPropertyFlags decides = guard->host_memory == DispatchGuard::HostMemory::cached
+                                              ? VK_MEMORY_PROPERTY_HOST_CACHED_BIT
+                                              : VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    const VkMemoryPropertyFlags wanted =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | decides;
     bool found = false;
     for (uint32_t i = 0; i < properties->memoryTypeCount; i++)
         found |= (properties->memoryTypes[i].propertyFlags & wanted) == wanted;
     for (uint32_t i = 0; found && i < properties->memoryTypeCount; i++)
-        if (!(properties->memoryTypes[i].propertyFlags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT))
+        if (!(properties->memoryTypes[i].propertyFlags & decides))
             properties->memoryTypes[i].propertyFlags &=
                 ~VkMemoryPropertyFlags(VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
 }

@@ -93,6 +93,8 @@ void Device::submit(vk::CommandBuffer commands, vk::Fence fence) {
     collect_finished();
     note_thread();
     std::lock_guard lock(queue_mutex_);
+    // What the host wrote to memory of the device may still be gathered for the bus.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     try {
         if (commands)
             queue_.submit(vk::SubmitInfo(0, nullptr, nullptr, 1, &commands), fence);

@@ -1,6 +1,7 @@
 // Reading a physical device's properties, features, memory and queues.
 #include "device_info.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -46,6 +47,17 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
         best = worth;
         compute_queue_family = i;
         timestamp_bits = families[i].timestampValidBits;
+    }
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < memory.memoryHeapCount; i++)
+        if (memory.memoryHeaps[i].flags & vk::MemoryHeapFlagBits::eDeviceLocal)
+            largest = std::max<uint64_t>(largest, memory.memoryHeaps[i].size);
+    const auto mapped = vk::MemoryPropertyFlagBits::eDeviceLocal | vk::MemoryPropertyFlagBits::eHostVisible |
+                        vk::MemoryPropertyFlagBits::eHostCoherent;
+    for (uint32_t i = 0; i < memory.memoryTypeCount; i++) {
+        const auto& type = memory.memoryTypes[i];
+        maps_device_memory |=
+            (type.propertyFlags & mapped) == mapped && memory.memoryHeaps[type.heapIndex].size == largest;
     }
     if (properties.apiVersion < VK_API_VERSION_1_1) return;
     external_memory = external_memory_of(device, memory_fd);

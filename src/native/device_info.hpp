@@ -41,6 +41,8 @@ struct DeviceInfo {
     bool subgroup_shuffle = false, subgroup_size_control = false;
     // Descriptors of a recorded sequence can be changed while it does not run.
     bool update_after_bind = false;
+    // All of the device's own memory can be mapped, not only a window of it that drivers need, too.
+    bool maps_device_memory = false;
     // The host learns from an event that submitted commands are done. A fence makes a GPU interrupt a core
     // of the host, which costs what runs there 35 to 60 us (NVIDIA's driver 580).
     bool ends_with_events = false;

@@ -20,7 +20,20 @@ std::atomic<uint64_t> tensors_made{0};
 // Left to the system when memory that is RAM is taken.
 constexpr uint64_t ram_reserve = 64ull << 20;
 
-const char* kind_name(MemoryKind kind) { return kind == MemoryKind::device ? "device" : "host-visible"; }
+const char* kind_name(MemoryKind kind) { return kind == MemoryKind::host ? "host-visible" : "device"; }
+
+// What a type of memory must be to serve.
+vk::MemoryPropertyFlags properties_of(MemoryKind kind) {
+    using Flag = vk::MemoryPropertyFlagBits;
+    switch (kind) {
+    case MemoryKind::device:
+        return Flag::eDeviceLocal;
+    case MemoryKind::host:
+        return Flag::eHostVisible | Flag::eHostCoherent;
+    default:
+        return Flag::eDeviceLocal | Flag::eHostVisible | Flag::eHostCoherent;
+    }
+}
 
 // What rounds up to no number at all is refused all the same.
 uint64_t whole_words(uint64_t bytes) {
@@ -63,7 +76,7 @@ Tensor::Tensor(std::shared_ptr<vk::PhysicalDevice> physical, std::shared_ptr<vk:
                const void* contents, uint64_t capacity, MemoryKind kind)
     : kp::Tensor(std::move(physical), std::move(device), const_cast<void*>(contents), uint32_t(capacity / 4),
                  4, TensorDataTypes::eUnsignedInt,
-                 kind == MemoryKind::host ? TensorTypes::eHost : TensorTypes::eStorage),
+                 kind == MemoryKind::device ? TensorTypes::eStorage : TensorTypes::eHost),
       id_(++tensors_made), capacity_(capacity), kind_(kind) {}
 
 MemoryPool::MemoryPool(const DeviceInfo& info, std::shared_ptr<vk::PhysicalDevice> physical,
@@ -104,10 +117,7 @@ void MemoryPool::check_limits(uint64_t bytes, MemoryKind kind) const {
 }
 
 void MemoryPool::check_room(uint64_t bytes, uint64_t capacity, MemoryKind kind) const {
-    vk::MemoryPropertyFlags wanted =
-        kind == MemoryKind::device
-            ? vk::MemoryPropertyFlags(vk::MemoryPropertyFlagBits::eDeviceLocal)
-            : vk::MemoryPropertyFlagBits::eHostVisible | vk::MemoryPropertyFlagBits::eHostCoherent;
+    const auto wanted = properties_of(kind);
     const auto heaps = info_.heaps();
     for (uint32_t i = 0; i < info_.memory.memoryTypeCount; i++) {
         const auto& type = info_.memory.memoryTypes[i];
@@ -212,7 +222,8 @@ std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, 
                                    " allocations is reached");
     }
     DispatchGuard guard;
-    guard.prefer_cached_host_memory = true;
+    guard.host_memory = kind == MemoryKind::mapped ? DispatchGuard::HostMemory::of_the_device
+                                                   : DispatchGuard::HostMemory::cached;
     if (kind == MemoryKind::device)
         guard.extra_buffer_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
     if (exportable) {
@@ -221,7 +232,7 @@ std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, 
     }
     std::unique_ptr<Tensor> tensor;
     try {
-        if (kind == MemoryKind::host) {
+        if (kind != MemoryKind::device) {
             ZeroPages zeros(capacity);
             tensor = std::make_unique<Tensor>(physical_, device_, zeros.data(), capacity, kind);
         } else {

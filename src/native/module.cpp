@@ -322,6 +322,7 @@ NB_MODULE(_native, m) {
 
     nb::enum_<MemoryKind>(m, "MemoryKind")
         .value("device", MemoryKind::device, "The fastest for shaders; invisible to the host.")
+        .value("mapped", MemoryKind::mapped, "The same, but the host can write it; reading takes it long.")
         .value("host", MemoryKind::host, "Mapped and coherent; shaders can use it too.");
 
     nb::class_<Buffer>(m, "Buffer", "A piece of a device's memory.")
@@ -496,6 +497,9 @@ NB_MODULE(_native, m) {
              "The integer at a byte of a buffer that the host sees.")
         .def("require_usable", &Device::require_usable,
              "Raises what every use of this device would raise: it was lost, or the process forked.")
+        .def_prop_ro(
+            "maps_device_memory", [](const Device& device) { return device.info().maps_device_memory; },
+            "Whether there is memory of the kind `mapped`.")
         .def_prop_ro(
             "ends_with_events", [](const Device& device) { return device.info().ends_with_events; },
             "Whether an event, and at first no fence, tells the host that a sequence without times is done.")

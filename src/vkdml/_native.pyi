@@ -42,6 +42,9 @@ class MemoryKind(enum.Enum):
     device = 0
     """The fastest for shaders; invisible to the host."""
 
+    mapped = 2
+    """The same, but the host can write it; reading takes it long."""
+
     host = 1
     """Mapped and coherent; shaders can use it too."""
 
@@ -160,6 +163,10 @@ class Device:
         """
         Raises what every use of this device would raise: it was lost, or the process forked.
         """
+
+    @property
+    def maps_device_memory(self) -> bool:
+        """Whether there is memory of the kind `mapped`."""
 
     @property
     def ends_with_events(self) -> bool:

@@ -127,6 +127,8 @@ class Tuning:
     """Inputs from this size on have their flags compiled in, so that there are more pipelines."""
     shared_bytes: int
     """Inputs and results up to this size stay in host memory instead of being copied."""
+    mapped_bytes: int
+    """The host writes arrays up to this size into the device's memory itself, where all of it is mapped."""
     stream_tile_bytes: int
     """The largest tile of a streamed array; two tiles are in flight."""
     stream_from_bytes: int
@@ -217,6 +219,8 @@ DISCRETE = Tuning(
     most_candidates=8192,
     fixed_flags_from_bytes=_NEVER,
     shared_bytes=64 * 1024,
+    # Beyond, copying to staging memory and from there to the device is as fast (H100).
+    mapped_bytes=256 * 1024,
     stream_tile_bytes=32 * _MIB,
     # Copying to staging memory, uploading and computing then take place at the same time.
     stream_from_bytes=64 * _MIB,

@@ -35,13 +35,18 @@ class Execution:
         self.nbytes = (sum(sizes.values()) + plan.bytes_of("workspace")) * (1 if unified else 2)
         # Roles whose buffers the host and the kernels share, so that nothing is copied.
         shared = set(sizes) if unified else _read_over_the_bus(plan, cache.tuning)
-        buffers = {role: cache.buffer(n, visible=role in shared) for role, n in sizes.items()}
+        written = {"input"} if cache.maps(plan.bytes_of("input")) else set[str]()
+        buffers = {
+            role: cache.buffer(n, visible=role in shared - written, writable=role in written)
+            for role, n in sizes.items()
+        }
+        direct = shared | written
         visible = {
-            role: buffer if role in shared else cache.buffer(sizes[role], visible=True)
+            role: buffer if role in direct else cache.buffer(sizes[role], visible=True)
             for role, buffer in buffers.items()
         }
         self.views: dict[str, Bytes] = {role: buffer.view() for role, buffer in visible.items()}
-        copied = [role for role in sizes if role not in shared]
+        copied = [role for role in sizes if role not in direct]
         self.uploaded = tuple(role for role in copied if role == "input")
         self.downloaded = tuple(role for role in copied if role != "input")
         self._typed: dict[tuple[str, tuple[int, ...], np.dtype[Any]], npt.NDArray[Any]] = {}

@@ -21,7 +21,7 @@ _Made = TypeVar("_Made")
 
 IDLE_SEQUENCES = 16
 IDLE_SHARED_MEMORIES = 256
-_HOST, _DEVICE = _native.MemoryKind.host, _native.MemoryKind.device
+_HOST, _DEVICE, _MAPPED = _native.MemoryKind.host, _native.MemoryKind.device, _native.MemoryKind.mapped
 # The first word of a SPIR-V module, and its last instruction, OpFunctionEnd.
 _SPIRV_BEGIN, _SPIRV_END = b"\x03\x02\x23\x07", b"\x38\x00\x01\x00"
 
@@ -36,6 +36,7 @@ class ExecutionCache:
         self.device = device
         self.unified_memory = unified_memory
         self.tuning = tuning
+        self._mapped_bytes = tuning.mapped_bytes if device.maps_device_memory and not unified_memory else -1
         # Unbounded, but not large: a key is a kernel of the table with constants that are flags, properties
         # of element types and powers of two. A dictionary's own methods are atomic, so threads need no lock.
         self._kernels: dict[tuple[str, tuple[int, ...], int], _native.Kernel] = {}
@@ -64,20 +65,28 @@ class ExecutionCache:
             kernel = self._kernels.setdefault(key, kernel)
         return kernel
 
-    def buffer(self, nbytes: int, *, visible: bool = False) -> Buffer:
+    def buffer(self, nbytes: int, *, visible: bool = False, writable: bool = False) -> Buffer:
         """Return memory where kernels are fastest; what waits for another call is given up for it.
 
         Args:
             nbytes: at least so many.
             visible: the host must see it, though kernels be slower there.
+            writable: the host will write it, and should be able to where that is faster than a copy; its
+                kind is ``mapped`` or ``host`` then.
         """
         kind = _HOST if visible or self.unified_memory else _DEVICE
+        if writable and kind is _DEVICE and self.maps(nbytes):
+            kind = _MAPPED
         try:
             return self.device.buffer(nbytes, kind)
         except MemoryError:
             if not self.clear():
                 raise
         return self.device.buffer(nbytes, kind)
+
+    def maps(self, nbytes: int) -> bool:
+        """Whether the host writes so many bytes to the device's memory itself, faster than a copy is."""
+        return nbytes <= self._mapped_bytes
 
     def result_memory(self, nbytes: int) -> tuple[int, _native.MemoryKind]:
         """Return bytes and kind of memory for a result that the host probably reads soon.

@@ -9,6 +9,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from vkdml._native import MemoryKind
 from vkdml.common.read_only import ReadOnly, fix
 from vkdml.plan.plans import whole_vectors
 from vkdml.runtime import lent_tensor
@@ -63,7 +64,7 @@ class Memory(ReadOnly):
         """
         cls.require_within_limit(device, nbytes)
         executions = device.executions
-        buffer = executions.buffer(whole_vectors(nbytes), visible=near_host)
+        buffer = executions.buffer(whole_vectors(nbytes), visible=near_host, writable=True)
         return memory_in(device, buffer, near_host or executions.unified_memory)
 
     @staticmethod
@@ -129,20 +130,22 @@ class Memory(ReadOnly):
 
     def visible(self) -> Bytes | None:
         """Return the bytes if the host sees them, once nothing on the device writes them any more."""
-        if not self._is_visible:
-            return None
+        return self._mapped() if self._is_visible else None
+
+    def _mapped(self) -> Bytes:
+        """Return the bytes, which the host can write and perhaps read, once nothing else writes them."""
         self._device.require_usable()
         if self._users:
             self.settle()
         if self._visible is None:
             fix(self, "_visible", self._buffer.view())
+        assert self._visible is not None
         return self._visible
 
     def write(self, start: int, source: Bytes) -> None:
         """Copy contiguous bytes here."""
-        visible = self.visible()
-        if visible is not None:
-            copy_bytes(visible[start : start + source.size], source)
+        if self._is_visible or self._buffer.kind is MemoryKind.mapped:
+            copy_bytes(self._mapped()[start : start + source.size], source)
             return
         if source.size <= min(SMALL_BYTES, STAGING_BYTES):
             self._device.executions.small_transfers.upload(source, self._buffer, start)
