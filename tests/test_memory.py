@@ -169,6 +169,9 @@ def test_a_sequence_keeps_the_outputs_that_it_made(device):
 def discrete(device, monkeypatch):
     """The device, with memory that the host neither sees nor writes, and staging memory in small pieces."""
     monkeypatch.setattr(memory, "STAGING_BYTES", PIECE)
+    # Longer transfers than this go in pieces of the one size, others in pieces of the other.
+    monkeypatch.setattr(memory, "SHARED_COPY_BYTES", 3 * PIECE)
+    monkeypatch.setattr(memory, "SHORT_STAGING_BYTES", PIECE // 2)
     return SimpleNamespace(
         info=SimpleNamespace(unified_memory=False),
         executions=ExecutionCache(device.native, False, replace(device.limits.tuning, mapped_bytes=-1)),

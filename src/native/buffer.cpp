@@ -35,7 +35,7 @@ void* Buffer::mapped() const {
     if (kind() == MemoryKind::device)
         throw DeviceError(
             "this buffer is device memory, which the host cannot see: copy it to a host buffer");
-    return tensor_->rawData();
+    return kind() == MemoryKind::mapped ? tensor_->mapped : tensor_->rawData();
 }
 
 } // namespace vkdml

@@ -153,24 +153,25 @@ void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* cal
     DestroyDevice::call(device, callbacks);
 }
 
-// kp::Tensor takes the first host-visible coherent type, often write-combined and slow to read: hide others
-// than those that are wanted, while there is one.
+// kp::Tensor takes the first type that has a property. Hides the property of others than those that are
+// wanted, while there is one: of host-visible coherent types those that are cached, since others are slow to
+// read; of the device's those that can be mapped.
 void VKAPI_CALL memory_properties(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties* properties) {
     MemoryProperties::driver(device, properties);
     DispatchGuard* guard = DispatchGuard::current();
-    if (!guard || guard->host_memory == DispatchGuard::HostMemory::any) return;
-    const VkMemoryPropertyFlags decides = guard->host_memory == DispatchGuard::HostMemory::cached
-                                              ? VK_MEMORY_PROPERTY_HOST_CACHED_BIT
-                                              : VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-    const VkMemoryPropertyFlags wanted =
-        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | decides;
+    if (!guard || guard->prefer_cached_host_memory == guard->mapped_device_memory) return;
+    const VkMemoryPropertyFlags searched = guard->mapped_device_memory ? VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+                                                                       : VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+    const VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT |
+                                         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                         (guard->mapped_device_memory ? VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+                                                                      : VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
     bool found = false;
     for (uint32_t i = 0; i < properties->memoryTypeCount; i++)
         found |= (properties->memoryTypes[i].propertyFlags & wanted) == wanted;
     for (uint32_t i = 0; found && i < properties->memoryTypeCount; i++)
-        if (!(properties->memoryTypes[i].propertyFlags & decides))
-            properties->memoryTypes[i].propertyFlags &=
-                ~VkMemoryPropertyFlags(VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
+        if ((properties->memoryTypes[i].propertyFlags & wanted) != wanted)
+            properties->memoryTypes[i].propertyFlags &= ~searched;
 }
 
 } // namespace

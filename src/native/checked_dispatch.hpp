@@ -33,7 +33,8 @@ public:
     bool blocking = true;
     // What kp::Tensor is made to do differently while the guard lives.
     VkBufferUsageFlags extra_buffer_usage = 0;
-    enum class HostMemory { any, cached, of_the_device } host_memory = HostMemory::any;
+    bool prefer_cached_host_memory = false;
+    bool mapped_device_memory = false;
     VkExternalMemoryHandleTypeFlags exported_as = 0; // 0: the memory is not to be exported
     bool dedicated_memory = false;                   // an exported allocation serves its one buffer only
     std::vector<VkBuffer> buffers;

@@ -76,7 +76,7 @@ Tensor::Tensor(std::shared_ptr<vk::PhysicalDevice> physical, std::shared_ptr<vk:
                const void* contents, uint64_t capacity, MemoryKind kind)
     : kp::Tensor(std::move(physical), std::move(device), const_cast<void*>(contents), uint32_t(capacity / 4),
                  4, TensorDataTypes::eUnsignedInt,
-                 kind == MemoryKind::device ? TensorTypes::eStorage : TensorTypes::eHost),
+                 kind == MemoryKind::host ? TensorTypes::eHost : TensorTypes::eStorage),
       id_(++tensors_made), capacity_(capacity), kind_(kind) {}
 
 MemoryPool::MemoryPool(const DeviceInfo& info, std::shared_ptr<vk::PhysicalDevice> physical,
@@ -222,9 +222,9 @@ std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, 
                                    " allocations is reached");
     }
     DispatchGuard guard;
-    guard.host_memory = kind == MemoryKind::mapped ? DispatchGuard::HostMemory::of_the_device
-                                                   : DispatchGuard::HostMemory::cached;
-    if (kind == MemoryKind::device)
+    guard.prefer_cached_host_memory = kind != MemoryKind::mapped;
+    guard.mapped_device_memory = kind == MemoryKind::mapped;
+    if (kind != MemoryKind::host)
         guard.extra_buffer_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
     if (exportable) {
         guard.exported_as = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
@@ -232,7 +232,7 @@ std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, 
     }
     std::unique_ptr<Tensor> tensor;
     try {
-        if (kind != MemoryKind::device) {
+        if (kind == MemoryKind::host) {
             ZeroPages zeros(capacity);
             tensor = std::make_unique<Tensor>(physical_, device_, zeros.data(), capacity, kind);
         } else {
@@ -244,6 +244,14 @@ std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, 
         for (VkBuffer buffer : guard.buffers) device_->destroyBuffer(buffer);
         for (VkDeviceMemory memory : guard.memories) device_->freeMemory(memory);
         if (!guard.failed()) throw;
+    }
+    if (kind == MemoryKind::mapped && !guard.failed()) {
+        // Here and not in kp::Tensor, which fills what it maps: over the bus.
+        try {
+            tensor->mapped = device_->mapMemory(guard.memories.back(), 0, VK_WHOLE_SIZE);
+        } catch (const std::exception&) {
+            if (!guard.failed()) throw;
+        }
     }
     if (guard.failed()) {
         guard.release_calls();

@@ -29,6 +29,7 @@ public:
     uint64_t id() const { return id_; } // no other tensor of the process has had it or will have it
     uint64_t capacity() const { return capacity_; }
     MemoryKind kind() const { return kind_; }
+    void* mapped = nullptr; // of this kind of memory
     vk::Buffer handle() { return constructDescriptorBufferInfo().buffer; }
 
     // What can be exported: null and 0 bytes but for tensors made so.

@@ -13,7 +13,7 @@ from vkdml._native import MemoryKind
 from vkdml.common.read_only import ReadOnly, fix
 from vkdml.plan.plans import whole_vectors
 from vkdml.runtime import lent_tensor
-from vkdml.runtime.host_memory import copy_bytes, empty
+from vkdml.runtime.host_memory import SHARED_COPY_BYTES, copy_bytes, empty
 from vkdml.runtime.recording import Buffer, NativeSequence
 from vkdml.runtime.small_transfers import SMALL_BYTES
 
@@ -24,6 +24,8 @@ Bytes = npt.NDArray[np.uint8]
 
 # Transfers through staging memory go in pieces of this size: one is filled while another travels.
 STAGING_BYTES = 16 << 20
+# Those that one thread copies on the host go in smaller ones, so that there are several.
+SHORT_STAGING_BYTES = 1 << 20
 # Kernels may be given a buffer from any multiple of this on; no device asks for a greater one.
 BINDING_ALIGNMENT = 256
 DLPACK_VULKAN = 7
@@ -151,8 +153,8 @@ class Memory(ReadOnly):
             self._device.executions.small_transfers.upload(source, self._buffer, start)
             return
         with _Staging(self.device, source.size) as staging:
-            for begin in range(0, source.size, STAGING_BYTES):
-                part = source[begin : begin + STAGING_BYTES]
+            for begin in range(0, source.size, staging.piece_bytes):
+                part = source[begin : begin + staging.piece_bytes]
                 sequence, buffer, view = staging.next()
                 copy_bytes(view[: part.size], part)
                 sequence.copy(buffer, self.buffer, part.size, 0, start + begin)
@@ -177,8 +179,8 @@ class Memory(ReadOnly):
             return
         with _Staging(self.device, target.size) as staging:
             waiting: list[tuple[Bytes, Bytes]] = []
-            for begin in range(0, target.size, STAGING_BYTES):
-                part = target[begin : begin + STAGING_BYTES]
+            for begin in range(0, target.size, staging.piece_bytes):
+                part = target[begin : begin + staging.piece_bytes]
                 sequence, buffer, view = staging.next()
                 sequence.copy(self.buffer, buffer, part.size, start + begin, 0)
                 sequence.submit()
@@ -213,14 +215,15 @@ class _Staging:
 
     def __init__(self, device: Device, nbytes: int) -> None:
         self._device = device
-        self._size = min(nbytes, STAGING_BYTES)
-        self._pieces = 2 if nbytes > STAGING_BYTES else 1
+        most = STAGING_BYTES if nbytes >= SHARED_COPY_BYTES else min(SHORT_STAGING_BYTES, STAGING_BYTES)
+        self.piece_bytes = min(nbytes, most)
+        self._pieces = 2 if nbytes > self.piece_bytes else 1
         self._idle: list[tuple[NativeSequence, Buffer, Bytes]] = []
         self._running: list[tuple[NativeSequence, Buffer, Bytes]] = []
 
     def __enter__(self) -> _Staging:
         for _ in range(self._pieces):
-            buffer = self._device.executions.buffer(self._size, visible=True)
+            buffer = self._device.executions.buffer(self.piece_bytes, visible=True)
             self._idle.append((self._device.executions.take_sequence(), buffer, buffer.view()))
         return self
 
