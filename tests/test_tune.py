@@ -76,6 +76,19 @@ def test_it_counts_the_candidates_and_plans_that_it_measured():
     assert found.plans == len(set(bench.ran)) == len(VALUES) + 2 * len(VALUES) - 1
 
 
+def test_plans_are_prepared_once_before_they_are_measured():
+    bench = Bench(lambda *_: 1000)
+    prepared = []
+
+    def prepare(plans, is_time_left):
+        assert is_time_left()
+        prepared.extend((plan.steps[0].kernel, plan.steps[0].constants) for plan in plans)
+        assert not set(prepared[-len(plans) :] if plans else ()) & set(bench.ran)
+
+    search([case("x", A), case("y", A, B)], LIMITS, bench, candidates=CANDIDATES, prepare=prepare)
+    assert len(prepared) == len(set(prepared)) == len(set(bench.ran))
+
+
 def test_fields_that_depend_on_each_other_take_a_second_pass():
     # B matters only with A at 64, and A comes after B.
     bench = Bench(lambda _, v: 1000 * away(v[0], 64) * (away(v[1], 1) / 2 if v[0] == 64 else 1))
@@ -279,6 +292,16 @@ def test_a_reading_stands_for_time_and_results(monkeypatch):
 
     monkeypatch.setattr(tune, "time_plan", one_bit_off)
     assert all(measure(plan).results != m.results for plan, m in zip(plans, first, strict=True))
+
+
+@pytest.mark.parametrize("is_time_left", [True, False])
+def test_kernels_are_built_ahead_while_there_is_time(is_time_left, monkeypatch):
+    device = vkdml.Device()
+    built = []
+    monkeypatch.setattr(type(device.executions), "kernel", lambda _, step: built.append(step.kernel))
+    plan = few_cases(None)[0].plan(device.info.plan_limits)
+    tune.prepare_on(device)([plan, plan], lambda: is_time_left)
+    assert built == [step.kernel for step in plan.steps] * is_time_left
 
 
 # ---- the command ---------------------------------------------------------------------------------

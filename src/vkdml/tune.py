@@ -6,11 +6,14 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import vkdml
 from vkdml.measuring import filled, time_plan
@@ -19,6 +22,7 @@ from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan
+from vkdml.plan.plans import Step as PlanStep
 from vkdml.plan.schema import ElementType
 from vkdml.plan.slice1 import plan_slice1
 from vkdml.plan.tuning import SEARCH, Tuning
@@ -35,6 +39,7 @@ _INPUT_BYTES = {"discrete": 256 * _MIB, "software": 4 * _MIB}
 _OTHER_INPUT_BYTES = 64 * _MIB
 # Their outputs are as large as their inputs and go to the host to be checked.
 _SLICE_BYTES = 64 * _MIB
+_DIGEST_BYTES = 4 * _MIB
 
 
 class ResultsDifferError(RuntimeError):
@@ -59,6 +64,8 @@ class Measured:
 
 
 Measure = Callable[[Plan], Measured]
+Prepare = Callable[[Sequence[Plan], Callable[[], bool]], None]
+"""Makes plans ready to be measured, for as long as the second argument says that there is time."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +123,7 @@ def search(
     measure: Measure,
     *,
     candidates: Mapping[str, Sequence[int]],
+    prepare: Prepare = lambda plans, is_time_left: None,
     seconds: float = math.inf,
     report: Callable[[Step], None] = lambda step: None,
     clock: Callable[[], float] = time.monotonic,
@@ -131,6 +139,7 @@ def search(
         limits: of the device, with the tuning numbers to start from.
         measure: runs a plan, always on the same input.
         candidates: values to try, by field.
+        prepare: is given the plans that are measured next.
         seconds: that the search may take; what it has found by then counts. The last comparison takes a
             little longer.
         report: is told of each trial.
@@ -139,7 +148,7 @@ def search(
     Raises:
         ResultsDifferError: a candidate changed a result.
     """
-    return _Search(cases, limits, measure, candidates, clock() + seconds, report, clock).run()
+    return _Search(cases, limits, measure, candidates, prepare, clock() + seconds, report, clock).run()
 
 
 class _Search:
@@ -149,6 +158,7 @@ class _Search:
         limits: DeviceLimits,
         measure: Measure,
         candidates: Mapping[str, Sequence[int]],
+        prepare: Prepare,
         deadline: float,
         report: Callable[[Step], None],
         clock: Callable[[], float],
@@ -157,6 +167,7 @@ class _Search:
         self._limits = limits
         self._measure_plan = measure
         self._candidates = candidates
+        self._prepare = prepare
         self._deadline = deadline
         self._report = report
         self._clock = clock
@@ -248,7 +259,10 @@ class _Search:
         return _geometric_mean([self._nanoseconds[a] / self._nanoseconds[b] for a, b in pairs if a != b])
 
     def _measure(self, numbers: Tuning, what: str) -> None:
-        for case, plan in zip(self._cases, self._plans(numbers), strict=True):
+        plans = self._plans(numbers)
+        new = [plan for plan in plans if plan not in self._nanoseconds]
+        self._prepare(new, lambda: self._clock() < self._deadline)
+        for case, plan in zip(self._cases, plans, strict=True):
             if plan in self._nanoseconds:
                 continue
             if self._clock() >= self._deadline:
@@ -332,17 +346,49 @@ def measure_on(device: Device, input_bytes: int) -> Measure:
     """Return what measures plans on a device, on an input of random numbers that lies there."""
     bound = {"input": _random_input(device, input_bytes)}
     software = device.info.type == "software"
+    worked_at = -math.inf
 
     def measure(plan: Plan) -> Measured:
-        reading = time_plan(
-            device, plan, bound, readings=5 if software else 9, warm_seconds=0.0 if software else 0.1
-        )
-        digest = hashlib.blake2b(digest_size=16)
-        for _, output in sorted(reading.outputs.items()):
-            digest.update(output.data)
-        return Measured(max(reading.median_ns, 1.0), digest.digest())
+        nonlocal worked_at
+        # Clocks fall while a device waits: it works as long as it has waited, a quarter of a second at most.
+        waited = time.monotonic() - worked_at
+        warm_seconds = 0.0 if software else min(max(waited, 0.02), 0.25)
+        reading = time_plan(device, plan, bound, readings=5 if software else 9, warm_seconds=warm_seconds)
+        worked_at = time.monotonic()
+        return Measured(max(reading.median_ns, 1.0), _digest(reading.outputs))
 
     return measure
+
+
+def _digest(outputs: Mapping[str, npt.NDArray[np.uint8]]) -> bytes:
+    """Return what stands for all bytes; several threads read them."""
+    pieces = [
+        output[start : start + _DIGEST_BYTES]
+        for _, output in sorted(outputs.items())
+        for start in range(0, output.size, _DIGEST_BYTES)
+    ]
+    with ThreadPoolExecutor() as threads:
+        digests = threads.map(lambda piece: hashlib.blake2b(piece.data, digest_size=16).digest(), pieces)
+        return hashlib.blake2b(b"".join(digests), digest_size=16).digest()
+
+
+def prepare_on(device: Device) -> Prepare:
+    """Return what builds the kernels of plans with all cores."""
+
+    def prepare(plans: Sequence[Plan], is_time_left: Callable[[], bool]) -> None:
+        def build(step: PlanStep) -> None:
+            # What cannot be built says so when it is measured.
+            with suppress(MemoryError, RuntimeError):
+                if is_time_left():
+                    device.executions.kernel(step)
+
+        steps = {
+            (step.kernel, step.constants, step.subgroup_size): step for plan in plans for step in plan.steps
+        }
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(build, steps.values()))
+
+    return prepare
 
 
 def _random_input(device: Device, nbytes: int) -> Memory:
@@ -367,6 +413,7 @@ def tune(device: Device, seconds: float, report: Callable[[Step], None]) -> Foun
         info.plan_limits,
         measure_on(device, input_bytes),
         candidates=SEARCH,
+        prepare=prepare_on(device),
         seconds=seconds,
         report=report,
     )
