@@ -97,7 +97,7 @@ def test_a_small_run_leaves_numbers_and_plots(tmp_path, capsys):
     assert made.device["name"] == vkdml.default_device().name
     assert made.peers["numpy"].version == np.__version__
     assert set(made.versions) == {"vkdml", "python", "numpy"}
-    assert {"ceiling", "own suite", "numpy"} == set(made.seconds)
+    assert {"kernels", "ceiling", "own suite", "numpy"} == set(made.seconds)
     assert (tmp_path / "run-dtypes.png").exists()
 
     assert main([*SMALL, "--dtype", "f16,int8", "--axis", "0", "--baseline", str(file)]) in (0, 1)
@@ -680,3 +680,20 @@ def test_no_terminal_means_a_line_for_each_step(capsys):
     assert main([*SMALL, "--dtype", "f16"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("[") and "1/1 f16 40x300" in line for line in lines)
+
+
+@pytest.mark.parametrize("device_type", ["discrete", "software"])
+def test_kernels_of_a_gpu_are_built_before_any_case_is_timed(device_type):
+    device = vkdml.Device()
+    plan = plan_of(Case("own", "argmax", "int8", (1 << 16,)), device.limits)
+    built = []
+    fake = SimpleNamespace(
+        info=SimpleNamespace(type=device_type),
+        executions=SimpleNamespace(kernel=lambda step: built.append(step.kernel)),
+    )
+
+    def refused():
+        raise MemoryError("too large")
+
+    measure.build_ahead(fake, [refused, lambda: plan])
+    assert built == ([step.kernel for step in plan.steps] if device_type == "discrete" else [])

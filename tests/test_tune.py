@@ -17,6 +17,7 @@ import vkdml
 from vkdml import tune
 from vkdml.cli import main
 from vkdml.cli import tune as command
+from vkdml.measuring import build_kernels
 from vkdml.plan import kernels, tuning
 from vkdml.plan.plans import DeviceLimits, Plan, Step
 from vkdml.runtime import device as devices
@@ -300,7 +301,7 @@ def test_kernels_are_built_ahead_while_there_is_time(is_time_left, monkeypatch):
     built = []
     monkeypatch.setattr(type(device.executions), "kernel", lambda _, step: built.append(step.kernel))
     plan = few_cases(None)[0].plan(device.info.plan_limits)
-    tune.prepare_on(device)([plan, plan], lambda: is_time_left)
+    build_kernels(device, [plan, plan], lambda: is_time_left)
     assert built == [step.kernel for step in plan.steps] * is_time_left
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.plan.plans import Plan
+from vkdml.plan.plans import Plan, Step
 from vkdml.runtime.device import Device
 from vkdml.runtime.memory import Memory
 from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
@@ -51,6 +53,27 @@ def content_of(memory: Memory, nbytes: int) -> Bytes:
     content = np.empty(nbytes, np.uint8)
     memory.read(0, content)
     return content
+
+
+def build_kernels(
+    device: Device, plans: Iterable[Plan], is_time_left: Callable[[], bool] = lambda: True
+) -> None:
+    """Build the kernels of plans with all cores: compilers of drivers take a large part of a second for each.
+
+    Args:
+        device: that the plans were made for.
+        plans: what cannot be built says so when it is run.
+        is_time_left: no kernel is begun where this is false.
+    """
+
+    def build(step: Step) -> None:
+        with suppress(MemoryError, RuntimeError):
+            if is_time_left():
+                device.executions.kernel(step)
+
+    steps = {(step.kernel, step.constants, step.subgroup_size): step for plan in plans for step in plan.steps}
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(build, steps.values()))
 
 
 class RecordedPlan:

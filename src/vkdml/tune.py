@@ -7,22 +7,21 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import vkdml
-from vkdml.measuring import filled, time_plan
+from vkdml.measuring import build_kernels, filled, time_plan
 from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan
-from vkdml.plan.plans import Step as PlanStep
 from vkdml.plan.schema import ElementType
 from vkdml.plan.slice1 import plan_slice1
 from vkdml.plan.tuning import SEARCH, Tuning
@@ -372,25 +371,6 @@ def _digest(outputs: Mapping[str, npt.NDArray[np.uint8]]) -> bytes:
         return hashlib.blake2b(b"".join(digests), digest_size=16).digest()
 
 
-def prepare_on(device: Device) -> Prepare:
-    """Return what builds the kernels of plans with all cores."""
-
-    def prepare(plans: Sequence[Plan], is_time_left: Callable[[], bool]) -> None:
-        def build(step: PlanStep) -> None:
-            # What cannot be built says so when it is measured.
-            with suppress(MemoryError, RuntimeError):
-                if is_time_left():
-                    device.executions.kernel(step)
-
-        steps = {
-            (step.kernel, step.constants, step.subgroup_size): step for plan in plans for step in plan.steps
-        }
-        with ThreadPoolExecutor() as threads:
-            list(threads.map(build, steps.values()))
-
-    return prepare
-
-
 def _random_input(device: Device, nbytes: int) -> Memory:
     numbers = np.random.default_rng(0).integers(0, 256, nbytes, np.uint8)
     # Without the highest bit of the exponent no float is a NaN, which would end every comparison early.
@@ -413,7 +393,7 @@ def tune(device: Device, seconds: float, report: Callable[[Step], None]) -> Foun
         info.plan_limits,
         measure_on(device, input_bytes),
         candidates=SEARCH,
-        prepare=prepare_on(device),
+        prepare=partial(build_kernels, device),
         seconds=seconds,
         report=report,
     )

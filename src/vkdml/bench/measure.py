@@ -6,6 +6,7 @@ import math
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import date
 from functools import partial
@@ -34,7 +35,7 @@ from vkdml.bench.latency import LatencyCase
 from vkdml.bench.library import Unsupported
 from vkdml.bench.record import LatencyRow, Record, Row, Times
 from vkdml.bench.timing import CallReading, time_call, time_copy
-from vkdml.measuring import Reading, filled, time_plan
+from vkdml.measuring import Reading, build_kernels, filled, time_plan
 from vkdml.plan.plans import Plan
 from vkdml.runtime import host_memory
 from vkdml.runtime.device import Device
@@ -188,6 +189,20 @@ def measure(
             checker.forget(case.content)
         done(rows[-1])
     return rows
+
+
+def build_ahead(device: Device, makers: Iterable[Callable[[], Plan]]) -> None:
+    """Build the kernels of a GPU's plans before any is timed; a plan that is refused is left out.
+
+    Software drivers compile on the cores that they run on, and for as long as the cases take.
+    """
+    if device.info.type == "software":
+        return
+    plans = []
+    for make in makers:
+        with suppress(MemoryError, ValueError):
+            plans.append(make())
+    build_kernels(device, plans)
 
 
 def _host_call(device: Device, case: Case, content: Bytes, index_bytes: int) -> Callable[[], Any] | None:

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from vkdml.bench import latency, measure
-from vkdml.bench.cases import Case, fitted_suite
+from vkdml.bench.cases import Case, fitted_suite, plan_of
 from vkdml.bench.clocks import WARM_SECONDS, clocks_of
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.peers import PEER_SECONDS, rows_for_peer, time_peer
@@ -115,6 +116,10 @@ def run(
             if rate is not None and rate > (record.ceiling_gb_per_s or 0.0):
                 record.ceiling_gb_per_s, record.ceiling_case = rate, case
 
+        with phase(record, progress, "kernels", 0):
+            measure.build_ahead(
+                device, (partial(plan_of, case, device.limits, options.index_bytes) for case in left)
+            )
         with phase(record, progress, f"{options.suite} suite", len(left)):
             kept = NowAndThen(keep)
 

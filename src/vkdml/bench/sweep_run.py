@@ -86,6 +86,10 @@ def run(
     bench = _Bench(device, options, [*cases, *_plain_reads(device, mib * MIB)])
     with phase(record, progress, "ceiling", 0):
         plain = [bench.timed(case)[0] for case in _plain_reads(device, mib * MIB)]
+    with phase(record, progress, "kernels", 0):
+        measure.build_ahead(
+            device, (partial(case.plan, device.limits, options.index_bytes) for case in cases)
+        )
     with phase(record, progress, f"{SUITE}, seed {options.seed}", len(cases)):
         kept = NowAndThen(keep)
         for row in bench.run(cases, lambda row: progress.step(said_of(row))):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from vkdml import _native
 
 # From here on several threads copy faster than one.
-SHARED_COPY_BYTES = 8 << 20
+SHARED_COPY_BYTES = 2 << 20
 # Smaller results are not worth a look at what is free.
 LARGE_RESULT_BYTES = 1 << 30
 
