@@ -325,6 +325,39 @@ def test_columns_side_by_side_in_the_input_only(device, small_limits, name, near
     assert kernels.table()[plan_case(case, name, without).steps[0].kernel].variant["loads"] == "elements"
 
 
+@pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
+@pytest.mark.parametrize(("rows", "nbytes"), [(1, 8192), (3, 4096), (16, 4096), (1, 8193 - 16), (2, 2064)])
+def test_few_rows_have_a_wide_workgroup_each_that_keeps_them(device, small_limits, name, rows, nbytes):
+    limits = replace(limits_for(small_limits, fast=True, batched=False), max_subgroups=16)
+    wide = replace(
+        limits.tuning, workgroup_size=16, widest_workgroup=64, split_workgroups=64, target_workgroups=64
+    )
+    limits = replace(limits, tuning=wide)
+    length = nbytes // ELEMENTS[name].nbytes
+    case = ((rows, length), (1,), (length, 1), 0, rows * length)
+    plan = plan_case(case, name, limits)
+    (step,) = plan.steps
+    kernel = kernels.table()[step.kernel]
+    named = kernel.named(step.constants)
+    assert kernel.family.name == "argreduce_rows"
+    assert (step.workgroups, twins.is_split(step)) == (rows, False)
+    assert named["workgroup"] == (64 if nbytes > 16 * 16 * 16 else 32)
+    assert bool(named["kept_vectors"]) == (length * ELEMENTS[name].nbytes % 16 == 0)
+    assert all(size == 0 for role, size in plan.buffer_bytes if role == "workspace")
+    rng = np.random.default_rng(rows * nbytes)
+    for rules in ((False, False, False), (True, True, True)):
+        run_both(device, plan_case(case, name, limits, rules), {"input": element_bits(rng, name, case[-1])})
+    longer = ((rows, 9 * length), (1,), (9 * length, 1), 0, rows * 9 * length)
+    assert plan_case(longer, name, limits).steps[0].workgroups > rows
+    many = ((17, length), (1,), (length, 1), 0, 17 * length)
+    assert (
+        kernels.table()[plan_case(many, name, limits).steps[0].kernel].named(
+            plan_case(many, name, limits).steps[0].constants
+        )["workgroup"]
+        == 16
+    )
+
+
 def test_every_argreduce_kernel_of_the_table_is_tested_here():
     tested = {kernel for name in ELEMENTS for fast in (0, 1) for kernel, _ in kernels_for(name, fast, fast)}
     assert tested == {kernel.name for kernel in ARGREDUCE_KERNELS}

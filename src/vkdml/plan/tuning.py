@@ -87,6 +87,8 @@ class Tuning:
     """The most invocations per row while there are enough rows to fill the device; a power of two."""
     row_steps: int
     """The fewest steps, of four vectors each, of a row that is too long to be read in one step."""
+    widest_workgroup: int
+    """Few rows are not split if a workgroup of so many invocations keeps one in registers."""
     fewest_vectors_per_lane: int
     """The fewest 16-byte vectors per invocation if a row is split over workgroups."""
     tile_bytes: int
@@ -149,6 +151,7 @@ SEARCH: dict[str, tuple[int, ...]] = {
     "workgroup_size": (8, 16, 32, 64, 128, 256, 512, 1024),
     "row_lanes": (1, 2, 4, 8, 16, 32, 64, 128, 256),
     "row_steps": (1, 2, 4, 8, 16, 32, 64),
+    "widest_workgroup": (0, 256, 512, 1024),
     "fewest_vectors_per_lane": (1, 2, 4, 8, 16, 64, 256),
     "columns_segment_bytes": (64, 128, 256, 512, 1024),
     "subgroups": (0, 1),
@@ -198,6 +201,7 @@ DISCRETE = Tuning(
     workgroup_size=256,
     row_lanes=32,
     row_steps=4,
+    widest_workgroup=1024,
     fewest_vectors_per_lane=4,
     tile_bytes=32 * 1024,
     positions_per_lane=4,
@@ -261,6 +265,7 @@ SOFTWARE = replace(
     DISCRETE,
     workgroup_size=8,
     row_lanes=1,
+    widest_workgroup=0,
     fewest_vectors_per_lane=64,
     positions_per_lane=1024,
     target_workgroups=32,
