@@ -14,7 +14,7 @@ import vkdml
 from vkdml import _native, dml
 from vkdml.runtime import memory
 from vkdml.runtime.executions import ExecutionCache
-from vkdml.runtime.memory import Memory, memory_in
+from vkdml.runtime.memory import MAPPED_READ_BYTES, Memory, memory_in
 
 HOST, LOCAL, MAPPED = _native.MemoryKind.host, _native.MemoryKind.device, _native.MemoryKind.mapped
 PIECE = 64
@@ -43,6 +43,31 @@ def test_bytes_written_to_mapped_memory_need_no_copy_on_the_device(device, start
     assert user.settled == 1
     assert lies.visible() is None  # reading it takes too long
     assert np.array_equal(lies.elements(start, (100,), np.dtype(np.uint8)), content)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float64])
+@pytest.mark.parametrize("count", [1, 3, 64])
+def test_the_host_reads_a_few_bytes_of_mapped_memory_itself(device, dtype, count):
+    if not device.native.maps_device_memory:
+        pytest.skip("no such memory")
+    lies = memory_in(device, device.native.buffer(2000, MAPPED), is_visible=False)
+    content = np.random.default_rng(count).integers(0, 99, count).astype(dtype)
+    source = vkdml.asarray(content, device=device)
+    sequence = device.native.sequence()
+    sequence.copy(source.memory.buffer, lies.buffer, content.nbytes, 0, 520)
+    sequence.eval()
+    assert not lies.is_busy
+    _native.inject_failure(1 << 40, -1, "vkQueueSubmit")
+    read = lies.elements(520, (count, 1), content.dtype)
+    submitted = _native.fallible_calls()
+    _native.inject_failure(0)
+    assert np.array_equal(read, content[:, None])
+    assert read.flags.writeable
+    assert submitted == (content.nbytes > MAPPED_READ_BYTES)
+    lies.used_by(running := User())
+    assert lies.is_busy
+    lies.elements(520, (1,), content.dtype)
+    assert running.settled == 1
 
 
 def test_software_drivers_map_the_devices_memory(device):
