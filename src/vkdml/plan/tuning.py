@@ -75,6 +75,8 @@ class ShortTuning:
     """The same of elements of 1 and 2 bytes."""
     from_bytes: int = 0
     """Smaller inputs take other kernels, which have fewer pipelines to build."""
+    permuted_tile_bytes: int = 0
+    """Of shared memory where the outputs lie in another order than the input; 0: as elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -246,6 +248,7 @@ DISCRETE = Tuning(
         row_bytes=128,
         narrow_row_bytes=128,
         from_bytes=64 * 1024,
+        permuted_tile_bytes=24 * 1024,
     ),
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
