@@ -12,7 +12,7 @@ from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, MemoryOrder, ReduceLayout
 from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.order import Order
-from vkdml.plan.periodic import LONGEST_ROW_BYTES, plan_periods
+from vkdml.plan.periodic import LONGEST_ROW_BYTES, is_out_of_order, plan_periods
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
@@ -122,7 +122,11 @@ def plan_argreduce(
         )
 
     runs = _long_runs_of(layout, element, limits)
-    in_rows = runs is not None and not _are_many_and_short(runs, layout, element)
+    in_rows = (
+        runs is not None
+        and not _are_many_and_short(runs, layout, element)
+        and not is_out_of_order(layout, element, input_bytes, limits)
+    )
     for plan_kind in (plan_short,) if in_rows else (plan_short, plan_periods):
         plan = plan_kind(
             layout,

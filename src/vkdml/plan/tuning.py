@@ -123,6 +123,8 @@ class Tuning:
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     narrow_periods_from_bytes: int
     """Narrow elements from this size on take it wherever that is possible."""
+    out_of_order_row_bytes: int
+    """Large inputs take it, too, where positions lie in another order than memory, in rows of fewer bytes; 0: never."""
     unaligned_periods: int
     """1: so do smaller ones in unaligned rows that are reduced to one row."""
     fixed_flags_from_bytes: int
@@ -215,6 +217,7 @@ DISCRETE = Tuning(
     positions_in_fours=((1, 12, 32), (2, 8, 32)),
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
+    out_of_order_row_bytes=256,
     unaligned_periods=0,
     most_candidates=8192,
     fixed_flags_from_bytes=_NEVER,
@@ -268,6 +271,7 @@ SOFTWARE = replace(
     positions_per_split=64,
     columns_apart=1,
     positions_in_fours=(),
+    out_of_order_row_bytes=0,
     unaligned_periods=1,
     # Its drivers execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,
