@@ -179,16 +179,23 @@ def is_out_of_order(
 ) -> bool:
     """Tell whether positions lie in another order than memory, and the way from one to the next decides.
 
-    So they do where columns jump along the innermost dimension of positions, and where narrow elements, of which many
-    are equal, are compared by positions that are found by divisions.
+    It does where columns jump along the innermost dimension of positions. In short rows of narrow elements, of
+    which many are equal, most of what may win needs divisions to tell its position.
     """
     tuning, strides = limits.tuning, [dim.input_stride for dim in layout.reduced]
-    if input_bytes < tuning.narrow_periods_from_bytes or min(strides) == strides[-1]:
+    if not tuning.out_of_order_row_bytes or input_bytes < tuning.narrow_periods_from_bytes:
         return False
-    nearest = min(layout.reduced, key=lambda dim: dim.input_stride)
-    if nearest.input_stride == 1:
-        return element.nbytes < 4 and nearest.size * element.nbytes < tuning.out_of_order_row_bytes
-    return tuning.out_of_order_row_bytes > 0 and bool(layout.kept) and layout.kept[-1].input_stride == 1
+    if min(strides) > 1:
+        in_vectors = bool(layout.kept) and layout.kept[-1].input_stride == 1
+        return in_vectors and min(strides) < strides[-1]
+    order = layout.memory_order
+    if order is None or element.nbytes >= 4 or not order.run_dims:
+        return False
+    # The third dimension of a position takes one more division.
+    most = tuning.out_of_order_row_bytes * (2 if order.run_dims > 2 else 1)
+    row, rest = divmod(order.dims[-1].size * element.nbytes, VECTOR_BYTES)
+    # Vectors within a row tell by one division whether they may win.
+    return row * VECTOR_BYTES + rest <= most and (rest > 0 or row < 2)
 
 
 def _is_unaligned_matrix(layout: ReduceLayout, element: ElementType) -> bool:

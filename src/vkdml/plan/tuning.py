@@ -117,6 +117,8 @@ class Tuning:
     """Workgroups that fill the device in a reduction along a stride."""
     columns_apart: int
     """1: columns side by side in the input are loaded together wherever their outputs are."""
+    strip_bytes: int
+    """Of the innermost dimension that workgroups read where outputs lie in another order; 0: all of it."""
     positions_in_fours: tuple[tuple[int, int, int], ...]
     """By width of narrow elements, the fewest and the most positions of columns that are loaded in fours."""
     periods_from_bytes: int
@@ -124,7 +126,8 @@ class Tuning:
     narrow_periods_from_bytes: int
     """Narrow elements from this size on take it wherever that is possible."""
     out_of_order_row_bytes: int
-    """Large inputs take it, too, where positions lie in another order than memory, in rows of fewer bytes; 0: never."""
+    """Large inputs take it, too, where positions lie in another order than memory: columns, and narrow elements in
+    rows up to so many bytes, twice as many of three or more dimensions; 0: never."""
     unaligned_periods: int
     """1: so do smaller ones in unaligned rows that are reduced to one row."""
     fixed_flags_from_bytes: int
@@ -214,10 +217,11 @@ DISCRETE = Tuning(
     memory_order=1,
     columns_workgroups=2112,
     columns_apart=0,
+    strip_bytes=64,
     positions_in_fours=((1, 12, 32), (2, 8, 32)),
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
-    out_of_order_row_bytes=256,
+    out_of_order_row_bytes=30,
     unaligned_periods=0,
     most_candidates=8192,
     fixed_flags_from_bytes=_NEVER,
@@ -270,6 +274,7 @@ SOFTWARE = replace(
     columns_workgroups=32,
     positions_per_split=64,
     columns_apart=1,
+    strip_bytes=0,
     positions_in_fours=(),
     out_of_order_row_bytes=0,
     unaligned_periods=1,
