@@ -1,4 +1,4 @@
-"""Columns whose outputs lie in another order, in strips: layouts, plans, and the kernels against their twins."""
+"""Columns whose outputs lie in another order, in strips: layouts, plans, and kernels against their twins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_kernels import ELEMENTS, element_bits, run_both
+from test_kernels import element_bits, run_both
 
 import vkdml
 from vkdml.plan import kernels
@@ -22,7 +22,8 @@ from vkdml.plan.tuning import DISCRETE
 
 LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 
-# Shape of the array in memory, the order in which its dimensions are read, the axis, where it starts, steps of a plan.
+# Shape of the array in memory, the order in which its dimensions are read, the axis, where it starts, the
+# steps of the plan.
 CASES = {
     "whole strips": ((3, 19, 64), (2, 1, 0), 2, 0, 1),
     "some columns are left": ((4, 11, 643), (2, 1, 0), 2, 0, 2),
@@ -78,7 +79,8 @@ def offsets(layout: ReduceLayout) -> set[tuple[int, int]]:
     return {
         (
             layout.input_base + sum(p * dim.input_stride for p, dim in zip(place, layout.kept, strict=True)),
-            layout.output_base + sum(p * dim.output_stride for p, dim in zip(place, layout.kept, strict=True)),
+            layout.output_base
+            + sum(p * dim.output_stride for p, dim in zip(place, layout.kept, strict=True)),
         )
         for place in places
     }

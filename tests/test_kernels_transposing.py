@@ -1,4 +1,4 @@
-"""Stacks whose outputs lie in another order than the input: their tiles, and the kernels on them against the twin."""
+"""Stacks whose outputs lie in another order than the input: their tiles, and kernels against the twin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 from test_kernels import element_bits
-from test_kernels_short_rows import ELEMENTS, SMALL, plan_view, rules_of, run_both
+from test_kernels_short_rows import SMALL, plan_view, rules_of, run_both
 
 import vkdml
 from vkdml.plan import kernels
@@ -69,7 +69,9 @@ def stack_of(random: Random) -> Stack:
     fast = Dim(random.choice((2, 5, 17, 64, 1264, 50257)), extent * random.choice((1, 1, 13)), 1)
     positions = Dim(random.randrange(2, 33), fast.input_stride * fast.size + random.randrange(3), 1)
     aligned = extent * nbytes % 32 == 0
-    return Stack(tuple(chain), fast, positions, nbytes, nbytes < 4, 64 // nbytes, aligned, random.random() < 0.5)
+    return Stack(
+        tuple(chain), fast, positions, nbytes, nbytes < 4, 64 // nbytes, aligned, random.random() < 0.5
+    )
 
 
 def test_sides_fit_and_are_whole_sectors_where_there_is_room():

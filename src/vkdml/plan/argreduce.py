@@ -128,9 +128,7 @@ def plan_argreduce(
         and not _are_many_and_short(runs, layout, element)
         and not is_out_of_order(layout, element, input_bytes, limits)
     )
-    for plan_kind in (
-        (_plan_strips, plan_short) if in_rows else (_plan_strips, plan_short, plan_periods)
-    ):
+    for plan_kind in (_plan_strips, plan_short) if in_rows else (_plan_strips, plan_short, plan_periods):
         plan = plan_kind(
             layout,
             order,

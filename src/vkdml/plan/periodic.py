@@ -179,8 +179,8 @@ def is_out_of_order(
 ) -> bool:
     """Tell whether positions lie in another order than memory, and the way from one to the next decides.
 
-    It does where columns jump along the innermost dimension of positions. In short rows of narrow elements, of
-    which many are equal, most of what may win needs divisions to tell its position.
+    It does where columns jump along the innermost dimension of positions. In short rows of narrow elements,
+    of which many are equal, most of what may win needs divisions to tell its position.
     """
     tuning, strides = limits.tuning, [dim.input_stride for dim in layout.reduced]
     if not tuning.out_of_order_row_bytes or input_bytes < tuning.narrow_periods_from_bytes:

@@ -1,7 +1,7 @@
-"""Columns whose outputs lie in another order than the input, in strips: subgroups read and write whole sectors.
+"""Columns whose outputs lie in another order than the input, in strips: subgroups read and write sectors.
 
-A strip is a short piece of the innermost dimension. Along it invocations read neighbouring memory; from strip to strip
-along the outputs' innermost dimension they write neighbouring indices.
+A strip is a short piece of the innermost dimension. Along it invocations read neighbouring memory; from strip
+to strip along the outputs' innermost dimension they write neighbouring indices.
 """
 
 from __future__ import annotations
@@ -19,11 +19,17 @@ _FEWEST_STRIPS = 16
 
 
 def in_strips(layout: ReduceLayout, strip: int, least: int) -> tuple[ReduceLayout, ...]:
-    """Return the layouts of the whole strips, of so many elements, and of what is left over; none if there are none.
+    """Return the layouts of the whole strips, and of what is left over; none if the layout is no such one.
 
     >>> layout = ReduceLayout((Dim(99, 40, 1), Dim(40, 1, 99)), (Dim(5, 4000, 1),), 0, 0, 0, False)
-    >>> [part.kept for part in in_strips(layout, 8, 4)]
-    [(Dim(size=5, input_stride=8, output_stride=792), Dim(size=99, input_stride=40, output_stride=1), Dim(size=8, input_stride=1, output_stride=99))]
+    >>> (part,) = in_strips(layout, 8, 4)
+    >>> [(dim.size, dim.input_stride) for dim in part.kept]
+    [(5, 8), (99, 40), (8, 1)]
+
+    Args:
+        layout: canonical.
+        strip: elements of a strip.
+        least: of the innermost dimension; one shorter than a strip is a strip of its own.
     """
     if not layout.kept or len(layout.reduced) != 1:
         return ()

@@ -41,7 +41,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Sides:
-    """How many outputs a tile has along each dimension of the chain that it extends along, and along the fast one."""
+    """How many outputs a tile has along the chain, as far as it extends there, and along ``fast``."""
 
     stack: Stack
     along_chain: tuple[int, ...]
@@ -78,7 +78,7 @@ class Sides:
         return self.shared_elements * self.stack.nbytes + found
 
     def cost(self, workgroup_size: int) -> float:
-        """Return the bytes that are read and written for an output, more for what is idle or outside the array."""
+        """Return the bytes read and written for an output, more for what is idle or outside the array."""
         stack = self.stack
         at_once = 4 // stack.nbytes if stack.packed else 1
         folds = self.outputs // self.along_chain[0] * ceil_div(self.along_chain[0], at_once)

@@ -126,8 +126,8 @@ class Tuning:
     narrow_periods_from_bytes: int
     """Narrow elements from this size on take it wherever that is possible."""
     out_of_order_row_bytes: int
-    """Large inputs take it, too, where positions lie in another order than memory: columns, and narrow elements in
-    rows up to so many bytes, twice as many of three or more dimensions; 0: never."""
+    """Large inputs take it, too, where positions lie in another order than memory: columns, and narrow
+    elements in rows up to so many bytes, twice as many of three or more dimensions; 0: never."""
     unaligned_periods: int
     """1: so do smaller ones in unaligned rows that are reduced to one row."""
     fixed_flags_from_bytes: int
