@@ -22,15 +22,16 @@ from vkdml.plan.tuning import DISCRETE
 
 LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 
-# Shape of the array in memory, the order in which its dimensions are read, the axis, where it starts, the
-# steps of the plan.
+STRIP_BYTES = 16
+
+# The shape of the array in memory, by the elements of a strip; the order in which its dimensions are read,
+# the axis, where it starts, and the steps of the plan.
 CASES = {
-    "whole strips": ((3, 19, 64), (2, 1, 0), 2, 0, 1),
-    "some columns are left": ((4, 11, 643), (2, 1, 0), 2, 0, 2),
-    "one column is left": ((2, 9, 1025), (0, 2, 1), 0, 3, 2),
-    "a strip is a dimension": ((3, 50, 16), (2, 1, 0), 2, 0, 1),
-    "positions between": ((41, 5, 32), (2, 0, 1), 2, 0, 1),
-    "a dimension more": ((3, 2, 17, 64), (3, 1, 2, 0), 3, 1, 1),
+    "whole strips": (lambda strip: (9, 9, 40 * strip), (2, 1, 0), 2, 0, 1),
+    "some columns are left": (lambda strip: (9, 8, 42 * strip - 1), (2, 1, 0), 2, 0, 2),
+    "one column is left": (lambda strip: (9, 9, 40 * strip + 1), (0, 2, 1), 0, 3, 2),
+    "a strip is a dimension": (lambda strip: (9, 150, strip), (2, 1, 0), 2, 0, 1),
+    "a dimension more": (lambda strip: (9, 2, 8, 40 * strip), (3, 1, 2, 0), 3, 1, 1),
 }
 
 
@@ -41,6 +42,8 @@ def device():
 
 def planned(case, name, limits, rules=(False, False, False), **options):
     memory, order, axis, base, _ = CASES[case] if isinstance(case, str) else case
+    if callable(memory):
+        memory = memory(STRIP_BYTES // kernels.elements()[name].nbytes)
     strides = row_major_strides(memory)
     sizes = tuple(memory[each] for each in order)
     kept = tuple(1 if i == axis else size for i, size in enumerate(sizes))
@@ -62,7 +65,7 @@ def family_of(step):
 def test_kernels_write_what_their_twin_writes(device, name):
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     short = replace(device.limits.tuning.short, from_bytes=0, walked_runs=0)
-    tuning = replace(device.limits.tuning, strip_bytes=32, short=short, columns_workgroups=4)
+    tuning = replace(device.limits.tuning, strip_bytes=STRIP_BYTES, short=short, columns_workgroups=4)
     limits = replace(device.limits, tuning=tuning)
     for number, case in enumerate(CASES):
         rules = (number % 2 > 0, number % 3 > 0, number % 4 > 1)
@@ -86,11 +89,11 @@ def offsets(layout: ReduceLayout) -> set[tuple[int, int]]:
     }
 
 
-@pytest.mark.parametrize("near", [4, 8, 129, 136, 143])
+@pytest.mark.parametrize("near", [4, 8, 320, 329, 327])
 def test_strips_have_every_output_once(near):
-    kept = (Dim(3, 5000, 11 * near), Dim(11, near, 1), Dim(near, 1, 11))
-    layout = ReduceLayout(kept, (Dim(5, 20000, 1),), 7, 2, 0, False)
-    parts = in_strips(layout, 8, 4)
+    kept = (Dim(3, 50000, 11 * near), Dim(11, near, 1), Dim(near, 1, 11))
+    layout = ReduceLayout(kept, (Dim(5, 200000, 1),), 7, 2, 0, False)
+    parts = in_strips(layout, 4, 32)
     assert len(parts) == 1 + (near % 8 > 0 and near > 8)
     found = [pair for part in parts for pair in offsets(part)]
     assert len(found) == layout.outputs
@@ -98,18 +101,23 @@ def test_strips_have_every_output_once(near):
 
 
 @pytest.mark.parametrize(
-    "layout",
+    ("fast", "near", "positions", "nbytes"),
     [
-        # Outputs lie as columns do; too few beside each other; too many left over; rows; many positions.
-        ReduceLayout((Dim(64, 640, 640), Dim(640, 1, 1)), (Dim(5, 40960, 1),), 0, 0, 0, False),
-        ReduceLayout((Dim(7, 640, 1), Dim(640, 1, 7)), (Dim(5, 4480, 1),), 0, 0, 0, False),
-        ReduceLayout((Dim(64, 31, 1), Dim(31, 1, 64)), (Dim(5, 1984, 1),), 0, 0, 0, False),
-        ReduceLayout((Dim(64, 3200, 1), Dim(640, 5, 64)), (Dim(5, 1, 1),), 0, 0, 0, False),
-        ReduceLayout((Dim(64, 640, 1), Dim(640, 1, 64)), (Dim(33, 40960, 1),), 0, 0, 0, False),
+        (7, 640, 5, 4),  # few outputs side by side
+        (64, 319, 5, 4),  # few strips
+        (64, 6, 5, 4),  # no whole vectors
+        (64, 640, 3, 1),  # few bytes for an index
+        (64, 640, 8, 8),  # few positions of wide elements
     ],
 )
-def test_others_have_no_strips(layout):
-    assert in_strips(layout, 8, 4) == ()
+def test_others_have_no_strips(fast, near, positions, nbytes):
+    kept = (Dim(fast, near, 1), Dim(near, 1, fast))
+    assert in_strips(ReduceLayout(kept, (Dim(positions, 1 << 20, 1),), 0, 0, 0, False), nbytes, 32) == ()
+
+
+def test_stacks_whose_positions_are_near_are_read_in_tiles():
+    plan, _ = planned(((1 << 20, 18, 8), (2, 0, 1), 2, 0, 0), "float32", LIMITS)
+    assert [family_of(step).name for step in plan.steps] == ["argreduce_short"]
 
 
 def test_a_subgroup_reads_and_writes_sectors():

@@ -65,6 +65,13 @@ def test_what_leaves_too_many_candidates_is_read_as_columns():
     assert families_of((36, 40, 90000), (2, 1, 0), (1, 2), "float32") == ["columns"]
 
 
+def test_rows_whose_vectors_lie_within_are_read_as_rows():
+    assert families_of((2048, 4096, 24), (2, 1, 0), (0, 1, 2), "bfloat16") == ["rows"]
+    assert families_of((2048, 4096, 25), (2, 1, 0), (0, 1, 2), "bfloat16") == WALKED
+    # The third dimension decides: twice as long rows are walked.
+    assert families_of((2048 * 4096, 25), (1, 0), (0, 1), "bfloat16") == ["rows"]
+
+
 def test_small_inputs_and_processors_have_one_kernel():
     assert families_of((300000, 11), (1, 0), (0, 1), "float16") == ["rows"]
     software = replace(LIMITS, tuning=SOFTWARE, subgroup_size=0)

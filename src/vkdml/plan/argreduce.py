@@ -39,7 +39,7 @@ from vkdml.plan.reductions import (
     most_candidates,
 )
 from vkdml.plan.schema import ElementType, Family
-from vkdml.plan.short import plan_short
+from vkdml.plan.short import is_written_across, plan_short
 from vkdml.plan.transposed_columns import in_strips
 from vkdml.plan.tuning import Tuning
 
@@ -168,10 +168,10 @@ def _plan_strips(
 ) -> Plan | None:
     """Plan columns whose outputs lie in another order in strips; None if they are not such, or not enough."""
     element, tuning = order.element_type, limits.tuning
-    if not tuning.strip_bytes or input_bytes < tuning.short.from_bytes:
+    if not tuning.strip_bytes or not is_written_across(layout, element.nbytes, input_bytes, limits):
         return None
     plans = []
-    for part in in_strips(layout, tuning.strip_bytes // element.nbytes, VECTOR_BYTES // element.nbytes):
+    for part in in_strips(layout, element.nbytes, tuning.strip_bytes):
         shape = _columns(part, element, input_bytes, limits)
         if shape.splits > 1:
             return None

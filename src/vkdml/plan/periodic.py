@@ -189,7 +189,7 @@ def is_out_of_order(
         in_vectors = bool(layout.kept) and layout.kept[-1].input_stride == 1
         return in_vectors and min(strides) < strides[-1]
     order = layout.memory_order
-    if order is None or element.nbytes >= 4 or not order.run_dims:
+    if strides[-1] == 1 or order is None or element.nbytes >= 4 or not order.run_dims:
         return False
     # The third dimension of a position takes one more division.
     most = tuning.out_of_order_row_bytes * (2 if order.run_dims > 2 else 1)

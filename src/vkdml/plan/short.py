@@ -58,7 +58,7 @@ FEW_POSITIONS = 8
 # Positions of rows of which an invocation folds four: loops over all elements are unrolled.
 MOST_IN_FOURS = 7
 # Bytes. Tiles of outputs in another order than the input are large from this size of a row on.
-LONG_PERMUTED_ROW = 16
+LONG_PERMUTED_ROW = 20
 # Shared memory is allocated in so many words, since each number is a pipeline.
 SHARED_STEP = 256
 
@@ -305,11 +305,12 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
     permuted = fast is not near
     if permuted and not tuning.direct and tuning.permuted_tile_bytes:
         if positions_apart:
-            return _transposing_tile(layout, fast, nbytes, packed, limits)
+            many = positions.size > FEW_POSITIONS
+            return None if many and nbytes == 8 else _transposing_tile(layout, fast, nbytes, packed, limits)
         if positions.size * nbytes >= LONG_PERMUTED_ROW:
             # Fewer outputs would leave invocations idle, and their indices would not fill sectors.
             workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
-            budget = _permuted_bytes(total, limits) // nbytes
+            budget = _permuted_bytes(tuning.permuted_tile_bytes, total, limits) // nbytes
     if positions_apart:
         in_fours = is_in_fours(positions.size, nbytes, limits.tuning)
         worth_tiles = packed and not in_fours and _is_worth_tiles(layout, per_vector)
@@ -388,10 +389,20 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
     )
 
 
-def _permuted_bytes(total: int, limits: DeviceLimits) -> int:
+def _permuted_bytes(most: int, total: int, limits: DeviceLimits) -> int:
     """Return the bytes of a tile whose outputs are written in another order, of an input of so many."""
-    most = min(limits.tuning.short.permuted_tile_bytes, limits.max_shared_memory // 2)
-    return min(most, max(total // limits.tuning.target_workgroups, 1024))
+    return min(most, limits.max_shared_memory // 2, max(total // limits.tuning.target_workgroups, 1024))
+
+
+def is_written_across(layout: ReduceLayout, nbytes: int, input_bytes: int, limits: DeviceLimits) -> bool:
+    """Tell whether outputs lie in another order than a short stack whose positions are far apart."""
+    tuning = limits.tuning.short
+    if input_bytes < tuning.from_bytes or not _is_short(layout, nbytes, limits):
+        return False
+    near, positions = layout.kept[-1], layout.reduced[0]
+    permuted = abs(near.output_stride) > min(abs(dim.output_stride) for dim in layout.kept)
+    budget = tuning.tile_bytes // 2 // nbytes
+    return permuted and positions.input_stride != 1 and _positions_apart(layout, 2 * SECTOR // nbytes, budget)
 
 
 def _transposing_tile(
@@ -420,9 +431,13 @@ def _transposing_tile(
         input_aligned=all(start * nbytes % SECTOR == 0 for start in starts),
         output_aligned=all(target % OUTPUTS_OF_SECTOR == 0 for target in targets),
     )
-    workgroup_size = min(limits.tuning.short.workgroup_size, limits.workgroup_size)
-    wanted = _permuted_bytes(layout.outputs * positions.size * nbytes, limits)
-    sides = sides_of(stack, wanted, _permuted_bytes(1 << 62, limits), workgroup_size)
+    tuning = limits.tuning.short
+    workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
+    # With many positions smaller tiles have no room for whole sectors.
+    few = positions.size <= FEW_POSITIONS
+    most = tuning.transposing_tile_bytes if few else tuning.permuted_tile_bytes
+    wanted = _permuted_bytes(most, layout.outputs * positions.size * nbytes, limits)
+    sides = sides_of(stack, wanted, _permuted_bytes(most, 1 << 62, limits), workgroup_size)
     if sides is None:
         return None
     counts = {**dict(zip(chain, sides.along_chain, strict=False)), fast: sides.along_fast}

@@ -9,43 +9,47 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.plans import VECTOR_BYTES
+from vkdml.plan.short import FEW_POSITIONS
 
-# More positions are read for each index that is written, wherever that lies.
-MOST_POSITIONS = 32
 # Outputs side by side.
 _FEWEST_SIDE_BY_SIDE = 8
-# Of the innermost dimension: shorter ones would have much left over.
-_FEWEST_STRIPS = 16
+# Of the innermost dimension: what is left over of fewer takes a step that is too small to be fast.
+_FEWEST_STRIPS = 40
+# Bytes of an output's elements. Of fewer, indices decide.
+_FEWEST_BYTES = 4
 
 
-def in_strips(layout: ReduceLayout, strip: int, least: int) -> tuple[ReduceLayout, ...]:
-    """Return the layouts of the whole strips, and of what is left over; none if the layout is no such one.
+def in_strips(layout: ReduceLayout, nbytes: int, strip_bytes: int) -> tuple[ReduceLayout, ...]:
+    """Return the layouts of the whole strips, and of what is left over; none if other kernels are faster.
 
-    >>> layout = ReduceLayout((Dim(99, 40, 1), Dim(40, 1, 99)), (Dim(5, 4000, 1),), 0, 0, 0, False)
-    >>> (part,) = in_strips(layout, 8, 4)
+    >>> layout = ReduceLayout((Dim(99, 400, 1), Dim(400, 1, 99)), (Dim(5, 40000, 1),), 0, 0, 0, False)
+    >>> (part,) = in_strips(layout, 4, 32)
     >>> [(dim.size, dim.input_stride) for dim in part.kept]
-    [(5, 8), (99, 40), (8, 1)]
+    [(50, 8), (99, 400), (8, 1)]
 
     Args:
-        layout: canonical.
-        strip: elements of a strip.
-        least: of the innermost dimension; one shorter than a strip is a strip of its own.
+        layout: canonical, one dimension reduced; positions are apart, and outputs lie in another order.
+        nbytes: of an element.
+        strip_bytes: of a strip.
     """
-    if not layout.kept or len(layout.reduced) != 1:
-        return ()
     *others, near = layout.kept
-    if near.input_stride != 1 or near.size < least or not 1 < layout.reduced[0].size <= MOST_POSITIONS:
-        return ()
     fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
-    if fast is near or fast.size < _FEWEST_SIDE_BY_SIDE or layout.reduced[0].input_stride == 1:
+    positions = layout.reduced[0].size
+    if near.input_stride != 1 or fast.size < _FEWEST_SIDE_BY_SIDE or positions * nbytes < _FEWEST_BYTES:
         return ()
     others.remove(fast)
-    strips, left = divmod(near.size, strip) if near.size > strip else (1, 0)
-    if left and strips < _FEWEST_STRIPS:
+    if near.size * nbytes <= strip_bytes:
+        # It is short enough as it is.
+        whole_vectors = near.size * nbytes % VECTOR_BYTES == 0
+        return (replace(layout, kept=(*others, fast, near)),) if whole_vectors else ()
+    strip = strip_bytes // nbytes
+    strips, left = divmod(near.size, strip)
+    # Tiles in shared memory are as fast with few positions of wide elements.
+    if strips < _FEWEST_STRIPS or (nbytes == 8 and positions <= FEW_POSITIONS):
         return ()
     along = Dim(strips, strip, strip * near.output_stride)
-    inner = replace(near, size=min(strip, near.size))
-    whole = replace(layout, kept=(*others, *((along,) if strips > 1 else ()), fast, inner))
+    whole = replace(layout, kept=(*others, along, fast, replace(near, size=strip)))
     if not left:
         return (whole,)
     done = strips * strip

@@ -77,6 +77,8 @@ class ShortTuning:
     """Smaller inputs take other kernels, which have fewer pipelines to build."""
     permuted_tile_bytes: int = 0
     """Of shared memory where the outputs lie in another order than the input; 0: as elsewhere."""
+    transposing_tile_bytes: int = 0
+    """The same where there are few positions, far apart."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,8 @@ DISCRETE = Tuning(
         row_bytes=128,
         narrow_row_bytes=128,
         from_bytes=64 * 1024,
-        permuted_tile_bytes=24 * 1024,
+        permuted_tile_bytes=16 * 1024,
+        transposing_tile_bytes=10 * 1024,
     ),
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
