@@ -72,6 +72,10 @@ def test_rows_whose_vectors_lie_within_are_read_as_rows():
     assert families_of((2048 * 4096, 25), (1, 0), (0, 1), "bfloat16") == ["rows"]
 
 
+def test_rows_along_the_innermost_positions_are_read_as_rows():
+    assert families_of((1000, 64, 300, 7), (1, 2, 0, 3), (0, 1, 2, 3), "bfloat16") == ["rows"]
+
+
 def test_small_inputs_and_processors_have_one_kernel():
     assert families_of((300000, 11), (1, 0), (0, 1), "float16") == ["rows"]
     software = replace(LIMITS, tuning=SOFTWARE, subgroup_size=0)
