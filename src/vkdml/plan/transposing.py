@@ -113,20 +113,22 @@ def sides_of(stack: Stack, wanted_bytes: int, most_bytes: int, workgroup_size: i
         most_bytes: that there are.
         workgroup_size: invocations.
     """
-    fitting = [sides for sides in _candidates(stack) if sides.shared_bytes <= most_bytes]
+    fitting = [sides for sides in _candidates(stack, most_bytes) if sides.shared_bytes <= most_bytes]
     wanted = [sides for sides in fitting if sides.shared_bytes <= wanted_bytes]
     if not wanted:
         return min(fitting, key=lambda sides: sides.shared_bytes, default=None)
     return min(wanted, key=lambda sides: (sides.cost(workgroup_size), sides.shared_bytes))
 
 
-def _candidates(stack: Stack) -> Iterator[Sides]:
+def _candidates(stack: Stack, most_bytes: int) -> Iterator[Sides]:
     """Yield half atoms both ways and multiples of these, and whole dimensions where these are short."""
     along_fast = _counts(stack.fast.size, _ATOM // 2 // _INDEX_BYTES)
-    for number, dim in enumerate(stack.chain):
-        whole = tuple(inner.size for inner in stack.chain[:number])
+    whole: tuple[int, ...] = ()
+    for dim in stack.chain:
+        most = most_bytes // (stack.positions.size * stack.nbytes * math.prod(whole))
         for count in _counts(dim.size, max(_ATOM // 2 // (dim.input_stride * stack.nbytes), 1)):
-            yield from (Sides(stack, (*whole, count), fast) for fast in along_fast)
+            yield from (Sides(stack, (*whole, count), fast) for fast in along_fast if count * fast <= most)
+        whole = (*whole, dim.size)
 
 
 def _counts(size: int, step: int) -> list[int]:
