@@ -12,7 +12,7 @@ from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, MemoryOrder, ReduceLayout
 from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.order import Order
-from vkdml.plan.periodic import LONGEST_ROW_BYTES, plan_periods
+from vkdml.plan.periodic import LONGEST_ROW_BYTES, is_out_of_order, plan_periods
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
@@ -39,7 +39,8 @@ from vkdml.plan.reductions import (
     most_candidates,
 )
 from vkdml.plan.schema import ElementType, Family
-from vkdml.plan.short import plan_short
+from vkdml.plan.short import is_written_across, plan_short
+from vkdml.plan.transposed_columns import in_strips
 from vkdml.plan.tuning import Tuning
 
 # Vectors of 16 bytes that one invocation loads in one batch.
@@ -122,8 +123,12 @@ def plan_argreduce(
         )
 
     runs = _long_runs_of(layout, element, limits)
-    in_rows = runs is not None and not _are_many_and_short(runs, layout, element)
-    for plan_kind in (plan_short,) if in_rows else (plan_short, plan_periods):
+    in_rows = (
+        runs is not None
+        and not _are_many_and_short(runs, layout, element)
+        and not is_out_of_order(layout, element, input_bytes, limits)
+    )
+    for plan_kind in (_plan_strips, plan_short) if in_rows else (_plan_strips, plan_short, plan_periods):
         plan = plan_kind(
             layout,
             order,
@@ -141,6 +146,67 @@ def plan_argreduce(
         keeping = _limits_of_whole_rows(layout, runs, element, limits)
         limits = keeping or limits
         shape = _rows(layout, runs, element, input_bytes, limits, are_split=keeping is None)
+    return _plan_shape(
+        shape,
+        layout,
+        order,
+        input_bytes,
+        limits,
+        index_bytes=index_bytes,
+        with_values=with_values,
+        output_elements=output_elements,
+    )
+
+
+def _plan_strips(
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    limits: DeviceLimits,
+    *,
+    index_bytes: int,
+    with_values: bool,
+    output_elements: int,
+) -> Plan | None:
+    """Plan columns whose outputs lie in another order in strips; None if they are not such, or not enough."""
+    element, tuning = order.element_type, limits.tuning
+    if not tuning.strip_bytes or not is_written_across(layout, element.nbytes, input_bytes, limits):
+        return None
+    plans = []
+    for part in in_strips(layout, element.nbytes, tuning.strip_bytes):
+        shape = _columns(part, element, input_bytes, limits)
+        if shape.splits > 1:
+            return None
+        plans.append(
+            _plan_shape(
+                shape,
+                part,
+                order,
+                input_bytes,
+                limits,
+                index_bytes=index_bytes,
+                with_values=with_values,
+                output_elements=output_elements,
+            )
+        )
+    if not plans or (len(plans) > 1 and any(plan.layout for plan in plans)):
+        return None
+    return replace(plans[0], steps=tuple(step for plan in plans for step in plan.steps))
+
+
+def _plan_shape(
+    shape: _Shape,
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    limits: DeviceLimits,
+    *,
+    index_bytes: int,
+    with_values: bool,
+    output_elements: int,
+) -> Plan:
+    """Return the plan of one step that divides the work so."""
+    element, outputs = order.element_type, layout.outputs
     # Backwards positions turn the tie rule round.
     last_position = order.take_last != layout.reversed_order
     layout_words = dimension_words(layout)
@@ -159,7 +225,7 @@ def plan_argreduce(
         **flags,
         lanes=shape.lanes,
         outputs=outputs,
-        reduce_count=reduce_count,
+        reduce_count=layout.reduce_count,
         splits=shape.splits,
         kept_dims=len(layout.kept),
         reduced_dims=len(layout.reduced),

@@ -152,7 +152,11 @@ def best_walk(layout: ReduceLayout, element: ElementType, input_bytes: int) -> W
 
 def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> bool:
     """Tell whether other kernels would read the memory in short pieces, and so much that it matters."""
-    if input_bytes < limits.tuning.periods_from_bytes or not any(dim.input_stride for dim in layout.kept):
+    if input_bytes < limits.tuning.periods_from_bytes:
+        return False
+    if is_out_of_order(layout, element, input_bytes, limits):
+        return True
+    if not any(dim.input_stride for dim in layout.kept):
         return False
     inner_kept = layout.kept[-1]
     kept_bytes = inner_kept.size * element.nbytes if inner_kept.input_stride == 1 else 0
@@ -168,6 +172,30 @@ def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, li
         return len(layout.reduced) > 1 and bool(beside) and kept_bytes < limits.tuning.columns_segment_bytes
     inner = [dim for dim in layout.reduced if dim.input_stride == 1]
     return bool(inner) and inner[0].size * element.nbytes <= LONGEST_ROW_BYTES and len(layout.reduced) > 1
+
+
+def is_out_of_order(
+    layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits
+) -> bool:
+    """Tell whether positions lie in another order than memory, and the way from one to the next decides.
+
+    It does where columns jump along the innermost dimension of positions. In short rows of narrow elements,
+    of which many are equal, most of what may win needs divisions to tell its position.
+    """
+    tuning, strides = limits.tuning, [dim.input_stride for dim in layout.reduced]
+    if not tuning.out_of_order_row_bytes or input_bytes < tuning.narrow_periods_from_bytes:
+        return False
+    if min(strides) > 1:
+        in_vectors = bool(layout.kept) and layout.kept[-1].input_stride == 1
+        return in_vectors and min(strides) < strides[-1]
+    order = layout.memory_order
+    if strides[-1] == 1 or order is None or element.nbytes >= 4 or not order.run_dims:
+        return False
+    # The third dimension of a position takes one more division.
+    most = tuning.out_of_order_row_bytes * (2 if order.run_dims > 2 else 1)
+    row, rest = divmod(order.dims[-1].size * element.nbytes, VECTOR_BYTES)
+    # Vectors within a row tell by one division whether they may win.
+    return row * VECTOR_BYTES + rest <= most and (rest > 0 or row < 2)
 
 
 def _is_unaligned_matrix(layout: ReduceLayout, element: ElementType) -> bool:

@@ -24,6 +24,7 @@ from vkdml.plan.plans import (
     round_up,
 )
 from vkdml.plan.reductions import FOUR, NARROW_SHARE, buffer_bytes, dimension_words, fixed_flags, is_in_fours
+from vkdml.plan.transposing import Stack, sides_of
 from vkdml.plan.walks import Walk, walk_of
 
 # Dimensions of outputs that a tile may have.
@@ -56,6 +57,8 @@ SHORTEST_LONG_ROW = 12
 FEW_POSITIONS = 8
 # Positions of rows of which an invocation folds four: loops over all elements are unrolled.
 MOST_IN_FOURS = 7
+# Bytes. Tiles of outputs in another order than the input are large from this size of a row on.
+LONG_PERMUTED_ROW = 20
 # Shared memory is allocated in so many words, since each number is a pipeline.
 SHARED_STEP = 256
 
@@ -299,8 +302,16 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
     budget = tile_bytes if packed or tuning.direct else tile_bytes // 2
     budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
     positions_apart = _positions_apart(layout, gap, budget // (2 if packed else 1))
+    permuted = fast is not near
+    if permuted and not tuning.direct and tuning.permuted_tile_bytes:
+        if positions_apart:
+            many = positions.size > FEW_POSITIONS
+            return None if many and nbytes == 8 else _transposing_tile(layout, fast, nbytes, packed, limits)
+        if positions.size * nbytes >= LONG_PERMUTED_ROW:
+            # Fewer outputs would leave invocations idle, and their indices would not fill sectors.
+            workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
+            budget = _permuted_bytes(tuning.permuted_tile_bytes, total, limits) // nbytes
     if positions_apart:
-        permuted = fast is not near
         in_fours = is_in_fours(positions.size, nbytes, limits.tuning)
         worth_tiles = packed and not in_fours and _is_worth_tiles(layout, per_vector)
         if not (tuning.direct or permuted or worth_tiles):
@@ -373,6 +384,70 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
         shared_pitch,
         position_pitch,
         extent + margin + per_vector,
+        tuple(dim for dim in layout.kept if dim not in counts),
+        workgroup_size,
+    )
+
+
+def _permuted_bytes(most: int, total: int, limits: DeviceLimits) -> int:
+    """Return the bytes of a tile whose outputs are written in another order, of an input of so many."""
+    return min(most, limits.max_shared_memory // 2, max(total // limits.tuning.target_workgroups, 1024))
+
+
+def is_written_across(layout: ReduceLayout, nbytes: int, input_bytes: int, limits: DeviceLimits) -> bool:
+    """Tell whether outputs lie in another order than a short stack whose positions are far apart."""
+    tuning = limits.tuning.short
+    if input_bytes < tuning.from_bytes or not _is_short(layout, nbytes, limits):
+        return False
+    near, positions = layout.kept[-1], layout.reduced[0]
+    permuted = abs(near.output_stride) > min(abs(dim.output_stride) for dim in layout.kept)
+    budget = tuning.tile_bytes // 2 // nbytes
+    return permuted and positions.input_stride != 1 and _positions_apart(layout, 2 * SECTOR // nbytes, budget)
+
+
+def _transposing_tile(
+    layout: ReduceLayout, fast: Dim, nbytes: int, packed: bool, limits: DeviceLimits
+) -> _Tile | None:
+    """Choose a tile of outputs whose positions are far apart and which are written in another order."""
+    positions, gap = layout.reduced[0], 2 * SECTOR // nbytes
+    chain: list[Dim] = []
+    extent = 1
+    for dim in reversed(layout.kept):
+        if dim is fast or dim.input_stride > extent + gap or len(chain) == BOX_DIMS - 1:
+            break
+        chain.append(dim)
+        extent += (dim.size - 1) * dim.input_stride
+    if not chain:
+        return None
+    starts = (layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1]))
+    targets = (layout.output_base, *(dim.output_stride for dim in layout.kept if dim is not fast))
+    stack = Stack(
+        chain=tuple(chain),
+        fast=fast,
+        positions=positions,
+        nbytes=nbytes,
+        packed=packed,
+        gap=gap,
+        input_aligned=all(start * nbytes % SECTOR == 0 for start in starts),
+        output_aligned=all(target % OUTPUTS_OF_SECTOR == 0 for target in targets),
+    )
+    tuning = limits.tuning.short
+    workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
+    # With many positions smaller tiles have no room for whole sectors.
+    few = positions.size <= FEW_POSITIONS
+    most = tuning.transposing_tile_bytes if few else tuning.permuted_tile_bytes
+    wanted = _permuted_bytes(most, layout.outputs * positions.size * nbytes, limits)
+    sides = sides_of(stack, wanted, _permuted_bytes(most, 1 << 62, limits), workgroup_size)
+    if sides is None:
+        return None
+    counts = {**dict(zip(chain, sides.along_chain, strict=False)), fast: sides.along_fast}
+    chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
+    return _Tile(
+        tuple(chosen),
+        [dim for dim, _ in chosen].index(fast) if sides.shared_pitch else BOX_DIMS,
+        sides.shared_pitch,
+        sides.position_pitch,
+        sides.shared_elements,
         tuple(dim for dim in layout.kept if dim not in counts),
         workgroup_size,
     )

@@ -75,6 +75,10 @@ class ShortTuning:
     """The same of elements of 1 and 2 bytes."""
     from_bytes: int = 0
     """Smaller inputs take other kernels, which have fewer pipelines to build."""
+    permuted_tile_bytes: int = 0
+    """Of shared memory where the outputs lie in another order than the input; 0: as elsewhere."""
+    transposing_tile_bytes: int = 0
+    """The same where there are few positions, far apart."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +121,17 @@ class Tuning:
     """Workgroups that fill the device in a reduction along a stride."""
     columns_apart: int
     """1: columns side by side in the input are loaded together wherever their outputs are."""
+    strip_bytes: int
+    """Of the innermost dimension that workgroups read where outputs lie in another order; 0: all of it."""
     positions_in_fours: tuple[tuple[int, int, int], ...]
     """By width of narrow elements, the fewest and the most positions of columns that are loaded in fours."""
     periods_from_bytes: int
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     narrow_periods_from_bytes: int
     """Narrow elements from this size on take it wherever that is possible."""
+    out_of_order_row_bytes: int
+    """Large inputs take it, too, where positions lie in another order than memory: columns, and narrow
+    elements in rows up to so many bytes, twice as many of three or more dimensions; 0: never."""
     unaligned_periods: int
     """1: so do smaller ones in unaligned rows that are reduced to one row."""
     fixed_flags_from_bytes: int
@@ -216,9 +225,11 @@ DISCRETE = Tuning(
     memory_order=1,
     columns_workgroups=2112,
     columns_apart=0,
+    strip_bytes=64,
     positions_in_fours=((1, 12, 32), (2, 8, 32)),
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
+    out_of_order_row_bytes=30,
     unaligned_periods=0,
     most_candidates=8192,
     fixed_flags_from_bytes=_NEVER,
@@ -254,6 +265,8 @@ DISCRETE = Tuning(
         row_bytes=128,
         narrow_row_bytes=128,
         from_bytes=64 * 1024,
+        permuted_tile_bytes=16 * 1024,
+        transposing_tile_bytes=10 * 1024,
     ),
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
@@ -273,7 +286,9 @@ SOFTWARE = replace(
     columns_workgroups=32,
     positions_per_split=64,
     columns_apart=1,
+    strip_bytes=0,
     positions_in_fours=(),
+    out_of_order_row_bytes=0,
     unaligned_periods=1,
     # Its drivers execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,

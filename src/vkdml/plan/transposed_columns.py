@@ -1,0 +1,62 @@
+"""Columns whose outputs lie in another order than the input, in strips: subgroups read and write sectors.
+
+A strip is a short piece of the innermost dimension. Along it invocations read neighbouring memory; from strip
+to strip along the outputs' innermost dimension they write neighbouring indices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.plans import VECTOR_BYTES
+from vkdml.plan.short import FEW_POSITIONS
+
+# Outputs side by side.
+_FEWEST_SIDE_BY_SIDE = 8
+# Of the innermost dimension: what is left over of fewer takes a step that is too small to be fast.
+_FEWEST_STRIPS = 40
+# Bytes of an output's elements. Of fewer, indices decide.
+_FEWEST_BYTES = 4
+
+
+def in_strips(layout: ReduceLayout, nbytes: int, strip_bytes: int) -> tuple[ReduceLayout, ...]:
+    """Return the layouts of the whole strips, and of what is left over; none if other kernels are faster.
+
+    >>> layout = ReduceLayout((Dim(99, 400, 1), Dim(400, 1, 99)), (Dim(5, 40000, 1),), 0, 0, 0, False)
+    >>> (part,) = in_strips(layout, 4, 32)
+    >>> [(dim.size, dim.input_stride) for dim in part.kept]
+    [(50, 8), (99, 400), (8, 1)]
+
+    Args:
+        layout: canonical, one dimension reduced; positions are apart, and outputs lie in another order.
+        nbytes: of an element.
+        strip_bytes: of a strip.
+    """
+    *others, near = layout.kept
+    fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
+    positions = layout.reduced[0].size
+    if near.input_stride != 1 or fast.size < _FEWEST_SIDE_BY_SIDE or positions * nbytes < _FEWEST_BYTES:
+        return ()
+    others.remove(fast)
+    if near.size * nbytes <= strip_bytes:
+        # It is short enough as it is.
+        whole_vectors = near.size * nbytes % VECTOR_BYTES == 0
+        return (replace(layout, kept=(*others, fast, near)),) if whole_vectors else ()
+    strip = strip_bytes // nbytes
+    strips, left = divmod(near.size, strip)
+    # Tiles in shared memory are as fast with few positions of wide elements.
+    if strips < _FEWEST_STRIPS or (nbytes == 8 and positions <= FEW_POSITIONS):
+        return ()
+    along = Dim(strips, strip, strip * near.output_stride)
+    whole = replace(layout, kept=(*others, along, fast, replace(near, size=strip)))
+    if not left:
+        return (whole,)
+    done = strips * strip
+    rest = replace(
+        layout,
+        kept=(*others, fast, *((replace(near, size=left),) if left > 1 else ())),
+        input_base=layout.input_base + done,
+        output_base=layout.output_base + done * near.output_stride,
+    )
+    return whole, rest

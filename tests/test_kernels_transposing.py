@@ -1,0 +1,138 @@
+"""Stacks whose outputs lie in another order than the input: their tiles, and kernels against the twin."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from test_kernels import element_bits
+from test_kernels_short_rows import SMALL, plan_view, rules_of, run_both
+
+import vkdml
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import Dim, canonical_reduce, row_major_strides
+from vkdml.plan.order import Order
+from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.transposing import Stack, sides_of
+from vkdml.plan.tuning import DISCRETE
+
+DISCRETE_LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
+ALL = slice(None)
+# Shape of the array in memory, the order in which its dimensions are read, the window of each, and the axis.
+CASES = {
+    "apart": ((5, 90, 61), (0, 2, 1), (ALL, ALL, ALL), 0),
+    "aligned apart": ((4, 40, 64), (0, 2, 1), (ALL, ALL, ALL), 0),
+    "two dimensions before": ((3, 70, 8, 15), (3, 2, 1, 0), (ALL, ALL, ALL, ALL), 3),
+    "one segment for each position": ((2, 901, 5), (2, 1, 0), (ALL, ALL, ALL), 2),
+    "windows apart": ((3, 33, 130), (0, 2, 1), (ALL, slice(3, 128), slice(1, 31)), 0),
+    "all positions in a segment": ((60, 9, 13, 3), (3, 1, 2, 0), (ALL, ALL, ALL, ALL), 2),
+    "few outputs in a segment": ((90, 18, 4), (2, 1, 0), (ALL, ALL, ALL), 1),
+    "rows": ((5, 83, 7), (1, 0, 2), (ALL, ALL, ALL), 2),
+}
+
+
+@pytest.fixture(scope="module")
+def device():
+    return vkdml.default_device()
+
+
+def plan_case(case: str, name: str, limits, rules):
+    memory, dims, windows, axis = CASES[case]
+    whole = np.empty(memory, np.int8).transpose(dims)
+    view = whole[windows]
+    base = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return plan_view(case, view.shape, view.strides, (axis,), base, Order(name, *rules), limits)
+
+
+@pytest.mark.parametrize("name", ["uint8", "bfloat16", "int32", "float64"])
+def test_kernels_write_what_their_twin_writes(device, name):
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    for number, case in enumerate(CASES):
+        tile_bytes = (5120, 8192)[number % 2]
+        changes = {"permuted_tile_bytes": tile_bytes, "transposing_tile_bytes": tile_bytes}
+        changes |= {"fixed_positions": number % 3 > 0}
+        tuning = replace(device.limits.tuning, short=replace(SMALL, **changes))
+        plan, count = plan_case(case, name, replace(device.limits, tuning=tuning), rules_of(number))
+        assert kernels.table()[plan.steps[0].kernel].family.name == "argreduce_short", case
+        run_both(device, plan, element_bits(rng, name, count))
+
+
+def stack_of(random: Random) -> Stack:
+    nbytes = random.choice((1, 2, 4, 8))
+    chain, extent = [], 1
+    for _ in range(random.randrange(1, 3)):
+        chain.append(Dim(random.choice((2, 3, 7, 15, 16, 33, 640, 6632)), extent, 0))
+        extent *= chain[-1].size
+    fast = Dim(random.choice((2, 5, 17, 64, 1264, 50257)), extent * random.choice((1, 1, 13)), 1)
+    positions = Dim(random.randrange(2, 33), fast.input_stride * fast.size + random.randrange(3), 1)
+    aligned = extent * nbytes % 32 == 0
+    return Stack(
+        tuple(chain), fast, positions, nbytes, nbytes < 4, 64 // nbytes, aligned, random.random() < 0.5
+    )
+
+
+def test_sides_fit_and_are_whole_sectors_where_there_is_room():
+    random, chosen = Random(5), 0
+    for _ in range(150):
+        stack = stack_of(random)
+        sides = sides_of(stack, 24 << 10, 24 << 10, 128)
+        assert sides is not None
+        assert sides.shared_bytes <= 24 << 10
+        assert sides.along_fast <= stack.fast.size
+        for count, dim in zip(sides.along_chain, stack.chain, strict=False):
+            assert 1 <= count <= dim.size
+        # A dimension follows only where what is inside of it is whole.
+        for count, dim in zip(sides.along_chain[:-1], stack.chain, strict=False):
+            assert count == dim.size
+        if sides.shared_pitch:
+            whole = math.prod(dim.size for dim in stack.chain)
+            assert sides.segment * stack.nbytes >= 32 or sides.segment == whole
+            assert sides.along_fast >= min(8, stack.fast.size)
+            chosen += 1
+    assert chosen > 50
+
+
+def discrete_plan(memory, order, axes, name, limits=DISCRETE_LIMITS):
+    strides = row_major_strides(memory)
+    sizes = tuple(memory[axis] for axis in order)
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+    layout = canonical_reduce(
+        *(sizes, tuple(strides[axis] for axis in order), axes, row_major_strides(kept)), take_last=False
+    )
+    return plan_argreduce(layout, Order(name), math.prod(memory), limits, index_bytes=4, with_values=False)
+
+
+def pushed(step):
+    return kernels.table()[step.kernel].family.unpack(step.push)
+
+
+def test_far_rows_written_in_another_order_are_read_and_written_in_sectors():
+    (step,) = discrete_plan((4, 68971, 278), (2, 1, 0), (2,), "float32").steps
+    p = pushed(step)
+    # The first dimension is that of the outputs' memory, the second that of the input's.
+    assert p["output_stride_0"] == p["input_stride_1"] == 1
+    assert p["tile_0"] >= 8
+    assert p["tile_1"] >= 8
+
+
+def test_tiles_of_wide_stacks_keep_a_workgroup_busy():
+    (step,) = discrete_plan((924358, 18, 4), (2, 1, 0), (1,), "int64").steps
+    p = pushed(step)
+    assert p["tile_0"] * p["tile_1"] * p["tile_2"] >= 64
+    assert p["tile_0"] >= 16
+
+
+def test_short_rows_that_follow_each_other_keep_their_tiles():
+    without = replace(DISCRETE, short=replace(DISCRETE.short, permuted_tile_bytes=0))
+    case = ((16392835, 2, 2), (2, 0, 1), (2,), "int64")
+    assert discrete_plan(*case) == discrete_plan(*case, replace(DISCRETE_LIMITS, tuning=without))
+
+
+def test_small_inputs_are_shared_by_many_workgroups():
+    (step,) = discrete_plan((7, 64, 250), (2, 1, 0), (2,), "float32").steps
+    assert step.workgroups >= 64

@@ -1,0 +1,83 @@
+"""Which reductions are walked as repeated blocks because positions lie in another order than memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.order import Order
+from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.tuning import DISCRETE, SOFTWARE
+
+LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
+MIB = 1 << 20
+
+
+def families_of(memory, order, axes, name, limits=LIMITS):
+    """The kernels that reduce ``axes`` of an array whose axes are read in this order."""
+    strides = row_major_strides(memory)
+    sizes = tuple(memory[axis] for axis in order)
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+    layout = canonical_reduce(
+        *(sizes, tuple(strides[axis] for axis in order), axes, row_major_strides(kept)), take_last=False
+    )
+    plan = plan_argreduce(layout, Order(name), math.prod(memory), limits, index_bytes=4, with_values=False)
+    scratch = plan.bytes_of("workspace")
+    assert scratch <= math.prod(memory) * kernels.elements()[name].nbytes // 100 + MIB
+    return [kernels.table()[step.kernel].family.name.removeprefix("argreduce_") for step in plan.steps]
+
+
+WALKED = ["periods", "combine"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "order", "axes"),
+    [
+        ((24403223, 11), (1, 0), (0, 1)),
+        ((4, 6398625, 9), (2, 0, 1), (0, 2)),
+        ((89, 50257, 6, 10), (0, 3, 2, 1), (0, 1, 2, 3)),
+    ],
+)
+def test_narrow_elements_in_short_rows_out_of_order(memory, order, axes):
+    assert families_of(memory, order, axes, "float16") == WALKED
+    # Of wide elements few are equal, so that few positions are looked for.
+    assert families_of(memory, order, axes, "float32") == ["rows"]
+    # And where positions lie as memory does, they are not looked for, either.
+    assert families_of(memory, tuple(range(len(memory))), tuple(range(len(memory))), "float16") == ["rows"]
+
+
+def test_long_rows_are_read_as_rows():
+    assert families_of((200000, 700), (1, 0), (0, 1), "float16") == ["rows"]
+
+
+def test_columns_that_would_jump_along_the_innermost_positions():
+    memory = (36, 7217, 513)
+    assert families_of(memory, (2, 1, 0), (1, 2), "float32") == WALKED
+    assert families_of(memory, (2, 0, 1), (1, 2), "float32") == ["columns"]
+
+
+def test_what_leaves_too_many_candidates_is_read_as_columns():
+    assert families_of((36, 40, 90000), (2, 1, 0), (1, 2), "float32") == ["columns"]
+
+
+def test_rows_whose_vectors_lie_within_are_read_as_rows():
+    assert families_of((2048, 4096, 24), (2, 1, 0), (0, 1, 2), "bfloat16") == ["rows"]
+    assert families_of((2048, 4096, 25), (2, 1, 0), (0, 1, 2), "bfloat16") == WALKED
+    # The third dimension decides: twice as long rows are walked.
+    assert families_of((2048 * 4096, 25), (1, 0), (0, 1), "bfloat16") == ["rows"]
+
+
+def test_rows_along_the_innermost_positions_are_read_as_rows():
+    assert families_of((1000, 64, 300, 7), (1, 2, 0, 3), (0, 1, 2, 3), "bfloat16") == ["rows"]
+
+
+def test_small_inputs_and_processors_have_one_kernel():
+    assert families_of((300000, 11), (1, 0), (0, 1), "float16") == ["rows"]
+    software = replace(LIMITS, tuning=SOFTWARE, subgroup_size=0)
+    assert families_of((24403223, 11), (1, 0), (0, 1), "float16", software) == ["rows"]
+    assert families_of((36, 7217, 513), (2, 1, 0), (1, 2), "float32", software) == ["columns"]
