@@ -81,3 +81,17 @@ def test_small_inputs_and_processors_have_one_kernel():
     software = replace(LIMITS, tuning=SOFTWARE, subgroup_size=0)
     assert families_of((24403223, 11), (1, 0), (0, 1), "float16", software) == ["rows"]
     assert families_of((36, 7217, 513), (2, 1, 0), (1, 2), "float32", software) == ["columns"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "family"),
+    [
+        ((512, 1024, 1024), 1, "columns"),
+        ((512, 1024, 1020), 1, "periods"),  # rows start anywhere
+        ((64, 8192, 1024), 1, "periods"),  # too few
+        ((512, 1024, 256), 1, "periods"),  # too short
+        ((128 * 1024, 4096), 0, "periods"),
+    ],
+)
+def test_many_matrices_of_narrow_elements_are_reduced_by_columns(shape, axis, family):
+    assert families_of(shape, range(len(shape)), (axis,), "float16")[0] == family
