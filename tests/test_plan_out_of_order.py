@@ -87,6 +87,7 @@ def test_small_inputs_and_processors_have_one_kernel():
     ("shape", "axis", "family"),
     [
         ((512, 1024, 1024), 1, "columns"),
+        ((128, 1024, 4096), 1, "columns"),
         ((512, 1024, 1020), 1, "periods"),  # rows start anywhere
         ((64, 8192, 1024), 1, "periods"),  # too few
         ((512, 1024, 256), 1, "periods"),  # too short
