@@ -370,6 +370,7 @@ def test_eight_threads_dispatch_one_operator(device):
         list(pool.map(work, range(8)))
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_a_failed_allocation_at_each_call_is_survived(monkeypatch):
     monkeypatch.setattr(memory, "STAGING_BYTES", 1 << 19)  # each piece of a copy to the device is a few calls
     desc = dml.ArgMaxOperatorDesc(tensor("FLOAT32", 300_000), tensor("UINT32", 1), (0,))
