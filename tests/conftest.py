@@ -55,19 +55,21 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 ANY_DRIVER = frozenset(
     {
         "array_numpy", "bench_cases", "bench_record", "bench_resume", "bench_sweep", "build",
-        "chunked_tiles", "cli_checks", "cli_commands", "conftest", "dask", "dask_cluster", "demo",
+        "chunked", "chunked_tiles", "cli_checks", "cli_commands", "conftest", "dask", "dask_cluster", "demo",
         "device_without_memory", "directml_names", "dml_descriptors", "dml_header", "dml_validation",
-        "docs", "docstrings", "gallery", "import", "indexing", "indexing_windows", "layout", "loop_steps",
-        "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties", "other_gpus", "overlap",
-        "packaging", "pictures", "plan", "plots", "pool", "public_names", "readme", "schema", "soak",
-        "strategies", "targets", "tiles", "troubleshooting", "two_devices", "typing", "validation_plugin",
-        "write_docs", "xarray",
+        "docs", "docstrings", "gallery", "hostile", "import", "indexing", "indexing_windows", "layout",
+        "loop_steps", "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties", "other_gpus",
+        "overlap", "packaging", "pictures", "plan", "plots", "pool", "public_names", "readme", "schema",
+        "soak", "strategies", "targets", "tiles", "troubleshooting", "two_devices", "typing",
+        "validation_plugin", "write_docs", "xarray",
     }
 )  # fmt: skip
 
 
 # They use the kernels of every type, which the process that has run test_argreduce_* has built.
-MANY_KERNELS = frozenset({"kernels_periods", "numpy_own_cases", "onnx_properties", "places"})
+MANY_KERNELS = frozenset(
+    {"kernels_periods", "numpy_own_cases", "onnx_properties", "places", "properties", "sharded"}
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
