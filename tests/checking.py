@@ -110,6 +110,12 @@ OPPOSITE_MODES = (
 )
 
 
+def check_opposite_modes(x: Any, axis: Axis = None) -> None:
+    """One array over one axis in both."""
+    for mode in OPPOSITE_MODES:
+        check_argreduce(x, axis, **mode)
+
+
 def check_modes_in_turn(even: tuple[Any, Axis], odd: tuple[Any, Axis], **call: Any) -> None:
     """One half of the modes over one axis of one array, the other half over another."""
     for turn, (x, axis) in enumerate((even, odd)):
