@@ -49,22 +49,27 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return count if count > 1 else 0
 
 
-# Files whose tests need no device, choose their drivers, run examples of documents, whose kernels other
-# tests cover, or are about lavapipe's limit: a run there proves them for all.
+# Files whose tests need no device, choose their drivers, run examples of documents or give arrays of other
+# libraries to the public functions, whose kernels other tests cover, or are about lavapipe's limit: a run
+# there proves them for all.
 ANY_DRIVER = frozenset(
     {
-        "bench_cases", "bench_record", "build", "chunked_tiles", "cli_checks", "cli_commands",
-        "conftest", "dask_cluster", "demo", "device_without_memory", "directml_names",
-        "dml_descriptors", "dml_header", "dml_validation", "docs", "gallery", "indexing",
-        "indexing_windows", "layout", "loop_steps", "onnx_lowering", "other_gpus", "overlap",
-        "packaging", "pictures", "plan", "plots", "pool", "readme", "schema", "soak", "strategies",
-        "targets", "tiles", "troubleshooting", "two_devices", "typing", "validation_plugin", "write_docs",
+        "array_numpy", "bench_cases", "bench_record", "bench_resume", "bench_sweep", "build",
+        "chunked", "chunked_tiles", "cli_checks", "cli_commands", "conftest", "dask", "dask_cluster", "demo",
+        "device_without_memory", "directml_names", "dml_descriptors", "dml_header", "dml_validation",
+        "docs", "docstrings", "gallery", "hostile", "import", "indexing", "indexing_windows", "layout",
+        "loop_steps", "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties", "other_gpus",
+        "overlap", "packaging", "pictures", "plan", "plots", "pool", "public_names", "readme", "schema",
+        "soak", "strategies", "targets", "tiles", "troubleshooting", "two_devices", "typing",
+        "validation_plugin", "write_docs", "xarray",
     }
 )  # fmt: skip
 
 
 # They use the kernels of every type, which the process that has run test_argreduce_* has built.
-MANY_KERNELS = frozenset({"kernels_periods", "numpy_own_cases", "onnx_properties", "places"})
+MANY_KERNELS = frozenset(
+    {"kernels_periods", "numpy_own_cases", "onnx_properties", "places", "properties", "sharded"}
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -90,6 +95,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Spare the tests that collect garbage a look at all modules and all tests, which live to the end."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def few_objects() -> None:
+    """Spare a test that collects garbage again and again a look at what earlier tests have left."""
     gc.collect()
     gc.freeze()
 

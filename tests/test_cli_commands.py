@@ -154,27 +154,26 @@ def test_doctor_as_json_without_a_driver() -> None:
     assert all(finding["remedy"] for finding in said["findings"] if finding["level"] == "problem")
 
 
-@pytest.mark.parametrize(
-    ("manifest", "fault"),
-    [
-        ("{", "not an ICD file"),
-        ("[]", "not an ICD file"),
-        ('{"ICD": {}}', "not an ICD file"),
-        ('{"ICD": {"library_path": "./nosuch.so", "api_version": "1.1.0"}}', "nosuch.so: cannot open"),
-        (
-            '{"ICD": {"library_path": "libnosuch_vk.so.7", "api_version": "1.1.0"}}',
-            "libnosuch_vk.so.7: cannot open",
-        ),
-    ],
-)
-def test_doctor_names_what_is_wrong_with_a_driver_manifest(tmp_path: Path, manifest: str, fault: str) -> None:
-    file = tmp_path / "icd.json"
-    file.write_text(manifest)
-    ran = vkdml_command("doctor", VK_DRIVER_FILES=str(file), VK_ICD_FILENAMES=str(file))
+FAULTS_OF_MANIFESTS = {
+    "{": "not an ICD file",
+    "[]": "not an ICD file",
+    '{"ICD": {}}': "not an ICD file",
+    '{"ICD": {"library_path": "./nosuch.so", "api_version": "1.1.0"}}': "nosuch.so: cannot open",
+    '{"ICD": {"library_path": "libnosuch.so.7", "api_version": "1.1.0"}}': "libnosuch.so.7: cannot open",
+}
+
+
+def test_doctor_names_what_is_wrong_with_each_driver_manifest(tmp_path: Path) -> None:
+    files = [tmp_path / f"icd{number}.json" for number in range(len(FAULTS_OF_MANIFESTS))]
+    for file, manifest in zip(files, FAULTS_OF_MANIFESTS, strict=True):
+        file.write_text(manifest)
+    listed = os.pathsep.join(map(str, files))
+    ran = vkdml_command("doctor", VK_DRIVER_FILES=listed, VK_ICD_FILENAMES=listed)
     assert (ran.returncode, ran.stderr) == (1, "")
-    (line,) = [line for line in ran.stdout.splitlines() if line.startswith("problem  driver")]
-    assert str(file) in line
-    assert fault in line
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("problem  driver")]
+    for line, file, fault in zip(lines, files, FAULTS_OF_MANIFESTS.values(), strict=True):
+        assert str(file) in line
+        assert fault in line
 
 
 UNREADABLE = os.fsdecode(b"\xff\xfe")

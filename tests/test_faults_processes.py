@@ -91,7 +91,7 @@ def test_a_forked_child_ends_as_any_process_while_the_parent_computes():
             import os, native_work
             device = vkdml.Device()
             assert vkdml.argmax([1, 3, 2], device=device) == 1
-            sequence = native_work.long_sequence(device, 1)
+            sequence = native_work.long_sequence(device, 0.6)
             sequence.submit()
             child = os.fork()
             if child == 0:
@@ -144,7 +144,7 @@ def test_the_interpreter_may_end_while_a_daemon_thread_waits(work, end):
     processes.printed(f"""
 import native_work
 device = vkdml.Device()
-sequence = native_work.long_sequence(device, {1 if work == "one long wait" else 0.05})
+sequence = native_work.long_sequence(device, {0.6 if work == "one long wait" else 0.05})
 x = np.arange(1 << 20, dtype=np.float32)
 begun = threading.Event()
 def work():
@@ -212,7 +212,7 @@ def test_ctrl_c_at_any_moment_of_a_call_leaves_the_device_usable():
 def test_ctrl_c_during_a_timed_wait_and_a_second_one_during_the_next():
     script = """
         import native_work
-        sequence = native_work.long_sequence(vkdml.Device(), 1.5)
+        sequence = native_work.long_sequence(vkdml.Device(), 1)
         sequence.submit()
         for wait in (lambda: sequence.wait(timeout=60), sequence.wait):
             print("waiting", flush=True)

@@ -42,6 +42,17 @@ ELEMENTS = kernels.elements()
 ARGREDUCE_KERNELS = [kernel for kernel in kernels.table().values() if kernel.family.name in twins.TWINS]
 
 
+def of_width(nbytes: int) -> list[str]:
+    """The elements that lie in memory alike."""
+    return [name for name, element in ELEMENTS.items() if element.nbytes == nbytes]
+
+
+def alike_elements(name: str) -> list[str]:
+    """The elements whose kernels are those of this one."""
+    keys = ELEMENTS[name].specialization["keys"]
+    return [n for n in of_width(ELEMENTS[name].nbytes) if ELEMENTS[n].specialization["keys"] == keys]
+
+
 @pytest.fixture(scope="module")
 def device():
     return vkdml.default_device()
@@ -200,7 +211,7 @@ def chosen(name: str, limits, fast: bool) -> list:
 
     Elements of the same width share the cases. Each element has all rules, with one kernel or another.
     """
-    alike = [other for other in ELEMENTS if ELEMENTS[other].nbytes == ELEMENTS[name].nbytes]
+    alike = of_width(ELEMENTS[name].nbytes)
     turn = alike.index(name)
     rules = list(itertools.product((False, True), repeat=3))
     pipelines = {}
@@ -228,13 +239,24 @@ def test_argreduce_kernels_write_what_their_twins_write(device, small_limits, na
     # SwiftShader's compiler takes all memory for the batched kernels; lavapipe's does not.
     batched = fast and "SwiftShader" not in device.name
     limits = limits_for(small_limits, fast, batched)
+    # Nor does it come to an end with the kernels that read in memory order.
+    wanted = kernels_for(name, fast, batched, bool(limits.tuning.memory_order))
+    if fast and not batched:
+        # It takes two seconds for a kernel of subgroups, which no plan of it has: elements that share kernels
+        # take turns. All other kernels have run, as those of drivers on a processor.
+        in_turn = sorted(wanted - kernels_for(name, False, batched, bool(limits.tuning.memory_order)))
+        alike = alike_elements(name)
+        wanted = set(in_turn[alike.index(name) :: len(alike)])
     ran = set()
     for case, rules in chosen(name, limits, fast):
         plan = plan_case(case, name, limits, rules)
+        if not wanted.issuperset((step.kernel, twins.is_split(step)) for step in plan.steps[:1]):
+            assert fast, plan.steps
+            assert not batched, plan.steps
+            continue
         run_both(device, plan, {"input": element_bits(rng, name, case[-1])})
         ran.update((step.kernel, twins.is_split(step)) for step in plan.steps)
-    # Nor does it come to an end with the kernels that read in memory order.
-    assert ran == kernels_for(name, fast, batched, bool(limits.tuning.memory_order))
+    assert ran == wanted
 
 
 @pytest.mark.parametrize("fast", [False, True])

@@ -37,7 +37,7 @@ def test_a_timeout_harms_nothing_and_can_be_waited_out(device):
 
 
 def test_dropping_a_running_sequence_does_not_wait_and_its_memory_stays_until_it_is_done(device):
-    sequence = long_sequence(device, 1)
+    sequence = long_sequence(device, 0.6)
     used = device.memory()["used"]
     started = time.perf_counter()
     sequence.submit()
@@ -64,14 +64,13 @@ def test_ctrl_c_works_during_a_wait_and_the_device_afterwards():
     script = """
         import native_work
         device = vkdml.Device()
-        sequence = native_work.long_sequence(device, 2)
+        sequence = native_work.long_sequence(device, 1)
         sequence.submit()
         print("waiting", flush=True)
-        started = time.perf_counter()
         try:
             sequence.wait()
         except KeyboardInterrupt:
-            print("interrupted", time.perf_counter() - started, flush=True)
+            print("interrupted", "late" if sequence.wait(timeout=0) else "early", flush=True)
         del sequence
         print("index", vkdml.argmax(np.arange(1000.0), device=device), flush=True)
     """
@@ -79,9 +78,7 @@ def test_ctrl_c_works_during_a_wait_and_the_device_afterwards():
         assert process.stdout.readline() == "waiting\n"
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        word, seconds = process.stdout.readline().split()
-        assert word == "interrupted"
-        assert float(seconds) < 1.5
+        assert process.stdout.readline() == "interrupted early\n"
         assert process.stdout.readline() == "index 999\n"
         assert process.wait(60) == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from pathlib import Path
@@ -29,8 +30,10 @@ def test_every_library_has_a_colour_of_its_own() -> None:
     assert len(set(colours)) == len(colours)
 
 
-def record_of_image(image: Path, part: str) -> Record:
-    return load(image.with_name(f"{image.stem.removesuffix(f'-{part}')}.json"))
+@functools.lru_cache(maxsize=1)
+def figures_of(record: Path) -> dict[str, Figure]:
+    """Images of one record come one after another."""
+    return plots.figures(load(record))
 
 
 def labels(figure: Figure) -> list[tuple[str, Bbox]]:
@@ -48,9 +51,9 @@ def labels(figure: Figure) -> list[tuple[str, Bbox]]:
     return [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in seen]
 
 
-def faults(figure: Figure) -> list[str]:
+def faults(figure: Figure, seen: list[tuple[str, Bbox]] | None = None) -> list[str]:
     """Labels that touch another, and labels that are cut off."""
-    seen = labels(figure)
+    seen = labels(figure) if seen is None else seen
     width, height = figure.bbox.width, figure.bbox.height
     # Extents are those of the font's box, which is a little larger than what is drawn.
     cut = [
@@ -91,13 +94,14 @@ def test_there_are_committed_plots_of_every_part() -> None:
 @pytest.mark.parametrize("name", COMMITTED)
 def test_a_committed_plot_says_what_this_code_says_of_its_record(name: str) -> None:
     image, part = COMMITTED[name]
-    figure = plots.figures(record_of_image(image, part))[part]
-    drawn = {line.strip() for text, _ in labels(figure) for line in text.splitlines()}
+    figure = figures_of(image.with_name(f"{image.stem.removesuffix(f'-{part}')}.json"))[part]
+    seen = labels(figure)
+    drawn = {line.strip() for text, _ in seen for line in text.splitlines()}
     # Matplotlib writes every text beside its outlines.
     texts = re.findall(r"<!-- (.*?) -->", image.read_text(), re.DOTALL)
     committed = {line.strip() for text in texts for line in text.splitlines()}
     assert drawn <= committed, "draw it again: python bench/draw.py RECORD.json"
-    assert not faults(figure)
+    assert not faults(figure, seen)
 
 
 def test_labels_of_a_full_record_do_not_touch(full: Record) -> None:

@@ -606,6 +606,7 @@ def test_a_device_lost_while_a_sequence_runs(call):
     assert not long.sequence.running
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_a_failed_allocation_at_each_call_is_survived(rng):
     device = separate_device()
     count = 1 << 17

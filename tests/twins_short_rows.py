@@ -111,14 +111,15 @@ class TileStep:
             memory[place] = np.arange(first * per_vector, end * per_vector)
         return memory, start, strides
 
-    def write(self, position: int, source: int, target: int) -> None:
-        index = self.p.index_base + position * self.weight
+    def write(self, positions: np.ndarray, sources: np.ndarray, targets: np.ndarray) -> None:
+        base, weight = (np.uint64(number % (1 << 64)) for number in (self.p.index_base, self.weight))
+        indices = base + positions.astype(np.uint64) * weight
         if self.p.wide_indices:
-            self.words["indices"].view(np.uint64)[target] = index % (1 << 64)
+            self.words["indices"].view(np.uint64)[targets] = indices
         else:
-            self.words["indices"][target] = index % WORD
+            self.words["indices"][targets] = indices.astype(np.uint32)
         if self.p.with_values:
-            self.words["values"].view(f"<u{self.el.bytes}")[target] = self.elements[source]
+            self.words["values"].view(f"<u{self.el.bytes}")[targets] = self.elements[sources]
 
 
 def argreduce_short(step, buffers) -> None:
@@ -130,26 +131,23 @@ def argreduce_short(step, buffers) -> None:
         if s.packed:
             assert strides[s.c.near] == 1
             assert s.c.direct or np.prod([dim.tile for dim in s.dims]) <= s.c.result_words
-        for place in itertools.product(*map(range, inside)):
-            at = start + sum(c * stride for c, stride in zip(place, strides, strict=True))
-            apart = s.c.positions_apart and not s.c.direct
-            places = at + (np.arange(s.count) * s.p.position_pitch if apart else s.distances)
-            places %= WORD
-            if s.c.word_aligned and not s.walked:
-                first = place[s.c.near] % per_word if s.packed else 0
-                assert not ((places[:: 1 if s.packed else per_word] - first) % per_word).any()
-            offsets = memory[places]
-            assert (offsets >= 0).all()
-            keys = keys_of(s.elements[offsets], s.el, s.c.take_min, getattr(s.c, "omit_nan", 0))
-            equal = np.flatnonzero(keys == keys.max())
-            position = int(equal[-1 if s.c.take_last else 0])
-            distance = sum(c * dim.output_stride for c, dim in zip(place, s.dims, strict=True))
-            if s.c.evenly_apart:
-                numbers = (1, inside[0], inside[0] * inside[1])
-                apart = s.dims[0].output_stride
-                assert distance == sum(c * n for c, n in zip(place, numbers, strict=True)) * apart
-            to = target + distance
-            s.write(position, int(offsets[position]), to % WORD)
+        # Of all outputs of the tile, one a row.
+        place = np.indices(inside).reshape(len(inside), -1)
+        apart = s.c.positions_apart and not s.c.direct
+        distances = np.arange(s.count) * s.p.position_pitch if apart else s.distances
+        places = np.add.outer(start + np.array(strides) @ place, distances) % WORD
+        if s.c.word_aligned and not s.walked:
+            first = place[s.c.near] % per_word if s.packed else np.zeros(len(places), int)
+            assert not ((places[:, :: 1 if s.packed else per_word] - first[:, None]) % per_word).any()
+        offsets = memory[places]
+        assert (offsets >= 0).all()
+        keys = keys_of(s.elements[offsets], s.el, s.c.take_min, getattr(s.c, "omit_nan", 0))
+        positions = s.count - 1 - keys[:, ::-1].argmax(1) if s.c.take_last else keys.argmax(1)
+        to = np.array([dim.output_stride for dim in s.dims]) @ place
+        if s.c.evenly_apart:
+            numbers = np.array((1, inside[0], inside[0] * inside[1]))
+            assert (to == numbers @ place * s.dims[0].output_stride).all()
+        s.write(positions, offsets[np.arange(len(offsets)), positions], (target + to) % WORD)
 
 
 TWINS = {"argreduce_short": argreduce_short}
