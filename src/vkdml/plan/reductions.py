@@ -38,6 +38,12 @@ def is_in_fours(positions: int, element_bytes: int, tuning: Tuning) -> bool:
     )
 
 
+def are_far_columns(layout: ReduceLayout, element_bytes: int, tuning: Tuning) -> bool:
+    """Tell whether positions along a stride are so far apart that each is a wait for memory."""
+    apart = min(abs(dim.input_stride) for dim in layout.reduced)
+    return apart * element_bytes >= tuning.far_columns_from_bytes
+
+
 def enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limits: DeviceLimits) -> int:
     """Return the number of splits: ``wanted``, or more, up to ``most``, where the loops would be too long.
 
