@@ -225,6 +225,33 @@ def written_by(step) -> str:
     return twins_slice1.WRITTEN[kernels.table()[step.kernel].named(step.constants).get("written", 0)]
 
 
+def test_short_rows_of_bytes_are_read_by_words(device, monkeypatch):
+    """Forwards and backwards, wherever they start, through any number of dimensions; others by element."""
+    use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0})
+    told = set()
+    for row, step, base, outer in itertools.product(
+        (3, 4, 5, 7, 8, 13, 15),
+        (1, -1, 2),
+        (0, 1, 5),
+        ((40,), (3, 40), (5, 3, 9), (2, 3, 2, 11), (2, 3, 2, 5, 3), (9, 2, 2), (30, 2)),
+    ):
+        sizes, dims, pitch, apart = (*outer, row), [], step, 1
+        for number, size in enumerate(reversed(sizes)):
+            dims.insert(0, Dim(size, pitch, apart))
+            pitch = (abs(pitch) * size + 3) * (-1 if number % 2 else 1)
+            apart *= size
+        layout = CopyLayout(tuple(dims), base_of(dims), base)
+        assert check(device, layout, 1, spare=base) == "slice1_runs_elements_parted_1_bytes"
+        constants = [
+            kernels.table()[other.kernel].named(other.constants)
+            for other in plan_slice1.plan_slice1(layout, 1, 1 << 20, device.limits).steps
+        ]
+        assert constants[0]["row_words"] == (0 if row < 4 else {1: 1, -1: 2, 2: 0}[step])
+        assert not any(other["row_words"] for other in constants[1:])
+        told.add((constants[0]["row_words"], constants[0]["run_dims"]))
+    assert told >= {(1, 2), (2, 3), (1, 4), (2, 0), (1, kernels.number("run_of_long_planes"))}
+
+
 @pytest.mark.parametrize("width", NARROW)
 def test_blocks_transposed_in_registers(device, monkeypatch, width):
     """Rows in words or not, forwards and backwards, at every alignment; the rest is left to boundaries."""

@@ -192,7 +192,7 @@ def test_few_outputs_rows_and_too_many_places_have_other_kernels(device):
     few = limits_of(device, walked_runs=5, narrow_walked_runs=4)
     for name, count in (("uint8", 4), ("float32", 5)):
         for more in (0, 1):
-            plan = planned((count + more, 300, 7), (2100, 7, 1), (0, 2), few, name)
+            plan = planned((count + more, 300, 13), (3900, 13, 1), (0, 2), few, name)
             assert ("walked" in plan.steps[0].kernel) == (not more)
 
 
@@ -232,6 +232,21 @@ def test_places_far_apart_are_walked_only_while_they_are_few(device):
     far = device.limits.tuning.far_columns_from_bytes // 4
     for count, pitch, walked in ((40, far, True), (41, far, False), (41, far - 1, True)):
         (step,) = planned((count, far - 1), (pitch, 1), (0,), limits, "float32").steps
+        assert ("walked" in step.kernel) == walked
+
+
+def test_positions_evenly_apart_a_few_at_a_time_are_walked(device):
+    """However far apart they are, and in however many places."""
+    limits = limits_of(device, narrow_walked_runs=100, far_walked_runs=100)
+    far = device.limits.tuning.far_columns_from_bytes * 2
+    for name, few, walked in (
+        ("uint8", 11, True),
+        ("uint8", 12, False),
+        ("float32", 11, True),
+        ("float32", 12, False),
+    ):
+        sizes, strides = (40, few, 100), (far, 41 * far, 1)
+        (step,) = planned(sizes, strides, (0, 1), limits, name).steps
         assert ("walked" in step.kernel) == walked
 
 

@@ -27,6 +27,7 @@ from vkdml.plan.reductions import (
     FOUR,
     NARROW_SHARE,
     are_far_columns,
+    are_few_in_turn,
     buffer_bytes,
     dimension_words,
     fixed_flags,
@@ -414,7 +415,8 @@ def _walk(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> tuple[Walk
     tuning, inner = limits.tuning, layout.reduced[-1]
     if not layout.kept or (inner.input_stride == 1 and inner.size * nbytes >= tuning.shortest_row_bytes):
         return None
-    most_runs = tuning.short.walked_runs if nbytes >= 4 else tuning.short.narrow_walked_runs
+    wide = nbytes >= 4 or are_few_in_turn(layout)
+    most_runs = tuning.short.walked_runs if wide else tuning.short.narrow_walked_runs
     if nbytes >= 4 and layout.kept[-1].input_stride == 1 and are_far_columns(layout, nbytes, tuning):
         most_runs = tuning.short.far_walked_runs
     walk = walk_of(layout) if most_runs else None

@@ -275,6 +275,10 @@ def _runs(
         layout_words += words((strips.groups, _whole_inverse(strips.groups), strips.rows, strips.row))
     in_push = len(layout_words) <= family.layout_room
 
+    row_words = 0
+    if element_bytes == 1 and not whole_vectors and innermost.size >= 4 and abs(innermost.input_stride) == 1:
+        row_words = 1 if innermost.input_stride > 0 else 2
+
     def step(written: _Written, vectors: int, per_run: int = vectors_per_run, boundary_step: int = 0) -> Step:
         check_work("vectors", vectors)
         rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
@@ -306,6 +310,7 @@ def _runs(
             parted=not in_one,
             written=written,
             run_dims=0 if in_one else _run_dims(inner, per_vector),
+            row_words=row_words if written in (_Written.WHOLE, _Written.IN_STRIPS) else 0,
         )
         loops = loop_steps.loop(rounds, per_round)
         return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
