@@ -1,6 +1,6 @@
 // Transposes blocks of elements of 1 or 2 bytes in registers, for processors: an invocation loads a word of each of as many
 // columns as make up a word of the output, and stores a word of each row. Words that a row shares with its neighbours are
-// left to another step.
+// left to another step, unless rows are joined: then only words that a matrix shares with the next one are.
 //
 // A block has `block_columns` columns; an invocation takes the rows of `chunk_groups` words of them, one word after the
 // other: what it reads of a line of memory is in a cache when it reads the rest, and the rows are written in order.
@@ -9,6 +9,9 @@
 #include "interface.glsl"
 #include "slice1.glsl"
 #include "slice1_divide.glsl"
+#include "slice1_every.glsl"
+
+const uint ROWS_APART = EVERY_SECOND_ROW ? 2u : 1u;
 
 uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 
@@ -32,9 +35,14 @@ uint load_word(uint word) { return input_words[min(word, last_vector * 4u + 3u)]
 
 // Returns the elements of adjacent rows in a column.
 uint load_column(uint at) {
-    uint word = at / PER_WORD;
-    if (INPUT_ALIGNED) return load_word(word);
-    return funnel(load_word(word), load_word(word + 1u), at % PER_WORD * BITS);
+    uint word = at / PER_WORD, shift = at % PER_WORD * BITS, found = load_word(word);
+    if (!EVERY_SECOND_ROW) return INPUT_ALIGNED ? found : funnel(found, load_word(word + 1u), shift);
+    uint next = load_word(word + 1u);
+    if (!INPUT_ALIGNED) {
+        found = funnel(found, next, shift);
+        next = funnel(next, load_word(word + 2u), shift);
+    }
+    return every_second(uvec4(found), uvec4(next)).x;
 }
 
 struct Column {
@@ -66,6 +74,54 @@ Words load_columns(uint at, inout Column column) {
     return transposed(columns);
 }
 
+#if ELEMENT_BYTES == 1
+#define FOR_EACH_ROW(DO) DO(0, x) DO(1, y) DO(2, z) DO(3, w)
+#else
+#define FOR_EACH_ROW(DO) DO(0, x) DO(1, y)
+#endif
+
+// Returns the word of which the first `place` bits are the last ones of a word, and the others the first of the next.
+uint joined_words(uint before, uint next, uint place) { return (before >> 1u >> (31u - place)) | next << place; }
+
+// Copies the rows of a chunk that follow each other in the output, as many at a time as there are elements in a word: the
+// first of these starts with a word, and the words that two of them share are whole.
+void copy_joined(uint source, uint target, Column start, uint chunk_row) {
+    // Rows before the first that starts with a word.
+    uint before_first = target % PER_WORD, batches = (row + PER_WORD - 1u) / PER_WORD;
+    before_first = row % 2u != 0u ? (0u - before_first * row) % PER_WORD : before_first / 2u;
+    // They, and the last ones, are copied with rows that others copy, too.
+    int first_row = int(chunk_row + before_first);
+    if (chunk_row == 0u && before_first != 0u) first_row -= int(PER_WORD);
+    int end_row = int(min(chunk_row + before_first + chunk_groups * PER_WORD, rows));
+    for (int next_row = first_row; next_row < end_row; next_row += int(PER_WORD)) {
+        uint row_number = uint(clamp(next_row, 0, int(rows - PER_WORD)));
+        uint at = source + row_number * ROWS_APART, to = target + row_number * row;
+        Column column = start;
+        Words found = load_columns(at, column);
+#define START_ROW(n, axis)                                                                                \
+    uint word##n = (to + uint(n) * row) / PER_WORD, place##n = (to + uint(n) * row) % PER_WORD;           \
+    uint words##n = (place##n + row) / PER_WORD, head##n = found.axis, before##n = head##n, last##n = 0u; \
+    place##n *= BITS;
+        FOR_EACH_ROW(START_ROW)
+        for (uint batch = 1u; batch < batches; batch++) {
+            found = load_columns(at, column);
+#define STORE_WORD(n, axis)                                        \
+    last##n = joined_words(before##n, found.axis, place##n);       \
+    if (batch < words##n) output_words[word##n + batch] = last##n; \
+    before##n = found.axis;
+            FOR_EACH_ROW(STORE_WORD)
+        }
+        // Of the word in which a row ends and the next one starts.
+        uint end_of_row = 0u;
+#define STORE_HEAD(n, axis)                                                          \
+    head##n = (end_of_row & ((1u << place##n) - 1u)) | head##n << place##n;          \
+    if (words##n > 0u && (n > 0 || place##n == 0u)) output_words[word##n] = head##n; \
+    end_of_row = batches == 1u ? head##n : last##n;                                  \
+    end_of_row = words##n == batches ? joined_words(before##n, 0u, place##n) : end_of_row;
+        FOR_EACH_ROW(STORE_HEAD)
+    }
+}
+
 void main() {
     uint begin = gl_WorkGroupID.x * items_per_workgroup, end = min(begin + items_per_workgroup, items);
     for (uint item = begin + gl_LocalInvocationID.x; item < end; item += WORKGROUP) {
@@ -88,43 +144,40 @@ void main() {
             start.left = column_size - before;
             start.offset = before * column_stride + outer * (column_jump + column_size * column_stride);
         }
+        if (JOINED) {
+            copy_joined(source, target, start, chunk * chunk_groups * PER_WORD);
+            continue;
+        }
         uint columns = min(block_columns + PER_WORD - 1u, row - first); // the next block's first ones complete words
         uint first_row = chunk * chunk_groups * PER_WORD, last_row = min(first_row + chunk_groups * PER_WORD, rows) - PER_WORD;
         for (uint next_row = first_row; next_row < last_row + PER_WORD; next_row += PER_WORD) {
             // The last rows are copied twice rather than fewer at once.
             uint row_number = min(next_row, last_row);
-            uint at = source + row_number, to = target + row_number * row_output_stride + first;
+            uint at = source + row_number * ROWS_APART, to = target + row_number * row_output_stride + first;
             Column column = start;
-            Words found = load_columns(at, column);
-#define ROW(n, axis)                                                                                                     \
-    uint to##n = to + uint(n) * row_output_stride, skip##n = OUTPUT_ALIGNED ? 0u : (0u - to##n) % PER_WORD;                                   \
-    uint before##n = found.axis; to##n = (to##n + skip##n) / PER_WORD;
-            ROW(0, x) ROW(1, y)
-#if ELEMENT_BYTES == 1
-            ROW(2, z) ROW(3, w)
-#endif
+            Words found;
             if (OUTPUT_ALIGNED) {
+#define ALIGNED_ROW(n, axis) uint word##n = (to + uint(n) * row_output_stride) / PER_WORD;
+#define STORE_ALIGNED(n, axis) output_words[word##n++] = found.axis;
+                FOR_EACH_ROW(ALIGNED_ROW)
                 for (uint done = PER_WORD; done <= columns; done += PER_WORD) {
-                    output_words[to0++] = found.x;
-                    output_words[to1++] = found.y;
-#if ELEMENT_BYTES == 1
-                    output_words[to2++] = found.z;
-                    output_words[to3++] = found.w;
-#endif
                     found = load_columns(at, column);
+                    FOR_EACH_ROW(STORE_ALIGNED)
                 }
                 continue;
             }
+            found = load_columns(at, column);
+#define ROW(n, axis)                                                                                          \
+    uint to##n = to + uint(n) * row_output_stride, skip##n = (0u - to##n) % PER_WORD, before##n = found.axis; \
+    to##n = (to##n + skip##n) / PER_WORD;
+            FOR_EACH_ROW(ROW)
             for (uint done = PER_WORD; done <= columns; done += PER_WORD) {
                 found = load_columns(at, column);
 #define STORE(n, axis)                                                                             \
     if (done + skip##n <= columns) output_words[to##n] = funnel(before##n, found.axis, skip##n * BITS); \
     to##n++;                                                                                       \
     before##n = found.axis;
-                STORE(0, x) STORE(1, y)
-#if ELEMENT_BYTES == 1
-                STORE(2, z) STORE(3, w)
-#endif
+                FOR_EACH_ROW(STORE)
             }
         }
     }

@@ -225,25 +225,99 @@ def written_by(step) -> str:
     return twins_slice1.WRITTEN[kernels.table()[step.kernel].named(step.constants).get("written", 0)]
 
 
+def test_short_rows_of_bytes_are_read_by_words(device, monkeypatch):
+    """Forwards and backwards, wherever they start, through any number of dimensions; others by element."""
+    use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0})
+    told = set()
+    for row, step, base, outer in itertools.product(
+        (3, 4, 5, 7, 8, 13, 15),
+        (1, -1, 2),
+        (0, 1, 5),
+        ((40,), (3, 40), (5, 3, 9), (2, 3, 2, 11), (2, 3, 2, 5, 3), (9, 2, 2), (30, 2)),
+    ):
+        sizes, dims, pitch, apart = (*outer, row), [], step, 1
+        for number, size in enumerate(reversed(sizes)):
+            dims.insert(0, Dim(size, pitch, apart))
+            pitch = (abs(pitch) * size + 3) * (-1 if number % 2 else 1)
+            apart *= size
+        layout = CopyLayout(tuple(dims), base_of(dims), base)
+        assert check(device, layout, 1, spare=base) == "slice1_runs_elements_parted_1_bytes"
+        constants = [
+            kernels.table()[other.kernel].named(other.constants)
+            for other in plan_slice1.plan_slice1(layout, 1, 1 << 20, device.limits).steps
+        ]
+        assert constants[0]["row_words"] == (0 if row < 4 else {1: 1, -1: 2, 2: 0}[step])
+        assert not any(other["row_words"] for other in constants[1:])
+        told.add((constants[0]["row_words"], constants[0]["run_dims"]))
+    assert told >= {(1, 2), (2, 3), (1, 4), (2, 0), (1, kernels.number("run_of_long_planes"))}
+
+
 @pytest.mark.parametrize("width", NARROW)
 def test_blocks_transposed_in_registers(device, monkeypatch, width):
     """Rows in words or not, forwards and backwards, at every alignment; the rest is left to boundaries."""
     row, seen, more = 144 // width, set(), set()
-    for block_bytes, rows, extra, sign, base in itertools.product(
-        (32, 128), (4 // width, 7, 40), (0, 1), (1, -1), (0, 1)
+    for block_bytes, rows, extra, step, base in itertools.product(
+        (32, 128), (4 // width, 7, 40), (0, 1), (1, -1, 2, -2), (0, 1)
     ):
         use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": block_bytes})
-        pitch, length = -(-rows // 4) * 4 + extra, row + extra
-        dims = (Dim(3, pitch * length, rows * length), Dim(rows, sign, length), Dim(length, pitch, 1))
+        pitch, length = -(-rows // 4) * 4 * abs(step) + extra, row + extra
+        dims = (Dim(3, pitch * length, rows * length), Dim(rows, step, length), Dim(length, pitch, 1))
         layout = CopyLayout(dims, base_of(dims) + base, 4 * base + extra * base)
         assert check(device, layout, width, spare=base) == kernel_for("slice1_blocks", width)
         first, *others = plan_slice1.plan_slice1(layout, width, 1 << 16, device.limits).steps
         assert all(written_by(other) == "at_boundaries" for other in others)
         constants = kernels.table()[first.kernel].named(first.constants)
-        seen.add((constants["input_aligned"], constants["output_aligned"]))
+        seen.add((constants["input_aligned"], constants["output_aligned"], constants["every_second_row"]))
         more.add(bool(others))
-    assert seen >= {(False, False), (True, True)}
+        # Rows that start with words share none.
+        assert not (constants["output_aligned"] and others)
+    assert seen >= {(False, False, False), (True, True, False), (False, False, True), (True, True, True)}
     assert more == {False, True}
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_blocks_of_short_rows_write_the_words_that_rows_share(device, monkeypatch, width):
+    """Wherever a matrix starts in a word; only what several matrices share is left to boundaries."""
+    rows, joined, aligned = 80 // width, set(), set()
+    use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 128})
+    for row, step, extra, base in itertools.product(
+        (2, 3, 4, 5, 6, 7, 9, 31, 128 // width - 1), (1, 2), range(4 // width), (0, 4 // width)
+    ):
+        pitch, count = step * rows + extra, rows + extra
+        dims = (Dim(3, pitch * (row + 2), count * row), Dim(count, step, row), Dim(row, pitch + extra, 1))
+        layout = CopyLayout(dims, extra, base)
+        assert check(device, layout, width, spare=base) == kernel_for("slice1_blocks", width), layout
+        first, *others = plan_slice1.plan_slice1(layout, width, 1 << 16, device.limits).steps
+        constants = kernels.table()[first.kernel].named(first.constants)
+        assert constants["joined"] != constants["output_aligned"]
+        (joined if constants["joined"] else aligned).add(row)
+        starts = (base + count * row * matrix for matrix in range(4))
+        assert bool(others) >= any(start * width % 4 for start in starts)
+    assert joined >= {3, 5, 7, 9, 31}
+    assert aligned >= {4}
+
+
+def test_blocks_that_are_joined_begin_with_rows_of_whole_words(device, monkeypatch):
+    """In chunks, from dimensions that make a row together."""
+    use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 128})
+    for count, columns in ((200, 3), (201, 5), (67, 7), (130, 1)):
+        dims = (
+            Dim(2, 9000, count * columns * 3),
+            Dim(count, 1, columns * 3),
+            Dim(columns, -900, 3),
+            Dim(3, 250, 1),
+        )
+        layout = CopyLayout(dims if columns > 1 else (*dims[:2], dims[3]), base_of(dims), 4)
+        assert check(device, layout, 1) == "slice1_blocks_1_bytes"
+
+
+def test_rows_beside_too_few_others_are_those_of_the_next_dimension(device, monkeypatch):
+    """Of two dimensions that are near each other in the input, one has rows enough."""
+    use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 128})
+    layout = CopyLayout((Dim(90, 2, 12), Dim(2, 1, 6), Dim(6, 200, 1)), 1, 0)
+    assert check(device, layout, 1) == "slice1_blocks_1_bytes"
+    step = plan_slice1.plan_slice1(layout, 1, 1 << 12, device.limits).steps[0]
+    assert kernels.table()[step.kernel].named(step.constants)["every_second_row"]
 
 
 @pytest.mark.parametrize("width", NARROW)
@@ -286,8 +360,9 @@ def test_blocks_of_many_matrices_have_their_layout_in_the_workspace(device, monk
 def test_rows_that_blocks_are_not_for(device, monkeypatch):
     """Fewer rows than elements in a word, short rows, steps, and wide elements."""
     use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 64})
-    for width, rows, step, row in ((1, 3, 1, 99), (2, 1, 1, 99), (1, 8, 1, 63), (1, 8, 2, 99), (4, 8, 1, 99)):
-        layout = CopyLayout((Dim(rows, step, row), Dim(row, 33, 1)), 1, 0)
+    cases = ((1, 3, 1, 99), (2, 1, 1, 99), (1, 8, 1, 63), (1, 64, 3, 99), (4, 8, 1, 99))
+    for width, rows, step, row in cases:
+        layout = CopyLayout((Dim(rows, step, row), Dim(row, 200, 1)), 1, 0)
         assert check(device, layout, width) != f"slice1_blocks_{width}_bytes"
 
 

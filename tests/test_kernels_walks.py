@@ -30,6 +30,7 @@ WALKS = ShortTuning(
     most_fixed_positions=4,
     walked_runs=1000,
     narrow_walked_runs=1000,
+    far_walked_runs=1000,
 )
 
 # Shape of the array in memory, the order in which its dimensions are read, the window of each, and the axes.
@@ -191,8 +192,62 @@ def test_few_outputs_rows_and_too_many_places_have_other_kernels(device):
     few = limits_of(device, walked_runs=5, narrow_walked_runs=4)
     for name, count in (("uint8", 4), ("float32", 5)):
         for more in (0, 1):
-            plan = planned((count + more, 300, 7), (2100, 7, 1), (0, 2), few, name)
+            plan = planned((count + more, 300, 13), (3900, 13, 1), (0, 2), few, name)
             assert ("walked" in plan.steps[0].kernel) == (not more)
+
+
+def test_stacks_that_walks_are_faster_for(device):
+    """Those of narrow elements whose positions are not compiled in, or few that start anywhere in a word."""
+    limits = limits_of(device)
+
+    def kind(positions: int, pitch: int, name: str = "uint8") -> str:
+        sizes, strides = (40, positions, 61), (positions * pitch, pitch, 1)
+        plan = planned(sizes, strides, (1,), limits, name)
+        run_both(device, plan, element_bits(np.random.default_rng(pitch), name, extent(sizes, strides)[1]))
+        kernel = kernels.table()[plan.steps[0].kernel]
+        return kernel.variant["columns"] if kernel.family is FAMILY else kernel.family.name
+
+    for name in ("uint8", "bfloat16"):
+        assert kind(5, 64, name) == kind(5, 61, name) == "walked_packed"
+        assert kind(4, 64, name) == kind(4, 61, name) == kind(3, 64, name) == "packed"
+        assert kind(3, 61, name) == kind(2, 61, name) == "walked_packed"
+    assert kind(5, 64, "float32") == kind(3, 61, "float32") == "single"
+    # Where no walk is possible they are stacks as ever.
+    limits = limits_of(device, narrow_walked_runs=0)
+    assert kind(5, 61) == kind(3, 61) == "packed"
+
+
+def test_few_columns_are_walked_one_at_a_time(device):
+    limits = limits_of(device)
+    for near, kind in ((3, "walked"), (4, "walked_packed")):
+        sizes, strides = (300, 5, near, 2), (40 * near, 8 * near, 1, 4 * near)
+        plan = planned(sizes, strides, (1, 3), limits)
+        run_both(device, plan, element_bits(np.random.default_rng(near), "uint8", extent(sizes, strides)[1]))
+        assert kernels.table()[plan.steps[0].kernel].variant["columns"] == kind
+
+
+def test_places_far_apart_are_walked_only_while_they_are_few(device):
+    """A cache has lines for fewer places then; the same places near each other are walked."""
+    limits = limits_of(device, far_walked_runs=40)
+    far = device.limits.tuning.far_columns_from_bytes // 4
+    for count, pitch, walked in ((40, far, True), (41, far, False), (41, far - 1, True)):
+        (step,) = planned((count, far - 1), (pitch, 1), (0,), limits, "float32").steps
+        assert ("walked" in step.kernel) == walked
+
+
+def test_positions_evenly_apart_a_few_at_a_time_are_walked(device):
+    """However far apart they are, and in however many places."""
+    limits = limits_of(device, narrow_walked_runs=100, far_walked_runs=100)
+    far = device.limits.tuning.far_columns_from_bytes * 2
+    for name, few, walked in (
+        ("uint8", 11, True),
+        ("uint8", 12, False),
+        ("float32", 11, True),
+        ("float32", 12, False),
+    ):
+        sizes, strides = (40, few, 100), (far, 41 * far, 1)
+        (step,) = planned(sizes, strides, (0, 1), limits, name).steps
+        assert ("walked" in step.kernel) == walked
 
 
 @pytest.mark.parametrize(("inner", "axes"), [((30, 3), (1, 3)), ((20, 7), (1, 2))])

@@ -28,6 +28,7 @@ from vkdml.plan.slice1 import plan_slice1
 from vkdml.plan.tuning import ShortTuning, SliceTuning
 
 SMALL = {
+    "far_columns_from_bytes": 1 << 62,
     "workgroup_size": 8,
     "row_lanes": 2,
     "fewest_vectors_per_lane": 1,

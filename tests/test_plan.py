@@ -225,6 +225,22 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((256, 1 << 16), (0,), limits=LIMITS["swiftshader"]) == "columns vectors"
 
 
+def test_a_processor_shares_positions_that_are_far_apart():
+    """A workgroup then waits for a line for each invocation, and finds what is left of it in a cache."""
+    vectors = LIMITS["lavapipe"].tuning.far_columns_segment_bytes // 16
+    least = LIMITS["lavapipe"].tuning.far_columns_from_bytes // 4
+    for limits, pitch, sharing in (
+        (LIMITS["lavapipe"], least, 8 // vectors),
+        (LIMITS["lavapipe"], least - 4, 1),
+        (LIMITS["swiftshader"], least, 1),
+    ):
+        few = replace(limits.tuning.short, walked_runs=0, far_walked_runs=0)
+        limits = replace(limits, tuning=replace(limits.tuning, short=few, columns_segment_bytes=128))
+        (step,) = plan((1 << 13, pitch), (0,), ELEMENTS[2], limits).steps
+        assert step.kernel.startswith("argreduce_columns_vectors")
+        assert header(step).lanes == sharing
+
+
 def test_kernels_are_told_what_is_special_in_their_elements():
     for name, element in kernels.elements().items():
         (step,) = plan((9, 100), (1,), element, omit_nan=True).steps

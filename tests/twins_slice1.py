@@ -110,13 +110,16 @@ def slice1_runs(step, buffers) -> None:
 
 def slice1_blocks(step, buffers) -> None:
     s = SliceStep(step, buffers)
-    p, c, per_word = s.p, s.constants, 4 // s.element_bytes
+    p, c, per_word, apart = s.p, s.constants, 4 // s.element_bytes, 1 + s.constants.every_second_row
     assert step.workgroups * p.items_per_workgroup >= p.items
     for item in range(p.items):
         rest, block = divmod(item, p.blocks)
         number, chunk = divmod(rest, p.chunks)
         source, target = offsets_of(number, s.dims, p.input_base, p.output_base)
         first_row = chunk * p.chunk_groups * per_word
+        if c.joined:
+            copy_joined(s, source, target, first_row, per_word)
+            continue
         last_row = min(first_row + p.chunk_groups * per_word, p.rows) - per_word
         for group in range(first_row, last_row + per_word, per_word):
             for row in range(min(group, last_row), min(group, last_row) + per_word):
@@ -128,8 +131,25 @@ def slice1_blocks(step, buffers) -> None:
                         outer = column // p.column_size
                         assert not (outer and c.one_column_dim)
                         offset = column * p.column_stride + outer * p.column_jump
-                        assert not (c.input_aligned and (source + group + offset) % per_word)
-                        s.copy(source + row + offset, start + column)
+                        assert not (c.input_aligned and (source + apart * group + offset) % per_word)
+                        s.copy(source + apart * row + offset, start + column)
+
+
+def copy_joined(s: SliceStep, source: int, target: int, first_row: int, per_word: int) -> None:
+    """The words that lie within a word's number of rows, of which the first starts with a word."""
+    p, apart = s.p, 1 + s.constants.every_second_row
+    assert p.blocks == 1
+    before_first = next(row for row in range(per_word) if (target + row * p.row) % per_word == 0)
+    first = first_row + before_first - (per_word if before_first and not first_row else 0)
+    for group in range(first, min(first_row + before_first + p.chunk_groups * per_word, p.rows), per_word):
+        row = min(max(group, 0), p.rows - per_word)
+        assert not (s.constants.input_aligned and (source + apart * row) % per_word)
+        begin, end = target + row * p.row, target + (row + per_word) * p.row
+        for at in range(-(-begin // per_word) * per_word, end // per_word * per_word):
+            in_row, column = divmod(at - target, p.row)
+            outer = column // p.column_size
+            assert not (outer and s.constants.one_column_dim)
+            s.copy(source + apart * in_row + column * p.column_stride + outer * p.column_jump, at)
 
 
 def tiles_of(s: SliceStep, height: int, width: int):

@@ -30,6 +30,7 @@ from vkdml.plan.reading import reading_layout_words
 from vkdml.plan.reductions import (
     FOUR,
     NARROW_SHARE,
+    are_far_columns,
     buffer_bytes,
     candidate_words,
     dimension_words,
@@ -534,16 +535,19 @@ def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limit
 
     # Neighbouring invocations read neighbouring memory: of several outputs, or of one.
     adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)
-    filling = ceil_div(tuning.columns_workgroups * workgroup_size, groups)
+    workgroups, segment = tuning.columns_workgroups, tuning.columns_segment_bytes
+    if columns > 1 and are_far_columns(layout, element.nbytes, tuning):
+        workgroups, segment = tuning.far_columns_workgroups, tuning.far_columns_segment_bytes
+    filling = ceil_div(workgroups * workgroup_size, groups)
     most = power_of_two_at_least(ceil_div(reduce_count, tuning.positions_per_lane))
-    segment = max(tuning.columns_segment_bytes, load_bytes)
+    segment = max(segment, load_bytes)
     while True:
         side_by_side = 1 if adjacent else min(power_of_two_at_least(groups), segment // load_bytes)
         lanes = min(workgroup_size // min(side_by_side, workgroup_size), most, power_of_two_at_least(filling))
         block_groups = workgroup_size // lanes
         blocks = ceil_div(groups, block_groups)
         splits = min(
-            ceil_div(tuning.columns_workgroups, blocks),
+            ceil_div(workgroups, blocks),
             ceil_div(reduce_count, tuning.positions_per_split * lanes),
             max(tuning.most_candidates // (min(block_groups, groups) * columns), 1),
             _most_splits(outputs, element, input_bytes),

@@ -11,17 +11,19 @@ from vkdml.plan.plans import ceil_div
 
 # Bytes of a processor's caches.
 LINE = 64
+# Distances of rows in the input that the kernel has code for.
+STEPS = (1, 2)
 # Dimensions along a row that the kernel has numbers for.
 MOST_COLUMN_DIMS = 2
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Rows of the output that are side by side in the input, and how they are divided."""
+    """Rows of the output that are near each other in the input, and how they are divided."""
 
     outer: tuple[Dim, ...]
     rows: Dim
-    """Its input stride is 1; its output stride is negative where the output has them in the reverse order."""
+    """Its input stride is 1 or 2, its output stride negative where the output has them in reverse order."""
     columns: tuple[Dim, ...]
     """At most two; the last varies fastest."""
     first_input: int
@@ -30,11 +32,22 @@ class Blocks:
     """The same of the output."""
     chunk_groups: int
     block_columns: int
+    output_aligned: bool
+    """Whether rows start with words, so that they share none."""
+    joined: bool
+    """Whether rows follow each other, and words that two of them share are written with them."""
 
     @property
     def row(self) -> int:
         """Elements."""
         return math.prod(dim.size for dim in self.columns)
+
+    @property
+    def boundary_step(self) -> int:
+        """Elements from one place to the next where words may be left; 0: none are."""
+        if self.output_aligned:
+            return 0
+        return self.rows.size * self.row if self.joined else self.row
 
     @property
     def column_jump(self) -> int:
@@ -45,23 +58,49 @@ class Blocks:
         return outer.input_stride - inner.size * inner.input_stride
 
 
-def blocks_of(dims: Sequence[Dim], element_bytes: int, block_bytes: int) -> Blocks | None:
-    """Return the blocks of a run; None where no rows are side by side in the input, or too few."""
+def blocks_of(dims: Sequence[Dim], element_bytes: int, block_bytes: int, output_base: int) -> Blocks | None:
+    """Return the blocks of a run; None where no rows are near each other in the input, or too few."""
     per_word = 4 // element_bytes
-    place = next((place for place, dim in enumerate(dims) if abs(dim.input_stride) == 1), None)
-    if place is None or dims[place].size < per_word:
-        return None
+    places = sorted(range(len(dims)), key=lambda place: abs(dims[place].input_stride))
+    found = (
+        _blocks_along(place, dims, element_bytes, block_bytes, output_base)
+        for place in places
+        if abs(dims[place].input_stride) in STEPS and dims[place].size >= per_word
+    )
+    return next((blocks for blocks in found if blocks), None)
+
+
+def _blocks_along(
+    place: int, dims: Sequence[Dim], element_bytes: int, block_bytes: int, output_base: int
+) -> Blocks | None:
+    """Return the blocks whose rows are those of a dimension; None where too many words would be shared."""
+    per_word, rows = 4 // element_bytes, dims[place]
     # Rows are as long as the kernel can follow them: what is outside of that is copied as other matrices.
-    columns, dim = tuple(dims[max(place + 1, len(dims) - MOST_COLUMN_DIMS) :]), dims[place]
-    if not columns or math.prod(dim.size for dim in columns) < LINE // element_bytes:
+    columns = tuple(dims[max(place + 1, len(dims) - MOST_COLUMN_DIMS) :])
+    if not columns:
         return None
-    forward = dim.input_stride > 0
+    outer = tuple(dim for dim in dims if dim is not rows and dim not in columns)
+    row, block_columns = math.prod(dim.size for dim in columns), block_bytes // element_bytes
+    starts = (output_base, rows.output_stride, *(dim.output_stride for dim in outer))
+    output_aligned = all(start % per_word == 0 for start in starts)
+    forward = rows.input_stride > 0
+    joined = (
+        not output_aligned
+        and forward
+        and rows.output_stride == row <= block_columns
+        and output_base % per_word == 0
+        and rows.size * element_bytes >= LINE
+    )
+    if row * element_bytes < LINE and not (output_aligned or joined):
+        return None
     return Blocks(
-        tuple(other for other in dims if other is not dim and other not in columns),
-        Dim(dim.size, 1, dim.output_stride if forward else -dim.output_stride),
+        outer,
+        Dim(rows.size, abs(rows.input_stride), rows.output_stride if forward else -rows.output_stride),
         columns,
-        0 if forward else 1 - dim.size,
-        0 if forward else (dim.size - 1) * dim.output_stride,
-        min(LINE // 4, ceil_div(dim.size, per_word)),
-        block_bytes // element_bytes,
+        0 if forward else (rows.size - 1) * rows.input_stride,
+        0 if forward else (rows.size - 1) * rows.output_stride,
+        min(LINE // 4, ceil_div(rows.size, per_word)),
+        block_columns,
+        output_aligned,
+        joined,
     )

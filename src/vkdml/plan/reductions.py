@@ -12,6 +12,8 @@ from vkdml.plan.tuning import Tuning
 
 # A narrow key shares a word with its position in the split.
 NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
+# Positions that are evenly apart, of which an invocation takes too few at a time.
+FEW_IN_TURN = 12
 # Columns or rows of narrow elements that an invocation takes at once where their indices are one vector.
 FOUR = 4
 
@@ -36,6 +38,20 @@ def is_in_fours(positions: int, element_bytes: int, tuning: Tuning) -> bool:
         width == element_bytes and fewest <= positions <= most
         for width, fewest, most in tuning.positions_in_fours
     )
+
+
+def are_far_columns(layout: ReduceLayout, element_bytes: int, tuning: Tuning) -> bool:
+    """Tell whether positions along a stride are so far apart that each is a wait for memory.
+
+    Those of a short innermost dimension are taken a few at a time, and have no use for more invocations.
+    """
+    apart = abs(layout.reduced[-1].input_stride)
+    return apart * element_bytes >= tuning.far_columns_from_bytes and not are_few_in_turn(layout)
+
+
+def are_few_in_turn(layout: ReduceLayout) -> bool:
+    """Tell whether positions are evenly apart only a few at a time."""
+    return len(layout.reduced) > 1 and layout.reduced[-1].size < FEW_IN_TURN
 
 
 def enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limits: DeviceLimits) -> int:

@@ -23,7 +23,16 @@ from vkdml.plan.plans import (
     checked_step,
     round_up,
 )
-from vkdml.plan.reductions import FOUR, NARROW_SHARE, buffer_bytes, dimension_words, fixed_flags, is_in_fours
+from vkdml.plan.reductions import (
+    FOUR,
+    NARROW_SHARE,
+    are_far_columns,
+    are_few_in_turn,
+    buffer_bytes,
+    dimension_words,
+    fixed_flags,
+    is_in_fours,
+)
 from vkdml.plan.transposing import Stack, sides_of
 from vkdml.plan.walks import Walk, walk_of
 
@@ -55,6 +64,8 @@ MOST_RANKED = 255
 SHORTEST_LONG_ROW = 12
 # Of a stack whose positions are far apart and whose columns are aligned.
 FEW_POSITIONS = 8
+# Positions of an unaligned stack: where they start in a word repeats after so many.
+FEWEST_PHASED = 4
 # Positions of rows of which an invocation folds four: loops over all elements are unrolled.
 MOST_IN_FOURS = 7
 # Bytes. Tiles of outputs in another order than the input are large from this size of a row on.
@@ -126,18 +137,21 @@ def plan_short(
     if not tuning.tile_bytes or input_bytes < tuning.from_bytes:
         return None
     walk: Walk | None = None
+    tile: _Tile | None
     at_once = 1
     near = layout.kept[-1] if layout.kept else NO_DIM
-    if _is_short(layout, element.nbytes, limits):
+    short = _is_short(layout, element.nbytes, limits)
+    if not short or _walks_stacks(layout, element.nbytes, limits):
+        walk, at_once = _walk(layout, element.nbytes, limits) or (None, 1)
+    if walk is not None:
+        positions, packed = walk.run, at_once > 1
+        columns = "walked_packed" if packed else "walked"
+        tile = _tile_of_walks(layout, walk, element.nbytes, at_once, limits)
+    elif short:
         positions = layout.reduced[0]
         packed = element.nbytes < 4 and positions.input_stride != 1
         columns = "packed" if packed else "single"
         tile = _tile(layout, element.nbytes, packed, limits)
-    elif found := _walk(layout, element.nbytes, limits):
-        walk, at_once = found
-        positions, packed = walk.run, at_once > 1
-        columns = "walked_packed" if packed else "walked"
-        tile = _tile_of_walks(layout, walk, element.nbytes, at_once, limits)
     else:
         return None
     if tile is None:
@@ -236,6 +250,21 @@ def _is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
     if near.input_stride == 1:
         return 1 < positions.size <= MOST_POSITIONS
     return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR
+
+
+def _walks_stacks(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
+    """Whether a short stack of narrow elements takes less time as a walk, if it can be one.
+
+    It does where the number of positions is not compiled in, and where there are so few of them that what is
+    found out about where each starts in a word is used once.
+    """
+    positions, near = layout.reduced[0], layout.kept[-1]
+    if nbytes >= 4 or positions.input_stride == 1 or near.input_stride != 1:
+        return False
+    if positions.size > limits.tuning.short.most_fixed_positions:
+        return True
+    starts = (layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1]))
+    return positions.size < FEWEST_PHASED and any(start * nbytes % 4 for start in starts)
 
 
 def _are_dense(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
@@ -461,16 +490,21 @@ def _walk(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> tuple[Walk
     tuning, inner = limits.tuning, layout.reduced[-1]
     if not layout.kept or (inner.input_stride == 1 and inner.size * nbytes >= tuning.shortest_row_bytes):
         return None
-    most_runs = tuning.short.walked_runs if nbytes >= 4 else tuning.short.narrow_walked_runs
+    wide = nbytes >= 4 or are_few_in_turn(layout)
+    most_runs = tuning.short.walked_runs if wide else tuning.short.narrow_walked_runs
+    if nbytes >= 4 and layout.kept[-1].input_stride == 1 and are_far_columns(layout, nbytes, tuning):
+        most_runs = tuning.short.far_walked_runs
     walk = walk_of(layout) if most_runs else None
     if walk is None or walk.runs > most_runs or (nbytes < 4 and layout.reduce_count > NARROW_SHARE):
         return None
     near = layout.kept[-1]
     packed = nbytes < 4 and near.input_stride == 1 and walk.run.input_stride != 1
     columns = COLUMN_BYTES // nbytes if packed else 1
-    # Few columns, beside which there are others along another dimension.
-    if 2 * near.size < columns and any(dim.input_stride == near.size for dim in layout.kept[:-1]):
-        return None
+    if 2 * near.size < columns:
+        # Few columns, beside which there may be others along another dimension.
+        if any(dim.input_stride == near.size for dim in layout.kept[:-1]):
+            return None
+        columns = 1
     fewest = tuning.target_workgroups * _workgroup_size(limits) * columns
     return (walk, columns) if layout.outputs >= fewest else None
 

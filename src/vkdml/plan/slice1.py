@@ -267,13 +267,17 @@ def _runs(
     inside_rows = inside_rows and has_kernel
     blocks = None
     if element_bytes < 4 and not in_one and not has_kernel and tuning.block_bytes:
-        blocks = blocks_of(inner, element_bytes, tuning.block_bytes)
+        blocks = blocks_of(inner, element_bytes, tuning.block_bytes, layout.output_base)
     strips = None
     if not (in_one or has_kernel or blocks):
         strips = strips_of(inner, element_bytes, workgroup_size, tuning)
     if strips is not None:
         layout_words += words((strips.groups, _whole_inverse(strips.groups), strips.rows, strips.row))
     in_push = len(layout_words) <= family.layout_room
+
+    row_words = 0
+    if element_bytes == 1 and not whole_vectors and innermost.size >= 4 and abs(innermost.input_stride) == 1:
+        row_words = 1 if innermost.input_stride > 0 else 2
 
     def step(written: _Written, vectors: int, per_run: int = vectors_per_run, boundary_step: int = 0) -> Step:
         check_work("vectors", vectors)
@@ -306,6 +310,7 @@ def _runs(
             parted=not in_one,
             written=written,
             run_dims=0 if in_one else _run_dims(inner, per_vector),
+            row_words=row_words if written in (_Written.WHOLE, _Written.IN_STRIPS) else 0,
         )
         loops = loop_steps.loop(rounds, per_round)
         return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
@@ -321,9 +326,11 @@ def _runs(
         else:
             steps = [step(_Written.INSIDE_ROWS if inside_rows else _Written.WHOLE, vectors)]
         boundary_step = innermost.size if inside_rows else run
-        for rows in (blocks, strips):
-            boundary_step = rows.row if rows is not None else boundary_step
-        if skipped or boundary_step % per_vector:
+        if strips is not None:
+            boundary_step = strips.row
+        if blocks is not None:
+            boundary_step = blocks.boundary_step
+        if boundary_step and (skipped or boundary_step % per_vector):
             boundaries = run // boundary_step + 1
             steps.append(step(_Written.AT_BOUNDARIES, boundaries, boundary_step=boundary_step))
     if blocks is not None and len(_run_words(blocks.outer)) > kernels.family("slice1_blocks").layout_room:
@@ -368,7 +375,7 @@ def _blocks(
     layout_words = _run_words(blocks.outer)
     in_push = len(layout_words) <= family.layout_room
     per_item = loop_steps.loop(len(blocks.outer)) + loop_steps.loop(
-        blocks.chunk_groups, loop_steps.loop(ceil_div(blocks.block_columns, per_word) + 1)
+        blocks.chunk_groups + blocks.joined, loop_steps.loop(ceil_div(blocks.block_columns, per_word) + 1)
     )
     rounds = min(
         items // (workgroup_size * tuning.full_workgroups), (limits.max_loop_steps - 1) // (1 + per_item)
@@ -379,10 +386,8 @@ def _blocks(
         rows,
         *(dim.input_stride for dim in (*blocks.outer, *blocks.columns)),
     )
-    in_output = (
-        layout.output_base + blocks.first_output,
-        *(dim.output_stride for dim in (*blocks.outer, blocks.rows)),
-    )
+    # Joined rows begin with those that start with a word.
+    even = not blocks.joined or all(dim.output_stride % per_word == 0 for dim in blocks.outer)
     push = family.push(
         items=items,
         items_per_workgroup=rounds * workgroup_size,
@@ -410,8 +415,10 @@ def _blocks(
         element_bytes=element_bytes,
         workgroup=workgroup_size,
         layout_in_push=in_push,
-        input_aligned=all(number % per_word == 0 for number in in_input),
-        output_aligned=all(number % per_word == 0 for number in in_output),
+        input_aligned=even and all(number % per_word == 0 for number in in_input),
+        output_aligned=blocks.output_aligned,
+        joined=blocks.joined,
+        every_second_row=blocks.rows.input_stride == 2,
         one_column_dim=len(blocks.columns) == 1,
     )
     loops = loop_steps.loop(rounds, per_item)

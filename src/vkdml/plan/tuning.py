@@ -73,6 +73,8 @@ class ShortTuning:
     """Outputs are read each by one invocation where their elements are in at most so many places; 0: none."""
     narrow_walked_runs: int = 0
     """The same of elements of 1 and 2 bytes."""
+    far_walked_runs: int = 0
+    """The same of wider ones where these places are ``Tuning.far_columns_from_bytes`` apart."""
     from_bytes: int = 0
     """Smaller inputs take other kernels, which have fewer pipelines to build."""
     permuted_tile_bytes: int = 0
@@ -119,6 +121,11 @@ class Tuning:
     """The most candidates that one workgroup combines after a reduction along a stride."""
     columns_workgroups: int
     """Workgroups that fill the device in a reduction along a stride."""
+    far_columns_from_bytes: int
+    """Positions along a stride at least so far apart have the two next numbers in place of those above."""
+    far_columns_segment_bytes: int
+    """Narrow: a processor waits for a line for each invocation, and a cache has the rest of it next."""
+    far_columns_workgroups: int
     columns_apart: int
     """1: columns side by side in the input are loaded together wherever their outputs are."""
     strip_bytes: int
@@ -224,6 +231,9 @@ DISCRETE = Tuning(
     batched_loads=1,
     memory_order=1,
     columns_workgroups=2112,
+    far_columns_from_bytes=_NEVER,
+    far_columns_segment_bytes=0,
+    far_columns_workgroups=0,
     columns_apart=0,
     strip_bytes=64,
     positions_in_fours=((1, 12, 32), (2, 8, 32)),
@@ -285,6 +295,9 @@ SOFTWARE = replace(
     split_workgroups=32,
     columns_workgroups=32,
     positions_per_split=64,
+    far_columns_from_bytes=512,
+    far_columns_segment_bytes=32,
+    far_columns_workgroups=256,
     columns_apart=1,
     strip_bytes=0,
     positions_in_fours=(),
@@ -319,6 +332,7 @@ SOFTWARE = replace(
         narrow_row_bytes=1024,
         walked_runs=8192,
         narrow_walked_runs=2048,
+        far_walked_runs=2048,
     ),
 )
 TUNING = {
@@ -332,6 +346,7 @@ _SWIFTSHADER = replace(
     batched_loads=0,
     memory_order=0,
     fixed_flags_from_bytes=_NEVER,
+    far_columns_from_bytes=_NEVER,
     slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=_NEVER),
     short=replace(SOFTWARE.short, fixed_positions=False, walked_runs=0, narrow_walked_runs=0),
 )
