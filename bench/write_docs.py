@@ -7,6 +7,7 @@ In both pages, what is between the two markers is replaced.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -204,13 +205,13 @@ def _main_figures(record: Record) -> Iterator[str]:
     mean = geometric_mean(record)
     if mean is None:
         return
-    device = record.device["name"].partition(" (")[0]
+    device = re.sub(r" (Device|\d+GB HBM\d\w*)$", "", record.device["name"].partition(" (")[0])
     timed = "whole calls on host arrays" if record.device["type"] == "software" else "kernels"
     peers = list(dict.fromkeys(LIBRARY_NAMES[best[0]] for _, best in compared))
     others = peers[0] if len(peers) == 1 else f"the fastest of {', '.join(peers[:-1])} and {peers[-1]}"
     lost = sum(best[1] < row.compared_us for row, best in compared)
     yield _item(
-        f"{device}, {timed}: {mean[0]:.2f} times as fast as {others} (geometric mean of {mean[1]} cases, "
+        f"{device}, {timed}: {mean[0]:.2f} times as fast as {others} (geometric mean; {mean[1]} cases, "
         f"slower in {lost})."
     )
     whole = [row for row in record.rows if row.row == "all axes" and _is_rated(record, row)]

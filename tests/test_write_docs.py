@@ -66,7 +66,7 @@ def test_the_summary_has_one_plot_and_the_main_figures_of_each_record(tmp_path: 
     assert "](b-dtypes.svg)" in text
     items = [" ".join(item.split()) for item in text.split("\n- ")[1:]]
     assert items[0].startswith("NVIDIA H200, kernels: ")
-    assert " times as fast as torch (geometric mean of " in items[0]
+    assert " times as fast as torch (geometric mean; " in items[0]
     assert "argmax over all axes, 15 element types: " in items[1]
     assert items[1].endswith("data sheet of the memory: 4800 GB/s.")
     assert items[2] == (
@@ -81,7 +81,7 @@ def test_the_summary_has_one_plot_and_the_main_figures_of_each_record(tmp_path: 
 def test_the_summary_names_all_libraries_that_were_the_fastest_of_a_case(tmp_path: Path) -> None:
     rows = [row_of(CASE, 10, torch=5, jax=6), row_of(CASE, 10, torch=8, jax=7), row_of(CASE, 10, cub=9)]
     text = " ".join(write_docs.summary([("a.json", record_of(rows))], tmp_path).split())
-    assert "as fast as the fastest of torch, JAX and CUB (geometric mean of 3 cases, slower in 3)." in text
+    assert "as fast as the fastest of torch, JAX and CUB (geometric mean; 3 cases, slower in 3)." in text
 
 
 def test_a_record_without_other_libraries_has_no_summary(tmp_path: Path) -> None:
