@@ -310,6 +310,8 @@ def _latencies(record: Record) -> Any:
                 why = _why_absent(row.peers[name].why if name in row.peers else NOT_TIMED)
                 absent.setdefault(why, []).append(_label(name))
         label_log_axis(axes, _AXES_INCHES / 2 - 0.3)
+        # Else they would depend on the resolution at which the page is drawn.
+        axes.set_yticks(range(0, 101, 25))
         axes.tick_params(labelsize=SMALL)
         without = "; ".join(f"{why}: {', '.join(names)}" for why, names in absent.items())
         axes.set_title(row.case, loc="left", fontsize=9, fontweight="bold", pad=15 if without else None)
