@@ -356,7 +356,7 @@ def _vectors_of(layout: ReduceLayout, runs: _Runs, element: ElementType) -> tupl
     """Return the vectors that a run lies in, wherever it starts, and whether all are aligned and whole."""
     per_vector = VECTOR_BYTES // element.nbytes
     if not _runs_are_aligned(layout, runs, per_vector):
-        return (runs.length - 1 + per_vector - 1) // per_vector + 1, False
+        return ceil_div(runs.length - 1, per_vector) + 1, False
     return ceil_div(runs.length, per_vector), runs.length % per_vector == 0
 
 

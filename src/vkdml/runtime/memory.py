@@ -115,7 +115,12 @@ class Memory(ReadOnly):
     @property
     def is_busy(self) -> bool:
         """Whether the host cannot read an element here at once: where it lies, or as something runs."""
-        return not (self._is_visible or self._buffer.kind is MemoryKind.mapped) or bool(self._users)
+        return not self._is_mapped or bool(self._users)
+
+    @property
+    def _is_mapped(self) -> bool:
+        """Whether the host can write it, and read at least a little of it."""
+        return self._is_visible or self._buffer.kind is MemoryKind.mapped
 
     def used_by(self, running: Running) -> None:
         """Note what the host must wait for before it reads or writes here."""
@@ -141,14 +146,15 @@ class Memory(ReadOnly):
         self._device.require_usable()
         if self._users:
             self.settle()
-        if self._visible is None:
-            fix(self, "_visible", self._buffer.view())
-        assert self._visible is not None
-        return self._visible
+        view = self._visible
+        if view is None:
+            view = self._buffer.view()
+            fix(self, "_visible", view)
+        return view
 
     def write(self, start: int, source: Bytes) -> None:
         """Copy contiguous bytes here."""
-        if self._is_visible or self._buffer.kind is MemoryKind.mapped:
+        if self._is_mapped:
             copy_bytes(self._mapped()[start : start + source.size], source)
             return
         if source.size <= min(SMALL_BYTES, STAGING_BYTES):
@@ -167,7 +173,7 @@ class Memory(ReadOnly):
         """Return a new array of elements that lie here one after the other, from a byte on."""
         nbytes = math.prod(shape) * dtype.itemsize
         if not self._is_visible and 0 < nbytes <= min(SMALL_BYTES, STAGING_BYTES):
-            if nbytes <= MAPPED_READ_BYTES and self._buffer.kind is MemoryKind.mapped:
+            if nbytes <= MAPPED_READ_BYTES and self._is_mapped:
                 # As bytes, since an element at an odd address would be read byte by byte.
                 few: npt.NDArray[Any] = self._mapped()[start : start + nbytes].copy().view(dtype)
                 return few.reshape(shape)
