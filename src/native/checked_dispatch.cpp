@@ -159,13 +159,13 @@ void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* cal
 void VKAPI_CALL memory_properties(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties* properties) {
     MemoryProperties::driver(device, properties);
     DispatchGuard* guard = DispatchGuard::current();
-    if (!guard || guard->prefer_cached_host_memory == guard->mapped_device_memory) return;
-    const VkMemoryPropertyFlags searched = guard->mapped_device_memory ? VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
-                                                                       : VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
-    const VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT |
-                                         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
-                                         (guard->mapped_device_memory ? VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
-                                                                      : VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
+    if (!guard || guard->memory == DispatchGuard::Memory::any) return;
+    const bool on_device = guard->memory == DispatchGuard::Memory::mapped_on_device;
+    const VkMemoryPropertyFlags searched =
+        on_device ? VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT : VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+    const VkMemoryPropertyFlags wanted =
+        VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+        (on_device ? VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT : VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
     bool found = false;
     for (uint32_t i = 0; i < properties->memoryTypeCount; i++)
         found |= (properties->memoryTypes[i].propertyFlags & wanted) == wanted;

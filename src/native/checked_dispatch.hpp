@@ -33,8 +33,7 @@ public:
     bool blocking = true;
     // What kp::Tensor is made to do differently while the guard lives.
     VkBufferUsageFlags extra_buffer_usage = 0;
-    bool prefer_cached_host_memory = false;
-    bool mapped_device_memory = false;
+    enum class Memory { any, cached_on_host, mapped_on_device } memory = Memory::any; // what it prefers
     VkExternalMemoryHandleTypeFlags exported_as = 0; // 0: the memory is not to be exported
     bool dedicated_memory = false;                   // an exported allocation serves its one buffer only
     std::vector<VkBuffer> buffers;

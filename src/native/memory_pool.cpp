@@ -222,8 +222,8 @@ std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, 
                                    " allocations is reached");
     }
     DispatchGuard guard;
-    guard.prefer_cached_host_memory = kind != MemoryKind::mapped;
-    guard.mapped_device_memory = kind == MemoryKind::mapped;
+    guard.memory = kind == MemoryKind::mapped ? DispatchGuard::Memory::mapped_on_device
+                                              : DispatchGuard::Memory::cached_on_host;
     if (kind != MemoryKind::host)
         guard.extra_buffer_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
     if (exportable) {
