@@ -50,22 +50,49 @@ bool is_within(Tile tile) {
     return tile.first * ELEMENTS_PER_VECTOR >= tile.begin && tile.last < tile.end / ELEMENTS_PER_VECTOR;
 }
 
-// Replaces the bits outside the run, those that `inside` lacks, by neutral ones.
-uint neutral_outside(uint word, uint neutral, uint inside) { return (word & inside) | (neutral & ~inside); }
+#if SUBGROUPS
+
+shared uvec4 bits_below[ELEMENTS_PER_VECTOR + 1u]; // of a vector: those of its first elements, by their number
+
+void prepare_ends_of_runs() {
+    if (ALIGNED) return;
+    for (uint count = invocation(); count <= ELEMENTS_PER_VECTOR; count += WORKGROUP) {
+        ivec4 bits = ivec4(int(count) * 8 * ELEMENT_BYTES) - ivec4(0, 32, 64, 96);
+        uvec4 some = (uvec4(1u) << clamp(bits, ivec4(0), ivec4(31))) - 1u;
+        bits_below[count] = mix(some, uvec4(0xffffffffu), greaterThan(bits, ivec4(31)));
+    }
+    barrier();
+}
+
+// Returns the bits of a vector whose elements, from `element` on, lie inside the run.
+uvec4 bits_inside_run(Tile tile, uint element) {
+    uint before = element < tile.begin ? tile.begin - element : 0u;
+    return bits_below[min(tile.end - element, ELEMENTS_PER_VECTOR)] & ~bits_below[before];
+}
+
+#else
+
+void prepare_ends_of_runs() {}
+
 uint bits_below(int count) { return count >= 32 ? 0xffffffffu : (1u << max(count, 0)) - 1u; }
+uvec4 vector_bits_below(int count) {
+    return uvec4(bits_below(count), bits_below(count - 32), bits_below(count - 64), bits_below(count - 96));
+}
+
+uvec4 bits_inside_run(Tile tile, uint element) {
+    int low = element < tile.begin ? int(tile.begin - element) * 8 * ELEMENT_BYTES : 0;
+    int high = int(min(tile.end - element, ELEMENTS_PER_VECTOR)) * 8 * ELEMENT_BYTES;
+    return vector_bits_below(high) & ~vector_bits_below(low);
+}
+
+#endif
 
 // Replaces the elements of a vector that lie outside the run by ones with the least key.
 uvec4 inside_run(Tile tile, uint vector, uvec4 v) {
     uint element = vector * ELEMENTS_PER_VECTOR;
     if (element >= tile.begin && tile.end - element >= ELEMENTS_PER_VECTOR) return v;
-    int low = element < tile.begin ? int(tile.begin - element) * 8 * ELEMENT_BYTES : 0;
-    int high = int(min(tile.end - element, ELEMENTS_PER_VECTOR)) * 8 * ELEMENT_BYTES;
-    uvec4 neutral = NEUTRAL_VECTOR;
-    v.x = neutral_outside(v.x, neutral.x, bits_below(high) & ~bits_below(low));
-    v.y = neutral_outside(v.y, neutral.y, bits_below(high - 32) & ~bits_below(low - 32));
-    v.z = neutral_outside(v.z, neutral.z, bits_below(high - 64) & ~bits_below(low - 64));
-    v.w = neutral_outside(v.w, neutral.w, bits_below(high - 96) & ~bits_below(low - 96));
-    return v;
+    uvec4 inside = bits_inside_run(tile, element);
+    return (v & inside) | (NEUTRAL_VECTOR & ~inside);
 }
 
 uvec4 load_vector(Tile tile, uint vector) {
@@ -225,6 +252,7 @@ void main() {
     if (!ONE_RUN) units *= reduce_count / run;
     uint workgroups = blocks * splits;
     prepare();
+    prepare_ends_of_runs();
     for (uint workgroup = gl_WorkGroupID.x; workgroup < workgroups; workgroup += gl_NumWorkGroups.x) {
         uint split = SPLIT ? workgroup / blocks : 0u;
         uint block = workgroup - split * blocks;

@@ -380,6 +380,31 @@ def test_few_rows_have_a_wide_workgroup_each_that_keeps_them(device, small_limit
     )
 
 
+@pytest.mark.parametrize("name", ["uint8", "bool", "float16", "float32", "int64"])
+@pytest.mark.parametrize(("nbytes", "kept"), [(136, 5), (200, 7), (280, 5), (360, 0), (984, 8), (1032, 0)])
+def test_unaligned_rows_are_kept_where_few_vectors_are_loaded_in_vain(
+    device, small_limits, name, nbytes, kept
+):
+    limits = limits_for(small_limits, fast=True, batched=False)
+    tuning = replace(limits.tuning, workgroup_size=64, row_lanes=8, target_workgroups=1, split_workgroups=1)
+    limits = replace(limits, tuning=tuning, max_subgroups=8)
+    # An element less than whole vectors of 8 bytes, so that rows start and end anywhere.
+    length = nbytes // ELEMENTS[name].nbytes - (name != "int64")
+    pitch = length + (name == "int64" and length % 2 == 0)
+    case = ((70, length), (1,), (pitch, 1), 0, 70 * pitch)
+    plan = plan_case(case, name, limits)
+    (step,) = plan.steps
+    assert kernels.table()[step.kernel].family.name == "argreduce_rows"
+    assert kernels.table()[step.kernel].named(step.constants)["kept_vectors"] == kept
+    rng = np.random.default_rng(nbytes)
+    for rules in ((False, False, False), (True, True, True)):
+        run_both(device, plan_case(case, name, limits, rules), {"input": element_bits(rng, name, case[-1])})
+    equal = element_bits(rng, name, case[-1])
+    equal[:] = equal[0]
+    for rules in ((False, False, False), (False, True, False)):
+        run_both(device, plan_case(case, name, limits, rules), {"input": equal})
+
+
 def test_every_argreduce_kernel_of_the_table_is_tested_here():
     tested = {kernel for name in ELEMENTS for fast in (0, 1) for kernel, _ in kernels_for(name, fast, fast)}
     assert tested == {kernel.name for kernel in ARGREDUCE_KERNELS}

@@ -54,6 +54,10 @@ MANY_RUNS = 32
 # An unaligned row of up to so many vectors is processed in so many steps at least.
 MOST_FEW_VECTORS = 192
 FEWEST_STEPS = 12
+# Unaligned rows of up to so many vectors are kept, of which an invocation has up to so many. Longer ones are
+# kept only where all invocations keep as many as they can: else reading on takes less than the exchange.
+MOST_VECTORS_KEPT_UNALIGNED = 20
+UNALIGNED_VECTORS_OF_LANE = 7
 # Bytes. Narrower segments waste memory bandwidth.
 NARROWEST_SEGMENT = 64
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
@@ -378,8 +382,11 @@ def _rows(
     filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
     most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
     fewest = min(_row_lanes(vectors, whole, tuning), tuning.row_lanes)
-    if runs.reading and segments == 1 and tuning.subgroups:
-        fewest = _keeping_lanes(vectors, tuning, workgroup_size) or fewest
+    keeping = 0 if whole else _lanes_keeping_unaligned(vectors, tuning)
+    if segments == 1 and tuning.subgroups:
+        if runs.reading:
+            keeping = _keeping_lanes(vectors, tuning, workgroup_size)
+        fewest = keeping or fewest
     fewest = max(fewest, power_of_two_at_least(filling))
     lanes = min(workgroup_size, most, fewest)
     blocks = ceil_div(outputs, workgroup_size // lanes)
@@ -418,8 +425,7 @@ def _rows(
     splits = enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
     check_work("splits", blocks * splits)
     kept = ceil_div(tile_vectors, lanes)
-    # In the order of positions, an unaligned row would take so many registers that fewer invocations run.
-    if not (whole or runs.reading) or units > splits or kept > MOST_KEPT:
+    if not (whole or runs.reading or lanes == keeping) or units > splits or kept > MOST_KEPT:
         kept = 0
     variant: dict[str, int | str] = {
         "memory_order": runs.reading is not None,
@@ -458,6 +464,14 @@ def _row_lanes(vectors: int, whole: bool, tuning: Tuning) -> int:
     if whole and in_two <= tuning.row_lanes:
         return in_two
     return power_of_two_at_least(in_one // tuning.row_steps)
+
+
+def _lanes_keeping_unaligned(vectors: int, tuning: Tuning) -> int:
+    """Return how many invocations keep an unaligned row in registers, or 0 where reading on is faster."""
+    if vectors <= MOST_VECTORS_KEPT_UNALIGNED:
+        return power_of_two_at_least(ceil_div(vectors, UNALIGNED_VECTORS_OF_LANE))
+    lanes = power_of_two_at_least(ceil_div(vectors, MOST_KEPT))
+    return lanes if lanes <= tuning.row_lanes and ceil_div(vectors, lanes) == MOST_KEPT else 0
 
 
 def _keeping_lanes(vectors: int, tuning: Tuning, most: int) -> int:
