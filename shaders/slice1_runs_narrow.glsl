@@ -1,9 +1,7 @@
 // Runs of elements of 1 and 2 bytes; a word holds several.
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
-const uint MOST_WORD = 0xffffffffu / PER_WORD;
+#include "slice1_row_words.glsl"
 
-// Rows may be continued before the input's start, from where words wrap.
-uint load_word(uint word) { return input_words[min(word & MOST_WORD, last_vector * 4u + 3u)]; }
 uvec4 load_words(uvec4 at) { return uvec4(load_word(at.x), load_word(at.y), load_word(at.z), load_word(at.w)); }
 
 #include "gather.glsl"
@@ -26,16 +24,6 @@ uvec4 gather(uint first, uint next, uint left, uint input_stride) {
 
 #if !WHOLE_VECTORS
 #if PARTED && ELEMENT_BYTES == 1
-// Returns the word that starts at an element and goes on in the direction of rows.
-uint word_of_row(uint source) {
-    if (ROW_WORDS == 2u) source -= PER_WORD - 1u;
-    uint word = source / PER_WORD;
-    uint found = funnel(load_word(word), load_word(word + 1u), source % PER_WORD * BITS);
-    if (ROW_WORDS == 1u) return found;
-    found = (found & 0x00ff00ffu) << 8 | (found >> 8 & 0x00ff00ffu);
-    return found << 16 | found >> 16;
-}
-
 // Returns the elements of a whole vector from `number` on, which is at `place`, a word at a time. Rows have as many elements or
 // more, so that a word has those of two rows at most.
 uvec4 collect_words(Place place, uint number, uint offset, uint input_stride) {
@@ -44,7 +32,7 @@ uvec4 collect_words(Place place, uint number, uint offset, uint input_stride) {
         Place next = place;
         next.left = 1u;
         advance(next, number + place.left, offset, input_stride);
-        uint found = word_of_row(place.source), rest = word_of_row(next.source);
+        uint found = word_of_row(place.source, ROW_WORDS == 2u), rest = word_of_row(next.source, ROW_WORDS == 2u);
         bool ends = place.left <= PER_WORD;
         uint more = PER_WORD - min(place.left, PER_WORD); // elements of the next row
         uint own = 0xffffffffu >> (more * BITS);

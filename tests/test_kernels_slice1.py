@@ -12,7 +12,7 @@ from plans import run_plan
 
 import vkdml
 from vkdml.plan import boxes as boxes_plan
-from vkdml.plan import kernels
+from vkdml.plan import divisions, kernels
 from vkdml.plan import slice1 as plan_slice1
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
 from vkdml.plan.tuning import DISCRETE, SOFTWARE, SliceTuning
@@ -21,6 +21,7 @@ WIDTHS = kernels.family("slice1_runs").numbers_of("element_bytes")
 NARROW = (1, 2)
 RUNS = kernels.family("slice1_runs")
 BLOCKS = kernels.family("slice1_blocks")
+WORDS = kernels.family("slice1_words")
 STEPS = (1, -1, 2, -2, 3, -5, 0)
 PLAN_SLICE1 = plan_slice1.plan_slice1
 # Small tiles and shares, so that small inputs have many of them.
@@ -45,6 +46,7 @@ SMALL = SliceTuning(
     box_workgroups=3,
 )
 NO_TILES = {"tile_least_bytes": 1 << 32, "narrow_tile_least_bytes": 1 << 32}
+BY_WORDS = {**NO_TILES, "box_near_bytes": 1 << 40, "word_workgroup_size": 8}
 BOXES = {**NO_TILES, "box_bytes": 2048, "narrow_box_bytes": 2560}
 
 
@@ -235,12 +237,7 @@ def test_short_rows_of_bytes_are_read_by_words(device, monkeypatch):
         (0, 1, 5),
         ((40,), (3, 40), (5, 3, 9), (2, 3, 2, 11), (2, 3, 2, 5, 3), (9, 2, 2), (30, 2)),
     ):
-        sizes, dims, pitch, apart = (*outer, row), [], step, 1
-        for number, size in enumerate(reversed(sizes)):
-            dims.insert(0, Dim(size, pitch, apart))
-            pitch = (abs(pitch) * size + 3) * (-1 if number % 2 else 1)
-            apart *= size
-        layout = CopyLayout(tuple(dims), base_of(dims), base)
+        layout = compact((*outer, row), step, base)
         assert check(device, layout, 1, spare=base) == "slice1_runs_elements_parted_1_bytes"
         constants = [
             kernels.table()[other.kernel].named(other.constants)
@@ -385,6 +382,59 @@ VIEWS = {
     "repeated_input": ((4, 6), (0, 1), (1, 1)),
     "many_dims": ((2, 3, 2, 3, 2, 3, 2, 2, 2), (2,) * 9, (2,) * 9),
 }
+
+
+def compact(sizes, step: int, base: int = 0) -> CopyLayout:
+    """Rows with gaps, forwards and backwards in turn, into a compact output."""
+    dims, pitch, apart = [], step, 1
+    for number, size in enumerate(reversed(sizes)):
+        dims.insert(0, Dim(size, pitch, apart))
+        pitch = (abs(pitch) * size + 3) * (-1 if number % 2 else 1)
+        apart *= size
+    return CopyLayout(tuple(dims), base_of(dims), base)
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_words_gathered_where_their_elements_lie(device, monkeypatch, width):
+    """Rows of any length and step, in any number of dimensions, from any place of a word of the output on."""
+    use(monkeypatch, **BY_WORDS)
+    told = set()
+    for row, step, base, outer in itertools.product(
+        (2, 3, 4, 5, 7, 33), (1, -1, 2, 3, 9, 0), (0, 1, 2, 3), ((), (11,), (3, 7), (2, 3, 5))
+    ):
+        layout = compact((*outer, row), step, base)
+        if plan_slice1.widened(layout, width)[1] != width:
+            continue
+        name = kernel_for("slice1_words", width)
+        long_row = row * width >= 16 and step != 9
+        pairs_apart = width == 1 and row == 2 and base % 2
+        if long_row or pairs_apart or layout.count * width < 4:
+            assert check(device, layout, width, spare=base) != name, layout
+            continue
+        assert check(device, layout, width, spare=base) == name, layout
+        step_of_plan = plan_slice1.plan_slice1(layout, width, 1 << 20, device.limits).steps[0]
+        constants = kernels.table()[name].named(step_of_plan.constants)
+        assert constants["dims"] == len(layout.dims)
+        told.add((constants.get("row_words", 0), step_of_plan.workgroups > 1))
+    assert told == {(way, more) for way in ((0, 1, 2) if width == 1 else (0,)) for more in (False, True)}
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_words_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
+    use(monkeypatch, **BY_WORDS)
+    layout = compact((2,) * 8 + (3,), 1)
+    assert len(layout.dims) * kernels.number("run_dim_words") > WORDS.layout_room
+    assert check(device, layout, width) == kernel_for("slice1_words", width)
+    few = replace(device.limits, max_workgroup_count=3)
+    assert check(device, compact((2000, 3), 1, 1), width, few, spare=1) == kernel_for("slice1_words", width)
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_words_are_not_for_outputs_with_gaps_and_wide_elements(device, monkeypatch, width):
+    use(monkeypatch, **BY_WORDS)
+    gaps = CopyLayout((Dim(9, 8, 4), Dim(3, 2, 1)), 0, 0)
+    assert check(device, gaps, width) == kernel_for(RUNS.name, width, whole_vectors=0, parted=0, step=0)
+    assert check(device, compact((9, 3), 2), 4) == kernel_for(RUNS.name, 4, whole_vectors=0, parted=0, step=0)
 
 
 def view_strides(shape, steps) -> tuple[tuple[int, ...], int]:
@@ -742,12 +792,12 @@ def test_quotients_by_multiplication():
         np.uint64
     )
     for size in (1, 2, 3, 65537, (1 << 32) - 1, *map(int, rng.integers(1, 1 << 32, 50))):
-        low = numbers * np.uint64(plan_slice1._whole_inverse(size)) >> np.uint64(32)
+        low = numbers * np.uint64(divisions.whole_inverse(size)) >> np.uint64(32)
         assert np.isin(numbers // size - low, (0, 1)).all()
 
 
 def test_what_is_copied_in_boxes(device):
-    """On GPUs narrow short rows, and permutations that caches do not hold; on processors none."""
+    """On GPUs permutations that caches do not hold; on processors none. Words are for narrow short rows."""
     limits = replace(device.limits, tuning=DISCRETE)
 
     def family_of(dims: tuple[Dim, ...], width: int, limits=limits) -> str:
@@ -761,8 +811,8 @@ def test_what_is_copied_in_boxes(device):
     matrix, narrow_matrix = (Dim(999, 1, 999), Dim(999, 999, 1)), (Dim(6, 1, 10**6), Dim(10**6, 6, 1))
     for width in WIDTHS:
         narrow = width < 4
-        assert family_of(short, width) == ("slice1_boxes" if narrow else "slice1_runs")
-        assert family_of(columns, width) == ("slice1_boxes" if narrow else "slice1_runs")
+        assert family_of(short, width) == ("slice1_words" if narrow else "slice1_runs")
+        assert family_of(columns, width) == ("slice1_words" if narrow else "slice1_runs")
         assert family_of(long, width) == "slice1_runs"
         assert family_of(rows, width) == ("slice1_narrow_tiles" if width == 2 else "slice1_boxes")
         assert family_of(matrix, width) == ("slice1_narrow_tiles" if narrow else "slice1_tiles")
@@ -771,6 +821,10 @@ def test_what_is_copied_in_boxes(device):
             family = "slice1_blocks" if in_registers else "slice1_runs"
             assert family_of(dims, width, replace(limits, tuning=SOFTWARE)) == family
     assert family_of(few_rows, 1) == "slice1_runs"
+    assert family_of((Dim(10**6, 2, 2), Dim(2, -1, 1)), 1) == "slice1_boxes"
+    # Five rows share a sector, and are read far from each other; of three a cache holds it.
+    assert family_of((Dim(5, 3, 600), Dim(200, 999, 3), Dim(3, 1, 1)), 1) == "slice1_boxes"
+    assert family_of((Dim(3, 3, 600), Dim(200, 999, 3), Dim(3, 1, 1)), 1) == "slice1_words"
     # Sectors hold elements of three dimensions; two of them are far apart in the output.
     pairs_apart = (Dim(7, 2, 2 * 10**6), Dim(2, 1, 10**6), Dim(10**6, -280, 1))
     assert family_of(pairs_apart, 8) == "slice1_boxes"
@@ -816,5 +870,5 @@ def test_every_slice1_kernel_of_the_table_is_tested_here():
     tested |= {kernel.name for kernel in RUNS.kernels.values() if kernel.variant["parted"] == "parted"}
     tested |= {tiles(width, step) for width in WIDTHS for step in (1, 2, 3)}
     tested |= {boxes(width) for width in WIDTHS}
-    tested |= {kernel_for("slice1_blocks", width) for width in NARROW}
+    tested |= {kernel_for(family, width) for width in NARROW for family in ("slice1_blocks", "slice1_words")}
     assert tested == {kernel.name for kernel in kernels.table().values() if "output" in kernel.bindings}

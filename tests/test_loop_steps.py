@@ -323,6 +323,11 @@ def copies(kernel: Kernel, width: int) -> Iterator[Callable[[int], tuple[Shape, 
         yield lambda n: (Shape((8 * n, 64), (1, 8 * n + 1)), (64, 1))
         yield lambda n: (Shape((n, 5, 3, 67), (1300, 1, 400, 6)), (1005, 201, 67, 1))
         return
+    if kernel.family.name == "slice1_words":
+        yield lambda n: (Shape((64 * n,), (3,)), (1,))
+        yield lambda n: (Shape((n, 5, 3), (60, 11, 1)), (15, 3, 1))
+        yield lambda n: (Shape((n, 2, 3, 7), (300, 150, -40, 3)), (42, 21, 7, 1))
+        return
     if kernel.family.name == "slice1_boxes":
         yield lambda n: (Shape((3, 20 * n), (1, 3)), (20 * n, 1))
         yield lambda n: (Shape((8 * n, 5, 7), (1, 16 * n, 40 * n)), (35, 7, 1))
@@ -352,6 +357,8 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
         slice1 = replace(slice1, tile_least_bytes=1, narrow_tile_least_bytes=1)
     if kernel.family.name == "slice1_boxes":
         slice1 = replace(slice1, box_bytes=1024, narrow_box_bytes=1024)
+    if kernel.family.name == "slice1_words":
+        slice1 = replace(slice1, word_workgroup_size=8, box_near_bytes=1 << 40)
     if kernel.family.name == "slice1_blocks":
         slice1 = replace(slice1, block_bytes=32)
     if kernel.variant.get("parted") == "parted" or kernel.family.name == "slice1_blocks":

@@ -30,9 +30,13 @@ class CopyStep:
         self.p = p = SimpleNamespace(**kernel.family.unpack(step.push))
         in_push = self.constants.layout_in_push
         self.layout = layout = p.layout_words if in_push else buffers["workspace"].view(np.uint32).tolist()
-        if kernel.family.name == "slice1_runs":  # the second word is an inverse of the first
+        if kernel.family.name in (
+            "slice1_runs",
+            "slice1_words",
+        ):  # the second word is an inverse of the first
             words = kernels.number("run_dim_words")
-            self.dims = [[layout[words * i], *layout[words * i + 2 : words * (i + 1)]] for i in range(p.dims)]
+            dims = self.constants.dims if kernel.family.name == "slice1_words" else p.dims
+            self.dims = [[layout[words * i], *layout[words * i + 2 : words * (i + 1)]] for i in range(dims)]
         elif kernel.family.name == "slice1_blocks":
             words, base = kernels.number("run_dim_words"), p.layout_base
             places = [base + words * i for i in range(p.outer_dims)]
@@ -106,6 +110,17 @@ def slice1_runs(step, buffers) -> None:
             for element in elements:
                 offset, _ = offsets_of(element, s.dims[p.outer_dims :], source, 0)
                 s.copy(offset, target + element)
+
+
+def slice1_words(step, buffers) -> None:
+    s = SliceStep(step, buffers)
+    assert step.workgroups == -(-s.p.words // s.p.words_per_workgroup)
+    per_word = 4 // s.element_bytes
+    for element in range(s.p.words * per_word):
+        number = element - s.p.output_base % per_word
+        if 0 <= number < s.p.elements:
+            source, _ = offsets_of(number, s.dims, s.p.input_base, 0)
+            s.copy(source, s.p.output_base + number)
 
 
 def slice1_blocks(step, buffers) -> None:
@@ -269,6 +284,7 @@ TWINS = {
     "slice1_tiles": slice1_tiles,
     "slice1_narrow_tiles": slice1_narrow_tiles,
     "slice1_boxes": slice1_boxes,
+    "slice1_words": slice1_words,
     "slice1_blocks": slice1_blocks,
 }
 """Every twin by the family of its kernels: how these read differs, what they write does not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
@@ -11,11 +11,11 @@ from functools import lru_cache
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.blocks import Blocks, blocks_of
 from vkdml.plan.boxes import SECTOR_BYTES, Boxes, Room, boxes_for, inverse, words_of
+from vkdml.plan.divisions import run_words, whole_inverse
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.matrices import Columns, Matrices, Rows, TileShape, tile_shape, transposed, unaligned
 from vkdml.plan.plans import (
     VECTOR_BYTES,
-    WORDS_LIMIT,
     DeviceLimits,
     Plan,
     Step,
@@ -29,10 +29,13 @@ from vkdml.plan.plans import (
 )
 from vkdml.plan.strips import strips_of
 from vkdml.plan.tuning import SliceTuning
+from vkdml.plan.word_copies import is_of_words, word_copy
 
 # Runs that read memory so often, out of a cache, are as fast as boxes.
 _MOST_READS = 4
 _LEAST_TILE_WORKGROUP = 32
+# Bytes from element to element of a long row from which on gathering words is faster than gathering vectors.
+_WORDS_APART = 8
 # Of rows of so many vectors, those that cross from one to the next are few.
 _VECTORS_OF_LONG_ROW = 4
 # Dimensions of a run that `advance` in `slice1_runs.comp` goes through without a division.
@@ -70,11 +73,15 @@ def plan_slice1(
         matrices is not None
         and _shape(matrices, element_bytes, tuning).fill(matrices) >= tuning.tile_least_fill
     )
-    boxes = None if gathers_well or filled else _boxes_for(layout, element_bytes, limits)
+    by_words = not filled and _gathers_by_words(layout, element_bytes, tuning)
+    boxes = None if gathers_well or filled or by_words else _boxes_for(layout, element_bytes, limits)
     steps: tuple[Step, ...]
     # Sparsely filled tiles are slower than what else does without reading memory again and again.
-    if matrices is not None and (filled or not (gathers_well or boxes)):
+    if matrices is not None and (filled or not (gathers_well or by_words or boxes)):
         step, layout_words = _tiles(matrices, element_bytes, last_vector, limits, tuning)
+        steps = (step,)
+    elif by_words:
+        step, layout_words = word_copy(layout, element_bytes, last_vector, limits)
         steps = (step,)
     elif boxes is not None:
         step, layout_words = _boxes(boxes, last_vector, limits, tuning)
@@ -202,18 +209,13 @@ def _groups(rows: Rows, columns: Columns) -> dict[str, int]:
     """Return what a kernel is pushed of the groups of rows and columns."""
     return {
         "group_rows": rows.in_group,
-        "group_rows_inverse": _whole_inverse(rows.in_group),
+        "group_rows_inverse": whole_inverse(rows.in_group),
         "copied_rows": rows.dim.size,
         "row_group_output_stride": rows.groups.output_stride if rows.groups else 0,
         "group_columns": columns.dim.size,
-        "group_columns_inverse": _whole_inverse(columns.dim.size),
+        "group_columns_inverse": whole_inverse(columns.dim.size),
         "column_group_input_stride": columns.groups.input_stride if columns.groups else 0,
     }
-
-
-def _whole_inverse(size: int) -> int:
-    """Return what ``slice1_divide.glsl`` takes for a size: quotients are 1 too low at most."""
-    return min(WORDS_LIMIT // size, WORDS_LIMIT - 1)
 
 
 @lru_cache
@@ -258,7 +260,7 @@ def _runs(
     whole_vectors = innermost.size >= per_vector
     has_kernel = whole_vectors and innermost.input_stride in _steps_with_a_kernel(element_bytes)
     workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
-    layout_words = _run_words((*outer, *inner))
+    layout_words = run_words((*outer, *inner))
     in_one = (
         bool(outer) or per_vector == 1 or run < max(per_vector, tuning.boundaries_from_bytes // element_bytes)
     )
@@ -272,7 +274,7 @@ def _runs(
     if not (in_one or has_kernel or blocks):
         strips = strips_of(inner, element_bytes, workgroup_size, tuning)
     if strips is not None:
-        layout_words += words((strips.groups, _whole_inverse(strips.groups), strips.rows, strips.row))
+        layout_words += words((strips.groups, whole_inverse(strips.groups), strips.rows, strips.row))
     in_push = len(layout_words) <= family.layout_room
 
     row_words = 0
@@ -295,7 +297,7 @@ def _runs(
             output_base=layout.output_base,
             run=run,
             vectors_per_run=per_run,
-            vectors_per_run_inverse=_whole_inverse(per_run),
+            vectors_per_run_inverse=whole_inverse(per_run),
             vectors_per_workgroup=per_workgroup,
             last_vector=last_vector,
             boundary_step=boundary_step,
@@ -333,8 +335,8 @@ def _runs(
         if boundary_step and (skipped or boundary_step % per_vector):
             boundaries = run // boundary_step + 1
             steps.append(step(_Written.AT_BOUNDARIES, boundaries, boundary_step=boundary_step))
-    if blocks is not None and len(_run_words(blocks.outer)) > kernels.family("slice1_blocks").layout_room:
-        return tuple(steps), layout_words + _run_words(blocks.outer)
+    if blocks is not None and len(run_words(blocks.outer)) > kernels.family("slice1_blocks").layout_room:
+        return tuple(steps), layout_words + run_words(blocks.outer)
     return tuple(steps), () if in_push else layout_words
 
 
@@ -343,15 +345,6 @@ def _run_dims(inner: Sequence[Dim], per_vector: int) -> int:
     if len(inner) > 2 and inner[-2].size * inner[-1].size >= per_vector:
         return _LONG_PLANES
     return len(inner) if len(inner) <= _MOST_FIXED_DIMS else 0
-
-
-def _run_words(dims: Iterable[Dim]) -> tuple[int, ...]:
-    """Return what the kernels that divide by multiplication read of dimensions."""
-    return words(
-        word
-        for dim in dims
-        for word in (dim.size, _whole_inverse(dim.size), dim.input_stride, dim.output_stride)
-    )
 
 
 def _blocks(
@@ -372,7 +365,7 @@ def _blocks(
     check_work("items", items)
     inner = blocks.columns[-1]
     family = kernels.family("slice1_blocks")
-    layout_words = _run_words(blocks.outer)
+    layout_words = run_words(blocks.outer)
     in_push = len(layout_words) <= family.layout_room
     per_item = loop_steps.loop(len(blocks.outer)) + loop_steps.loop(
         blocks.chunk_groups + blocks.joined, loop_steps.loop(ceil_div(blocks.block_columns, per_word) + 1)
@@ -401,12 +394,12 @@ def _blocks(
         row_output_stride=blocks.rows.output_stride,
         chunk_groups=blocks.chunk_groups,
         chunks=chunks,
-        chunks_inverse=_whole_inverse(chunks),
+        chunks_inverse=whole_inverse(chunks),
         block_columns=blocks.block_columns,
         blocks=of_row,
-        blocks_inverse=_whole_inverse(of_row),
+        blocks_inverse=whole_inverse(of_row),
         column_size=inner.size,
-        column_size_inverse=_whole_inverse(inner.size),
+        column_size_inverse=whole_inverse(inner.size),
         column_stride=inner.input_stride,
         column_jump=blocks.column_jump,
         layout_words=layout_words if in_push else (),
@@ -432,15 +425,48 @@ def _gathers_well(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -
     inner = layout.dims[-1]
     if element_bytes < 4 and inner.size * element_bytes < VECTOR_BYTES:
         return False
-    # Elements of a sector are so far apart in the output.
+    far = _far_dims(layout, element_bytes, tuning)
+    return not far or (
+        _reads_of_sector(inner, element_bytes) <= _MOST_READS and _are_cached(far, element_bytes, tuning)
+    )
+
+
+def _gathers_by_words(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> bool:
+    """Whether words read each sector while a cache holds it, and no kernel of vectors is faster."""
+    if not tuning.word_workgroup_size or not is_of_words(layout, element_bytes):
+        return False
+    inner = layout.dims[-1]
+    # Invocations that write vectors of long rows read what lies side by side, but where all are apart.
+    nearest = min(abs(dim.input_stride) for dim in layout.dims) * element_bytes
+    all_apart = nearest == abs(inner.input_stride) * element_bytes and _WORDS_APART <= nearest <= SECTOR_BYTES
+    if inner.size * element_bytes >= VECTOR_BYTES and not all_apart:
+        return False
+    if inner.size < 4 // element_bytes - 1 and abs(layout.dims[-2].input_stride) == inner.size:
+        return False  # pairs side by side, which boxes take at once
+    far = _far_dims(layout, element_bytes, tuning)
+    reads = math.prod(
+        min(dim.size, ceil_div(SECTOR_BYTES, abs(dim.input_stride) * element_bytes)) for dim in far
+    )
+    return not far or (reads <= _MOST_READS and _are_cached(far, element_bytes, tuning))
+
+
+def _far_dims(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> list[Dim]:
+    """Return the dimensions along which elements of a sector are far apart in the output."""
     strided = [dim for dim in layout.dims if dim.input_stride]
     nearest = min((abs(dim.input_stride) for dim in strided), default=0)
     within = max(nearest, ceil_div(SECTOR_BYTES, element_bytes) - 1)
     sharing = [dim for dim in strided if abs(dim.input_stride) <= within]
-    far = [dim for dim in sharing if dim.output_stride * element_bytes > tuning.box_near_bytes]
-    reads = min(abs(inner.input_stride) * element_bytes, SECTOR_BYTES) / element_bytes  # of each sector
-    between = max((dim.output_stride * dim.size for dim in far), default=0)
-    return not far or (reads <= _MOST_READS and between * element_bytes <= tuning.box_cache_bytes)
+    return [dim for dim in sharing if dim.output_stride * element_bytes > tuning.box_near_bytes]
+
+
+def _reads_of_sector(inner: Dim, element_bytes: int) -> float:
+    """Return how often rows of which it is a sector's part read the sector."""
+    return min(abs(inner.input_stride) * element_bytes, SECTOR_BYTES) / element_bytes
+
+
+def _are_cached(far: Sequence[Dim], element_bytes: int, tuning: SliceTuning) -> bool:
+    """Whether a cache holds what lies between elements of a sector."""
+    return max(dim.output_stride * dim.size for dim in far) * element_bytes <= tuning.box_cache_bytes
 
 
 def _boxes_for(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:

@@ -42,6 +42,10 @@ class SliceTuning:
     """Invocations per workgroup where boxes are copied, a power of two; the device's limit may lower it."""
     box_workgroups: int
     """Workgroups that share the boxes of a copy."""
+    word_workgroup_size: int = 0
+    """Invocations per workgroup where narrow elements are gathered by words; 0: other kernels gather them."""
+    invocation_words: int = 4
+    """Words of the output for each of these invocations."""
     block_bytes: int = 0
     """Of a row in a block that a processor transposes in registers; 0: there are no such blocks."""
     first_cache: tuple[int, int] = (1 << 12, 8)
@@ -266,6 +270,7 @@ DISCRETE = Tuning(
         box_rows=512,
         box_workgroup_size=128,
         box_workgroups=2112,
+        word_workgroup_size=128,
     ),
     short=ShortTuning(
         workgroup_size=128,
@@ -320,6 +325,7 @@ SOFTWARE = replace(
         narrow_tile_least_bytes=1 << 32,
         box_bytes=0,
         narrow_box_bytes=0,
+        word_workgroup_size=0,
         block_bytes=128,
     ),
     # A processor takes a row more slowly than the elements of a short one.
