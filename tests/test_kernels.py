@@ -387,7 +387,7 @@ def test_unaligned_rows_are_kept_where_few_vectors_are_loaded_in_vain(
 ):
     limits = limits_for(small_limits, fast=True, batched=False)
     tuning = replace(limits.tuning, workgroup_size=64, row_lanes=8, target_workgroups=1, split_workgroups=1)
-    limits = replace(limits, tuning=tuning, max_subgroups=8)
+    limits = replace(limits, tuning=tuning, max_subgroups=16)
     # An element less than whole vectors of 8 bytes, so that rows start and end anywhere.
     length = nbytes // ELEMENTS[name].nbytes - (name != "int64")
     pitch = length + (name == "int64" and length % 2 == 0)
