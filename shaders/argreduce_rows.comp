@@ -50,42 +50,35 @@ bool is_within(Tile tile) {
     return tile.first * ELEMENTS_PER_VECTOR >= tile.begin && tile.last < tile.end / ELEMENTS_PER_VECTOR;
 }
 
-#if SUBGROUPS
-
-shared uvec4 bits_below[ELEMENTS_PER_VECTOR + 1u]; // of a vector: those of its first elements, by their number
-
-void prepare_ends_of_runs() {
-    if (ALIGNED) return;
-    for (uint count = invocation(); count <= ELEMENTS_PER_VECTOR; count += WORKGROUP) {
-        ivec4 bits = ivec4(int(count) * 8 * ELEMENT_BYTES) - ivec4(0, 32, 64, 96);
-        uvec4 some = (uvec4(1u) << clamp(bits, ivec4(0), ivec4(31))) - 1u;
-        bits_below[count] = mix(some, uvec4(0xffffffffu), greaterThan(bits, ivec4(31)));
-    }
-    barrier();
-}
-
-// Returns the bits of a vector whose elements, from `element` on, lie inside the run.
-uvec4 bits_inside_run(Tile tile, uint element) {
-    uint before = element < tile.begin ? tile.begin - element : 0u;
-    return bits_below[min(tile.end - element, ELEMENTS_PER_VECTOR)] & ~bits_below[before];
-}
-
-#else
-
-void prepare_ends_of_runs() {}
-
 uint bits_below(int count) { return count >= 32 ? 0xffffffffu : (1u << max(count, 0)) - 1u; }
 uvec4 vector_bits_below(int count) {
     return uvec4(bits_below(count), bits_below(count - 32), bits_below(count - 64), bits_below(count - 96));
 }
 
-uvec4 bits_inside_run(Tile tile, uint element) {
-    int low = element < tile.begin ? int(tile.begin - element) * 8 * ELEMENT_BYTES : 0;
-    int high = int(min(tile.end - element, ELEMENTS_PER_VECTOR)) * 8 * ELEMENT_BYTES;
-    return vector_bits_below(high) & ~vector_bits_below(low);
-}
+#if SUBGROUPS
+// Where rows are kept, masks come from a table, which takes fewer registers; elsewhere to compute them takes less time.
+#define MASKS_ARE_SHARED (!ALIGNED && KEPT_VECTORS != 0u)
+shared uvec4 bits_below_element[ELEMENTS_PER_VECTOR + 1u]; // of a vector: those of its first elements, by their number
 
+void prepare_masks() {
+    if (!MASKS_ARE_SHARED) return;
+    for (uint count = invocation(); count <= ELEMENTS_PER_VECTOR; count += WORKGROUP)
+        bits_below_element[count] = vector_bits_below(int(count) * 8 * ELEMENT_BYTES);
+    barrier();
+}
+#else
+void prepare_masks() {}
 #endif
+
+// Returns the bits of the elements of a vector, from `element` on, that lie inside the run.
+uvec4 bits_inside_run(Tile tile, uint element) {
+    uint before = element < tile.begin ? tile.begin - element : 0u;
+    uint until = min(tile.end - element, ELEMENTS_PER_VECTOR);
+#if SUBGROUPS
+    if (MASKS_ARE_SHARED) return bits_below_element[until] & ~bits_below_element[before];
+#endif
+    return vector_bits_below(int(until) * 8 * ELEMENT_BYTES) & ~vector_bits_below(int(before) * 8 * ELEMENT_BYTES);
+}
 
 // Replaces the elements of a vector that lie outside the run by ones with the least key.
 uvec4 inside_run(Tile tile, uint vector, uvec4 v) {
@@ -252,7 +245,7 @@ void main() {
     if (!ONE_RUN) units *= reduce_count / run;
     uint workgroups = blocks * splits;
     prepare();
-    prepare_ends_of_runs();
+    prepare_masks();
     for (uint workgroup = gl_WorkGroupID.x; workgroup < workgroups; workgroup += gl_NumWorkGroups.x) {
         uint split = SPLIT ? workgroup / blocks : 0u;
         uint block = workgroup - split * blocks;

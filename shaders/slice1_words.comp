@@ -1,4 +1,4 @@
-// Copies elements of 1 and 2 bytes into one run, contiguous elements of the output, a word at a time: an invocation gathers
+// Copies elements of up to 4 bytes into one run, contiguous elements of the output, a word at a time: an invocation gathers
 // the elements of a word from where they lie in the input, and neighbouring invocations write neighbouring words. A word
 // has elements of two rows of the innermost dimension at most.
 #version 450
@@ -6,7 +6,11 @@
 #include "interface.glsl"
 #include "slice1.glsl"
 #include "slice1_divide.glsl"
+#if ELEMENT_BYTES == 4
+const uint PER_WORD = 1u;
+#else
 #include "slice1_row_words.glsl"
+#endif
 
 uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 
@@ -17,7 +21,30 @@ uint take_coordinate(inout uint number, uint dim) {
     return coordinate;
 }
 
+#if ELEMENT_BYTES == 4
+
+uint word_of_rows(uint source, uint next, uint left, uint stride) { return input_words[source]; }
+
+#else
+
 uint element(uint at) { return input_words[at / PER_WORD] >> (at % PER_WORD * BITS); }
+
+// Returns a word of elements: the first `left` lie from `source` on, the others as if from `next` on.
+uint word_of_rows(uint source, uint next, uint left, uint stride) {
+#if ELEMENT_BYTES == 1
+    if (ROW_WORDS != 0u) {
+        uint found = word_of_row(source, ROW_WORDS == 2u), rest = word_of_row(next, ROW_WORDS == 2u);
+        uint own = left >= PER_WORD ? 0xffffffffu : (1u << (left * BITS)) - 1u;
+        return (found & own) | (rest & ~own);
+    }
+#endif
+    uint bits = 0u;
+    for (uint i = 0u; i < PER_WORD; i++)
+        bits = bits >> BITS | element((i < left ? source : next) + i * stride) << (32u - BITS);
+    return bits;
+}
+
+#endif
 
 // Returns a word of the elements from `number` on.
 uint gathered(uint number) {
@@ -34,18 +61,15 @@ uint gathered(uint number) {
         next += (wraps ? 0u : coordinate + uint(ends)) * step;
         ends = wraps;
     }
-#if ELEMENT_BYTES == 1
-    if (ROW_WORDS != 0u) {
-        uint found = word_of_row(source, ROW_WORDS == 2u), rest = word_of_row(next, ROW_WORDS == 2u);
-        uint own = left >= PER_WORD ? 0xffffffffu : (1u << (left * BITS)) - 1u;
-        return (found & own) | (rest & ~own);
-    }
-#endif
-    uint bits = 0u;
-    for (uint i = 0u; i < PER_WORD; i++)
-        bits = bits >> BITS | element((i < left ? source : next) + i * stride) << (32u - BITS);
-    return bits;
+    return word_of_rows(source, next, left, stride);
 }
+
+#if ELEMENT_BYTES == 4
+
+uint word_of_run(uint word) { return gathered(word); }
+void store_word(uint word, uint bits) { output_words[output_base + word] = bits; }
+
+#else
 
 // The first word may start before the run, and the last one end after it: the elements there are not written.
 bool is_at_end(uint word) { return word == 0u || word == words - 1u; }
@@ -66,6 +90,8 @@ void store_word(uint word, uint bits) {
     uint first = word * PER_WORD + before - skipped, after = first - min(first, elements - PER_WORD);
     store_bits(target, bits >> (after * BITS) << (before * BITS), 0xffffffffu >> (after * BITS) << (before * BITS));
 }
+
+#endif
 
 void main() {
     uint begin = gl_WorkGroupID.x * words_per_workgroup, end = min(begin + words_per_workgroup, words);

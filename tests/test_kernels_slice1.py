@@ -394,7 +394,7 @@ def compact(sizes, step: int, base: int = 0) -> CopyLayout:
     return CopyLayout(tuple(dims), base_of(dims), base)
 
 
-@pytest.mark.parametrize("width", NARROW)
+@pytest.mark.parametrize("width", [*NARROW, 4])
 def test_words_gathered_where_their_elements_lie(device, monkeypatch, width):
     """Rows of any length and step, in any number of dimensions, from any place of a word of the output on."""
     use(monkeypatch, **BY_WORDS)
@@ -406,7 +406,7 @@ def test_words_gathered_where_their_elements_lie(device, monkeypatch, width):
         if plan_slice1.widened(layout, width)[1] != width:
             continue
         name = kernel_for("slice1_words", width)
-        long_row = row * width >= 16 and step != 9
+        long_row = row * width >= 16 and (step != 9 or width == 4)
         pairs_apart = width == 1 and row == 2 and base % 2
         if long_row or pairs_apart or layout.count * width < 4:
             assert check(device, layout, width, spare=base) != name, layout
@@ -419,7 +419,7 @@ def test_words_gathered_where_their_elements_lie(device, monkeypatch, width):
     assert told == {(way, more) for way in ((0, 1, 2) if width == 1 else (0,)) for more in (False, True)}
 
 
-@pytest.mark.parametrize("width", NARROW)
+@pytest.mark.parametrize("width", [*NARROW, 4])
 def test_words_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
     use(monkeypatch, **BY_WORDS)
     layout = compact((2,) * 8 + (3,), 1)
@@ -434,7 +434,7 @@ def test_words_are_not_for_outputs_with_gaps_and_wide_elements(device, monkeypat
     use(monkeypatch, **BY_WORDS)
     gaps = CopyLayout((Dim(9, 8, 4), Dim(3, 2, 1)), 0, 0)
     assert check(device, gaps, width) == kernel_for(RUNS.name, width, whole_vectors=0, parted=0, step=0)
-    assert check(device, compact((9, 3), 2), 4) == kernel_for(RUNS.name, 4, whole_vectors=0, parted=0, step=0)
+    assert check(device, compact((9, 3), 2), 8) == kernel_for(RUNS.name, 8, whole_vectors=1, parted=0, step=0)
 
 
 def view_strides(shape, steps) -> tuple[tuple[int, ...], int]:
@@ -812,6 +812,9 @@ def test_what_is_copied_in_boxes(device):
     for width in WIDTHS:
         narrow = width < 4
         assert family_of(short, width) == ("slice1_words" if narrow else "slice1_runs")
+        assert family_of((Dim(999, 40, 3), Dim(3, 2, 1)), width) == (
+            "slice1_words" if width <= 4 else "slice1_runs"
+        )
         assert family_of(columns, width) == ("slice1_words" if narrow else "slice1_runs")
         assert family_of(long, width) == "slice1_runs"
         assert family_of(rows, width) == ("slice1_narrow_tiles" if width == 2 else "slice1_boxes")
@@ -870,5 +873,6 @@ def test_every_slice1_kernel_of_the_table_is_tested_here():
     tested |= {kernel.name for kernel in RUNS.kernels.values() if kernel.variant["parted"] == "parted"}
     tested |= {tiles(width, step) for width in WIDTHS for step in (1, 2, 3)}
     tested |= {boxes(width) for width in WIDTHS}
-    tested |= {kernel_for(family, width) for width in NARROW for family in ("slice1_blocks", "slice1_words")}
+    tested |= {kernel_for("slice1_blocks", width) for width in NARROW}
+    tested |= {kernel_for("slice1_words", width) for width in (*NARROW, 4)}
     assert tested == {kernel.name for kernel in kernels.table().values() if "output" in kernel.bindings}

@@ -438,7 +438,11 @@ def _gathers_by_words(layout: CopyLayout, element_bytes: int, tuning: SliceTunin
     inner = layout.dims[-1]
     # Invocations that write vectors of long rows read what lies side by side, but where all are apart.
     nearest = min(abs(dim.input_stride) for dim in layout.dims) * element_bytes
-    all_apart = nearest == abs(inner.input_stride) * element_bytes and _WORDS_APART <= nearest <= SECTOR_BYTES
+    all_apart = (
+        element_bytes < 4
+        and nearest == abs(inner.input_stride) * element_bytes
+        and _WORDS_APART <= nearest <= SECTOR_BYTES
+    )
     if inner.size * element_bytes >= VECTOR_BYTES and not all_apart:
         return False
     if inner.size < 4 // element_bytes - 1 and abs(layout.dims[-2].input_stride) == inner.size:

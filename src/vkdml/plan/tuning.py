@@ -43,7 +43,7 @@ class SliceTuning:
     box_workgroups: int
     """Workgroups that share the boxes of a copy."""
     word_workgroup_size: int = 0
-    """Invocations per workgroup where narrow elements are gathered by words; 0: other kernels gather them."""
+    """Invocations per workgroup where short rows are gathered by words; 0: other kernels gather them."""
     invocation_words: int = 4
     """Words of the output for each of these invocations."""
     block_bytes: int = 0

@@ -1,4 +1,4 @@
-"""Copies of narrow elements that are gathered by words of the output; ``slice1.py`` says which copies."""
+"""Copies of elements of up to 4 bytes that are gathered by words of the output; ``slice1.py`` says which."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def is_of_words(layout: CopyLayout, element_bytes: int) -> bool:
     """Return whether the output is one run of a word or more, whose words have elements of two rows at most.
 
     >>> from vkdml.plan.layout import Dim
-    >>> rgb = CopyLayout((Dim(640, 4, 3), Dim(3, 1, 1)), 0, 0)
-    >>> is_of_words(rgb, 1), is_of_words(rgb, 4)
-    (True, False)
+    >>> pixels = (Dim(640, 4, 3), Dim(3, 1, 1)), (Dim(640, 4, 4), Dim(3, 1, 1))
+    >>> [is_of_words(CopyLayout(dims, 0, 0), 1) for dims in pixels]
+    [True, False]
     """
     per_word = 4 // element_bytes
-    if per_word < 2 or layout.count < per_word:
+    if element_bytes > 4 or not layout.dims or layout.count < per_word:
         return False
     run = 1
     for dim in reversed(layout.dims):
