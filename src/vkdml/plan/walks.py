@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 
 from vkdml.plan.layout import Dim, MemoryOrder, ReduceLayout
-from vkdml.plan.plans import words
+from vkdml.plan.plans import ceil_div, words
 
+# Bytes of a processor's caches.
+LINE = 64
 # Dimensions that a walk may have.
 WALK_DIMS = 3
 NO_DIM = Dim(1, 0, 0)
@@ -33,6 +35,16 @@ class Walk:
     def runs(self) -> int:
         """How many there are that are not side by side."""
         return math.prod(dim.size for dim in self.order.dims[: len(self.order.dims) - self.order.run_dims])
+
+    @property
+    def pitch(self) -> int:
+        """Elements from one of these runs to the next; 0 if there is one."""
+        outside = len(self.order.dims) - self.order.run_dims
+        return abs(self.order.dims[outside - 1].input_stride) if outside else 0
+
+    def lines(self, nbytes: int) -> int:
+        """Return about how many lines of memory it reads."""
+        return ceil_div(self.runs * min(self.pitch * nbytes, LINE), LINE) or 1
 
     @property
     def words(self) -> tuple[int, ...]:
