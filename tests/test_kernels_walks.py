@@ -52,6 +52,10 @@ CASES = {
     "columns of two": ((11, 3, 5, 300), (0, 1, 2, 3), (ALL,) * 4, (0, 2)),
     "columns backwards": ((5, 70, 140), (0, 2, 1), (ALL, BACK, BACK), (2,)),
     "columns of three": ((3, 2, 4, 3, 5, 70), (4, 0, 1, 5, 3, 2), (ALL,) * 6, (0, 2, 1)),
+    "aligned twos": ((5, 272, 2), (0, 1, 2), (ALL, ALL, ALL), (0, 2)),
+    "twos": ((5, 7, 53, 2), (1, 3, 2, 0), (ALL, ALL, ALL, ALL), (1, 3)),
+    "twos backwards": ((5, 270, 2), (0, 1, 2), (ALL, ALL, BACK), (0, 2)),
+    "fours": ((6, 90, 4), (2, 1, 0), (ALL, ALL, ALL), (0, 2)),
     "repeated": ((1, 41, 70), (0, 1, 2), (ALL, ALL, ALL), (1,)),
 }
 
@@ -154,6 +158,26 @@ def planned(sizes, strides, axes, limits, name="uint8", take_last=False, weights
     count = extent(sizes, strides)[1]
     order = Order(name, take_last=take_last)
     return plan_argreduce(layout, order, count, limits, index_bytes=4, with_values=False)
+
+
+def test_runs_of_two_and_four_narrow_elements_are_columns(device):
+    """As many as make up a word, where the next output's follow; other runs are walked."""
+    limits = limits_of(device)
+    for name, run, pitch, outputs, joined in (
+        ("uint8", 2, 2, 300, 2),
+        ("int8", 4, 4, 300, 4),
+        ("bfloat16", 2, 2, 300, 2),
+        ("uint8", 2, 3, 300, 0),
+        ("uint8", 3, 3, 300, 0),
+        ("float16", 4, 4, 300, 0),
+        ("uint8", 2, 2, 3, 0),  # of the innermost outputs
+        ("int32", 2, 2, 300, 0),
+    ):
+        sizes, strides = (600, 9, outputs, run), (10 * pitch * outputs, pitch * outputs, pitch, 1)
+        (step,) = planned(sizes, strides, (1, 3), limits, name).steps
+        constants = kernels.table()[step.kernel].named(step.constants)
+        assert "walked" in step.kernel
+        assert constants.get("joined", 0) == joined or (not joined and constants.get("joined", 1) == 1)
 
 
 @pytest.mark.parametrize("take_last", [False, True])

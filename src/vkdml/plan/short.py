@@ -191,6 +191,7 @@ def plan_short(
         direct=direct,
         long_rows=element.nbytes == 1 and positions.size > MOST_RANKED and walk is None,
         run_apart=walk is not None and positions.input_stride != 1,
+        joined=walk.joined.size if walk else 1,
         padded=not packed
         and not direct
         and box[0][0].input_stride * element.nbytes % (4 if in_fours else 8) == 0,
@@ -305,8 +306,12 @@ def _starts_with_words(
     steps = [layout.input_base, tile.shared_pitch, *(dim.input_stride for dim in layout.kept[:-1])]
     if packed:
         steps += [
-            *(dim.input_stride for dim in layout.reduced),
-            *(n for dim, n in tile.dims if dim is near and n < dim.size),
+            *(
+                (*walk.starts, walk.run.input_stride)
+                if walk
+                else (dim.input_stride for dim in layout.reduced)
+            ),
+            *(n * near.input_stride for dim, n in tile.dims if dim is near and n < dim.size),
         ]
     else:
         steps += [near.input_stride, *(walk.starts if walk else ())]
@@ -494,12 +499,14 @@ def _walk(
     longest = max(tuning.shortest_row_bytes, tuning.short.walked_row_bytes)
     if not layout.kept or (inner.input_stride == 1 and inner.size * nbytes >= longest):
         return None
-    walk = walk_of(layout) if tuning.short.walked_runs else None
+    near = layout.kept[-1]
+    join = nbytes * near.input_stride in (2, 4) and nbytes * near.input_stride * near.size >= COLUMN_BYTES
+    walk = walk_of(layout, join=join) if tuning.short.walked_runs else None
     if walk is None or (nbytes < 4 and layout.reduce_count > NARROW_SHARE):
         return None
-    near = layout.kept[-1]
-    packed = nbytes < 4 and near.input_stride == 1 and walk.run.input_stride != 1
-    columns = COLUMN_BYTES // nbytes if packed else 1
+    are_columns = near.input_stride == 1 or walk.joined.size > 1
+    packed = nbytes < 4 and are_columns and walk.run.input_stride != 1
+    columns = COLUMN_BYTES // nbytes // walk.joined.size if packed else 1
     few_columns = near.size < columns
     if 2 * near.size < columns:
         # Few columns, beside which there may be others along another dimension.

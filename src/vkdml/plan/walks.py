@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vkdml.plan.layout import Dim, MemoryOrder, ReduceLayout
 from vkdml.plan.plans import ceil_div, words
@@ -21,6 +21,8 @@ class Walk:
 
     order: MemoryOrder
     """At most ``WALK_DIMS`` dimensions; the last one is a run."""
+    joined: Dim = NO_DIM
+    """Elements beside each other that are read as columns, of which the best is one output's."""
 
     @property
     def run(self) -> Dim:
@@ -50,7 +52,8 @@ class Walk:
     def words(self) -> tuple[int, ...]:
         """What the kernel reads of it."""
         dims = (word for dim in self._dims for word in (dim.size, dim.input_stride, dim.output_stride))
-        return words((self.order.input_offset, self.order.position, *dims))
+        joined = (self.joined.output_stride,) if self.joined.size > 1 else ()
+        return words((self.order.input_offset, self.order.position, *dims, *joined))
 
     @property
     def starts(self) -> tuple[int, ...]:
@@ -62,12 +65,16 @@ class Walk:
         return (*self.order.dims[::-1], *(NO_DIM,) * (WALK_DIMS - len(self.order.dims)))
 
 
-def walk_of(layout: ReduceLayout) -> Walk | None:
+def walk_of(layout: ReduceLayout, *, join: bool = False) -> Walk | None:
     """Return how to walk through the elements of an output; None if no kernel does.
 
-    It takes indices that are multiples of positions: all but those of some parts of larger reductions.
+    It takes indices that are multiples of positions: all but those of some parts of larger reductions. With
+    ``join``, the innermost elements of an output are columns if those of the next output follow.
     """
-    order = layout.reading_order
+    order, joined = layout.reading_order, NO_DIM
+    *outer, innermost = order.dims
+    if join and outer and layout.kept[-1].input_stride == innermost.size and innermost.input_stride == 1:
+        order, joined = replace(order, dims=tuple(outer)), innermost
     if len(order.dims) > WALK_DIMS:
         return None
     step, weight = 1, layout.reduced[-1].output_stride
@@ -75,4 +82,4 @@ def walk_of(layout: ReduceLayout) -> Walk | None:
         if dim.output_stride != step * weight:
             return None
         step *= dim.size
-    return Walk(order)
+    return Walk(order, joined)
