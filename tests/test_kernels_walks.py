@@ -56,6 +56,10 @@ CASES = {
     "twos": ((5, 7, 53, 2), (1, 3, 2, 0), (ALL, ALL, ALL, ALL), (1, 3)),
     "twos backwards": ((5, 270, 2), (0, 1, 2), (ALL, ALL, BACK), (0, 2)),
     "fours": ((6, 90, 4), (2, 1, 0), (ALL, ALL, ALL), (0, 2)),
+    "two columns": ((4, 90, 9, 2), (0, 1, 2, 3), (ALL,) * 4, (0, 2)),
+    "two aligned columns": ((4, 90, 12, 2), (0, 1, 2, 3), (ALL,) * 4, (0, 2)),
+    "two columns backwards": ((6, 70, 3, 2), (0, 1, 2, 3), (ALL, ALL, BACK, ALL), (0, 2)),
+    "four columns": ((5, 70, 7, 4), (3, 1, 2, 0), (ALL, ALL, ALL, ALL), (2, 3)),
     "repeated": ((1, 41, 70), (0, 1, 2), (ALL, ALL, ALL), (1,)),
 }
 
@@ -158,6 +162,24 @@ def planned(sizes, strides, axes, limits, name="uint8", take_last=False, weights
     count = extent(sizes, strides)[1]
     order = Order(name, take_last=take_last)
     return plan_argreduce(layout, order, count, limits, index_bytes=4, with_values=False)
+
+
+@pytest.mark.parametrize(("name", "near", "at_once"), [("int8", 2, 4), ("uint8", 4, 2), ("float16", 2, 2)])
+def test_several_positions_of_few_columns_make_up_words(device, name, near, at_once):
+    """With any number of them, at any place in a word; what lies behind them takes no part."""
+    limits = limits_of(device)
+    for positions, extra, take_last in itertools.product((2, 3, 4, 5, 7, 8, 30), (0, 1), (False, True)):
+        sizes, strides = (300, positions, near), (positions * near + extra, near, 1)
+        plan = planned(sizes, strides, (1,), limits, name, take_last)
+        constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
+        assert constants["positions_at_once"] == at_once
+        assert constants["word_aligned"] == (near * ELEMENTS[name].nbytes == 4 and not extra)
+        x = element_bits(np.random.default_rng(positions), name, extent(sizes, strides)[1])
+        run_both(device, plan, np.where(x % 3 == 0, x, x.max() if positions < 5 else 0))
+    # Other columns are as many as words have room for, and gaps between positions are left out.
+    for sizes, strides in (((300, 9, near), (20 * near, 2 * near, 1)), ((300, 9, 3), (27, 3, 1))):
+        step = planned(sizes, strides, (1,), limits, name).steps[0]
+        assert kernels.table()[step.kernel].named(step.constants).get("positions_at_once", 1) == 1
 
 
 def test_runs_of_two_and_four_narrow_elements_are_columns(device):

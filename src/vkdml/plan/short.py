@@ -158,6 +158,9 @@ def plan_short(
     if tile is None:
         return None
     check_work("tiles", tile.tiles)
+    positions_at_once = 1
+    if walk and packed and _are_few_columns(near, positions, element.nbytes):
+        positions_at_once = COLUMN_BYTES // element.nbytes // near.size
     in_fours = walk is None and _is_in_fours(layout, tile, element.nbytes, limits)
     columns = "fours" if in_fours else columns
 
@@ -187,11 +190,12 @@ def plan_short(
         dims=max(len(tile.dims), 2 if tile.outer else 1),
         evenly_apart=tile.evenly_apart,
         word_aligned=element.nbytes < 4
-        and _starts_with_words(layout, tile, 4 // element.nbytes, packed, walk),
+        and _starts_with_words(layout, tile, 4 // element.nbytes, packed, walk, positions_at_once),
         direct=direct,
         long_rows=element.nbytes == 1 and positions.size > MOST_RANKED and walk is None,
         run_apart=walk is not None and positions.input_stride != 1,
         joined=walk.joined.size if walk else 1,
+        positions_at_once=positions_at_once,
         padded=not packed
         and not direct
         and box[0][0].input_stride * element.nbytes % (4 if in_fours else 8) == 0,
@@ -263,7 +267,7 @@ def _walks_stacks(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bo
     positions, near = layout.reduced[0], layout.kept[-1]
     if nbytes >= 4 or positions.input_stride == 1 or near.input_stride != 1:
         return False
-    if positions.size > limits.tuning.short.most_fixed_positions:
+    if positions.size > limits.tuning.short.most_fixed_positions or _are_few_columns(near, positions, nbytes):
         return True
     starts = (layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1]))
     return positions.size < FEWEST_PHASED and any(start * nbytes % 4 for start in starts)
@@ -299,7 +303,12 @@ def _padded(shared_words: int) -> int:
 
 
 def _starts_with_words(
-    layout: ReduceLayout, tile: _Tile, per_word: int, packed: bool, walk: Walk | None
+    layout: ReduceLayout,
+    tile: _Tile,
+    per_word: int,
+    packed: bool,
+    walk: Walk | None,
+    positions_at_once: int = 1,
 ) -> bool:
     """Whether every row, run of a walk, or row of a stack's words of columns, starts with a word."""
     near = layout.kept[-1]
@@ -507,6 +516,8 @@ def _walk(
     are_columns = near.input_stride == 1 or walk.joined.size > 1
     packed = nbytes < 4 and are_columns and walk.run.input_stride != 1
     columns = COLUMN_BYTES // nbytes // walk.joined.size if packed else 1
+    if _are_few_columns(near, walk.run, nbytes):
+        columns = near.size
     few_columns = near.size < columns
     if 2 * near.size < columns:
         # Few columns, beside which there may be others along another dimension.
@@ -522,6 +533,16 @@ def _walk(
     return (walk, columns) if layout.outputs >= fewest else None
 
 
+def _are_few_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
+    """Whether columns make up a word or half of one, and their positions follow each other."""
+    return (
+        near.input_stride == 1
+        and near.size == positions.input_stride
+        and near.size > 1
+        and near.size * nbytes in (2, 4)
+    )
+
+
 def _most_runs(layout: ReduceLayout, walk: Walk, nbytes: int, tuning: Tuning, *, has_periods: bool) -> int:
     """Return how many runs apart a walk may have."""
     short = tuning.short
@@ -531,7 +552,7 @@ def _most_runs(layout: ReduceLayout, walk: Walk, nbytes: int, tuning: Tuning, *,
     if are_few_in_turn(layout) and not has_periods:
         return short.walked_runs
     # A processor loads the next line before it is asked for.
-    near = walk.pitch * nbytes < tuning.far_columns_from_bytes
+    near = walk.pitch(nbytes) < tuning.far_columns_from_bytes
     return short.narrow_walked_runs * (2 if near else 1)
 
 

@@ -38,15 +38,18 @@ class Walk:
         """How many there are that are not side by side."""
         return math.prod(dim.size for dim in self.order.dims[: len(self.order.dims) - self.order.run_dims])
 
-    @property
-    def pitch(self) -> int:
-        """Elements from one of these runs to the next; 0 if there is one."""
-        outside = len(self.order.dims) - self.order.run_dims
-        return abs(self.order.dims[outside - 1].input_stride) if outside else 0
+    def pitch(self, nbytes: int) -> int:
+        """Bytes from one of these runs to the next that shares no line with it; 0 if there is one."""
+        outside = self.order.dims[: len(self.order.dims) - self.order.run_dims]
+        pitches = (dim.input_stride * nbytes for dim in outside)
+        return min((pitch for pitch in pitches if pitch >= LINE), default=0)
 
     def lines(self, nbytes: int) -> int:
-        """Return about how many lines of memory it reads."""
-        return ceil_div(self.runs * min(self.pitch * nbytes, LINE), LINE) or 1
+        """Return about how many lines of memory it reads where each of these runs is in one."""
+        lines = 1
+        for dim in reversed(self.order.dims[: len(self.order.dims) - self.order.run_dims]):
+            lines = ceil_div(lines * dim.size * min(dim.input_stride * nbytes, LINE), LINE)
+        return lines
 
     @property
     def words(self) -> tuple[int, ...]:
