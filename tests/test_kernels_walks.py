@@ -296,6 +296,17 @@ def test_positions_evenly_apart_a_few_at_a_time_are_walked(device):
         assert ("walked" in step.kernel) == walked
 
 
+@pytest.mark.parametrize(("positions", "many"), [(3, True), (100, False)])
+def test_tiles_of_short_walks_have_lines_of_outputs_in_another_order(device, positions, many):
+    """Long walks have many outputs in the lines that they read, and few beside each other."""
+    sizes, strides = (2, 75, 6682, positions), (1, 2 * positions, 150 * positions, 2)
+    (step,) = planned(sizes, strides, (3,), device.limits).steps
+    pushed = kernels.table()[step.kernel].family.unpack(step.push)
+    (along,) = (pushed[f"tile_{i}"] for i in range(3) if pushed[f"output_stride_{i}"] == 1)
+    assert "walked" in step.kernel
+    assert (along >= 32) == many
+
+
 @pytest.mark.parametrize(("inner", "axes"), [((30, 3), (1, 3)), ((20, 7), (1, 2))])
 def test_loops_finish_at_the_limit_of_steps(device, inner, axes):
     """One workgroup takes all tiles, about as many as lavapipe finishes."""

@@ -55,6 +55,8 @@ INDICES_OF_TILE = 64
 COLUMN_BYTES = kernels.number("walked_column_bytes")
 # Bytes of lines of memory that a subgroup reads again and again from a cache.
 WALK_BYTES = 512 * 1024
+# Outputs that read no more are many in a tile.
+FEW_LINES = 2
 # Outputs in an aligned sector of indices.
 OUTPUTS_OF_SECTOR = 8
 # Of a stack. More are as fast elsewhere.
@@ -564,6 +566,10 @@ def _tile_of_walks(
     near = layout.kept[-1]
     # Each invocation has lines of memory of its own, which have its next outputs while a cache holds them.
     line_bytes = max(min(WALK_BYTES // (walk.lines(nbytes) * LINE), workgroup_size), 1) * LINE
+    across = near is not min(layout.kept, key=lambda dim: abs(dim.output_stride))
+    if across and walk.lines(nbytes) <= FEW_LINES and count * nbytes <= FEW_LINES * LINE:
+        # More of them would leave no room for lines of the output.
+        line_bytes = LINE
     least = workgroup_size * columns
     most = min(MOST_PERMUTED, 2 * limits.tuning.short.tile_bytes // (count * nbytes))
     most = max(most, line_bytes // (near.input_stride * nbytes or LINE), least)
