@@ -327,10 +327,11 @@ def test_blocks_that_are_joined_begin_with_rows_of_whole_words(device, monkeypat
 def test_rows_beside_too_few_others_are_those_of_the_next_dimension(device, monkeypatch):
     """Of two dimensions that are near each other in the input, one has rows enough."""
     use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 128})
-    layout = CopyLayout((Dim(90, 2, 12), Dim(2, 1, 6), Dim(6, 200, 1)), 1, 0)
-    assert check(device, layout, 1) == "slice1_blocks_1_bytes"
-    step = plan_slice1.plan_slice1(layout, 1, 1 << 12, device.limits).steps[0]
-    assert kernels.table()[step.kernel].named(step.constants)["every_second_row"]
+    for row in (6, 80):
+        layout = CopyLayout((Dim(90, 2, 2 * row), Dim(2, 1, row), Dim(row, 200, 1)), 1, 0)
+        assert check(device, layout, 1) == "slice1_blocks_1_bytes"
+        step = plan_slice1.plan_slice1(layout, 1, 1 << 14, device.limits).steps[0]
+        assert kernels.table()[step.kernel].named(step.constants)["every_second_row"]
 
 
 @pytest.mark.parametrize("width", NARROW)

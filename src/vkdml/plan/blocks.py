@@ -71,7 +71,11 @@ class Blocks:
 
 def blocks_of(dims: Sequence[Dim], element_bytes: int, block_bytes: int, output_base: int) -> Blocks | None:
     """Return the blocks of a run; None where no rows are near each other in the input, or too few."""
-    places = sorted(range(len(dims)), key=lambda place: abs(dims[place].input_stride))
+    per_word = 4 // element_bytes
+    # Fewer rows than elements in a word leave some of what is transposed unused.
+    places = sorted(
+        range(len(dims)), key=lambda place: (dims[place].size < per_word, abs(dims[place].input_stride))
+    )
     found = (
         _blocks_along(place, dims, element_bytes, block_bytes, output_base)
         for place in places
