@@ -88,8 +88,8 @@ PROCESSOR = replace(LIMITS, tuning=SOFTWARE, subgroup_size=0)
     [
         ((300000, 11), (1, 0), "periods"),
         ((300000, 16), (1, 0), "periods"),  # whole vectors, too
-        ((30000, 320), (1, 0), "periods"),
-        ((30000, 321), (1, 0), "rows"),
+        ((20000, 576), (1, 0), "periods"),
+        ((20000, 577), (1, 0), "rows"),
         ((2, 50257, 11, 11), (2, 1, 0, 3), "periods"),  # rows lie as positions do, planes do not
         ((2, 20000, 11, 32), (2, 1, 0, 3), "periods"),
         ((2, 20000, 11, 33), (2, 1, 0, 3), "rows"),

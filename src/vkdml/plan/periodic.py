@@ -198,8 +198,8 @@ def is_out_of_order(
         return False
     # The third dimension of a position takes one more division.
     most = tuning.out_of_order_row_bytes * (2 if order.run_dims > 2 else 1)
-    if not in_rows_of_positions:
-        most = max(most, tuning.scattered_row_bytes)
+    if not in_rows_of_positions and order.dims[-1].size <= tuning.scattered_row:
+        return True
     row, rest = divmod(order.dims[-1].size * element.nbytes, VECTOR_BYTES)
     # Vectors within a row tell by one division whether they may win; a processor asks that of four at once.
     return row * VECTOR_BYTES + rest <= most and (rest > 0 or row < 2 or not tuning.subgroups)

@@ -143,8 +143,8 @@ class Tuning:
     out_of_order_row_bytes: int
     """Large inputs take it, too, where positions lie in another order than memory: columns, and narrow
     elements in rows up to so many bytes, twice as many of three or more dimensions; 0: never."""
-    scattered_row_bytes: int
-    """The same of rows whose elements are no neighbours in the order of positions, if that is more."""
+    scattered_row: int
+    """Narrow elements take it, too, in rows of up to so many that are no neighbours by position."""
     unaligned_periods: int
     """1: so do smaller ones in unaligned rows that are reduced to one row."""
     fixed_flags_from_bytes: int
@@ -247,7 +247,7 @@ DISCRETE = Tuning(
     narrow_periods_from_bytes=64 * _MIB,
     out_of_order_from_bytes=64 * _MIB,
     out_of_order_row_bytes=30,
-    scattered_row_bytes=0,
+    scattered_row=0,
     unaligned_periods=0,
     most_candidates=8192,
     fixed_flags_from_bytes=_NEVER,
@@ -311,7 +311,7 @@ SOFTWARE = replace(
     positions_in_fours=(),
     out_of_order_from_bytes=_MIB,
     out_of_order_row_bytes=32,
-    scattered_row_bytes=640,
+    scattered_row=576,
     unaligned_periods=1,
     # Its drivers execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,
