@@ -103,6 +103,10 @@ def test_processors_walk_through_smaller_inputs_and_whole_vectors(memory, order,
     assert families_of(memory, order, axes, "float32", PROCESSOR)[0] == "rows"
 
 
+def test_processors_plan_reductions_of_one_element():
+    assert families_of((1 << 20, 1), (0, 1), (1,), "int8", PROCESSOR) == ["short"]
+
+
 @pytest.mark.parametrize(
     ("memory", "axes", "name", "family"),
     [

@@ -48,7 +48,7 @@ class Walk:
         """Return about how many lines of memory it reads where each of these runs is in one."""
         lines = 1
         for dim in reversed(self.order.dims[: len(self.order.dims) - self.order.run_dims]):
-            lines = ceil_div(lines * dim.size * min(dim.input_stride * nbytes, LINE), LINE)
+            lines = max(ceil_div(lines * dim.size * min(dim.input_stride * nbytes, LINE), LINE), 1)
         return lines
 
     @property
