@@ -4,6 +4,7 @@ struct Walk {
     uvec3 sizes, strides; // of the dimensions, the innermost first
     uvec3 steps; // of the position
     uint offset, position; // of the first element that is read
+    uint joined_step; // of the position, from a column to the next one of the same output
 };
 
 struct Run { uint count, stride, step; };
@@ -19,6 +20,7 @@ Walk walk_at(uint word) {
     walk.strides.axis = layout_word(word + 3u + 3u * dim); \
     walk.steps.axis = layout_word(word + 4u + 3u * dim);
     TAKE_WALK(0u, x) TAKE_WALK(1u, y) TAKE_WALK(2u, z)
+    walk.joined_step = JOINED > 1u ? layout_word(word + 11u) : 0u;
     return walk;
 }
 

@@ -1,15 +1,33 @@
-// Walks of adjacent columns of elements of 1 or 2 bytes: an invocation takes two words of them at a time.
+// Walks of adjacent columns of elements of 1 or 2 bytes: an invocation takes two words of them at a time. Of JOINED columns
+// the best is one output's. Of few columns, several positions make up the words.
 #include "short_walk_ranks.glsl"
 
-const uint COLUMNS_AT_ONCE = uint(WALKED_COLUMN_BYTES / ELEMENT_BYTES);
+const uint ELEMENTS_AT_ONCE = uint(WALKED_COLUMN_BYTES / ELEMENT_BYTES);
+const uint OUTPUTS_AT_ONCE = ELEMENTS_AT_ONCE / (JOINED * POSITIONS_AT_ONCE);
+#if ELEMENT_BYTES == 2
+const WordKeys IN_WORD = WordKeys(0u, 1u);
+#else
+const WordKeys IN_WORD = WordKeys(0u, 1u, 2u, 3u);
+#endif
 
 struct Best {
     WordKeys first, second;
 };
 
-Best best_of_run(Best best, Run run, uint at, uint position) {
-    uint step = run.step * RANK_STEP, rank = rank_at(position);
-    for (uint i = 0u; i < run.count; i++) {
+// How much greater the position of each element of a word is than that of the first one at once.
+WordKeys positions_in(WordKeys elements, Walk walk) {
+    if (POSITIONS_AT_ONCE > 1u) return elements / OUTPUTS_AT_ONCE * walk.steps.x;
+    return (elements & (JOINED - 1u)) * walk.joined_step;
+}
+
+// Leaves out what lies behind the run, of which so many positions are left.
+WordKeys within_run(WordKeys keys, WordKeys elements, uint left) {
+    return mix(WordKeys(0u), keys, lessThan(elements, WordKeys(left * OUTPUTS_AT_ONCE)));
+}
+
+Best best_of_run(Best best, Run run, uint at, uint position, Best positions) {
+    uint step = run.step * RANK_STEP * POSITIONS_AT_ONCE, rank = rank_at(position);
+    for (uint i = 0u; i < run.count; i += POSITIONS_AT_ONCE) {
         uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS;
         uint factor = shift == 0u ? 0u : 1u << (32u - shift);
         uint first = tile_word(word), second = tile_word(word + 1u);
@@ -17,9 +35,15 @@ Best best_of_run(Best best, Run run, uint at, uint position) {
             first = (first >> shift) + second * factor;
             second = (second >> shift) + tile_word(word + 2u) * factor;
         }
-        best.first = max(best.first, ranked(first, WordKeys(rank)));
-        best.second = max(best.second, ranked(second, WordKeys(rank)));
-        at += run.stride;
+        WordKeys first_keys = ranked(first, rank + positions.first * RANK_STEP);
+        WordKeys second_keys = ranked(second, rank + positions.second * RANK_STEP);
+        if (POSITIONS_AT_ONCE > 1u) {
+            first_keys = within_run(first_keys, IN_WORD, run.count - i);
+            second_keys = within_run(second_keys, IN_WORD + ELEMENTS_PER_WORD, run.count - i);
+        }
+        best.first = max(best.first, first_keys);
+        best.second = max(best.second, second_keys);
+        at += run.stride * POSITIONS_AT_ONCE;
         rank += step;
     }
     return best;
@@ -27,26 +51,48 @@ Best best_of_run(Best best, Run run, uint at, uint position) {
 
 // The columns are along the first dimension of a tile.
 void fold_tile(Tile tile) {
-    uvec2 sizes = uvec2((tile_0 + COLUMNS_AT_ONCE - 1u) / COLUMNS_AT_ONCE, tile_1);
+    uvec2 sizes = uvec2((tile_0 + OUTPUTS_AT_ONCE - 1u) / OUTPUTS_AT_ONCE, tile_1);
     Divisors divisors = divisors_of(sizes);
     uint groups = sizes.x * sizes.y * tile_2;
     Run run = run_of(tile.walk);
+    Best positions = Best(positions_in(IN_WORD, tile.walk), positions_in(IN_WORD + ELEMENTS_PER_WORD, tile.walk));
     FOR_EACH_OWN(i, groups) {
         uvec3 place = place_of(i, sizes, divisors);
-        place.x *= COLUMNS_AT_ONCE;
+        place.x *= OUTPUTS_AT_ONCE;
         if (any(greaterThanEqual(place, tile.sizes))) continue;
         Best best;
         best.first = best.second = WordKeys(0u);
-#define FOLD_RUN(at, position) best = best_of_run(best, run, at, position);
+#define FOLD_RUN(at, position) best = best_of_run(best, run, at, position, positions);
         FOR_EACH_RUN(FOLD_RUN, tile.start + dot_of(place, tile.strides))
 #define WRITE(key)                                                                    \
     if (place.x < tile.sizes.x) {                                                     \
         write_output(tile, place, dot_of(place, output_strides()), position_of(key)); \
         place.x++;                                                                    \
     }
+        if (POSITIONS_AT_ONCE > 1u) {
+            best.first = max(best.first, best.second);
+#if ELEMENT_BYTES == 1
+            if (OUTPUTS_AT_ONCE == 2u) best.first.xy = max(best.first.xy, best.first.zw);
+#endif
+            WRITE(best.first.x) WRITE(best.first.y)
+#if ELEMENT_BYTES == 1
+            if (OUTPUTS_AT_ONCE == 2u) continue;
+            WRITE(best.first.z) WRITE(best.first.w)
+#endif
+            continue;
+        }
+        if (JOINED == ELEMENTS_PER_WORD) {
+            WRITE(greatest(best.first)) WRITE(greatest(best.second))
+            continue;
+        }
 #if ELEMENT_BYTES == 2
         WRITE(best.first.x) WRITE(best.first.y) WRITE(best.second.x) WRITE(best.second.y)
 #else
+        if (JOINED == 2u) {
+            WRITE(max(best.first.x, best.first.y)) WRITE(max(best.first.z, best.first.w))
+            WRITE(max(best.second.x, best.second.y)) WRITE(max(best.second.z, best.second.w))
+            continue;
+        }
         WRITE(best.first.x) WRITE(best.first.y) WRITE(best.first.z) WRITE(best.first.w)
         WRITE(best.second.x) WRITE(best.second.y) WRITE(best.second.z) WRITE(best.second.w)
 #endif

@@ -45,6 +45,9 @@ uint load_column(uint at) {
     return every_second(uvec4(found), uvec4(next)).x;
 }
 
+// Of rows that are fewer than there are elements in a word, the others are not stored.
+#define HAS_ROW(n) (FEW_ROWS == 0u || uint(n) < FEW_ROWS)
+
 struct Column {
     uint offset, left; // in the input; how many columns follow at equal distances, it included
 };
@@ -60,16 +63,29 @@ void advance(inout Column column) {
 
 // Returns words of rows: of the next columns, as many as there are elements in a word.
 Words load_columns(uint at, inout Column column) {
-    Words columns;
+    Words columns = Words(0u);
+#if ELEMENT_BYTES == 1
+    if (COLUMNS_OF_THREE) {
+        uint begin = at + column.offset, word = begin / PER_WORD, shift = begin % PER_WORD * BITS;
+        uvec4 all = uvec4(load_word(word), load_word(word + 1u), load_word(word + 2u), load_word(word + 3u));
+        all = funnel(all, uvec4(all.yzw, 0u), shift);
+        column.offset += 3u * PER_WORD;
+        return transposed(Words(all.x, all.x >> 24 | all.y << 8, all.y >> 16 | all.z << 16, all.z >> 8));
+    }
+#endif
     columns.x = load_column(at + column.offset);
     advance(column);
     columns.y = load_column(at + column.offset);
     advance(column);
 #if ELEMENT_BYTES == 1
-    columns.z = load_column(at + column.offset);
-    advance(column);
-    columns.w = load_column(at + column.offset);
-    advance(column);
+    if (SHORT_ROW != 2u) {
+        columns.z = load_column(at + column.offset);
+        advance(column);
+    }
+    if (SHORT_ROW == 0u) {
+        columns.w = load_column(at + column.offset);
+        advance(column);
+    }
 #endif
     return transposed(columns);
 }
@@ -82,6 +98,19 @@ Words load_columns(uint at, inout Column column) {
 
 // Returns the word of which the first `place` bits are the last ones of a word, and the others the first of the next.
 uint joined_words(uint before, uint next, uint place) { return (before >> 1u >> (31u - place)) | next << place; }
+
+#if ELEMENT_BYTES == 1
+// Stores the words that lie within four rows of two or three elements.
+void store_short_rows(Words found, uint to) {
+    uvec3 all = SHORT_ROW == 2u
+        ? uvec3((found.x & 0xffffu) | found.y << 16, (found.z & 0xffffu) | found.w << 16, 0u)
+        : uvec3((found.x & 0xffffffu) | found.y << 24, (found.y >> 8 & 0xffffu) | found.z << 16, (found.z >> 16 & 0xffu) | found.w << 8);
+    uint skip = (0u - to) % PER_WORD, word = (to + skip) / PER_WORD;
+    output_words[word] = funnel(all.x, all.y, skip * BITS);
+    if (SHORT_ROW == 3u) output_words[word + 1u] = funnel(all.y, all.z, skip * BITS);
+    if (skip == 0u) output_words[word + SHORT_ROW - 1u] = all[SHORT_ROW - 1u];
+}
+#endif
 
 // Copies the rows of a chunk that follow each other in the output, as many at a time as there are elements in a word: the
 // first of these starts with a word, and the words that two of them share are whole.
@@ -98,6 +127,12 @@ void copy_joined(uint source, uint target, Column start, uint chunk_row) {
         uint at = source + row_number * ROWS_APART, to = target + row_number * row;
         Column column = start;
         Words found = load_columns(at, column);
+#if ELEMENT_BYTES == 1
+        if (SHORT_ROW != 0u) {
+            store_short_rows(found, to);
+            continue;
+        }
+#endif
 #define START_ROW(n, axis)                                                                                \
     uint word##n = (to + uint(n) * row) / PER_WORD, place##n = (to + uint(n) * row) % PER_WORD;           \
     uint words##n = (place##n + row) / PER_WORD, head##n = found.axis, before##n = head##n, last##n = 0u; \
@@ -149,7 +184,8 @@ void main() {
             continue;
         }
         uint columns = min(block_columns + PER_WORD - 1u, row - first); // the next block's first ones complete words
-        uint first_row = chunk * chunk_groups * PER_WORD, last_row = min(first_row + chunk_groups * PER_WORD, rows) - PER_WORD;
+        uint first_row = chunk * chunk_groups * PER_WORD;
+        uint last_row = max(min(first_row + chunk_groups * PER_WORD, rows), PER_WORD) - PER_WORD;
         for (uint next_row = first_row; next_row < last_row + PER_WORD; next_row += PER_WORD) {
             // The last rows are copied twice rather than fewer at once.
             uint row_number = min(next_row, last_row);
@@ -158,7 +194,7 @@ void main() {
             Words found;
             if (OUTPUT_ALIGNED) {
 #define ALIGNED_ROW(n, axis) uint word##n = (to + uint(n) * row_output_stride) / PER_WORD;
-#define STORE_ALIGNED(n, axis) output_words[word##n++] = found.axis;
+#define STORE_ALIGNED(n, axis) if (HAS_ROW(n)) output_words[word##n++] = found.axis;
                 FOR_EACH_ROW(ALIGNED_ROW)
                 for (uint done = PER_WORD; done <= columns; done += PER_WORD) {
                     found = load_columns(at, column);
@@ -174,7 +210,7 @@ void main() {
             for (uint done = PER_WORD; done <= columns; done += PER_WORD) {
                 found = load_columns(at, column);
 #define STORE(n, axis)                                                                             \
-    if (done + skip##n <= columns) output_words[to##n] = funnel(before##n, found.axis, skip##n * BITS); \
+    if (HAS_ROW(n) && done + skip##n <= columns) output_words[to##n] = funnel(before##n, found.axis, skip##n * BITS); \
     to##n++;                                                                                       \
     before##n = found.axis;
                 FOR_EACH_ROW(STORE)

@@ -254,7 +254,7 @@ def test_blocks_transposed_in_registers(device, monkeypatch, width):
     """Rows in words or not, forwards and backwards, at every alignment; the rest is left to boundaries."""
     row, seen, more = 144 // width, set(), set()
     for block_bytes, rows, extra, step, base in itertools.product(
-        (32, 128), (4 // width, 7, 40), (0, 1), (1, -1, 2, -2), (0, 1)
+        (32, 128), (2, 3, 4, 7, 40), (0, 1), (1, -1, 2, -2), (0, 1)
     ):
         use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": block_bytes})
         pitch, length = -(-rows // 4) * 4 * abs(step) + extra, row + extra
@@ -270,6 +270,19 @@ def test_blocks_transposed_in_registers(device, monkeypatch, width):
         assert not (constants["output_aligned"] and others)
     assert seen >= {(False, False, False), (True, True, False), (False, False, True), (True, True, True)}
     assert more == {False, True}
+
+
+def test_blocks_of_three_rows_whose_columns_follow_each_other(device, monkeypatch):
+    """Channels of a picture: four columns are three words of the input."""
+    use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 32})
+    for row, pitch, base, matrices in itertools.product((67, 96, 131), (3, 4, -3), range(4), (1, 3)):
+        dims = (Dim(matrices, row * 3 + 1, 3 * row), Dim(3, 1, row), Dim(row, pitch, 1))[matrices == 1 :]
+        layout = CopyLayout(dims, base_of(dims) + base, 0)
+        assert check(device, layout, 1) == "slice1_blocks_1_bytes"
+        step = plan_slice1.plan_slice1(layout, 1, 1 << 12, device.limits).steps[0]
+        constants = kernels.table()[step.kernel].named(step.constants)
+        assert constants["columns_of_three"] == (pitch == 3)
+        assert constants["few_rows"] == 3
 
 
 @pytest.mark.parametrize("width", NARROW)
@@ -311,10 +324,11 @@ def test_blocks_that_are_joined_begin_with_rows_of_whole_words(device, monkeypat
 def test_rows_beside_too_few_others_are_those_of_the_next_dimension(device, monkeypatch):
     """Of two dimensions that are near each other in the input, one has rows enough."""
     use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 128})
-    layout = CopyLayout((Dim(90, 2, 12), Dim(2, 1, 6), Dim(6, 200, 1)), 1, 0)
-    assert check(device, layout, 1) == "slice1_blocks_1_bytes"
-    step = plan_slice1.plan_slice1(layout, 1, 1 << 12, device.limits).steps[0]
-    assert kernels.table()[step.kernel].named(step.constants)["every_second_row"]
+    for row in (6, 80):
+        layout = CopyLayout((Dim(90, 2, 2 * row), Dim(2, 1, row), Dim(row, 200, 1)), 1, 0)
+        assert check(device, layout, 1) == "slice1_blocks_1_bytes"
+        step = plan_slice1.plan_slice1(layout, 1, 1 << 14, device.limits).steps[0]
+        assert kernels.table()[step.kernel].named(step.constants)["every_second_row"]
 
 
 @pytest.mark.parametrize("width", NARROW)
@@ -355,9 +369,9 @@ def test_blocks_of_many_matrices_have_their_layout_in_the_workspace(device, monk
 
 
 def test_rows_that_blocks_are_not_for(device, monkeypatch):
-    """Fewer rows than elements in a word, short rows, steps, and wide elements."""
+    """A single row, short rows, steps, and wide elements."""
     use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 64})
-    cases = ((1, 3, 1, 99), (2, 1, 1, 99), (1, 8, 1, 63), (1, 64, 3, 99), (4, 8, 1, 99))
+    cases = ((1, 1, 1, 99), (2, 1, 1, 99), (1, 7, 1, 63), (1, 64, 3, 99), (4, 8, 1, 99))
     for width, rows, step, row in cases:
         layout = CopyLayout((Dim(rows, step, row), Dim(row, 200, 1)), 1, 0)
         assert check(device, layout, width) != f"slice1_blocks_{width}_bytes"

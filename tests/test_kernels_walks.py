@@ -52,6 +52,14 @@ CASES = {
     "columns of two": ((11, 3, 5, 300), (0, 1, 2, 3), (ALL,) * 4, (0, 2)),
     "columns backwards": ((5, 70, 140), (0, 2, 1), (ALL, BACK, BACK), (2,)),
     "columns of three": ((3, 2, 4, 3, 5, 70), (4, 0, 1, 5, 3, 2), (ALL,) * 6, (0, 2, 1)),
+    "aligned twos": ((5, 272, 2), (0, 1, 2), (ALL, ALL, ALL), (0, 2)),
+    "twos": ((5, 7, 53, 2), (1, 3, 2, 0), (ALL, ALL, ALL, ALL), (1, 3)),
+    "twos backwards": ((5, 270, 2), (0, 1, 2), (ALL, ALL, BACK), (0, 2)),
+    "fours": ((6, 90, 4), (2, 1, 0), (ALL, ALL, ALL), (0, 2)),
+    "two columns": ((4, 90, 9, 2), (0, 1, 2, 3), (ALL,) * 4, (0, 2)),
+    "two aligned columns": ((4, 90, 12, 2), (0, 1, 2, 3), (ALL,) * 4, (0, 2)),
+    "two columns backwards": ((6, 70, 3, 2), (0, 1, 2, 3), (ALL, ALL, BACK, ALL), (0, 2)),
+    "four columns": ((5, 70, 7, 4), (3, 1, 2, 0), (ALL, ALL, ALL, ALL), (2, 3)),
     "repeated": ((1, 41, 70), (0, 1, 2), (ALL, ALL, ALL), (1,)),
 }
 
@@ -156,6 +164,44 @@ def planned(sizes, strides, axes, limits, name="uint8", take_last=False, weights
     return plan_argreduce(layout, order, count, limits, index_bytes=4, with_values=False)
 
 
+@pytest.mark.parametrize(("name", "near", "at_once"), [("int8", 2, 4), ("uint8", 4, 2), ("float16", 2, 2)])
+def test_several_positions_of_few_columns_make_up_words(device, name, near, at_once):
+    """With any number of them, at any place in a word; what lies behind them takes no part."""
+    limits = limits_of(device)
+    for positions, extra, take_last in itertools.product((2, 3, 4, 5, 7, 8, 30), (0, 1), (False, True)):
+        sizes, strides = (300, positions, near), (positions * near + extra, near, 1)
+        plan = planned(sizes, strides, (1,), limits, name, take_last)
+        constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
+        assert constants["positions_at_once"] == at_once
+        assert constants["word_aligned"] == (near * ELEMENTS[name].nbytes == 4 and not extra)
+        x = element_bits(np.random.default_rng(positions), name, extent(sizes, strides)[1])
+        run_both(device, plan, np.where(x % 3 == 0, x, x.max() if positions < 5 else 0))
+    # Other columns are as many as words have room for, and gaps between positions are left out.
+    for sizes, strides in (((300, 9, near), (20 * near, 2 * near, 1)), ((300, 9, 3), (27, 3, 1))):
+        step = planned(sizes, strides, (1,), limits, name).steps[0]
+        assert kernels.table()[step.kernel].named(step.constants).get("positions_at_once", 1) == 1
+
+
+def test_runs_of_two_and_four_narrow_elements_are_columns(device):
+    """As many as make up a word, where the next output's follow; other runs are walked."""
+    limits = limits_of(device)
+    for name, run, pitch, outputs, joined in (
+        ("uint8", 2, 2, 300, 2),
+        ("int8", 4, 4, 300, 4),
+        ("bfloat16", 2, 2, 300, 2),
+        ("uint8", 2, 3, 300, 0),
+        ("uint8", 3, 3, 300, 0),
+        ("float16", 4, 4, 300, 0),
+        ("uint8", 2, 2, 3, 0),  # of the innermost outputs
+        ("int32", 2, 2, 300, 0),
+    ):
+        sizes, strides = (600, 9, outputs, run), (10 * pitch * outputs, pitch * outputs, pitch, 1)
+        (step,) = planned(sizes, strides, (1, 3), limits, name).steps
+        constants = kernels.table()[step.kernel].named(step.constants)
+        assert "walked" in step.kernel
+        assert constants.get("joined", 0) == joined or (not joined and constants.get("joined", 1) == 1)
+
+
 @pytest.mark.parametrize("take_last", [False, True])
 @pytest.mark.parametrize("name", ["uint8", "uint16"])
 def test_as_many_positions_as_there_are_ranks(device, name, take_last):
@@ -248,6 +294,17 @@ def test_positions_evenly_apart_a_few_at_a_time_are_walked(device):
         sizes, strides = (40, few, 100), (far, 41 * far, 1)
         (step,) = planned(sizes, strides, (0, 1), limits, name).steps
         assert ("walked" in step.kernel) == walked
+
+
+@pytest.mark.parametrize(("positions", "many"), [(3, True), (100, False)])
+def test_tiles_of_short_walks_have_lines_of_outputs_in_another_order(device, positions, many):
+    """Long walks have many outputs in the lines that they read, and few beside each other."""
+    sizes, strides = (2, 75, 6682, positions), (1, 2 * positions, 150 * positions, 2)
+    (step,) = planned(sizes, strides, (3,), device.limits).steps
+    pushed = kernels.table()[step.kernel].family.unpack(step.push)
+    (along,) = (pushed[f"tile_{i}"] for i in range(3) if pushed[f"output_stride_{i}"] == 1)
+    assert "walked" in step.kernel
+    assert (along >= 32) == many
 
 
 @pytest.mark.parametrize(("inner", "axes"), [((30, 3), (1, 3)), ((20, 7), (1, 2))])

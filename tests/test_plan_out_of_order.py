@@ -76,11 +76,55 @@ def test_rows_along_the_innermost_positions_are_read_as_rows():
     assert families_of((1000, 64, 300, 7), (1, 2, 0, 3), (0, 1, 2, 3), "bfloat16") == ["rows"]
 
 
-def test_small_inputs_and_processors_have_one_kernel():
+def test_small_inputs_have_one_kernel():
     assert families_of((300000, 11), (1, 0), (0, 1), "float16") == ["rows"]
-    software = replace(LIMITS, tuning=SOFTWARE, subgroup_size=0)
-    assert families_of((24403223, 11), (1, 0), (0, 1), "float16", software) == ["rows"]
-    assert families_of((36, 7217, 513), (2, 1, 0), (1, 2), "float32", software) == ["columns"]
+
+
+PROCESSOR = replace(LIMITS, tuning=SOFTWARE, subgroup_size=0)
+
+
+@pytest.mark.parametrize(
+    ("memory", "order", "family"),
+    [
+        ((300000, 11), (1, 0), "periods"),
+        ((300000, 16), (1, 0), "periods"),  # whole vectors, too
+        ((20000, 576), (1, 0), "periods"),
+        ((20000, 577), (1, 0), "rows"),
+        ((2, 50257, 11, 11), (2, 1, 0, 3), "periods"),  # rows lie as positions do, planes do not
+        ((2, 20000, 11, 32), (2, 1, 0, 3), "periods"),
+        ((2, 20000, 11, 33), (2, 1, 0, 3), "rows"),
+        ((50257, 11, 11), (0, 1, 2), "rows"),
+        ((20000, 11), (1, 0), "rows"),  # too small
+    ],
+)
+def test_processors_walk_through_smaller_inputs_and_whole_vectors(memory, order, family):
+    axes = tuple(range(len(memory)))
+    assert families_of(memory, order, axes, "bfloat16", PROCESSOR)[0] == family
+    assert families_of(memory, order, axes, "float32", PROCESSOR)[0] == "rows"
+
+
+def test_processors_plan_reductions_of_one_element():
+    assert families_of((1 << 20, 1), (0, 1), (1,), "int8", PROCESSOR) == ["short"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "axes", "name", "family"),
+    [
+        ((300, 900, 68), (0, 2), "int8", "short"),  # runs of more than a line
+        ((50257, 41), (1,), "int64", "short"),
+        ((20257, 128), (1,), "int64", "rows"),
+        ((100, 900, 6, 12), (1, 2), "float16", "short"),  # 5400 runs that share lines
+        ((2, 4000, 331, 12), (1,), "int8", "columns"),  # as many that do not
+        ((16, 3167, 331), (1,), "int8", "short"),  # a cache has the next ones
+        ((3, 4097, 511), (1,), "int8", "columns"),
+        ((2048, 714, 6), (0, 2), "int8", "short"),
+        ((2049, 714, 6), (0, 2), "int8", "periods"),
+        ((2049, 714, 6, 2), (0, 2), "int8", "periods"),
+    ],
+)
+def test_processors_walk_where_a_cache_has_lines_for_it(memory, axes, name, family):
+    order = tuple(range(len(memory)))
+    assert families_of(memory, order, axes, name, PROCESSOR)[0] == family
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,13 @@ class TileStep:
     def walk(self, reduced, words) -> None:
         """Follow the walk, which meets every position once, and check where it finds it."""
         offset, position, *dims = words
+        joined, joined_step = getattr(self.c, "joined", 1), dims[9:10]
         run, *_ = dims = [dims[i : i + 3] for i in (0, 3, 6)]
         assert self.c.positions in (0, run[0])
         assert getattr(self.c, "run_apart", True) == (run[1] != 1)
+        if joined > 1:
+            assert joined * self.el.bytes <= 4
+            dims.append([joined, 1, *joined_step])
         places, positions = np.array([offset]), np.array([position])
         for size, stride, step in dims:
             places = np.add.outer(np.arange(size) * stride, places).ravel() % WORD

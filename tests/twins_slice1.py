@@ -135,9 +135,11 @@ def slice1_blocks(step, buffers) -> None:
         if c.joined:
             copy_joined(s, source, target, first_row, per_word)
             continue
-        last_row = min(first_row + p.chunk_groups * per_word, p.rows) - per_word
-        for group in range(first_row, last_row + per_word, per_word):
-            for row in range(min(group, last_row), min(group, last_row) + per_word):
+        at_once = min(per_word, p.rows)
+        assert c.few_rows == (p.rows if p.rows < per_word else 0)
+        last_row = min(first_row + p.chunk_groups * per_word, p.rows) - at_once
+        for group in range(first_row, last_row + at_once, per_word):
+            for row in range(min(group, last_row), min(group, last_row) + at_once):
                 start = (target + row * p.row_output_stride) % WORD
                 assert not (c.output_aligned and start % per_word)
                 first = block * p.block_columns + -start % per_word
@@ -146,6 +148,7 @@ def slice1_blocks(step, buffers) -> None:
                         outer = column // p.column_size
                         assert not (outer and c.one_column_dim)
                         offset = column * p.column_stride + outer * p.column_jump
+                        assert not c.columns_of_three or (offset, apart, p.rows) == (3 * column, 1, 3)
                         assert not (c.input_aligned and (source + apart * group + offset) % per_word)
                         s.copy(source + apart * row + offset, start + column)
 
@@ -154,6 +157,7 @@ def copy_joined(s: SliceStep, source: int, target: int, first_row: int, per_word
     """The words that lie within a word's number of rows, of which the first starts with a word."""
     p, apart = s.p, 1 + s.constants.every_second_row
     assert p.blocks == 1
+    assert s.constants.short_row == (p.row if p.row < per_word else 0)
     before_first = next(row for row in range(per_word) if (target + row * p.row) % per_word == 0)
     first = first_row + before_first - (per_word if before_first and not first_row else 0)
     for group in range(first, min(first_row + before_first + p.chunk_groups * per_word, p.rows), per_word):

@@ -11,6 +11,8 @@ from vkdml.plan.plans import ceil_div
 
 # Bytes of a processor's caches.
 LINE = 64
+# Bytes. What is left of shorter matrices of joined rows takes as long as they do.
+SHORTEST_JOINED = 128
 # Distances of rows in the input that the kernel has code for.
 STEPS = (1, 2)
 # Dimensions along a row that the kernel has numbers for.
@@ -43,6 +45,15 @@ class Blocks:
         return math.prod(dim.size for dim in self.columns)
 
     @property
+    def are_columns_of_three(self) -> bool:
+        """Whether all columns are three elements that follow each other."""
+        return (
+            self.rows.size == 3
+            and self.rows.input_stride == 1
+            and [dim.input_stride for dim in self.columns] == [3]
+        )
+
+    @property
     def boundary_step(self) -> int:
         """Elements from one place to the next where words may be left; 0: none are."""
         if self.output_aligned:
@@ -61,11 +72,14 @@ class Blocks:
 def blocks_of(dims: Sequence[Dim], element_bytes: int, block_bytes: int, output_base: int) -> Blocks | None:
     """Return the blocks of a run; None where no rows are near each other in the input, or too few."""
     per_word = 4 // element_bytes
-    places = sorted(range(len(dims)), key=lambda place: abs(dims[place].input_stride))
+    # Fewer rows than elements in a word leave some of what is transposed unused.
+    places = sorted(
+        range(len(dims)), key=lambda place: (dims[place].size < per_word, abs(dims[place].input_stride))
+    )
     found = (
         _blocks_along(place, dims, element_bytes, block_bytes, output_base)
         for place in places
-        if abs(dims[place].input_stride) in STEPS and dims[place].size >= per_word
+        if abs(dims[place].input_stride) in STEPS and dims[place].size > 1
     )
     return next((blocks for blocks in found if blocks), None)
 
@@ -89,7 +103,8 @@ def _blocks_along(
         and forward
         and rows.output_stride == row <= block_columns
         and output_base % per_word == 0
-        and rows.size * element_bytes >= LINE
+        and rows.size >= 2 * per_word
+        and rows.size * row * element_bytes >= SHORTEST_JOINED
     )
     if row * element_bytes < LINE and not (output_aligned or joined):
         return None

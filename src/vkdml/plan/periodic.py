@@ -185,19 +185,24 @@ def is_out_of_order(
     of which many are equal, most of what may win needs divisions to tell its position.
     """
     tuning, strides = limits.tuning, [dim.input_stride for dim in layout.reduced]
-    if not tuning.out_of_order_row_bytes or input_bytes < tuning.narrow_periods_from_bytes:
+    if not tuning.out_of_order_row_bytes or input_bytes < tuning.out_of_order_from_bytes:
         return False
     if min(strides) > 1:
         in_vectors = bool(layout.kept) and layout.kept[-1].input_stride == 1
         return in_vectors and min(strides) < strides[-1]
     order = layout.memory_order
-    if strides[-1] == 1 or order is None or element.nbytes >= 4 or not order.run_dims:
+    if order is None or element.nbytes >= 4 or not order.run_dims:
+        return False
+    in_rows_of_positions = strides[-1] == 1
+    if in_rows_of_positions and (tuning.subgroups or order.run_dims == 1):
         return False
     # The third dimension of a position takes one more division.
     most = tuning.out_of_order_row_bytes * (2 if order.run_dims > 2 else 1)
+    if not in_rows_of_positions and order.dims[-1].size <= tuning.scattered_row:
+        return True
     row, rest = divmod(order.dims[-1].size * element.nbytes, VECTOR_BYTES)
-    # Vectors within a row tell by one division whether they may win.
-    return row * VECTOR_BYTES + rest <= most and (rest > 0 or row < 2)
+    # Vectors within a row tell by one division whether they may win; a processor asks that of four at once.
+    return row * VECTOR_BYTES + rest <= most and (rest > 0 or row < 2 or not tuning.subgroups)
 
 
 def _are_many_matrices(layout: ReduceLayout, kept_bytes: int, limits: DeviceLimits) -> bool:

@@ -13,6 +13,7 @@ from math import prod
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.order import Order
+from vkdml.plan.periodic import best_walk, is_periodic
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
@@ -33,8 +34,10 @@ from vkdml.plan.reductions import (
     fixed_flags,
     is_in_fours,
 )
+from vkdml.plan.schema import ElementType
 from vkdml.plan.transposing import Stack, sides_of
-from vkdml.plan.walks import Walk, walk_of
+from vkdml.plan.tuning import Tuning
+from vkdml.plan.walks import LINE, Walk, walk_of
 
 # Dimensions of outputs that a tile may have.
 BOX_DIMS = 3
@@ -52,8 +55,8 @@ INDICES_OF_TILE = 64
 COLUMN_BYTES = kernels.number("walked_column_bytes")
 # Bytes of lines of memory that a subgroup reads again and again from a cache.
 WALK_BYTES = 512 * 1024
-# Bytes of a processor's caches.
-LINE = 64
+# Outputs that read no more are many in a tile.
+FEW_LINES = 2
 # Outputs in an aligned sector of indices.
 OUTPUTS_OF_SECTOR = 8
 # Of a stack. More are as fast elsewhere.
@@ -142,7 +145,7 @@ def plan_short(
     near = layout.kept[-1] if layout.kept else NO_DIM
     short = _is_short(layout, element.nbytes, limits)
     if not short or _walks_stacks(layout, element.nbytes, limits):
-        walk, at_once = _walk(layout, element.nbytes, limits) or (None, 1)
+        walk, at_once = _walk(layout, element, input_bytes, limits) or (None, 1)
     if walk is not None:
         positions, packed = walk.run, at_once > 1
         columns = "walked_packed" if packed else "walked"
@@ -157,6 +160,9 @@ def plan_short(
     if tile is None:
         return None
     check_work("tiles", tile.tiles)
+    positions_at_once = 1
+    if walk and packed and _are_few_columns(near, positions, element.nbytes):
+        positions_at_once = COLUMN_BYTES // element.nbytes // near.size
     in_fours = walk is None and _is_in_fours(layout, tile, element.nbytes, limits)
     columns = "fours" if in_fours else columns
 
@@ -186,10 +192,12 @@ def plan_short(
         dims=max(len(tile.dims), 2 if tile.outer else 1),
         evenly_apart=tile.evenly_apart,
         word_aligned=element.nbytes < 4
-        and _starts_with_words(layout, tile, 4 // element.nbytes, packed, walk),
+        and _starts_with_words(layout, tile, 4 // element.nbytes, packed, walk, positions_at_once),
         direct=direct,
         long_rows=element.nbytes == 1 and positions.size > MOST_RANKED and walk is None,
         run_apart=walk is not None and positions.input_stride != 1,
+        joined=walk.joined.size if walk else 1,
+        positions_at_once=positions_at_once,
         padded=not packed
         and not direct
         and box[0][0].input_stride * element.nbytes % (4 if in_fours else 8) == 0,
@@ -261,7 +269,7 @@ def _walks_stacks(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bo
     positions, near = layout.reduced[0], layout.kept[-1]
     if nbytes >= 4 or positions.input_stride == 1 or near.input_stride != 1:
         return False
-    if positions.size > limits.tuning.short.most_fixed_positions:
+    if positions.size > limits.tuning.short.most_fixed_positions or _are_few_columns(near, positions, nbytes):
         return True
     starts = (layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1]))
     return positions.size < FEWEST_PHASED and any(start * nbytes % 4 for start in starts)
@@ -297,15 +305,24 @@ def _padded(shared_words: int) -> int:
 
 
 def _starts_with_words(
-    layout: ReduceLayout, tile: _Tile, per_word: int, packed: bool, walk: Walk | None
+    layout: ReduceLayout,
+    tile: _Tile,
+    per_word: int,
+    packed: bool,
+    walk: Walk | None,
+    positions_at_once: int = 1,
 ) -> bool:
     """Whether every row, run of a walk, or row of a stack's words of columns, starts with a word."""
     near = layout.kept[-1]
     steps = [layout.input_base, tile.shared_pitch, *(dim.input_stride for dim in layout.kept[:-1])]
     if packed:
         steps += [
-            *(dim.input_stride for dim in layout.reduced),
-            *(n for dim, n in tile.dims if dim is near and n < dim.size),
+            *(
+                (*walk.starts, walk.run.input_stride)
+                if walk
+                else (dim.input_stride for dim in layout.reduced)
+            ),
+            *(n * near.input_stride for dim, n in tile.dims if dim is near and n < dim.size),
         ]
     else:
         steps += [near.input_stride, *(walk.starts if walk else ())]
@@ -482,31 +499,63 @@ def _transposing_tile(
     )
 
 
-def _walk(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> tuple[Walk, int] | None:
+def _walk(
+    layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits
+) -> tuple[Walk, int] | None:
     """Return how an invocation walks through the elements of an output, and of how many columns at once.
 
     None where other kernels are faster: few outputs, rows, or runs in more places than a cache has lines for.
     """
-    tuning, inner = limits.tuning, layout.reduced[-1]
-    if not layout.kept or (inner.input_stride == 1 and inner.size * nbytes >= tuning.shortest_row_bytes):
-        return None
-    wide = nbytes >= 4 or are_few_in_turn(layout)
-    most_runs = tuning.short.walked_runs if wide else tuning.short.narrow_walked_runs
-    if nbytes >= 4 and layout.kept[-1].input_stride == 1 and are_far_columns(layout, nbytes, tuning):
-        most_runs = tuning.short.far_walked_runs
-    walk = walk_of(layout) if most_runs else None
-    if walk is None or walk.runs > most_runs or (nbytes < 4 and layout.reduce_count > NARROW_SHARE):
+    tuning, inner, nbytes = limits.tuning, layout.reduced[-1], element.nbytes
+    longest = max(tuning.shortest_row_bytes, tuning.short.walked_row_bytes)
+    if not layout.kept or (inner.input_stride == 1 and inner.size * nbytes >= longest):
         return None
     near = layout.kept[-1]
-    packed = nbytes < 4 and near.input_stride == 1 and walk.run.input_stride != 1
-    columns = COLUMN_BYTES // nbytes if packed else 1
+    join = nbytes * near.input_stride in (2, 4) and nbytes * near.input_stride * near.size >= COLUMN_BYTES
+    walk = walk_of(layout, join=join) if tuning.short.walked_runs else None
+    if walk is None or (nbytes < 4 and layout.reduce_count > NARROW_SHARE):
+        return None
+    are_columns = near.input_stride == 1 or walk.joined.size > 1
+    packed = nbytes < 4 and are_columns and walk.run.input_stride != 1
+    columns = COLUMN_BYTES // nbytes // walk.joined.size if packed else 1
+    if _are_few_columns(near, walk.run, nbytes):
+        columns = near.size
+    few_columns = near.size < columns
     if 2 * near.size < columns:
         # Few columns, beside which there may be others along another dimension.
         if any(dim.input_stride == near.size for dim in layout.kept[:-1]):
             return None
         columns = 1
+    lines = walk.runs if few_columns else walk.lines(nbytes)
+    has_periods = is_periodic(layout, element, input_bytes, limits)
+    has_periods = has_periods and best_walk(layout, element, input_bytes) is not None
+    if lines > _most_runs(layout, walk, nbytes, tuning, has_periods=has_periods):
+        return None
     fewest = tuning.target_workgroups * _workgroup_size(limits) * columns
     return (walk, columns) if layout.outputs >= fewest else None
+
+
+def _are_few_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
+    """Whether columns make up a word or half of one, and their positions follow each other."""
+    return (
+        near.input_stride == 1
+        and near.size == positions.input_stride
+        and near.size > 1
+        and near.size * nbytes in (2, 4)
+    )
+
+
+def _most_runs(layout: ReduceLayout, walk: Walk, nbytes: int, tuning: Tuning, *, has_periods: bool) -> int:
+    """Return how many runs apart a walk may have."""
+    short = tuning.short
+    if nbytes >= 4:
+        far = layout.kept[-1].input_stride == 1 and are_far_columns(layout, nbytes, tuning)
+        return short.far_walked_runs if far else short.walked_runs
+    if are_few_in_turn(layout) and not has_periods:
+        return short.walked_runs
+    # A processor loads the next line before it is asked for.
+    near = walk.pitch(nbytes) < tuning.far_columns_from_bytes
+    return short.narrow_walked_runs * (2 if near else 1)
 
 
 def _tile_of_walks(
@@ -516,7 +565,11 @@ def _tile_of_walks(
     workgroup_size, count = _workgroup_size(limits), layout.reduce_count
     near = layout.kept[-1]
     # Each invocation has lines of memory of its own, which have its next outputs while a cache holds them.
-    line_bytes = max(min(WALK_BYTES // (walk.runs * LINE), workgroup_size), 1) * LINE
+    line_bytes = max(min(WALK_BYTES // (walk.lines(nbytes) * LINE), workgroup_size), 1) * LINE
+    across = near is not min(layout.kept, key=lambda dim: abs(dim.output_stride))
+    if across and walk.lines(nbytes) <= FEW_LINES and count * nbytes <= FEW_LINES * LINE:
+        # More of them would leave no room for lines of the output.
+        line_bytes = LINE
     least = workgroup_size * columns
     most = min(MOST_PERMUTED, 2 * limits.tuning.short.tile_bytes // (count * nbytes))
     most = max(most, line_bytes // (near.input_stride * nbytes or LINE), least)

@@ -413,6 +413,9 @@ def _blocks(
         joined=blocks.joined,
         every_second_row=blocks.rows.input_stride == 2,
         one_column_dim=len(blocks.columns) == 1,
+        few_rows=rows if rows < per_word else 0,
+        columns_of_three=blocks.are_columns_of_three and element_bytes == 1,
+        short_row=row if blocks.joined and row < per_word else 0,
     )
     loops = loop_steps.loop(rounds, per_item)
     return Step(kernel, constants, push, ceil_div(items, rounds * workgroup_size), loop_steps=loops)

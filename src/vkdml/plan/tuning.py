@@ -77,6 +77,8 @@ class ShortTuning:
     """Outputs are read each by one invocation where their elements are in at most so many places; 0: none."""
     narrow_walked_runs: int = 0
     """The same of elements of 1 and 2 bytes."""
+    walked_row_bytes: int = 0
+    """Runs of fewer bytes are walked, too, where ``Tuning.shortest_row_bytes`` makes them rows."""
     far_walked_runs: int = 0
     """The same of wider ones where these places are ``Tuning.far_columns_from_bytes`` apart."""
     from_bytes: int = 0
@@ -140,9 +142,13 @@ class Tuning:
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     narrow_periods_from_bytes: int
     """Narrow elements from this size on take it wherever that is possible."""
+    out_of_order_from_bytes: int
+    """Inputs from this size on have the next number."""
     out_of_order_row_bytes: int
     """Large inputs take it, too, where positions lie in another order than memory: columns, and narrow
     elements in rows up to so many bytes, twice as many of three or more dimensions; 0: never."""
+    scattered_row: int
+    """Narrow elements take it, too, in rows of up to so many that are no neighbours by position."""
     unaligned_periods: int
     """1: so do smaller ones in unaligned rows that are reduced to one row."""
     fixed_flags_from_bytes: int
@@ -243,7 +249,9 @@ DISCRETE = Tuning(
     positions_in_fours=((1, 12, 32), (2, 8, 32)),
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
+    out_of_order_from_bytes=64 * _MIB,
     out_of_order_row_bytes=30,
+    scattered_row=0,
     unaligned_periods=0,
     most_candidates=8192,
     fixed_flags_from_bytes=_NEVER,
@@ -306,7 +314,9 @@ SOFTWARE = replace(
     columns_apart=1,
     strip_bytes=0,
     positions_in_fours=(),
-    out_of_order_row_bytes=0,
+    out_of_order_from_bytes=_MIB,
+    out_of_order_row_bytes=32,
+    scattered_row=576,
     unaligned_periods=1,
     # Its drivers execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,
@@ -338,6 +348,7 @@ SOFTWARE = replace(
         narrow_row_bytes=1024,
         walked_runs=8192,
         narrow_walked_runs=2048,
+        walked_row_bytes=1024,
         far_walked_runs=2048,
     ),
 )
@@ -351,6 +362,7 @@ _SWIFTSHADER = replace(
     SOFTWARE,
     batched_loads=0,
     memory_order=0,
+    out_of_order_row_bytes=0,
     fixed_flags_from_bytes=_NEVER,
     far_columns_from_bytes=_NEVER,
     slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=_NEVER),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vkdml.plan.layout import Dim, MemoryOrder, ReduceLayout
-from vkdml.plan.plans import words
+from vkdml.plan.plans import ceil_div, words
 
+# Bytes of a processor's caches.
+LINE = 64
 # Dimensions that a walk may have.
 WALK_DIMS = 3
 NO_DIM = Dim(1, 0, 0)
@@ -19,6 +21,8 @@ class Walk:
 
     order: MemoryOrder
     """At most ``WALK_DIMS`` dimensions; the last one is a run."""
+    joined: Dim = NO_DIM
+    """Elements beside each other that are read as columns, of which the best is one output's."""
 
     @property
     def run(self) -> Dim:
@@ -34,11 +38,25 @@ class Walk:
         """How many there are that are not side by side."""
         return math.prod(dim.size for dim in self.order.dims[: len(self.order.dims) - self.order.run_dims])
 
+    def pitch(self, nbytes: int) -> int:
+        """Bytes from one of these runs to the next that shares no line with it; 0 if there is one."""
+        outside = self.order.dims[: len(self.order.dims) - self.order.run_dims]
+        pitches = (dim.input_stride * nbytes for dim in outside)
+        return min((pitch for pitch in pitches if pitch >= LINE), default=0)
+
+    def lines(self, nbytes: int) -> int:
+        """Return about how many lines of memory it reads where each of these runs is in one."""
+        lines = 1
+        for dim in reversed(self.order.dims[: len(self.order.dims) - self.order.run_dims]):
+            lines = max(ceil_div(lines * dim.size * min(dim.input_stride * nbytes, LINE), LINE), 1)
+        return lines
+
     @property
     def words(self) -> tuple[int, ...]:
         """What the kernel reads of it."""
         dims = (word for dim in self._dims for word in (dim.size, dim.input_stride, dim.output_stride))
-        return words((self.order.input_offset, self.order.position, *dims))
+        joined = (self.joined.output_stride,) if self.joined.size > 1 else ()
+        return words((self.order.input_offset, self.order.position, *dims, *joined))
 
     @property
     def starts(self) -> tuple[int, ...]:
@@ -50,12 +68,16 @@ class Walk:
         return (*self.order.dims[::-1], *(NO_DIM,) * (WALK_DIMS - len(self.order.dims)))
 
 
-def walk_of(layout: ReduceLayout) -> Walk | None:
+def walk_of(layout: ReduceLayout, *, join: bool = False) -> Walk | None:
     """Return how to walk through the elements of an output; None if no kernel does.
 
-    It takes indices that are multiples of positions: all but those of some parts of larger reductions.
+    It takes indices that are multiples of positions: all but those of some parts of larger reductions. With
+    ``join``, the innermost elements of an output are columns if those of the next output follow.
     """
-    order = layout.reading_order
+    order, joined = layout.reading_order, NO_DIM
+    *outer, innermost = order.dims
+    if join and outer and layout.kept[-1].input_stride == innermost.size and innermost.input_stride == 1:
+        order, joined = replace(order, dims=tuple(outer)), innermost
     if len(order.dims) > WALK_DIMS:
         return None
     step, weight = 1, layout.reduced[-1].output_stride
@@ -63,4 +85,4 @@ def walk_of(layout: ReduceLayout) -> Walk | None:
         if dim.output_stride != step * weight:
             return None
         step *= dim.size
-    return Walk(order)
+    return Walk(order, joined)
