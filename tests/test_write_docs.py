@@ -103,7 +103,7 @@ def test_lines_that_are_no_table_fit_120_columns(tmp_path: Path) -> None:
 def test_the_committed_pages_show_the_committed_results(page: Path) -> None:
     written = write_docs.rewritten(COMMITTED)[page]
     assert (write_docs.ROOT / page).read_text() == written, (
-        "renew them with: python bench/write_docs.py bench/results/*.json bench/results/latency/*.json"
+        "renew them with: python bench/write_docs.py bench/results/*.json"
     )
 
 
