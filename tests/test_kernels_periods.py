@@ -20,6 +20,7 @@ from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.reductions import Results
 from vkdml.plan.tuning import DISCRETE
 
 PERIOD_KERNELS = {k.name for k in kernels.table().values() if k.family.name in twins_combine.TWINS}
@@ -60,12 +61,8 @@ def plan_case(case, name, limits, rules=(False, False, False)):
     input_bytes = count * ELEMENTS[name].nbytes
     walk = periodic.best_walk(layout, ELEMENTS[name], input_bytes)
     assert walk is not None
-    return periodic.plan_walk(
-        walk, layout, Order(name, *rules), input_bytes, limits,
-        index_bytes=8 if count % 5 in (1, 2) else 4,
-        with_values=count % 2 == 0,
-        output_elements=layout.outputs + 1,
-    )  # fmt: skip
+    results = Results(8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1)
+    return periodic.plan_walk(walk, layout, Order(name, *rules), input_bytes, results, limits)
 
 
 @pytest.mark.parametrize("name", ELEMENTS)

@@ -30,6 +30,7 @@ from vkdml.plan.reading import reading_layout_words
 from vkdml.plan.reductions import (
     FOUR,
     NARROW_SHARE,
+    Results,
     are_far_columns,
     buffer_bytes,
     candidate_words,
@@ -116,10 +117,10 @@ def plan_argreduce(
     if not layout.reduced:
         layout = replace(layout, reduced=(NOT_REDUCED,))
     outputs, reduce_count = layout.outputs, layout.reduce_count
-    output_elements = outputs if output_elements is None else output_elements
+    results = Results(index_bytes, with_values, outputs if output_elements is None else output_elements)
     input_bytes = input_elements * element.nbytes
     check_buffer("input", input_bytes, limits)
-    check_buffer("output", output_elements * index_bytes, limits)
+    check_buffer("output", results.elements * index_bytes, limits)
     check_work("outputs", outputs)
     if reduce_count >= REDUCE_LIMIT:
         raise TooMuchWork(
@@ -138,10 +139,8 @@ def plan_argreduce(
             layout,
             order,
             input_bytes,
+            results,
             limits,
-            index_bytes=index_bytes,
-            with_values=with_values,
-            output_elements=output_elements,
         )
         if plan is not None:
             return plan
@@ -156,10 +155,8 @@ def plan_argreduce(
         layout,
         order,
         input_bytes,
+        results,
         limits,
-        index_bytes=index_bytes,
-        with_values=with_values,
-        output_elements=output_elements,
     )
 
 
@@ -167,11 +164,8 @@ def _plan_strips(
     layout: ReduceLayout,
     order: Order,
     input_bytes: int,
+    results: Results,
     limits: DeviceLimits,
-    *,
-    index_bytes: int,
-    with_values: bool,
-    output_elements: int,
 ) -> Plan | None:
     """Plan columns whose outputs lie in another order in strips; None if they are not such, or not enough."""
     element, tuning = order.element_type, limits.tuning
@@ -188,10 +182,8 @@ def _plan_strips(
                 part,
                 order,
                 input_bytes,
+                results,
                 limits,
-                index_bytes=index_bytes,
-                with_values=with_values,
-                output_elements=output_elements,
             )
         )
     if not plans or (len(plans) > 1 and any(plan.layout for plan in plans)):
@@ -204,11 +196,8 @@ def _plan_shape(
     layout: ReduceLayout,
     order: Order,
     input_bytes: int,
+    results: Results,
     limits: DeviceLimits,
-    *,
-    index_bytes: int,
-    with_values: bool,
-    output_elements: int,
 ) -> Plan:
     """Return the plan of one step that divides the work so."""
     element, outputs = order.element_type, layout.outputs
@@ -216,14 +205,13 @@ def _plan_shape(
     last_position = order.take_last != layout.reversed_order
     layout_words = dimension_words(layout)
     if shape.reading is not None:
-        layout_words = reading_layout_words(layout, shape.reading, with_values=with_values)
+        layout_words = reading_layout_words(layout, shape.reading, with_values=results.with_values)
     in_push = len(layout_words) <= shape.family.layout_room
     scratch_base = 0 if in_push else len(layout_words)
 
     flags = {
         "layout_in_push": in_push,
-        "wide_indices": index_bytes == 8,
-        "with_values": with_values,
+        **results.flags,
         "positions_adjacent": shape.positions_adjacent,
     }
     push = shape.family.push(
@@ -273,9 +261,7 @@ def _plan_shape(
         buffer_bytes(
             element,
             input_bytes,
-            output_elements,
-            index_bytes,
-            with_values,
+            results,
             scratch_base + counters + scratch_words,
         ),
         () if in_push else layout_words,

@@ -32,6 +32,7 @@ from vkdml.plan.plans import (
 )
 from vkdml.plan.reductions import (
     NARROW_SHARE,
+    Results,
     buffer_bytes,
     candidate_words,
     dimension_words,
@@ -355,11 +356,8 @@ def plan_periods(
     layout: ReduceLayout,
     order: Order,
     input_bytes: int,
+    results: Results,
     limits: DeviceLimits,
-    *,
-    index_bytes: int,
-    with_values: bool,
-    output_elements: int,
 ) -> Plan | None:
     """Plan a reduction so if it is faster than others and possible; arguments as of ``plan_argreduce``."""
     element = order.element_type
@@ -374,10 +372,8 @@ def plan_periods(
             layout,
             order,
             input_bytes,
+            results,
             limits,
-            index_bytes=index_bytes,
-            with_values=with_values,
-            output_elements=output_elements,
         )
     except TooMuchWork:
         return None
@@ -388,11 +384,8 @@ def plan_walk(
     layout: ReduceLayout,
     order: Order,
     input_bytes: int,
+    results: Results,
     limits: DeviceLimits,
-    *,
-    index_bytes: int,
-    with_values: bool,
-    output_elements: int,
 ) -> Plan:
     """Plan a reduction as this walk.
 
@@ -420,9 +413,8 @@ def plan_walk(
         "take_last": order.take_last != layout.reversed_order,
         "omit_nan": order.omit_nan,
     }
-    results = {"wide_indices": index_bytes == 8, "with_values": with_values}
     common = {
-        **results,
+        **results.flags,
         "input_base": layout.input_base,
         "output_base": layout.output_base,
         "index_base": layout.index_base,
@@ -471,7 +463,7 @@ def plan_walk(
     kernel, constants = _COMBINE.specialize(
         **{**element.specialization, **rules, "keys": "integer"},
         split=combine.splits > 1,
-        fixed_flags=fixed_flags(_COMBINE, {**own, **results}, input_bytes, limits),
+        fixed_flags=fixed_flags(_COMBINE, {**own, **results.flags}, input_bytes, limits),
     )
     second = Step(
         kernel,
@@ -499,7 +491,7 @@ def plan_walk(
     workspace = candidates_base + walk.columns * shape.splits * candidate_words(element)
     return Plan(
         (checked_step(first, limits), checked_step(second, limits)),
-        buffer_bytes(element, input_bytes, output_elements, index_bytes, with_values, workspace),
+        buffer_bytes(element, input_bytes, results, workspace),
         () if in_push else layout_words,
         counters,
     )

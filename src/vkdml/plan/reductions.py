@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
@@ -16,6 +17,22 @@ NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
 FEW_IN_TURN = 12
 # Columns or rows of narrow elements that an invocation takes at once where their indices are one vector.
 FOUR = 4
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a plan writes for each output: an index, and its element if that is asked for."""
+
+    index_bytes: int
+    """4 or 8."""
+    with_values: bool
+    elements: int
+    """In each output buffer."""
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        """What kernels are told of it."""
+        return {"wide_indices": self.index_bytes == 8, "with_values": self.with_values}
 
 
 def candidate_words(element: ElementType) -> int:
@@ -87,17 +104,12 @@ def fixed_flags(family: Family, flags: Mapping[str, bool], input_bytes: int, lim
 
 
 def buffer_bytes(
-    element: ElementType,
-    input_bytes: int,
-    output_elements: int,
-    index_bytes: int,
-    with_values: bool,
-    workspace_words: int,
+    element: ElementType, input_bytes: int, results: Results, workspace_words: int
 ) -> tuple[tuple[str, int], ...]:
     """Return the sizes of a plan's buffers by role."""
     return (
         ("input", round_up(input_bytes, VECTOR_BYTES)),
-        ("indices", output_elements * index_bytes),
-        ("values", round_up(output_elements * element.nbytes, 4) if with_values else 0),
+        ("indices", results.elements * results.index_bytes),
+        ("values", round_up(results.elements * element.nbytes, 4) if results.with_values else 0),
         ("workspace", 4 * workspace_words),
     )

@@ -27,6 +27,7 @@ from vkdml.plan.plans import (
 from vkdml.plan.reductions import (
     FOUR,
     NARROW_SHARE,
+    Results,
     are_far_columns,
     are_few_in_turn,
     buffer_bytes,
@@ -116,11 +117,8 @@ def plan_short(
     layout: ReduceLayout,
     order: Order,
     input_bytes: int,
+    results: Results,
     limits: DeviceLimits,
-    *,
-    index_bytes: int,
-    with_values: bool,
-    output_elements: int,
 ) -> Plan | None:
     """Plan a reduction of short rows or short stacks; None if it is neither.
 
@@ -128,10 +126,8 @@ def plan_short(
         layout: canonical, with a reduced dimension.
         order: of the elements.
         input_bytes: of the input buffer.
+        results: what is written for each output.
         limits: of the device.
-        index_bytes: 4 or 8.
-        with_values: also copy the chosen elements.
-        output_elements: elements in each output buffer.
 
     Raises:
         TooMuchWork: more than the kernel counts, or than the driver's loops make.
@@ -170,7 +166,7 @@ def plan_short(
     family = kernels.family("argreduce_short")
     layout_words = dimension_words(replace(layout, kept=tile.outer)) + (walk.words if walk else ())
     in_push = len(layout_words) <= family.layout_room
-    flags = {"layout_in_push": in_push, "wide_indices": index_bytes == 8, "with_values": with_values}
+    flags = {"layout_in_push": in_push, **results.flags}
     shared_words = _padded(round_up(words_of(tile.shared_elements, element.nbytes) + 2, SHARED_STEP))
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
     kernel, constants = family.specialize(
@@ -241,7 +237,7 @@ def plan_short(
     step = checked_step(Step(kernel, constants, push, workgroups, 0, steps), limits)
     return Plan(
         (step,),
-        buffer_bytes(element, input_bytes, output_elements, index_bytes, with_values, len(stored)),
+        buffer_bytes(element, input_bytes, results, len(stored)),
         stored,
     )
 
