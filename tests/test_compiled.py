@@ -6,6 +6,7 @@ import contextlib
 import gc
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -370,6 +371,14 @@ def test_eight_threads_dispatch_one_operator(device):
         list(pool.map(work, range(8)))
 
 
+def used_at_rest(device, most: int) -> int:
+    """Bytes that the device uses when what a failed call left running has ended."""
+    end = time.monotonic() + 10
+    while (used := device.memory()["used"]) > most and time.monotonic() < end:
+        time.sleep(0.01)
+    return used
+
+
 @pytest.mark.usefixtures("few_objects")
 def test_a_failed_allocation_at_each_call_is_survived(monkeypatch):
     monkeypatch.setattr(memory, "STAGING_BYTES", 1 << 19)  # each piece of a copy to the device is a few calls
@@ -400,7 +409,7 @@ def test_a_failed_allocation_at_each_call_is_survived(monkeypatch):
             assert _native.injected_call()
         failed.add(_native.injected_call())
         gc.collect()
-        assert device.memory()["used"] <= 1024  # a kept workspace at most
+        assert used_at_rest(device, 1024) <= 1024  # a kept workspace at most
         _native.inject_failure(0)
         assert compiled_and_dispatched(device) == 299_999
     assert {"vkCreateComputePipelines", "vkAllocateMemory", "vkCreateFence", "vkQueueSubmit"} <= failed
