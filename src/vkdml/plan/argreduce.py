@@ -135,13 +135,7 @@ def plan_argreduce(
         and not is_out_of_order(layout, element, input_bytes, limits)
     )
     for plan_kind in (_plan_strips, plan_short) if in_rows else (_plan_strips, plan_short, plan_periods):
-        plan = plan_kind(
-            layout,
-            order,
-            input_bytes,
-            results,
-            limits,
-        )
+        plan = plan_kind(layout, order, input_bytes, results, limits)
         if plan is not None:
             return plan
     if runs is None:
@@ -150,14 +144,7 @@ def plan_argreduce(
         keeping = _limits_of_whole_rows(layout, runs, element, limits)
         limits = keeping or limits
         shape = _rows(layout, runs, element, input_bytes, limits, are_split=keeping is None)
-    return _plan_shape(
-        shape,
-        layout,
-        order,
-        input_bytes,
-        results,
-        limits,
-    )
+    return _plan_shape(shape, layout, order, input_bytes, results, limits)
 
 
 def _plan_strips(
@@ -176,16 +163,7 @@ def _plan_strips(
         shape = _columns(part, element, input_bytes, limits)
         if shape.splits > 1:
             return None
-        plans.append(
-            _plan_shape(
-                shape,
-                part,
-                order,
-                input_bytes,
-                results,
-                limits,
-            )
-        )
+        plans.append(_plan_shape(shape, part, order, input_bytes, results, limits))
     if not plans or (len(plans) > 1 and any(plan.layout for plan in plans)):
         return None
     return replace(plans[0], steps=tuple(step for plan in plans for step in plan.steps))
@@ -258,12 +236,7 @@ def _plan_shape(
         counters, scratch_words = shape.blocks, outputs * shape.splits * candidate_words(element)
     return Plan(
         (step,),
-        buffer_bytes(
-            element,
-            input_bytes,
-            results,
-            scratch_base + counters + scratch_words,
-        ),
+        buffer_bytes(element, input_bytes, results, scratch_base + counters + scratch_words),
         () if in_push else layout_words,
         counters,
     )
@@ -368,10 +341,12 @@ def _rows(
     filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
     most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
     fewest = min(_row_lanes(vectors, whole, tuning), tuning.row_lanes)
-    keeping = 0 if whole else _lanes_keeping_unaligned(vectors, tuning)
+    keeping = 0
     if segments == 1 and tuning.subgroups:
         if runs.reading:
             keeping = _keeping_lanes(vectors, tuning, workgroup_size)
+        elif not whole:
+            keeping = _lanes_keeping_unaligned(vectors, tuning)
         fewest = keeping or fewest
     fewest = max(fewest, power_of_two_at_least(filling))
     lanes = min(workgroup_size, most, fewest)

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vkdml.plan.layout import Dim
-from vkdml.plan.plans import ceil_div
+from vkdml.plan.plans import LINE, ceil_div
 
-# Bytes of a processor's caches.
-LINE = 64
 # Bytes. What is left of shorter matrices of joined rows takes as long as they do.
 SHORTEST_JOINED = 128
 # Distances of rows in the input that the kernel has code for.

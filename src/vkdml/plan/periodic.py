@@ -367,14 +367,7 @@ def plan_periods(
     if walk is None:
         return None
     try:
-        return plan_walk(
-            walk,
-            layout,
-            order,
-            input_bytes,
-            results,
-            limits,
-        )
+        return plan_walk(walk, layout, order, input_bytes, results, limits)
     except TooMuchWork:
         return None
 

@@ -20,6 +20,8 @@ WORDS_LIMIT = 1 << 32
 # Kernels count work in 32 bits and step over it, so they need some room at the end.
 WORK_LIMIT = 1 << 31
 VECTOR_BYTES = kernels.number("vector_bytes")
+# Bytes of a processor's caches.
+LINE = 64
 # Shared memory that a kernel has for each invocation at most.
 SHARED_BYTES = 48
 UNLIMITED_SUBGROUPS = 1 << 32

@@ -15,6 +15,7 @@ from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.periodic import best_walk, is_periodic
 from vkdml.plan.plans import (
+    LINE,
     VECTOR_BYTES,
     DeviceLimits,
     Plan,
@@ -38,7 +39,7 @@ from vkdml.plan.reductions import (
 from vkdml.plan.schema import ElementType
 from vkdml.plan.transposing import Stack, sides_of
 from vkdml.plan.tuning import Tuning
-from vkdml.plan.walks import LINE, Walk, walk_of
+from vkdml.plan.walks import Walk, walk_of
 
 # Dimensions of outputs that a tile may have.
 BOX_DIMS = 3

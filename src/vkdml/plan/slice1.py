@@ -29,7 +29,7 @@ from vkdml.plan.plans import (
 )
 from vkdml.plan.strips import strips_of
 from vkdml.plan.tuning import SliceTuning
-from vkdml.plan.word_copies import is_of_words, word_copy
+from vkdml.plan.word_copies import is_of_words, row_words, word_copy
 
 # Runs that read memory so often, out of a cache, are as fast as boxes.
 _MOST_READS = 4
@@ -277,9 +277,7 @@ def _runs(
         layout_words += words((strips.groups, whole_inverse(strips.groups), strips.rows, strips.row))
     in_push = len(layout_words) <= family.layout_room
 
-    row_words = 0
-    if element_bytes == 1 and not whole_vectors and innermost.size >= 4 and abs(innermost.input_stride) == 1:
-        row_words = 1 if innermost.input_stride > 0 else 2
+    by_words = row_words(innermost, element_bytes) if 4 <= innermost.size < per_vector else 0
 
     def step(written: _Written, vectors: int, per_run: int = vectors_per_run, boundary_step: int = 0) -> Step:
         check_work("vectors", vectors)
@@ -312,7 +310,7 @@ def _runs(
             parted=not in_one,
             written=written,
             run_dims=0 if in_one else _run_dims(inner, per_vector),
-            row_words=row_words if written in (_Written.WHOLE, _Written.IN_STRIPS) else 0,
+            row_words=by_words if written in (_Written.WHOLE, _Written.IN_STRIPS) else 0,
         )
         loops = loop_steps.loop(rounds, per_round)
         return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
@@ -429,9 +427,8 @@ def _gathers_well(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -
     if element_bytes < 4 and inner.size * element_bytes < VECTOR_BYTES:
         return False
     far = _far_dims(layout, element_bytes, tuning)
-    return not far or (
-        _reads_of_sector(inner, element_bytes) <= _MOST_READS and _are_cached(far, element_bytes, tuning)
-    )
+    reads = min(abs(inner.input_stride) * element_bytes, SECTOR_BYTES) / element_bytes  # of each sector
+    return not far or (reads <= _MOST_READS and _are_cached(far, element_bytes, tuning))
 
 
 def _gathers_by_words(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> bool:
@@ -454,7 +451,7 @@ def _gathers_by_words(layout: CopyLayout, element_bytes: int, tuning: SliceTunin
     reads = math.prod(
         min(dim.size, ceil_div(SECTOR_BYTES, abs(dim.input_stride) * element_bytes)) for dim in far
     )
-    return not far or (reads <= _MOST_READS and _are_cached(far, element_bytes, tuning))
+    return reads <= _MOST_READS and _are_cached(far, element_bytes, tuning)
 
 
 def _far_dims(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> list[Dim]:
@@ -466,14 +463,10 @@ def _far_dims(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> li
     return [dim for dim in sharing if dim.output_stride * element_bytes > tuning.box_near_bytes]
 
 
-def _reads_of_sector(inner: Dim, element_bytes: int) -> float:
-    """Return how often rows of which it is a sector's part read the sector."""
-    return min(abs(inner.input_stride) * element_bytes, SECTOR_BYTES) / element_bytes
-
-
 def _are_cached(far: Sequence[Dim], element_bytes: int, tuning: SliceTuning) -> bool:
     """Whether a cache holds what lies between elements of a sector."""
-    return max(dim.output_stride * dim.size for dim in far) * element_bytes <= tuning.box_cache_bytes
+    between = max((dim.output_stride * dim.size for dim in far), default=0)
+    return between * element_bytes <= tuning.box_cache_bytes
 
 
 def _boxes_for(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:

@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 from vkdml.plan.layout import Dim, MemoryOrder, ReduceLayout
-from vkdml.plan.plans import ceil_div, words
+from vkdml.plan.plans import LINE, ceil_div, words
 
-# Bytes of a processor's caches.
-LINE = 64
 # Dimensions that a walk may have.
 WALK_DIMS = 3
 NO_DIM = Dim(1, 0, 0)

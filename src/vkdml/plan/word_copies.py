@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import run_words
-from vkdml.plan.layout import CopyLayout
+from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work
 
 # Words that an invocation of `slice1_words.comp` loads together.
@@ -32,6 +32,16 @@ def is_of_words(layout: CopyLayout, element_bytes: int) -> bool:
     return row >= per_word - 1 or (2 * row == per_word and layout.output_base % row == 0)
 
 
+def row_words(inner: Dim, element_bytes: int) -> int:
+    """Return how kernels read rows of single bytes by words: 1 forwards, 2 backwards; 0 where they do not.
+
+    >>> from vkdml.plan.layout import Dim
+    >>> row_words(Dim(3, -1, 1), 1), row_words(Dim(3, 2, 1), 1), row_words(Dim(3, 1, 1), 2)
+    (2, 0, 0)
+    """
+    return {1: 1, -1: 2}.get(inner.input_stride, 0) if element_bytes == 1 else 0
+
+
 def word_copy(
     layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits
 ) -> tuple[Step, tuple[int, ...]]:
@@ -52,13 +62,12 @@ def word_copy(
     rounds = min(tuning.invocation_words // _AT_ONCE, (limits.max_loop_steps - 1) // (1 + per_round))
     rounds = max(rounds, 1, ceil_div(count, _AT_ONCE * workgroup_size * limits.max_workgroup_count))
     per_workgroup = _AT_ONCE * rounds * workgroup_size
-    stride = layout.dims[-1].input_stride
     kernel, constants = family.specialize(
         element_bytes=element_bytes,
         workgroup=workgroup_size,
         layout_in_push=in_push,
         dims=len(layout.dims),
-        row_words={1: 1, -1: 2}.get(stride, 0) if element_bytes == 1 else 0,
+        row_words=row_words(layout.dims[-1], element_bytes),
     )
     push = family.push(
         words=count,
