@@ -23,7 +23,8 @@ from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reductions import Results
 from vkdml.plan.tuning import DISCRETE
 
-PERIOD_KERNELS = {k.name for k in kernels.table().values() if k.family.name in twins_combine.TWINS}
+FAMILIES = {"argreduce_periods", "argreduce_combine"}
+PERIOD_KERNELS = {k.name for k in kernels.table().values() if k.family.name in FAMILIES}
 
 # The array in memory, its order of axes as it is reduced, the axes, and where it starts.
 CASES = {

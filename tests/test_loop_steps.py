@@ -15,6 +15,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 from plans import run_plan
 from twins import TWINS, is_split
+from twins_combine import TWINS as TWINS_OF_COLUMNS
 
 import vkdml
 from vkdml.plan import kernels, loop_steps
@@ -41,6 +42,7 @@ SMALL = {
     "shortest_row_bytes": 16,
     "positions_per_split": 8,
     "periods_from_bytes": 1 << 40,
+    "joined_from_bytes": 1 << 40,
     "short": ShortTuning(workgroup_size=8, tile_bytes=0, fixed_positions=False, direct=False),
     "slice1": SliceTuning(
         runs_workgroup_size=8,
@@ -178,8 +180,8 @@ GROWING = {
         "many dimensions": lambda n: Shape((n, 2, 3, 2, 3), (390, 190, 60, 31, 7), (0, 2, 4)),
     },
 }
-# For the kernels of short repeated blocks, these and what combines them.
-GROWING_PERIODS = {
+# For the kernels of short repeated blocks, these and what combines them; and for joined columns.
+GROWING_COLUMNS = {
     "argreduce_periods": {
         "long stretch": lambda n: Shape((32 * n, 2), (2, 1), (0,)),
         "many stretches": lambda n: Shape((n, 96, 3), (290, 3, 1), (1,)),
@@ -189,6 +191,15 @@ GROWING_PERIODS = {
         "many outputs": lambda n: Shape((n, 96, 3), (290, 3, 1), (1,)),
         "many candidates": lambda n: Shape((n, 200, 2), (2, 2 * n, 1), (0, 1)),
         "many splits": lambda n: Shape((4 * n, 2), (2, 1), (0,)),
+    },
+    "argreduce_joined": {
+        "long columns": lambda n: Shape((16 * n, 16, 4), (64, 4, 1), (0, 2)),
+        "long unaligned columns": lambda n: Shape((16 * n, 7, 3), (21, 3, 1), (0, 2)),
+        "many outputs": lambda n: Shape((20, 16 * n, 4), (64 * n, 4, 1), (0, 2)),
+        "many unaligned outputs": lambda n: Shape((20, 16 * n + 1, 3), (48 * n + 3, 3, 1), (0, 2)),
+        "short segments": lambda n: Shape((n, 3, 16, 4), (208, 64, 4, 1), (0, 1, 3)),
+        "short unaligned segments": lambda n: Shape((n, 3, 17, 3), (157, 51, 3, 1), (0, 1, 3)),
+        "parts of a dimension": lambda n: Shape((n, 320, 2), (643, 2, 1), (1,)),
     },
 }
 Kind = tuple[str, tuple[tuple[str, str], ...], bool]
@@ -205,12 +216,15 @@ def kinds(kernel: Kernel, split: bool | None = None) -> set[Kind]:
 ARGREDUCE_KINDS = sorted(
     set().union(*(kinds(kernel) for kernel in kernels.table().values() if kernel.family.name in TWINS))
 )
-PERIOD_KINDS = [
-    kind
-    for kind in ARGREDUCE_KINDS
-    if kind[0] in GROWING_PERIODS and kind[2] <= (kind[0] == "argreduce_combine")
-]
-ARGREDUCE_KINDS = [kind for kind in ARGREDUCE_KINDS if kind[0] not in GROWING_PERIODS]
+COLUMN_KINDS = sorted(
+    {
+        kind
+        for kernel in kernels.table().values()
+        if kernel.family.name in TWINS_OF_COLUMNS
+        for kind in kinds(kernel)
+        if kind[0] != "argreduce_periods" or not kind[2]  # its splits are not combined by itself
+    }
+)
 
 
 def kind_of(step: Step) -> Kind:
@@ -252,15 +266,16 @@ def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kind):
     check_largest(device, kind, growing, limits, ARGREDUCE_KINDS.index(kind))
 
 
-@pytest.mark.parametrize("kind", PERIOD_KINDS, ids=str)
+@pytest.mark.parametrize("kind", COLUMN_KINDS, ids=str)
 def test_kernels_of_short_blocks_finish_the_largest_plans_allowed(device, kind):
     name, variant, split = kind
     batched = dict(variant).get("at_once", "") != ""
     if batched and not device.limits.tuning.batched_loads:
         assert "SwiftShader" in device.name
         return
-    limits = limits_for(device, batched_loads=int(batched), periods_from_bytes=0, **(SPLIT if split else {}))
-    check_largest(device, kind, GROWING_PERIODS[name], limits, PERIOD_KINDS.index(kind))
+    first = {"joined_from_bytes": 0} if name == "argreduce_joined" else {"periods_from_bytes": 0}
+    limits = limits_for(device, batched_loads=int(batched), **first, **(SPLIT if split else {}))
+    check_largest(device, kind, GROWING_COLUMNS[name], limits, COLUMN_KINDS.index(kind))
 
 
 def check_largest(

@@ -91,9 +91,10 @@ def test_plans_respect_limits_and_their_scratch_allowance(sizes, data, name, el)
         assert pushed.tiles_per_run * pushed.tile_vectors * 16 >= pushed.run * el.nbytes
         assert pushed.splits <= pushed.reduce_count // pushed.run * pushed.tiles_per_run
     else:
+        positions = getattr(pushed, "positions", pushed.reduce_count)
         assert (
             (pushed.splits - 1) * pushed.positions_per_split
-            < pushed.reduce_count
+            < positions
             <= pushed.splits * pushed.positions_per_split
         )
         assert el.nbytes >= 4 or pushed.positions_per_split <= NARROW_SHARE
@@ -212,6 +213,7 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((1 << 15, 3, 10), (1,), u1) == "short packed"
     assert chosen((1 << 15, 3, 10), (1,)) == "short single"
     assert chosen((1 << 15, 33, 10), (1,), u1) == "columns elements batched_8"
+    assert chosen((1 << 15, 99, 10), (1,), u1) == "joined unaligned batched_4"
     assert chosen((1 << 20, 3), (1,), u1) == chosen((1 << 20, 7), (1,), f2) == "short fours"
     assert chosen((1 << 20, 8), (1,), u1) == chosen((1 << 20, 7, 2), (1,), f2).replace("packed", "single")
     assert chosen((3, 1 << 20), (0,), u1) == "short packed"

@@ -1,4 +1,4 @@
-"""NumPy twins of the kernels that reduce columns of periods and combine candidates: see ``twins.py``."""
+"""NumPy twins of the kernels that reduce columns and combine or join them: see ``twins.py``."""
 
 from __future__ import annotations
 
@@ -72,7 +72,36 @@ def argreduce_combine(step, buffers) -> None:
     s.finish(-(-p.outputs // (s.workgroup // p.lanes)), found)
 
 
-TWINS = {"argreduce_periods": argreduce_periods, "argreduce_combine": argreduce_combine}
+def argreduce_joined(step, buffers) -> None:
+    s = ReduceStep(step, buffers)
+    p = s.p
+    layout = s.words["workspace"].tolist()
+    folded = layout[3 * p.kept_dims + kernels.number("reduced_dim_words") * p.reduced_dims :]
+    sizes = folded[: 2 * p.folded_dims : 2]
+    assert np.prod(sizes) == p.positions
+    assert p.run % (p.joined * p.joined_apart) == p.piece_columns % (p.joined * p.joined_apart) == 0
+    assert p.pieces_per_run == -(-p.run // p.piece_columns)
+    assert p.pieces == p.outputs * p.joined // p.run * p.pieces_per_run
+    assert (p.outputs_per_piece, p.outputs_per_run) == (p.piece_columns // p.joined, p.run // p.joined)
+    columns = np.arange(p.joined)[:, None]
+    found = {}
+    for split in range(p.splits):
+        end = min((split + 1) * p.positions_per_split, p.positions)
+        walked = np.arange(split * p.positions_per_split, end)
+        outer, inner = np.divmod(walked, p.joined_step)
+        positions = (outer * p.joined + columns) * p.joined_step + inner
+        # The last step along the innermost dimension begins inside of the one before.
+        positions -= (walked + 1) // sizes[-1] * p.overlap
+        for number in range(p.outputs):
+            found[number, split] = s.best(s.output_offsets(number)[0], positions.reshape(-1))
+    s.finish(-(-p.pieces // p.pieces_per_block), found)
+
+
+TWINS = {
+    "argreduce_periods": argreduce_periods,
+    "argreduce_combine": argreduce_combine,
+    "argreduce_joined": argreduce_joined,
+}
 
 
 def run(step, buffers) -> None:

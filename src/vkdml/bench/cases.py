@@ -446,7 +446,7 @@ def _every_kernel() -> Iterator[Case]:
 
     Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and with
     few; odd columns of few rows, and in several matrices; rows of 3 and stacks of 7; pixels turned from RGB
-    to BGR; one element alone.
+    to BGR; the greatest of each pixel over all pictures; one element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size
@@ -480,6 +480,8 @@ def _every_kernel() -> Iterator[Case]:
         yield Case(EVERY_KERNEL, "argmax", element, (elements // 4096, 4096), transposed=True)
         yield Case(EVERY_KERNEL, "argmax", element, (elements // 960, 24, 40), (0, 1), transposed=True)
         yield _reduce(EVERY_KERNEL, element, (elements // 15, 3, 5), (0, 2))
+        yield _reduce(EVERY_KERNEL, element, (64, elements // 256, 4), (0, 2))
+        yield _reduce(EVERY_KERNEL, element, (64, elements // 192 - 1, 3), (0, 2))
     for element, size in SLICE_ELEMENTS.items():
         side = math.isqrt(256 * MIB // size) // 64 * 64
         for window in ("[::-2, ::-2]", "transposed [::2]", "transposed [::3]"):

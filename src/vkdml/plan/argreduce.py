@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vkdml.plan import kernels
+from vkdml.plan.joined_columns import plan_joined
 from vkdml.plan.layout import Dim, MemoryOrder, ReduceLayout
 from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.order import Order
@@ -134,7 +135,8 @@ def plan_argreduce(
         and not _are_many_and_short(runs, layout, element)
         and not is_out_of_order(layout, element, input_bytes, limits)
     )
-    for plan_kind in (_plan_strips, plan_short) if in_rows else (_plan_strips, plan_short, plan_periods):
+    kinds = (_plan_strips, plan_short) if in_rows else (_plan_strips, plan_short, plan_periods, plan_joined)
+    for plan_kind in kinds:
         plan = plan_kind(layout, order, input_bytes, results, limits)
         if plan is not None:
             return plan
@@ -495,7 +497,8 @@ def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limit
         per_vector = VECTOR_BYTES // element.nbytes
         in_fours = is_in_fours(reduce_count, element.nbytes, tuning)
         together = FOUR if in_fours else per_vector
-        side, in_run = _side_by_side(layout.kept) if tuning.columns_apart else (inner.size, 1)
+        may_be_apart = tuning.columns_apart or inner.size < together
+        side, in_run = _side_by_side(layout.kept) if may_be_apart else (inner.size, 1)
         if side >= together:
             run, columns, load_bytes, columns_apart = side, together, together * element.nbytes, in_run > 1
             outer = (dim.input_stride for dim in (*layout.kept[:-in_run], *layout.reduced))

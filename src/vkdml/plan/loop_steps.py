@@ -147,6 +147,40 @@ class ReduceLoops:
             results = loop(columns, loop(1)) + self.combine(outputs_per_block)
         return self.all_items(fold + parts + members + results)
 
+    def joined(
+        self,
+        positions: int,
+        folded: tuple[int, ...],
+        at_once: int,
+        columns: int,
+        outputs_per_block: int,
+        columns_of_joiner: int,
+        joiners: int,
+    ) -> int:
+        """Return the steps of ``argreduce_joined``.
+
+        Args:
+            positions: of one split.
+            folded: sizes of the folded dimensions.
+            at_once: positions that an invocation loads at once.
+            columns: neighbouring columns of one invocation.
+            outputs_per_block: outputs of one workgroup at most.
+            columns_of_joiner: that an invocation compares for an output.
+            joiners: invocations that do so.
+        """
+        innermost = folded[-1]
+        if innermost < self.lanes:
+            segments = -(-positions // self.lanes)
+        else:
+            segments = min(-(-positions // innermost) + 1, positions)
+        folds = -(-min(innermost, positions) // self.lanes) // at_once
+        fold = loop(segments, loop(len(folded) - 1) + 2 * loop(folds))
+        parts = 4 * loop(columns, loop(1))  # to begin with, to settle, to exchange and to leave
+        members = loop(self.lanes.bit_length(), 2 * loop(columns, loop(1)))
+        each = loop(columns_of_joiner) + self._exchange + loop(self.kept_dims) + self.result
+        rounds = -(-outputs_per_block * joiners // self.workgroup_size)
+        return self.all_items(fold + parts + members + loop(rounds, each) + self.combine(outputs_per_block))
+
 
 def runs_per_round(outer_dims: int, inner_dims: int, per_vector: int) -> int:
     """Return the steps of ``slice1_runs`` for one vector of each invocation of a workgroup."""

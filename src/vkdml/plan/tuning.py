@@ -133,7 +133,8 @@ class Tuning:
     """Narrow: a processor waits for a line for each invocation, and a cache has the rest of it next."""
     far_columns_workgroups: int
     columns_apart: int
-    """1: columns side by side in the input are loaded together wherever their outputs are."""
+    """1: columns side by side in the input are loaded together wherever their outputs are; 0: only if fewer
+    than a vector of them have their outputs side by side."""
     strip_bytes: int
     """Of the innermost dimension that workgroups read where outputs lie in another order; 0: all of it."""
     positions_in_fours: tuple[tuple[int, int, int], ...]
@@ -149,6 +150,8 @@ class Tuning:
     elements in rows up to so many bytes, twice as many of three or more dimensions; 0: never."""
     scattered_row: int
     """Narrow elements take it, too, in rows of up to so many that are no neighbours by position."""
+    joined_from_bytes: int
+    """Inputs from this size on have columns joined where other kernels would read single elements."""
     unaligned_periods: int
     """1: so do smaller ones in unaligned rows that are reduced to one row."""
     fixed_flags_from_bytes: int
@@ -252,6 +255,7 @@ DISCRETE = Tuning(
     out_of_order_from_bytes=64 * _MIB,
     out_of_order_row_bytes=30,
     scattered_row=0,
+    joined_from_bytes=_MIB,
     unaligned_periods=0,
     most_candidates=8192,
     fixed_flags_from_bytes=_NEVER,
@@ -317,6 +321,7 @@ SOFTWARE = replace(
     out_of_order_from_bytes=_MIB,
     out_of_order_row_bytes=32,
     scattered_row=576,
+    joined_from_bytes=_NEVER,
     unaligned_periods=1,
     # Its drivers execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,

@@ -1,0 +1,144 @@
+// Reduces across a stride, several columns to one output: each invocation walks the positions of a vector of adjacent
+// columns and keeps the best of each, as in `argreduce_columns`; `lanes` invocations share the positions. Then the
+// workgroup compares the columns that belong to one output.
+//
+// Columns that are side by side in memory make a run, and `joined` of them an output: they are `joined_apart` columns
+// from each other. A workgroup takes pieces of runs, of whole outputs. Positions are walked in the folded dimensions, which
+// follow the layout: the reduced dimensions without the joined one, or with what it has more columns than are joined.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define SUBGROUPS 0
+#define LAYOUT_IN_SHARED 0
+// Compile-time: AT_ONCE, the loads in flight; LOADS: aligned vectors of 16 bytes, or vectors that start at any element.
+#include "interface.glsl"
+#include "argreduce.glsl"
+#include "key.glsl"
+#include "candidate.glsl"
+#include "loads.glsl"
+#include "parts.glsl"
+
+#define COLUMNS (uint(PARTS) * PART_COLUMNS)
+#define NOWHERE 0xffffffffu
+
+struct Best {
+    Part parts[PARTS];
+};
+
+#include "columns_fold.glsl"
+#include "columns_members.glsl"
+#include "joined_slots.glsl"
+#include "splits.glsl"
+
+uint folded_word(uint dim) { return reduced_word(reduced_dims) + dim * uint(FOLDED_DIM_WORDS); }
+
+// Returns the input offset of a position in the outermost `dims` folded dimensions.
+uint folded_offset(uint position, uint dims) {
+    uint offset = 0u;
+    for (uint dim = dims; dim-- > 0u;) {
+        uint word = folded_word(dim);
+        uint coordinate = take_coordinate(position, dim == 0u, word);
+        offset += coordinate * layout_word(word + 1u);
+    }
+    return offset;
+}
+
+// Folds the caller's share of folded positions [first, end), one split; ranks count from `first`.
+void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
+    uint word = folded_word(folded_dims - 1u), inner = layout_word(word), stride = layout_word(word + 1u);
+    uint first_mine = NOWHERE;
+    for (uint position = first; position < end;) {
+        // Process to the end of this innermost dimension; if it is shorter than `lanes`, one position per lane.
+        uint mine = position + member;
+        uint segment_end = end;
+        if (!ONE_FOLDED) segment_end = min(inner < lanes ? position + lanes : (position / inner + 1u) * inner, end);
+        if (mine < segment_end) {
+            first_mine = min(first_mine, mine);
+            uint count = ((segment_end - mine - 1u) >> findLSB(lanes)) + 1u, last = mine + (count - 1u) * lanes;
+            uint segment = ONE_FOLDED ? 0u : mine / inner, start = base;
+            if (!ONE_FOLDED) start += folded_offset(segment, folded_dims - 1u);
+            // Where joined columns do not divide a dimension, the last position begins before the end of the one before.
+            bool overlaps = overlap != 0u && (ONE_FOLDED ? last + 1u == inner : (last + 1u) % inner == 0u);
+            fold_positions(best, mine - first, lanes, start + (mine - segment * inner) * stride, lanes * stride,
+                           count - uint(overlaps));
+            if (overlaps)
+                fold_positions(best, last - first, lanes, start + (inner - 1u) * stride - overlap * joined_apart, 0u, 1u);
+        }
+        position = segment_end;
+        if (ONE_FOLDED) break;
+    }
+    if (!TAKE_LAST && first_mine != NOWHERE)
+        for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
+}
+
+// Returns the position among all that compete for an output, from a folded position and the number of a joined column.
+uint whole_position(uint folded, uint column) {
+    uint outer = joined_step == 1u ? folded : folded / joined_step, inner = folded - outer * joined_step;
+    uint position = (outer * joined + column) * joined_step + inner;
+    if (overlap != 0u) position -= (folded + 1u) / layout_word(folded_word(folded_dims - 1u)) * overlap;
+    return position;
+}
+
+// Returns the number of the first output of a piece.
+uint output_of_piece(uint piece) {
+    uint run_number = piece / pieces_per_run, within = piece - run_number * pieces_per_run;
+    return run_number * outputs_per_run + within * outputs_per_piece;
+}
+
+// Finds the best of a slot's columns: every `joiners`th from `column` on, of output `number` of a piece.
+void join(uint piece_slot, uint number, uint first, uint column, inout Key key, inout uint rank) {
+    uint unit = joined_apart == 1u ? number : number / joined_apart;
+    uint slot = piece_slot + unit * (joined_apart * joined) + (number - unit * joined_apart);
+    for (; column < joined; column += joiners) {
+        Key other;
+        uint folded_rank;
+        get_slot(slot + column * joined_apart, other, folded_rank);
+        keep_better(key, rank, other, rank_of(whole_position(first + position_of(folded_rank), column)));
+    }
+}
+
+void main() {
+    uint rest = gl_LocalInvocationIndex / groups_per_piece, group = gl_LocalInvocationIndex - rest * groups_per_piece;
+    uint own_piece = rest >> findLSB(lanes), member = own_piece < pieces_per_block ? rest & (lanes - 1u) : lanes;
+    uint joiner = gl_LocalInvocationIndex & (joiners - 1u), joined_at_once = WORKGROUP >> findLSB(joiners);
+    uint blocks = (pieces + pieces_per_block - 1u) / pieces_per_block;
+    uint workgroups = blocks * splits;
+    for (uint workgroup = gl_WorkGroupID.x; workgroup < workgroups; workgroup += gl_NumWorkGroups.x) {
+        uint split = SPLIT ? workgroup / blocks : 0u;
+        uint block = workgroup - split * blocks, first_piece = block * pieces_per_block, piece = first_piece + own_piece;
+        uint first = split * positions_per_split, end = min(first + positions_per_split, positions);
+        uint run_number = piece / pieces_per_run, begin = (piece - run_number * pieces_per_run) * piece_columns;
+        uint own = begin + group * COLUMNS, past = min(begin + piece_columns, run);
+        bool takes_part = member < lanes && piece < pieces && own < past;
+        // A vector that would extend past the end of its run ends there instead.
+        uint column = min(own, run - COLUMNS);
+        Best best;
+        for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
+        if (takes_part) fold_split(best, offsets_of_output(run_number * outputs_per_run).x + column, first, end, member);
+        reduce_members(best, member, own_piece * groups_per_piece + group, pieces_per_block * groups_per_piece);
+        if (takes_part && member == 0u)
+            for (uint i = 0u; i < PARTS; i++)
+                for (uint j = 0u; j < PART_COLUMNS; j++) {
+                    uint at = column + i * PART_COLUMNS + j;
+                    if (at >= own && at < past) put_slot(own_piece * piece_columns + at - begin, best.parts[i], j);
+                }
+        barrier();
+
+        uint first_output = output_of_piece(first_piece);
+        uint end_output = output_of_piece(min(first_piece + pieces_per_block, pieces));
+        for (uint joined_first = first_output; joined_first < end_output; joined_first += joined_at_once) {
+            uint number = joined_first + gl_LocalInvocationIndex / joiners;
+            Key key = KEY_LEAST;
+            uint rank = 0u;
+            if (number < end_output) {
+                uint numbered = number - first_output, at_piece = numbered / outputs_per_piece;
+                join(at_piece * piece_columns, numbered - at_piece * outputs_per_piece, first, joiner, key, rank);
+            }
+            if (joiners > 1u) reduce_candidates(joiner, joiners, 1u, key, rank);
+            if (joiner != 0u || number >= end_output) continue;
+            if (SPLIT) store_candidate(blocks, number, split, key, rank);
+            else write_result(offsets_of_output(number), position_of(rank));
+        }
+        if (SPLIT && last_to_arrive(block)) combine_splits(blocks, first_output, end_output - first_output);
+        barrier();
+    }
+}

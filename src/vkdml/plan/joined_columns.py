@@ -1,0 +1,333 @@
+"""Planning reductions of several columns to one output: short innermost dimensions, reduced or kept.
+
+Elements that are side by side in memory make a run of columns. In a run one reduced dimension, or a part of
+it, lies inside of kept dimensions or just outside of them: its columns are joined to one output, after each
+has been folded over all other reduced dimensions. So memory is read in vectors where the adjacent elements
+of an output, or of adjacent outputs, are too few for one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from vkdml.plan import kernels
+from vkdml.plan.layout import ReduceLayout
+from vkdml.plan.loop_steps import ReduceLoops
+from vkdml.plan.order import Order
+from vkdml.plan.plans import (
+    VECTOR_BYTES,
+    DeviceLimits,
+    Plan,
+    Step,
+    TooMuchWork,
+    ceil_div,
+    check_work,
+    checked_step,
+    power_of_two_at_least,
+    words,
+)
+from vkdml.plan.reductions import (
+    NARROW_SHARE,
+    Results,
+    buffer_bytes,
+    candidate_words,
+    dimension_words,
+    enough_splits,
+    fixed_flags,
+    most_candidates,
+)
+from vkdml.plan.schema import ElementType
+
+_FAMILY = kernels.family("argreduce_joined")
+(_AT_ONCE,) = _FAMILY.numbers_of("at_once")
+# Vectors of an output's columns and those between, at most.
+_MOST_VECTORS = 40
+# A part of a dimension is joined where the whole leaves fewer positions to fold.
+_MANY_POSITIONS = 32
+# With fewer, joining takes longer than the loads of other kernels. Those are faster where
+# more elements are side by side: so many positions for each byte of narrow elements and of wide ones.
+_FEWEST_POSITIONS = 8
+_POSITIONS_PER_BYTE = 1 / 2, 5 / 8
+_SIDE_BY_SIDE_BYTES = 64
+# The fewest bytes of adjacent outputs where a dimension is joined in parts.
+_FEWEST_BYTES = 600
+# Times as many loads as the fewest, where fewer columns are joined so.
+_LOADS_IN_VAIN = 1.1
+# Contiguous bytes that a workgroup reads at least if it can.
+_SEGMENT_BYTES = 64
+# Positions are shared by so many invocations at least, whose exchange leaves room for the columns of all.
+_FEWEST_LANES = 2
+
+
+@dataclass(frozen=True)
+class Joined:
+    """How the columns of a run belong to outputs."""
+
+    run: int
+    """Columns side by side in memory, of whole outputs."""
+    joined: int
+    """Columns of an output."""
+    apart: int
+    """Columns from one of these to the next."""
+    step: int
+    """What that adds to the position."""
+    overlap: int
+    """Columns that the last position of the last folded dimension shares with the one before."""
+    folded: tuple[tuple[int, int], ...]
+    """Sizes and input strides of the dimensions whose positions each column has."""
+
+    @property
+    def unit(self) -> int:
+        """Columns between which no output's columns are divided."""
+        return self.joined * self.apart
+
+    @property
+    def positions(self) -> int:
+        return math.prod(size for size, _ in self.folded)
+
+
+def joined_columns(layout: ReduceLayout, per_vector: int) -> Joined | None:
+    """Return how this layout's columns are joined, in runs of a vector or more; None if they are not.
+
+    >>> from vkdml.plan.layout import Dim
+    >>> planes = ReduceLayout((Dim(500, 3, 1),), (Dim(40, 1500, 3), Dim(3, 1, 1)), 0, 0, 0, False)
+    >>> joined_columns(planes, 16)
+    Joined(run=1500, joined=3, apart=1, step=1, overlap=0, folded=((40, 1500),))
+    """
+    apart, kept = _side_by_side(layout, 1, len(layout.kept))
+    inside = [number for number, dim in enumerate(layout.reduced) if dim.input_stride == apart]
+    if not inside or apart >= per_vector:
+        return None
+    place = inside[0]
+    whole = _whole(layout, place, apart, kept, per_vector)
+    if whole and whole.positions >= _MANY_POSITIONS:
+        return whole
+    return _part(layout, place, apart, per_vector) or whole
+
+
+def _whole(layout: ReduceLayout, place: int, apart: int, kept: int, per_vector: int) -> Joined | None:
+    """Join all elements of reduced dimension ``place``; runs extend across kept dimensions outside of it."""
+    size = layout.reduced[place].size
+    others = tuple(
+        (dim.size, dim.input_stride) for number, dim in enumerate(layout.reduced) if number != place
+    )
+    run, _ = _side_by_side(layout, apart * size, kept)
+    if not others or size * apart > _MOST_VECTORS * per_vector or run < per_vector:
+        return None
+    return Joined(run, size, apart, _step(layout, place), 0, others)
+
+
+def _part(layout: ReduceLayout, place: int, apart: int, per_vector: int) -> Joined | None:
+    """Join so many elements of reduced dimension ``place`` at a time that few loads are in vain."""
+    size = layout.reduced[place].size
+    may_overlap = place == len(layout.reduced) - 1
+    most = min(size // 2, _MOST_VECTORS // 4 * per_vector // apart)
+    choices = [
+        joined for joined in range(ceil_div(per_vector, apart), most + 1) if may_overlap or size % joined == 0
+    ]
+    # Of single rows others take care.
+    if not choices or apart == 1:
+        return None
+
+    def loads(joined: int) -> int:
+        return ceil_div(joined * apart, per_vector) * ceil_div(size, joined)
+
+    # More columns take longer to join: a few loads more cost less.
+    most = int(min(map(loads, choices)) * _LOADS_IN_VAIN)
+    joined = next(joined for joined in choices if loads(joined) <= most)
+    times = ceil_div(size, joined)
+    folded = [(dim.size, dim.input_stride) for dim in layout.reduced]
+    folded[place] = times, joined * apart
+    return Joined(joined * apart, joined, apart, _step(layout, place), times * joined - size, tuple(folded))
+
+
+def _step(layout: ReduceLayout, place: int) -> int:
+    """Return what a step along reduced dimension ``place`` adds to the position."""
+    return math.prod(dim.size for dim in layout.reduced[place + 1 :])
+
+
+def _side_by_side(layout: ReduceLayout, run: int, kept: int) -> tuple[int, int]:
+    """Return the run that the last of ``kept`` dimensions extend, and how many of these lie outside of it."""
+    while kept and layout.kept[kept - 1].input_stride == run:
+        run *= layout.kept[kept - 1].size
+        kept -= 1
+    return run, kept
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How the work is divided; see the push constants in ``shaders/kernels.json``."""
+
+    lanes: int
+    piece_columns: int
+    pieces_per_run: int
+    pieces_per_block: int
+    pieces: int
+    blocks: int
+    splits: int
+    positions_per_split: int
+    joiners: int
+    loop_steps: int
+
+
+def _shape(
+    joined: Joined, layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits
+) -> _Shape | None:
+    """Return it, or None if a workgroup is too small for whole outputs."""
+    tuning, workgroup_size, outputs = limits.tuning, limits.workgroup_size, layout.outputs
+    per_vector = VECTOR_BYTES // element.nbytes
+    groups_of_run, groups_of_unit = (ceil_div(n, per_vector) for n in (joined.run, joined.unit))
+    runs = outputs * joined.joined // joined.run
+    most = max(workgroup_size // groups_of_unit, 1)
+    # Neighbouring positions lie beside a short run more often than not.
+    beside = _SEGMENT_BYTES // (min(groups_of_run, workgroup_size) * VECTOR_BYTES)
+    filling = ceil_div(tuning.columns_workgroups * workgroup_size, runs * groups_of_run)
+    lanes = max(power_of_two_at_least(max(filling, beside, 1)), _FEWEST_LANES)
+    lanes = min(lanes, power_of_two_at_least(ceil_div(joined.positions, tuning.positions_per_lane)))
+    lanes = max(min(lanes, 1 << (most.bit_length() - 1)), _FEWEST_LANES)
+    side = workgroup_size // lanes
+    if groups_of_unit > side:
+        return None
+    piece_columns, pieces_per_block = joined.run, side // groups_of_run
+    if groups_of_run > side:
+        piece_columns, pieces_per_block = side * per_vector // joined.unit * joined.unit, 1
+    pieces_per_run = ceil_div(joined.run, piece_columns)
+    pieces = runs * pieces_per_run
+    pieces_per_block = max(min(pieces_per_block, pieces), 1)
+    blocks = ceil_div(pieces, pieces_per_block)
+    of_block = min(pieces_per_block * piece_columns // joined.joined, outputs)
+    fitting = 1 << (max(workgroup_size // of_block, 1).bit_length() - 1)
+    joiners = min(fitting, power_of_two_at_least(joined.joined))
+    wanted = min(
+        ceil_div(tuning.columns_workgroups, blocks),
+        ceil_div(joined.positions, tuning.positions_per_split * lanes),
+        max(most_candidates(element, input_bytes) // outputs, 1),
+    )
+    if element.nbytes < 4:
+        wanted = max(wanted, ceil_div(joined.positions, NARROW_SHARE))
+
+    def loop_steps(splits: int) -> int:
+        loops = ReduceLoops(
+            workgroup_size, 0, lanes, len(layout.kept), len(layout.reduced), blocks, splits,
+            limits.max_workgroup_count,
+        )  # fmt: skip
+        sizes = tuple(size for size, _ in joined.folded)
+        positions, of_joiner = ceil_div(joined.positions, splits), ceil_div(joined.joined, joiners)
+        return loops.joined(positions, sizes, _AT_ONCE, per_vector, of_block, of_joiner, joiners)
+
+    splits = enough_splits(wanted, joined.positions, loop_steps, limits)
+    share = ceil_div(joined.positions, splits)
+    splits = ceil_div(joined.positions, share)
+    check_work("splits", blocks * splits)
+    return _Shape(
+        lanes, piece_columns, pieces_per_run, pieces_per_block, pieces, blocks, splits, share, joiners,
+        loop_steps(splits),
+    )  # fmt: skip
+
+
+def _is_worth_it(joined: Joined, element: ElementType) -> bool:
+    """Tell whether loading columns in vectors is faster than other kernels although they are joined."""
+    fewest = 0.0
+    if joined.apart == 1:
+        adjacent_bytes = min(joined.joined * element.nbytes, _SIDE_BY_SIDE_BYTES)
+        fewest = adjacent_bytes * _POSITIONS_PER_BYTE[element.nbytes >= 4]
+    elif joined.unit * joined.positions * element.nbytes < _FEWEST_BYTES:
+        return False
+    return joined.positions >= max(fewest, _FEWEST_POSITIONS)
+
+
+def plan_joined(
+    layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
+) -> Plan | None:
+    """Plan a reduction so if its columns can be joined; arguments as of ``plan_argreduce``."""
+    if input_bytes < limits.tuning.joined_from_bytes:
+        return None
+    element = order.element_type
+    joined = joined_columns(layout, VECTOR_BYTES // element.nbytes)
+    if not joined or not _is_worth_it(joined, element):
+        return None
+    try:
+        return plan_columns(joined, layout, order, input_bytes, results, limits)
+    except TooMuchWork:
+        return None
+
+
+def plan_columns(
+    joined: Joined,
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    results: Results,
+    limits: DeviceLimits,
+) -> Plan | None:
+    """Plan a reduction as these joined columns; None if a workgroup is too small for those of an output.
+
+    Raises:
+        TooMuchWork: more than the driver's loops make, or than the kernels count.
+    """
+    element = order.element_type
+    per_vector = VECTOR_BYTES // element.nbytes
+    shape = _shape(joined, layout, element, input_bytes, limits)
+    if not shape:
+        return None
+    layout_words = (*dimension_words(layout), *words(word for dim in joined.folded for word in dim))
+    offsets = [layout.input_base, joined.run, shape.piece_columns, joined.overlap * joined.apart]
+    offsets += [stride for _, stride in joined.folded]
+    offsets += [dim.input_stride for dim in layout.kept if abs(dim.input_stride) >= joined.run]
+    flags = {"layout_in_push": False, **results.flags, "positions_adjacent": False}
+    push = _FAMILY.push(
+        **flags,
+        lanes=shape.lanes,
+        outputs=layout.outputs,
+        reduce_count=layout.reduce_count,
+        splits=shape.splits,
+        kept_dims=len(layout.kept),
+        reduced_dims=len(layout.reduced),
+        input_base=layout.input_base,
+        output_base=layout.output_base,
+        index_base=layout.index_base,
+        scratch_base=len(layout_words),
+        run=joined.run,
+        tiles_per_run=0,
+        tile_vectors=0,
+        positions_per_split=shape.positions_per_split,
+        positions=joined.positions,
+        folded_dims=len(joined.folded),
+        joined=joined.joined,
+        joined_apart=joined.apart,
+        joined_step=joined.step,
+        overlap=joined.overlap,
+        piece_columns=shape.piece_columns,
+        groups_per_piece=ceil_div(shape.piece_columns, per_vector),
+        outputs_per_piece=shape.piece_columns // joined.joined,
+        outputs_per_run=joined.run // joined.joined,
+        pieces_per_run=shape.pieces_per_run,
+        pieces_per_block=shape.pieces_per_block,
+        pieces=shape.pieces,
+        joiners=shape.joiners,
+        layout_words=(),
+    )
+    kernel, constants = _FAMILY.specialize(
+        **element.specialization,
+        loads="unaligned" if any(offset % per_vector for offset in offsets) else "vectors",
+        at_once=_AT_ONCE,
+        one_folded=len(joined.folded) == 1,
+        workgroup=limits.workgroup_size,
+        take_min=order.take_min,
+        take_last=order.take_last != layout.reversed_order,
+        omit_nan=order.omit_nan,
+        split=shape.splits > 1,
+        fixed_flags=fixed_flags(_FAMILY, flags, input_bytes, limits),
+    )
+    workgroups = min(shape.blocks * shape.splits, limits.max_workgroup_count)
+    counters = scratch_words = 0
+    if shape.splits > 1:
+        counters, scratch_words = shape.blocks, layout.outputs * shape.splits * candidate_words(element)
+    workspace_words = len(layout_words) + counters + scratch_words
+    return Plan(
+        (checked_step(Step(kernel, constants, push, workgroups, loop_steps=shape.loop_steps), limits),),
+        buffer_bytes(element, input_bytes, results, workspace_words),
+        layout_words,
+        counters,
+    )

@@ -1,0 +1,174 @@
+"""Reductions of several columns to one output: the kernel against its NumPy twin, its plans, and results."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import twins
+import twins_combine
+from plans import run_plan
+from test_kernels import ELEMENTS, SMALL, element_bits, run_both
+from test_kernels_periods import layout_of, pattern_case
+
+import vkdml
+from vkdml.plan import kernels
+from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.joined_columns import joined_columns, plan_columns
+from vkdml.plan.order import Order
+from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.reductions import NARROW_SHARE, Results
+from vkdml.plan.tuning import DISCRETE
+
+JOINED_KERNELS = {k.name for k in kernels.table().values() if k.family.name == "argreduce_joined"}
+
+# The array in memory, its order of axes as it is reduced, the axes, and where it starts.
+CASES = {
+    "reduced inside of kept": ((40, 37, 3), (0, 1, 2), (0, 2), 1),
+    "the same, in vectors": ((18, 64, 16), (0, 1, 2), (0, 2), 0),
+    "inner positions first": ((40, 37, 3), (2, 1, 0), (0, 2), 2),
+    "kept inside of reduced": ((9, 346, 3), (0, 1, 2), (1,), 0),
+    "rows of pairs": ((6, 120, 2), (0, 1, 2), (1,), 3),
+    "a part that does not divide": ((5, 361, 1, 3), (0, 1, 2, 3), (1,), 1),
+    "several segments": ((7, 2, 61, 3), (0, 1, 2, 3), (0, 2), 0),
+    "segments of a part that divides": ((3, 4, 64, 1, 3), (2, 0, 1, 3, 4), (0, 1, 3), 0),
+    "whole dimension in the middle": ((20, 11, 4, 3), (0, 1, 2, 3), (0, 2), 0),
+    "joined between folded": ((5, 13, 3, 7), (0, 3, 2, 1), (0, 1, 3), 0),
+    "short runs": ((50, 16, 8, 4), (0, 1, 2, 3), (1, 3), 0),
+    "kept out of order": ((17, 30, 5, 4), (2, 0, 1, 3), (1, 3), 5),
+    "split": ((2500, 7, 3), (0, 1, 2), (0, 2), 0),
+}
+
+
+@pytest.fixture(scope="module")
+def device():
+    return vkdml.default_device()
+
+
+def small_limits(device, **changes):
+    small = {**SMALL, "workgroup_size": 64, "batched_loads": 1, **changes}
+    return replace(device.limits, tuning=replace(device.limits.tuning, **small))
+
+
+def plan_case(case, name, limits, rules=(False, False, False)):
+    layout, count = layout_of(case, rules)
+    results = Results(8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1)
+    joined = joined_columns(layout, 16 // ELEMENTS[name].nbytes)
+    if joined is None:
+        return None
+    input_bytes = count * ELEMENTS[name].nbytes
+    return plan_columns(joined, layout, Order(name, *rules), input_bytes, results, limits)
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_kernels_write_what_their_twins_write(device, name):
+    if not device.limits.tuning.batched_loads:
+        # SwiftShader's compiler takes all memory for these, so its plans never have them.
+        assert "SwiftShader" in device.name
+        return
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    number = list(ELEMENTS).index(name)
+    rules = list(itertools.product((False, True), repeat=3))
+    ran = set()
+    for case in CASES.values():
+        plan = plan_case(case, name, small_limits(device), rules[number % 8])
+        if plan is None:  # too few columns for a vector of this element
+            continue
+        run_both(device, plan, {"input": element_bits(rng, name, case[3] + math.prod(case[0]))},
+                 twins_combine.run)  # fmt: skip
+        (step,) = plan.steps
+        ran.add((kernels.table()[step.kernel].variant["loads"], twins.is_split(step)))
+    assert ran >= {("vectors", False), ("unaligned", False), ("unaligned", True)}, ran
+
+
+def test_every_kernel_is_tested_here():
+    limits = DeviceLimits(DISCRETE, 1 << 30, 1 << 16, 256)
+    tested = {
+        step.kernel
+        for name in ELEMENTS
+        for what in ("short runs", "split")
+        for step in plan_case(CASES[what], name, limits).steps
+    }
+    assert tested == JOINED_KERNELS
+
+
+# Memory patterns, the innermost first, as (kept or reduced, size); whether the reduced axes are out of order.
+PATTERNS = [
+    ("int8", "R3 K279758 R513", False),
+    ("float16", "R5 K50257 R2 R513", True),
+    ("uint8", "R55 K50257 R192", False),
+    ("float32", "R2 K397176 R168", True),
+    ("int8", "R12 K9 R1081 K4596", False),
+    ("uint8", "R81 K8721 R758", True),
+    ("int8", "K8 R178 K376369", False),
+    ("uint8", "K2 R1155 K219163", False),
+    ("uint8", "K2 R385 R3 K219163", True),
+    ("float16", "K6 R96 K465487", False),
+    ("bfloat16", "K7 R1024 K146 R256", False),
+    ("float16", "R16 K795798 R16", True),
+    ("int64", "R3 K400000 R100", False),
+]
+
+
+@pytest.mark.parametrize(("name", "pattern", "permuted"), PATTERNS)
+def test_few_elements_side_by_side_are_read_in_vectors(name, pattern, permuted):
+    """And enough workgroups are busy, and scratch memory stays within its limit."""
+    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+    layout, count = layout_of(pattern_case(pattern, permuted), (False, False, False))
+    for order in (Order(name), Order(name, take_last=True)):
+        plan = plan_argreduce(layout, order, count, limits, index_bytes=4, with_values=False)
+        (step,) = plan.steps
+        family = kernels.table()[step.kernel].family
+        assert family.name == "argreduce_joined"
+        assert plan.bytes_of("workspace") <= count * ELEMENTS[name].nbytes // 100 + (1 << 20)
+        pushed = family.unpack(step.push)
+        assert step.workgroups >= 512
+        busy = pushed["lanes"] * pushed["groups_per_piece"] * pushed["pieces_per_block"]
+        assert limits.workgroup_size // 2 < busy <= limits.workgroup_size
+        # So that the columns of all groups have room in shared memory.
+        assert pushed["lanes"] >= 2
+
+
+@pytest.mark.parametrize(("name", "pattern"), [
+    ("float32", "R8 K4621 R4 K767"), ("uint8", "R5 K11263312 R4"), ("float64", "R5 K1476590 R9"),
+    ("uint8", "K2 R140 K1917396"), ("float16", "R483 K9050 R56"),
+])  # fmt: skip
+def test_few_positions_or_long_rows_take_other_kernels(name, pattern):
+    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+    layout, count = layout_of(pattern_case(pattern, False), (False, False, False))
+    plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
+    assert "joined" not in plan.steps[0].kernel
+
+
+@pytest.mark.parametrize("take_last", [False, True])
+def test_columns_beyond_sixteen_bits_are_split(device, take_last):
+    """Ranks of narrow elements have 16 bits."""
+    if not device.limits.tuning.batched_loads:
+        assert "SwiftShader" in device.name
+        return
+    x = np.zeros((NARROW_SHARE + 3, 8, 2), np.uint8)
+    limits = small_limits(device, columns_workgroups=1)
+    marked = []
+    for place in (0, NARROW_SHARE - 1, NARROW_SHARE, NARROW_SHARE + 2):
+        if not take_last:
+            x[:] = 0
+            marked.clear()
+        x[place, 5, 1] = 7
+        marked.append(2 * place + 1)
+        plan = plan_case((x.shape, (0, 1, 2), (0, 2), 0), "uint8", limits, (False, take_last, False))
+        index = np.uint64 if x.size % 5 in (1, 2) else np.uint32
+        found = run_plan(device, plan, {"input": x.reshape(-1)})["indices"].view(index)
+        rest = 2 * len(x) - 1 if take_last else 0
+        assert found[:8].tolist() == [rest] * 5 + [marked[-1] if take_last else marked[0]] + [rest] * 2
+
+
+def test_few_outputs_that_only_memory_has_side_by_side_are_loaded_in_vectors():
+    """Of a narrow kept dimension whose neighbour in memory is the outermost one of the results."""
+    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+    layout, count = layout_of(((513, 52466, 7), (2, 0, 1), (1,), 0), (False, False, False))
+    plan = plan_argreduce(layout, Order("float16"), count, limits, index_bytes=4, with_values=False)
+    assert plan.steps[0].kernel.startswith("argreduce_columns_unaligned_batched")
