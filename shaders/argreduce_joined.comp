@@ -2,9 +2,10 @@
 // columns and keeps the best of each, as in `argreduce_columns`; `lanes` invocations share the positions. Then the
 // workgroup compares the columns that belong to one output.
 //
-// Columns that are side by side in memory make a run, and `joined` of them an output: they are `joined_apart` columns
-// from each other. A workgroup takes pieces of runs, of whole outputs. Positions are walked in the folded dimensions, which
-// follow the layout: the reduced dimensions without the joined one, or with what it has more columns than are joined.
+// Columns that are side by side in memory make a run. It consists of `copies` blocks, along a part of a reduced dimension;
+// within a block, `joined` columns belong to an output, `joined_apart` from each other. A workgroup takes pieces of
+// runs, of whole outputs. Positions are walked in the folded dimensions, which follow the layout: the reduced ones without
+// the joined one, and with as many steps of that of the copies as there are runs.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define SUBGROUPS 0
@@ -56,12 +57,12 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
             uint count = ((segment_end - mine - 1u) >> findLSB(lanes)) + 1u, last = mine + (count - 1u) * lanes;
             uint segment = ONE_FOLDED ? 0u : mine / inner, start = base;
             if (!ONE_FOLDED) start += folded_offset(segment, folded_dims - 1u);
-            // Where joined columns do not divide a dimension, the last position begins before the end of the one before.
+            // Where copies do not divide a dimension, the last position begins before the end of the one before.
             bool overlaps = overlap != 0u && (ONE_FOLDED ? last + 1u == inner : (last + 1u) % inner == 0u);
             fold_positions(best, mine - first, lanes, start + (mine - segment * inner) * stride, lanes * stride,
                            count - uint(overlaps));
             if (overlaps)
-                fold_positions(best, last - first, lanes, start + (inner - 1u) * stride - overlap * joined_apart, 0u, 1u);
+                fold_positions(best, last - first, lanes, start + (inner - 1u) * stride - overlap * (run / copies), 0u, 1u);
         }
         position = segment_end;
         if (ONE_FOLDED) break;
@@ -70,12 +71,18 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
         for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
 }
 
-// Returns the position among all that compete for an output, from a folded position and the number of a joined column.
-uint whole_position(uint folded, uint column) {
-    uint outer = joined_step == 1u ? folded : folded / joined_step, inner = folded - outer * joined_step;
-    uint position = (outer * joined + column) * joined_step + inner;
+// Returns a position among more: a dimension of this `size` joins the others, of which the inner ones have `inner` positions.
+uint with_coordinate(uint position, uint coordinate, uint size, uint inner) {
+    uint outer = inner == 1u ? position : position / inner;
+    return (outer * size + coordinate) * inner + position - outer * inner;
+}
+
+// Returns the position among all that compete for an output, from a folded one and the coordinates of the column.
+uint whole_position(uint folded, uint copy, uint column) {
+    uint position = folded;
+    if (copies != 1u) position = with_coordinate(folded, copy, copies, copies_step);
     if (overlap != 0u) position -= (folded + 1u) / layout_word(folded_word(folded_dims - 1u)) * overlap;
-    return position;
+    return joined == 1u ? position : with_coordinate(position, column, joined, joined_step);
 }
 
 // Returns the number of the first output of a piece.
@@ -84,19 +91,21 @@ uint output_of_piece(uint piece) {
     return run_number * outputs_per_run + within * outputs_per_piece;
 }
 
-// Finds the best of a slot's columns: every `joiners`th from `column` on, of output `number` of a piece.
-void join(uint piece_slot, uint number, uint first, uint column, inout Key key, inout uint rank) {
+// Finds the best of the columns of output `number` of a piece, whose slots begin at `slot`: the `first_column`th, and every
+// `joiners`th after it.
+void join(uint slot, uint number, uint first, uint first_column, inout Key key, inout uint rank) {
     uint unit = joined_apart == 1u ? number : number / joined_apart;
-    uint slot = piece_slot + unit * (joined_apart * joined) + (number - unit * joined_apart);
-    for (; column < joined; column += joiners) {
+    slot += unit * (joined_apart * joined) + (number - unit * joined_apart);
+    for (uint i = first_column; i < joined * copies; i += joiners) {
+        uint copy = copies == 1u ? 0u : i / joined, column = i - copy * joined, folded_rank;
         Key other;
-        uint folded_rank;
-        get_slot(slot + column * joined_apart, other, folded_rank);
-        keep_better(key, rank, other, rank_of(whole_position(first + position_of(folded_rank), column)));
+        get_slot(slot + column * joined_apart + copy * (run / copies), other, folded_rank);
+        keep_better(key, rank, other, rank_of(whole_position(first + position_of(folded_rank), copy, column)));
     }
 }
 
 void main() {
+    uint groups_per_piece = (piece_columns + COLUMNS - 1u) / COLUMNS;
     uint rest = gl_LocalInvocationIndex / groups_per_piece, group = gl_LocalInvocationIndex - rest * groups_per_piece;
     uint own_piece = rest >> findLSB(lanes), member = own_piece < pieces_per_block ? rest & (lanes - 1u) : lanes;
     uint joiner = gl_LocalInvocationIndex & (joiners - 1u), joined_at_once = WORKGROUP >> findLSB(joiners);

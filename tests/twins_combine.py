@@ -79,19 +79,25 @@ def argreduce_joined(step, buffers) -> None:
     folded = layout[3 * p.kept_dims + kernels.number("reduced_dim_words") * p.reduced_dims :]
     sizes = folded[: 2 * p.folded_dims : 2]
     assert np.prod(sizes) == p.positions
-    assert p.run % (p.joined * p.joined_apart) == p.piece_columns % (p.joined * p.joined_apart) == 0
+    block = p.run // p.copies
+    assert p.run == p.copies * block
+    assert block % (p.joined * p.joined_apart) == 0
+    assert p.piece_columns == p.run or (p.copies == 1 and p.piece_columns % (p.joined * p.joined_apart) == 0)
     assert p.pieces_per_run == -(-p.run // p.piece_columns)
-    assert p.pieces == p.outputs * p.joined // p.run * p.pieces_per_run
-    assert (p.outputs_per_piece, p.outputs_per_run) == (p.piece_columns // p.joined, p.run // p.joined)
-    columns = np.arange(p.joined)[:, None]
+    assert p.pieces == p.outputs * p.joined * p.copies // p.run * p.pieces_per_run
+    each = p.joined * p.copies
+    assert (p.outputs_per_piece, p.outputs_per_run) == (p.piece_columns // each, p.run // each)
+    copies, columns = np.arange(p.copies)[:, None, None], np.arange(p.joined)[:, None]
     found = {}
     for split in range(p.splits):
         end = min((split + 1) * p.positions_per_split, p.positions)
         walked = np.arange(split * p.positions_per_split, end)
-        outer, inner = np.divmod(walked, p.joined_step)
-        positions = (outer * p.joined + columns) * p.joined_step + inner
+        outer, inner = np.divmod(walked, p.copies_step)
+        positions = (outer * p.copies + copies) * p.copies_step + inner
         # The last step along the innermost dimension begins inside of the one before.
         positions -= (walked + 1) // sizes[-1] * p.overlap
+        outer, inner = np.divmod(positions, p.joined_step)
+        positions = (outer * p.joined + columns) * p.joined_step + inner
         for number in range(p.outputs):
             found[number, split] = s.best(s.output_offsets(number)[0], positions.reshape(-1))
     s.finish(-(-p.pieces // p.pieces_per_block), found)

@@ -9,10 +9,11 @@ of an output, or of adjacent outputs, are too few for one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from vkdml.plan import kernels
-from vkdml.plan.layout import ReduceLayout
+from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.order import Order
 from vkdml.plan.plans import (
@@ -43,15 +44,16 @@ _FAMILY = kernels.family("argreduce_joined")
 (_AT_ONCE,) = _FAMILY.numbers_of("at_once")
 # Vectors of an output's columns and those between, at most.
 _MOST_VECTORS = 40
-# A part of a dimension is joined where the whole leaves fewer positions to fold.
+_MOST_COPIED_VECTORS = 10
+# Copies are joined where a whole dimension leaves fewer positions to fold.
 _MANY_POSITIONS = 32
 # With fewer, joining takes longer than the loads of other kernels. Those are faster where
 # more elements are side by side: so many positions for each byte of narrow elements and of wide ones.
 _FEWEST_POSITIONS = 8
 _POSITIONS_PER_BYTE = 1 / 2, 5 / 8
 _SIDE_BY_SIDE_BYTES = 64
-# The fewest bytes of adjacent outputs where a dimension is joined in parts.
-_FEWEST_BYTES = 600
+# The fewest elements of adjacent outputs whose blocks are copied.
+_FEWEST_ELEMENTS = 400
 # Times as many loads as the fewest, where fewer columns are joined so.
 _LOADS_IN_VAIN = 1.1
 # Contiguous bytes that a workgroup reads at least if it can.
@@ -64,23 +66,37 @@ _FEWEST_LANES = 2
 class Joined:
     """How the columns of a run belong to outputs."""
 
-    run: int
+    block: int
     """Columns side by side in memory, of whole outputs."""
     joined: int
-    """Columns of an output."""
+    """Columns of an output in a block."""
     apart: int
     """Columns from one of these to the next."""
     step: int
-    """What that adds to the position."""
-    overlap: int
-    """Columns that the last position of the last folded dimension shares with the one before."""
+    """Positions of the reduced dimensions within the joined one."""
     folded: tuple[tuple[int, int], ...]
     """Sizes and input strides of the dimensions whose positions each column has."""
+    copies: int = 1
+    """Blocks of a run, along a part of a reduced dimension."""
+    copies_step: int = 1
+    """Positions of the reduced dimensions within that one, without the joined one."""
+    overlap: int = 0
+    """Copies that the last position of the last folded dimension shares with the one before."""
+
+    @property
+    def run(self) -> int:
+        """Columns side by side in memory."""
+        return self.block * self.copies
+
+    @property
+    def columns(self) -> int:
+        """Columns of an output."""
+        return self.joined * self.copies
 
     @property
     def unit(self) -> int:
         """Columns between which no output's columns are divided."""
-        return self.joined * self.apart
+        return self.run if self.copies > 1 else self.joined * self.apart
 
     @property
     def positions(self) -> int:
@@ -93,58 +109,78 @@ def joined_columns(layout: ReduceLayout, per_vector: int) -> Joined | None:
     >>> from vkdml.plan.layout import Dim
     >>> planes = ReduceLayout((Dim(500, 3, 1),), (Dim(40, 1500, 3), Dim(3, 1, 1)), 0, 0, 0, False)
     >>> joined_columns(planes, 16)
-    Joined(run=1500, joined=3, apart=1, step=1, overlap=0, folded=((40, 1500),))
+    Joined(block=1500, joined=3, apart=1, step=1, folded=((40, 1500),), copies=1, copies_step=1, overlap=0)
     """
     apart, kept = _side_by_side(layout, 1, len(layout.kept))
-    inside = [number for number, dim in enumerate(layout.reduced) if dim.input_stride == apart]
-    if not inside or apart >= per_vector:
+    inside = _dim_at(layout.reduced, apart)
+    if inside is None or apart >= per_vector:
         return None
-    place = inside[0]
-    whole = _whole(layout, place, apart, kept, per_vector)
-    if whole and whole.positions >= _MANY_POSITIONS:
-        return whole
-    return _part(layout, place, apart, per_vector) or whole
-
-
-def _whole(layout: ReduceLayout, place: int, apart: int, kept: int, per_vector: int) -> Joined | None:
-    """Join all elements of reduced dimension ``place``; runs extend across kept dimensions outside of it."""
-    size = layout.reduced[place].size
-    others = tuple(
-        (dim.size, dim.input_stride) for number, dim in enumerate(layout.reduced) if number != place
-    )
-    run, _ = _side_by_side(layout, apart * size, kept)
-    if not others or size * apart > _MOST_VECTORS * per_vector or run < per_vector:
+    others = (*layout.reduced[:inside], *layout.reduced[inside + 1 :])
+    joined = layout.reduced[inside].size
+    block, _ = _side_by_side(layout, apart * joined, kept)
+    whole = Joined(block, joined, apart, _positions(layout.reduced[inside + 1 :]), _folded(others))
+    if block == joined:  # rows
         return None
-    return Joined(run, size, apart, _step(layout, place), 0, others)
+    fits = bool(others) and whole.unit <= _MOST_VECTORS * per_vector
+    if fits and block >= per_vector:
+        if whole.positions >= _MANY_POSITIONS or apart == 1:
+            return whole
+        return _copied(Joined(apart, 1, 1, 1, ()), layout.reduced, per_vector) or whole
+    if apart > 1:
+        return _copied(Joined(apart, 1, 1, 1, ()), layout.reduced, per_vector)
+    return _copied(whole, others, per_vector) if fits else None
 
 
-def _part(layout: ReduceLayout, place: int, apart: int, per_vector: int) -> Joined | None:
-    """Join so many elements of reduced dimension ``place`` at a time that few loads are in vain."""
-    size = layout.reduced[place].size
-    may_overlap = place == len(layout.reduced) - 1
-    most = min(size // 2, _MOST_VECTORS // 4 * per_vector // apart)
+def _copied(alone: Joined, others: tuple[Dim, ...], per_vector: int) -> Joined | None:
+    """Repeat a block along a part of the reduced dimension outside of it, so that few loads are in vain.
+
+    Args:
+        alone: the block as it is.
+        others: the reduced dimensions, without the joined one.
+        per_vector: elements of a vector.
+    """
+    place = _dim_at(others, alone.block)
+    if place is None:
+        return None
+    size = others[place].size
+    most = min(size // 2, _MOST_COPIED_VECTORS * per_vector // alone.block)
+    may_overlap = place == len(others) - 1
     choices = [
-        joined for joined in range(ceil_div(per_vector, apart), most + 1) if may_overlap or size % joined == 0
+        copies
+        for copies in range(ceil_div(per_vector, alone.block), most + 1)
+        if may_overlap or size % copies == 0
     ]
-    # Of single rows others take care.
-    if not choices or apart == 1:
-        return None
 
-    def loads(joined: int) -> int:
-        return ceil_div(joined * apart, per_vector) * ceil_div(size, joined)
+    def loads(copies: int) -> int:
+        return ceil_div(copies * alone.block, per_vector) * ceil_div(size, copies)
 
     # More columns take longer to join: a few loads more cost less.
-    most = int(min(map(loads, choices)) * _LOADS_IN_VAIN)
-    joined = next(joined for joined in choices if loads(joined) <= most)
-    times = ceil_div(size, joined)
-    folded = [(dim.size, dim.input_stride) for dim in layout.reduced]
-    folded[place] = times, joined * apart
-    return Joined(joined * apart, joined, apart, _step(layout, place), times * joined - size, tuple(folded))
+    fewest = min(map(loads, choices), default=0)
+    copies = next((copies for copies in choices if loads(copies) <= fewest * _LOADS_IN_VAIN), 0)
+    if not copies:
+        return None
+    times = ceil_div(size, copies)
+    folded = list(_folded(others))
+    folded[place] = times, alone.block * copies
+    return replace(
+        alone,
+        folded=tuple(folded),
+        copies=copies,
+        copies_step=_positions(others[place + 1 :]),
+        overlap=times * copies - size,
+    )
 
 
-def _step(layout: ReduceLayout, place: int) -> int:
-    """Return what a step along reduced dimension ``place`` adds to the position."""
-    return math.prod(dim.size for dim in layout.reduced[place + 1 :])
+def _dim_at(dims: Iterable[Dim], stride: int) -> int | None:
+    return next((number for number, dim in enumerate(dims) if dim.input_stride == stride), None)
+
+
+def _positions(dims: Iterable[Dim]) -> int:
+    return math.prod(dim.size for dim in dims)
+
+
+def _folded(dims: Iterable[Dim]) -> tuple[tuple[int, int], ...]:
+    return tuple((dim.size, dim.input_stride) for dim in dims)
 
 
 def _side_by_side(layout: ReduceLayout, run: int, kept: int) -> tuple[int, int]:
@@ -178,7 +214,7 @@ def _shape(
     tuning, workgroup_size, outputs = limits.tuning, limits.workgroup_size, layout.outputs
     per_vector = VECTOR_BYTES // element.nbytes
     groups_of_run, groups_of_unit = (ceil_div(n, per_vector) for n in (joined.run, joined.unit))
-    runs = outputs * joined.joined // joined.run
+    runs = outputs * joined.columns // joined.run
     most = max(workgroup_size // groups_of_unit, 1)
     # Neighbouring positions lie beside a short run more often than not.
     beside = _SEGMENT_BYTES // (min(groups_of_run, workgroup_size) * VECTOR_BYTES)
@@ -196,9 +232,9 @@ def _shape(
     pieces = runs * pieces_per_run
     pieces_per_block = max(min(pieces_per_block, pieces), 1)
     blocks = ceil_div(pieces, pieces_per_block)
-    of_block = min(pieces_per_block * piece_columns // joined.joined, outputs)
+    of_block = min(pieces_per_block * piece_columns // joined.columns, outputs)
     fitting = 1 << (max(workgroup_size // of_block, 1).bit_length() - 1)
-    joiners = min(fitting, power_of_two_at_least(joined.joined))
+    joiners = min(fitting, power_of_two_at_least(joined.columns))
     wanted = min(
         ceil_div(tuning.columns_workgroups, blocks),
         ceil_div(joined.positions, tuning.positions_per_split * lanes),
@@ -213,7 +249,7 @@ def _shape(
             limits.max_workgroup_count,
         )  # fmt: skip
         sizes = tuple(size for size, _ in joined.folded)
-        positions, of_joiner = ceil_div(joined.positions, splits), ceil_div(joined.joined, joiners)
+        positions, of_joiner = ceil_div(joined.positions, splits), ceil_div(joined.columns, joiners)
         return loops.joined(positions, sizes, _AT_ONCE, per_vector, of_block, of_joiner, joiners)
 
     splits = enough_splits(wanted, joined.positions, loop_steps, limits)
@@ -229,10 +265,10 @@ def _shape(
 def _is_worth_it(joined: Joined, element: ElementType) -> bool:
     """Tell whether loading columns in vectors is faster than other kernels although they are joined."""
     fewest = 0.0
-    if joined.apart == 1:
+    if joined.joined > 1:
         adjacent_bytes = min(joined.joined * element.nbytes, _SIDE_BY_SIDE_BYTES)
         fewest = adjacent_bytes * _POSITIONS_PER_BYTE[element.nbytes >= 4]
-    elif joined.unit * joined.positions * element.nbytes < _FEWEST_BYTES:
+    elif joined.unit * joined.positions < _FEWEST_ELEMENTS:
         return False
     return joined.positions >= max(fewest, _FEWEST_POSITIONS)
 
@@ -272,7 +308,7 @@ def plan_columns(
     if not shape:
         return None
     layout_words = (*dimension_words(layout), *words(word for dim in joined.folded for word in dim))
-    offsets = [layout.input_base, joined.run, shape.piece_columns, joined.overlap * joined.apart]
+    offsets = [layout.input_base, joined.run, shape.piece_columns, joined.overlap * joined.block]
     offsets += [stride for _, stride in joined.folded]
     offsets += [dim.input_stride for dim in layout.kept if abs(dim.input_stride) >= joined.run]
     flags = {"layout_in_push": False, **results.flags, "positions_adjacent": False}
@@ -297,11 +333,12 @@ def plan_columns(
         joined=joined.joined,
         joined_apart=joined.apart,
         joined_step=joined.step,
+        copies=joined.copies,
+        copies_step=joined.copies_step,
         overlap=joined.overlap,
         piece_columns=shape.piece_columns,
-        groups_per_piece=ceil_div(shape.piece_columns, per_vector),
-        outputs_per_piece=shape.piece_columns // joined.joined,
-        outputs_per_run=joined.run // joined.joined,
+        outputs_per_piece=shape.piece_columns // joined.columns,
+        outputs_per_run=joined.run // joined.columns,
         pieces_per_run=shape.pieces_per_run,
         pieces_per_block=shape.pieces_per_block,
         pieces=shape.pieces,

@@ -43,8 +43,6 @@ from vkdml.plan.reductions import (
 from vkdml.plan.schema import ElementType
 
 CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
-# An invocation combines so many before others share the work.
-CANDIDATES_OF_LANE = 4 * CANDIDATES_AT_ONCE
 # Vectors. A workgroup reads so many side by side at least, where a period is longer.
 FEWEST_VECTORS = 16
 # Longer periods are read in pieces of the fewest vectors.
@@ -345,7 +343,7 @@ def _combine_shape(layout: ReduceLayout, dims: list[Dim], limits: DeviceLimits) 
         counts = (len(layout.kept), len(layout.reduced), len(dims))
         return loops.combine(blocks, splits, *counts, ceil_div(candidates, splits), lanes)
 
-    most = ceil_div(candidates, lanes * CANDIDATES_OF_LANE)
+    most = ceil_div(candidates, lanes * CANDIDATES_AT_ONCE)
     splits = enough_splits(min(ceil_div(tuning.target_workgroups, blocks), most), most, loop_steps, limits)
     share = ceil_div(candidates, splits)
     splits = ceil_div(candidates, share)
