@@ -33,6 +33,7 @@ from vkdml.plan.reductions import (
     NARROW_SHARE,
     Results,
     are_far_columns,
+    bases,
     buffer_bytes,
     candidate_words,
     dimension_words,
@@ -40,6 +41,7 @@ from vkdml.plan.reductions import (
     fixed_flags,
     is_in_fours,
     most_candidates,
+    order_rules,
 )
 from vkdml.plan.schema import ElementType, Family
 from vkdml.plan.short import is_written_across, plan_short
@@ -181,8 +183,6 @@ def _plan_shape(
 ) -> Plan:
     """Return the plan of one step that divides the work so."""
     element, outputs = order.element_type, layout.outputs
-    # Backwards positions turn the tie rule round.
-    last_position = order.take_last != layout.reversed_order
     layout_words = dimension_words(layout)
     if shape.reading is not None:
         layout_words = reading_layout_words(layout, shape.reading, with_values=results.with_values)
@@ -202,9 +202,7 @@ def _plan_shape(
         splits=shape.splits,
         kept_dims=len(layout.kept),
         reduced_dims=len(layout.reduced),
-        input_base=layout.input_base,
-        output_base=layout.output_base,
-        index_base=layout.index_base,
+        **bases(layout),
         scratch_base=scratch_base,
         run=shape.run,
         tiles_per_run=shape.tiles_per_run,
@@ -216,9 +214,7 @@ def _plan_shape(
         **element.specialization,
         **shape.variant,
         workgroup=limits.workgroup_size,
-        take_min=order.take_min,
-        take_last=last_position,
-        omit_nan=order.omit_nan,
+        **order_rules(layout, order),
         split=shape.splits > 1,
         fixed_flags=fixed_flags(shape.family, flags, input_bytes, limits),
     )

@@ -31,12 +31,14 @@ from vkdml.plan.plans import (
 from vkdml.plan.reductions import (
     NARROW_SHARE,
     Results,
+    bases,
     buffer_bytes,
     candidate_words,
     dimension_words,
     enough_splits,
     fixed_flags,
     most_candidates,
+    order_rules,
 )
 from vkdml.plan.schema import ElementType
 
@@ -320,9 +322,7 @@ def plan_columns(
         splits=shape.splits,
         kept_dims=len(layout.kept),
         reduced_dims=len(layout.reduced),
-        input_base=layout.input_base,
-        output_base=layout.output_base,
-        index_base=layout.index_base,
+        **bases(layout),
         scratch_base=len(layout_words),
         run=joined.run,
         tiles_per_run=0,
@@ -351,9 +351,7 @@ def plan_columns(
         at_once=_AT_ONCE,
         one_folded=len(joined.folded) == 1,
         workgroup=limits.workgroup_size,
-        take_min=order.take_min,
-        take_last=order.take_last != layout.reversed_order,
-        omit_nan=order.omit_nan,
+        **order_rules(layout, order),
         split=shape.splits > 1,
         fixed_flags=fixed_flags(_FAMILY, flags, input_bytes, limits),
     )

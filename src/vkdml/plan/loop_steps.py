@@ -113,6 +113,17 @@ class ReduceLoops:
         each = tiles + 3 * self._exchange + find + self.result + self.combine(outputs_per_block)
         return self.all_items(each) + 2 * loop(self.reduced_dims)
 
+    def _fold(self, positions: int, innermost: int, at_once: int, dims: int) -> int:
+        """``fold_split`` of columns: positions of these many dimensions, by segments of the innermost one."""
+        if dims == 1:
+            segments = 1
+        elif innermost < self.lanes:
+            segments = -(-positions // self.lanes)
+        else:
+            segments = min(-(-positions // innermost) + 1, positions)
+        folds = -(-min(innermost, positions) // self.lanes) // at_once
+        return loop(segments, loop(dims - 1) + loop(folds))
+
     def columns(
         self,
         positions: int,
@@ -132,14 +143,7 @@ class ReduceLoops:
             outputs_per_block: outputs of one workgroup at most.
             columns_apart: neighbouring outputs are not side by side in the output.
         """
-        if self.reduced_dims == 1:
-            segments = 1
-        elif innermost < self.lanes:
-            segments = -(-positions // self.lanes)
-        else:
-            segments = min(-(-positions // innermost) + 1, positions)
-        folds = -(-min(innermost, positions) // self.lanes) // at_once
-        fold = loop(segments, loop(self.reduced_dims - 1) + loop(folds))
+        fold = self._fold(positions, innermost, at_once, self.reduced_dims)
         parts = 3 * loop(columns, loop(1))  # to begin with, to settle, and to gather the places
         members = loop(self.lanes.bit_length(), 2 * loop(columns, loop(1)))
         results = loop(columns, 1 + self.result + (loop(self.kept_dims) if columns_apart else 0))
@@ -168,13 +172,7 @@ class ReduceLoops:
             columns_of_joiner: that an invocation compares for an output.
             joiners: invocations that do so.
         """
-        innermost = folded[-1]
-        if innermost < self.lanes:
-            segments = -(-positions // self.lanes)
-        else:
-            segments = min(-(-positions // innermost) + 1, positions)
-        folds = -(-min(innermost, positions) // self.lanes) // at_once
-        fold = loop(segments, loop(len(folded) - 1) + 2 * loop(folds))
+        fold = 2 * self._fold(positions, folded[-1], at_once, len(folded))
         parts = 4 * loop(columns, loop(1))  # to begin with, to settle, to exchange and to leave
         members = loop(self.lanes.bit_length(), 2 * loop(columns, loop(1)))
         each = loop(columns_of_joiner) + self._exchange + loop(self.kept_dims) + self.result

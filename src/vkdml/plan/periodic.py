@@ -33,12 +33,14 @@ from vkdml.plan.plans import (
 from vkdml.plan.reductions import (
     NARROW_SHARE,
     Results,
+    bases,
     buffer_bytes,
     candidate_words,
     dimension_words,
     enough_splits,
     fixed_flags,
     most_candidates,
+    order_rules,
 )
 from vkdml.plan.schema import ElementType
 
@@ -400,15 +402,11 @@ def plan_walk(
 
     rules: dict[str, int | str] = {
         "workgroup": limits.workgroup_size,
-        "take_min": order.take_min,
-        "take_last": order.take_last != layout.reversed_order,
-        "omit_nan": order.omit_nan,
+        **order_rules(layout, order),
     }
     common = {
         **results.flags,
-        "input_base": layout.input_base,
-        "output_base": layout.output_base,
-        "index_base": layout.index_base,
+        **bases(layout),
         "run": walk.run,
         "tiles_per_run": 0,
         "tile_vectors": 0,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
+from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, dim_words, round_up, words
 from vkdml.plan.schema import ElementType, Family
 from vkdml.plan.tuning import Tuning
@@ -33,6 +34,24 @@ class Results:
     def flags(self) -> dict[str, bool]:
         """What kernels are told of it."""
         return {"wide_indices": self.index_bytes == 8, "with_values": self.with_values}
+
+
+def order_rules(layout: ReduceLayout, order: Order) -> dict[str, int | str]:
+    """Return the constants of an order; backwards positions turn the tie rule round."""
+    return {
+        "take_min": order.take_min,
+        "take_last": order.take_last != layout.reversed_order,
+        "omit_nan": order.omit_nan,
+    }
+
+
+def bases(layout: ReduceLayout) -> dict[str, int]:
+    """Return where a layout starts, for the push constants."""
+    return {
+        "input_base": layout.input_base,
+        "output_base": layout.output_base,
+        "index_base": layout.index_base,
+    }
 
 
 def candidate_words(element: ElementType) -> int:
