@@ -414,7 +414,7 @@ def test_words_gathered_where_their_elements_lie(device, monkeypatch, width):
     use(monkeypatch, **BY_WORDS)
     told = set()
     for row, step, base, outer in itertools.product(
-        (2, 3, 4, 5, 7, 33), (1, -1, 2, 3, 9, 0), (0, 1, 2, 3), ((), (11,), (3, 7), (2, 3, 5))
+        (2, 3, 4, 5, 7, 8, 33), (1, -1, 2, 3, 9, 0), (0, 1, 2, 3), ((), (11,), (3, 7), (2, 3, 5))
     ):
         layout = compact((*outer, row), step, base)
         if plan_slice1.widened(layout, width)[1] != width:
@@ -429,8 +429,26 @@ def test_words_gathered_where_their_elements_lie(device, monkeypatch, width):
         step_of_plan = plan_slice1.plan_slice1(layout, width, 1 << 20, device.limits).steps[0]
         constants = kernels.table()[name].named(step_of_plan.constants)
         assert constants["dims"] == len(layout.dims)
-        told.add((constants.get("row_words", 0), step_of_plan.workgroups > 1))
-    assert told == {(way, more) for way in ((0, 1, 2) if width == 1 else (0,)) for more in (False, True)}
+        told.add((constants["rows_of_words"], step_of_plan.workgroups > 1))
+    assert told == set(itertools.product((0, 1) if width < 4 else (1,), (False, True)))
+
+
+@pytest.mark.parametrize("width", [*NARROW, 4])
+def test_words_from_plane_to_plane(device, monkeypatch, width):
+    """Planes end within workgroups and words; a place takes one division or more, or none."""
+    use(monkeypatch, **BY_WORDS)
+    told = set()
+    for sizes, step, base in itertools.product(
+        ((3, 5, 301), (7, 3, 101, 3), (3, 75, 2, 3), (2, 2, 3, 51, 4), (4, 27, 2, 2, 3)), (1, 9), (0, 1)
+    ):
+        layout = compact(sizes, step, base)
+        if sizes[-1] * width < 16 or (step == 9 and width < 4):
+            assert check(device, layout, width, spare=base) == kernel_for("slice1_words", width)
+            step_of_plan = plan_slice1.plan_slice1(layout, width, 1 << 20, device.limits).steps[0]
+            constants = kernels.table()[step_of_plan.kernel].named(step_of_plan.constants)
+            told.add((constants["near_dims"], constants["at_once"]))
+    assert {near for near, _ in told} >= ({0, 1, 2, 3} if width < 4 else {1, 2})
+    assert {at_once for _, at_once in told} == {SMALL.invocation_words, SMALL.sparse_invocation_words}
 
 
 @pytest.mark.parametrize("width", [*NARROW, 4])
@@ -441,6 +459,11 @@ def test_words_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
     assert check(device, layout, width) == kernel_for("slice1_words", width)
     few = replace(device.limits, max_workgroup_count=3)
     assert check(device, compact((2000, 3), 1, 1), width, few, spare=1) == kernel_for("slice1_words", width)
+    # Of many more elements for each workgroup quotients would not be exact.
+    large = CopyLayout((Dim(3, 200_001, 200_001), Dim(66_667, 3, 3), Dim(3, 1, 1)), 0, 0)
+    for limits in (device.limits, replace(few, max_loop_steps=1 << 62)):
+        step = plan_slice1.plan_slice1(large, width, 10**6, limits).steps[0]
+        assert (kernels.table()[step.kernel].family == WORDS) == (limits == device.limits)
 
 
 @pytest.mark.parametrize("width", NARROW)

@@ -6,6 +6,7 @@ vector or tile by tile, from the same push constants.
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -116,6 +117,16 @@ def slice1_words(step, buffers) -> None:
     s = SliceStep(step, buffers)
     assert step.workgroups == -(-s.p.words // s.p.words_per_workgroup)
     per_word = 4 // s.element_bytes
+    sizes = [size for size, *_ in s.dims]
+    along = len(sizes) - 1 - s.constants.near_dims
+    # A workgroup comes into one more plane at most.
+    most = s.p.words_per_workgroup * per_word + per_word
+    assert along == 0 or math.prod(sizes[along:]) >= most
+    # Quotients of near dimensions are exact.
+    near = math.prod(sizes[along + 1 :])
+    assert (near + most) * near < 1 << 32
+    if s.constants.rows_of_words:
+        assert s.p.output_base % per_word == sizes[-1] % per_word == 0
     for element in range(s.p.words * per_word):
         number = element - s.p.output_base % per_word
         if 0 <= number < s.p.elements:

@@ -29,7 +29,7 @@ from vkdml.plan.plans import (
 )
 from vkdml.plan.strips import strips_of
 from vkdml.plan.tuning import SliceTuning
-from vkdml.plan.word_copies import is_of_words, row_words, word_copy
+from vkdml.plan.word_copies import is_of_words, word_copy
 
 # Runs that read memory so often, out of a cache, are as fast as boxes.
 _MOST_READS = 4
@@ -73,7 +73,7 @@ def plan_slice1(
         matrices is not None
         and _shape(matrices, element_bytes, tuning).fill(matrices) >= tuning.tile_least_fill
     )
-    by_words = not filled and _gathers_by_words(layout, element_bytes, tuning)
+    by_words = not filled and _gathers_by_words(layout, element_bytes, limits)
     boxes = None if gathers_well or filled or by_words else _boxes_for(layout, element_bytes, limits)
     steps: tuple[Step, ...]
     # Sparsely filled tiles are slower than what else does without reading memory again and again.
@@ -81,7 +81,7 @@ def plan_slice1(
         step, layout_words = _tiles(matrices, element_bytes, last_vector, limits, tuning)
         steps = (step,)
     elif by_words:
-        step, layout_words = word_copy(layout, element_bytes, last_vector, limits)
+        step, layout_words = word_copy(layout, element_bytes, limits)
         steps = (step,)
     elif boxes is not None:
         step, layout_words = _boxes(boxes, last_vector, limits, tuning)
@@ -277,7 +277,7 @@ def _runs(
         layout_words += words((strips.groups, whole_inverse(strips.groups), strips.rows, strips.row))
     in_push = len(layout_words) <= family.layout_room
 
-    by_words = row_words(innermost, element_bytes) if 4 <= innermost.size < per_vector else 0
+    by_words = _row_words(innermost, element_bytes) if 4 <= innermost.size < per_vector else 0
 
     def step(written: _Written, vectors: int, per_run: int = vectors_per_run, boundary_step: int = 0) -> Step:
         check_work("vectors", vectors)
@@ -336,6 +336,15 @@ def _runs(
     if blocks is not None and len(run_words(blocks.outer)) > kernels.family("slice1_blocks").layout_room:
         return tuple(steps), layout_words + run_words(blocks.outer)
     return tuple(steps), () if in_push else layout_words
+
+
+def _row_words(inner: Dim, element_bytes: int) -> int:
+    """Return how kernels read rows of single bytes by words: 1 forwards, 2 backwards; 0 where they do not.
+
+    >>> _row_words(Dim(5, -1, 1), 1), _row_words(Dim(5, 2, 1), 1), _row_words(Dim(5, 1, 1), 2)
+    (2, 0, 0)
+    """
+    return {1: 1, -1: 2}.get(inner.input_stride, 0) if element_bytes == 1 else 0
 
 
 def _run_dims(inner: Sequence[Dim], per_vector: int) -> int:
@@ -431,9 +440,10 @@ def _gathers_well(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -
     return not far or (reads <= _MOST_READS and _are_cached(far, element_bytes, tuning))
 
 
-def _gathers_by_words(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> bool:
+def _gathers_by_words(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
     """Whether words read each sector while a cache holds it, and no kernel of vectors is faster."""
-    if not tuning.word_workgroup_size or not is_of_words(layout, element_bytes):
+    tuning = limits.tuning.slice1
+    if not tuning.word_workgroup_size or not is_of_words(layout, element_bytes, limits):
         return False
     inner = layout.dims[-1]
     # Invocations that write vectors of long rows read what lies side by side, but where all are apart.

@@ -45,7 +45,9 @@ class SliceTuning:
     word_workgroup_size: int = 0
     """Invocations per workgroup where short rows are gathered by words; 0: other kernels gather them."""
     invocation_words: int = 4
-    """Words of the output for each of these invocations."""
+    """Words of the output for each of these invocations, which loads them together."""
+    sparse_invocation_words: int = 2
+    """The same where most of what is read is not copied, and there are ``full_workgroups`` twice."""
     block_bytes: int = 0
     """Of a row in a block that a processor transposes in registers; 0: there are no such blocks."""
     first_cache: tuple[int, int] = (1 << 12, 8)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from vkdml.plan import kernels, loop_steps
+from vkdml.plan.boxes import SECTOR_BYTES
 from vkdml.plan.divisions import run_words
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work
+from vkdml.plan.plans import WORDS_LIMIT, DeviceLimits, Step, ceil_div, check_work
 
-# Words that an invocation of `slice1_words.comp` loads together.
-_AT_ONCE = 2
+# Where at least so much of the sectors that are read is copied, instructions take longer than the memory.
+_DENSE = 0.45
 
 
-def is_of_words(layout: CopyLayout, element_bytes: int) -> bool:
+def is_of_words(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
     """Return whether the output is one run of a word or more, whose words have elements of two rows at most.
 
     >>> from vkdml.plan.layout import Dim
+    >>> from vkdml.plan.tuning import DISCRETE
+    >>> limits = DeviceLimits(DISCRETE, 1 << 30, 65535, 1024, 32768)
     >>> pixels = (Dim(640, 4, 3), Dim(3, 1, 1)), (Dim(640, 4, 4), Dim(3, 1, 1))
-    >>> [is_of_words(CopyLayout(dims, 0, 0), 1) for dims in pixels]
+    >>> [is_of_words(CopyLayout(dims, 0, 0), 1, limits) for dims in pixels]
     [True, False]
     """
     per_word = 4 // element_bytes
@@ -29,55 +34,100 @@ def is_of_words(layout: CopyLayout, element_bytes: int) -> bool:
         run *= dim.size
     # In pairs, two of which make up a word, a word begins with a pair.
     row = layout.dims[-1].size
-    return row >= per_word - 1 or (2 * row == per_word and layout.output_base % row == 0)
+    if row < per_word - 1 and (2 * row != per_word or layout.output_base % row):
+        return False
+    return _share_of(layout, element_bytes, limits).is_counted
 
 
-def row_words(inner: Dim, element_bytes: int) -> int:
-    """Return how kernels read rows of single bytes by words: 1 forwards, 2 backwards; 0 where they do not.
+@dataclass(frozen=True)
+class _Share:
+    """What a workgroup copies of the output."""
+
+    at_once: int
+    """Words that an invocation loads together."""
+    words: int
+    near_dims: int
+    """Innermost dimensions in which words find their place by division."""
+    is_counted: bool
+    """Quotients of these divisions are exact."""
+
+
+def _share_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> _Share:
+    tuning, dims, per_word = limits.tuning.slice1, layout.dims, 4 // element_bytes
+    workgroup_size = _workgroup_size(limits)
+    count = _word_count(layout, per_word)
+    at_once, sparse = tuning.invocation_words, tuning.sparse_invocation_words
+    are_many = count >= 2 * tuning.full_workgroups * sparse * workgroup_size
+    if are_many and _share_copied(dims, element_bytes) < _DENSE:
+        at_once = sparse
+    # Workgroups make one round where the device has room for so many.
+    rounds = ceil_div(count, at_once * workgroup_size * limits.max_workgroup_count)
+    words = at_once * workgroup_size * rounds
+    # The near dimensions are repeated along the next one: a workgroup touches two of these planes at most.
+    elements = (words + 1) * per_word
+    near, within = 0, 1
+    while near < len(dims) - 1 and within * dims[-1 - near].size < elements:
+        within *= dims[-1 - near].size
+        near += 1
+    return _Share(at_once, words, near, (elements + within) * within < WORDS_LIMIT)
+
+
+def _workgroup_size(limits: DeviceLimits) -> int:
+    return min(limits.workgroup_size, limits.tuning.slice1.word_workgroup_size)
+
+
+def _word_count(layout: CopyLayout, per_word: int) -> int:
+    return ceil_div(layout.output_base % per_word + layout.count, per_word)
+
+
+def _share_copied(dims: tuple[Dim, ...], element_bytes: int) -> float:
+    """Return how much of the sectors that are read is copied, about.
 
     >>> from vkdml.plan.layout import Dim
-    >>> row_words(Dim(3, -1, 1), 1), row_words(Dim(3, 2, 1), 1), row_words(Dim(3, 1, 1), 2)
-    (2, 0, 0)
+    >>> _share_copied((Dim(999, 8, 3), Dim(3, 2, 1)), 2)
+    0.375
     """
-    return {1: 1, -1: 2}.get(inner.input_stride, 0) if element_bytes == 1 else 0
+    share = element_bytes / SECTOR_BYTES
+    for dim in dims:
+        apart = abs(dim.input_stride) * element_bytes
+        if 0 < apart < SECTOR_BYTES:
+            share *= min(dim.size, SECTOR_BYTES / apart)
+    return min(share, 1.0)
 
 
-def word_copy(
-    layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits
-) -> tuple[Step, tuple[int, ...]]:
+def word_copy(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants.
 
     Raises:
         TooMuchWork: more words than the kernel counts.
     """
-    tuning = limits.tuning.slice1
-    per_word = 4 // element_bytes
-    count = ceil_div(layout.output_base % per_word + layout.count, per_word)
+    dims, per_word = layout.dims, 4 // element_bytes
+    count = _word_count(layout, per_word)
     check_work("words", count)
     family = kernels.family("slice1_words")
-    layout_words = run_words(layout.dims)
+    layout_words = run_words(dims)
     in_push = len(layout_words) <= family.layout_room
-    workgroup_size = min(limits.workgroup_size, tuning.word_workgroup_size)
-    per_round = _AT_ONCE * (loop_steps.loop(len(layout.dims) - 1) + loop_steps.loop(per_word))
-    rounds = min(tuning.invocation_words // _AT_ONCE, (limits.max_loop_steps - 1) // (1 + per_round))
-    rounds = max(rounds, 1, ceil_div(count, _AT_ONCE * workgroup_size * limits.max_workgroup_count))
-    per_workgroup = _AT_ONCE * rounds * workgroup_size
+    workgroup_size = _workgroup_size(limits)
+    share = _share_of(layout, element_bytes, limits)
+    loops = loop_steps.words(
+        len(dims), share.words // (share.at_once * workgroup_size), share.at_once, per_word, share.near_dims
+    )
     kernel, constants = family.specialize(
         element_bytes=element_bytes,
         workgroup=workgroup_size,
         layout_in_push=in_push,
-        dims=len(layout.dims),
-        row_words=row_words(layout.dims[-1], element_bytes),
+        dims=len(dims),
+        near_dims=share.near_dims,
+        at_once=share.at_once,
+        rows_of_words=layout.output_base % per_word == dims[-1].size % per_word == 0,
     )
     push = family.push(
         words=count,
-        words_per_workgroup=per_workgroup,
+        words_per_workgroup=share.words,
         elements=layout.count,
         input_base=layout.input_base,
         output_base=layout.output_base,
-        last_vector=last_vector,
         layout_words=layout_words if in_push else (),
     )
-    loops = loop_steps.loop(rounds, per_round)
-    step = Step(kernel, constants, push, ceil_div(count, per_workgroup), loop_steps=loops)
+    step = Step(kernel, constants, push, ceil_div(count, share.words), loop_steps=loops)
     return step, () if in_push else layout_words
