@@ -4,6 +4,7 @@
 // Returns which tile down, and which across, tile `number` of a matrix is.
 uvec2 place_of_tile(uint number) {
     uint in_band = BAND * tiles_across, band = number / in_band, first = band * BAND;
-    uint height = min(BAND, tiles_down - first), rest = number - band * in_band, across = rest / height;
+    uint height = min(BAND, tiles_down - first), rest = number - band * in_band;
+    uint across = height == BAND ? rest / BAND : rest / height; // a constant divides at once
     return uvec2(first + rest - across * height, across);
 }
