@@ -16,12 +16,15 @@ uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i
 
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
 
-shared uint cells[DOWN * PER_VECTOR * ACROSS];
+// Of shared memory, from row to row and from block to block: neighbours along a column, and blocks below each other,
+// are in different banks.
+const uint ROW_PITCH = ACROSS + 1u, BLOCK_BANKS = 32u / DOWN;
+const uint BLOCK_PITCH =
+    PER_VECTOR * ROW_PITCH + ((BLOCK_BANKS - PER_VECTOR * ROW_PITCH) & (2u * BLOCK_BANKS - 1u));
+const uint CELLS = DOWN * BLOCK_PITCH;
+shared uint cells[CELLS];
 
-// Neighbours along a column, and blocks side by side, are in different banks.
-uint cell(uint row, uint word) {
-    return row * ACROSS + ((word + row / PER_VECTOR * (32u / DOWN) + row % 4u) & (ACROSS - 1u));
-}
+uint cell(uint row, uint word) { return row / PER_VECTOR * BLOCK_PITCH + row % PER_VECTOR * ROW_PITCH + word; }
 
 #include "slice1_divide.glsl"
 #include "slice1_tile_order.glsl"
@@ -52,6 +55,24 @@ uvec4 load_vector(uint vector) {
     return input_vectors[min(vector, last_vector)];
 }
 
+uvec2 load_pair(uint pair) {
+    if (CONTINUED) pair &= ~0u / (PER_VECTOR / 2u);
+    return input_pairs[min(pair, last_vector * 2u + 1u)];
+}
+
+#if ROW_STEP == 1
+// Loads a vector of a column's elements where it does not start with a vector of the input: pairs of words, so that
+// few words are to be chosen from.
+uvec4 load_unaligned(uint first) {
+    uint pair = first / (PER_VECTOR / 2u), shift = first % PER_WORD * BITS;
+    uvec2 loaded[3];
+    [[unroll]] for (uint i = 0u; i < 3u; i++) loaded[i] = load_pair(pair + i);
+    bool odd = (first / PER_WORD & 1u) != 0u;
+    uvec4 words = odd ? uvec4(loaded[0].y, loaded[1], loaded[2].x) : uvec4(loaded[0], loaded[1]);
+    return spliced(words, uvec4(words.yzw, odd ? loaded[2].y : loaded[2].x), shift);
+}
+#endif
+
 // Returns the four words from word `first`, at most 3, of two vectors.
 uvec4 words_from(uint first, uvec4 low, uvec4 high) {
     uvec4 words = (first & 2u) != 0u ? uvec4(low.zw, high.xy) : low;
@@ -67,6 +88,9 @@ uint word_of(uvec4 vector, uint number) {
 // Loads a vector of a column's elements, the first of which lies at `first`; those beyond the input are arbitrary.
 // Whole vectors are loaded wherever it starts: single words would take the load unit several times as long.
 uvec4 load_column(uint first) {
+#if ROW_STEP == 1
+    return INPUT_UNALIGNED ? load_unaligned(first) : load_vector(first / PER_VECTOR);
+#else
     uint vector = first / PER_VECTOR;
     uvec4 loaded[ROW_STEP + 1];
     [[unroll]] for (uint i = 0u; i < ROW_STEP; i++) loaded[i] = load_vector(vector + i);
@@ -78,10 +102,7 @@ uvec4 load_column(uint first) {
         next = word_of(loaded[ROW_STEP], word);
         shift = first % PER_WORD * BITS;
     }
-#if ROW_STEP == 1
-    if (!INPUT_UNALIGNED) return loaded[0];
-    return spliced(loaded[0], uvec4(loaded[0].yzw, next), shift);
-#elif ROW_STEP == 2
+#if ROW_STEP == 2
     uvec4 even = uvec4(loaded[0].xz, loaded[1].xz), odd = uvec4(loaded[0].yw, loaded[1].yw);
     if (!INPUT_UNALIGNED) return every_second(even, odd);
     return every_second(spliced(even, odd, shift), spliced(odd, uvec4(even.yzw, next), shift));
@@ -96,6 +117,7 @@ uvec4 load_column(uint first) {
         spliced(third_words, uvec4(first_words.yzw, next), shift)
     );
 #endif
+#endif
 }
 
 // Loads a vector of each column of a word of columns, and keeps them as words of rows.
@@ -103,27 +125,25 @@ void load_block(uint first, uint column, uint block, uint across) {
     uvec4 columns_of_word[PER_WORD];
     [[unroll]] for (uint i = 0u; i < PER_WORD; i++)
         columns_of_word[i] = load_column(first + column_offset(column + i));
-    uint row = block * PER_VECTOR;
+    uint first_cell = cell(block * PER_VECTOR, across);
     [[unroll]] for (uint word = 0u; word < 4u; word++) {
+        uint row = first_cell + word * PER_WORD * ROW_PITCH;
 #if ELEMENT_BYTES == 1
-        uint even_low = (columns_of_word[0][word] & 0x00ff00ffu) | (columns_of_word[1][word] & 0x00ff00ffu) << 8;
-        uint even_high = (columns_of_word[2][word] & 0x00ff00ffu) | (columns_of_word[3][word] & 0x00ff00ffu) << 8;
-        uint odd_low = (columns_of_word[0][word] >> 8 & 0x00ff00ffu) | (columns_of_word[1][word] & 0xff00ff00u);
-        uint odd_high = (columns_of_word[2][word] >> 8 & 0x00ff00ffu) | (columns_of_word[3][word] & 0xff00ff00u);
-        cells[cell(row, across)] = (even_low & 0xffffu) | even_high << 16;
-        cells[cell(row + 1u, across)] = (odd_low & 0xffffu) | odd_high << 16;
-        cells[cell(row + 2u, across)] = even_low >> 16 | (even_high & 0xffff0000u);
-        cells[cell(row + 3u, across)] = odd_low >> 16 | (odd_high & 0xffff0000u);
+        uvec4 bytes = uvec4(
+            columns_of_word[0][word], columns_of_word[1][word], columns_of_word[2][word], columns_of_word[3][word]
+        );
+        uvec2 even = (bytes.xz & 0x00ff00ffu) | (bytes.yw << 8 & 0xff00ff00u);
+        uvec2 odd = (bytes.xz >> 8 & 0x00ff00ffu) | (bytes.yw & 0xff00ff00u);
+        cells[row] = (even.x & 0xffffu) | even.y << 16;
+        cells[row + ROW_PITCH] = (odd.x & 0xffffu) | odd.y << 16;
+        cells[row + 2u * ROW_PITCH] = even.x >> 16 | (even.y & 0xffff0000u);
+        cells[row + 3u * ROW_PITCH] = odd.x >> 16 | (odd.y & 0xffff0000u);
 #else
-        cells[cell(row, across)] = (columns_of_word[0][word] & 0xffffu) | columns_of_word[1][word] << 16;
-        cells[cell(row + 1u, across)] = columns_of_word[0][word] >> 16 | (columns_of_word[1][word] & 0xffff0000u);
+        cells[row] = (columns_of_word[0][word] & 0xffffu) | columns_of_word[1][word] << 16;
+        cells[row + ROW_PITCH] = columns_of_word[0][word] >> 16 | (columns_of_word[1][word] & 0xffff0000u);
 #endif
-        row += PER_WORD;
     }
 }
-
-// A word of a row in a tile; of those beside it the bits are arbitrary.
-uint kept_word(uint row, uint word) { return cells[cell(row, word)]; }
 
 // Returns how many elements of a row lie before the first vector of the output that begins in it.
 uint before_vectors(uint target) { return OUTPUT_UNALIGNED ? (0u - target) % PER_VECTOR : 0u; }
@@ -134,13 +154,10 @@ void store_vector(uint row_in_tile, bool last_row, uint target, uint first_colum
     uint in_tile = before_vectors(target) + number * PER_VECTOR;
     uint column = first_column + in_tile;
     if (column >= columns || (column + PER_VECTOR > columns && (!CONTINUED || last_row))) return;
-    uint word = in_tile / PER_WORD;
-    uvec4 words = uvec4(
-        kept_word(row_in_tile, word), kept_word(row_in_tile, word + 1u), kept_word(row_in_tile, word + 2u),
-        kept_word(row_in_tile, word + 3u)
-    );
+    uint word = cell(row_in_tile, in_tile / PER_WORD);
+    uvec4 words = uvec4(cells[word], cells[word + 1u], cells[word + 2u], cells[word + 3u]);
     if (OUTPUT_UNALIGNED)
-        words = spliced(words, uvec4(words.yzw, kept_word(row_in_tile, word + 4u)), in_tile % PER_WORD * BITS);
+        words = spliced(words, uvec4(words.yzw, cells[word + 4u]), in_tile % PER_WORD * BITS);
     output_vectors[(target + column) / PER_VECTOR] = words;
 }
 
@@ -158,9 +175,10 @@ void store_end(uint row_in_tile, uint target, uint first_column, bool after, uin
     begin = max(begin - column, 0);
     end = min(end - column, int(PER_WORD));
     if (end <= begin) return;
-    uint in_tile = uint(column) - first_column; // less than 0 where the row begins within the word
-    uint shift = in_tile % PER_WORD * BITS;
-    uint bits = funnel(kept_word(row_in_tile, in_tile / PER_WORD), kept_word(row_in_tile, in_tile / PER_WORD + 1u), shift);
+    // A row may begin within the word: its other elements are then arbitrary.
+    uint in_tile = uint(column) + PER_VECTOR - first_column;
+    uint word = cell(row_in_tile, in_tile / PER_WORD) - 4u;
+    uint bits = funnel(cells[min(word, CELLS - 1u)], cells[min(word + 1u, CELLS - 1u)], in_tile % PER_WORD * BITS);
     uint written = (2u << (uint(end) * BITS - 1u)) - (1u << (uint(begin) * BITS));
     store_bits((target + uint(column)) / PER_WORD, bits, written);
 }
@@ -183,8 +201,8 @@ void main() {
 
     for (uint tile = gl_WorkGroupID.x; tile < tiles; tile += gl_NumWorkGroups.x) {
         uint tiles_in_matrix = tiles_down * tiles_across;
-        uint matrix = dims == 0u ? 0u : tile / tiles_in_matrix;
-        uvec2 place = place_of_tile(tile - matrix * tiles_in_matrix);
+        uint number_in_matrix, matrix = divide(tile, tiles_in_matrix, tiles_in_matrix_inverse, number_in_matrix);
+        uvec2 place = place_of_tile(number_in_matrix);
         uint row = place.x * DOWN * PER_VECTOR;
         uint column = place.y * tile_vectors * PER_VECTOR;
         uvec2 bases = offsets_of(matrix, dims, uvec2(input_base + row * ROW_STEP, output_base));

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vkdml.plan.boxes import SECTOR_BYTES
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import VECTOR_BYTES, ceil_div, power_of_two_at_least
 
 # Words of the narrowest tile of narrow elements, whose rows are stored as vectors.
 _LEAST_ACROSS = 8
+_WIDTHS = (8, 12, 16, 20, 24, 28, 32, 40, 48, 60)
 # A side of a tile grows while its matrix has so many of it.
 _TILES_OF_LONG_SIDE = 4
 # Vectors of rows whose ends are few.
@@ -195,20 +197,22 @@ def tile_shape(matrices: Matrices, element_bytes: int, most: tuple[int, int], wo
     blocks = down * across
     down = min(down, power_of_two_at_least(ceil_div(rows, per_vector)))
     # Few rows have longer tiles, and few columns taller ones.
-    while down * across < blocks and words >= _TILES_OF_LONG_SIDE * across:
+    apart = abs(matrices.columns.dim.input_stride) - rows * matrices.rows.dim.input_stride
+    while down * across < blocks and words >= _TILES_OF_LONG_SIDE * across and apart * element_bytes < SECTOR_BYTES:
         across *= 2
-    across = min(across, max(power_of_two_at_least(words), _LEAST_ACROSS))
-    while down * across < blocks and down < _BANKS and rows >= _TILES_OF_LONG_SIDE * down * per_vector:
-        down *= 2
-    room = across * per_word // per_vector
     vectors = ceil_div(columns, per_vector)
-    most_vectors = min(vectors if words <= across else room - shared, workgroup_size)
+    most_vectors = across // 4 - shared
+    if not shared:
+        most_vectors = max(most_vectors // 2 * 2, 1)  # whole sectors
+    most_vectors = min(vectors if words <= across else most_vectors, workgroup_size)
     vectors = ceil_div(vectors, ceil_div(vectors, most_vectors))
     own = vectors * per_vector
-    if own < columns:
-        loaded = own + shared * per_vector
-    else:
-        loaded = max(columns + beyond, (_LEAST_ACROSS - shared) * per_word)
+    needed = ceil_div(min(own + shared * per_vector, columns + beyond), per_word)
+    # A few widths, for few pipelines.
+    across = next(width for width in (*_WIDTHS, across) if width >= needed)
+    while 2 * down * across <= blocks and down < _BANKS and rows >= _TILES_OF_LONG_SIDE * down * per_vector:
+        down *= 2
+    loaded = max(needed, _LEAST_ACROSS - shared) * per_word
     return TileShape(down, across, down * per_vector, own, loaded)
 
 

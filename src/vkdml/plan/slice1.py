@@ -66,8 +66,7 @@ def plan_slice1(
     layout, element_bytes = widened(layout, element_bytes)
     tuning = limits.tuning.slice1
     gathers_well = _gathers_well(layout, element_bytes, tuning)
-    narrow = element_bytes < 4 and not gathers_well
-    least_bytes = tuning.narrow_tile_least_bytes if narrow else tuning.tile_least_bytes
+    least_bytes = tuning.narrow_tile_least_bytes if element_bytes < 4 else tuning.tile_least_bytes
     matrices = _matrices(layout, element_bytes, ceil_div(least_bytes, element_bytes), tuning)
     filled = (
         matrices is not None
@@ -167,6 +166,7 @@ def _tiles(
         tiles=tiles,
         tiles_down=tiles_down,
         tiles_across=tiles_across,
+        tiles_in_band_inverse=whole_inverse(limits.tuning.slice1.tile_band * tiles_across),
         dims=len(outer),
         input_base=matrices.input_base,
         output_base=matrices.output_base,
@@ -216,6 +216,7 @@ def _narrow(matrices: Matrices, shape: TileShape, element_bytes: int) -> dict[st
     vectors = shape.columns * element_bytes // VECTOR_BYTES
     step = rows.dim.input_stride
     return {
+        "tiles_in_matrix_inverse": whole_inverse(math.prod(shape.counts(matrices))),
         "tile_vectors": vectors,
         "tile_vectors_inverse": whole_inverse(vectors),
         "next_row_input_offset": step if rows.dim.output_stride > 0 else -step,
