@@ -45,8 +45,7 @@ uint column_offset(uint column) {
     return offset + in_group * column_input_stride + group * column_group_input_stride;
 }
 
-// Returns the words that start `shift` bits (less than 32) into pairs of words. A multiplication that adds is one
-// instruction.
+// As funnel(): a multiplication that adds is one instruction.
 uvec4 spliced(uvec4 low, uvec4 high, uint shift) { return high * (2u << (31u - shift)) + (low >> shift); }
 
 // Offsets wrap where the next row, beside the first of the input, begins before it.
@@ -60,20 +59,7 @@ uvec2 load_pair(uint pair) {
     return input_pairs[min(pair, last_vector * 2u + 1u)];
 }
 
-#if ROW_STEP == 1
-// Loads a vector of a column's elements where it does not start with a vector of the input: pairs of words, so that
-// few words are to be chosen from.
-uvec4 load_unaligned(uint first) {
-    uint pair = first / (PER_VECTOR / 2u), shift = first % PER_WORD * BITS;
-    uvec2 loaded[3];
-    [[unroll]] for (uint i = 0u; i < 3u; i++) loaded[i] = load_pair(pair + i);
-    bool odd = (first / PER_WORD & 1u) != 0u;
-    uvec4 words = odd ? uvec4(loaded[0].y, loaded[1], loaded[2].x) : uvec4(loaded[0], loaded[1]);
-    return spliced(words, uvec4(words.yzw, odd ? loaded[2].y : loaded[2].x), shift);
-}
-#endif
-
-// Returns the four words from word `first`, at most 3, of two vectors.
+// Returns the four words from word `first` (modulo 4) of two vectors.
 uvec4 words_from(uint first, uvec4 low, uvec4 high) {
     uvec4 words = (first & 2u) != 0u ? uvec4(low.zw, high.xy) : low;
     uint next = (first & 2u) != 0u ? high.z : high.x;
@@ -84,6 +70,26 @@ uint word_of(uvec4 vector, uint number) {
     uvec2 words = (number & 2u) != 0u ? vector.zw : vector.xy;
     return (number & 1u) != 0u ? words.y : words.x;
 }
+
+#if ROW_STEP == 1
+// Loads a vector of a column's elements that starts anywhere in a vector of the input. By pairs there are fewer words to
+// choose from, but more loads; these take long where a subgroup's are on many columns.
+uvec4 load_unaligned(uint first) {
+    uint word = first / PER_WORD, next;
+    uvec4 words;
+    if (DOWN < 8u) {
+        uvec4 low = load_vector(word / 4u), high = load_vector(word / 4u + 1u);
+        words = words_from(word, low, high);
+        next = word_of(high, word);
+    } else {
+        uvec2 low = load_pair(word / 2u), middle = load_pair(word / 2u + 1u), high = load_pair(word / 2u + 2u);
+        bool odd = (word & 1u) != 0u;
+        words = odd ? uvec4(low.y, middle, high.x) : uvec4(low, middle);
+        next = odd ? high.y : high.x;
+    }
+    return spliced(words, uvec4(words.yzw, next), first % PER_WORD * BITS);
+}
+#endif
 
 // Loads a vector of a column's elements, the first of which lies at `first`; those beyond the input are arbitrary.
 // Whole vectors are loaded wherever it starts: single words would take the load unit several times as long.

@@ -15,7 +15,7 @@ from vkdml.plan import boxes as boxes_plan
 from vkdml.plan import divisions, kernels
 from vkdml.plan import slice1 as plan_slice1
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
-from vkdml.plan.matrices import tile_shape, transposed
+from vkdml.plan.matrices import transposed
 from vkdml.plan.tuning import DISCRETE, SOFTWARE, SliceTuning
 
 WIDTHS = kernels.family("slice1_runs").numbers_of("element_bytes")
@@ -661,15 +661,15 @@ def test_small_matrices_have_small_tiles(device, width, monkeypatch):
 
 
 @pytest.mark.parametrize("width", NARROW)
-def test_narrow_tiles_fit_the_least_shared_memory(width):
-    most, per_vector = dict(DISCRETE.slice1.tile_shapes)[width], 16 // width
+def test_narrow_tiles_fit_the_least_shared_memory(device, width):
+    per_vector = 16 // width
+    limits = replace(device.limits, tuning=replace(device.limits.tuning, slice1=DISCRETE.slice1))
     for rows, columns in itertools.product((3, 20, 40, 100, 400, 9999), (9, 30, 64, 100, 257, 9999)):
         for apart in (0, 1, 40):
             layout = CopyLayout((Dim(rows, 1, columns), Dim(columns, rows + apart, 1)), 0, 1)
-            shape = tile_shape(transposed(layout, 1), width, most, 256)
+            shape = plan_slice1._shape(transposed(layout, 1), width, limits)
             banks, block = 32 // shape.down, per_vector * (shape.across + 1)
             assert 4 * shape.down * (block + (banks - block) % (2 * banks)) <= 16 << 10
-            assert shape.columns // per_vector <= 256
 
 
 @pytest.mark.parametrize("width", WIDTHS)

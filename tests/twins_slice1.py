@@ -206,7 +206,8 @@ def slice1_narrow_tiles(step, buffers) -> None:
     last_row = 0 if descending else p.rows - 1
     next_row = -row_step if descending else row_step
     for source, target, rows, begin in tiles_of(s, c.down * per_vector, width):
-        loaded = min(width + per_vector * c.output_unaligned, p.columns - begin + (per_vector - 1) * c.continued)
+        beyond = (per_vector - 1) * c.continued
+        loaded = min(width + per_vector * c.output_unaligned, p.columns - begin + beyond)
         assert -(-loaded // per_word) <= c.across
         if not c.input_unaligned:
             starts = source, p.column_input_stride, p.column_group_input_stride

@@ -177,7 +177,9 @@ class TileShape:
         return matrices.rows.count / (down * self.rows) * matrices.columns.count / (across * self.loaded)
 
 
-def tile_shape(matrices: Matrices, element_bytes: int, most: tuple[int, int], workgroup_size: int) -> TileShape:
+def tile_shape(
+    matrices: Matrices, element_bytes: int, most: tuple[int, int], workgroup_size: int
+) -> TileShape:
     """Return the tiles, ``most`` down and across; those of narrow elements are shaped as their matrices are.
 
     Args:
@@ -198,8 +200,9 @@ def tile_shape(matrices: Matrices, element_bytes: int, most: tuple[int, int], wo
     down = min(down, power_of_two_at_least(ceil_div(rows, per_vector)))
     # Few rows have longer tiles, and few columns taller ones.
     apart = abs(matrices.columns.dim.input_stride) - rows * matrices.rows.dim.input_stride
-    while down * across < blocks and words >= _TILES_OF_LONG_SIDE * across and apart * element_bytes < SECTOR_BYTES:
-        across *= 2
+    if apart * element_bytes < SECTOR_BYTES:
+        while down * across < blocks and words >= _TILES_OF_LONG_SIDE * across:
+            across *= 2
     vectors = ceil_div(columns, per_vector)
     most_vectors = across // 4 - shared
     if not shared:

@@ -19,7 +19,7 @@ class SliceTuning:
     """Runs from this size on have vectors at their ends, and at those of rows, written by another step."""
     tile_shapes: tuple[tuple[int, tuple[int, int]], ...]
     """By element width, elements of a tile down and across, powers of two; or of narrow ones vectors down, a
-    power of two, and words across, multiples of four. A tile has room in 16 KiB, the least that devices have."""
+    power of two, and words across, a multiple of four, in 16 KiB: no device has less shared memory."""
     tile_band: int
     """Tiles below each other that are taken before the next ones beside them."""
     tile_least_bytes: int
