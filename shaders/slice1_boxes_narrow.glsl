@@ -55,7 +55,6 @@ uint kept_word(uint row, int word) {
     return cells[min(first_gathered + row * output_row_pitch + uint(word), CELLS - 1u)];
 }
 
-const bool ROWS_START_WITH_VECTORS = false;
 #include "slice1_row_vectors.glsl"
 
 // Returns what a box stores of a row. Words that boxes share are whole in one of them.

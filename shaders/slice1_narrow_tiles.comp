@@ -15,31 +15,51 @@ uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i
 #include "slice1_every.glsl"
 
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
-// The last word of a row may need elements of the next tile.
-const uint OWNED = OUTPUT_UNALIGNED ? ACROSS - 1u : ACROSS;
-// Of a row in a tile, at most.
-const uint VECTORS = ACROSS / 4u;
 
-shared uint cells[DOWN * PER_VECTOR * ACROSS];
+// Of shared memory, from row to row and from block to block: neighbours along a column, and blocks below each other,
+// are in different banks.
+const uint ROW_PITCH = ACROSS + 1u, BLOCK_BANKS = 32u / DOWN;
+const uint BLOCK_PITCH =
+    PER_VECTOR * ROW_PITCH + ((BLOCK_BANKS - PER_VECTOR * ROW_PITCH) & (2u * BLOCK_BANKS - 1u));
+const uint CELLS = DOWN * BLOCK_PITCH;
+shared uint cells[CELLS];
 
-// Neighbours along a column, and blocks side by side, are in different banks.
-uint cell(uint row, uint word) {
-    return row * ACROSS + ((word + row / PER_VECTOR * 4u + row % 4u) & (ACROSS - 1u));
-}
+uint cell(uint row, uint word) { return row / PER_VECTOR * BLOCK_PITCH + row % PER_VECTOR * ROW_PITCH + word; }
 
 #include "slice1_divide.glsl"
 #include "slice1_tile_order.glsl"
 
-// Returns where a column starts in the input, after the matrix's first.
+// Returns where a column starts in the input, after the matrix's first. Columns after the last are the first of the
+// next row of the output.
 uint column_offset(uint column) {
-    if (!COLUMN_GROUPS) return column * column_input_stride;
+    uint offset = 0u;
+    if (CONTINUED) {
+        bool next = column >= columns;
+        column -= next ? columns : 0u;
+        offset = next ? next_row_input_offset : 0u;
+    } else {
+        column = min(column, columns - 1u);
+    }
+    if (!COLUMN_GROUPS) return offset + column * column_input_stride;
     uint in_group, group = divide(column, group_columns, group_columns_inverse, in_group);
-    return in_group * column_input_stride + group * column_group_input_stride;
+    return offset + in_group * column_input_stride + group * column_group_input_stride;
 }
 
-uvec4 load_vector(uint vector) { return input_vectors[min(vector, last_vector)]; }
+// As funnel(): a multiplication that adds is one instruction.
+uvec4 spliced(uvec4 low, uvec4 high, uint shift) { return high * (2u << (31u - shift)) + (low >> shift); }
 
-// Returns the four words from word `first`, at most 3, of two vectors.
+// Offsets wrap where the next row, beside the first of the input, begins before it.
+uvec4 load_vector(uint vector) {
+    if (CONTINUED) vector &= ~0u / PER_VECTOR;
+    return input_vectors[min(vector, last_vector)];
+}
+
+uvec2 load_pair(uint pair) {
+    if (CONTINUED) pair &= ~0u / (PER_VECTOR / 2u);
+    return input_pairs[min(pair, last_vector * 2u + 1u)];
+}
+
+// Returns the four words from word `first` (modulo 4) of two vectors.
 uvec4 words_from(uint first, uvec4 low, uvec4 high) {
     uvec4 words = (first & 2u) != 0u ? uvec4(low.zw, high.xy) : low;
     uint next = (first & 2u) != 0u ? high.z : high.x;
@@ -51,9 +71,32 @@ uint word_of(uvec4 vector, uint number) {
     return (number & 1u) != 0u ? words.y : words.x;
 }
 
+#if ROW_STEP == 1
+// Loads a vector of a column's elements that starts anywhere in a vector of the input. By pairs there are fewer words to
+// choose from, but more loads; these take long where a subgroup's are on many columns.
+uvec4 load_unaligned(uint first) {
+    uint word = first / PER_WORD, next;
+    uvec4 words;
+    if (DOWN < 8u) {
+        uvec4 low = load_vector(word / 4u), high = load_vector(word / 4u + 1u);
+        words = words_from(word, low, high);
+        next = word_of(high, word);
+    } else {
+        uvec2 low = load_pair(word / 2u), middle = load_pair(word / 2u + 1u), high = load_pair(word / 2u + 2u);
+        bool odd = (word & 1u) != 0u;
+        words = odd ? uvec4(low.y, middle, high.x) : uvec4(low, middle);
+        next = odd ? high.y : high.x;
+    }
+    return spliced(words, uvec4(words.yzw, next), first % PER_WORD * BITS);
+}
+#endif
+
 // Loads a vector of a column's elements, the first of which lies at `first`; those beyond the input are arbitrary.
 // Whole vectors are loaded wherever it starts: single words would take the load unit several times as long.
 uvec4 load_column(uint first) {
+#if ROW_STEP == 1
+    return INPUT_UNALIGNED ? load_unaligned(first) : load_vector(first / PER_VECTOR);
+#else
     uint vector = first / PER_VECTOR;
     uvec4 loaded[ROW_STEP + 1];
     [[unroll]] for (uint i = 0u; i < ROW_STEP; i++) loaded[i] = load_vector(vector + i);
@@ -65,23 +108,21 @@ uvec4 load_column(uint first) {
         next = word_of(loaded[ROW_STEP], word);
         shift = first % PER_WORD * BITS;
     }
-#if ROW_STEP == 1
-    if (!INPUT_UNALIGNED) return loaded[0];
-    return funnel(loaded[0], uvec4(loaded[0].yzw, next), shift);
-#elif ROW_STEP == 2
+#if ROW_STEP == 2
     uvec4 even = uvec4(loaded[0].xz, loaded[1].xz), odd = uvec4(loaded[0].yw, loaded[1].yw);
     if (!INPUT_UNALIGNED) return every_second(even, odd);
-    return every_second(funnel(even, odd, shift), funnel(odd, uvec4(even.yzw, next), shift));
+    return every_second(spliced(even, odd, shift), spliced(odd, uvec4(even.yzw, next), shift));
 #else
     uvec4 first_words = uvec4(loaded[0].xw, loaded[1].z, loaded[2].y);
     uvec4 second_words = uvec4(loaded[0].y, loaded[1].xw, loaded[2].z);
     uvec4 third_words = uvec4(loaded[0].z, loaded[1].y, loaded[2].xw);
     if (!INPUT_UNALIGNED) return every_third(first_words, second_words, third_words);
     return every_third(
-        funnel(first_words, second_words, shift),
-        funnel(second_words, third_words, shift),
-        funnel(third_words, uvec4(first_words.yzw, next), shift)
+        spliced(first_words, second_words, shift),
+        spliced(second_words, third_words, shift),
+        spliced(third_words, uvec4(first_words.yzw, next), shift)
     );
+#endif
 #endif
 }
 
@@ -89,37 +130,63 @@ uvec4 load_column(uint first) {
 void load_block(uint first, uint column, uint block, uint across) {
     uvec4 columns_of_word[PER_WORD];
     [[unroll]] for (uint i = 0u; i < PER_WORD; i++)
-        columns_of_word[i] = load_column(first + column_offset(min(column + i, columns - 1u)));
-    uint row = block * PER_VECTOR;
+        columns_of_word[i] = load_column(first + column_offset(column + i));
+    uint first_cell = cell(block * PER_VECTOR, across);
     [[unroll]] for (uint word = 0u; word < 4u; word++) {
+        uint row = first_cell + word * PER_WORD * ROW_PITCH;
 #if ELEMENT_BYTES == 1
-        uint even_low = (columns_of_word[0][word] & 0x00ff00ffu) | (columns_of_word[1][word] & 0x00ff00ffu) << 8;
-        uint even_high = (columns_of_word[2][word] & 0x00ff00ffu) | (columns_of_word[3][word] & 0x00ff00ffu) << 8;
-        uint odd_low = (columns_of_word[0][word] >> 8 & 0x00ff00ffu) | (columns_of_word[1][word] & 0xff00ff00u);
-        uint odd_high = (columns_of_word[2][word] >> 8 & 0x00ff00ffu) | (columns_of_word[3][word] & 0xff00ff00u);
-        cells[cell(row, across)] = (even_low & 0xffffu) | even_high << 16;
-        cells[cell(row + 1u, across)] = (odd_low & 0xffffu) | odd_high << 16;
-        cells[cell(row + 2u, across)] = even_low >> 16 | (even_high & 0xffff0000u);
-        cells[cell(row + 3u, across)] = odd_low >> 16 | (odd_high & 0xffff0000u);
+        uvec4 bytes = uvec4(
+            columns_of_word[0][word], columns_of_word[1][word], columns_of_word[2][word], columns_of_word[3][word]
+        );
+        uvec2 even = (bytes.xz & 0x00ff00ffu) | (bytes.yw << 8 & 0xff00ff00u);
+        uvec2 odd = (bytes.xz >> 8 & 0x00ff00ffu) | (bytes.yw & 0xff00ff00u);
+        cells[row] = (even.x & 0xffffu) | even.y << 16;
+        cells[row + ROW_PITCH] = (odd.x & 0xffffu) | odd.y << 16;
+        cells[row + 2u * ROW_PITCH] = even.x >> 16 | (even.y & 0xffff0000u);
+        cells[row + 3u * ROW_PITCH] = odd.x >> 16 | (odd.y & 0xffff0000u);
 #else
-        cells[cell(row, across)] = (columns_of_word[0][word] & 0xffffu) | columns_of_word[1][word] << 16;
-        cells[cell(row + 1u, across)] = columns_of_word[0][word] >> 16 | (columns_of_word[1][word] & 0xffff0000u);
+        cells[row] = (columns_of_word[0][word] & 0xffffu) | columns_of_word[1][word] << 16;
+        cells[row + ROW_PITCH] = columns_of_word[0][word] >> 16 | (columns_of_word[1][word] & 0xffff0000u);
 #endif
-        row += PER_WORD;
     }
 }
 
-uint kept_word(uint row, int word) { return cells[cell(row, uint(word))]; }
+// Returns how many elements of a row lie before the first vector of the output that begins in it.
+uint before_vectors(uint target) { return OUTPUT_UNALIGNED ? (0u - target) % PER_VECTOR : 0u; }
 
-const bool ROWS_START_WITH_VECTORS = !OUTPUT_UNALIGNED;
-#include "slice1_row_vectors.glsl"
+// Stores vector `number` of those that begin in a row at `target` and in the tile whose columns begin with `first_column`.
+// The last may end with the first columns of the next row.
+void store_vector(uint row_in_tile, bool last_row, uint target, uint first_column, uint number) {
+    uint in_tile = before_vectors(target) + number * PER_VECTOR;
+    uint column = first_column + in_tile;
+    if (column >= columns || (column + PER_VECTOR > columns && (!CONTINUED || last_row))) return;
+    uint word = cell(row_in_tile, in_tile / PER_WORD);
+    uvec4 words = uvec4(cells[word], cells[word + 1u], cells[word + 2u], cells[word + 3u]);
+    if (OUTPUT_UNALIGNED)
+        words = spliced(words, uvec4(words.yzw, cells[word + 4u]), in_tile % PER_WORD * BITS);
+    output_vectors[(target + column) / PER_VECTOR] = words;
+}
 
-// Returns what this tile stores of a row; the next tile has the word that both share.
-RowSpan span_in_tile(uint target, uint columns_left, bool first_tile) {
-    uint place = OUTPUT_UNALIGNED ? target % PER_WORD : 0u;
-    bool last = columns_left <= OWNED * PER_WORD;
-    uint end = last ? (place + columns_left + PER_WORD - 1u) / PER_WORD : OWNED + uint(place != 0u);
-    return span_of_row(target, columns_left, first_tile, int(end));
+// Stores word `number` of what lies in a row before its first vector, or after its last one if that is the tile's.
+void store_end(uint row_in_tile, uint target, uint first_column, bool after, uint number) {
+    int before = int(before_vectors(target)), length = int(columns), begin = 0, end = min(before, length);
+    int column = before - int(PER_VECTOR);
+    if (after) {
+        if (before >= length) return;
+        begin = column = before + (length - before) / int(PER_VECTOR) * int(PER_VECTOR);
+        end = length;
+        if (uint(column - before) - first_column >= tile_vectors * PER_VECTOR) return;
+    }
+    column += int(number * PER_WORD);
+    begin = max(begin - column, 0);
+    end = min(end - column, int(PER_WORD));
+    if (end <= begin) return;
+    // A row may begin within the word: its other elements are then arbitrary.
+    uint in_tile = uint(column) + PER_VECTOR - first_column;
+    uint word = cell(row_in_tile, in_tile / PER_WORD) - 4u;
+    uint bits = funnel(cells[min(word, CELLS - 1u)], cells[min(word + 1u, CELLS - 1u)], in_tile % PER_WORD * BITS);
+    uint written = (2u << (uint(end) * BITS - 1u)) - (1u << (uint(begin) * BITS));
+    store_bits((target + uint(column)) / PER_WORD, bits, written);
 }
 
 // Returns where a row starts in the output, after the first of the matrix; false if it is not copied.
@@ -132,18 +199,27 @@ bool row_offset(uint row, out uint offset) {
 }
 
 void main() {
+    uint number, down_first = divide(gl_LocalInvocationID.x, tile_vectors, tile_vectors_inverse, number);
+    uint none, rows_at_once = divide(WORKGROUP, tile_vectors, tile_vectors_inverse, none);
+    if (down_first >= rows_at_once) down_first = DOWN * PER_VECTOR;
+    bool descending = CONTINUED && int(row_output_stride) < 0;
+    uint first_row = descending ? rows - 1u : 0u, last_row = rows - 1u - first_row;
+
     for (uint tile = gl_WorkGroupID.x; tile < tiles; tile += gl_NumWorkGroups.x) {
         uint tiles_in_matrix = tiles_down * tiles_across;
-        uint matrix = tile / tiles_in_matrix;
-        uint number = tile - matrix * tiles_in_matrix;
-        uvec2 place = place_of_tile(number);
+        uint number_in_matrix, matrix = divide(tile, tiles_in_matrix, tiles_in_matrix_inverse, number_in_matrix);
+        uvec2 place = place_of_tile(number_in_matrix);
         uint row = place.x * DOWN * PER_VECTOR;
-        uint column = place.y * OWNED * PER_WORD;
-        uvec2 bases = offsets_of(matrix, dims, uvec2(input_base + row * ROW_STEP, output_base + column));
+        uint column = place.y * tile_vectors * PER_VECTOR;
+        uvec2 bases = offsets_of(matrix, dims, uvec2(input_base + row * ROW_STEP, output_base));
         uint rows_left = rows - row;
         uint columns_left = columns - column;
 
-        for (uint i = gl_LocalInvocationID.x; i < DOWN * ACROSS; i += WORKGROUP) {
+        // The last vector of a row may end beyond the tile.
+        uint loaded = (tile_vectors + uint(OUTPUT_UNALIGNED)) * PER_VECTOR;
+        loaded = min(loaded, columns_left + (CONTINUED ? PER_VECTOR - 1u : 0u));
+        loaded = (loaded + PER_WORD - 1u) / PER_WORD;
+        for (uint i = gl_LocalInvocationID.x; i < DOWN * loaded; i += WORKGROUP) {
             uint block = i % DOWN;
             uint across = i / DOWN;
             // Beyond the matrix its last block is loaded again: without branches all loads are in flight at once.
@@ -153,17 +229,20 @@ void main() {
         barrier();
         uint rows_in_tile = min(rows_left, DOWN * PER_VECTOR);
         uint offset;
-        for (uint i = gl_LocalInvocationID.x; i < rows_in_tile * VECTORS; i += WORKGROUP) {
-            uint down = i / VECTORS;
+        for (uint down = down_first; down < rows_in_tile; down += rows_at_once) {
             if (row_offset(row + down, offset))
-                store_vector_of_row(span_in_tile(bases.y + offset, columns_left, column == 0u), down, i % VECTORS);
+                store_vector(down, row + down == last_row, bases.y + offset, column, number);
         }
-        if (OUTPUT_UNALIGNED || min(columns_left, OWNED * PER_WORD) % PER_VECTOR != 0u) {
-            for (uint i = gl_LocalInvocationID.x; i < rows_in_tile * ENDS; i += WORKGROUP) {
-                uint down = i / (ENDS);
+        bool before = OUTPUT_UNALIGNED && column == 0u;
+        bool after = columns_left < tile_vectors * PER_VECTOR + PER_VECTOR;
+        if ((before || after) && (!CONTINUED || row == 0u || rows_left == rows_in_tile)) {
+            uint ends = before && after ? 2u * END_WORDS : END_WORDS;
+            for (uint i = gl_LocalInvocationID.x; i < rows_in_tile * ends; i += WORKGROUP) {
+                uint down = i / ends, word = i - down * ends;
+                bool is_after = !before || word >= END_WORDS;
+                if (CONTINUED && row + down != (is_after ? last_row : first_row)) continue;
                 if (row_offset(row + down, offset))
-                    store_end_of_row(
-                        span_in_tile(bases.y + offset, columns_left, column == 0u), down, i % (ENDS));
+                    store_end(down, bases.y + offset, column, is_after, word % END_WORDS);
             }
         }
         barrier();

@@ -2,7 +2,7 @@
 // within them, then the words before and after these.
 //
 // The including file defines kept_word(row, word), which may be asked for the words beside a row: their bits are
-// arbitrary; and ROWS_START_WITH_VECTORS, whether all rows do.
+// arbitrary.
 
 // What is stored of a row. Words are counted from the one in which the row starts.
 struct RowSpan {
@@ -37,7 +37,7 @@ uint stored_word(RowSpan span, uint row, int word) {
 uvec2 vectors_within(RowSpan span) {
     uint first = span.word * PER_WORD + span.place;
     uint limit = min(first + span.elements, (span.word + uint(span.end)) * PER_WORD) / PER_VECTOR;
-    first = ROWS_START_WITH_VECTORS ? first / PER_VECTOR : (first + PER_VECTOR - 1u) / PER_VECTOR;
+    first = (first + PER_VECTOR - 1u) / PER_VECTOR;
     return uvec2(first, max(first, limit));
 }
 

@@ -3,7 +3,8 @@
 
 // Returns which tile down, and which across, tile `number` of a matrix is.
 uvec2 place_of_tile(uint number) {
-    uint in_band = BAND * tiles_across, band = number / in_band, first = band * BAND;
-    uint height = min(BAND, tiles_down - first), rest = number - band * in_band, across = rest / height;
+    uint rest, band = divide(number, BAND * tiles_across, tiles_in_band_inverse, rest), first = band * BAND;
+    uint height = min(BAND, tiles_down - first);
+    uint across = height == BAND ? rest / BAND : rest / height; // a constant divides at once
     return uvec2(first + rest - across * height, across);
 }

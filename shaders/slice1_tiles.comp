@@ -13,6 +13,7 @@ uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i
 #include "layout.glsl"
 #include "elements.glsl"
 
+#include "slice1_divide.glsl"
 #include "slice1_tile_order.glsl"
 
 shared CELL cells[DOWN * ACROSS];

@@ -15,6 +15,7 @@ from vkdml.plan import boxes as boxes_plan
 from vkdml.plan import divisions, kernels
 from vkdml.plan import slice1 as plan_slice1
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
+from vkdml.plan.matrices import transposed
 from vkdml.plan.tuning import DISCRETE, SOFTWARE, SliceTuning
 
 WIDTHS = kernels.family("slice1_runs").numbers_of("element_bytes")
@@ -577,6 +578,25 @@ def test_narrow_tiles_of_whole_vectors(device, width):
             assert constants["output_unaligned"] == bool(output_shift)
 
 
+@pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.parametrize("width", NARROW)
+def test_vectors_have_the_end_of_a_row_and_the_next_ones_begin(device, width, step):
+    per_vector = 16 // width
+    tall, wide = tile_sides(width)
+    for rows, columns in itertools.product((2, tall, 2 * tall + 1), (per_vector + 1, wide - 1, 2 * wide + 1)):
+        for sign, base in itertools.product((1, -1), (0, 1)):
+            # With base 0 the next row of the first begins before the input.
+            dims = (
+                Dim(2, step * rows * columns, rows * columns + 1),
+                Dim(rows, sign * step, columns),
+                Dim(columns, step * rows, 1),
+            )
+            layout = CopyLayout(dims, base_of(dims) + base, base)
+            assert check(device, layout, width) == tiles(width, step)
+            plan = plan_slice1.plan_slice1(layout, width, 1 << 14, device.limits, output_elements=1 << 14)
+            assert kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)["continued"]
+
+
 @pytest.mark.parametrize("step", [2, 3])
 @pytest.mark.parametrize("width", NARROW)
 def test_tiles_of_columns_with_steps(device, width, step):
@@ -652,7 +672,7 @@ def test_small_matrices_have_small_tiles(device, width, monkeypatch):
     use(monkeypatch, tile_shapes=DISCRETE.slice1.tile_shapes)
     for rows, columns, down, across in (
         (3, 5, 1, 8),
-        (16, 40, 1 if width == 1 else 2, 16 if width == 1 else 32),
+        (16, 40, 1 if width == 1 else 2, 16 if width == 1 else 20),
     ):
         layout = CopyLayout((Dim(rows, 1, columns), Dim(columns, rows + 1, 1)), 0, 0)
         assert check(device, layout, width) == tiles(width)
@@ -661,6 +681,18 @@ def test_small_matrices_have_small_tiles(device, width, monkeypatch):
         assert (constants["down"], constants["across"]) == (down, across)
     dims = (Dim(300, 2, 150), Dim(150, 601, 1))
     assert check(device, CopyLayout(dims, 0, 0), width) == tiles(width, 2)
+
+
+@pytest.mark.parametrize("width", NARROW)
+def test_narrow_tiles_fit_the_least_shared_memory(device, width):
+    per_vector = 16 // width
+    limits = replace(device.limits, tuning=replace(device.limits.tuning, slice1=DISCRETE.slice1))
+    for rows, columns in itertools.product((3, 20, 40, 100, 400, 9999), (9, 30, 64, 100, 257, 9999)):
+        for apart in (0, 1, 40):
+            layout = CopyLayout((Dim(rows, 1, columns), Dim(columns, rows + apart, 1)), 0, 1)
+            shape = plan_slice1._shape(transposed(layout, 1), width, limits)
+            banks, block = 32 // shape.down, per_vector * (shape.across + 1)
+            assert 4 * shape.down * (block + (banks - block) % (2 * banks)) <= 16 << 10
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -212,8 +212,14 @@ def slice1_narrow_tiles(step, buffers) -> None:
     kernel = kernels.table()[step.kernel]
     row_step = kernel.family.axes["row_step"][kernel.variant["row_step"]]
     per_vector, per_word = VECTOR_BYTES // s.element_bytes, 4 // s.element_bytes
-    width = (c.across - c.output_unaligned) * per_word
+    width = p.tile_vectors * per_vector
+    descending = p.row_output_stride > WORD // 2
+    last_row = 0 if descending else p.rows - 1
+    next_row = -row_step if descending else row_step
     for source, target, rows, begin in tiles_of(s, c.down * per_vector, width):
+        beyond = (per_vector - 1) * c.continued
+        loaded = min(width + per_vector * c.output_unaligned, p.columns - begin + beyond)
+        assert -(-loaded // per_word) <= c.across
         if not c.input_unaligned:
             starts = source, p.column_input_stride, p.column_group_input_stride
             assert not any(start % per_vector for start in starts)
@@ -223,13 +229,23 @@ def slice1_narrow_tiles(step, buffers) -> None:
                 continue
             start = target + in_group * p.row_output_stride + group * p.row_group_output_stride
             assert c.output_unaligned or start % per_vector == 0
-            # A tile has the words that start in it, and the row's first.
-            place = start % per_word
-            first = begin + (-place) % per_word if begin else 0
-            end = begin + width + (-place) % per_word
-            for column in range(first, min(end, p.columns)):
-                group, in_group = divmod(column, p.group_columns)
-                offset = in_group * p.column_input_stride + group * p.column_group_input_stride
+            # A tile has the vectors that begin in it, and what lies before the first of a row.
+            before = -start % per_vector
+            first = begin + before
+            end = first + width
+            if c.continued:
+                vectors = -(-max(p.columns - before, 0) // per_vector)
+                end = min(end, before + vectors * per_vector)
+            else:
+                end = min(end, p.columns)
+            if c.continued and row == last_row:
+                end = min(end, p.columns)
+            if begin == 0 and (not c.continued or row == p.rows - 1 - last_row):
+                first = 0
+            for column in range(first, end):
+                in_row, beyond = (column - p.columns, next_row) if column >= p.columns else (column, 0)
+                group, in_group = divmod(in_row, p.group_columns)
+                offset = beyond + in_group * p.column_input_stride + group * p.column_group_input_stride
                 s.copy(source + row * row_step + offset, start + column)
 
 

@@ -211,12 +211,12 @@ def tile(down: int, across: int, size: int) -> int:
     return 2 * loop(-(-down * across // size))
 
 
-def narrow_tile(down: int, across: int, per_vector: int, size: int) -> int:
+def narrow_tile(down: int, across: int, columns: int, per_vector: int, size: int) -> int:
     """Return the steps of a tile of ``slice1_narrow_tiles``, which loads and stores vectors."""
     rows = down * per_vector
     load = loop(-(-down * across // size), loop(4, 2 * loop(3)) + loop(4))
-    ends = loop(-(-2 * _END_WORDS * rows // size))
-    return load + loop(-(-rows * across // 4 // size)) + ends
+    store = loop(-(-rows // (size // (columns // per_vector))))
+    return load + store + loop(-(-2 * _END_WORDS * rows // size))
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vkdml.plan.boxes import SECTOR_BYTES
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import VECTOR_BYTES, ceil_div, power_of_two_at_least
 
 # Words of the narrowest tile of narrow elements, whose rows are stored as vectors.
 _LEAST_ACROSS = 8
+_WIDTHS = (8, 12, 16, 20, 24, 28, 32, 40, 48, 60)
+# A side of a tile grows while its matrix has so many of it.
+_TILES_OF_LONG_SIDE = 4
+# Vectors of rows whose ends are few.
+_LONG_ROW = 16
+# Of shared memory; blocks below each other are kept in as many different ones.
+_BANKS = 32
 # Of so many rows that are loaded one is stored, at least.
 _MOST_SPARSE = 6
 
@@ -155,7 +163,9 @@ class TileShape:
     across: int
     rows: int
     columns: int
-    """That are a tile's own: rows of narrow elements share words with the next tile."""
+    """That are a tile's own: of narrow elements, the last vector of a row may end beyond them."""
+    loaded: int
+    """Columns that a tile has room for, or loads of narrow elements."""
 
     def counts(self, matrices: Matrices) -> tuple[int, int]:
         """Return how many tiles a matrix has down and across."""
@@ -164,20 +174,62 @@ class TileShape:
     def fill(self, matrices: Matrices) -> float:
         """Return which part of the tiles is in the matrices."""
         down, across = self.counts(matrices)
-        return matrices.rows.count / (down * self.rows) * matrices.columns.count / (across * self.columns)
+        return matrices.rows.count / (down * self.rows) * matrices.columns.count / (across * self.loaded)
 
 
-def tile_shape(matrices: Matrices, element_bytes: int, most: tuple[int, int]) -> TileShape:
-    """Return the tiles, ``most`` down and across; small matrices of narrow elements have smaller ones."""
+def tile_shape(
+    matrices: Matrices, element_bytes: int, most: tuple[int, int], workgroup_size: int
+) -> TileShape:
+    """Return the tiles, ``most`` down and across; those of narrow elements are shaped as their matrices are.
+
+    Args:
+        matrices: to be copied.
+        element_bytes: of an element.
+        most: of wide elements the tile; of narrow ones, the product bounds tiles.
+        workgroup_size: invocations, at most; so many vectors of a row are stored at once.
+    """
     down, across = most
     if element_bytes >= 4:
-        return TileShape(down, across, down, across)
+        return TileShape(down, across, down, across, across)
     per_vector, per_word = VECTOR_BYTES // element_bytes, 4 // element_bytes
+    rows, columns = matrices.rows.count, matrices.columns.count
     shared = int(unaligned(matrices.output_starts, element_bytes))
-    down = min(down, power_of_two_at_least(ceil_div(matrices.rows.count, per_vector)))
-    words = ceil_div(matrices.columns.count, per_word) + shared
-    across = min(across, max(power_of_two_at_least(words), _LEAST_ACROSS))
-    return TileShape(down, across, down * per_vector, (across - shared) * per_word)
+    beyond = per_vector - 1 if continued(matrices, element_bytes) else 0
+    words = ceil_div(columns + beyond, per_word)
+    blocks = down * across
+    down = min(down, power_of_two_at_least(ceil_div(rows, per_vector)))
+    # Few rows have longer tiles, and few columns taller ones.
+    apart = abs(matrices.columns.dim.input_stride) - rows * matrices.rows.dim.input_stride
+    if apart * element_bytes < SECTOR_BYTES:
+        while down * across < blocks and words >= _TILES_OF_LONG_SIDE * across:
+            across *= 2
+    vectors = ceil_div(columns, per_vector)
+    most_vectors = across // 4 - shared
+    if not shared:
+        most_vectors = max(most_vectors // 2 * 2, 1)  # whole sectors
+    most_vectors = min(vectors if words <= across else most_vectors, workgroup_size)
+    vectors = ceil_div(vectors, ceil_div(vectors, most_vectors))
+    own = vectors * per_vector
+    needed = ceil_div(min(own + shared * per_vector, columns + beyond), per_word)
+    # A few widths, for few pipelines.
+    across = next(width for width in (*_WIDTHS, across) if width >= needed)
+    while 2 * down * across <= blocks and down < _BANKS and rows >= _TILES_OF_LONG_SIDE * down * per_vector:
+        down *= 2
+    loaded = max(needed, _LEAST_ACROSS - shared) * per_word
+    return TileShape(down, across, down * per_vector, own, loaded)
+
+
+def continued(matrices: Matrices, element_bytes: int) -> bool:
+    """Whether rows follow each other in the output, so that vectors of two of them can be stored at once."""
+    per_vector = VECTOR_BYTES // element_bytes
+    rows, columns = matrices.rows, matrices.columns.count
+    return (
+        not rows.groups
+        and abs(rows.dim.output_stride) == columns >= per_vector
+        and unaligned(matrices.output_starts, element_bytes)
+        # The next row's elements lie one beside the others': they would be the only unaligned ones.
+        and (columns < _LONG_ROW * per_vector or unaligned(matrices.input_starts, element_bytes))
+    )
 
 
 def unaligned(starts: Sequence[int], element_bytes: int) -> bool:

@@ -13,7 +13,7 @@ from vkdml.plan.blocks import Blocks, blocks_of
 from vkdml.plan.boxes import SECTOR_BYTES, Boxes, Room, boxes_for, inverse, words_of
 from vkdml.plan.divisions import run_words, whole_inverse
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.matrices import Columns, Matrices, Rows, TileShape, tile_shape, transposed, unaligned
+from vkdml.plan.matrices import Matrices, TileShape, continued, tile_shape, transposed, unaligned
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
@@ -66,19 +66,18 @@ def plan_slice1(
     layout, element_bytes = widened(layout, element_bytes)
     tuning = limits.tuning.slice1
     gathers_well = _gathers_well(layout, element_bytes, tuning)
-    narrow = element_bytes < 4 and not gathers_well
-    least_bytes = tuning.narrow_tile_least_bytes if narrow else tuning.tile_least_bytes
+    least_bytes = tuning.narrow_tile_least_bytes if element_bytes < 4 else tuning.tile_least_bytes
     matrices = _matrices(layout, element_bytes, ceil_div(least_bytes, element_bytes), tuning)
     filled = (
         matrices is not None
-        and _shape(matrices, element_bytes, tuning).fill(matrices) >= tuning.tile_least_fill
+        and _shape(matrices, element_bytes, limits).fill(matrices) >= tuning.tile_least_fill
     )
     by_words = not filled and _gathers_by_words(layout, element_bytes, limits)
     boxes = None if gathers_well or filled or by_words else _boxes_for(layout, element_bytes, limits)
     steps: tuple[Step, ...]
     # Sparsely filled tiles are slower than what else does without reading memory again and again.
     if matrices is not None and (filled or not (gathers_well or by_words or boxes)):
-        step, layout_words = _tiles(matrices, element_bytes, last_vector, limits, tuning)
+        step, layout_words = _tiles(matrices, element_bytes, last_vector, limits)
         steps = (step,)
     elif by_words:
         step, layout_words = word_copy(layout, element_bytes, limits)
@@ -145,17 +144,18 @@ def _matrices(layout: CopyLayout, element_bytes: int, least: int, tuning: SliceT
     )
 
 
-def _shape(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> TileShape:
-    return tile_shape(matrices, element_bytes, dict(tuning.tile_shapes)[element_bytes])
+def _shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> TileShape:
+    most = dict(limits.tuning.slice1.tile_shapes)[element_bytes]
+    return tile_shape(matrices, element_bytes, most, limits.workgroup_size)
 
 
 def _tiles(
-    matrices: Matrices, element_bytes: int, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
+    matrices: Matrices, element_bytes: int, last_vector: int, limits: DeviceLimits
 ) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     outer, rows, columns = matrices.outer, matrices.rows, matrices.columns
     narrow = element_bytes < 4
-    shape = _shape(matrices, element_bytes, tuning)
+    shape = _shape(matrices, element_bytes, limits)
     tiles_down, tiles_across = shape.counts(matrices)
     tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
     check_work("tiles", tiles)
@@ -166,6 +166,7 @@ def _tiles(
         tiles=tiles,
         tiles_down=tiles_down,
         tiles_across=tiles_across,
+        tiles_in_band_inverse=whole_inverse(limits.tuning.slice1.tile_band * tiles_across),
         dims=len(outer),
         input_base=matrices.input_base,
         output_base=matrices.output_base,
@@ -173,7 +174,7 @@ def _tiles(
         columns=columns.count,
         row_output_stride=rows.dim.output_stride,
         column_input_stride=columns.dim.input_stride,
-        **(_groups(rows, columns) | {"last_vector": last_vector} if narrow else {}),
+        **(_narrow(matrices, shape, element_bytes) | {"last_vector": last_vector} if narrow else {}),
         layout_words=layout_words if in_push else (),
     )
     blocks = shape.down * shape.across
@@ -181,17 +182,21 @@ def _tiles(
     band = limits.tuning.slice1.tile_band
     of_kernel = {"layout_in_push": in_push, "down": shape.down, "across": shape.across, "band": band}
     if narrow:
+        follows = continued(matrices, element_bytes)
         of_kernel |= {
             "row_step": rows.dim.input_stride,
-            "input_unaligned": unaligned(matrices.input_starts, element_bytes),
+            "input_unaligned": follows or unaligned(matrices.input_starts, element_bytes),
             "output_unaligned": unaligned(matrices.output_starts, element_bytes),
             "row_groups": rows.groups is not None,
             "column_groups": columns.groups is not None,
+            "continued": follows,
         }
     kernel, constants = family.specialize(element_bytes=element_bytes, workgroup=workgroup_size, **of_kernel)
     tiles_of_workgroup = loop_steps.rounds_of(tiles, limits.max_workgroup_count)
     per_tile = (
-        loop_steps.narrow_tile(shape.down, shape.across, VECTOR_BYTES // element_bytes, workgroup_size)
+        loop_steps.narrow_tile(
+            shape.down, shape.across, shape.columns, VECTOR_BYTES // element_bytes, workgroup_size
+        )
         if narrow
         else loop_steps.tile(shape.down, shape.across, workgroup_size)
     )
@@ -205,9 +210,16 @@ def _tiles(
     return step, () if in_push else layout_words
 
 
-def _groups(rows: Rows, columns: Columns) -> dict[str, int]:
-    """Return what a kernel is pushed of the groups of rows and columns."""
+def _narrow(matrices: Matrices, shape: TileShape, element_bytes: int) -> dict[str, int]:
+    """Return what the kernel of narrow elements is pushed of rows and columns, and of groups of them."""
+    rows, columns = matrices.rows, matrices.columns
+    vectors = shape.columns * element_bytes // VECTOR_BYTES
+    step = rows.dim.input_stride
     return {
+        "tiles_in_matrix_inverse": whole_inverse(math.prod(shape.counts(matrices))),
+        "tile_vectors": vectors,
+        "tile_vectors_inverse": whole_inverse(vectors),
+        "next_row_input_offset": step if rows.dim.output_stride > 0 else -step,
         "group_rows": rows.in_group,
         "group_rows_inverse": whole_inverse(rows.in_group),
         "copied_rows": rows.dim.size,

@@ -18,14 +18,14 @@ class SliceTuning:
     boundaries_from_bytes: int
     """Runs from this size on have vectors at their ends, and at those of rows, written by another step."""
     tile_shapes: tuple[tuple[int, tuple[int, int]], ...]
-    """By element width, elements of a tile down and across, or of narrow ones vectors down and words across,
-    powers of two."""
+    """By element width, elements of a tile down and across, powers of two; or of narrow ones vectors down, a
+    power of two, and words across, a multiple of four, in 16 KiB: no device has less shared memory."""
     tile_band: int
     """Tiles below each other that are taken before the next ones beside them."""
     tile_least_bytes: int
     """Transposed matrices with a shorter side are gathered by element: tiles would be mostly empty."""
     narrow_tile_least_bytes: int
-    """The same of narrow elements where runs would read memory again and again."""
+    """The same of narrow elements."""
     tile_least_fill: float
     """Matrices that would fill less of their tiles are copied in boxes."""
     box_near_bytes: int
@@ -272,7 +272,7 @@ DISCRETE = Tuning(
         workgroup_vectors=1,
         full_workgroups=2048,
         boundaries_from_bytes=_NEVER,
-        tile_shapes=((1, (4, 64)), (2, (8, 64)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
+        tile_shapes=((1, (4, 60)), (2, (8, 60)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
         tile_band=4,
         tile_least_bytes=64,
         narrow_tile_least_bytes=8,
