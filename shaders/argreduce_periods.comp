@@ -13,7 +13,6 @@
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
-const bool ONE_RUN = true;
 #include "columns_load_vectors.glsl"
 #include "parts.glsl"
 
