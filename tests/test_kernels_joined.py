@@ -19,6 +19,7 @@ import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.joined_columns import joined_columns, plan_columns
+from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reductions import NARROW_SHARE, Results
@@ -85,6 +86,31 @@ def test_kernels_write_what_their_twins_write(device, name):
         (step,) = plan.steps
         ran.add((kernels.table()[step.kernel].variant["loads"], twins.is_split(step)))
     assert ran >= {("vectors", False), ("unaligned", False), ("unaligned", True)}, ran
+
+
+@pytest.mark.parametrize("name", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("apart", [6, 16])
+def test_runs_that_overlap_start_where_they_do(device, name, apart):
+    """Windows of a picture, some of which start within a vector of another."""
+    if not device.limits.tuning.batched_loads:
+        assert "SwiftShader" in device.name
+        return
+    sizes, strides = (9, 20, 16, 4), (apart, 256, 4, 1)
+    count = 8 * apart + 19 * 256 + 64
+    kept = (9, 1, 16, 1)
+    layout = canonical_reduce(sizes, strides, (1, 3), row_major_strides(kept), take_last=False)
+    joined = joined_columns(layout, 16 // ELEMENTS[name].nbytes)
+    assert joined is not None
+    assert (joined.run, joined.joined) == (64, 4)
+    input_bytes = count * ELEMENTS[name].nbytes
+    plan = plan_columns(
+        joined, layout, Order(name), input_bytes, Results(4, False, layout.outputs), small_limits(device)
+    )
+    assert kernels.table()[plan.steps[0].kernel].variant["loads"] == (
+        "vectors" if apart == 16 else "unaligned"
+    )
+    content = element_bits(np.random.default_rng(apart), name, count)
+    run_both(device, plan, {"input": content}, twins_combine.run)
 
 
 def test_every_kernel_is_tested_here():

@@ -1,9 +1,9 @@
 """Planning reductions of several columns to one output: short innermost dimensions, reduced or kept.
 
-Elements that are side by side in memory make a run of columns. In a run one reduced dimension, or a part of
-it, lies inside of kept dimensions or just outside of them: its columns are joined to one output, after each
-has been folded over all other reduced dimensions. So memory is read in vectors where the adjacent elements
-of an output, or of adjacent outputs, are too few for one.
+Elements that are side by side in memory make a run of columns. In a run one reduced dimension lies inside of
+kept dimensions, or a part of one just outside of them, or both: their columns are joined to one output, after
+each has been folded over all other positions. So memory is read in vectors where the adjacent elements of an
+output, or of adjacent outputs, are too few for one.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _MOST_VECTORS = 40
 _MOST_COPIED_VECTORS = 10
 # Copies are joined where a whole dimension leaves fewer positions to fold.
 _MANY_POSITIONS = 32
-# With fewer, joining takes longer than the loads of other kernels. Those are faster where
-# more elements are side by side: so many positions for each byte of narrow elements and of wide ones.
+# With fewer, joining takes longer than the loads of other kernels (H200). Those are faster where more elements
+# are side by side: so many positions for each byte of narrow elements and of wide ones.
 _FEWEST_POSITIONS = 8
 _POSITIONS_PER_BYTE = 1 / 2, 5 / 8
 _SIDE_BY_SIDE_BYTES = 64
@@ -193,6 +193,15 @@ def _side_by_side(layout: ReduceLayout, run: int, kept: int) -> tuple[int, int]:
     return run, kept
 
 
+def _outside(layout: ReduceLayout, joined: Joined) -> tuple[Dim, ...]:
+    """Return the kept dimensions from run to run; runs of overlapping views overlap."""
+    outputs, kept = joined.block // joined.joined, len(layout.kept)
+    while outputs > 1:
+        kept -= 1
+        outputs //= layout.kept[kept].size
+    return layout.kept[:kept]
+
+
 @dataclass(frozen=True)
 class _Shape:
     """How the work is divided; see the push constants in ``shaders/kernels.json``."""
@@ -312,7 +321,7 @@ def plan_columns(
     layout_words = (*dimension_words(layout), *words(word for dim in joined.folded for word in dim))
     offsets = [layout.input_base, joined.run, shape.piece_columns, joined.overlap * joined.block]
     offsets += [stride for _, stride in joined.folded]
-    offsets += [dim.input_stride for dim in layout.kept if abs(dim.input_stride) >= joined.run]
+    offsets += [dim.input_stride for dim in _outside(layout, joined)]
     flags = {"layout_in_push": False, **results.flags, "positions_adjacent": False}
     push = _FAMILY.push(
         **flags,
