@@ -49,8 +49,8 @@ _MOST_VECTORS = 40
 _MOST_COPIED_VECTORS = 10
 # Copies are joined where a whole dimension leaves fewer positions to fold.
 _MANY_POSITIONS = 32
-# With fewer, joining takes longer than the loads of other kernels (H200). Those are faster where more elements
-# are side by side: so many positions for each byte of narrow elements and of wide ones.
+# With fewer, joining takes longer than the loads of other kernels (H200). Those are faster where more
+# elements are side by side: so many positions for each byte of narrow elements and of wide ones.
 _FEWEST_POSITIONS = 8
 _POSITIONS_PER_BYTE = 1 / 2, 5 / 8
 _SIDE_BY_SIDE_BYTES = 64
