@@ -35,13 +35,13 @@ from vkdml.plan.reductions import (
     are_far_columns,
     bases,
     buffer_bytes,
-    candidate_words,
     dimension_words,
     enough_splits,
     fixed_flags,
     is_in_fours,
-    most_candidates,
+    most_splits,
     order_rules,
+    split_words,
 )
 from vkdml.plan.schema import ElementType, Family
 from vkdml.plan.short import is_written_across, plan_short
@@ -229,20 +229,13 @@ def _plan_shape(
         ),
         limits,
     )
-    counters = scratch_words = 0
-    if shape.splits > 1:
-        counters, scratch_words = shape.blocks, outputs * shape.splits * candidate_words(element)
+    counters, scratch_words = split_words(shape.blocks, outputs, shape.splits, element)
     return Plan(
         (step,),
         buffer_bytes(element, input_bytes, results, scratch_base + counters + scratch_words),
         () if in_push else layout_words,
         counters,
     )
-
-
-def _most_splits(outputs: int, element: ElementType, input_bytes: int) -> int:
-    """Return how many splits fit the scratch memory."""
-    return max(1, most_candidates(element, input_bytes) // outputs)
 
 
 class _Runs(NamedTuple):
@@ -380,7 +373,7 @@ def _rows(
         tiles_per_run = ceil_div(vectors, tile_vectors)
     units = segments * tiles_per_run
     check_work("tiles", units)
-    rounds = ceil_div(units, min(units, wanted, _most_splits(outputs, element, input_bytes)))
+    rounds = ceil_div(units, min(units, wanted, most_splits(outputs, element, input_bytes)))
     splits = enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
     check_work("splits", blocks * splits)
     kept = ceil_div(tile_vectors, lanes)
@@ -524,7 +517,7 @@ def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limit
             ceil_div(workgroups, blocks),
             ceil_div(reduce_count, tuning.positions_per_split * lanes),
             max(tuning.most_candidates // (min(block_groups, groups) * columns), 1),
-            _most_splits(outputs, element, input_bytes),
+            most_splits(outputs, element, input_bytes),
         )
         # A narrower block has fewer candidates to combine, so there may be more splits.
         if adjacent or segment <= NARROWEST_SEGMENT or blocks * splits >= tuning.split_workgroups:

@@ -33,12 +33,12 @@ from vkdml.plan.reductions import (
     Results,
     bases,
     buffer_bytes,
-    candidate_words,
     dimension_words,
     enough_splits,
     fixed_flags,
-    most_candidates,
+    most_splits,
     order_rules,
+    split_words,
 )
 from vkdml.plan.schema import ElementType
 
@@ -124,13 +124,14 @@ def joined_columns(layout: ReduceLayout, per_vector: int) -> Joined | None:
     if block == joined:  # rows
         return None
     fits = bool(others) and whole.unit <= _MOST_VECTORS * per_vector
-    if fits and block >= per_vector:
-        if whole.positions >= _MANY_POSITIONS or apart == 1:
-            return whole
-        return _copied(Joined(apart, 1, 1, 1, ()), layout.reduced, per_vector) or whole
+    has_vectors = fits and block >= per_vector
+    if has_vectors and (whole.positions >= _MANY_POSITIONS or apart == 1):
+        return whole
     if apart > 1:
-        return _copied(Joined(apart, 1, 1, 1, ()), layout.reduced, per_vector)
-    return _copied(whole, others, per_vector) if fits else None
+        copied = _copied(Joined(apart, 1, 1, 1, ()), layout.reduced, per_vector)
+    else:
+        copied = _copied(whole, others, per_vector) if fits else None
+    return copied or (whole if has_vectors else None)
 
 
 def _copied(alone: Joined, others: tuple[Dim, ...], per_vector: int) -> Joined | None:
@@ -249,7 +250,7 @@ def _shape(
     wanted = min(
         ceil_div(tuning.columns_workgroups, blocks),
         ceil_div(joined.positions, tuning.positions_per_split * lanes),
-        max(most_candidates(element, input_bytes) // outputs, 1),
+        most_splits(outputs, element, input_bytes),
     )
     if element.nbytes < 4:
         wanted = max(wanted, ceil_div(joined.positions, NARROW_SHARE))
@@ -365,9 +366,7 @@ def plan_columns(
         fixed_flags=fixed_flags(_FAMILY, flags, input_bytes, limits),
     )
     workgroups = min(shape.blocks * shape.splits, limits.max_workgroup_count)
-    counters = scratch_words = 0
-    if shape.splits > 1:
-        counters, scratch_words = shape.blocks, layout.outputs * shape.splits * candidate_words(element)
+    counters, scratch_words = split_words(shape.blocks, layout.outputs, shape.splits, element)
     workspace_words = len(layout_words) + counters + scratch_words
     return Plan(
         (checked_step(Step(kernel, constants, push, workgroups, loop_steps=shape.loop_steps), limits),),

@@ -68,6 +68,16 @@ def most_candidates(element: ElementType, input_bytes: int) -> int:
     return scratch // (candidate_words(element) * 4)
 
 
+def most_splits(outputs: int, element: ElementType, input_bytes: int) -> int:
+    """Return how many splits fit the scratch memory."""
+    return max(1, most_candidates(element, input_bytes) // outputs)
+
+
+def split_words(blocks: int, outputs: int, splits: int, element: ElementType) -> tuple[int, int]:
+    """Return the words of scratch memory for counters, and for candidates; none without splits."""
+    return (blocks, outputs * splits * candidate_words(element)) if splits > 1 else (0, 0)
+
+
 def is_in_fours(positions: int, element_bytes: int, tuning: Tuning) -> bool:
     """Tell whether columns of elements are loaded in fours if so many positions compete."""
     return any(
