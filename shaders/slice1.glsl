@@ -1,4 +1,4 @@
-// Shared by the slice1 kernels: bindings, and words of narrow elements.
+// Shared by the slice1 kernels: bindings, and words of elements.
 //
 // Compile-time: ELEMENT_BYTES.
 layout(std430, binding = BINDING_INPUT) readonly restrict buffer InputWords { uint input_words[]; };
@@ -9,10 +9,10 @@ layout(std430, binding = BINDING_OUTPUT) restrict buffer OutputPairs { uvec2 out
 layout(std430, binding = BINDING_OUTPUT) restrict buffer OutputVectors { uvec4 output_vectors[]; };
 layout(std430, binding = BINDING_WORKSPACE) readonly restrict buffer Workspace { uint workspace[]; };
 
-#if ELEMENT_BYTES < 4
+#if ELEMENT_BYTES <= 4
 const uint PER_WORD = 4u / ELEMENT_BYTES;
 const uint BITS = 8u * ELEMENT_BYTES;
-const uint MASK = (1u << BITS) - 1u;
+const uint MASK = 0xffffffffu >> (32u - BITS);
 
 // Returns the word that starts `shift` bits (less than 32) into a pair of words.
 uint funnel(uint low, uint high, uint shift) { return (low >> shift) | (high << 1u << (31u - shift)); }

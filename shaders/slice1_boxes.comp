@@ -9,9 +9,6 @@
 #include "slice1.glsl"
 
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
-#if ELEMENT_BYTES == 4
-const uint PER_WORD = 1u;
-#endif
 
 shared uint layout_cells[BOX_LAYOUT_WORDS]; // the workspace may be far away
 shared uint cells[CELLS];

@@ -8,9 +8,6 @@
 #include "interface.glsl"
 #include "slice1.glsl"
 #include "slice1_divide.glsl"
-#if ELEMENT_BYTES == 4
-const uint PER_WORD = 1u;
-#endif
 
 uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 uint size_of(uint dim) { return layout_word(dim * RUN_DIM_WORDS); }

@@ -212,7 +212,7 @@ def group_of(kernel: str) -> str:
         *("argreduce_rows_subgroups", "argreduce_rows", "argreduce_columns_vectors"),
         *("argreduce_columns_unaligned", "argreduce_columns_elements", "argreduce_periods"),
         *("argreduce_combine", "argreduce_joined", "argreduce_short_single", "argreduce_short_packed"),
-        *("slice1_runs", "slice1_tiles", "slice1_narrow_tiles"),
+        *("slice1_runs", "slice1_tiles"),
     ):
         if kernel.startswith(start):
             batches = "columns" in start or "periods" in start

@@ -198,20 +198,9 @@ def tiles_of(s: SliceStep, height: int, width: int):
 def slice1_tiles(step, buffers) -> None:
     s = SliceStep(step, buffers)
     p, c = s.p, s.constants
-    for source, target, rows, begin in tiles_of(s, c.down, c.across):
-        for row in rows:
-            for column in range(begin, min(begin + c.across, p.columns)):
-                s.copy(
-                    source + row + column * p.column_input_stride, target + row * p.row_output_stride + column
-                )
-
-
-def slice1_narrow_tiles(step, buffers) -> None:
-    s = SliceStep(step, buffers)
-    p, c = s.p, s.constants
     kernel = kernels.table()[step.kernel]
     row_step = kernel.family.axes["row_step"][kernel.variant["row_step"]]
-    per_vector, per_word = VECTOR_BYTES // s.element_bytes, 4 // s.element_bytes
+    per_vector, per_cell = VECTOR_BYTES // s.element_bytes, max(4 // s.element_bytes, 1)
     width = p.tile_vectors * per_vector
     descending = p.row_output_stride > WORD // 2
     last_row = 0 if descending else p.rows - 1
@@ -219,7 +208,7 @@ def slice1_narrow_tiles(step, buffers) -> None:
     for source, target, rows, begin in tiles_of(s, c.down * per_vector, width):
         beyond = (per_vector - 1) * c.continued
         loaded = min(width + per_vector * c.output_unaligned, p.columns - begin + beyond)
-        assert -(-loaded // per_word) <= c.across
+        assert -(-loaded // per_cell) <= c.across
         if not c.input_unaligned:
             starts = source, p.column_input_stride, p.column_group_input_stride
             assert not any(start % per_vector for start in starts)
@@ -313,7 +302,6 @@ def slice1_boxes(step, buffers) -> None:
 TWINS = {
     "slice1_runs": slice1_runs,
     "slice1_tiles": slice1_tiles,
-    "slice1_narrow_tiles": slice1_narrow_tiles,
     "slice1_boxes": slice1_boxes,
     "slice1_words": slice1_words,
     "slice1_blocks": slice1_blocks,

@@ -206,16 +206,17 @@ def words(dims: int, rounds: int, at_once: int, per_word: int, near_dims: int) -
     return find_plane + loop(rounds, gather + loop(at_once))
 
 
-def tile(down: int, across: int, size: int) -> int:
-    """Return the steps of a tile of ``slice1_tiles``; ``size``: invocations of a workgroup."""
-    return 2 * loop(-(-down * across // size))
+def tile(parts: int, rows: int, vectors: int, size: int) -> int:
+    """Return the steps of a tile of ``slice1_tiles``.
 
-
-def narrow_tile(down: int, across: int, columns: int, per_vector: int, size: int) -> int:
-    """Return the steps of a tile of ``slice1_narrow_tiles``, which loads and stores vectors."""
-    rows = down * per_vector
-    load = loop(-(-down * across // size), loop(4, 2 * loop(3)) + loop(4))
-    store = loop(-(-rows // (size // (columns // per_vector))))
+    Args:
+        parts: in which it is loaded, each by one invocation.
+        rows: of the tile.
+        vectors: of a row.
+        size: invocations of a workgroup.
+    """
+    load = loop(-(-parts // size), loop(4, 2 * loop(3)) + loop(4))
+    store = loop(-(-rows // (size // vectors)))
     return load + store + loop(-(-2 * _END_WORDS * rows // size))
 
 

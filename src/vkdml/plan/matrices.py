@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vkdml.plan import kernels
 from vkdml.plan.boxes import SECTOR_BYTES
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import VECTOR_BYTES, ceil_div, power_of_two_at_least
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, power_of_two_at_least
 
 # Words of the narrowest tile of narrow elements, whose rows are stored as vectors.
 _LEAST_ACROSS = 8
-_WIDTHS = (8, 12, 16, 20, 24, 28, 32, 40, 48, 60)
+_WIDTHS = (8, 12, 16, 20, 24, 28, 32, 40, 48, 60, 64)
 # A side of a tile grows while its matrix has so many of it.
 _TILES_OF_LONG_SIDE = 4
 # Vectors of rows whose ends are few.
@@ -157,7 +158,7 @@ def _next_rows(row: Dim, others: Sequence[Dim], most_between: int) -> Dim | None
 
 @dataclass(frozen=True)
 class TileShape:
-    """A tile: how many elements it has down and across, or of narrow ones vectors down and words across."""
+    """A tile: how many vectors it has down, and across words, or wider elements."""
 
     down: int
     across: int
@@ -165,7 +166,13 @@ class TileShape:
     columns: int
     """That are a tile's own: of narrow elements, the last vector of a row may end beyond them."""
     loaded: int
-    """Columns that a tile has room for, or loads of narrow elements."""
+    """Columns that a tile loads."""
+
+    def parts(self, element_bytes: int) -> int:
+        """Return the parts that a tile is loaded in, each by one invocation: see ``load_columns``."""
+        if element_bytes < 4:
+            return self.down * self.across
+        return self.rows * self.across // kernels.number("tile_columns_at_once")
 
     def counts(self, matrices: Matrices) -> tuple[int, int]:
         """Return how many tiles a matrix has down and across."""
@@ -177,45 +184,58 @@ class TileShape:
         return matrices.rows.count / (down * self.rows) * matrices.columns.count / (across * self.loaded)
 
 
+def shared_bytes(down: int, across: int, element_bytes: int) -> int:
+    """Return the shared memory of a tile, as ``slice1_tiles.comp`` declares it."""
+    cell_bytes = max(element_bytes, 4)
+    block = VECTOR_BYTES // element_bytes * (across + 1)
+    banks = _BANKS * 4 // cell_bytes // down
+    return cell_bytes * down * (block + (banks - block) % (2 * banks))
+
+
 def tile_shape(
-    matrices: Matrices, element_bytes: int, most: tuple[int, int], workgroup_size: int
+    matrices: Matrices, element_bytes: int, most: tuple[int, int], limits: DeviceLimits
 ) -> TileShape:
-    """Return the tiles, ``most`` down and across; those of narrow elements are shaped as their matrices are.
+    """Return the tiles, shaped as their matrices are.
 
     Args:
         matrices: to be copied.
         element_bytes: of an element.
-        most: of wide elements the tile; of narrow ones, the product bounds tiles.
-        workgroup_size: invocations, at most; so many vectors of a row are stored at once.
+        most: the product bounds tiles.
+        limits: so many vectors of a row as a workgroup has invocations are stored at once.
     """
     down, across = most
-    if element_bytes >= 4:
-        return TileShape(down, across, down, across, across)
-    per_vector, per_word = VECTOR_BYTES // element_bytes, 4 // element_bytes
+    stepped = matrices.rows.dim.input_stride > 1
+    if element_bytes == 1 and across >= 4 * _LEAST_ACROSS and (stepped or not loads_unaligned(matrices, 1)):
+        down, across = 2 * down, across // 2  # such columns are loaded in longer pieces
+    while shared_bytes(down, across, element_bytes) > limits.max_shared_memory:
+        across -= 4
+    workgroup_size = limits.workgroup_size
+    per_vector, per_cell = VECTOR_BYTES // element_bytes, max(4 // element_bytes, 1)
     rows, columns = matrices.rows.count, matrices.columns.count
     shared = int(unaligned(matrices.output_starts, element_bytes))
     beyond = per_vector - 1 if continued(matrices, element_bytes) else 0
-    words = ceil_div(columns + beyond, per_word)
+    cells = ceil_div(columns + beyond, per_cell)
     blocks = down * across
     down = min(down, power_of_two_at_least(ceil_div(rows, per_vector)))
     # Few rows have longer tiles, and few columns taller ones.
     apart = abs(matrices.columns.dim.input_stride) - rows * matrices.rows.dim.input_stride
     if apart * element_bytes < SECTOR_BYTES:
-        while down * across < blocks and words >= _TILES_OF_LONG_SIDE * across:
+        while down * across < blocks and cells >= _TILES_OF_LONG_SIDE * across:
             across *= 2
     vectors = ceil_div(columns, per_vector)
-    most_vectors = across // 4 - shared
+    most_vectors = across * per_cell // per_vector - shared
     if not shared:
         most_vectors = max(most_vectors // 2 * 2, 1)  # whole sectors
-    most_vectors = min(vectors if words <= across else most_vectors, workgroup_size)
+    most_vectors = min(vectors if cells <= across else most_vectors, workgroup_size)
     vectors = ceil_div(vectors, ceil_div(vectors, most_vectors))
     own = vectors * per_vector
-    needed = ceil_div(min(own + shared * per_vector, columns + beyond), per_word)
+    needed = ceil_div(min(own + shared * per_vector, columns + beyond), per_cell)
     # A few widths, for few pipelines.
     across = next(width for width in (*_WIDTHS, across) if width >= needed)
-    while 2 * down * across <= blocks and down < _BANKS and rows >= _TILES_OF_LONG_SIDE * down * per_vector:
+    banks = _BANKS * 4 // max(element_bytes, 4)
+    while 2 * down * across <= blocks and down < banks and rows >= _TILES_OF_LONG_SIDE * down * per_vector:
         down *= 2
-    loaded = max(needed, _LEAST_ACROSS - shared) * per_word
+    loaded = max(needed, _LEAST_ACROSS - shared) * per_cell
     return TileShape(down, across, down * per_vector, own, loaded)
 
 
@@ -230,6 +250,11 @@ def continued(matrices: Matrices, element_bytes: int) -> bool:
         # The next row's elements lie one beside the others': they would be the only unaligned ones.
         and (columns < _LONG_ROW * per_vector or unaligned(matrices.input_starts, element_bytes))
     )
+
+
+def loads_unaligned(matrices: Matrices, element_bytes: int) -> bool:
+    """Whether a tile loads vectors of columns that start elsewhere than with a vector."""
+    return continued(matrices, element_bytes) or unaligned(matrices.input_starts, element_bytes)
 
 
 def unaligned(starts: Sequence[int], element_bytes: int) -> bool:

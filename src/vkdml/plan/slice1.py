@@ -13,7 +13,15 @@ from vkdml.plan.blocks import Blocks, blocks_of
 from vkdml.plan.boxes import SECTOR_BYTES, Boxes, Room, boxes_for, inverse, words_of
 from vkdml.plan.divisions import run_words, whole_inverse
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.matrices import Matrices, TileShape, continued, tile_shape, transposed, unaligned
+from vkdml.plan.matrices import (
+    Matrices,
+    TileShape,
+    continued,
+    loads_unaligned,
+    tile_shape,
+    transposed,
+    unaligned,
+)
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
@@ -66,7 +74,9 @@ def plan_slice1(
     layout, element_bytes = widened(layout, element_bytes)
     tuning = limits.tuning.slice1
     gathers_well = _gathers_well(layout, element_bytes, tuning)
-    least_bytes = tuning.narrow_tile_least_bytes if element_bytes < 4 else tuning.tile_least_bytes
+    least_bytes = tuning.narrow_tile_least_bytes
+    if element_bytes >= 4:
+        least_bytes = max(tuning.tile_least_bytes, tuning.gathered_tile_least_bytes if gathers_well else 0)
     matrices = _matrices(layout, element_bytes, ceil_div(least_bytes, element_bytes), tuning)
     filled = (
         matrices is not None
@@ -128,9 +138,7 @@ def widened(layout: CopyLayout, element_bytes: int) -> tuple[CopyLayout, int]:
 @lru_cache
 def _row_steps(element_bytes: int) -> tuple[int, ...]:
     """Return the input strides along a column that tiles have a kernel for."""
-    if element_bytes < 4:
-        return kernels.family("slice1_narrow_tiles").numbers_of("row_step", element_bytes=element_bytes)
-    return (1,)
+    return kernels.family("slice1_tiles").numbers_of("row_step", element_bytes=element_bytes)
 
 
 def _matrices(layout: CopyLayout, element_bytes: int, least: int, tuning: SliceTuning) -> Matrices | None:
@@ -139,14 +147,14 @@ def _matrices(layout: CopyLayout, element_bytes: int, least: int, tuning: SliceT
         layout,
         least,
         steps=_row_steps(element_bytes),
-        groups_below=down * VECTOR_BYTES // element_bytes if element_bytes < 4 else 0,
+        groups_below=down * VECTOR_BYTES // element_bytes,
         most_between=SECTOR_BYTES // element_bytes - 1,
     )
 
 
 def _shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> TileShape:
     most = dict(limits.tuning.slice1.tile_shapes)[element_bytes]
-    return tile_shape(matrices, element_bytes, most, limits.workgroup_size)
+    return tile_shape(matrices, element_bytes, most, limits)
 
 
 def _tiles(
@@ -154,13 +162,12 @@ def _tiles(
 ) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     outer, rows, columns = matrices.outer, matrices.rows, matrices.columns
-    narrow = element_bytes < 4
     shape = _shape(matrices, element_bytes, limits)
     tiles_down, tiles_across = shape.counts(matrices)
     tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
     check_work("tiles", tiles)
     layout_words = dim_words(outer)
-    family = kernels.family("slice1_narrow_tiles" if narrow else "slice1_tiles")
+    family = kernels.family("slice1_tiles")
     in_push = len(layout_words) <= family.layout_room
     push = family.push(
         tiles=tiles,
@@ -174,32 +181,29 @@ def _tiles(
         columns=columns.count,
         row_output_stride=rows.dim.output_stride,
         column_input_stride=columns.dim.input_stride,
-        **(_narrow(matrices, shape, element_bytes) | {"last_vector": last_vector} if narrow else {}),
+        last_vector=last_vector,
+        **_places(matrices, shape, element_bytes),
         layout_words=layout_words if in_push else (),
     )
-    blocks = shape.down * shape.across
-    workgroup_size = min(limits.workgroup_size, max(blocks, _LEAST_TILE_WORKGROUP) if narrow else blocks)
-    band = limits.tuning.slice1.tile_band
-    of_kernel = {"layout_in_push": in_push, "down": shape.down, "across": shape.across, "band": band}
-    if narrow:
-        follows = continued(matrices, element_bytes)
-        of_kernel |= {
-            "row_step": rows.dim.input_stride,
-            "input_unaligned": follows or unaligned(matrices.input_starts, element_bytes),
-            "output_unaligned": unaligned(matrices.output_starts, element_bytes),
-            "row_groups": rows.groups is not None,
-            "column_groups": columns.groups is not None,
-            "continued": follows,
-        }
-    kernel, constants = family.specialize(element_bytes=element_bytes, workgroup=workgroup_size, **of_kernel)
-    tiles_of_workgroup = loop_steps.rounds_of(tiles, limits.max_workgroup_count)
-    per_tile = (
-        loop_steps.narrow_tile(
-            shape.down, shape.across, shape.columns, VECTOR_BYTES // element_bytes, workgroup_size
-        )
-        if narrow
-        else loop_steps.tile(shape.down, shape.across, workgroup_size)
+    workgroup_size = _tile_workgroup_size(shape, element_bytes, limits)
+    kernel, constants = family.specialize(
+        element_bytes=element_bytes,
+        workgroup=workgroup_size,
+        layout_in_push=in_push,
+        down=shape.down,
+        across=shape.across,
+        band=limits.tuning.slice1.tile_band,
+        row_step=rows.dim.input_stride,
+        input_unaligned=loads_unaligned(matrices, element_bytes),
+        output_unaligned=unaligned(matrices.output_starts, element_bytes),
+        row_groups=rows.groups is not None,
+        column_groups=columns.groups is not None,
+        continued=continued(matrices, element_bytes),
     )
+    tiles_of_workgroup = loop_steps.rounds_of(tiles, limits.max_workgroup_count)
+    parts = shape.parts(element_bytes)
+    vectors = shape.columns * element_bytes // VECTOR_BYTES
+    per_tile = loop_steps.tile(parts, shape.rows, vectors, workgroup_size)
     step = Step(
         kernel,
         constants,
@@ -210,8 +214,15 @@ def _tiles(
     return step, () if in_push else layout_words
 
 
-def _narrow(matrices: Matrices, shape: TileShape, element_bytes: int) -> dict[str, int]:
-    """Return what the kernel of narrow elements is pushed of rows and columns, and of groups of them."""
+def _tile_workgroup_size(shape: TileShape, element_bytes: int, limits: DeviceLimits) -> int:
+    """Return invocations that load a tile in the fewest rounds, each of which occupies nearly all of them."""
+    parts = shape.parts(element_bytes)
+    rounds = ceil_div(parts, limits.workgroup_size)
+    return min(round_up(ceil_div(parts, rounds), _LEAST_TILE_WORKGROUP), limits.workgroup_size)
+
+
+def _places(matrices: Matrices, shape: TileShape, element_bytes: int) -> dict[str, int]:
+    """Return what the kernel is pushed of the places of rows and columns, and of groups of them."""
     rows, columns = matrices.rows, matrices.columns
     vectors = shape.columns * element_bytes // VECTOR_BYTES
     step = rows.dim.input_stride

@@ -18,12 +18,12 @@ class SliceTuning:
     boundaries_from_bytes: int
     """Runs from this size on have vectors at their ends, and at those of rows, written by another step."""
     tile_shapes: tuple[tuple[int, tuple[int, int]], ...]
-    """By element width, elements of a tile down and across, powers of two; or of narrow ones vectors down, a
-    power of two, and words across, a multiple of four, in 16 KiB: no device has less shared memory."""
+    """By element width, vectors of a tile down, a power of two, and words or wider elements across, a
+    multiple of four; fewer across where a device has not enough shared memory."""
     tile_band: int
     """Tiles below each other that are taken before the next ones beside them."""
     tile_least_bytes: int
-    """Transposed matrices with a shorter side are gathered by element: tiles would be mostly empty."""
+    """Transposed matrices with a shorter side are copied otherwise: tiles would be mostly empty."""
     narrow_tile_least_bytes: int
     """The same of narrow elements."""
     tile_least_fill: float
@@ -48,6 +48,8 @@ class SliceTuning:
     """Words of the output for each of these invocations, which loads them together."""
     sparse_invocation_words: int = 2
     """The same where most of what is read is not copied, and there are ``full_workgroups`` twice."""
+    gathered_tile_least_bytes: int = 0
+    """Of wide elements, the least side of a matrix whose sectors a cache holds: gathering is fast, too."""
     block_bytes: int = 0
     """Of a row in a block that a processor transposes in registers; 0: there are no such blocks."""
     first_cache: tuple[int, int] = (1 << 12, 8)
@@ -272,9 +274,10 @@ DISCRETE = Tuning(
         workgroup_vectors=1,
         full_workgroups=2048,
         boundaries_from_bytes=_NEVER,
-        tile_shapes=((1, (4, 60)), (2, (8, 60)), (4, (32, 64)), (8, (16, 32)), (16, (32, 16))),
+        tile_shapes=((1, (4, 64)), (2, (8, 60)), (4, (8, 64)), (8, (8, 64)), (16, (8, 16))),
         tile_band=4,
-        tile_least_bytes=64,
+        tile_least_bytes=16,
+        gathered_tile_least_bytes=64,
         narrow_tile_least_bytes=8,
         tile_least_fill=0.4,
         box_near_bytes=256,
