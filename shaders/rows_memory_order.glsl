@@ -69,19 +69,26 @@ uvec2 run_of_segment(uint segment) {
     return begin;
 }
 
-// Returns the position of the run's element `number`, and how many elements are left from there in the innermost row.
-uvec2 position_in_run(Tile tile, uint number) {
+// Where an element of a run is.
+struct InRun {
+    uint position;
+    uint left; // elements from there in the innermost row
+    uint next; // where the next row starts, in a run of two dimensions
+};
+
+InRun place_in_run(Tile tile, uint number) {
     uint run_dims = reduced_dims - dims_outside_run, outer = divided(number, innermost);
-    uvec2 found = uvec2(tile.position + number * innermost.step, innermost.size - number);
+    InRun found = InRun(tile.position + number * innermost.step, innermost.size - number, 0u);
     if (run_dims > 1u) {
+        found.next = tile.position + (outer + 1u) * second.step;
         if (run_dims > 2u) {
             uint rest = divided(outer, second);
             for (uint dim = reduced_dims - 2u; dim-- > dims_outside_run;) {
                 uint word = reading_dim_word(dim), coordinate = take_coordinate(rest, dim == dims_outside_run, word);
-                found.x += coordinate * layout_word(word + 2u);
+                found.position += coordinate * layout_word(word + 2u);
             }
         }
-        found.x += outer * second.step;
+        found.position += outer * second.step;
     }
     return found;
 }
@@ -149,6 +156,16 @@ struct Best {
 #endif
 };
 
+// Returns the best rank that an element of a vector could have, or more; the vector starts at a place in the run.
+uint most_rank(InRun first, bool first_wins) {
+    uint in_row = min(first.left, ELEMENTS_PER_VECTOR), rest = ELEMENTS_PER_VECTOR - in_row;
+    uint best = rank_of(first.position + (first_wins ? 0u : (in_row - 1u) * innermost.step));
+    if (rest == 0u) return best;
+    // It goes on in the next row, and where there are more dimensions or short rows anywhere.
+    if (reduced_dims - dims_outside_run > 2u || innermost.size < ELEMENTS_PER_VECTOR) return 0xffffffffu;
+    return max(best, rank_of(first.next + (first_wins ? 0u : (rest - 1u) * innermost.step)));
+}
+
 // Returns this rank, or that of the best element of a vector with this key where that is better and no other
 // invocation knows a better one.
 uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
@@ -156,27 +173,27 @@ uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
     const bool refuses = SUBGROUPS != 0 || ELEMENT_BYTES < 4;
     bool first_wins = (int(innermost.step) > 0) != TAKE_LAST;
     uint first = vector * ELEMENTS_PER_VECTOR, element = !ALIGNED && first < tile.begin ? tile.begin - first : 0u;
-    uvec2 found = uvec2(0u);
+    InRun found = InRun(0u, 0u, 0u);
     if (refuses) {
-        found = position_in_run(tile, first + element - tile.begin);
-        uint best = rank_of(found.x + (first_wins ? 0u : (ELEMENTS_PER_VECTOR - 1u) * innermost.step));
-        if (found.y >= ELEMENTS_PER_VECTOR && (best < rank || bound_word(key, best) < bound)) return rank;
+        found = place_in_run(tile, first + element - tile.begin);
+        uint best = most_rank(found, first_wins);
+        if (best < rank || bound_word(key, best) < bound) return rank;
     }
     uint equal = equal_in_vector(input_vectors[vector], key);
     if (!ALIGNED) {
         equal &= 0xffffffffu << element;
         if (tile.end - first < ELEMENTS_PER_VECTOR) equal &= (1u << (tile.end - first)) - 1u;
     }
-    bool is_found = found.y >= ELEMENTS_PER_VECTOR;
+    bool is_found = found.left >= ELEMENTS_PER_VECTOR;
     while (equal != 0u) {
         // Of the elements in one row of the innermost dimension, only the first or the last can win.
         if (!is_found) {
             element = findLSB(equal);
-            found = position_in_run(tile, first + element - tile.begin);
+            found = place_in_run(tile, first + element - tile.begin);
         }
-        uint row = found.y < ELEMENTS_PER_VECTOR ? ((1u << found.y) - 1u) << element : 0xffffffffu;
+        uint row = found.left < ELEMENTS_PER_VECTOR ? ((1u << found.left) - 1u) << element : 0xffffffffu;
         uint winner = first_wins ? findLSB(equal & row) : findMSB(equal & row);
-        rank = max(rank, rank_of(found.x + (winner - element) * innermost.step));
+        rank = max(rank, rank_of(found.position + (winner - element) * innermost.step));
         equal &= ~row;
     }
     return rank;
