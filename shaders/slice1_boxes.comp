@@ -75,19 +75,9 @@ void keep(Loaded loaded) {
 }
 
 void load_rows(uint base) {
-    uint last = rows * row_vectors - 1u, number = gl_LocalInvocationID.x;
-    // Four loads in flight, and of the rest two. What is loaded twice is kept twice, which changes nothing.
-    for (; number + 3u * WORKGROUP <= last; number += 4u * WORKGROUP) {
-        Loaded first = load_vector(number, base);
-        Loaded second = load_vector(number + WORKGROUP, base);
-        Loaded third = load_vector(number + 2u * WORKGROUP, base);
-        Loaded fourth = load_vector(number + 3u * WORKGROUP, base);
-        keep(first);
-        keep(second);
-        keep(third);
-        keep(fourth);
-    }
-    for (; number <= last; number += 2u * WORKGROUP) {
+    uint last = rows * row_vectors - 1u;
+    for (uint number = gl_LocalInvocationID.x; number <= last; number += 2u * WORKGROUP) {
+        // Two loads in flight. What is loaded twice is kept twice, which changes nothing.
         Loaded first = load_vector(number, base);
         Loaded second = load_vector(min(number + WORKGROUP, last), base);
         keep(first);

@@ -252,8 +252,8 @@ class BoxLoops:
     @property
     def each(self) -> int:
         """Steps of a box."""
-        # Four vectors at once, and of what is left two.
-        load = loop(self._rounds(-(-self.vectors // 4))) + loop(2)
+        # Two vectors at once.
+        load = loop(self._rounds(-(-self.vectors // 2)))
         ends = loop(self._rounds(2 * _END_WORDS * self.output_rows))
         return loop(self.grid_dims) + load + loop(self._rounds(self.output_vectors)) + ends
 
