@@ -73,14 +73,13 @@ uvec2 run_of_segment(uint segment) {
 struct InRun {
     uint position;
     uint left; // elements from there in the innermost row
-    uint next; // where the next row starts, in a run of two dimensions
+    uint row;  // its number
 };
 
 InRun place_in_run(Tile tile, uint number) {
     uint run_dims = reduced_dims - dims_outside_run, outer = divided(number, innermost);
-    InRun found = InRun(tile.position + number * innermost.step, innermost.size - number, 0u);
+    InRun found = InRun(tile.position + number * innermost.step, innermost.size - number, outer);
     if (run_dims > 1u) {
-        found.next = tile.position + (outer + 1u) * second.step;
         if (run_dims > 2u) {
             uint rest = divided(outer, second);
             for (uint dim = reduced_dims - 2u; dim-- > dims_outside_run;) {
@@ -157,13 +156,14 @@ struct Best {
 };
 
 // Returns the best rank that an element of a vector could have, or more; the vector starts at a place in the run.
-uint most_rank(InRun first, bool first_wins) {
+uint most_rank(Tile tile, InRun first, bool first_wins) {
     uint in_row = min(first.left, ELEMENTS_PER_VECTOR), rest = ELEMENTS_PER_VECTOR - in_row;
     uint best = rank_of(first.position + (first_wins ? 0u : (in_row - 1u) * innermost.step));
     if (rest == 0u) return best;
     // It goes on in the next row, and where there are more dimensions or short rows anywhere.
     if (reduced_dims - dims_outside_run > 2u || innermost.size < ELEMENTS_PER_VECTOR) return 0xffffffffu;
-    return max(best, rank_of(first.next + (first_wins ? 0u : (rest - 1u) * innermost.step)));
+    uint next_row = tile.position + (first.row + 1u) * second.step;
+    return max(best, rank_of(next_row + (first_wins ? 0u : (rest - 1u) * innermost.step)));
 }
 
 // Returns this rank, or that of the best element of a vector with this key where that is better and no other
@@ -176,7 +176,7 @@ uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
     InRun found = InRun(0u, 0u, 0u);
     if (refuses) {
         found = place_in_run(tile, first + element - tile.begin);
-        uint best = most_rank(found, first_wins);
+        uint best = KEPT_VECTORS != 0u ? 0xffffffffu : most_rank(tile, found, first_wins);
         if (best < rank || bound_word(key, best) < bound) return rank;
     }
     uint equal = equal_in_vector(input_vectors[vector], key);

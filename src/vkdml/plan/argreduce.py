@@ -64,6 +64,9 @@ MOST_VECTORS_KEPT_UNALIGNED = 20
 UNALIGNED_VECTORS_OF_LANE = 7
 # Bytes. Narrower segments waste memory bandwidth.
 NARROWEST_SEGMENT = 64
+# Columns of fewer positions gain by wider segments, by how they are loaded; and what these may leave idle.
+_FEW_POSITIONS = {"vectors": 768, "unaligned": 3072}
+_MORE_IDLE = 0.04
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
 NOT_REDUCED = Dim(1, 0, 0)
 
@@ -477,6 +480,20 @@ def _side_by_side(dims: Sequence[Dim]) -> tuple[int, int]:
     return run, len(dims)
 
 
+def _gains_by_wide_segments(loads: str, reduce_count: int, groups: int, side: int) -> bool:
+    """Whether workgroups had better take twice as many groups side by side, and fewer positions at a time.
+
+    They had where invocations get few positions, and more often where segments end within sectors; but not
+    where the last workgroup would then have much less to do than the others (H100, H200).
+    """
+
+    def idle(side: int) -> float:
+        return ceil_div(groups, side) * side / groups
+
+    few = reduce_count < _FEW_POSITIONS.get(loads, 0)
+    return few and idle(2 * side) <= idle(side) + _MORE_IDLE
+
+
 def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     outputs, reduce_count = layout.outputs, layout.reduce_count
@@ -503,6 +520,8 @@ def _columns(layout: ReduceLayout, element: ElementType, input_bytes: int, limit
     # Neighbouring invocations read neighbouring memory: of several outputs, or of one.
     adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)
     workgroups, segment = tuning.columns_workgroups, tuning.columns_segment_bytes
+    if _gains_by_wide_segments(loads, reduce_count, groups, segment // load_bytes):
+        segment *= 2
     if columns > 1 and are_far_columns(layout, element.nbytes, tuning):
         workgroups, segment = tuning.far_columns_workgroups, tuning.far_columns_segment_bytes
     filling = ceil_div(workgroups * workgroup_size, groups)

@@ -57,8 +57,6 @@ _EXCHANGE_PERIODS = 8
 LONGEST_ROW_BYTES = 4096
 # The shortest and the longest rows of matrices that are read as columns.
 _MATRIX_ROW_BYTES = 1024, 8192
-# Of a row, what a workgroup of columns takes where there are few.
-_SEGMENT_BYTES = 256
 # Fewer rows are as fast as columns.
 MANY_ROWS = 256
 # Shorter walks would leave too many candidates.
@@ -174,7 +172,7 @@ def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, li
             return True
         # Several reduced dimensions, of which the innermost lies side by side with the kept one.
         beside = [dim for dim in layout.reduced if dim.input_stride == inner_kept.size]
-        return len(layout.reduced) > 1 and bool(beside) and kept_bytes < _SEGMENT_BYTES
+        return len(layout.reduced) > 1 and bool(beside) and kept_bytes < limits.tuning.columns_segment_bytes
     inner = [dim for dim in layout.reduced if dim.input_stride == 1]
     return bool(inner) and inner[0].size * element.nbytes <= LONGEST_ROW_BYTES and len(layout.reduced) > 1
 
@@ -221,7 +219,7 @@ def _are_many_matrices(layout: ReduceLayout, kept_bytes: int, limits: DeviceLimi
         and _MATRIX_ROW_BYTES[0] <= kept_bytes <= _MATRIX_ROW_BYTES[1]
         and kept_bytes % VECTOR_BYTES == 0
         and matrices > 1
-        and matrices * kept_bytes >= _SEGMENT_BYTES * tuning.columns_workgroups
+        and matrices * kept_bytes >= tuning.columns_segment_bytes * tuning.columns_workgroups
     )
 
 

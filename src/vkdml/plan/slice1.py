@@ -80,12 +80,13 @@ def plan_slice1(
     matrices = _matrices(layout, element_bytes, ceil_div(least_bytes, element_bytes), tuning)
     filled = (
         matrices is not None
+        and matrices.columns.count * element_bytes >= VECTOR_BYTES
         and _shape(matrices, element_bytes, limits).fill(matrices) >= tuning.tile_least_fill
     )
     by_words = not filled and _gathers_by_words(layout, element_bytes, limits)
     boxes = None if gathers_well or filled or by_words else _boxes_for(layout, element_bytes, limits)
     steps: tuple[Step, ...]
-    # Sparsely filled tiles are slower than what else does without reading memory again and again.
+    # Sparsely filled tiles, and rows without a vector, are slower than what else does without reading memory again and again.
     if matrices is not None and (filled or not (gathers_well or by_words or boxes)):
         step, layout_words = _tiles(matrices, element_bytes, last_vector, limits)
         steps = (step,)

@@ -238,7 +238,7 @@ DISCRETE = Tuning(
     fewest_vectors_per_lane=4,
     tile_bytes=32 * 1024,
     positions_per_lane=4,
-    columns_segment_bytes=512,
+    columns_segment_bytes=256,
     target_workgroups=1056,
     # Four to each of 132 multiprocessors: as many as run at once if an invocation takes up to 64 registers.
     split_workgroups=528,
