@@ -78,15 +78,11 @@ def plan_slice1(
     if element_bytes >= 4:
         least_bytes = max(tuning.tile_least_bytes, tuning.gathered_tile_least_bytes if gathers_well else 0)
     matrices = _matrices(layout, element_bytes, ceil_div(least_bytes, element_bytes), tuning)
-    filled = (
-        matrices is not None
-        and matrices.columns.count * element_bytes >= VECTOR_BYTES
-        and _shape(matrices, element_bytes, limits).fill(matrices) >= tuning.tile_least_fill
-    )
+    filled = matrices is not None and _fills_tiles(matrices, element_bytes, limits)
     by_words = not filled and _gathers_by_words(layout, element_bytes, limits)
     boxes = None if gathers_well or filled or by_words else _boxes_for(layout, element_bytes, limits)
     steps: tuple[Step, ...]
-    # Sparsely filled tiles, and rows without a vector, are slower than what else does without reading memory again and again.
+    # Tiles that are not filled are slower than whatever else does not read memory again and again.
     if matrices is not None and (filled or not (gathers_well or by_words or boxes)):
         step, layout_words = _tiles(matrices, element_bytes, last_vector, limits)
         steps = (step,)
@@ -107,6 +103,13 @@ def plan_slice1(
         ),
         layout_words,
     )
+
+
+def _fills_tiles(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> bool:
+    """Whether rows have a vector, and few of the elements that tiles have room for are missing."""
+    has_vectors = matrices.columns.count * element_bytes >= VECTOR_BYTES
+    fill = _shape(matrices, element_bytes, limits).fill(matrices)
+    return has_vectors and fill >= limits.tuning.slice1.tile_least_fill
 
 
 def _last_vector(layout: CopyLayout, element_bytes: int) -> int:
