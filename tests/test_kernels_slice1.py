@@ -12,7 +12,7 @@ from plans import run_plan
 
 import vkdml
 from vkdml.plan import boxes as boxes_plan
-from vkdml.plan import divisions, kernels
+from vkdml.plan import divisions, kernels, tile_copies
 from vkdml.plan import slice1 as plan_slice1
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
 from vkdml.plan.matrices import shared_bytes, transposed
@@ -627,7 +627,7 @@ def test_rows_and_columns_in_groups(device, width):
             )
             layout = CopyLayout(dims, base_of(dims), 1)
             assert check(device, layout, width) == tiles(width, step)
-            found = plan_slice1._matrices(layout, width, 1, SMALL)
+            found = tile_copies.matrices_of(layout, width, 1, SMALL)
             assert found.rows.count == 8 * per_group + rows
             assert found.columns.count == groups * columns
 
@@ -649,7 +649,7 @@ def test_what_tiles_are_not_for(device, width):
     few_between = (Dim(2, 1, 2000), Dim(40, 50, 50), Dim(50, 2000, 1))
     for dims in (far_apart, few_between):
         layout = CopyLayout(dims, 0, 0)
-        assert plan_slice1._matrices(layout, width, 4, SMALL) is None
+        assert tile_copies.matrices_of(layout, width, 4, SMALL) is None
         check(device, layout, width)
 
 
@@ -691,7 +691,7 @@ def test_tiles_fit_the_least_shared_memory(device, width):
     for rows, columns in itertools.product((3, 20, 40, 100, 400, 9999), (9, 30, 64, 100, 257, 9999)):
         for apart in (0, 1, 40):
             layout = CopyLayout((Dim(rows, 1, columns), Dim(columns, rows + apart, 1)), 0, 1)
-            shape = plan_slice1._shape(transposed(layout, 1), width, limits)
+            shape = tile_copies.shape_of(transposed(layout, 1), width, limits)
             assert shared_bytes(shape.down, shape.across, width) <= 16 << 10
 
 

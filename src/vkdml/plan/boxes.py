@@ -1,7 +1,7 @@
 """Boxes of a copy: parts short along all dimensions, with contiguous spans of the input and of the output.
 
 All boxes of a copy have the same extents; where these do not divide a size, the last box overlaps the one
-before. Pure numbers in elements; ``slice1.py`` makes a step of them.
+before. Pure numbers in elements; ``box_copies.py`` makes a step of them.
 """
 
 from __future__ import annotations

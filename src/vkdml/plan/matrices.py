@@ -1,4 +1,4 @@
-"""Transposed copies as matrices, and the tiles of these. Pure numbers; ``slice1.py`` makes steps of them."""
+"""Transposed copies as matrices, and their tiles. Pure numbers; ``tile_copies.py`` makes steps of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which a processor copies rows that share lines of memory; ``slice1.py`` makes steps."""
+"""The order in which a processor copies rows that share lines of memory; ``run_copies.py`` makes steps."""
 
 from __future__ import annotations
 

@@ -1,0 +1,86 @@
+"""The step that a processor transposes blocks of narrow elements in; ``run_copies.py`` says when."""
+
+from __future__ import annotations
+
+import math
+
+from vkdml.plan import kernels, loop_steps
+from vkdml.plan.blocks import Blocks
+from vkdml.plan.divisions import run_words, whole_inverse
+from vkdml.plan.layout import CopyLayout
+from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work
+from vkdml.plan.tuning import SliceTuning
+
+
+def block_step(
+    blocks: Blocks,
+    layout: CopyLayout,
+    element_bytes: int,
+    last_vector: int,
+    layout_base: int,
+    limits: DeviceLimits,
+    tuning: SliceTuning,
+) -> Step:
+    """Return the step that writes all whole words of rows; its words of the workspace begin at a number."""
+    workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
+    per_word = 4 // element_bytes
+    rows, row = blocks.rows.size, blocks.row
+    chunks, of_row = ceil_div(rows, blocks.chunk_groups * per_word), ceil_div(row, blocks.block_columns)
+    items = math.prod(dim.size for dim in blocks.outer) * chunks * of_row
+    check_work("items", items)
+    inner = blocks.columns[-1]
+    family = kernels.family("slice1_blocks")
+    layout_words = run_words(blocks.outer)
+    in_push = len(layout_words) <= family.layout_room
+    per_item = loop_steps.loop(len(blocks.outer)) + loop_steps.loop(
+        blocks.chunk_groups + blocks.joined, loop_steps.loop(ceil_div(blocks.block_columns, per_word) + 1)
+    )
+    rounds = min(
+        items // (workgroup_size * tuning.full_workgroups), (limits.max_loop_steps - 1) // (1 + per_item)
+    )
+    rounds = max(rounds, 1, ceil_div(items, workgroup_size * limits.max_workgroup_count))
+    in_input = (
+        layout.input_base + blocks.first_input,
+        rows,
+        *(dim.input_stride for dim in (*blocks.outer, *blocks.columns)),
+    )
+    # Joined rows begin with those that start with a word.
+    even = not blocks.joined or all(dim.output_stride % per_word == 0 for dim in blocks.outer)
+    push = family.push(
+        items=items,
+        items_per_workgroup=rounds * workgroup_size,
+        outer_dims=len(blocks.outer),
+        layout_base=0 if in_push else layout_base,
+        input_base=layout.input_base + blocks.first_input,
+        output_base=layout.output_base + blocks.first_output,
+        last_vector=last_vector,
+        rows=rows,
+        row=row,
+        row_output_stride=blocks.rows.output_stride,
+        chunk_groups=blocks.chunk_groups,
+        chunks=chunks,
+        chunks_inverse=whole_inverse(chunks),
+        block_columns=blocks.block_columns,
+        blocks=of_row,
+        blocks_inverse=whole_inverse(of_row),
+        column_size=inner.size,
+        column_size_inverse=whole_inverse(inner.size),
+        column_stride=inner.input_stride,
+        column_jump=blocks.column_jump,
+        layout_words=layout_words if in_push else (),
+    )
+    kernel, constants = family.specialize(
+        element_bytes=element_bytes,
+        workgroup=workgroup_size,
+        layout_in_push=in_push,
+        input_aligned=even and all(number % per_word == 0 for number in in_input),
+        output_aligned=blocks.output_aligned,
+        joined=blocks.joined,
+        every_second_row=blocks.rows.input_stride == 2,
+        one_column_dim=len(blocks.columns) == 1,
+        few_rows=rows if rows < per_word else 0,
+        columns_of_three=blocks.are_columns_of_three and element_bytes == 1,
+        short_row=row if blocks.joined and row < per_word else 0,
+    )
+    loops = loop_steps.loop(rounds, per_item)
+    return Step(kernel, constants, push, ceil_div(items, rounds * workgroup_size), loop_steps=loops)

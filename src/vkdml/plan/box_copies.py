@@ -1,0 +1,128 @@
+"""Copies in boxes; ``slice1.py`` says which, ``boxes.py`` finds their extents."""
+
+from __future__ import annotations
+
+from vkdml.plan import kernels, loop_steps
+from vkdml.plan.boxes import Boxes, Room, boxes_for, inverse, words_of
+from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work, words
+from vkdml.plan.tuning import SliceTuning
+
+
+def boxes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:
+    """Return the boxes of a copy, of elements of up to 4 bytes; None where it has none on this device."""
+    tuning = limits.tuning.slice1
+    if not _shared_bytes(element_bytes, tuning):
+        return None
+    if element_bytes > 4:
+        more = element_bytes // 4
+        dims = [Dim(dim.size, dim.input_stride * more, dim.output_stride * more) for dim in layout.dims]
+        # The inner dimension merges with the words of its elements.
+        if dims and (dims[-1].input_stride, dims[-1].output_stride) == (more, more):
+            dims[-1] = Dim(dims[-1].size * more, 1, 1)
+        else:
+            dims.append(Dim(more, 1, 1))
+        layout = CopyLayout(tuple(dims), layout.input_base * more, layout.output_base * more)
+        element_bytes = 4
+    boxes = boxes_for(layout, element_bytes, _room(element_bytes, limits, tuning))
+    return boxes if boxes and boxes.layout_words <= kernels.number("box_layout_words") else None
+
+
+def _shared_bytes(element_bytes: int, tuning: SliceTuning) -> int:
+    return tuning.narrow_box_bytes if element_bytes < 4 else tuning.box_bytes
+
+
+def _room(element_bytes: int, limits: DeviceLimits, tuning: SliceTuning) -> Room:
+    nbytes = min(_shared_bytes(element_bytes, tuning), limits.max_shared_memory)
+    rows = min(tuning.box_rows, nbytes // 64)
+    workgroup_size = _workgroup_size(limits, tuning)
+    # Beside the cells lie the layout and what is known of the rows.
+    cells = nbytes // 4 - 2 * rows - kernels.number("box_layout_words")
+    return Room(cells, rows, workgroup_size * kernels.number("box_turns"))
+
+
+def _workgroup_size(limits: DeviceLimits, tuning: SliceTuning) -> int:
+    return min(tuning.box_workgroup_size, 1 << (limits.max_workgroup_invocations.bit_length() - 1))
+
+
+def box_copy(
+    boxes: Boxes, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
+) -> tuple[Step, tuple[int, ...]]:
+    """Return the step, and the layout words for the workspace if they do not fit the push constants."""
+    count = boxes.count
+    check_work("boxes", count)
+    room = _room(boxes.element_bytes, limits, tuning)
+    workgroup_size = _workgroup_size(limits, tuning)
+
+    def place(dim: Dim) -> int:
+        return boxes.cell_strides.get(dim, 0)
+
+    def nothing(dim: Dim) -> int:
+        return 0
+
+    layout_words = words(
+        (
+            *(
+                word
+                for dim, number, step, last in boxes.grid
+                for word in (number, step, last, dim.input_stride, dim.output_stride)
+            ),
+            *words_of(boxes.row_dims, lambda dim: abs(dim.input_stride), nothing),
+            *words_of(boxes.output_row_dims, lambda dim: dim.output_stride, place),
+            *words_of(boxes.within_dims, nothing, place),
+        )
+    )
+    family = kernels.family("slice1_boxes")
+    in_push = len(layout_words) <= family.layout_room
+    push = family.push(
+        boxes=count,
+        grid_dims=len(boxes.grid),
+        row_dims=len(boxes.row_dims),
+        output_row_dims=len(boxes.output_row_dims),
+        within_dims=len(boxes.within_dims),
+        output_grid_dim=boxes.output_grid_dim,
+        input_base=boxes.layout.input_base + boxes.lowest,
+        output_base=boxes.layout.output_base,
+        last_vector=last_vector,
+        rows=boxes.rows,
+        row_vectors=boxes.row_vectors,
+        row_vectors_inverse=inverse(boxes.row_vectors),
+        row_words=boxes.row_words,
+        row_pitch=boxes.row_pitch,
+        first_cell=boxes.first_cell,
+        output_row_count=boxes.output_rows,
+        output_row_count_inverse=inverse(boxes.output_rows),
+        output_row_length=boxes.length,
+        output_row_words=boxes.output_row_words,
+        output_row_words_inverse=inverse(boxes.output_row_words),
+        output_row_pitch=boxes.output_row_pitch,
+        first_gathered=boxes.input_cells,
+        output_vectors_of_row=boxes.output_vectors_of_row,
+        output_vectors_of_row_inverse=inverse(boxes.output_vectors_of_row),
+        layout_words=layout_words if in_push else (),
+    )
+    kernel, constants = family.specialize(
+        element_bytes=boxes.element_bytes,
+        workgroup=workgroup_size,
+        layout_in_push=in_push,
+        cells=room.cells,
+        table=room.rows,
+        input_unaligned=boxes.input_unaligned,
+        output_unaligned=boxes.output_unaligned,
+    )
+    loops = loop_steps.BoxLoops(
+        workgroup_size=workgroup_size,
+        per_word=4 // boxes.element_bytes,
+        grid_dims=len(boxes.grid),
+        row_dims=len(boxes.row_dims),
+        output_row_dims=len(boxes.output_row_dims),
+        within_dims=len(boxes.within_dims),
+        rows=boxes.rows,
+        vectors=boxes.rows * boxes.row_vectors,
+        output_rows=boxes.output_rows,
+        output_vectors=boxes.output_rows * boxes.output_vectors_of_row,
+    )
+    rounds = min(ceil_div(count, tuning.box_workgroups), loops.most_boxes(limits.max_loop_steps))
+    rounds = max(rounds, ceil_div(count, limits.max_workgroup_count))
+    step = Step(kernel, constants, push, ceil_div(count, rounds), loop_steps=loops.boxes(rounds))
+    return step, () if in_push else layout_words

@@ -1,0 +1,162 @@
+"""Copies whose output is written in runs, vector by vector; ``slice1.py`` says which."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import lru_cache
+
+from vkdml.plan import kernels, loop_steps
+from vkdml.plan.block_copies import block_step
+from vkdml.plan.blocks import blocks_of
+from vkdml.plan.divisions import run_words, whole_inverse
+from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, ceil_div, check_work, words
+from vkdml.plan.strips import strips_of
+from vkdml.plan.tuning import SliceTuning
+
+# Of rows of so many vectors, those that cross from one to the next are few.
+_VECTORS_OF_LONG_ROW = 4
+# Dimensions of a run that `advance` in `slice1_runs.comp` goes through without a division.
+_MOST_FIXED_DIMS = 4
+# Of its numbers, the one for two innermost dimensions that have as many elements as a vector.
+_LONG_PLANES = kernels.number("run_of_long_planes")
+
+
+@lru_cache
+def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
+    """Return the innermost input strides that have a kernel variant of their own."""
+    return kernels.family("slice1_runs").numbers_of("step", element_bytes=element_bytes)
+
+
+class _Written(IntEnum):
+    """Which vectors of the output a step of ``slice1_runs`` writes."""
+
+    ALL = kernels.number("written_all")
+    WHOLE = kernels.number("written_whole")
+    INSIDE_ROWS = kernels.number("written_inside_rows")
+    AT_BOUNDARIES = kernels.number("written_at_boundaries")
+    IN_STRIPS = kernels.number("written_in_strips")
+
+
+def run_copy(
+    layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
+) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+    """Return the steps, and the layout words for the workspace if they do not fit the push constants."""
+    per_vector = VECTOR_BYTES // element_bytes
+    outer = list(layout.dims)
+    inner: list[Dim] = []
+    run = 1
+    while outer and outer[-1].output_stride == run:
+        inner.insert(0, outer.pop())
+        run *= inner[0].size
+    if not inner:
+        inner.append(Dim(1, 0, 1))
+    innermost = inner[-1]
+    skipped = layout.output_base % per_vector
+    if outer and any(
+        number % per_vector for number in (layout.output_base, *(d.output_stride for d in outer))
+    ):
+        before = per_vector - 1  # at most: each run starts elsewhere in a vector
+    else:
+        before = skipped
+    vectors_per_run = ceil_div(before + run, per_vector)
+    family = kernels.family("slice1_runs")
+    whole_vectors = innermost.size >= per_vector
+    has_kernel = whole_vectors and innermost.input_stride in _steps_with_a_kernel(element_bytes)
+    workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
+    layout_words = run_words((*outer, *inner))
+    in_one = (
+        bool(outer) or per_vector == 1 or run < max(per_vector, tuning.boundaries_from_bytes // element_bytes)
+    )
+    inside_rows = not in_one and innermost.size >= _VECTORS_OF_LONG_ROW * per_vector
+    # Only kernels that gather a vector's rows one after the other gain where there is one row.
+    inside_rows = inside_rows and has_kernel
+    blocks = None
+    if element_bytes < 4 and not in_one and not has_kernel and tuning.block_bytes:
+        blocks = blocks_of(inner, element_bytes, tuning.block_bytes, layout.output_base)
+    strips = None
+    if not (in_one or has_kernel or blocks):
+        strips = strips_of(inner, element_bytes, workgroup_size, tuning)
+    if strips is not None:
+        layout_words += words((strips.groups, whole_inverse(strips.groups), strips.rows, strips.row))
+    in_push = len(layout_words) <= family.layout_room
+
+    by_words = _row_words(innermost, element_bytes) if 4 <= innermost.size < per_vector else 0
+
+    def step(written: _Written, vectors: int, per_run: int = vectors_per_run, boundary_step: int = 0) -> Step:
+        check_work("vectors", vectors)
+        rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
+        # In each round of a workgroup every invocation writes one vector.
+        per_round = loop_steps.runs_per_round(len(outer), len(inner), per_vector)
+        rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
+        rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))
+        per_workgroup = rounds * workgroup_size
+        push = family.push(
+            vectors=vectors,
+            outer_dims=len(outer),
+            dims=len(outer) + len(inner),
+            input_base=layout.input_base,
+            output_base=layout.output_base,
+            run=run,
+            vectors_per_run=per_run,
+            vectors_per_run_inverse=whole_inverse(per_run),
+            vectors_per_workgroup=per_workgroup,
+            last_vector=last_vector,
+            boundary_step=boundary_step,
+            layout_words=layout_words if in_push else (),
+        )
+        kernel, constants = family.specialize(
+            whole_vectors=whole_vectors,
+            step=innermost.input_stride if has_kernel else 0,
+            element_bytes=element_bytes,
+            workgroup=workgroup_size,
+            layout_in_push=in_push,
+            parted=not in_one,
+            written=written,
+            run_dims=0 if in_one else _run_dims(inner, per_vector),
+            row_words=by_words if written in (_Written.WHOLE, _Written.IN_STRIPS) else 0,
+        )
+        loops = loop_steps.loop(rounds, per_round)
+        return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
+
+    vectors = math.prod(dim.size for dim in outer) * vectors_per_run
+    if in_one:
+        steps = [step(_Written.ALL, vectors)]
+    else:
+        if blocks is not None:
+            steps = [
+                block_step(blocks, layout, element_bytes, last_vector, len(layout_words), limits, tuning)
+            ]
+        elif strips is not None:
+            steps = [step(_Written.IN_STRIPS, strips.vectors, strips.strips, strips.width)]
+        else:
+            steps = [step(_Written.INSIDE_ROWS if inside_rows else _Written.WHOLE, vectors)]
+        boundary_step = innermost.size if inside_rows else run
+        if strips is not None:
+            boundary_step = strips.row
+        if blocks is not None:
+            boundary_step = blocks.boundary_step
+        if boundary_step and (skipped or boundary_step % per_vector):
+            boundaries = run // boundary_step + 1
+            steps.append(step(_Written.AT_BOUNDARIES, boundaries, boundary_step=boundary_step))
+    if blocks is not None and len(run_words(blocks.outer)) > kernels.family("slice1_blocks").layout_room:
+        return tuple(steps), layout_words + run_words(blocks.outer)
+    return tuple(steps), () if in_push else layout_words
+
+
+def _row_words(inner: Dim, element_bytes: int) -> int:
+    """Return how kernels read rows of single bytes by words: 1 forwards, 2 backwards; 0 where they do not.
+
+    >>> _row_words(Dim(5, -1, 1), 1), _row_words(Dim(5, 2, 1), 1), _row_words(Dim(5, 1, 1), 2)
+    (2, 0, 0)
+    """
+    return {1: 1, -1: 2}.get(inner.input_stride, 0) if element_bytes == 1 else 0
+
+
+def _run_dims(inner: Sequence[Dim], per_vector: int) -> int:
+    """Return what tells ``advance`` in ``slice1_runs.comp`` which dimensions to go through."""
+    if len(inner) > 2 and inner[-2].size * inner[-1].size >= per_vector:
+        return _LONG_PLANES
+    return len(inner) if len(inner) <= _MOST_FIXED_DIMS else 0
