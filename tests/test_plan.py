@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from twins import is_split
 
 from vkdml.plan import kernels
-from vkdml.plan.argreduce import NARROW_SHARE, plan_argreduce
+from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits
+from vkdml.plan.reductions import NARROW_SHARE
 from vkdml.plan.slice1 import plan_slice1
 from vkdml.plan.tuning import TUNING, tuning_for
 

@@ -1,0 +1,137 @@
+"""Reductions across a stride: how their work is divided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from vkdml.plan import kernels
+from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, check_work, power_of_two_at_least
+from vkdml.plan.reductions import FOUR, NARROW_SHARE, are_far_columns, enough_splits, is_in_fours, most_splits
+from vkdml.plan.schema import ElementType
+from vkdml.plan.shapes import Shape, are_multiples, loops_of
+
+LED_GROUPS = kernels.number("led_groups")
+# Bytes. Narrower segments waste memory bandwidth.
+NARROWEST_SEGMENT = 64
+# Columns of fewer positions gain by wider segments, by how they are loaded; and what these may leave idle.
+_FEW_POSITIONS = {"vectors": 768, "unaligned": 3072}
+_MORE_IDLE = 0.04
+
+
+@lru_cache
+def _at_once(loads: str) -> tuple[int, ...]:
+    """Return how many loads along a stride an invocation may have in flight, ascending."""
+    return kernels.family("argreduce_columns").numbers_of("at_once", loads=loads)
+
+
+def _side_by_side(dims: Sequence[Dim]) -> tuple[int, int]:
+    """Return how many elements are side by side in the input, and of how many of the last dimensions."""
+    run = 1
+    for count, dim in enumerate(reversed(dims)):
+        if dim.input_stride != run:
+            return run, count
+        run *= dim.size
+    return run, len(dims)
+
+
+def _gains_by_wide_segments(loads: str, reduce_count: int, groups: int, side: int) -> bool:
+    """Whether workgroups had better take twice as many groups side by side, and fewer positions at a time.
+
+    They had where invocations get few positions, and more often where segments end within sectors; but not
+    where the last workgroup would then have much less to do than the others (H100, H200).
+    """
+
+    def idle(side: int) -> float:
+        return ceil_div(groups, side) * side / groups
+
+    few = reduce_count < _FEW_POSITIONS.get(loads, 0)
+    return few and idle(2 * side) <= idle(side) + _MORE_IDLE
+
+
+def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> Shape:
+    """Return how the outputs, and the positions of each, are divided among invocations and workgroups."""
+    tuning, workgroup_size = limits.tuning, limits.workgroup_size
+    outputs, reduce_count = layout.outputs, layout.reduce_count
+    inner = layout.kept[-1] if layout.kept else Dim(1, 0, 0)
+    loads, run, columns, load_bytes, columns_apart = "elements", 1, 1, element.nbytes, False
+    if inner.input_stride == 1:
+        per_vector = VECTOR_BYTES // element.nbytes
+        in_fours = is_in_fours(reduce_count, element.nbytes, tuning)
+        together = FOUR if in_fours else per_vector
+        may_be_apart = tuning.columns_apart or inner.size < together
+        side, in_run = _side_by_side(layout.kept) if may_be_apart else (inner.size, 1)
+        if side >= together:
+            run, columns, load_bytes, columns_apart = side, together, together * element.nbytes, in_run > 1
+            outer = (dim.input_stride for dim in (*layout.kept[:-in_run], *layout.reduced))
+            aligned = are_multiples((layout.input_base, *outer), together)
+            if in_fours:
+                loads = "fours" if aligned else "unaligned_fours"
+            else:
+                loads = "vectors" if aligned else "unaligned"
+    # Fours of long unaligned runs start where their indices fill vectors: one more has what lies before.
+    led = loads == "unaligned_fours" and run >= LED_GROUPS * columns
+    groups = outputs // run * (ceil_div(run, columns) if not led else 1 + ceil_div(run - 1, columns))
+
+    # Neighbouring invocations read neighbouring memory: of several outputs, or of one.
+    adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)
+    workgroups, segment = tuning.columns_workgroups, tuning.columns_segment_bytes
+    if _gains_by_wide_segments(loads, reduce_count, groups, segment // load_bytes):
+        segment *= 2
+    if columns > 1 and are_far_columns(layout, element.nbytes, tuning):
+        workgroups, segment = tuning.far_columns_workgroups, tuning.far_columns_segment_bytes
+    filling = ceil_div(workgroups * workgroup_size, groups)
+    most = power_of_two_at_least(ceil_div(reduce_count, tuning.positions_per_lane))
+    segment = max(segment, load_bytes)
+    while True:
+        side_by_side = 1 if adjacent else min(power_of_two_at_least(groups), segment // load_bytes)
+        lanes = min(workgroup_size // min(side_by_side, workgroup_size), most, power_of_two_at_least(filling))
+        block_groups = workgroup_size // lanes
+        blocks = ceil_div(groups, block_groups)
+        splits = min(
+            ceil_div(workgroups, blocks),
+            ceil_div(reduce_count, tuning.positions_per_split * lanes),
+            max(tuning.most_candidates // (min(block_groups, groups) * columns), 1),
+            most_splits(outputs, element, input_bytes),
+        )
+        # A narrower block has fewer candidates to combine, so there may be more splits.
+        if adjacent or segment <= NARROWEST_SEGMENT or blocks * splits >= tuning.split_workgroups:
+            break
+        segment //= 2
+
+    if element.nbytes < 4:
+        splits = max(splits, ceil_div(reduce_count, NARROW_SHARE))
+    family = kernels.family("argreduce_columns")
+    at_once = _at_once(loads)[-1 if tuning.batched_loads else 0]
+
+    def loop_steps(splits: int) -> int:
+        loops = loops_of(layout, limits, lanes, blocks, splits)
+        positions = ceil_div(reduce_count, splits)
+        innermost, columns_of_block = layout.reduced[-1].size, min(block_groups * columns, outputs)
+        return loops.columns(positions, innermost, at_once, columns, columns_of_block, columns_apart)
+
+    splits = enough_splits(splits, reduce_count, loop_steps, limits)
+    positions = ceil_div(reduce_count, splits)
+    splits = ceil_div(reduce_count, positions)
+    check_work("splits", blocks * splits)
+    variant: dict[str, int | str] = {
+        "loads": loads,
+        "at_once": at_once,
+        "one_stride": len(layout.reduced) == 1,
+        "one_run": run == outputs,
+        "columns_apart": columns_apart,
+    }
+    return Shape(
+        family,
+        variant,
+        lanes,
+        blocks,
+        splits,
+        run,
+        0,
+        0,
+        positions,
+        loop_steps(splits),
+        positions_adjacent=adjacent,
+    )

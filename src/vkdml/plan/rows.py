@@ -1,0 +1,235 @@
+"""Reductions of elements that are side by side in memory: how their work is divided."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+from vkdml.plan import kernels
+from vkdml.plan.layout import MemoryOrder, ReduceLayout
+from vkdml.plan.periodic import LONGEST_ROW_BYTES
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, check_work, power_of_two_at_least, round_up
+from vkdml.plan.reductions import enough_splits, most_splits
+from vkdml.plan.schema import ElementType
+from vkdml.plan.shapes import Shape, are_multiples, loops_of
+from vkdml.plan.tuning import Tuning
+
+# Vectors of 16 bytes that one invocation loads in one batch.
+CHUNK_VECTORS = kernels.number("chunk_vectors")
+# Vectors of one invocation that it keeps in registers at most.
+MOST_KEPT = 2 * CHUNK_VECTORS
+# Of an output, that are reduced as repeated blocks if they can be.
+MANY_RUNS = 32
+# An unaligned row of up to so many vectors is processed in so many steps at least.
+MOST_FEW_VECTORS = 192
+FEWEST_STEPS = 12
+# Unaligned rows of up to so many vectors are kept, of which an invocation has up to so many. Longer ones are
+# kept only where all invocations keep as many as they can: else reading on takes less than the exchange.
+MOST_VECTORS_KEPT_UNALIGNED = 20
+UNALIGNED_VECTORS_OF_LANE = 7
+
+
+class Runs(NamedTuple):
+    """Reduced elements that are side by side in memory."""
+
+    length: int
+    outer_strides: tuple[int, ...]
+    """Of the reduced dimensions outside a run."""
+    first: int
+    """Offset of the first run from that of the layout."""
+    reading: MemoryOrder | None = None
+    """The order in which runs are read, if it is not that of positions."""
+
+    def pieces_of(self, elements: int) -> int:
+        """Return over how many rows of the last dimension these elements extend; 0 if it does not matter."""
+        if self.reading is None:
+            return 0
+        return min(elements, (elements - 2) // self.reading.dims[-1].size + 2)
+
+
+def long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> Runs | None:
+    """Return the runs of a layout if they are long enough for rows."""
+    runs = _runs_of(layout, bool(limits.tuning.memory_order))
+    if runs is None or runs.length * element.nbytes < limits.tuning.shortest_row_bytes:
+        return None
+    return runs
+
+
+def are_many_and_short(runs: Runs, layout: ReduceLayout, element: ElementType) -> bool:
+    """Tell whether an output has so many short runs that the way from one to the next decides."""
+    return (
+        layout.reduce_count // runs.length >= MANY_RUNS and runs.length * element.nbytes <= LONGEST_ROW_BYTES
+    )
+
+
+def _runs_of(layout: ReduceLayout, in_memory_order: bool) -> Runs | None:
+    *outer, innermost = layout.reduced
+    order = layout.memory_order if in_memory_order else None
+    in_run = order.run_dims if order is not None else 0
+    if innermost.input_stride == 1 and (order is None or in_run == 1):
+        return Runs(innermost.size, tuple(dim.input_stride for dim in outer), 0)
+    if order is None or in_run == 0:
+        return None
+    outside = len(order.dims) - in_run
+    length = math.prod(dim.size for dim in order.dims[outside:])
+    outer_strides = tuple(dim.input_stride for dim in order.dims[:outside])
+    return Runs(length, outer_strides, order.input_offset, order)
+
+
+def limits_of_whole_rows(
+    layout: ReduceLayout, runs: Runs, element: ElementType, limits: DeviceLimits
+) -> DeviceLimits | None:
+    """Return limits whose workgroup keeps a row in registers, or None where rows may as well be split.
+
+    Few rows of up to 128 KiB take 12% to 30% less time so than split, which makes workgroups wait for each
+    other (H100).
+    """
+    tuning = limits.tuning
+    vectors, _ = _vectors_of(layout, runs, element)
+    few = layout.outputs * 4 <= tuning.split_workgroups
+    # Other kernels keep no row.
+    if runs.reading or layout.reduce_count != runs.length or not (few and tuning.subgroups):
+        return None
+    wanted = max(power_of_two_at_least(ceil_div(vectors, MOST_KEPT)), tuning.workgroup_size)
+    if wanted > min(tuning.widest_workgroup, limits.subgroup_size * limits.max_subgroups):
+        return None
+    wide = replace(limits, tuning=replace(tuning, workgroup_size=wanted))
+    return wide if wide.workgroup_size == wanted else None
+
+
+def _vectors_of(layout: ReduceLayout, runs: Runs, element: ElementType) -> tuple[int, bool]:
+    """Return the vectors that a run lies in, wherever it starts, and whether all are aligned and whole."""
+    per_vector = VECTOR_BYTES // element.nbytes
+    if not _runs_are_aligned(layout, runs, per_vector):
+        return ceil_div(runs.length - 1, per_vector) + 1, False
+    return ceil_div(runs.length, per_vector), runs.length % per_vector == 0
+
+
+def _runs_are_aligned(layout: ReduceLayout, runs: Runs, per_vector: int) -> bool:
+    kept = (dim.input_stride for dim in layout.kept)
+    return are_multiples((layout.input_base + runs.first, *runs.outer_strides, *kept), per_vector)
+
+
+def row_shape(
+    layout: ReduceLayout,
+    runs: Runs,
+    element: ElementType,
+    input_bytes: int,
+    limits: DeviceLimits,
+    *,
+    are_split: bool,
+) -> Shape:
+    """Return how rows of such runs are divided among invocations, and over workgroups if they are split."""
+    tuning, workgroup_size = limits.tuning, limits.workgroup_size
+    outputs, run = layout.outputs, runs.length
+    segments = layout.reduce_count // run
+    per_vector = VECTOR_BYTES // element.nbytes
+    vectors, whole = _vectors_of(layout, runs, element)
+    # As few invocations per output as fill the device: every one of them takes part in the final exchange.
+    filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
+    most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
+    fewest = min(_row_lanes(vectors, whole, tuning), tuning.row_lanes)
+    keeping = 0
+    if segments == 1 and tuning.subgroups:
+        if runs.reading:
+            keeping = _keeping_lanes(vectors, tuning, workgroup_size)
+        elif not whole:
+            keeping = _lanes_keeping_unaligned(vectors, tuning)
+        fewest = keeping or fewest
+    fewest = max(fewest, power_of_two_at_least(filling))
+    lanes = min(workgroup_size, most, fewest)
+    blocks = ceil_div(outputs, workgroup_size // lanes)
+
+    # Splits take tiles in turn, so that at any time they read neighbouring memory.
+    wanted = max(tuning.split_workgroups // blocks, 1) if are_split else 1
+    if segments > 1:  # each step waits for the previous one
+        wanted = ceil_div(2 * tuning.target_workgroups, blocks)
+    tiles_per_run, tile_vectors = 1, vectors
+    if wanted > segments:
+        tile_vectors = ceil_div(vectors, ceil_div(wanted, segments))
+        tile_vectors = max(tile_vectors, lanes * tuning.fewest_vectors_per_lane)
+        tile_vectors = min(tile_vectors, tuning.tile_bytes // VECTOR_BYTES)
+        tile_vectors = min(round_up(tile_vectors, lanes * CHUNK_VECTORS), vectors)
+        tiles_per_run = ceil_div(vectors, tile_vectors)
+    subgroup_size = limits.subgroup_size if tuning.subgroups else 0
+    if subgroup_size and (
+        workgroup_size % subgroup_size or workgroup_size > subgroup_size * limits.max_subgroups
+    ):
+        subgroup_size = 0
+
+    def loop_steps(splits: int) -> int:
+        loops = loops_of(layout, limits, lanes, blocks, splits, subgroup_size)
+        in_block = min(workgroup_size // lanes, outputs)
+        tiles = segments * tiles_per_run
+        return loops.rows(tiles, tile_vectors, CHUNK_VECTORS, in_block, runs.pieces_of(per_vector))
+
+    # A split has at least one tile, and where memory order is not that of positions its loops are long.
+    least = lanes * CHUNK_VECTORS if runs.reading else vectors
+    while loop_steps(segments * tiles_per_run) > limits.max_loop_steps and tile_vectors > least:
+        tile_vectors = round_up(ceil_div(tile_vectors, 2), lanes * CHUNK_VECTORS)
+        tiles_per_run = ceil_div(vectors, tile_vectors)
+    units = segments * tiles_per_run
+    check_work("tiles", units)
+    rounds = ceil_div(units, min(units, wanted, most_splits(outputs, element, input_bytes)))
+    splits = enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
+    check_work("splits", blocks * splits)
+    kept = ceil_div(tile_vectors, lanes)
+    if not (whole or runs.reading or lanes == keeping) or units > splits or kept > MOST_KEPT:
+        kept = 0
+    variant: dict[str, int | str] = {
+        "memory_order": runs.reading is not None,
+        "subgroups": bool(subgroup_size),
+        "subgroup": subgroup_size,
+        "aligned": whole,
+        "one_run": segments == 1,
+        "one_subgroup": workgroup_size <= limits.subgroup_size,
+        "kept_vectors": kept,
+    }
+    return Shape(
+        kernels.family("argreduce_rows"),
+        variant,
+        lanes,
+        blocks,
+        splits,
+        run,
+        tiles_per_run,
+        tile_vectors,
+        0,
+        loop_steps(splits),
+        subgroup_size,
+        reading=runs.reading,
+    )
+
+
+def _row_lanes(vectors: int, whole: bool, tuning: Tuning) -> int:
+    """Return how many invocations process a row while there are enough rows to fill the device."""
+    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count * CHUNK_VECTORS)) for count in (1, 2))
+    if not whole and vectors <= MOST_FEW_VECTORS:
+        # Vectors within a row need no masks: the longer an invocation's part, the fewer do.
+        return 1 << (max(vectors // FEWEST_STEPS, 1).bit_length() - 1)
+    # A whole row is read at once if it can be; then the fewest loads past its end decide.
+    if whole and in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
+        return in_one
+    if whole and in_two <= tuning.row_lanes:
+        return in_two
+    return power_of_two_at_least(in_one // tuning.row_steps)
+
+
+def _lanes_keeping_unaligned(vectors: int, tuning: Tuning) -> int:
+    """Return how many invocations keep an unaligned row in registers, or 0 where reading on is faster."""
+    if vectors <= MOST_VECTORS_KEPT_UNALIGNED:
+        return power_of_two_at_least(ceil_div(vectors, UNALIGNED_VECTORS_OF_LANE))
+    lanes = power_of_two_at_least(ceil_div(vectors, MOST_KEPT))
+    return lanes if lanes <= tuning.row_lanes and ceil_div(vectors, lanes) == MOST_KEPT else 0
+
+
+def _keeping_lanes(vectors: int, tuning: Tuning, most: int) -> int:
+    """Return how many invocations keep a row in registers, or 0 if a workgroup cannot.
+
+    What an invocation keeps it searches for the winner's position once, and only if it has the winner's key.
+    """
+    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, kept)) for kept in (CHUNK_VECTORS, MOST_KEPT))
+    if in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
+        return in_one
+    return in_two if in_two <= most else 0

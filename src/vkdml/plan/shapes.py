@@ -1,0 +1,55 @@
+"""How the work of a reduction is divided: what rows and columns share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from vkdml.plan.layout import MemoryOrder, ReduceLayout
+from vkdml.plan.loop_steps import ReduceLoops
+from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.schema import Family
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the work is divided; see the push constants in ``shaders/kernels.json``."""
+
+    family: Family
+    variant: dict[str, int | str]
+    """Values of the family's axes, and of the constants that remove code which this plan does not need."""
+    lanes: int
+    blocks: int
+    """Workgroups of each split."""
+    splits: int
+    run: int
+    tiles_per_run: int
+    tile_vectors: int
+    positions_per_split: int
+    loop_steps: int
+    """Steps that the loops of one invocation make at most."""
+    subgroup_size: int = 0
+    positions_adjacent: bool = False
+    reading: MemoryOrder | None = None
+    """In which order the elements are read, if not in that of positions."""
+
+
+def loops_of(
+    layout: ReduceLayout, limits: DeviceLimits, lanes: int, blocks: int, splits: int, subgroup_size: int = 0
+) -> ReduceLoops:
+    """Return what counts the loops of a kernel that divides the work so."""
+    return ReduceLoops(
+        limits.workgroup_size,
+        subgroup_size,
+        lanes,
+        len(layout.kept),
+        len(layout.reduced),
+        blocks,
+        splits,
+        limits.max_workgroup_count,
+    )
+
+
+def are_multiples(offsets: Iterable[int], step: int) -> bool:
+    """Whether all of these are multiples of a step."""
+    return all(offset % step == 0 for offset in offsets)
