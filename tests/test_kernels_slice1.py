@@ -15,7 +15,7 @@ from vkdml.plan import boxes as boxes_plan
 from vkdml.plan import divisions, kernels, tile_copies
 from vkdml.plan import slice1 as plan_slice1
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
-from vkdml.plan.matrices import shared_bytes, transposed
+from vkdml.plan.matrices import shared_bytes, tile_shape, transposed
 from vkdml.plan.tuning import DISCRETE, SOFTWARE, SliceTuning
 
 WIDTHS = kernels.family("slice1_runs").numbers_of("element_bytes")
@@ -636,7 +636,9 @@ def test_rows_and_columns_in_groups(device, width):
 @pytest.mark.parametrize(("step", "of_kernel"), [(4, 2), (5, 1), (6, 3), (7, 1), (9, 3)])
 def test_columns_with_larger_steps_are_tiles_with_rows_left_out(device, width, step, of_kernel):
     tall, wide = tile_sides(width)
-    for rows, columns, sign in itertools.product((2, tall // step + 2, tall + 1), (3, wide + 1), (1, -1)):
+    for rows, columns, sign in itertools.product(
+        (2, max(tall // step + 1, 2), tall + 1), (3, wide + 1), (1, -1)
+    ):
         dims = (Dim(rows, sign * step, columns), Dim(columns, step * (rows - 1) + 2, 1))
         layout = CopyLayout(dims, base_of(dims) + 1, 1)
         assert check(device, layout, width) == tiles(width, of_kernel)
@@ -691,7 +693,7 @@ def test_tiles_fit_the_least_shared_memory(device, width):
     for rows, columns in itertools.product((3, 20, 40, 100, 400, 9999), (9, 30, 64, 100, 257, 9999)):
         for apart in (0, 1, 40):
             layout = CopyLayout((Dim(rows, 1, columns), Dim(columns, rows + apart, 1)), 0, 1)
-            shape = tile_copies.shape_of(transposed(layout, 1), width, limits)
+            shape = tile_shape(transposed(layout, 1), width, limits)
             assert shared_bytes(shape.down, shape.across, width) <= 16 << 10
 
 

@@ -102,10 +102,11 @@ def test_kernels_take_no_more_shared_memory_than_planning_allows_for(family):
         kernel, constants = kernels.table()[entry["kernel"]], entry["constants"]
         if kernel.family.name == "slice1_tiles":
             width = kernel.family.axes["element_bytes"][kernel.variant["element_bytes"]]
-            most = shared_bytes(constants["down"], constants["across"], width)
+            # The compiler allocates in steps.
+            most = round_up(shared_bytes(constants["down"], constants["across"], width), ALLOCATED_BYTES)
         elif kernel.family.name in ("slice1_boxes", "argreduce_short"):
             most = LEAST_SHARED_BYTES
         else:
             most = SHARED_BYTES * constants["workgroup"]
-        # The compiler allocates in steps, and adds what it needs itself.
-        assert entry["lds_bytes"] <= round_up(most, ALLOCATED_BYTES), entry
+        # It adds what it needs itself.
+        assert entry["lds_bytes"] <= max(most, 512), entry

@@ -10,7 +10,7 @@ from vkdml.plan.boxes import SECTOR_BYTES
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, power_of_two_at_least
 
-# Words of the narrowest tile of narrow elements, whose rows are stored as vectors.
+# Words of the narrowest tile, or wider elements.
 _LEAST_ACROSS = 8
 _WIDTHS = (8, 12, 16, 20, 24, 28, 32, 40, 48, 60, 64)
 # A side of a tile grows while its matrix has so many of it.
@@ -158,19 +158,31 @@ def _next_rows(row: Dim, others: Sequence[Dim], most_between: int) -> Dim | None
 
 @dataclass(frozen=True)
 class TileShape:
-    """A tile: how many vectors it has down, and across words, or wider elements."""
+    """A tile of elements of a width."""
 
+    element_bytes: int
     down: int
+    """Vectors of its columns."""
     across: int
-    rows: int
-    columns: int
-    """That are a tile's own: of narrow elements, the last vector of a row may end beyond them."""
+    """Words of its rows, or wider elements."""
+    vectors: int
+    """Of a row, that begin in the tile; of unaligned rows, the last may end beyond it."""
     loaded: int
     """Columns that a tile loads."""
 
-    def parts(self, element_bytes: int) -> int:
-        """Return the parts that a tile is loaded in, each by one invocation: see ``load_columns``."""
-        if element_bytes < 4:
+    @property
+    def rows(self) -> int:
+        return self.down * VECTOR_BYTES // self.element_bytes
+
+    @property
+    def columns(self) -> int:
+        """Columns that are a tile's own."""
+        return self.vectors * VECTOR_BYTES // self.element_bytes
+
+    @property
+    def parts(self) -> int:
+        """The parts that a tile is loaded in, each by one invocation: see ``load_columns``."""
+        if self.element_bytes < 4:
             return self.down * self.across
         return self.rows * self.across // kernels.number("tile_columns_at_once")
 
@@ -192,24 +204,17 @@ def shared_bytes(down: int, across: int, element_bytes: int) -> int:
     return cell_bytes * down * (block + (banks - block) % (2 * banks))
 
 
-def tile_shape(
-    matrices: Matrices, element_bytes: int, most: tuple[int, int], limits: DeviceLimits
-) -> TileShape:
-    """Return the tiles, shaped as their matrices are.
+def tile_shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> TileShape:
+    """Return the tiles of these matrices on this device, shaped as the matrices are.
 
-    Args:
-        matrices: to be copied.
-        element_bytes: of an element.
-        most: the product bounds tiles.
-        limits: so many vectors of a row as a workgroup has invocations are stored at once.
+    Tuning gives the largest; as many vectors of a row are stored at once as a workgroup has invocations.
     """
-    down, across = most
+    down, across = dict(limits.tuning.slice1.tile_shapes)[element_bytes]
     stepped = matrices.rows.dim.input_stride > 1
     if element_bytes == 1 and across >= 4 * _LEAST_ACROSS and (stepped or not loads_unaligned(matrices, 1)):
         down, across = 2 * down, across // 2  # such columns are loaded in longer pieces
     while shared_bytes(down, across, element_bytes) > limits.max_shared_memory:
         across -= 4
-    workgroup_size = limits.workgroup_size
     per_vector, per_cell = VECTOR_BYTES // element_bytes, max(4 // element_bytes, 1)
     rows, columns = matrices.rows.count, matrices.columns.count
     shared = int(unaligned(matrices.output_starts, element_bytes))
@@ -226,17 +231,16 @@ def tile_shape(
     most_vectors = across * per_cell // per_vector - shared
     if not shared:
         most_vectors = max(most_vectors // 2 * 2, 1)  # whole sectors
-    most_vectors = min(vectors if cells <= across else most_vectors, workgroup_size)
+    most_vectors = min(vectors if cells <= across else most_vectors, limits.workgroup_size)
     vectors = ceil_div(vectors, ceil_div(vectors, most_vectors))
-    own = vectors * per_vector
-    needed = ceil_div(min(own + shared * per_vector, columns + beyond), per_cell)
+    needed = ceil_div(min((vectors + shared) * per_vector, columns + beyond), per_cell)
     # A few widths, for few pipelines.
     across = next(width for width in (*_WIDTHS, across) if width >= needed)
     banks = _BANKS * 4 // max(element_bytes, 4)
     while 2 * down * across <= blocks and down < banks and rows >= _TILES_OF_LONG_SIDE * down * per_vector:
         down *= 2
     loaded = max(needed, _LEAST_ACROSS - shared) * per_cell
-    return TileShape(down, across, down * per_vector, own, loaded)
+    return TileShape(element_bytes, down, across, vectors, loaded)
 
 
 def continued(matrices: Matrices, element_bytes: int) -> bool:

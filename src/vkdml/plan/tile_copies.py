@@ -42,16 +42,10 @@ def matrices_of(layout: CopyLayout, element_bytes: int, least: int, tuning: Slic
     )
 
 
-def shape_of(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> TileShape:
-    """Return the tiles of these matrices on this device."""
-    most = dict(limits.tuning.slice1.tile_shapes)[element_bytes]
-    return tile_shape(matrices, element_bytes, most, limits)
-
-
 def fills_tiles(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> bool:
     """Whether rows have a vector, and few of the elements that tiles have room for are missing."""
     has_vectors = matrices.columns.count * element_bytes >= VECTOR_BYTES
-    fill = shape_of(matrices, element_bytes, limits).fill(matrices)
+    fill = tile_shape(matrices, element_bytes, limits).fill(matrices)
     return has_vectors and fill >= limits.tuning.slice1.tile_least_fill
 
 
@@ -60,7 +54,7 @@ def tile_copy(
 ) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     outer, rows, columns = matrices.outer, matrices.rows, matrices.columns
-    shape = shape_of(matrices, element_bytes, limits)
+    shape = tile_shape(matrices, element_bytes, limits)
     tiles_down, tiles_across = shape.counts(matrices)
     tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
     check_work("tiles", tiles)
@@ -80,10 +74,10 @@ def tile_copy(
         row_output_stride=rows.dim.output_stride,
         column_input_stride=columns.dim.input_stride,
         last_vector=last_vector,
-        **_places(matrices, shape, element_bytes),
+        **_places(matrices, shape),
         layout_words=layout_words if in_push else (),
     )
-    workgroup_size = _workgroup_size(shape, element_bytes, limits)
+    workgroup_size = _workgroup_size(shape, limits)
     kernel, constants = family.specialize(
         element_bytes=element_bytes,
         workgroup=workgroup_size,
@@ -99,9 +93,7 @@ def tile_copy(
         continued=continued(matrices, element_bytes),
     )
     tiles_of_workgroup = loop_steps.rounds_of(tiles, limits.max_workgroup_count)
-    parts = shape.parts(element_bytes)
-    vectors = shape.columns * element_bytes // VECTOR_BYTES
-    per_tile = loop_steps.tile(parts, shape.rows, vectors, workgroup_size)
+    per_tile = loop_steps.tile(shape.parts, shape.rows, shape.vectors, workgroup_size)
     step = Step(
         kernel,
         constants,
@@ -112,22 +104,20 @@ def tile_copy(
     return step, () if in_push else layout_words
 
 
-def _workgroup_size(shape: TileShape, element_bytes: int, limits: DeviceLimits) -> int:
+def _workgroup_size(shape: TileShape, limits: DeviceLimits) -> int:
     """Return invocations that load a tile in the fewest rounds, each of which occupies nearly all of them."""
-    parts = shape.parts(element_bytes)
-    rounds = ceil_div(parts, limits.workgroup_size)
-    return min(round_up(ceil_div(parts, rounds), _LEAST_WORKGROUP), limits.workgroup_size)
+    rounds = ceil_div(shape.parts, limits.workgroup_size)
+    return min(round_up(ceil_div(shape.parts, rounds), _LEAST_WORKGROUP), limits.workgroup_size)
 
 
-def _places(matrices: Matrices, shape: TileShape, element_bytes: int) -> dict[str, int]:
+def _places(matrices: Matrices, shape: TileShape) -> dict[str, int]:
     """Return what the kernel is pushed of the places of rows and columns, and of groups of them."""
     rows, columns = matrices.rows, matrices.columns
-    vectors = shape.columns * element_bytes // VECTOR_BYTES
     step = rows.dim.input_stride
     return {
         "tiles_in_matrix_inverse": whole_inverse(math.prod(shape.counts(matrices))),
-        "tile_vectors": vectors,
-        "tile_vectors_inverse": whole_inverse(vectors),
+        "tile_vectors": shape.vectors,
+        "tile_vectors_inverse": whole_inverse(shape.vectors),
         "next_row_input_offset": step if rows.dim.output_stride > 0 else -step,
         "group_rows": rows.in_group,
         "group_rows_inverse": whole_inverse(rows.in_group),
