@@ -158,10 +158,11 @@ def test_every_kernel_of_the_family_is_tested_here():
 
 
 @pytest.mark.parametrize("name", [name for name in ELEMENTS if ELEMENTS[name].nbytes < 4])
-def test_four_rows_at_once(device, name):
+@pytest.mark.parametrize("direct", [False, True])
+def test_four_rows_at_once(device, name, direct):
     """All numbers of positions, outputs that start and end within a vector, wide indices, and values."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    limits = limits_of(device)
+    limits = limits_of(device, direct=direct)
     alike = alike_elements(name)
     for place, number in itertools.product(range(4), range(2)):
         # Two elements that share their kernels take turns.
@@ -289,9 +290,10 @@ def test_loops_finish_at_the_limit_of_steps(device, inner):
     ("memory", "order", "tile"),
     [
         # 64 indices side by side, which may be all of two dimensions; then 64 elements, if there is room.
-        ((7, 10, 113, 2), (2, 1, 0, 3), [7, 10, 28]),
-        ((3, 70, 129, 2), (2, 0, 1, 3), [64, 32, 1]),
-        ((3, 40, 9, 11, 2), (3, 2, 0, 1, 4), [93, 2, 11]),
+        # The tiles of a dimension are nearly alike, and those that have all of the nearest take it first.
+        ((7, 10, 113, 2), (2, 1, 0, 3), [7, 10, 24]),
+        ((3, 70, 129, 2), (2, 0, 1, 3), [64, 28, 1]),
+        ((3, 40, 9, 11, 2), (3, 2, 0, 1, 4), [11, 2, 64]),
     ],
 )
 def test_tiles_that_are_read_in_place_have_lines_of_the_input_and_of_the_output(device, memory, order, tile):

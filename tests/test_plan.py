@@ -224,6 +224,9 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((3, 1 << 20), (0,), f4) == "columns vectors batched_4"
     assert chosen((1 << 14, 64), (0,), u1) == "columns vectors batched_4 split"
     assert chosen((4, 1 << 14, 64), (0, 2)).startswith("rows subgroups")
+    assert chosen((1 << 20, 3), (1,), u1, limits=LIMITS["lavapipe"]) == "short fours"
+    assert chosen((99, 17, 1 << 11), (1,), u1, limits=LIMITS["lavapipe"]) == "short packed"
+    assert chosen((999, 17, 257), (1,), u1, limits=LIMITS["lavapipe"]) == "short walked_packed"
     assert chosen((1 << 16, 256), (1,), limits=LIMITS["swiftshader"]) == "rows"
     assert chosen((256, 1 << 16), (0,), limits=LIMITS["swiftshader"]) == "columns vectors"
 

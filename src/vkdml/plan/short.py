@@ -40,7 +40,7 @@ from vkdml.plan.reductions import (
 )
 from vkdml.plan.schema import ElementType
 from vkdml.plan.transposing import Stack, sides_of
-from vkdml.plan.tuning import Tuning
+from vkdml.plan.tuning import ShortTuning, Tuning
 from vkdml.plan.walks import Walk, walk_of
 
 # Dimensions of outputs that a tile may have.
@@ -55,10 +55,13 @@ FEWEST_SIDE_BY_SIDE = 16
 # Outputs of a tile that is read where it is and written in another order, and those side by side.
 MOST_PERMUTED = 4096
 INDICES_OF_TILE = 64
+INDICES_OF_LINE = LINE // 4
 # Bytes of adjacent columns that an invocation takes.
 COLUMN_BYTES = kernels.number("walked_column_bytes")
 # Bytes of lines of memory that a subgroup reads again and again from a cache.
 WALK_BYTES = 512 * 1024
+# Lines that the nearest cache of a processor has for sure.
+HELD_LINES = 256
 # Outputs that read no more are many in a tile.
 FEW_LINES = 2
 # Outputs in an aligned sector of indices.
@@ -71,10 +74,10 @@ MOST_RANKED = 255
 SHORTEST_LONG_ROW = 12
 # Of a stack whose positions are far apart and whose columns are aligned.
 FEW_POSITIONS = 8
+# Bytes. Of shorter rows a stack is walked rather than read by a loop for its number of positions.
+LONG_STACK_ROW = 1024
 # Positions of an unaligned stack: where they start in a word repeats after so many.
 FEWEST_PHASED = 4
-# Positions of rows of which an invocation folds four: loops over all elements are unrolled.
-MOST_IN_FOURS = 7
 # Bytes. Tiles of outputs in another order than the input are large from this size of a row on.
 LONG_PERMUTED_ROW = 20
 # Shared memory is allocated in so many words, since each number is a pipeline.
@@ -182,7 +185,7 @@ def plan_short(
         result_words=SHARED_STEP if direct else round_up(tile.outputs, SHARED_STEP),
         near=[dim for dim, _ in tile.dims].index(near),
         positions=positions.size
-        if tuning.fixed_positions and positions.size <= tuning.most_fixed_positions
+        if tuning.fixed_positions and positions.size <= _most_fixed(positions, near, element.nbytes, tuning)
         else 0,
         segments_along=tile.segments_along,
         positions_apart=tile.position_pitch > 0,
@@ -264,10 +267,20 @@ def _walks_stacks(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bo
     positions, near = layout.reduced[0], layout.kept[-1]
     if nbytes >= 4 or positions.input_stride == 1 or near.input_stride != 1:
         return False
-    if positions.size > limits.tuning.short.most_fixed_positions or _are_few_columns(near, positions, nbytes):
+    if positions.size > _most_fixed(positions, near, nbytes, limits.tuning.short):
+        return True
+    if _are_few_columns(near, positions, nbytes):
         return True
     starts = (layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1]))
     return positions.size < FEWEST_PHASED and any(start * nbytes % 4 for start in starts)
+
+
+def _most_fixed(positions: Dim, near: Dim, nbytes: int, tuning: ShortTuning) -> int:
+    """Return up to how many positions their number is compiled in."""
+    in_short_rows = positions.input_stride != 1 and near.size * nbytes < LONG_STACK_ROW
+    if nbytes >= 4 or in_short_rows:
+        return tuning.most_fixed_positions
+    return tuning.narrow_most_fixed_positions
 
 
 def _are_dense(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
@@ -276,10 +289,9 @@ def _are_dense(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
     return (
         nbytes < 4
         and tuning.fixed_positions
-        and not tuning.direct
         and len(layout.kept) == 1
         and near.output_stride == positions.input_stride == 1
-        and near.input_stride == positions.size <= MOST_IN_FOURS
+        and near.input_stride == positions.size <= tuning.most_in_fours
         and layout.input_base * nbytes % 4 == 0
     )
 
@@ -388,7 +400,10 @@ def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits)
         count = max(min(dim.size, 1 + max(wide - extent, 0) // max(dim.input_stride, 1), outputs), 1)
         if count < dim.size:
             in_turn = workgroup_size * (FOUR if _are_dense(layout, nbytes, limits) else 1)
-            count = _of_whole_rounds(count, folds() * side_by_side, in_turn, per_vector)
+            if tuning.direct and packed:
+                count = _of_even_tiles(dim.size, count, per_vector)
+            else:
+                count = _of_whole_rounds(count, folds() * side_by_side, in_turn, per_vector)
         counts[dim] = count
         extent += (count - 1) * dim.input_stride
         outputs = max(outputs // count, 1)
@@ -569,7 +584,12 @@ def _tile_of_walks(
     most = min(MOST_PERMUTED, 2 * limits.tuning.short.tile_bytes // (count * nbytes))
     most = max(most, line_bytes // (near.input_stride * nbytes or LINE), least)
     most = min(most, max(layout.outputs // limits.tuning.target_workgroups, least))
-    tile = _tile_in_place(layout, nbytes, most - most % least, workgroup_size, columns, line_bytes // nbytes)
+    multiple = columns
+    if not across:
+        # Where a cache does not hold all lines from one column to the next, invocations share none.
+        are_held = walk.lines(nbytes) * workgroup_size <= HELD_LINES
+        multiple = least if are_held else max(least, workgroup_size * LINE // nbytes)
+    tile = _tile_in_place(layout, nbytes, most - most % least, workgroup_size, multiple, line_bytes // nbytes)
     # Columns are the first dimension.
     return replace(tile, dims=tuple(sorted(tile.dims, key=lambda item: columns > 1 and item[0] is not near)))
 
@@ -621,13 +641,37 @@ def _tile_in_place(
         for dim in dims:
             if wanted > 1:
                 wanted = take(dim, wanted)
+
+    def even_out(dim: Dim) -> None:
+        if dim in counts:
+            counts[dim] = _of_even_tiles(dim.size, counts[dim], multiple if dim is near else INDICES_OF_LINE)
+
+    if by_output[0] is not near:
+        even_out(near)  # before others take what room is left
     for dim in by_output:
         take(dim, dim.size)
-    if multiple < counts[near] < near.size:
-        counts[near] -= counts[near] % multiple
-    chosen = tuple(sorted(counts.items(), key=lambda item: abs(item[0].output_stride)))
+        even_out(dim)
+    in_input_order = counts[near] == near.size
+    chosen = tuple(
+        sorted(
+            counts.items(),
+            key=lambda item: abs(item[0].input_stride if in_input_order else item[0].output_stride),
+        )
+    )
     outer = tuple(dim for dim in layout.kept if dim not in counts)
     return _Tile(chosen, BOX_DIMS, 0, 0, 0, outer, workgroup_size)
+
+
+def _of_even_tiles(size: int, most: int, multiple: int) -> int:
+    """Return a count, if possible a multiple, that cuts a dimension into few parts, nearly alike.
+
+    >>> _of_even_tiles(1041, 480, 32), _of_even_tiles(75, 64, 8), _of_even_tiles(6, 6, 4)
+    (352, 40, 6)
+    """
+    if most == size or most < multiple:
+        return most
+    even = ceil_div(size, ceil_div(size, most))
+    return min(round_up(even, multiple), most - most % multiple)
 
 
 def _pitch(least: int, stride: int, per_vector: int) -> int:

@@ -73,6 +73,10 @@ class ShortTuning:
     """Elements are read where they are, and not copied to shared memory first."""
     most_fixed_positions: int = 1 << 16
     """Greater numbers of positions are never compiled in."""
+    narrow_most_fixed_positions: int = 1 << 16
+    """The same of elements of 1 and 2 bytes, but for stacks of short rows."""
+    most_in_fours: int = 7
+    """Narrow rows of up to so many positions are folded four at a time, by loops that are unrolled."""
     row_bytes: int = 0
     """Rows below this size are taken so, even if they are not shorter than ``Tuning.shortest_row_bytes``."""
     narrow_row_bytes: int = 0
@@ -353,6 +357,8 @@ SOFTWARE = replace(
         DISCRETE.short,
         workgroup_size=8,
         most_fixed_positions=16,
+        narrow_most_fixed_positions=32,
+        most_in_fours=10,
         direct=True,
         row_bytes=256,
         narrow_row_bytes=1024,
