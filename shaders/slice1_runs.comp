@@ -8,11 +8,15 @@
 #extension GL_GOOGLE_include_directive : require
 #include "interface.glsl"
 #include "slice1.glsl"
-// Compile-time: PARTED, whether several steps write the vectors.
-#if !PARTED
+// Compile-time: PARTED, whether several steps write the vectors. All dimensions are then the run's, as they are where
+// RUN_DIMS says how many there are.
+#if PARTED
+#define OUTER_DIMS 0u
+#else
 #define WRITTEN uint(WRITTEN_ALL)
-#define RUN_DIMS 0u
+#define OUTER_DIMS (RUN_DIMS != 0u ? 0u : outer_dims)
 #endif
+#define DIMS (RUN_DIMS != 0u && RUN_DIMS != RUN_OF_LONG_PLANES ? RUN_DIMS : dims)
 
 uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 
@@ -49,7 +53,7 @@ Place place_in_run(uint number, uint offset) {
 #if !WHOLE_VECTORS && PARTED
     uint run_offset = offset, planes = 0u;
 #endif
-    uint dim = dims - 1u, word = dim * RUN_DIM_WORDS;
+    uint dim = DIMS - 1u, word = dim * RUN_DIM_WORDS;
     uint coordinate = take_coordinate(number, word);
     place.left = layout_word(word) - coordinate;
     place.source = coordinate * layout_word(word + 2u);
@@ -60,14 +64,14 @@ Place place_in_run(uint number, uint offset) {
 #endif
     uint before_row = 0u, before_plane = 0u;
 #endif
-    while (dim > outer_dims) {
+    while (dim > OUTER_DIMS) {
         dim--;
         word -= RUN_DIM_WORDS;
         coordinate = take_coordinate(number, word);
         uint distance = coordinate * layout_word(word + 2u);
         offset += distance;
 #if !WHOLE_VECTORS
-        if (dim == dims - 2u) {
+        if (dim == DIMS - 2u) {
             place.rows_left = layout_word(word) - coordinate;
             before_row = distance;
 #if PARTED
@@ -75,7 +79,7 @@ Place place_in_run(uint number, uint offset) {
 #endif
         }
 #if PARTED
-        if (dim == dims - 3u) {
+        if (dim == DIMS - 3u) {
             place.planes_left = layout_word(word) - coordinate;
             before_plane = distance;
         }
@@ -91,7 +95,7 @@ Place place_in_run(uint number, uint offset) {
         uint rest = planes + 1u;
         place.planes_left = rest * size_of_dim(0u) * size_of_dim(1u);
         place.plane = run_offset;
-        for (uint next_dim = dims - 2u; next_dim-- > outer_dims;)
+        for (uint next_dim = DIMS - 2u; next_dim-- > OUTER_DIMS;)
             place.plane += take_coordinate(rest, next_dim * RUN_DIM_WORDS) * layout_word(next_dim * RUN_DIM_WORDS + 2u);
         return place;
     }
@@ -103,8 +107,8 @@ Place place_in_run(uint number, uint offset) {
 }
 
 #if !WHOLE_VECTORS
-uint step_of_dim(uint from_last) { return layout_word((dims - 1u - from_last) * RUN_DIM_WORDS + 2u); }
-uint size_of_dim(uint from_last) { return layout_word((dims - 1u - from_last) * RUN_DIM_WORDS); }
+uint step_of_dim(uint from_last) { return layout_word((DIMS - 1u - from_last) * RUN_DIM_WORDS + 2u); }
+uint size_of_dim(uint from_last) { return layout_word((DIMS - 1u - from_last) * RUN_DIM_WORDS); }
 
 // Moves on to element `number` of the run, the next. With few dimensions nothing is divided and nothing branches.
 void advance(inout Place place, uint number, uint offset, uint input_stride) {
@@ -155,15 +159,15 @@ void advance(inout Place place, uint number, uint offset, uint input_stride) {
 #include "elements.glsl"
 
 void main() {
-    uint input_stride = layout_word((dims - 1u) * RUN_DIM_WORDS + 2u);
+    uint input_stride = layout_word((DIMS - 1u) * RUN_DIM_WORDS + 2u);
     uint begin = gl_WorkGroupID.x * vectors_per_workgroup;
     uint end = min(begin + vectors_per_workgroup, vectors);
     for (uint vector_of_all = begin + gl_LocalInvocationID.x; vector_of_all < end; vector_of_all += WORKGROUP) {
         uint vector = vector_of_all;
         uvec2 bases = uvec2(input_base, output_base);
-        if (outer_dims > 0u) {
+        if (OUTER_DIMS > 0u) {
             uint number = divide(vector_of_all, vectors_per_run, vectors_per_run_inverse, vector);
-            for (uint dim = outer_dims; dim-- > 0u;) {
+            for (uint dim = OUTER_DIMS; dim-- > 0u;) {
                 uint word = dim * RUN_DIM_WORDS;
                 bases += take_coordinate(number, word) * uvec2(layout_word(word + 2u), layout_word(word + 3u));
             }

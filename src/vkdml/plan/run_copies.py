@@ -67,9 +67,8 @@ def run_copy(
     has_kernel = whole_vectors and innermost.input_stride in _steps_with_a_kernel(element_bytes)
     workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
     layout_words = run_words((*outer, *inner))
-    in_one = (
-        bool(outer) or per_vector == 1 or run < max(per_vector, tuning.boundaries_from_bytes // element_bytes)
-    )
+    is_large = not outer and run >= max(per_vector, tuning.boundaries_from_bytes // element_bytes)
+    in_one = per_vector == 1 or not is_large
     inside_rows = not in_one and innermost.size >= _VECTORS_OF_LONG_ROW * per_vector
     # Only kernels that gather a vector's rows one after the other gain where there is one row.
     inside_rows = inside_rows and has_kernel
@@ -115,7 +114,7 @@ def run_copy(
             layout_in_push=in_push,
             parted=not in_one,
             written=written,
-            run_dims=0 if in_one else _run_dims(inner, per_vector),
+            run_dims=_run_dims(inner, per_vector, whole_vectors=whole_vectors) if is_large else 0,
             row_words=by_words if written in (_Written.WHOLE, _Written.IN_STRIPS) else 0,
         )
         loops = loop_steps.loop(rounds, per_round)
@@ -155,8 +154,8 @@ def _row_words(inner: Dim, element_bytes: int) -> int:
     return {1: 1, -1: 2}.get(inner.input_stride, 0) if element_bytes == 1 else 0
 
 
-def _run_dims(inner: Sequence[Dim], per_vector: int) -> int:
-    """Return what tells ``advance`` in ``slice1_runs.comp`` which dimensions to go through."""
-    if len(inner) > 2 and inner[-2].size * inner[-1].size >= per_vector:
+def _run_dims(inner: Sequence[Dim], per_vector: int, *, whole_vectors: bool) -> int:
+    """Return what tells ``slice1_runs.comp`` which dimensions to go through."""
+    if not whole_vectors and len(inner) > 2 and inner[-2].size * inner[-1].size >= per_vector:
         return _LONG_PLANES
     return len(inner) if len(inner) <= _MOST_FIXED_DIMS else 0
