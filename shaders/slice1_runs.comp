@@ -158,12 +158,19 @@ void advance(inout Place place, uint number, uint offset, uint input_stride) {
 
 #include "elements.glsl"
 
+// Returns the vector that is taken as number `item`, where blocks of about a row are taken last first. Rows that lie in
+// another direction than their elements are then read in the direction in which these lie, as a processor foresees it.
+uint vector_of_blocks(uint item) {
+    uint blocks = vectors / vectors_per_run, place, block = divide(item, vectors_per_run, vectors_per_run_inverse, place);
+    return block < blocks ? (blocks - 1u - block) * vectors_per_run + place : item;
+}
+
 void main() {
     uint input_stride = layout_word((DIMS - 1u) * RUN_DIM_WORDS + 2u);
     uint begin = gl_WorkGroupID.x * vectors_per_workgroup;
     uint end = min(begin + vectors_per_workgroup, vectors);
     for (uint vector_of_all = begin + gl_LocalInvocationID.x; vector_of_all < end; vector_of_all += WORKGROUP) {
-        uint vector = vector_of_all;
+        uint vector = ROWS_LAST_FIRST ? vector_of_blocks(vector_of_all) : vector_of_all;
         uvec2 bases = uvec2(input_base, output_base);
         if (OUTER_DIMS > 0u) {
             uint number = divide(vector_of_all, vectors_per_run, vectors_per_run_inverse, vector);

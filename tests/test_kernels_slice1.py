@@ -200,6 +200,24 @@ def test_vectors_at_boundaries_are_written_by_a_step_of_their_own(device, monkey
         assert steps > {(first, "at_boundaries") for first in main}
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_rows_that_lie_backwards_are_taken_last_first(device, monkeypatch, width):
+    """Rows that end within a vector, in one or several dimensions; more than are compiled in, too."""
+    row = 5 * 16 // width - (1 if width < 16 else 0)
+    bounds = {"rows_last_first_from_bytes": 0, "rows_last_first_bytes": (row * width, 3 * row * width - 1)}
+    use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, **bounds})
+    for sizes, sign, step in itertools.product(((7,), (3, 4), (2, 1, 3, 2, 2)), (1, -1), (1, -1, -2, 3)):
+        dims, pitch, apart = [Dim(row, step, 1)], row * abs(step) + 2, row
+        for size in reversed(sizes):
+            dims.insert(0, Dim(size, sign * pitch, apart))
+            sign, pitch, apart = -sign, pitch * (size + 1), apart * size
+        layout = CopyLayout(tuple(dims), base_of(dims) + 1, 1)
+        check(device, layout, width)
+        main = plan_slice1.plan_slice1(layout, width, 1 << 14, device.limits).steps[0]
+        taken = kernels.table()[main.kernel].named(main.constants)["rows_last_first"]
+        assert taken == (dims[-2].input_stride * step < 0 and abs(step) < 3), (sizes, step)
+
+
 @pytest.mark.parametrize("width", [width for width in WIDTHS if width < 16])
 def test_vectors_in_strips(device, monkeypatch, width):
     """Rows are shared along the outermost dimension, one in the middle, or the one beside the innermost."""

@@ -84,8 +84,13 @@ def run_copy(
 
     by_words = _row_words(innermost, element_bytes) if 4 <= innermost.size < per_vector else 0
 
+    backwards = is_large and run * element_bytes >= tuning.rows_last_first_from_bytes
+    row_vectors = _vectors_of_row(inner, element_bytes, tuning) if backwards else 0
+
     def step(written: _Written, vectors: int, per_run: int = vectors_per_run, boundary_step: int = 0) -> Step:
         check_work("vectors", vectors)
+        rows_last_first = row_vectors > 0 and written in (_Written.ALL, _Written.WHOLE, _Written.INSIDE_ROWS)
+        per_run = row_vectors if rows_last_first else per_run
         rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
         # In each round of a workgroup every invocation writes one vector.
         per_round = loop_steps.runs_per_round(len(outer), len(inner), per_vector)
@@ -115,6 +120,7 @@ def run_copy(
             parted=not in_one,
             written=written,
             run_dims=_run_dims(inner, per_vector, whole_vectors=whole_vectors) if is_large else 0,
+            rows_last_first=rows_last_first,
             row_words=by_words if written in (_Written.WHOLE, _Written.IN_STRIPS) else 0,
         )
         loops = loop_steps.loop(rounds, per_round)
@@ -152,6 +158,20 @@ def _row_words(inner: Dim, element_bytes: int) -> int:
     (2, 0, 0)
     """
     return {1: 1, -1: 2}.get(inner.input_stride, 0) if element_bytes == 1 else 0
+
+
+def _vectors_of_row(inner: Sequence[Dim], element_bytes: int, tuning: SliceTuning) -> int:
+    """Return how many vectors make a row that is taken before the one before it; 0: rows are taken in order.
+
+    Rows that lie in the other direction of the input than their elements are read so in one direction.
+    """
+    if len(inner) < 2 or inner[-1].input_stride * inner[-2].input_stride > 0:
+        return 0
+    size, stride = inner[-1].size, abs(inner[-1].input_stride)
+    least, most = tuning.rows_last_first_bytes
+    if not least <= size * stride * element_bytes <= most:
+        return 0
+    return max(round(size * element_bytes / VECTOR_BYTES), 1)
 
 
 def _run_dims(inner: Sequence[Dim], per_vector: int, *, whole_vectors: bool) -> int:
