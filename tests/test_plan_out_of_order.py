@@ -20,6 +20,11 @@ MIB = 1 << 20
 
 def families_of(memory, order, axes, name, limits=LIMITS):
     """The kernels that reduce ``axes`` of an array whose axes are read in this order."""
+    steps = steps_of(memory, order, axes, name, limits)
+    return [kernels.table()[step.kernel].family.name.removeprefix("argreduce_") for step in steps]
+
+
+def steps_of(memory, order, axes, name, limits=LIMITS):
     strides = row_major_strides(memory)
     sizes = tuple(memory[axis] for axis in order)
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
@@ -29,7 +34,7 @@ def families_of(memory, order, axes, name, limits=LIMITS):
     plan = plan_argreduce(layout, Order(name), math.prod(memory), limits, index_bytes=4, with_values=False)
     scratch = plan.bytes_of("workspace")
     assert scratch <= math.prod(memory) * kernels.elements()[name].nbytes // 100 + MIB
-    return [kernels.table()[step.kernel].family.name.removeprefix("argreduce_") for step in plan.steps]
+    return plan.steps
 
 
 WALKED = ["periods", "combine"]
@@ -103,6 +108,13 @@ def test_processors_walk_through_smaller_inputs_and_whole_vectors(memory, order,
     assert families_of(memory, order, axes, "float32", PROCESSOR)[0] == "rows"
 
 
+def test_processors_read_a_line_of_each_of_two_periods_at_once():
+    for name in ("int8", "float16", "float32", "int64"):
+        periods, _ = steps_of((6000, 664, 4), (0, 1, 2), (0, 2), name, PROCESSOR)
+        pushed = kernels.family("argreduce_periods").unpack(periods.push)
+        assert (pushed["groups_per_block"], pushed["lanes"]) == (4, 2)
+
+
 def test_processors_plan_reductions_of_one_element():
     assert families_of((1 << 20, 1), (0, 1), (1,), "int8", PROCESSOR) == ["short"]
 
@@ -117,8 +129,10 @@ def test_processors_plan_reductions_of_one_element():
         ((2, 4000, 331, 12), (1,), "int8", "columns"),  # as many that do not
         ((16, 3167, 331), (1,), "int8", "short"),  # a cache has the next ones
         ((3, 4097, 511), (1,), "int8", "columns"),
-        ((2048, 714, 6), (0, 2), "int8", "short"),
-        ((2049, 714, 6), (0, 2), "int8", "periods"),
+        ((256, 714, 6), (0, 2), "int8", "short"),
+        ((257, 714, 6), (0, 2), "int8", "periods"),
+        ((6000, 6, 32), (0, 2), "int8", "periods"),
+        ((300, 900, 63), (0, 2), "float16", "short"),
         ((2049, 714, 6, 2), (0, 2), "int8", "periods"),
     ],
 )

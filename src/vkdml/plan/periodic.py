@@ -262,7 +262,8 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
             side = max(side * ceil_div(walk.stretches, side) // tuning.columns_workgroups, 1)
         groups_per_block = side * vectors
     else:
-        groups_per_block = _side(vectors, workgroup_size)
+        side_by_side = tuning.period_segment_bytes // VECTOR_BYTES
+        groups_per_block = _side(vectors, min(workgroup_size, side_by_side))
     lanes = max(min(workgroup_size // groups_per_block, periods // fewest), 1)
     blocks = ceil_div(groups, groups_per_block)
     most = max(min(periods, most_candidates(element, input_bytes) // walk.columns), 1)

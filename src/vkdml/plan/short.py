@@ -528,7 +528,8 @@ def _walk(
     are_columns = near.input_stride == 1 or walk.joined.size > 1
     packed = nbytes < 4 and are_columns and walk.run.input_stride != 1
     columns = COLUMN_BYTES // nbytes // walk.joined.size if packed else 1
-    if _are_few_columns(near, walk.run, nbytes):
+    fills_words = _are_few_columns(near, walk.run, nbytes)
+    if fills_words:
         columns = near.size
     few_columns = near.size < columns
     if 2 * near.size < columns:
@@ -540,6 +541,9 @@ def _walk(
     has_periods = is_periodic(layout, element, input_bytes, limits)
     has_periods = has_periods and best_walk(layout, element, input_bytes) is not None
     if lines > _most_runs(layout, walk, nbytes, tuning, has_periods=has_periods):
+        return None
+    shares_lines = walk.run.size * walk.run.input_stride * nbytes < LINE and (columns == 1 or fills_words)
+    if has_periods and shares_lines and walk.runs > tuning.short.walked_runs_of_periods:
         return None
     fewest = tuning.target_workgroups * _workgroup_size(limits) * columns
     return (walk, columns) if layout.outputs >= fewest else None

@@ -90,6 +90,8 @@ class ShortTuning:
     """Outputs are read each by one invocation where their elements are in at most so many places; 0: none."""
     narrow_walked_runs: int = 0
     """The same of elements of 1 and 2 bytes."""
+    walked_runs_of_periods: int = 0
+    """The same of runs below a line, where the input could be read as periods instead."""
     walked_row_bytes: int = 0
     """Runs of fewer bytes are walked, too, where ``Tuning.shortest_row_bytes`` makes them rows."""
     far_walked_runs: int = 0
@@ -156,6 +158,8 @@ class Tuning:
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     narrow_periods_from_bytes: int
     """Narrow elements from this size on take it wherever that is possible."""
+    period_segment_bytes: int
+    """The most of a long period that a workgroup reads side by side, of several periods at once if it can."""
     out_of_order_from_bytes: int
     """Inputs from this size on have the next number."""
     out_of_order_row_bytes: int
@@ -265,6 +269,7 @@ DISCRETE = Tuning(
     positions_in_fours=((1, 12, 32), (2, 8, 32)),
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
+    period_segment_bytes=_NEVER,
     out_of_order_from_bytes=64 * _MIB,
     out_of_order_row_bytes=30,
     scattered_row=0,
@@ -332,6 +337,8 @@ SOFTWARE = replace(
     columns_apart=1,
     strip_bytes=0,
     positions_in_fours=(),
+    # A line of memory. It waits for one of each period at the same time.
+    period_segment_bytes=64,
     out_of_order_from_bytes=_MIB,
     out_of_order_row_bytes=32,
     scattered_row=576,
@@ -370,6 +377,7 @@ SOFTWARE = replace(
         narrow_row_bytes=1024,
         walked_runs=8192,
         narrow_walked_runs=2048,
+        walked_runs_of_periods=256,
         walked_row_bytes=1024,
         far_walked_runs=2048,
     ),
@@ -386,6 +394,7 @@ _SWIFTSHADER = replace(
     memory_order=0,
     out_of_order_row_bytes=0,
     fixed_flags_from_bytes=_NEVER,
+    period_segment_bytes=_NEVER,
     far_columns_from_bytes=_NEVER,
     slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=_NEVER),
     short=replace(SOFTWARE.short, fixed_positions=False, walked_runs=0, narrow_walked_runs=0),
