@@ -22,7 +22,8 @@ from vkdml.plan.reductions import (
 )
 from vkdml.plan.rows import are_many_and_short, limits_of_whole_rows, long_runs_of, row_shape
 from vkdml.plan.shapes import Shape
-from vkdml.plan.short import is_written_across, plan_short
+from vkdml.plan.short import plan_short
+from vkdml.plan.short_tiles import is_written_across
 from vkdml.plan.transposed_columns import in_strips
 
 REDUCE_LIMIT = (1 << 32) - (1 << 24)

@@ -5,9 +5,7 @@ A workgroup copies a tile of the input to shared memory; see ``shaders/short_til
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 from math import prod
 
 from vkdml.plan import kernels, loop_steps
@@ -35,88 +33,25 @@ from vkdml.plan.reductions import (
     buffer_bytes,
     dimension_words,
     fixed_flags,
-    is_in_fours,
     order_rules,
 )
 from vkdml.plan.schema import ElementType
-from vkdml.plan.transposing import Stack, sides_of
+from vkdml.plan.short_tile import BOX_DIMS, NO_DIM, Tile
+from vkdml.plan.short_tiles import are_dense, is_short, tile_of
+from vkdml.plan.tiles_in_place import tile_of_walks, workgroup_size_of
 from vkdml.plan.tuning import ShortTuning, Tuning
 from vkdml.plan.walks import Walk, walk_of
 
-# Dimensions of outputs that a tile may have.
-BOX_DIMS = 3
-NO_DIM = Dim(1, 0, 0)
-# Bytes. Memory is read and written in sectors, and rows this far apart are read with what lies between.
-SECTOR = 32
-# A segment starts and ends within vectors that it may not share with its neighbours.
-SEGMENT_MARGIN = 2 * VECTOR_BYTES
-# Outputs side by side that a tile writes at least, where others lie nearer in the input.
-FEWEST_SIDE_BY_SIDE = 16
-# Outputs of a tile that is read where it is and written in another order, and those side by side.
-MOST_PERMUTED = 4096
-INDICES_OF_TILE = 64
-INDICES_OF_LINE = LINE // 4
 # Bytes of adjacent columns that an invocation takes.
 COLUMN_BYTES = kernels.number("walked_column_bytes")
-# Bytes of lines of memory that a subgroup reads again and again from a cache.
-WALK_BYTES = 512 * 1024
-# Lines that the nearest cache of a processor has for sure.
-HELD_LINES = 256
-# Outputs that read no more are many in a tile.
-FEW_LINES = 2
-# Outputs in an aligned sector of indices.
-OUTPUTS_OF_SECTOR = 8
-# Of a stack. More are as fast elsewhere.
-MOST_POSITIONS = 32
 # Positions of a row of single bytes whose ranks, which start at 1, are bytes too.
 MOST_RANKED = 255
-# Bytes. Tiles of shorter rows have so many outputs that they need not be large.
-SHORTEST_LONG_ROW = 12
-# Of a stack whose positions are far apart and whose columns are aligned.
-FEW_POSITIONS = 8
 # Bytes. Of shorter rows a stack is walked rather than read by a loop for its number of positions.
 LONG_STACK_ROW = 1024
 # Positions of an unaligned stack: where they start in a word repeats after so many.
 FEWEST_PHASED = 4
-# Bytes. Tiles of outputs in another order than the input are large from this size of a row on.
-LONG_PERMUTED_ROW = 20
 # Shared memory is allocated in so many words, since each number is a pipeline.
 SHARED_STEP = 256
-
-
-@dataclass(frozen=True)
-class _Tile:
-    """What a workgroup processes at once."""
-
-    dims: tuple[tuple[Dim, int], ...]
-    """Dimensions of outputs and how many of each, in the order of the outputs' memory."""
-    segments_along: int
-    """Which of them; ``BOX_DIMS``: all is one segment."""
-    shared_pitch: int
-    """Elements from one segment to the next in shared memory."""
-    position_pitch: int
-    """The same from position to position, if each has segments of its own; otherwise 0."""
-    shared_elements: int
-    outer: tuple[Dim, ...]
-    """Kept dimensions that are not among ``dims``."""
-    workgroup_size: int
-
-    @property
-    def outputs(self) -> int:
-        return prod(count for _, count in self.dims)
-
-    @property
-    def tiles(self) -> int:
-        inner = prod(ceil_div(dim.size, count) for dim, count in self.dims)
-        return inner * prod(dim.size for dim in self.outer)
-
-    @property
-    def evenly_apart(self) -> bool:
-        """Whether the outputs in their order are evenly apart, and clipped at their end only."""
-        return all(
-            count == dim.size and next_dim.output_stride == count * dim.output_stride
-            for (dim, count), (next_dim, _) in pairwise(self.dims)
-        )
 
 
 def plan_short(
@@ -142,21 +77,21 @@ def plan_short(
     if not tuning.tile_bytes or input_bytes < tuning.from_bytes:
         return None
     walk: Walk | None = None
-    tile: _Tile | None
+    tile: Tile | None
     at_once = 1
     near = layout.kept[-1] if layout.kept else NO_DIM
-    short = _is_short(layout, element.nbytes, limits)
+    short = is_short(layout, element.nbytes, limits)
     if not short or _walks_stacks(layout, element.nbytes, limits):
         walk, at_once = _walk(layout, element, input_bytes, limits) or (None, 1)
     if walk is not None:
         positions, packed = walk.run, at_once > 1
         columns = "walked_packed" if packed else "walked"
-        tile = _tile_of_walks(layout, walk, element.nbytes, at_once, limits)
+        tile = tile_of_walks(layout, walk, element.nbytes, at_once, limits)
     elif short:
         positions = layout.reduced[0]
         packed = element.nbytes < 4 and positions.input_stride != 1
         columns = "packed" if packed else "single"
-        tile = _tile(layout, element.nbytes, packed, limits)
+        tile = tile_of(layout, element.nbytes, packed, limits)
     else:
         return None
     if tile is None:
@@ -244,20 +179,6 @@ def plan_short(
     )
 
 
-def _is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
-    if len(layout.reduced) != 1 or not layout.kept:
-        return False
-    positions, near = layout.reduced[0], layout.kept[-1]
-    row_bytes = positions.size * positions.input_stride * nbytes
-    if positions.input_stride == 1:
-        tuning = limits.tuning
-        least = tuning.short.row_bytes if nbytes >= 4 else tuning.short.narrow_row_bytes
-        return positions.size > 1 and row_bytes < max(tuning.shortest_row_bytes, least)
-    if near.input_stride == 1:
-        return 1 < positions.size <= MOST_POSITIONS
-    return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR
-
-
 def _walks_stacks(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
     """Whether a short stack of narrow elements takes less time as a walk, if it can be one.
 
@@ -283,23 +204,10 @@ def _most_fixed(positions: Dim, near: Dim, nbytes: int, tuning: ShortTuning) -> 
     return tuning.narrow_most_fixed_positions
 
 
-def _are_dense(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
-    """Whether narrow rows lie one after the other, as their outputs do, and four of them are few words."""
-    tuning, positions, near = limits.tuning.short, layout.reduced[0], layout.kept[-1]
-    return (
-        nbytes < 4
-        and tuning.fixed_positions
-        and len(layout.kept) == 1
-        and near.output_stride == positions.input_stride == 1
-        and near.input_stride == positions.size <= tuning.most_in_fours
-        and layout.input_base * nbytes % 4 == 0
-    )
-
-
-def _is_in_fours(layout: ReduceLayout, tile: _Tile, nbytes: int, limits: DeviceLimits) -> bool:
+def _is_in_fours(layout: ReduceLayout, tile: Tile, nbytes: int, limits: DeviceLimits) -> bool:
     """Whether an invocation folds four rows."""
     count = tile.dims[0][1]
-    return _are_dense(layout, nbytes, limits) and (count % FOUR == 0 or count == layout.kept[0].size)
+    return are_dense(layout, nbytes, limits) and (count % FOUR == 0 or count == layout.kept[0].size)
 
 
 def words_of(elements: int, nbytes: int) -> int:
@@ -313,7 +221,7 @@ def _padded(shared_words: int) -> int:
 
 def _starts_with_words(
     layout: ReduceLayout,
-    tile: _Tile,
+    tile: Tile,
     per_word: int,
     packed: bool,
     walk: Walk | None,
@@ -334,179 +242,6 @@ def _starts_with_words(
     else:
         steps += [near.input_stride, *(walk.starts if walk else ())]
     return all(step % per_word == 0 for step in steps)
-
-
-def _tile(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits) -> _Tile | None:
-    """Choose the tile; None if not even one output fits.
-
-    It grows from the innermost dimension outwards, as long as memory is contiguous or nearly so. The outputs'
-    own innermost dimension, if another one, gets its share first: indices are to be written side by side.
-    """
-    tuning, positions, near = limits.tuning.short, layout.reduced[0], layout.kept[-1]
-    fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
-    extent = (positions.size - 1) * positions.input_stride + 1
-    total = layout.outputs * positions.size * nbytes
-    # The other half of shared memory holds positions and what is left free in tiles.
-    tile_bytes = min(tuning.tile_bytes, limits.max_shared_memory // 2)
-    per_vector, gap, margin = VECTOR_BYTES // nbytes, 2 * SECTOR // nbytes, SEGMENT_MARGIN // nbytes
-    # Many outputs in few bytes keep more invocations busy.
-    full = packed or (fast is near and extent * nbytes < SHORTEST_LONG_ROW) or tuning.direct
-    workgroup_size = min(tuning.workgroup_size // (1 if full else 2), limits.workgroup_size)
-    budget = tile_bytes if packed or tuning.direct else tile_bytes // 2
-    budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
-    positions_apart = _positions_apart(layout, gap, budget // (2 if packed else 1))
-    permuted = fast is not near
-    if permuted and not tuning.direct and tuning.permuted_tile_bytes:
-        if positions_apart:
-            many = positions.size > FEW_POSITIONS
-            return None if many and nbytes == 8 else _transposing_tile(layout, fast, nbytes, packed, limits)
-        if positions.size * nbytes >= LONG_PERMUTED_ROW:
-            # Fewer outputs would leave invocations idle, and their indices would not fill sectors.
-            workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
-            budget = _permuted_bytes(tuning.permuted_tile_bytes, total, limits) // nbytes
-    if positions_apart:
-        in_fours = is_in_fours(positions.size, nbytes, limits.tuning)
-        worth_tiles = packed and not in_fours and _is_worth_tiles(layout, per_vector)
-        if not (tuning.direct or permuted or worth_tiles):
-            return None
-        budget = min((2 if permuted else 1) * tuning.tile_bytes, limits.max_shared_memory // 2)
-        budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
-        extent, budget = 1, budget // positions.size - 2 * margin
-    if near.input_stride > extent + gap or extent + SEGMENT_MARGIN > budget:
-        return None
-    if tuning.direct and fast is not near:
-        most = min(MOST_PERMUTED, 2 * tile_bytes // (positions.size * nbytes))
-        most = min(most, max(layout.outputs // limits.tuning.target_workgroups, FEWEST_SIDE_BY_SIDE))
-        return _tile_in_place(layout, nbytes, most, workgroup_size)
-    counts: dict[Dim, int] = {}
-
-    def folds() -> int:
-        """How many outputs, or words of columns, are folded so far."""
-        number = prod(counts.values())
-        return number // counts[near] * ceil_div(counts[near], 4 // nbytes) if packed and counts else number
-
-    outputs = tile_bytes // (8 if packed else 2)
-
-    side_by_side = 1 if fast is near else min(fast.size, FEWEST_SIDE_BY_SIDE)
-    room = budget if side_by_side == 1 else budget // side_by_side - margin - per_vector
-    outputs = max(outputs // side_by_side, 1)
-    for dim in reversed(layout.kept):
-        apart = dim is not near and dim.input_stride > extent + gap
-        if (dim is fast and side_by_side > 1) or apart or len(counts) == BOX_DIMS - (fast is not near):
-            break
-        reach = (dim.size - 1) * dim.input_stride
-        # What lies between two positions is read in any case.
-        wide = budget if reach < positions.input_stride else room
-        count = max(min(dim.size, 1 + max(wide - extent, 0) // max(dim.input_stride, 1), outputs), 1)
-        if count < dim.size:
-            in_turn = workgroup_size * (FOUR if _are_dense(layout, nbytes, limits) else 1)
-            if tuning.direct and packed:
-                count = _of_even_tiles(dim.size, count, per_vector)
-            else:
-                count = _of_whole_rounds(count, folds() * side_by_side, in_turn, per_vector)
-        counts[dim] = count
-        extent += (count - 1) * dim.input_stride
-        outputs = max(outputs // count, 1)
-        if count < dim.size:
-            break
-
-    rest = [dim for dim in layout.kept if dim not in counts]
-    complete = all(count == dim.size for dim, count in counts.items())
-    along = fast if fast not in counts else rest[-1] if rest and complete and len(counts) < BOX_DIMS else None
-    segments_along, shared_pitch = None, 0
-    if along is not None:
-        most = min(along.size, outputs * side_by_side)
-        if along.input_stride <= extent + gap:
-            count = min(most, 1 + (budget - extent) // max(along.input_stride, 1))
-        else:
-            shared_pitch = _pitch(extent + margin, along.input_stride, per_vector)
-            segments_along = along
-            count = min(most, budget // shared_pitch)
-        count = max(count, 1)
-        if count < along.size:
-            multiple = OUTPUTS_OF_SECTOR if along is fast and along is not near else 1
-            count = _of_whole_rounds(count, folds(), workgroup_size, multiple)
-        counts[along] = count
-        extent += (count - 1) * (shared_pitch or along.input_stride)
-    position_pitch = 0
-    if positions_apart and not tuning.direct:
-        position_pitch = _pitch(extent + margin, positions.input_stride, per_vector)
-        extent += (positions.size - 1) * position_pitch
-    chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
-    names = [dim for dim, _ in chosen]
-    return _Tile(
-        tuple(chosen),
-        BOX_DIMS if segments_along is None else names.index(segments_along),
-        shared_pitch,
-        position_pitch,
-        extent + margin + per_vector,
-        tuple(dim for dim in layout.kept if dim not in counts),
-        workgroup_size,
-    )
-
-
-def _permuted_bytes(most: int, total: int, limits: DeviceLimits) -> int:
-    """Return the bytes of a tile whose outputs are written in another order, of an input of so many."""
-    return min(most, limits.max_shared_memory // 2, max(total // limits.tuning.target_workgroups, 1024))
-
-
-def is_written_across(layout: ReduceLayout, nbytes: int, input_bytes: int, limits: DeviceLimits) -> bool:
-    """Tell whether outputs lie in another order than a short stack whose positions are far apart."""
-    tuning = limits.tuning.short
-    if input_bytes < tuning.from_bytes or not _is_short(layout, nbytes, limits):
-        return False
-    near, positions = layout.kept[-1], layout.reduced[0]
-    permuted = abs(near.output_stride) > min(abs(dim.output_stride) for dim in layout.kept)
-    budget = tuning.tile_bytes // 2 // nbytes
-    return permuted and positions.input_stride != 1 and _positions_apart(layout, 2 * SECTOR // nbytes, budget)
-
-
-def _transposing_tile(
-    layout: ReduceLayout, fast: Dim, nbytes: int, packed: bool, limits: DeviceLimits
-) -> _Tile | None:
-    """Choose a tile of outputs whose positions are far apart and which are written in another order."""
-    positions, gap = layout.reduced[0], 2 * SECTOR // nbytes
-    chain: list[Dim] = []
-    extent = 1
-    for dim in reversed(layout.kept):
-        if dim is fast or dim.input_stride > extent + gap or len(chain) == BOX_DIMS - 1:
-            break
-        chain.append(dim)
-        extent += (dim.size - 1) * dim.input_stride
-    if not chain:
-        return None
-    starts = (layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1]))
-    targets = (layout.output_base, *(dim.output_stride for dim in layout.kept if dim is not fast))
-    stack = Stack(
-        chain=tuple(chain),
-        fast=fast,
-        positions=positions,
-        nbytes=nbytes,
-        packed=packed,
-        gap=gap,
-        input_aligned=all(start * nbytes % SECTOR == 0 for start in starts),
-        output_aligned=all(target % OUTPUTS_OF_SECTOR == 0 for target in targets),
-    )
-    tuning = limits.tuning.short
-    workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
-    # With many positions smaller tiles have no room for whole sectors.
-    few = positions.size <= FEW_POSITIONS
-    most = tuning.transposing_tile_bytes if few else tuning.permuted_tile_bytes
-    wanted = _permuted_bytes(most, layout.outputs * positions.size * nbytes, limits)
-    sides = sides_of(stack, wanted, _permuted_bytes(most, 1 << 62, limits), workgroup_size)
-    if sides is None:
-        return None
-    counts = {**dict(zip(chain, sides.along_chain, strict=False)), fast: sides.along_fast}
-    chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
-    return _Tile(
-        tuple(chosen),
-        [dim for dim, _ in chosen].index(fast) if sides.shared_pitch else BOX_DIMS,
-        sides.shared_pitch,
-        sides.position_pitch,
-        sides.shared_elements,
-        tuple(dim for dim in layout.kept if dim not in counts),
-        workgroup_size,
-    )
 
 
 def _walk(
@@ -545,7 +280,7 @@ def _walk(
     shares_lines = walk.run.size * walk.run.input_stride * nbytes < LINE and (columns == 1 or fills_words)
     if has_periods and shares_lines and walk.runs > tuning.short.walked_runs_of_periods:
         return None
-    fewest = tuning.target_workgroups * _workgroup_size(limits) * columns
+    fewest = tuning.target_workgroups * workgroup_size_of(limits) * columns
     return (walk, columns) if layout.outputs >= fewest else None
 
 
@@ -572,35 +307,7 @@ def _most_runs(layout: ReduceLayout, walk: Walk, nbytes: int, tuning: Tuning, *,
     return short.narrow_walked_runs * (2 if near else 1)
 
 
-def _tile_of_walks(
-    layout: ReduceLayout, walk: Walk, nbytes: int, columns: int, limits: DeviceLimits
-) -> _Tile:
-    """Choose a tile of outputs. Invocations walk through some neighbours each, so many columns at a time."""
-    workgroup_size, count = _workgroup_size(limits), layout.reduce_count
-    near = layout.kept[-1]
-    # Each invocation has lines of memory of its own, which have its next outputs while a cache holds them.
-    line_bytes = max(min(WALK_BYTES // (walk.lines(nbytes) * LINE), workgroup_size), 1) * LINE
-    across = near is not min(layout.kept, key=lambda dim: abs(dim.output_stride))
-    if across and walk.lines(nbytes) <= FEW_LINES and count * nbytes <= FEW_LINES * LINE:
-        # More of them would leave no room for lines of the output.
-        line_bytes = LINE
-    least = workgroup_size * columns
-    most = min(MOST_PERMUTED, 2 * limits.tuning.short.tile_bytes // (count * nbytes))
-    most = max(most, line_bytes // (near.input_stride * nbytes or LINE), least)
-    most = min(most, max(layout.outputs // limits.tuning.target_workgroups, least))
-    multiple = columns
-    if not across:
-        # Where a cache does not hold all lines from one column to the next, invocations share none.
-        are_held = walk.lines(nbytes) * workgroup_size <= HELD_LINES
-        multiple = least if are_held else max(least, workgroup_size * LINE // nbytes)
-    tile = _tile_in_place(layout, nbytes, most - most % least, workgroup_size, multiple, line_bytes // nbytes)
-    # Columns are the first dimension.
-    return replace(tile, dims=tuple(sorted(tile.dims, key=lambda item: columns > 1 and item[0] is not near)))
-
-
-def _steps_of_walks(
-    walk: Walk, tile: _Tile, at_once: int, nbytes: int, reduced_dims: int, rounds: int
-) -> int:
+def _steps_of_walks(walk: Walk, tile: Tile, at_once: int, nbytes: int, reduced_dims: int, rounds: int) -> int:
     (_, along), *others = tile.dims
     groups = ceil_div(along, at_once) * prod(count for _, count in others)
     run, *runs = walk.sizes
@@ -609,126 +316,3 @@ def _steps_of_walks(
     return loop_steps.walks(
         rounds, (len(tile.outer), reduced_dims), groups, at_once, sizes, tile.workgroup_size
     )
-
-
-def _workgroup_size(limits: DeviceLimits) -> int:
-    return min(limits.tuning.short.workgroup_size, limits.workgroup_size)
-
-
-def _tile_in_place(
-    layout: ReduceLayout, nbytes: int, most: int, workgroup_size: int, multiple: int = 4, first: int = 1
-) -> _Tile:
-    """Choose a tile of at most so many outputs that are read where they are.
-
-    It has whole lines of the output and of the input, as far as it has room, and more of the output then.
-    ``first`` elements of the input come before.
-    """
-    by_output = sorted(layout.kept, key=lambda dim: abs(dim.output_stride))
-    near = layout.kept[-1]
-    counts: dict[Dim, int] = {near: 1}
-
-    def take(dim: Dim, count: int) -> int:
-        """Return how many of this number are still wanted of the next dimension."""
-        if dim not in counts and len(counts) == BOX_DIMS:
-            return 1
-        had = counts.get(dim, 1)
-        room = max(most * had // max(prod(counts.values()), 1), 1)
-        counts[dim] = max(had, min(dim.size, count, room))
-        return ceil_div(count, dim.size) if counts[dim] == dim.size else 1
-
-    for dims, line in (
-        (layout.kept[::-1], first),
-        (by_output, INDICES_OF_TILE),
-        (layout.kept[::-1], LINE // nbytes),
-    ):
-        wanted = line
-        for dim in dims:
-            if wanted > 1:
-                wanted = take(dim, wanted)
-
-    def even_out(dim: Dim) -> None:
-        if dim in counts:
-            counts[dim] = _of_even_tiles(dim.size, counts[dim], multiple if dim is near else INDICES_OF_LINE)
-
-    if by_output[0] is not near:
-        even_out(near)  # before others take what room is left
-    for dim in by_output:
-        take(dim, dim.size)
-        even_out(dim)
-    in_input_order = counts[near] == near.size
-    chosen = tuple(
-        sorted(
-            counts.items(),
-            key=lambda item: abs(item[0].input_stride if in_input_order else item[0].output_stride),
-        )
-    )
-    outer = tuple(dim for dim in layout.kept if dim not in counts)
-    return _Tile(chosen, BOX_DIMS, 0, 0, 0, outer, workgroup_size)
-
-
-def _of_even_tiles(size: int, most: int, multiple: int) -> int:
-    """Return a count, if possible a multiple, that cuts a dimension into few parts, nearly alike.
-
-    >>> _of_even_tiles(1041, 480, 32), _of_even_tiles(75, 64, 8), _of_even_tiles(6, 6, 4)
-    (352, 40, 6)
-    """
-    if most == size or most < multiple:
-        return most
-    even = ceil_div(size, ceil_div(size, most))
-    return min(round_up(even, multiple), most - most % multiple)
-
-
-def _pitch(least: int, stride: int, per_vector: int) -> int:
-    """Return the pitch of segments in shared memory that is the stride in memory, modulo a vector."""
-    return least + (stride - least) % per_vector
-
-
-def _positions_apart(layout: ReduceLayout, gap: int, budget: int) -> bool:
-    """Whether positions lie too far apart to be read with all that is between them."""
-    positions, near = layout.reduced[0], layout.kept[-1]
-    if near.input_stride >= positions.input_stride:
-        return False
-    # What lies between two positions is read too, so it should take part.
-    between = 1 + sum((dim.size - 1) * dim.input_stride for dim in _between(layout, gap))
-    extent = (positions.size - 1) * positions.input_stride + 1
-    return positions.input_stride > 2 * between + gap or extent + between > budget
-
-
-def _is_worth_tiles(layout: ReduceLayout, per_vector: int) -> bool:
-    """Whether narrow columns whose positions are far apart take longer without shared memory.
-
-    They do where loads are not aligned, and where they wait for scattered stores of many indices.
-    """
-    positions = layout.reduced[0]
-    starts = [layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1])]
-    return positions.size <= FEW_POSITIONS or any(start % per_vector for start in starts)
-
-
-def _between(layout: ReduceLayout, gap: int) -> Iterator[Dim]:
-    """Yield the kept dimensions whose elements lie, nearly contiguous, between one position and the next."""
-    extent = 1
-    for dim in reversed(layout.kept):
-        if dim.input_stride >= layout.reduced[0].input_stride or dim.input_stride > extent + gap:
-            return
-        extent += (dim.size - 1) * dim.input_stride
-        yield dim
-
-
-def _of_whole_rounds(most: int, each: int, workgroup_size: int, multiple: int) -> int:
-    """Return which count up to ``most``, of ``each`` outputs, leaves the fewest invocations idle.
-
-    Args:
-        most: of an array's dimension, at least 1.
-        each: folds of one.
-        workgroup_size: invocations, each of which folds in turn.
-        multiple: of which the count is, if it is not small.
-    """
-    if most >= 4 * workgroup_size:
-        return most - most % workgroup_size
-    multiple = multiple if most >= 2 * multiple else 1
-    first = most - most % multiple
-
-    def idle(count: int) -> float:
-        return ceil_div(count * each, workgroup_size) * workgroup_size / (count * each)
-
-    return min(range(first, max(first // 2, multiple) - 1, -multiple), key=idle)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES
-from vkdml.plan.short import FEW_POSITIONS
+from vkdml.plan.short_tiles import FEW_POSITIONS
 
 # Outputs side by side.
 _FEWEST_SIDE_BY_SIDE = 8

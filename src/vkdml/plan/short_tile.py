@@ -1,0 +1,49 @@
+"""The tile of outputs that a workgroup reduces at once in ``argreduce_short``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+from vkdml.plan.layout import Dim
+from vkdml.plan.plans import ceil_div
+
+# Dimensions of outputs that a tile may have.
+BOX_DIMS = 3
+NO_DIM = Dim(1, 0, 0)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a workgroup processes at once."""
+
+    dims: tuple[tuple[Dim, int], ...]
+    """Dimensions of outputs and how many of each, in the order in which they are taken."""
+    segments_along: int
+    """Which of them; ``BOX_DIMS``: all is one segment."""
+    shared_pitch: int
+    """Elements from one segment to the next in shared memory."""
+    position_pitch: int
+    """The same from position to position, if each has segments of its own; otherwise 0."""
+    shared_elements: int
+    outer: tuple[Dim, ...]
+    """Kept dimensions that are not among ``dims``."""
+    workgroup_size: int
+
+    @property
+    def outputs(self) -> int:
+        return prod(count for _, count in self.dims)
+
+    @property
+    def tiles(self) -> int:
+        inner = prod(ceil_div(dim.size, count) for dim, count in self.dims)
+        return inner * prod(dim.size for dim in self.outer)
+
+    @property
+    def evenly_apart(self) -> bool:
+        """Whether the outputs in their order are evenly apart, and clipped at their end only."""
+        return all(
+            count == dim.size and next_dim.output_stride == count * dim.output_stride
+            for (dim, count), (next_dim, _) in pairwise(self.dims)
+        )

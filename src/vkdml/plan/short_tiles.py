@@ -1,0 +1,287 @@
+"""Choosing the tiles of short rows and short stacks: boxes of outputs that a workgroup takes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div
+from vkdml.plan.reductions import FOUR, is_in_fours
+from vkdml.plan.short_tile import BOX_DIMS, Tile
+from vkdml.plan.tiles_in_place import MOST_PERMUTED, even_count, tile_in_place
+from vkdml.plan.transposing import Stack, sides_of
+
+# Of a stack. More are as fast elsewhere.
+MOST_POSITIONS = 32
+# Bytes. Memory is read and written in sectors, and rows this far apart are read with what lies between.
+SECTOR = 32
+# A segment starts and ends within vectors that it may not share with its neighbours.
+SEGMENT_MARGIN = 2 * VECTOR_BYTES
+# Outputs side by side that a tile writes at least, where others lie nearer in the input.
+FEWEST_SIDE_BY_SIDE = 16
+# Outputs in an aligned sector of indices.
+OUTPUTS_OF_SECTOR = 8
+# Bytes. Tiles of shorter rows have so many outputs that they need not be large.
+SHORTEST_LONG_ROW = 12
+# Of a stack whose positions are far apart and whose columns are aligned.
+FEW_POSITIONS = 8
+# Bytes. Tiles of outputs in another order than the input are large from this size of a row on.
+LONG_PERMUTED_ROW = 20
+
+
+def is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
+    """Tell whether a layout has short rows, or a short stack of rows."""
+    if len(layout.reduced) != 1 or not layout.kept:
+        return False
+    positions, near = layout.reduced[0], layout.kept[-1]
+    row_bytes = positions.size * positions.input_stride * nbytes
+    if positions.input_stride == 1:
+        tuning = limits.tuning
+        least = tuning.short.row_bytes if nbytes >= 4 else tuning.short.narrow_row_bytes
+        return positions.size > 1 and row_bytes < max(tuning.shortest_row_bytes, least)
+    if near.input_stride == 1:
+        return 1 < positions.size <= MOST_POSITIONS
+    return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR
+
+
+def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits) -> Tile | None:
+    """Choose the tile; None if not even one output fits.
+
+    It grows from the innermost dimension outwards, as long as memory is contiguous or nearly so. The outputs'
+    own innermost dimension, if another one, gets its share first: indices are to be written side by side.
+    """
+    tuning, positions, near = limits.tuning.short, layout.reduced[0], layout.kept[-1]
+    fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
+    extent = (positions.size - 1) * positions.input_stride + 1
+    total = layout.outputs * positions.size * nbytes
+    # The other half of shared memory holds positions and what is left free in tiles.
+    tile_bytes = min(tuning.tile_bytes, limits.max_shared_memory // 2)
+    per_vector, gap, margin = VECTOR_BYTES // nbytes, 2 * SECTOR // nbytes, SEGMENT_MARGIN // nbytes
+    # Many outputs in few bytes keep more invocations busy.
+    full = packed or (fast is near and extent * nbytes < SHORTEST_LONG_ROW) or tuning.direct
+    workgroup_size = min(tuning.workgroup_size // (1 if full else 2), limits.workgroup_size)
+    budget = tile_bytes if packed or tuning.direct else tile_bytes // 2
+    budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
+    positions_apart = _positions_apart(layout, gap, budget // (2 if packed else 1))
+    permuted = fast is not near
+    if permuted and not tuning.direct and tuning.permuted_tile_bytes:
+        if positions_apart:
+            many = positions.size > FEW_POSITIONS
+            return None if many and nbytes == 8 else _transposing_tile(layout, fast, nbytes, packed, limits)
+        if positions.size * nbytes >= LONG_PERMUTED_ROW:
+            # Fewer outputs would leave invocations idle, and their indices would not fill sectors.
+            workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
+            budget = _permuted_bytes(tuning.permuted_tile_bytes, total, limits) // nbytes
+    if positions_apart:
+        in_fours = is_in_fours(positions.size, nbytes, limits.tuning)
+        worth_tiles = packed and not in_fours and _is_worth_tiles(layout, per_vector)
+        if not (tuning.direct or permuted or worth_tiles):
+            return None
+        budget = min((2 if permuted else 1) * tuning.tile_bytes, limits.max_shared_memory // 2)
+        budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
+        extent, budget = 1, budget // positions.size - 2 * margin
+    if near.input_stride > extent + gap or extent + SEGMENT_MARGIN > budget:
+        return None
+    if tuning.direct and fast is not near:
+        most = min(MOST_PERMUTED, 2 * tile_bytes // (positions.size * nbytes))
+        most = min(most, max(layout.outputs // limits.tuning.target_workgroups, FEWEST_SIDE_BY_SIDE))
+        return tile_in_place(layout, nbytes, most, workgroup_size)
+    counts: dict[Dim, int] = {}
+
+    def folds() -> int:
+        """How many outputs, or words of columns, are folded so far."""
+        number = prod(counts.values())
+        return number // counts[near] * ceil_div(counts[near], 4 // nbytes) if packed and counts else number
+
+    outputs = tile_bytes // (8 if packed else 2)
+
+    side_by_side = 1 if fast is near else min(fast.size, FEWEST_SIDE_BY_SIDE)
+    room = budget if side_by_side == 1 else budget // side_by_side - margin - per_vector
+    outputs = max(outputs // side_by_side, 1)
+    for dim in reversed(layout.kept):
+        apart = dim is not near and dim.input_stride > extent + gap
+        if (dim is fast and side_by_side > 1) or apart or len(counts) == BOX_DIMS - (fast is not near):
+            break
+        reach = (dim.size - 1) * dim.input_stride
+        # What lies between two positions is read in any case.
+        wide = budget if reach < positions.input_stride else room
+        count = max(min(dim.size, 1 + max(wide - extent, 0) // max(dim.input_stride, 1), outputs), 1)
+        if count < dim.size:
+            in_turn = workgroup_size * (FOUR if are_dense(layout, nbytes, limits) else 1)
+            if tuning.direct and packed:
+                count = even_count(dim.size, count, per_vector)
+            else:
+                count = _of_whole_rounds(count, folds() * side_by_side, in_turn, per_vector)
+        counts[dim] = count
+        extent += (count - 1) * dim.input_stride
+        outputs = max(outputs // count, 1)
+        if count < dim.size:
+            break
+
+    rest = [dim for dim in layout.kept if dim not in counts]
+    complete = all(count == dim.size for dim, count in counts.items())
+    along = fast if fast not in counts else rest[-1] if rest and complete and len(counts) < BOX_DIMS else None
+    segments_along, shared_pitch = None, 0
+    if along is not None:
+        most = min(along.size, outputs * side_by_side)
+        if along.input_stride <= extent + gap:
+            count = min(most, 1 + (budget - extent) // max(along.input_stride, 1))
+        else:
+            shared_pitch = _pitch(extent + margin, along.input_stride, per_vector)
+            segments_along = along
+            count = min(most, budget // shared_pitch)
+        count = max(count, 1)
+        if count < along.size:
+            multiple = OUTPUTS_OF_SECTOR if along is fast and along is not near else 1
+            count = _of_whole_rounds(count, folds(), workgroup_size, multiple)
+        counts[along] = count
+        extent += (count - 1) * (shared_pitch or along.input_stride)
+    position_pitch = 0
+    if positions_apart and not tuning.direct:
+        position_pitch = _pitch(extent + margin, positions.input_stride, per_vector)
+        extent += (positions.size - 1) * position_pitch
+    chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
+    names = [dim for dim, _ in chosen]
+    return Tile(
+        tuple(chosen),
+        BOX_DIMS if segments_along is None else names.index(segments_along),
+        shared_pitch,
+        position_pitch,
+        extent + margin + per_vector,
+        tuple(dim for dim in layout.kept if dim not in counts),
+        workgroup_size,
+    )
+
+
+def is_written_across(layout: ReduceLayout, nbytes: int, input_bytes: int, limits: DeviceLimits) -> bool:
+    """Tell whether outputs lie in another order than a short stack whose positions are far apart."""
+    tuning = limits.tuning.short
+    if input_bytes < tuning.from_bytes or not is_short(layout, nbytes, limits):
+        return False
+    near, positions = layout.kept[-1], layout.reduced[0]
+    permuted = abs(near.output_stride) > min(abs(dim.output_stride) for dim in layout.kept)
+    budget = tuning.tile_bytes // 2 // nbytes
+    return permuted and positions.input_stride != 1 and _positions_apart(layout, 2 * SECTOR // nbytes, budget)
+
+
+def _permuted_bytes(most: int, total: int, limits: DeviceLimits) -> int:
+    """Return the bytes of a tile whose outputs are written in another order, of an input of so many."""
+    return min(most, limits.max_shared_memory // 2, max(total // limits.tuning.target_workgroups, 1024))
+
+
+def _transposing_tile(
+    layout: ReduceLayout, fast: Dim, nbytes: int, packed: bool, limits: DeviceLimits
+) -> Tile | None:
+    """Choose a tile of outputs whose positions are far apart and which are written in another order."""
+    positions, gap = layout.reduced[0], 2 * SECTOR // nbytes
+    chain: list[Dim] = []
+    extent = 1
+    for dim in reversed(layout.kept):
+        if dim is fast or dim.input_stride > extent + gap or len(chain) == BOX_DIMS - 1:
+            break
+        chain.append(dim)
+        extent += (dim.size - 1) * dim.input_stride
+    if not chain:
+        return None
+    starts = (layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1]))
+    targets = (layout.output_base, *(dim.output_stride for dim in layout.kept if dim is not fast))
+    stack = Stack(
+        chain=tuple(chain),
+        fast=fast,
+        positions=positions,
+        nbytes=nbytes,
+        packed=packed,
+        gap=gap,
+        input_aligned=all(start * nbytes % SECTOR == 0 for start in starts),
+        output_aligned=all(target % OUTPUTS_OF_SECTOR == 0 for target in targets),
+    )
+    tuning = limits.tuning.short
+    workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
+    # With many positions smaller tiles have no room for whole sectors.
+    few = positions.size <= FEW_POSITIONS
+    most = tuning.transposing_tile_bytes if few else tuning.permuted_tile_bytes
+    wanted = _permuted_bytes(most, layout.outputs * positions.size * nbytes, limits)
+    sides = sides_of(stack, wanted, _permuted_bytes(most, 1 << 62, limits), workgroup_size)
+    if sides is None:
+        return None
+    counts = {**dict(zip(chain, sides.along_chain, strict=False)), fast: sides.along_fast}
+    chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
+    return Tile(
+        tuple(chosen),
+        [dim for dim, _ in chosen].index(fast) if sides.shared_pitch else BOX_DIMS,
+        sides.shared_pitch,
+        sides.position_pitch,
+        sides.shared_elements,
+        tuple(dim for dim in layout.kept if dim not in counts),
+        workgroup_size,
+    )
+
+
+def are_dense(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
+    """Whether narrow rows lie one after the other, as their outputs do, and four of them are few words."""
+    tuning, positions, near = limits.tuning.short, layout.reduced[0], layout.kept[-1]
+    return (
+        nbytes < 4
+        and tuning.fixed_positions
+        and len(layout.kept) == 1
+        and near.output_stride == positions.input_stride == 1
+        and near.input_stride == positions.size <= tuning.most_in_fours
+        and layout.input_base * nbytes % 4 == 0
+    )
+
+
+def _pitch(least: int, stride: int, per_vector: int) -> int:
+    """Return the pitch of segments in shared memory that is the stride in memory, modulo a vector."""
+    return least + (stride - least) % per_vector
+
+
+def _positions_apart(layout: ReduceLayout, gap: int, budget: int) -> bool:
+    """Whether positions lie too far apart to be read with all that is between them."""
+    positions, near = layout.reduced[0], layout.kept[-1]
+    if near.input_stride >= positions.input_stride:
+        return False
+    # What lies between two positions is read too, so it should take part.
+    between = 1 + sum((dim.size - 1) * dim.input_stride for dim in _between(layout, gap))
+    extent = (positions.size - 1) * positions.input_stride + 1
+    return positions.input_stride > 2 * between + gap or extent + between > budget
+
+
+def _is_worth_tiles(layout: ReduceLayout, per_vector: int) -> bool:
+    """Whether narrow columns whose positions are far apart take longer without shared memory.
+
+    They do where loads are not aligned, and where they wait for scattered stores of many indices.
+    """
+    positions = layout.reduced[0]
+    starts = [layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1])]
+    return positions.size <= FEW_POSITIONS or any(start % per_vector for start in starts)
+
+
+def _between(layout: ReduceLayout, gap: int) -> Iterator[Dim]:
+    """Yield the kept dimensions whose elements lie, nearly contiguous, between one position and the next."""
+    extent = 1
+    for dim in reversed(layout.kept):
+        if dim.input_stride >= layout.reduced[0].input_stride or dim.input_stride > extent + gap:
+            return
+        extent += (dim.size - 1) * dim.input_stride
+        yield dim
+
+
+def _of_whole_rounds(most: int, each: int, workgroup_size: int, multiple: int) -> int:
+    """Return which count up to ``most``, of ``each`` outputs, leaves the fewest invocations idle.
+
+    Args:
+        most: of an array's dimension, at least 1.
+        each: folds of one.
+        workgroup_size: invocations, each of which folds in turn.
+        multiple: of which the count is, if it is not small.
+    """
+    if most >= 4 * workgroup_size:
+        return most - most % workgroup_size
+    multiple = multiple if most >= 2 * multiple else 1
+    first = most - most % multiple
+
+    def idle(count: int) -> float:
+        return ceil_div(count * each, workgroup_size) * workgroup_size / (count * each)
+
+    return min(range(first, max(first // 2, multiple) - 1, -multiple), key=idle)
