@@ -86,7 +86,8 @@ def tile_in_place(
     for dim in by_output:
         take(dim, dim.size)
         even_out(dim)
-    in_input_order = counts[near] == near.size
+    # Tiles that have all but of the outputs' innermost dimension then follow each other in the input, too.
+    in_input_order = all(count == dim.size for dim, count in counts.items() if dim is not by_output[0])
     chosen = tuple(
         sorted(
             counts.items(),
