@@ -290,7 +290,7 @@ def test_loops_finish_at_the_limit_of_steps(device, inner):
     ("memory", "order", "tile"),
     [
         # 64 indices side by side, which may be all of two dimensions; then 64 elements, if there is room.
-        # The tiles of a dimension are nearly alike. The order is the input's where the last one has all the rest.
+        # Those of a dimension are nearly alike, and if they follow each other in the input, in its order.
         ((7, 10, 113, 2), (2, 1, 0, 3), [7, 10, 24]),
         ((3, 70, 129, 2), (2, 0, 1, 3), [64, 28, 1]),
         ((3, 40, 9, 11, 2), (3, 2, 0, 1, 4), [64, 2, 11]),
