@@ -22,7 +22,7 @@ RUNS_FIELDS = {
 }  # fmt: skip
 CHOICE = {
     "whole_vectors": 1, "step": 0, "element_bytes": 4, "workgroup": 64, "layout_in_push": 1,
-    "written": 0, "run_dims": 0, "row_words": 0, "parted": 0,
+    "written": 0, "run_dims": 0, "rows_last_first": 0, "row_words": 0, "parted": 0,
 }  # fmt: skip
 
 

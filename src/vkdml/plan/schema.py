@@ -171,9 +171,9 @@ class Family:
         >>> from vkdml.plan import kernels
         >>> kernels.family("slice1_runs").specialize(
         ...     whole_vectors=True, step=2, element_bytes=1, workgroup=64, layout_in_push=True,
-        ...     parted=0, written=0, run_dims=0, row_words=0
+        ...     parted=0, written=0, run_dims=0, rows_last_first=0, row_words=0
         ... )
-        ('slice1_runs_second_1_bytes', (64, 1, 0, 0, 0))
+        ('slice1_runs_second_1_bytes', (64, 1, 0, 0, 0, 0))
 
         Args:
             values: of every axis, by name or number, and of every constant of the family. A constant that the
