@@ -83,9 +83,9 @@ def run_copy(
     in_push = len(layout_words) <= family.layout_room
 
     by_words = _row_words(innermost, element_bytes) if 4 <= innermost.size < per_vector else 0
-
-    backwards = is_large and run * element_bytes >= tuning.rows_last_first_from_bytes
-    row_vectors = _vectors_of_row(inner, element_bytes, tuning) if backwards else 0
+    run_dims = _run_dims(inner, per_vector, whole_vectors=whole_vectors) if is_large else 0
+    is_worth_order = is_large and run * element_bytes >= tuning.rows_last_first_from_bytes
+    row_vectors = _vectors_of_row(inner, element_bytes, tuning) if is_worth_order else 0
 
     def step(written: _Written, vectors: int, per_run: int = vectors_per_run, boundary_step: int = 0) -> Step:
         check_work("vectors", vectors)
@@ -119,7 +119,7 @@ def run_copy(
             layout_in_push=in_push,
             parted=not in_one,
             written=written,
-            run_dims=_run_dims(inner, per_vector, whole_vectors=whole_vectors) if is_large else 0,
+            run_dims=run_dims,
             rows_last_first=rows_last_first,
             row_words=by_words if written in (_Written.WHOLE, _Written.IN_STRIPS) else 0,
         )

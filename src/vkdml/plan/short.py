@@ -188,9 +188,8 @@ def _walks_stacks(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bo
     positions, near = layout.reduced[0], layout.kept[-1]
     if nbytes >= 4 or positions.input_stride == 1 or near.input_stride != 1:
         return False
-    if positions.size > _most_fixed(positions, near, nbytes, limits.tuning.short):
-        return True
-    if _are_few_columns(near, positions, nbytes):
+    most = _most_fixed(positions, near, nbytes, limits.tuning.short)
+    if positions.size > most or _are_few_columns(near, positions, nbytes):
         return True
     starts = (layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1]))
     return positions.size < FEWEST_PHASED and any(start * nbytes % 4 for start in starts)

@@ -9,7 +9,7 @@ from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div
 from vkdml.plan.reductions import FOUR, is_in_fours
 from vkdml.plan.short_tile import BOX_DIMS, Tile
-from vkdml.plan.tiles_in_place import MOST_PERMUTED, even_count, tile_in_place
+from vkdml.plan.tiles_in_place import MOST_PERMUTED, even_count, tile_in_place, workgroup_size_of
 from vkdml.plan.transposing import Stack, sides_of
 
 # Of a stack. More are as fast elsewhere.
@@ -71,7 +71,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
             return None if many and nbytes == 8 else _transposing_tile(layout, fast, nbytes, packed, limits)
         if positions.size * nbytes >= LONG_PERMUTED_ROW:
             # Fewer outputs would leave invocations idle, and their indices would not fill sectors.
-            workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
+            workgroup_size = workgroup_size_of(limits)
             budget = _permuted_bytes(tuning.permuted_tile_bytes, total, limits) // nbytes
     if positions_apart:
         in_fours = is_in_fours(positions.size, nbytes, limits.tuning)
@@ -83,7 +83,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
         extent, budget = 1, budget // positions.size - 2 * margin
     if near.input_stride > extent + gap or extent + SEGMENT_MARGIN > budget:
         return None
-    if tuning.direct and fast is not near:
+    if tuning.direct and permuted:
         most = min(MOST_PERMUTED, 2 * tile_bytes // (positions.size * nbytes))
         most = min(most, max(layout.outputs // limits.tuning.target_workgroups, FEWEST_SIDE_BY_SIDE))
         return tile_in_place(layout, nbytes, most, workgroup_size)
@@ -108,10 +108,10 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
         wide = budget if reach < positions.input_stride else room
         count = max(min(dim.size, 1 + max(wide - extent, 0) // max(dim.input_stride, 1), outputs), 1)
         if count < dim.size:
-            in_turn = workgroup_size * (FOUR if are_dense(layout, nbytes, limits) else 1)
             if tuning.direct and packed:
                 count = even_count(dim.size, count, per_vector)
             else:
+                in_turn = workgroup_size * (FOUR if are_dense(layout, nbytes, limits) else 1)
                 count = _of_whole_rounds(count, folds() * side_by_side, in_turn, per_vector)
         counts[dim] = count
         extent += (count - 1) * dim.input_stride
@@ -197,7 +197,7 @@ def _transposing_tile(
         output_aligned=all(target % OUTPUTS_OF_SECTOR == 0 for target in targets),
     )
     tuning = limits.tuning.short
-    workgroup_size = min(tuning.workgroup_size, limits.workgroup_size)
+    workgroup_size = workgroup_size_of(limits)
     # With many positions smaller tiles have no room for whole sectors.
     few = positions.size <= FEW_POSITIONS
     most = tuning.transposing_tile_bytes if few else tuning.permuted_tile_bytes

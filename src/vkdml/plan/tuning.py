@@ -55,13 +55,13 @@ class SliceTuning:
     first_cache: tuple[int, int] = (1 << 12, 8)
     """Of a processor: lines that are so many bytes apart share a set, which holds so many of them."""
     second_cache: tuple[int, int] = (1 << 16, 16)
+    held_sectors: tuple[int, int] = (1024, 4096)
+    """Rows of fewer sectors stay in a cache from row to row: at any pitch, and at a pitch that suits it."""
     rows_last_first_from_bytes: int = 1 << 62
     """Copies from this size on take the last row first where rows lie in another direction than their
     elements: a processor foresees reading in one direction."""
     rows_last_first_bytes: tuple[int, int] = (128, 1280)
     """The least and the most of such rows: shorter ones share lines, longer ones it foresees as they are."""
-    held_sectors: tuple[int, int] = (1024, 4096)
-    """Rows of fewer sectors stay in a cache from row to row: at any pitch, and at a pitch that suits it."""
 
 
 @dataclass(frozen=True)
