@@ -263,9 +263,14 @@ def test_a_process_that_may_not_have_more_memory_gets_memory_error_and_goes_on()
                 del error
             resource.setrlimit(resource.RLIMIT_AS, no_limit)
             gc.collect()
+            device.trim()
             assert device.memory()["used"] == held
             action()
             assert vkdml.argmax(x, device=device) == x.size - 1
             device.trim()
+        print(device.native.imports_host_memory)
     """)
-    assert lines == "argmax refused True\nargmin refused True\nslice1 refused True\n"
+    *lines, imports = lines.splitlines()
+    # What reads the array where it lies needs no other memory for it; results do.
+    reduced = "found memory" if imports == "True" else "refused True"
+    assert lines == [f"argmax {reduced}", f"argmin {reduced}", "slice1 refused True"]

@@ -17,7 +17,7 @@ from vkdml.arguments import ReduceRequest
 from vkdml.arrays.host import host_span, sent_bytes
 from vkdml.common.overlap import may_share_bytes
 from vkdml.common.read_only import fix
-from vkdml.operators import on_host, stream
+from vkdml.operators import one_piece, stream
 from vkdml.plan import elements
 from vkdml.plan.known_calls import CallCache
 from vkdml.runtime.execution import Execution
@@ -299,14 +299,14 @@ def test_a_copy_goes_in_tiles_exactly_when_one_buffer_must(limited, name, by):
 def test_what_only_the_plan_knows_counts_too(device, limited, monkeypatch):
     """A workspace beyond the range of a buffer, of a plan whose input and output are within it."""
     tiled = limited(X.nbytes + 16)
-    plan = on_host.plan_for
+    plan = one_piece.plan_for
 
     def with_workspace(*given, **options):
         made = plan(*given, **options)
         sizes = dict(made.buffer_bytes) | {"workspace": X.nbytes + 17}
         return dataclasses.replace(made, buffer_bytes=tuple(sizes.items()))
 
-    monkeypatch.setattr(on_host, "plan_for", with_workspace)
+    monkeypatch.setattr(one_piece, "plan_for", with_workspace)
     assert vkdml.argmax(X, 1).tolist() == X.argmax(1).tolist()
     assert tiled == ["reduce"]
 

@@ -20,6 +20,13 @@ std::shared_ptr<Buffer> Buffer::exportable(std::shared_ptr<Device> device, uint6
     return std::shared_ptr<Buffer>(new Buffer(std::move(device), bytes, std::move(tensor)));
 }
 
+std::shared_ptr<Buffer> Buffer::imported(std::shared_ptr<Device> device, HostMemory memory) {
+    device->require_usable();
+    const uint64_t bytes = memory.bytes;
+    auto tensor = device->memory()->import(std::move(memory));
+    return std::shared_ptr<Buffer>(new Buffer(std::move(device), bytes, std::move(tensor)));
+}
+
 int Buffer::export_fd() const {
     device_->require_usable();
     return vkdml::export_fd(*device_->handle(), tensor_->exportable_memory);
@@ -35,7 +42,7 @@ void* Buffer::mapped() const {
     if (kind() == MemoryKind::device)
         throw DeviceError(
             "this buffer is device memory, which the host cannot see: copy it to a host buffer");
-    return kind() == MemoryKind::mapped ? tensor_->mapped : tensor_->rawData();
+    return tensor_->mapped ? tensor_->mapped : tensor_->rawData();
 }
 
 } // namespace vkdml

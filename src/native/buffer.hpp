@@ -11,6 +11,8 @@ public:
     // Of memory that other interfaces of the same GPU can map.
     static std::shared_ptr<Buffer> exportable(std::shared_ptr<Device> device, uint64_t bytes,
                                               MemoryKind kind);
+    // Of whole pages of the host's memory.
+    static std::shared_ptr<Buffer> imported(std::shared_ptr<Device> device, HostMemory memory);
     // One whose memory is kept for reuse, or null: it takes a microsecond, and allocating hundreds.
     static std::shared_ptr<Buffer> kept(const std::shared_ptr<Device>& device, uint64_t bytes,
                                         MemoryKind kind);

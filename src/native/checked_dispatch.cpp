@@ -86,6 +86,8 @@ VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* inf
     if (guard) changed.usage |= guard->extra_buffer_usage;
     VkExternalMemoryBufferCreateInfo external{VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
                                               info->pNext, guard ? guard->exported_as : 0};
+    if (guard && guard->imported_address)
+        external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
     if (external.handleTypes) changed.pNext = &external;
     VkResult result = CreateBuffer::call(device, &changed, callbacks, buffer);
     if (guard && result == VK_SUCCESS) guard->buffers.push_back(*buffer);
@@ -104,6 +106,14 @@ VkResult VKAPI_CALL allocate_memory(VkDevice device, const VkMemoryAllocateInfo*
     if (exported.handleTypes && guard->dedicated_memory && !guard->buffers.empty()) {
         dedicated.buffer = guard->buffers.back();
         changed.pNext = &dedicated;
+    }
+    VkImportMemoryHostPointerInfoEXT imported{
+        VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT, changed.pNext,
+        VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, guard ? guard->imported_address : nullptr};
+    if (imported.pHostPointer) {
+        changed.pNext = &imported;
+        changed.allocationSize = guard->imported_bytes;
+        changed.memoryTypeIndex = guard->imported_type;
     }
     VkResult result = AllocateMemory::call(device, &changed, callbacks, memory);
     if (guard && result == VK_SUCCESS) {
@@ -199,6 +209,7 @@ void install_checked_dispatch() {
     CHECKED(vkBindBufferMemory, yes);
     CHECKED(vkMapMemory, yes);
     CHECKED(vkGetMemoryFdKHR, yes);
+    CHECKED(vkGetMemoryHostPointerPropertiesEXT, yes);
     CHECKED(vkFlushMappedMemoryRanges, no);
     CHECKED(vkCreateDescriptorPool, yes);
     CHECKED(vkCreateDescriptorSetLayout, yes);

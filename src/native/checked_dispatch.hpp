@@ -36,6 +36,9 @@ public:
     enum class Memory { any, cached_on_host, mapped_on_device } memory = Memory::any; // what it prefers
     VkExternalMemoryHandleTypeFlags exported_as = 0; // 0: the memory is not to be exported
     bool dedicated_memory = false;                   // an exported allocation serves its one buffer only
+    void* imported_address = nullptr;                // of the host's memory, which is taken for the device's
+    uint64_t imported_bytes = 0;
+    uint32_t imported_type = 0;
     std::vector<VkBuffer> buffers;
     std::vector<VkDeviceMemory> memories;
     VkDeviceSize last_allocation = 0; // bytes

@@ -55,6 +55,7 @@ Device::Device(uint32_t index) : info_(physical_device(index)) {
     if (info_.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     if (info_.subgroup_size_control) extensions.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
     if (info_.external_memory.exportable) extensions.push_back(VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME);
+    if (info_.host_memory_alignment) extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
     if (info_.update_after_bind) extensions.push_back(VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
     vk::DeviceCreateInfo create({}, 1, &queue, 0, nullptr, uint32_t(extensions.size()), extensions.data());
     vk::PhysicalDeviceSubgroupSizeControlFeaturesEXT size_control(true, true);
@@ -112,11 +113,14 @@ void Device::finish_later(std::unique_ptr<Recording> recording) {
 }
 
 void Device::collect_finished() {
+    // Freed after the lock is given back: freeing memory of the host's may take Python's lock.
+    std::vector<std::unique_ptr<Recording>> finished;
     std::lock_guard lock(unfinished_mutex_);
     if (unfinished_.empty() || lost_) return; // nobody knows what a lost device still uses
-    auto finished = std::remove_if(unfinished_.begin(), unfinished_.end(),
-                                   [](const auto& recording) { return recording->is_finished(); });
-    unfinished_.erase(finished, unfinished_.end());
+    auto first = std::partition(unfinished_.begin(), unfinished_.end(),
+                                [](const auto& recording) { return !recording->is_finished(); });
+    finished.assign(std::make_move_iterator(first), std::make_move_iterator(unfinished_.end()));
+    unfinished_.erase(first, unfinished_.end());
 }
 
 } // namespace vkdml

@@ -22,7 +22,7 @@ bool validation_layers_wanted() {
 DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     memory = device.getMemoryProperties();
     bool driver_properties = false, storage_8bit = false, size_control = false, indexing = false,
-         memory_fd = false, portability = false;
+         memory_fd = false, memory_host = false, portability = false;
     for (const auto& extension : device.enumerateDeviceExtensionProperties()) {
         const char* name = extension.extensionName;
         memory_budget |= !strcmp(name, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
@@ -31,6 +31,7 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
         indexing |= !strcmp(name, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
         storage_8bit |= !strcmp(name, VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
         memory_fd |= !strcmp(name, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME);
+        memory_host |= !strcmp(name, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
         portability |= !strcmp(name, "VK_KHR_portability_subset");
     }
     properties = device.getProperties();
@@ -61,6 +62,7 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     }
     if (properties.apiVersion < VK_API_VERSION_1_1) return;
     external_memory = external_memory_of(device, memory_fd);
+    if (memory_host && is_software()) host_memory_alignment = host_memory_alignment_of(device);
 
     vk::PhysicalDeviceMaintenance3Properties maintenance;
     vk::PhysicalDeviceIDProperties identity;

@@ -67,4 +67,16 @@ private:
     PyGILState_STATE state_;
 };
 
+// Gives up a reference to an object, in a thread that may have the GIL or not. After Python has ended its
+// objects are not touched.
+inline void drop_reference(PyObject* object) {
+    if (!Py_IsInitialized()) return;
+    threads_without_gil++; // as this thread may be one
+    {
+        WithGil acquire;
+        Py_DECREF(object);
+    }
+    threads_without_gil--;
+}
+
 } // namespace vkdml

@@ -75,8 +75,7 @@ uint64_t available_ram() {
 Tensor::Tensor(std::shared_ptr<vk::PhysicalDevice> physical, std::shared_ptr<vk::Device> device,
                const void* contents, uint64_t capacity, MemoryKind kind)
     : kp::Tensor(std::move(physical), std::move(device), const_cast<void*>(contents), uint32_t(capacity / 4),
-                 4, TensorDataTypes::eUnsignedInt,
-                 kind == MemoryKind::host ? TensorTypes::eHost : TensorTypes::eStorage),
+                 4, TensorDataTypes::eUnsignedInt, contents ? TensorTypes::eHost : TensorTypes::eStorage),
       id_(++tensors_made), capacity_(capacity), kind_(kind) {}
 
 MemoryPool::MemoryPool(const DeviceInfo& info, std::shared_ptr<vk::PhysicalDevice> physical,
@@ -193,10 +192,47 @@ std::shared_ptr<Tensor> MemoryPool::acquire_exportable(uint64_t bytes, MemoryKin
         std::lock_guard lock(mutex_);
         use_.used += tensor->capacity();
     }
-    return {tensor.release(), [pool = weak_from_this()](Tensor* returned) {
-                std::unique_ptr<Tensor> owner(returned);
-                if (auto alive = pool.lock()) alive->drop(std::move(owner));
+    return owned_until_dropped(std::move(tensor), nullptr);
+}
+
+std::shared_ptr<Tensor> MemoryPool::import(HostMemory memory) {
+    const uint64_t alignment = info_.host_memory_alignment;
+    if (!alignment || reinterpret_cast<uintptr_t>(memory.address) % alignment || memory.bytes % alignment)
+        throw DeviceError(std::string(info_.properties.deviceName.data()) +
+                          " cannot import these bytes of the host's memory");
+    check_limits(memory.bytes, MemoryKind::host);
+    require_allocation_left(memory.bytes);
+    DispatchGuard guard;
+    guard.imported_type = host_memory_type(*device_, memory.address);
+    guard.imported_address = memory.address;
+    guard.imported_bytes = memory.bytes;
+    auto tensor = make(memory.bytes, memory.bytes, MemoryKind::host, guard);
+    tensor->mapped = memory.address;
+    tensor->is_imported = true;
+    return owned_until_dropped(std::move(tensor), std::move(memory.owner));
+}
+
+std::shared_ptr<Tensor> MemoryPool::owned_until_dropped(std::unique_ptr<Tensor> tensor,
+                                                        std::shared_ptr<void> needed) {
+    return {tensor.release(),
+            [pool = weak_from_this(), needed = std::move(needed)](Tensor* returned) mutable {
+                const uint64_t counted = returned->is_imported ? 0 : returned->capacity();
+                delete returned;
+                needed.reset(); // weak pointers to the tensor keep this function
+                auto alive = pool.lock();
+                if (!alive) return;
+                std::lock_guard lock(alive->mutex_);
+                alive->use_.used -= counted;
+                alive->allocations_--;
             }};
+}
+
+void MemoryPool::require_allocation_left(uint64_t bytes) const {
+    std::lock_guard lock(mutex_);
+    uint64_t most = info_.properties.limits.maxMemoryAllocationCount;
+    if (allocations_ + 1 > most)
+        throw OutOfMemoryError("cannot allocate " + std::to_string(bytes) + " bytes: the device's limit of " +
+                               std::to_string(most) + " allocations is reached");
 }
 
 std::unique_ptr<Tensor> MemoryPool::allocate_or_trim(uint64_t bytes, uint64_t capacity, MemoryKind kind,
@@ -213,14 +249,7 @@ std::unique_ptr<Tensor> MemoryPool::allocate_or_trim(uint64_t bytes, uint64_t ca
 std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, MemoryKind kind,
                                              bool exportable) {
     check_room(bytes, capacity, kind);
-    {
-        std::lock_guard lock(mutex_);
-        uint64_t most = info_.properties.limits.maxMemoryAllocationCount;
-        if (allocations_ + 1 > most)
-            throw OutOfMemoryError("cannot allocate " + std::to_string(bytes) +
-                                   " bytes: the device's limit of " + std::to_string(most) +
-                                   " allocations is reached");
-    }
+    require_allocation_left(bytes);
     DispatchGuard guard;
     guard.memory = kind == MemoryKind::mapped ? DispatchGuard::Memory::mapped_on_device
                                               : DispatchGuard::Memory::cached_on_host;
@@ -230,9 +259,19 @@ std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, 
         guard.exported_as = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
         guard.dedicated_memory = info_.external_memory.dedicated;
     }
+    auto tensor = make(bytes, capacity, kind, guard);
+    if (exportable) {
+        tensor->exportable_memory = guard.memories.back();
+        tensor->exportable_bytes = guard.last_allocation;
+    }
+    return tensor;
+}
+
+std::unique_ptr<Tensor> MemoryPool::make(uint64_t bytes, uint64_t capacity, MemoryKind kind,
+                                         DispatchGuard& guard) {
     std::unique_ptr<Tensor> tensor;
     try {
-        if (kind == MemoryKind::host) {
+        if (kind == MemoryKind::host && !guard.imported_address) {
             ZeroPages zeros(capacity);
             tensor = std::make_unique<Tensor>(physical_, device_, zeros.data(), capacity, kind);
         } else {
@@ -263,10 +302,6 @@ std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, 
         throw OutOfMemoryError(what + " (the device's limit for one buffer is " +
                                std::to_string(buffer_limit_) + " bytes)");
     }
-    if (exportable) {
-        tensor->exportable_memory = guard.memories.back();
-        tensor->exportable_bytes = guard.last_allocation;
-    }
     std::lock_guard lock(mutex_);
     allocations_++;
     return tensor;
@@ -283,12 +318,6 @@ void MemoryPool::release(std::unique_ptr<Tensor> tensor) {
         surplus.splice(surplus.end(), kept_, kept_.begin());
         allocations_--;
     }
-}
-
-void MemoryPool::drop(std::unique_ptr<Tensor> tensor) {
-    std::lock_guard lock(mutex_);
-    use_.used -= tensor->capacity();
-    allocations_--;
 }
 
 uint64_t MemoryPool::trim() {

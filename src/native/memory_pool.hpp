@@ -10,6 +10,8 @@
 
 namespace vkdml {
 
+class DispatchGuard;
+
 // Bytes of RAM that programs can still have, as the system tells it; all there could be where it does not.
 uint64_t available_ram();
 
@@ -21,15 +23,25 @@ enum class MemoryKind {
     mapped,
 };
 
+// Whole pages of the host's memory, and what keeps them: it is given up when no device uses them any more.
+struct HostMemory {
+    void* address;
+    uint64_t bytes;
+    std::shared_ptr<void> owner;
+};
+
 // A kp::Tensor of 32-bit words whose capacity in bytes outlives Kompute's 32-bit element count.
 class Tensor : public kp::Tensor {
 public:
+    // Maps memory that it has contents for.
     Tensor(std::shared_ptr<vk::PhysicalDevice> physical, std::shared_ptr<vk::Device> device,
            const void* contents, uint64_t capacity, MemoryKind kind);
     uint64_t id() const { return id_; } // no other tensor of the process has had it or will have it
     uint64_t capacity() const { return capacity_; }
     MemoryKind kind() const { return kind_; }
-    void* mapped = nullptr; // of this kind of memory
+    void* mapped = nullptr; // where the host sees it, though Kompute has not mapped it
+    bool is_imported =
+        false; // memory of the host's: a tensor of the kind `host` that the pool does not count
     vk::Buffer handle() { return constructDescriptorBufferInfo().buffer; }
 
     // What can be exported: null and 0 bytes but for tensors made so.
@@ -59,6 +71,9 @@ public:
     std::shared_ptr<Tensor> acquire(uint64_t bytes, MemoryKind kind);
     // Like acquire(), but of memory that can be exported, and freed with its last owner.
     std::shared_ptr<Tensor> acquire_exportable(uint64_t bytes, MemoryKind kind);
+    // A tensor of memory of the host's; address and length are multiples of
+    // DeviceInfo::host_memory_alignment.
+    std::shared_ptr<Tensor> import(HostMemory memory);
     // The same of what is kept, or null.
     std::shared_ptr<Tensor> acquire_kept(uint64_t bytes, MemoryKind kind);
     uint64_t trim(); // frees what is kept; returns its bytes
@@ -75,7 +90,11 @@ private:
     std::unique_ptr<Tensor> allocate(uint64_t bytes, uint64_t capacity, MemoryKind kind, bool exportable);
     std::unique_ptr<Tensor> allocate_or_trim(uint64_t bytes, uint64_t capacity, MemoryKind kind,
                                              bool exportable = false);
-    void drop(std::unique_ptr<Tensor> tensor);
+    // Has the driver make a tensor as the guard tells it to.
+    std::unique_ptr<Tensor> make(uint64_t bytes, uint64_t capacity, MemoryKind kind, DispatchGuard& guard);
+    void require_allocation_left(uint64_t bytes) const;
+    // For one that is freed with its last owner, and then the rest of what it needed.
+    std::shared_ptr<Tensor> owned_until_dropped(std::unique_ptr<Tensor> tensor, std::shared_ptr<void> needed);
     void release(std::unique_ptr<Tensor> tensor);
 
     const DeviceInfo info_;

@@ -223,6 +223,26 @@ std::vector<Replay::Region> all_given(const std::vector<std::pair<Buffer*, uint6
     return all;
 }
 
+// The whole pages of the host's memory in which bytes lie, and where in these they begin. None where there
+// are more than a buffer has, or the device reads no such memory.
+std::optional<std::pair<std::shared_ptr<Buffer>, uint64_t>> imported(std::shared_ptr<Device> device,
+                                                                     nb::object array) {
+    const uint64_t page = device->info().host_memory_alignment;
+    if (!page) return {};
+    const auto bytes = nb::cast<ConstHostView>(array);
+    if (!bytes.size() || bytes.stride(0) != 1)
+        throw std::invalid_argument("imported are compact bytes, one at least");
+    const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+    const uintptr_t first = begin / page * page;
+    const uintptr_t end = (begin + bytes.size() + page - 1) / page * page;
+    if (end - first > device->memory()->buffer_limit()) return {};
+    std::shared_ptr<void> owner(array.release().ptr(),
+                                [](void* kept) { drop_reference(static_cast<PyObject*>(kept)); });
+    auto buffer = Buffer::imported(std::move(device),
+                                   {reinterpret_cast<void*>(first), uint64_t(end - first), std::move(owner)});
+    return std::pair{std::move(buffer), uint64_t(begin - first)};
+}
+
 // An integer of the host's memory, without an array about it.
 nb::object integer_in(const Device& device, const Buffer& buffer, uint64_t offset, uint32_t bytes,
                       bool is_signed) {
@@ -441,6 +461,10 @@ NB_MODULE(_native, m) {
             },
             "nbytes"_a, "kind"_a,
             nb::sig("def exportable_buffer(self, nbytes: int, kind: MemoryKind) -> Buffer"))
+        .def("imported", imported, "bytes"_a,
+             nb::sig("def imported(self, bytes: NDArray[numpy.uint8]) -> tuple[Buffer, int] | None"),
+             "A buffer that is memory of the host's, and the byte in it where these bytes begin; they are "
+             "kept as long as a device may use them. None where they can only be copied.")
         .def(
             "kernel",
             [](std::shared_ptr<Device> device, nb::bytes spirv, uint32_t bindings, uint32_t push_bytes,
@@ -500,6 +524,16 @@ NB_MODULE(_native, m) {
         .def_prop_ro(
             "maps_device_memory", [](const Device& device) { return device.info().maps_device_memory; },
             "Whether there is memory of the kind `mapped`.")
+        .def_prop_ro(
+            "imports_host_memory",
+            [](const Device& device) { return device.info().host_memory_alignment > 0; },
+            "Whether the device reads and writes memory of the host's where it lies.")
+        .def_prop_ro(
+            "offset_alignment",
+            [](const Device& device) {
+                return uint64_t(device.info().properties.limits.minStorageBufferOffsetAlignment);
+            },
+            "Kernels can be given a buffer from any multiple of so many bytes on.")
         .def_prop_ro(
             "ends_with_events", [](const Device& device) { return device.info().ends_with_events; },
             "Whether an event, and at first no fence, tells the host that a sequence without times is done.")

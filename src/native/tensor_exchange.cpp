@@ -46,14 +46,7 @@ template <class Managed> struct Lent {
 
 template <class Managed> void delete_lent(Managed* managed) {
     auto* lent = reinterpret_cast<Lent<Managed>*>(managed);
-    // Consumers call this from threads of their own, too. After Python has ended its objects are not touched.
-    if (!Py_IsInitialized()) return;
-    threads_without_gil++; // as this thread may be one
-    {
-        WithGil acquire;
-        Py_DECREF(lent->owner);
-    }
-    threads_without_gil--;
+    drop_reference(lent->owner); // consumers call this from threads of their own, too
     delete lent;
 }
 

@@ -142,6 +142,11 @@ class Device:
 
     def exportable_buffer(self, nbytes: int, kind: MemoryKind) -> Buffer: ...
 
+    def imported(self, bytes: NDArray[numpy.uint8]) -> tuple[Buffer, int] | None:
+        """
+        A buffer that is memory of the host's, and the byte in it where these bytes begin; they are kept as long as a device may use them. None where they can only be copied.
+        """
+
     def kernel(self, spirv: bytes, bindings: int, push_bytes: int, constants: _Sequence[int] = [], subgroup_size: int = 0) -> Kernel: ...
 
     def sequence(self, timestamps: int = 0, owns_buffers: bool = True) -> Sequence: ...
@@ -167,6 +172,16 @@ class Device:
     @property
     def maps_device_memory(self) -> bool:
         """Whether there is memory of the kind `mapped`."""
+
+    @property
+    def imports_host_memory(self) -> bool:
+        """
+        Whether the device reads and writes memory of the host's where it lies.
+        """
+
+    @property
+    def offset_alignment(self) -> int:
+        """Kernels can be given a buffer from any multiple of so many bytes on."""
 
     @property
     def ends_with_events(self) -> bool:

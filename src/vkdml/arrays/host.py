@@ -94,6 +94,13 @@ class HostSpan:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     base: int
+    lead: int = 0
+    """Elements before the flat array that a kernel is given, too; ``base`` counts them."""
+
+    @property
+    def size(self) -> int:
+        """Elements that a kernel is given."""
+        return self.lead + self.flat.size
 
 
 def host_span(x: npt.NDArray[Any]) -> HostSpan:

@@ -25,26 +25,23 @@ from vkdml.arrays.host import (
     HostSpan,
     as_host_array,
     elements_overlap,
-    host_span,
     sent_bytes,
 )
 from vkdml.common.mapped_files import share_bytes_of_a_file
 from vkdml.common.overlap import may_share_bytes
 from vkdml.errors import DeviceError
-from vkdml.operators import progress, stream
+from vkdml.operators import one_piece, progress, stream
+from vkdml.operators.one_piece import Results, Wanted
 from vkdml.operators.result import ArgReduceResult
-from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
+from vkdml.plan.calls import CopyCall, Operand, ReduceCall
 from vkdml.plan.layout import canonical_reduce
-from vkdml.plan.plans import DeviceLimits, Plan, TooMuchWork
+from vkdml.plan.plans import DeviceLimits, Plan
 from vkdml.runtime.device import Device, DevicesLike, resolve_all, resolve_if_open
 from vkdml.runtime.execution import Execution
 from vkdml.runtime.host_memory import SHARED_COPY_BYTES, copy_bytes, empty
 from vkdml.runtime.pool import Lender
 
 HostArray = npt.NDArray[Any] | ChunkedArray
-Results = dict[str, npt.NDArray[Any]]
-Wanted = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
-"""Shape and type of each result."""
 
 
 class _Where(NamedTuple):
@@ -177,13 +174,18 @@ def reduce(x: Any, request: ReduceRequest) -> Any:
             # Overlapping elements are sent once, but kernels read each of them.
             outputs = (math.prod(shape) * dtype.itemsize for shape, dtype in wanted.values())
             needs = max(sent_bytes(array), _distinct_bytes(array), *outputs)
-            planned = _planned(array, needs, lambda span: _reduce_call(array, reduction, span), there)
-            if planned is not None:
-                plan, flat = planned
-                device = there.devices[0]
+            device, sent_as = there.devices[0], array.dtype.newbyteorder("=")
+            piece = None
+            if not _goes_in_tiles(needs, there):
+                # Kernels read words: what lies between their bounds is faster copied to where it does not.
+                piece = one_piece.planned(
+                    array, sent_as, device, lambda span: _reduce_call(array, reduction, span), alignment=4
+                )
+            if piece is not None:
                 with _tiles_may_fit(needs, device):
-                    results = _run(device, plan, flat, array.dtype.newbyteorder("="), wanted)
-                    _remember(x, request, device, plan, results)
+                    results = one_piece.run(device, piece, sent_as, wanted)
+                    if not piece.in_place:
+                        _remember(x, request, device, piece.plan, results)
         if results is None:
             results = _in_tiles(array, reduction, there)
         indices = _delivered(results["indices"], out_indices)
@@ -215,14 +217,15 @@ def _copy(x: npt.NDArray[Any], window: Window, where: _Where) -> npt.NDArray[Any
         for size, stride, step in zip(span.sizes, span.strides, window.steps, strict=True):
             base += (size - 1) * stride if step < 0 else 0
             strides.append(stride * step)
-        source = Operand(shape, tuple(strides), base, span.flat.size)
+        source = Operand(shape, tuple(strides), base, span.size)
         return CopyCall(source, Operand.compact(shape), x.itemsize)
 
     needs = max(sent_bytes(inside), math.prod(shape) * x.itemsize)
-    planned = _planned(inside, needs, call, where)
-    if planned is not None:
-        with _tiles_may_fit(needs, where.devices[0]):
-            return _run(where.devices[0], *planned, x.dtype, {"output": (shape, x.dtype)})["output"]
+    device = where.devices[0]
+    piece = None if _goes_in_tiles(needs, where) else one_piece.planned(inside, x.dtype, device, call)
+    if piece is not None:
+        with _tiles_may_fit(needs, device):
+            return one_piece.run(device, piece, x.dtype, {"output": (shape, x.dtype)})["output"]
     stepped = _view(inside, (slice(None, None, step) for step in window.steps))
     return stream.copy(_view(stepped, map(slice, shape)), devices=where.devices, progress=where.progress)
 
@@ -254,7 +257,7 @@ def _without_device(
 
 def _reduce_call(x: npt.NDArray[Any], reduction: Reduction, span: HostSpan) -> ReduceCall:
     return ReduceCall(
-        Operand(x.shape, span.strides, span.base, span.flat.size),
+        Operand(x.shape, span.strides, span.base, span.size),
         reduction.axes,
         reduction.order,
         Operand.compact(reduction.kept_shape),
@@ -287,27 +290,13 @@ def _uncontested(x: HostArray, reduction: Reduction, wanted: Wanted) -> Results:
     return results
 
 
-def _planned(
-    x: npt.NDArray[Any], needs: int, call_of: Callable[[HostSpan], ReduceCall | CopyCall], where: _Where
-) -> tuple[Plan, npt.NDArray[Any]] | None:
-    """Return the plan of a call on one device and the elements to send, or None if it goes in tiles.
+def _goes_in_tiles(needs: int, where: _Where) -> bool:
+    """Whether a call whose largest buffer has at least so many bytes goes in tiles whatever its plan is.
 
-    Args:
-        x: to send.
-        needs: bytes of the largest buffer, as far as known before planning.
-        call_of: returns the call on a span.
-        where: several devices share tiles; progress is reported per tile.
+    Several devices share tiles, and progress is reported per tile.
     """
     limits = where.devices[0].limits
-    if len(where.devices) > 1 or progress.is_reported(where.progress) or stream.wanted([needs], limits):
-        return None
-    span = host_span(x)
-    try:
-        plan = plan_for(call_of(span), limits)
-    except TooMuchWork:
-        return None
-    in_tiles = stream.wanted((nbytes for _, nbytes in plan.buffer_bytes), limits)
-    return None if in_tiles else (plan, span.flat)
+    return len(where.devices) > 1 or progress.is_reported(where.progress) or stream.wanted([needs], limits)
 
 
 def _tiles_may_fit(needs: int, device: Device) -> AbstractContextManager[None]:
@@ -319,31 +308,6 @@ def _distinct_bytes(x: npt.NDArray[Any]) -> int:
     """Return the bytes of all elements; those that a stride of 0 repeats count once."""
     sizes = (size for size, stride in zip(x.shape, x.strides, strict=True) if stride)
     return int(math.prod(sizes) * x.itemsize)
-
-
-def _run(
-    device: Device, plan: Plan, flat: npt.NDArray[Any], upload_dtype: np.dtype[Any], wanted: Wanted
-) -> Results:
-    """Upload in the kernels' byte order, run and download; no bit changes."""
-    results = {}
-    executions = device.executions
-    execution = executions.take(plan)
-    upload = execution.views["input"][: flat.nbytes]
-    if flat.dtype == upload_dtype:
-        copy_bytes(upload, flat.view(np.uint8))
-    else:
-        np.copyto(upload.view(upload_dtype), flat)
-    try:
-        execution.run()
-    except MemoryError as error:
-        raise executions.explained(error, plan) from None
-    for role, (shape, dtype) in wanted.items():
-        result = empty(shape, dtype)
-        target = result.reshape(-1).view(np.uint8)
-        copy_bytes(target, execution.views[role][: target.size])
-        results[role] = result
-    executions.give_back(plan, execution)
-    return results
 
 
 def _delivered(result: npt.NDArray[Any], out: HostArray | None) -> Any:

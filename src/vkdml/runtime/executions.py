@@ -21,6 +21,8 @@ _Made = TypeVar("_Made")
 
 IDLE_SEQUENCES = 16
 IDLE_SHARED_MEMORIES = 256
+# From here on a copy on the host takes longer than giving a kernel other memory at each call.
+IMPORTED_BYTES = 1 << 20
 _HOST, _DEVICE, _MAPPED = _native.MemoryKind.host, _native.MemoryKind.device, _native.MemoryKind.mapped
 # The first word of a SPIR-V module, and its last instruction, OpFunctionEnd.
 _SPIRV_BEGIN, _SPIRV_END = b"\x03\x02\x23\x07", b"\x38\x00\x01\x00"
@@ -37,6 +39,7 @@ class ExecutionCache:
         self.unified_memory = unified_memory
         self.tuning = tuning
         self._mapped_bytes = tuning.mapped_bytes if device.maps_device_memory and not unified_memory else -1
+        self._imports_host_memory = unified_memory and device.imports_host_memory
         # Unbounded, but not large: a key is a kernel of the table with constants that are flags, properties
         # of element types and powers of two. A dictionary's own methods are atomic, so threads need no lock.
         self._kernels: dict[tuple[str, tuple[int, ...], int], _native.Kernel] = {}
@@ -87,6 +90,10 @@ class ExecutionCache:
     def maps(self, nbytes: int) -> bool:
         """Whether the host writes so many bytes to the device's memory itself, faster than a copy is."""
         return nbytes <= self._mapped_bytes
+
+    def imports(self, nbytes: int) -> bool:
+        """Whether kernels reach so many bytes of the host's where they lie, faster than after a copy."""
+        return self._imports_host_memory and nbytes >= IMPORTED_BYTES
 
     def result_memory(self, nbytes: int) -> tuple[int, _native.MemoryKind]:
         """Return bytes and kind of memory for a result that the host probably reads soon.
