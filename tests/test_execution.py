@@ -38,7 +38,8 @@ def reduction(device, sizes=(ROWS, COLUMNS), axes=(1,)):
     count = int(np.prod(sizes))
     source = Operand(sizes, strides, 0, count)
     target = Operand(kept, row_major_strides(kept), 0, int(np.prod(kept)))
-    plan = plan_for(ReduceCall(source, axes, Order("int16"), target, 8, True), device.limits)
+    limits = replace(device.limits, tuning=replace(device.limits.tuning, split_bytes=0))
+    plan = plan_for(ReduceCall(source, axes, Order("int16"), target, 8, True), limits)
     assert plan.bytes_of("workspace")
     return plan
 

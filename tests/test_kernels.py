@@ -24,6 +24,7 @@ SMALL = {
     "workgroup_size": 64,
     "row_lanes": 2,
     "fewest_vectors_per_lane": 1,
+    "split_bytes": 0,
     "tile_bytes": 128,
     "positions_per_lane": 2,
     "columns_segment_bytes": 64,

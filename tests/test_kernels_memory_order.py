@@ -98,6 +98,7 @@ def limits_of(device: vkdml.Device, split_workgroups: int = 1) -> DeviceLimits:
         row_lanes=2,
         tile_bytes=512,
         fewest_vectors_per_lane=1,
+        split_bytes=0,
         target_workgroups=1,
         split_workgroups=split_workgroups,
         shortest_row_bytes=16,

@@ -80,7 +80,10 @@ def test_software_drivers_map_the_devices_memory(device):
 def test_the_tuning_says_how_much_is_written_there(device, nbytes, is_mapped, unified):
     tuning = replace(device.limits.tuning, mapped_bytes=256)
     native = SimpleNamespace(
-        maps_device_memory=is_mapped, memory=device.native.memory, buffer=lambda nbytes, kind: kind
+        maps_device_memory=is_mapped,
+        imports_host_memory=False,
+        memory=device.native.memory,
+        buffer=lambda nbytes, kind: kind,
     )
     cache = ExecutionCache(native, unified, tuning)
     expected = HOST if unified else MAPPED if is_mapped and nbytes <= 256 else LOCAL

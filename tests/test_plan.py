@@ -247,6 +247,19 @@ def test_a_processor_shares_positions_that_are_far_apart():
         assert header(step).lanes == sharing
 
 
+@pytest.mark.parametrize("device", ["lavapipe", "swiftshader"])
+@pytest.mark.parametrize(("pitch", "axis"), [(1, 0), (32, 0)], ids=["rows", "columns"])
+def test_a_processor_divides_a_reduction_among_workgroups_that_have_enough_to_do(device, pitch, axis):
+    limits = LIMITS[device]
+    least = limits.tuning.split_bytes
+    for size, most in ((least // 8, 1), (least, 1), (3 * least, 3), (64 * least, 64)):
+        (first, *_) = plan((size // 4 // pitch, pitch), (axis,), ELEMENTS[2], limits).steps
+        assert first.workgroups <= most
+        unbounded = replace(limits, tuning=replace(limits.tuning, split_bytes=0))
+        (first, *_) = plan((size // 4 // pitch, pitch), (axis,), ELEMENTS[2], unbounded).steps
+        assert first.workgroups > 1 or size < least
+
+
 def test_kernels_are_told_what_is_special_in_their_elements():
     for name, element in kernels.elements().items():
         (step,) = plan((9, 100), (1,), element, omit_nan=True).steps

@@ -20,11 +20,19 @@ std::shared_ptr<Buffer> Buffer::exportable(std::shared_ptr<Device> device, uint6
     return std::shared_ptr<Buffer>(new Buffer(std::move(device), bytes, std::move(tensor)));
 }
 
-std::shared_ptr<Buffer> Buffer::imported(std::shared_ptr<Device> device, HostMemory memory) {
+std::optional<Buffer::Imported> Buffer::imported(std::shared_ptr<Device> device, HostMemory memory) {
     device->require_usable();
-    const uint64_t bytes = memory.bytes;
-    auto tensor = device->memory()->import(std::move(memory));
-    return std::shared_ptr<Buffer>(new Buffer(std::move(device), bytes, std::move(tensor)));
+    const uint64_t page = device->info().host_memory_alignment;
+    if (!page) return {};
+    const auto begin = reinterpret_cast<uintptr_t>(memory.address);
+    const uint64_t before = begin % page;
+    const uint64_t bytes = (before + memory.bytes + page - 1) / page * page;
+    if (bytes > device->memory()->buffer_limit()) return {};
+    memory.address = reinterpret_cast<const void*>(begin - before);
+    memory.bytes = bytes;
+    auto tensor = device->memory()->import_host(std::move(memory));
+    if (!tensor) return {};
+    return Imported{new Buffer(std::move(device), bytes, std::move(tensor)), before};
 }
 
 int Buffer::export_fd() const {

@@ -1,6 +1,9 @@
 // A piece of a device's memory with the size that was asked for.
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include "device.hpp"
 
 namespace vkdml {
@@ -11,8 +14,10 @@ public:
     // Of memory that other interfaces of the same GPU can map.
     static std::shared_ptr<Buffer> exportable(std::shared_ptr<Device> device, uint64_t bytes,
                                               MemoryKind kind);
-    // Of whole pages of the host's memory.
-    static std::shared_ptr<Buffer> imported(std::shared_ptr<Device> device, HostMemory memory);
+    // The whole pages in which memory of the host's lies, and the byte in them where it begins. None where
+    // these are more than a buffer has, or the device does not take this memory.
+    using Imported = std::pair<std::shared_ptr<Buffer>, uint64_t>;
+    static std::optional<Imported> imported(std::shared_ptr<Device> device, HostMemory memory);
     // One whose memory is kept for reuse, or null: it takes a microsecond, and allocating hundreds.
     static std::shared_ptr<Buffer> kept(const std::shared_ptr<Device>& device, uint64_t bytes,
                                         MemoryKind kind);

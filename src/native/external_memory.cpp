@@ -41,12 +41,12 @@ uint64_t host_memory_alignment_of(vk::PhysicalDevice device) {
     return host.minImportedHostPointerAlignment;
 }
 
-uint32_t host_memory_type(const vk::Device& device, void* address) {
+std::optional<uint32_t> host_memory_type(const vk::Device& device, void* address) {
     const uint32_t types =
         device.getMemoryHostPointerPropertiesEXT(Handle::eHostAllocationEXT, address).memoryTypeBits;
     for (uint32_t type = 0; type < 32; type++)
         if (types >> type & 1) return type;
-    throw DeviceError("the device takes no memory of the host's at this address");
+    return {};
 }
 
 } // namespace vkdml

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "kompute/Core.hpp"
 
@@ -20,8 +21,9 @@ ExternalMemory external_memory_of(vk::PhysicalDevice device, bool extension);
 // multiples to be imported as a buffer; 0 where buffers cannot be imported.
 uint64_t host_memory_alignment_of(vk::PhysicalDevice device);
 
-// The first type of memory as which an address of the host can be imported.
-uint32_t host_memory_type(const vk::Device& device, void* address);
+// The first type of memory as which an address of the host can be imported; none for memory of another
+// device.
+std::optional<uint32_t> host_memory_type(const vk::Device& device, void* address);
 
 // A new descriptor of an allocation that was made exportable; the caller closes it, or an importer takes it
 // over.

@@ -195,19 +195,18 @@ std::shared_ptr<Tensor> MemoryPool::acquire_exportable(uint64_t bytes, MemoryKin
     return owned_until_dropped(std::move(tensor), nullptr);
 }
 
-std::shared_ptr<Tensor> MemoryPool::import(HostMemory memory) {
-    const uint64_t alignment = info_.host_memory_alignment;
-    if (!alignment || reinterpret_cast<uintptr_t>(memory.address) % alignment || memory.bytes % alignment)
-        throw DeviceError(std::string(info_.properties.deviceName.data()) +
-                          " cannot import these bytes of the host's memory");
+std::shared_ptr<Tensor> MemoryPool::import_host(HostMemory memory) {
     check_limits(memory.bytes, MemoryKind::host);
     require_allocation_left(memory.bytes);
+    void* const address = const_cast<void*>(memory.address); // kernels write nothing but results
+    const auto type = host_memory_type(*device_, address);
+    if (!type) return nullptr;
     DispatchGuard guard;
-    guard.imported_type = host_memory_type(*device_, memory.address);
-    guard.imported_address = memory.address;
+    guard.imported_type = *type;
+    guard.imported_address = address;
     guard.imported_bytes = memory.bytes;
     auto tensor = make(memory.bytes, memory.bytes, MemoryKind::host, guard);
-    tensor->mapped = memory.address;
+    tensor->mapped = address;
     tensor->is_imported = true;
     return owned_until_dropped(std::move(tensor), std::move(memory.owner));
 }

@@ -23,9 +23,9 @@ enum class MemoryKind {
     mapped,
 };
 
-// Whole pages of the host's memory, and what keeps them: it is given up when no device uses them any more.
+// Memory of the host's, and what keeps it: that is given up when no device uses the memory any more.
 struct HostMemory {
-    void* address;
+    const void* address;
     uint64_t bytes;
     std::shared_ptr<void> owner;
 };
@@ -39,9 +39,8 @@ public:
     uint64_t id() const { return id_; } // no other tensor of the process has had it or will have it
     uint64_t capacity() const { return capacity_; }
     MemoryKind kind() const { return kind_; }
-    void* mapped = nullptr; // where the host sees it, though Kompute has not mapped it
-    bool is_imported =
-        false; // memory of the host's: a tensor of the kind `host` that the pool does not count
+    void* mapped = nullptr;   // where the host sees it, though Kompute has not mapped it
+    bool is_imported = false; // memory of the host's, which the pool does not count
     vk::Buffer handle() { return constructDescriptorBufferInfo().buffer; }
 
     // What can be exported: null and 0 bytes but for tensors made so.
@@ -71,11 +70,11 @@ public:
     std::shared_ptr<Tensor> acquire(uint64_t bytes, MemoryKind kind);
     // Like acquire(), but of memory that can be exported, and freed with its last owner.
     std::shared_ptr<Tensor> acquire_exportable(uint64_t bytes, MemoryKind kind);
-    // A tensor of memory of the host's; address and length are multiples of
-    // DeviceInfo::host_memory_alignment.
-    std::shared_ptr<Tensor> import(HostMemory memory);
     // The same of what is kept, or null.
     std::shared_ptr<Tensor> acquire_kept(uint64_t bytes, MemoryKind kind);
+    // A tensor that is memory of the host's, whole units of DeviceInfo::host_memory_alignment; null where the
+    // driver refuses this memory.
+    std::shared_ptr<Tensor> import_host(HostMemory memory);
     uint64_t trim(); // frees what is kept; returns its bytes
     MemoryUse use() const;
     uint64_t capacity_for(uint64_t bytes) const;            // of the size class; not checked against limits

@@ -223,24 +223,13 @@ std::vector<Replay::Region> all_given(const std::vector<std::pair<Buffer*, uint6
     return all;
 }
 
-// The whole pages of the host's memory in which bytes lie, and where in these they begin. None where there
-// are more than a buffer has, or the device reads no such memory.
-std::optional<std::pair<std::shared_ptr<Buffer>, uint64_t>> imported(std::shared_ptr<Device> device,
-                                                                     nb::object array) {
-    const uint64_t page = device->info().host_memory_alignment;
-    if (!page) return {};
+std::optional<Buffer::Imported> imported(std::shared_ptr<Device> device, nb::object array) {
     const auto bytes = nb::cast<ConstHostView>(array);
     if (!bytes.size() || bytes.stride(0) != 1)
         throw std::invalid_argument("imported are compact bytes, one at least");
-    const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-    const uintptr_t first = begin / page * page;
-    const uintptr_t end = (begin + bytes.size() + page - 1) / page * page;
-    if (end - first > device->memory()->buffer_limit()) return {};
     std::shared_ptr<void> owner(array.release().ptr(),
                                 [](void* kept) { drop_reference(static_cast<PyObject*>(kept)); });
-    auto buffer = Buffer::imported(std::move(device),
-                                   {reinterpret_cast<void*>(first), uint64_t(end - first), std::move(owner)});
-    return std::pair{std::move(buffer), uint64_t(begin - first)};
+    return Buffer::imported(std::move(device), {bytes.data(), bytes.size(), std::move(owner)});
 }
 
 // An integer of the host's memory, without an array about it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from vkdml.runtime.device import Device
 from vkdml.runtime.execution import Execution
 from vkdml.runtime.executions import ExecutionCache
 from vkdml.runtime.memory import Memory
-from vkdml.runtime.recording import NativeSequence
+from vkdml.runtime.recording import NativeSequence, Region, record_steps, recordable_steps, workspace_for
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class CallReading:
 class _KernelClock:
     """Adds up what the kernels of a call took."""
 
-    ran: list[_TimedExecution] = field(default_factory=list)
+    ran: list[_TimedExecution | _TimedRun] = field(default_factory=list)
     nanoseconds: dict[str, float] = field(default_factory=dict)
 
-    def add(self, execution: _TimedExecution) -> None:
+    def add(self, execution: _TimedExecution | _TimedRun) -> None:
         for kernel, nanoseconds in execution.kernel_times():
             self.nanoseconds[kernel] = self.nanoseconds.get(kernel, 0.0) + nanoseconds
 
@@ -86,6 +86,25 @@ class _TimedExecution(Execution):
         return [(kernel, nanoseconds) for kernel, nanoseconds in pairs if kernel is not None]
 
 
+class _TimedRun:
+    """A plan with timestamps, on buffers that are given for each run."""
+
+    def __init__(self, cache: _TimedExecutions, plan: Plan) -> None:
+        self._kernels = [step.kernel for step in plan.steps]
+        self._steps = recordable_steps(cache, plan)
+        self._workspace = workspace_for(cache, plan)
+        self._sequence = cache.sequence(len(plan.steps))
+
+    def run(self, regions: Mapping[str, Region]) -> None:
+        self._sequence.clear()
+        record_steps(self._sequence, self._steps, self._workspace, regions)
+        self._sequence.eval()
+
+    def kernel_times(self) -> list[tuple[str, float]]:
+        """Return (kernel, nanoseconds) for each dispatch of the last run."""
+        return list(zip(self._kernels, self._sequence.timings(), strict=True))
+
+
 class _TimedExecutions(ExecutionCache):
     """Executions of a device that say to a clock when they ran."""
 
@@ -94,10 +113,18 @@ class _TimedExecutions(ExecutionCache):
     def __init__(self, device: Device, clock: _KernelClock) -> None:
         super().__init__(device.native, device.info.unified_memory, device.limits.tuning)
         self._kernels = device.executions._kernels
+        self._runs: dict[Plan, _TimedRun] = {}
         self.clock = clock
 
     def sequence(self, operations: int) -> NativeSequence:
         return self.device.sequence(operations)
+
+    def run(self, plan: Plan, regions: Mapping[str, Region]) -> None:
+        timed = self._runs.get(plan)
+        if timed is None:
+            timed = self._runs[plan] = _TimedRun(self, plan)
+        timed.run(regions)
+        self.clock.ran.append(timed)
 
 
 @contextmanager

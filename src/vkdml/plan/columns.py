@@ -8,7 +8,15 @@ from functools import lru_cache
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, check_work, power_of_two_at_least
-from vkdml.plan.reductions import FOUR, NARROW_SHARE, are_far_columns, enough_splits, is_in_fours, most_splits
+from vkdml.plan.reductions import (
+    FOUR,
+    NARROW_SHARE,
+    are_far_columns,
+    enough_splits,
+    is_in_fours,
+    most_splits,
+    worthwhile_workgroups,
+)
 from vkdml.plan.schema import ElementType
 from vkdml.plan.shapes import Shape, are_multiples, loops_of
 
@@ -81,6 +89,8 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
         segment *= 2
     if columns > 1 and are_far_columns(layout, element.nbytes, tuning):
         workgroups, segment = tuning.far_columns_workgroups, tuning.far_columns_segment_bytes
+    worthwhile = worthwhile_workgroups(layout, element, tuning)
+    workgroups = min(workgroups, worthwhile)
     filling = ceil_div(workgroups * workgroup_size, groups)
     most = power_of_two_at_least(ceil_div(reduce_count, tuning.positions_per_lane))
     segment = max(segment, load_bytes)
@@ -96,7 +106,8 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
             most_splits(outputs, element, input_bytes),
         )
         # A narrower block has fewer candidates to combine, so there may be more splits.
-        if adjacent or segment <= NARROWEST_SEGMENT or blocks * splits >= tuning.split_workgroups:
+        enough = min(tuning.split_workgroups, worthwhile)
+        if adjacent or segment <= NARROWEST_SEGMENT or blocks * splits >= enough:
             break
         segment //= 2
 

@@ -16,6 +16,7 @@ from vkdml.plan.tuning import Tuning
 NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
 # Positions that are evenly apart, of which an invocation takes too few at a time.
 FEW_IN_TURN = 12
+_ANY = 1 << 62
 # Columns or rows of narrow elements that an invocation takes at once where their indices are one vector.
 FOUR = 4
 
@@ -76,6 +77,12 @@ def most_splits(outputs: int, element: ElementType, input_bytes: int) -> int:
 def split_words(blocks: int, outputs: int, splits: int, element: ElementType) -> tuple[int, int]:
     """Return the words of scratch memory for counters, and for candidates; none without splits."""
     return (blocks, outputs * splits * candidate_words(element)) if splits > 1 else (0, 0)
+
+
+def worthwhile_workgroups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> int:
+    """Return the most workgroups that a reduction is divided among only to fill a device."""
+    nbytes = layout.outputs * layout.reduce_count * element.nbytes
+    return max(nbytes // tuning.split_bytes, 1) if tuning.split_bytes else _ANY
 
 
 def is_in_fours(positions: int, element_bytes: int, tuning: Tuning) -> bool:

@@ -10,7 +10,7 @@ from vkdml.plan import kernels
 from vkdml.plan.layout import MemoryOrder, ReduceLayout
 from vkdml.plan.periodic import LONGEST_ROW_BYTES
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, check_work, power_of_two_at_least, round_up
-from vkdml.plan.reductions import enough_splits, most_splits
+from vkdml.plan.reductions import enough_splits, most_splits, worthwhile_workgroups
 from vkdml.plan.schema import ElementType
 from vkdml.plan.shapes import Shape, are_multiples, loops_of
 from vkdml.plan.tuning import Tuning
@@ -127,7 +127,8 @@ def row_shape(
     per_vector = VECTOR_BYTES // element.nbytes
     vectors, whole = _vectors_of(layout, runs, element)
     # As few invocations per output as fill the device: every one of them takes part in the final exchange.
-    filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
+    worthwhile = worthwhile_workgroups(layout, element, tuning)
+    filling = ceil_div(min(tuning.target_workgroups, worthwhile) * workgroup_size, outputs)
     most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
     fewest = min(_row_lanes(vectors, whole, tuning), tuning.row_lanes)
     keeping = 0
@@ -145,6 +146,7 @@ def row_shape(
     wanted = max(tuning.split_workgroups // blocks, 1) if are_split else 1
     if segments > 1:  # each step waits for the previous one
         wanted = ceil_div(2 * tuning.target_workgroups, blocks)
+    wanted = min(wanted, ceil_div(worthwhile, blocks))
     tiles_per_run, tile_vectors = 1, vectors
     if wanted > segments:
         tile_vectors = ceil_div(vectors, ceil_div(wanted, segments))

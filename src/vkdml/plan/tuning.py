@@ -128,6 +128,8 @@ class Tuning:
     """Workgroups that fill the device with rows."""
     split_workgroups: int
     """Workgroups that fewer rows are split over; more would take longer to combine."""
+    split_bytes: int
+    """The fewest bytes that each workgroup has where a reduction is divided only to have more; 0: any."""
     shortest_row_bytes: int
     """Contiguous runs shorter than this are read element by element."""
     positions_per_split: int
@@ -255,6 +257,7 @@ DISCRETE = Tuning(
     target_workgroups=1056,
     # Four to each of 132 multiprocessors: as many as run at once if an invocation takes up to 64 registers.
     split_workgroups=528,
+    split_bytes=0,
     shortest_row_bytes=64,
     positions_per_split=16,
     subgroups=1,
@@ -325,7 +328,9 @@ SOFTWARE = replace(
     workgroup_size=8,
     row_lanes=1,
     widest_workgroup=0,
-    fewest_vectors_per_lane=64,
+    fewest_vectors_per_lane=256,
+    # A workgroup costs what it reads in 5 to 20 microseconds.
+    split_bytes=64 * 1024,
     positions_per_lane=1024,
     target_workgroups=32,
     split_workgroups=32,
