@@ -35,12 +35,18 @@ def tile_of_walks(layout: ReduceLayout, walk: Walk, nbytes: int, columns: int, l
     least = workgroup_size * columns
     most = min(MOST_PERMUTED, 2 * limits.tuning.short.tile_bytes // (count * nbytes))
     most = max(most, line_bytes // (near.input_stride * nbytes or LINE), least)
-    most = min(most, max(layout.outputs // limits.tuning.target_workgroups, least))
+    enough = max(layout.outputs // limits.tuning.target_workgroups, least)
+    most = min(most, enough)
     multiple = columns
     if not across:
-        # Where a cache does not hold all lines from one column to the next, invocations share none.
+        # Where a cache does not hold all lines from one column to the next, invocations share none, but for
+        # a dimension that then leaves a rest: that takes as long as a whole tile.
         are_held = walk.lines(nbytes) * workgroup_size <= HELD_LINES
         multiple = least if are_held else max(least, workgroup_size * LINE // nbytes)
+        if near.size > most and near.size % multiple:
+            multiple = least
+            whole = round_up(ceil_div(near.size, near.size // most), least)
+            most = whole if whole <= enough else most
     tile = tile_in_place(layout, nbytes, most - most % least, workgroup_size, multiple, line_bytes // nbytes)
     # Columns are the first dimension.
     return replace(tile, dims=tuple(sorted(tile.dims, key=lambda item: columns > 1 and item[0] is not near)))
