@@ -89,23 +89,23 @@ PROCESSOR = replace(LIMITS, tuning=SOFTWARE, subgroup_size=0)
 
 
 @pytest.mark.parametrize(
-    ("memory", "order", "family"),
+    ("memory", "order", "narrow", "wide"),
     [
-        ((300000, 11), (1, 0), "periods"),
-        ((300000, 16), (1, 0), "periods"),  # whole vectors, too
-        ((20000, 576), (1, 0), "periods"),
-        ((20000, 577), (1, 0), "rows"),
-        ((2, 50257, 11, 11), (2, 1, 0, 3), "periods"),  # rows lie as positions do, planes do not
-        ((2, 20000, 11, 32), (2, 1, 0, 3), "periods"),
-        ((2, 20000, 11, 33), (2, 1, 0, 3), "rows"),
-        ((50257, 11, 11), (0, 1, 2), "rows"),
-        ((20000, 11), (1, 0), "rows"),  # too small
+        ((300000, 11), (1, 0), "periods", "periods"),
+        ((300000, 16), (1, 0), "periods", "periods"),  # whole vectors, too
+        ((20000, 577), (1, 0), "periods", "periods"),  # rows of any length
+        ((2, 50257, 11, 11), (2, 1, 0, 3), "periods", "periods"),  # rows lie as positions do, planes do not
+        ((150, 30, 400), (2, 1, 0), "periods", "rows"),  # 300 and 600 bytes for each column
+        ((60, 90, 97), (2, 1, 0), "rows", "rows"),
+        ((50257, 11, 11), (0, 1, 2), "rows", "rows"),
+        ((11000, 11), (1, 0), "rows", "periods"),  # too small
+        ((5500, 11), (1, 0), "rows", "rows"),
     ],
 )
-def test_processors_walk_through_smaller_inputs_and_whole_vectors(memory, order, family):
+def test_processors_walk_where_each_column_has_many_bytes(memory, order, narrow, wide):
     axes = tuple(range(len(memory)))
-    assert families_of(memory, order, axes, "bfloat16", PROCESSOR)[0] == family
-    assert families_of(memory, order, axes, "float32", PROCESSOR)[0] == "rows"
+    assert families_of(memory, order, axes, "bfloat16", PROCESSOR)[0] == narrow
+    assert families_of(memory, order, axes, "float32", PROCESSOR)[0] == wide
 
 
 def test_processors_read_a_line_of_each_of_two_periods_at_once():
@@ -130,7 +130,8 @@ def test_processors_plan_reductions_of_one_element():
         ((16, 3167, 331), (1,), "int8", "short"),  # a cache has the next ones
         ((3, 4097, 511), (1,), "int8", "columns"),
         ((256, 714, 6), (0, 2), "int8", "short"),
-        ((257, 714, 6), (0, 2), "int8", "periods"),
+        ((514, 712, 6), (0, 2), "int8", "periods"),
+        ((257, 714, 6), (0, 2), "int8", "short"),  # few bytes for each column
         ((6000, 6, 32), (0, 2), "int8", "periods"),
         ((300, 900, 63), (0, 2), "float16", "short"),
         ((2049, 714, 6, 2), (0, 2), "int8", "periods"),

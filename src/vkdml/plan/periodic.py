@@ -155,7 +155,10 @@ def best_walk(layout: ReduceLayout, element: ElementType, input_bytes: int) -> W
 
 def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> bool:
     """Tell whether other kernels would read the memory in short pieces, and so much that it matters."""
-    if input_bytes < limits.tuning.periods_from_bytes:
+    tuning = limits.tuning
+    if input_bytes < tuning.periods_from_bytes:
+        return False
+    if not _has_few_columns(layout, element, input_bytes, tuning.period_column_bytes):
         return False
     if is_out_of_order(layout, element, input_bytes, limits):
         return True
@@ -166,15 +169,24 @@ def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, li
     if kept_bytes:
         if kept_bytes < VECTOR_BYTES:
             return True
-        if element.nbytes < 4 and input_bytes >= limits.tuning.narrow_periods_from_bytes:
+        if element.nbytes < 4 and input_bytes >= tuning.narrow_periods_from_bytes:
             return not _are_many_matrices(layout, kept_bytes, limits)
-        if element.nbytes < 4 and limits.tuning.unaligned_periods and _is_unaligned_matrix(layout, element):
+        if element.nbytes < 4 and tuning.unaligned_periods and _is_unaligned_matrix(layout, element):
             return True
         # Several reduced dimensions, of which the innermost lies side by side with the kept one.
         beside = [dim for dim in layout.reduced if dim.input_stride == inner_kept.size]
-        return len(layout.reduced) > 1 and bool(beside) and kept_bytes < limits.tuning.columns_segment_bytes
+        return len(layout.reduced) > 1 and bool(beside) and kept_bytes < tuning.columns_segment_bytes
     inner = [dim for dim in layout.reduced if dim.input_stride == 1]
     return bool(inner) and inner[0].size * element.nbytes <= LONGEST_ROW_BYTES and len(layout.reduced) > 1
+
+
+def _has_few_columns(layout: ReduceLayout, element: ElementType, input_bytes: int, least: int) -> bool:
+    """Whether the best walk reads at least so many bytes for each column, which leaves a candidate."""
+    if not least:
+        return True
+    walk = best_walk(layout, element, input_bytes)
+    nbytes = layout.outputs * layout.reduce_count * element.nbytes
+    return walk is not None and nbytes >= walk.columns * least
 
 
 def is_out_of_order(
@@ -183,7 +195,8 @@ def is_out_of_order(
     """Tell whether positions lie in another order than memory, and the way from one to the next decides.
 
     It does where columns jump along the innermost dimension of positions. In short rows of narrow elements,
-    of which many are equal, most of what may win needs divisions to tell its position.
+    of which many are equal, most of what may win needs divisions to tell its position. To a processor that
+    matters in rows of any length; there the number of candidates decides.
     """
     tuning, strides = limits.tuning, [dim.input_stride for dim in layout.reduced]
     if not tuning.out_of_order_row_bytes or input_bytes < tuning.out_of_order_from_bytes:
@@ -192,15 +205,18 @@ def is_out_of_order(
         in_vectors = bool(layout.kept) and layout.kept[-1].input_stride == 1
         return in_vectors and min(strides) < strides[-1]
     order = layout.memory_order
-    if order is None or element.nbytes >= 4 or not order.run_dims:
+    if order is None or not order.run_dims:
+        return False
+    if tuning.out_of_order_column_bytes:
+        least = tuning.out_of_order_column_bytes[element.nbytes >= 4]
+        return _has_few_columns(layout, element, input_bytes, least)
+    if element.nbytes >= 4:
         return False
     in_rows_of_positions = strides[-1] == 1
     if in_rows_of_positions and (tuning.subgroups or order.run_dims == 1):
         return False
     # The third dimension of a position takes one more division.
     most = tuning.out_of_order_row_bytes * (2 if order.run_dims > 2 else 1)
-    if not in_rows_of_positions and order.dims[-1].size <= tuning.scattered_row:
-        return True
     row, rest = divmod(order.dims[-1].size * element.nbytes, VECTOR_BYTES)
     # Vectors within a row tell by one division whether they may win; a processor asks that of four at once.
     return row * VECTOR_BYTES + rest <= most and (rest > 0 or row < 2 or not tuning.subgroups)

@@ -160,6 +160,8 @@ class Tuning:
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     narrow_periods_from_bytes: int
     """Narrow elements from this size on take it wherever that is possible."""
+    period_column_bytes: int
+    """The fewest bytes that such an input has for each column, which leaves a candidate; 0: any."""
     period_segment_bytes: int
     """The most of a long period that a workgroup reads side by side, of several periods at once if it can."""
     out_of_order_from_bytes: int
@@ -167,8 +169,9 @@ class Tuning:
     out_of_order_row_bytes: int
     """Large inputs take it, too, where positions lie in another order than memory: columns, and narrow
     elements in rows up to so many bytes, twice as many of three or more dimensions; 0: never."""
-    scattered_row: int
-    """Narrow elements take it, too, in rows of up to so many that are no neighbours by position."""
+    out_of_order_column_bytes: tuple[int, ...]
+    """Instead: all elements in rows take it that have so many bytes for each column; of narrow elements, and
+    of others."""
     joined_from_bytes: int
     """Inputs from this size on have columns joined where other kernels would read single elements."""
     unaligned_periods: int
@@ -272,10 +275,11 @@ DISCRETE = Tuning(
     positions_in_fours=((1, 12, 32), (2, 8, 32)),
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
+    period_column_bytes=0,
     period_segment_bytes=_NEVER,
     out_of_order_from_bytes=64 * _MIB,
     out_of_order_row_bytes=30,
-    scattered_row=0,
+    out_of_order_column_bytes=(),
     joined_from_bytes=_MIB,
     unaligned_periods=0,
     most_candidates=8192,
@@ -342,11 +346,13 @@ SOFTWARE = replace(
     columns_apart=1,
     strip_bytes=0,
     positions_in_fours=(),
+    periods_from_bytes=256 * 1024,
+    period_column_bytes=128,
     # A line of memory. It waits for one of each period at the same time.
     period_segment_bytes=64,
-    out_of_order_from_bytes=_MIB,
+    out_of_order_from_bytes=256 * 1024,
     out_of_order_row_bytes=32,
-    scattered_row=576,
+    out_of_order_column_bytes=(128, 800),
     joined_from_bytes=_NEVER,
     unaligned_periods=1,
     # Its drivers execute what a flag excludes, with all invocations masked.
@@ -398,6 +404,8 @@ _SWIFTSHADER = replace(
     batched_loads=0,
     memory_order=0,
     out_of_order_row_bytes=0,
+    periods_from_bytes=_MIB,
+    period_column_bytes=0,
     fixed_flags_from_bytes=_NEVER,
     period_segment_bytes=_NEVER,
     far_columns_from_bytes=_NEVER,
