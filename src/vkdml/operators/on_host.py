@@ -177,7 +177,7 @@ def reduce(x: Any, request: ReduceRequest) -> Any:
             device, sent_as = there.devices[0], array.dtype.newbyteorder("=")
             piece = None
             if not _goes_in_tiles(needs, there):
-                # Kernels read words: what lies between their bounds is faster copied to where it does not.
+                # Kernels read words of 4 bytes: an array that starts inside one is copied and aligned.
                 piece = one_piece.planned(
                     array, sent_as, device, lambda span: _reduce_call(array, reduction, span), alignment=4
                 )

@@ -49,7 +49,7 @@ def planned(
         sent_as: its type in the byte order that kernels read.
         device: on which it runs.
         call_of: returns the call on a span.
-        alignment: bytes; what lies otherwise is copied, since kernels would take longer with it where it is.
+        alignment: bytes; an array at another address is copied first, which is faster.
     """
     span = host_span(x)
     lead = lead_of(device.executions, span.flat, alignment) if span.flat.dtype == sent_as else None

@@ -16,7 +16,7 @@ from vkdml.plan.tuning import Tuning
 NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
 # Positions that are evenly apart, of which an invocation takes too few at a time.
 FEW_IN_TURN = 12
-_ANY = 1 << 62
+_UNLIMITED = 1 << 62
 # Columns or rows of narrow elements that an invocation takes at once where their indices are one vector.
 FOUR = 4
 
@@ -82,7 +82,7 @@ def split_words(blocks: int, outputs: int, splits: int, element: ElementType) ->
 def worthwhile_workgroups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> int:
     """Return the most workgroups that a reduction is divided among only to fill a device."""
     nbytes = layout.outputs * layout.reduce_count * element.nbytes
-    return max(nbytes // tuning.split_bytes, 1) if tuning.split_bytes else _ANY
+    return max(nbytes // tuning.split_bytes, 1) if tuning.split_bytes else _UNLIMITED
 
 
 def is_in_fours(positions: int, element_bytes: int, tuning: Tuning) -> bool:

@@ -170,8 +170,8 @@ class Tuning:
     """Large inputs take it, too, where positions lie in another order than memory: columns, and narrow
     elements in rows up to so many bytes, twice as many of three or more dimensions; 0: never."""
     out_of_order_column_bytes: tuple[int, ...]
-    """Instead: all elements in rows take it that have so many bytes for each column; of narrow elements, and
-    of others."""
+    """If given, it decides instead of the row: the fewest bytes that narrow elements, and others, have for
+    each column."""
     joined_from_bytes: int
     """Inputs from this size on have columns joined where other kernels would read single elements."""
     unaligned_periods: int
@@ -333,7 +333,7 @@ SOFTWARE = replace(
     row_lanes=1,
     widest_workgroup=0,
     fewest_vectors_per_lane=256,
-    # A workgroup costs what it reads in 5 to 20 microseconds.
+    # To start and finish a workgroup takes about 4 us on lavapipe and 15 us on SwiftShader.
     split_bytes=64 * 1024,
     positions_per_lane=1024,
     target_workgroups=32,

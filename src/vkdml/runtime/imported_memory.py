@@ -17,14 +17,14 @@ _VECTOR_BYTES = 16
 
 
 def lead_of(executions: ExecutionCache, content: npt.NDArray[Any], alignment: int) -> int | None:
-    """Return the elements between where a kernel can be given this memory and where the array begins.
+    """Return how many elements lie between the place that a kernel is given and the start of the array.
 
-    None: the array is to be copied, as its kernels would be slower, or there is no whole number of elements.
+    None: the array is to be copied, as it is small, or starts at an address that does not suit.
 
     Args:
         executions: of the device.
         content: compact.
-        alignment: bytes of which these elements have to be a multiple.
+        alignment: bytes; the address has to be a multiple of them.
     """
     if not executions.imports(content.nbytes):
         return None
@@ -33,10 +33,10 @@ def lead_of(executions: ExecutionCache, content: npt.NDArray[Any], alignment: in
 
 
 def region_around(executions: ExecutionCache, content: npt.NDArray[Any]) -> Region | None:
-    """Return a compact array's memory as a kernel is given it, from its lead on; None: it can only be copied.
+    """Return the memory of a compact array, and of its lead, as a kernel is given it; None: copy it.
 
     Raises:
-        MemoryError: the driver has no room for what it notes of it.
+        MemoryError: the driver cannot allocate the object that stands for it.
     """
     native = executions.device
     flat = content.reshape(-1).view(np.uint8)
