@@ -7,13 +7,13 @@ namespace vkdml {
 namespace {
 using Handle = vk::ExternalMemoryHandleTypeFlagBits;
 using Usage = vk::BufferUsageFlagBits;
+const vk::BufferUsageFlags used_for = Usage::eStorageBuffer | Usage::eTransferSrc | Usage::eTransferDst;
 } // namespace
 
 ExternalMemory external_memory_of(vk::PhysicalDevice device, bool extension) {
     ExternalMemory external;
     if (!extension) return external;
-    const auto properties = device.getExternalBufferProperties(
-        {{}, Usage::eStorageBuffer | Usage::eTransferSrc | Usage::eTransferDst, Handle::eOpaqueFd});
+    const auto properties = device.getExternalBufferProperties({{}, used_for, Handle::eOpaqueFd});
     const auto features = properties.externalMemoryProperties.externalMemoryFeatures;
     external.exportable = bool(features & vk::ExternalMemoryFeatureFlagBits::eExportable);
     external.dedicated = bool(features & vk::ExternalMemoryFeatureFlagBits::eDedicatedOnly);
@@ -28,9 +28,8 @@ int export_fd(const vk::Device& device, vk::DeviceMemory memory) {
 }
 
 uint64_t host_memory_alignment_of(vk::PhysicalDevice device) {
-    const auto features =
-        device.getExternalBufferProperties({{}, Usage::eStorageBuffer, Handle::eHostAllocationEXT})
-            .externalMemoryProperties.externalMemoryFeatures;
+    const auto features = device.getExternalBufferProperties({{}, used_for, Handle::eHostAllocationEXT})
+                              .externalMemoryProperties.externalMemoryFeatures;
     if (!(features & vk::ExternalMemoryFeatureFlagBits::eImportable) ||
         features & vk::ExternalMemoryFeatureFlagBits::eDedicatedOnly)
         return 0;

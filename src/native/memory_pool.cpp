@@ -205,6 +205,7 @@ std::shared_ptr<Tensor> MemoryPool::import_host(HostMemory memory) {
     guard.imported_type = *type;
     guard.imported_address = address;
     guard.imported_bytes = memory.bytes;
+    guard.extra_buffer_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
     auto tensor = make(memory.bytes, memory.bytes, MemoryKind::host, guard);
     tensor->mapped = address;
     tensor->is_imported = true;
