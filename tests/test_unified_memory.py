@@ -60,20 +60,16 @@ def device_of(unified: bool) -> vkdml.Device:
     return runtime_device.open_device(dataclasses.replace(info, unified_memory=unified))
 
 
-def written(device: vkdml.Device, host: np.ndarray) -> dict[str, int]:
-    """What is copied of an array that goes to a device: its memory may be mapped, though it is its own."""
-    copied = {"host": host.nbytes, "device": host.nbytes}
-    if device.info.unified_memory or device.executions.maps(host.nbytes):
-        del copied["device"]
-    return copied
-
-
 def read(device: vkdml.Device, host: np.ndarray) -> dict[str, int]:
     """What is copied of an array that comes from a device."""
-    copied = {"host": host.nbytes, "device": host.nbytes}
     if device.info.unified_memory:
-        del copied["device"]
-    return copied
+        return {"host": host.nbytes}
+    return {"host": host.nbytes, "device": host.nbytes}
+
+
+def written(device: vkdml.Device, host: np.ndarray) -> dict[str, int]:
+    """The same of one that goes there: the device's memory may be mapped, though it is its own."""
+    return {"host": host.nbytes} if device.executions.maps(host.nbytes) else read(device, host)
 
 
 def of_a_call(device: vkdml.Device, host: np.ndarray, result: np.ndarray) -> Counter[str]:

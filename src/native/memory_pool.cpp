@@ -188,11 +188,8 @@ std::shared_ptr<Tensor> MemoryPool::acquire_exportable(uint64_t bytes, MemoryKin
                           " cannot export memory (VK_KHR_external_memory_fd), so it shares none with other "
                           "libraries: update its driver or choose another device");
     auto tensor = allocate_or_trim(bytes, capacity_for(bytes), kind, true);
-    {
-        std::lock_guard lock(mutex_);
-        use_.used += tensor->capacity();
-    }
-    return owned_until_dropped(std::move(tensor), nullptr);
+    const uint64_t capacity = tensor->capacity();
+    return owned_until_dropped(std::move(tensor), capacity, nullptr);
 }
 
 std::shared_ptr<Tensor> MemoryPool::import_host(HostMemory memory) {
@@ -208,15 +205,17 @@ std::shared_ptr<Tensor> MemoryPool::import_host(HostMemory memory) {
     guard.extra_buffer_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
     auto tensor = make(memory.bytes, memory.bytes, MemoryKind::host, guard);
     tensor->mapped = address;
-    tensor->is_imported = true;
-    return owned_until_dropped(std::move(tensor), std::move(memory.owner));
+    return owned_until_dropped(std::move(tensor), 0, std::move(memory.owner)); // it is the host's
 }
 
-std::shared_ptr<Tensor> MemoryPool::owned_until_dropped(std::unique_ptr<Tensor> tensor,
+std::shared_ptr<Tensor> MemoryPool::owned_until_dropped(std::unique_ptr<Tensor> tensor, uint64_t counted,
                                                         std::shared_ptr<void> needed) {
+    {
+        std::lock_guard lock(mutex_);
+        use_.used += counted;
+    }
     return {tensor.release(),
-            [pool = weak_from_this(), needed = std::move(needed)](Tensor* returned) mutable {
-                const uint64_t counted = returned->is_imported ? 0 : returned->capacity();
+            [pool = weak_from_this(), counted, needed = std::move(needed)](Tensor* returned) mutable {
                 delete returned;
                 needed.reset(); // weak pointers to the tensor keep this function
                 auto alive = pool.lock();

@@ -39,8 +39,7 @@ public:
     uint64_t id() const { return id_; } // no other tensor of the process has had it or will have it
     uint64_t capacity() const { return capacity_; }
     MemoryKind kind() const { return kind_; }
-    void* mapped = nullptr;   // where the host sees it, though Kompute has not mapped it
-    bool is_imported = false; // memory of the host's, which the pool does not count
+    void* mapped = nullptr; // where the host sees it, though Kompute has not mapped it
     vk::Buffer handle() { return constructDescriptorBufferInfo().buffer; }
 
     // What can be exported: null and 0 bytes but for tensors made so.
@@ -92,8 +91,10 @@ private:
     // Has the driver make a tensor as the guard tells it to.
     std::unique_ptr<Tensor> make(uint64_t bytes, uint64_t capacity, MemoryKind kind, DispatchGuard& guard);
     void require_allocation_left(uint64_t bytes) const;
-    // For one that is freed with its last owner, and then the rest of what it needed.
-    std::shared_ptr<Tensor> owned_until_dropped(std::unique_ptr<Tensor> tensor, std::shared_ptr<void> needed);
+    // For one that is freed with its last owner, and then the rest of what it needed. `counted` of its bytes
+    // are in use until then.
+    std::shared_ptr<Tensor> owned_until_dropped(std::unique_ptr<Tensor> tensor, uint64_t counted,
+                                                std::shared_ptr<void> needed);
     void release(std::unique_ptr<Tensor> tensor);
 
     const DeviceInfo info_;

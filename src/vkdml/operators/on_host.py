@@ -183,7 +183,7 @@ def reduce(x: Any, request: ReduceRequest) -> Any:
                 )
             if piece is not None:
                 with _tiles_may_fit(needs, device):
-                    results = one_piece.run(device, piece, sent_as, wanted)
+                    results = one_piece.run(device, piece, wanted)
                     if not piece.in_place:
                         _remember(x, request, device, piece.plan, results)
         if results is None:
@@ -225,7 +225,7 @@ def _copy(x: npt.NDArray[Any], window: Window, where: _Where) -> npt.NDArray[Any
     piece = None if _goes_in_tiles(needs, where) else one_piece.planned(inside, x.dtype, device, call)
     if piece is not None:
         with _tiles_may_fit(needs, device):
-            return one_piece.run(device, piece, x.dtype, {"output": (shape, x.dtype)})["output"]
+            return one_piece.run(device, piece, {"output": (shape, x.dtype)})["output"]
     stepped = _view(inside, (slice(None, None, step) for step in window.steps))
     return stream.copy(_view(stepped, map(slice, shape)), devices=where.devices, progress=where.progress)
 

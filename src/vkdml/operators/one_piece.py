@@ -30,6 +30,8 @@ class OnePiece(NamedTuple):
     plan: Plan
     span: HostSpan
     """What the kernels read."""
+    sent_as: np.dtype[Any]
+    """Its type in the byte order that kernels read."""
     in_place: bool
     """They reach it where it lies; else it is sent."""
 
@@ -60,12 +62,12 @@ def planned(
     except TooMuchWork:
         return None
     in_tiles = stream.wanted((nbytes for _, nbytes in plan.buffer_bytes), device.limits)
-    return None if in_tiles else OnePiece(plan, span, lead is not None)
+    return None if in_tiles else OnePiece(plan, span, sent_as, lead is not None)
 
 
-def run(device: Device, piece: OnePiece, sent_as: np.dtype[Any], wanted: Wanted) -> Results:
+def run(device: Device, piece: OnePiece, wanted: Wanted) -> Results:
     """Upload in the kernels' byte order, run and download; no bit changes."""
-    plan, span, in_place = piece
+    plan, span, sent_as, in_place = piece
     executions = device.executions
     found = _run_in_place(executions, plan, span.flat, wanted) if in_place else None
     if found is not None:

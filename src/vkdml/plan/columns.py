@@ -94,6 +94,7 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
     filling = ceil_div(workgroups * workgroup_size, groups)
     most = power_of_two_at_least(ceil_div(reduce_count, tuning.positions_per_lane))
     segment = max(segment, load_bytes)
+    enough = min(tuning.split_workgroups, worthwhile)
     while True:
         side_by_side = 1 if adjacent else min(power_of_two_at_least(groups), segment // load_bytes)
         lanes = min(workgroup_size // min(side_by_side, workgroup_size), most, power_of_two_at_least(filling))
@@ -106,7 +107,6 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
             most_splits(outputs, element, input_bytes),
         )
         # A narrower block has fewer candidates to combine, so there may be more splits.
-        enough = min(tuning.split_workgroups, worthwhile)
         if adjacent or segment <= NARROWEST_SEGMENT or blocks * splits >= enough:
             break
         segment //= 2

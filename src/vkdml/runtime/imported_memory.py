@@ -57,8 +57,8 @@ def result_region(
     """
     alignment = executions.device.offset_alignment
     nbytes = math.prod(shape) * dtype.itemsize
-    result = empty(shape, dtype)
-    if nbytes % _VECTOR_BYTES or result.ctypes.data % alignment:
+    result = empty(shape, dtype) if nbytes % _VECTOR_BYTES == 0 else None
+    if result is None or result.ctypes.data % alignment:
         around = empty((nbytes + _VECTOR_BYTES + alignment,), np.uint8)
         begin = -around.ctypes.data % alignment
         result = around[begin : begin + nbytes].view(dtype).reshape(shape)
