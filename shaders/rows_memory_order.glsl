@@ -15,15 +15,50 @@ uint dims_outside_run;
 // A dimension that positions in a run are divided by, and its reciprocal: 2^32 - 1 divided by its size.
 struct RunDim { uint size, step, reciprocal; };
 RunDim innermost, second;
-// The first dimension of a run of three or more, whose size is here that of what is inside of it, and how far positions
-// extend in the dimensions between it and the second.
-RunDim outermost;
-uint least_between, most_between;
 
 RunDim near_dim(uint place, uint reciprocal) {
     uint word = uint(READING_WORDS) + place * COPIED_DIM_WORDS;
     return RunDim(layout_words[word], layout_words[word + 2u], layout_words[reciprocal]);
 }
+
+// Returns the first dimension of a run, with the number of elements inside of it as its size.
+RunDim outermost_dim() {
+    uint inside = 1u;
+    for (uint dim = dims_outside_run + 1u; dim < reduced_dims; dim++) inside *= layout_word(reading_dim_word(dim));
+    return RunDim(inside, layout_word(reading_dim_word(dims_outside_run) + 2u), 0xffffffffu / inside);
+}
+
+// Returns the least or the most that the dimensions inside of it, but for the last ones, add to a position.
+uint reach_inside(uint last_ones, bool most) {
+    uint reach = 0u;
+    for (uint dim = dims_outside_run + 1u; dim + last_ones < reduced_dims; dim++) {
+        uint word = reading_dim_word(dim), step = layout_word(word + 2u);
+        if ((int(step) > 0) == most) reach += (layout_word(word) - 1u) * step;
+    }
+    return reach;
+}
+
+#if SUBGROUPS
+shared RunDim outermost;
+shared uint best_inside; // what the dimensions inside of it add to the position that wins
+
+// What it prepares is asked for after a barrier.
+void prepare_reach() {
+    if (KEPT_VECTORS != 0u || gl_LocalInvocationIndex != 0u) return;
+    outermost = outermost_dim();
+    best_inside = reach_inside(0u, TAKE_LAST);
+}
+#else
+RunDim outermost;
+uint best_inside, least_between, most_between; // between: of the dimensions between the outermost and the second
+
+void prepare_reach() {
+    outermost = outermost_dim();
+    best_inside = reach_inside(0u, TAKE_LAST);
+    least_between = reach_inside(2u, false);
+    most_between = reach_inside(2u, true);
+}
+#endif
 
 void prepare() {
     if (LAYOUT_IS_SHARED) {
@@ -33,18 +68,7 @@ void prepare() {
     dims_outside_run = layout_words[READING_DIMS_OUTSIDE_RUN];
     innermost = near_dim(0u, READING_INNERMOST_RECIPROCAL);
     second = near_dim(1u, READING_SECOND_RECIPROCAL);
-#if !SUBGROUPS
-    outermost = RunDim(1u, layout_word(reading_dim_word(dims_outside_run) + 2u), 0u);
-    least_between = most_between = 0u;
-    for (uint dim = dims_outside_run + 1u; dim < reduced_dims; dim++) {
-        uint word = reading_dim_word(dim), size = layout_word(word), step = layout_word(word + 2u);
-        outermost.size *= size;
-        if (dim + 2u >= reduced_dims) continue;
-        if (int(step) < 0) least_between += (size - 1u) * step;
-        else most_between += (size - 1u) * step;
-    }
-    outermost.reciprocal = 0xffffffffu / outermost.size;
-#endif
+    prepare_reach();
 }
 
 // Divides without the slow instruction; returns the quotient, and the remainder in place of the number.
@@ -73,12 +97,11 @@ uvec2 run_of_segment(uint segment) {
 struct InRun {
     uint position;
     uint left; // elements from there in the innermost row
-    uint row;  // its number
 };
 
 InRun place_in_run(Tile tile, uint number) {
     uint run_dims = reduced_dims - dims_outside_run, outer = divided(number, innermost);
-    InRun found = InRun(tile.position + number * innermost.step, innermost.size - number, outer);
+    InRun found = InRun(tile.position + number * innermost.step, innermost.size - number);
     if (run_dims > 1u) {
         if (run_dims > 2u) {
             uint rest = divided(outer, second);
@@ -133,16 +156,19 @@ uint equal_in_vector(uvec4 v, Key key) {
 #endif
 
 // What an invocation compares with the best of all that share its output, as far as they told each other: a key's
-// highest word or, of narrow keys, the key above the rank's highest bits.
-uint bound_word(Key key, uint rank) {
+// highest word or, of narrow keys, the key above the highest bits that ranks differ in.
 #if ELEMENT_BYTES == 8
-    return key.y;
+uint bound_word(Key key, uint rank) { return key.y; }
 #elif ELEMENT_BYTES == 4
-    return key;
+uint bound_word(Key key, uint rank) { return key; }
 #else
-    return key << TOP_SHIFT | rank >> ELEMENT_BITS;
-#endif
+uint bound_word(Key key, uint rank) {
+    if (rank == 0u) return key << TOP_SHIFT; // of no position
+    uint place = TAKE_LAST ? rank - 1u : rank + reduce_count; // less than reduce_count, but for ranks that no position has
+    int left_out = max(findMSB(reduce_count) + 1 - TOP_SHIFT, 0);
+    return key << TOP_SHIFT | min(place >> left_out, (1u << TOP_SHIFT) - 1u);
 }
+#endif
 
 shared uint shared_bounds[WORKGROUP];
 
@@ -155,44 +181,37 @@ struct Best {
 #endif
 };
 
-// Returns the best rank that an element of a vector could have, or more; the vector starts at a place in the run.
-uint most_rank(Tile tile, InRun first, bool first_wins) {
-    uint in_row = min(first.left, ELEMENTS_PER_VECTOR), rest = ELEMENTS_PER_VECTOR - in_row;
-    uint best = rank_of(first.position + (first_wins ? 0u : (in_row - 1u) * innermost.step));
-    if (rest == 0u) return best;
-    // It goes on in the next row, and where there are more dimensions or short rows anywhere.
-    if (reduced_dims - dims_outside_run > 2u || innermost.size < ELEMENTS_PER_VECTOR) return 0xffffffffu;
-    uint next_row = tile.position + (first.row + 1u) * second.step;
-    return max(best, rank_of(next_row + (first_wins ? 0u : (rest - 1u) * innermost.step)));
+// Returns the best rank that an element of vectors [vector, end) of a tile could have, or more. Where many elements are
+// equal, the best one soon is among the first along the dimension that counts most: as a rule the outermost or innermost.
+uint most_rank(Tile tile, uint vector, uint end) {
+    uint first = max(vector * ELEMENTS_PER_VECTOR, tile.begin) - tile.begin;
+    uint last = min(end * ELEMENTS_PER_VECTOR, tile.end) - tile.begin - 1u;
+    uint outer = (int(outermost.step) > 0) != TAKE_LAST ? first : last;
+    uint position = tile.position + best_inside + divided(outer, outermost) * outermost.step;
+    if (reduced_dims - dims_outside_run > 1u) {
+        uint column = first, extent = last - first;
+        divided(column, innermost);
+        uint beyond = innermost.size - 1u - column;
+        bool first_wins = (int(innermost.step) > 0) != TAKE_LAST;
+        if (extent <= beyond) position += (first_wins ? column : extent - beyond) * innermost.step;
+    }
+    return rank_of(position);
 }
 
-// Returns this rank, or that of the best element of a vector with this key where that is better and no other
-// invocation knows a better one.
-uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
-    // Software drivers divide slowly, and few vectors of wide elements are refused.
-    const bool refuses = SUBGROUPS != 0 || ELEMENT_BYTES < 4;
+// Returns this rank, or that of the best element of a vector with this key where that is better.
+uint better_rank(Tile tile, uint vector, Key key, uint rank) {
     bool first_wins = (int(innermost.step) > 0) != TAKE_LAST;
-    uint first = vector * ELEMENTS_PER_VECTOR, element = !ALIGNED && first < tile.begin ? tile.begin - first : 0u;
-    InRun found = InRun(0u, 0u, 0u);
-    if (refuses) {
-        found = place_in_run(tile, first + element - tile.begin);
-        uint best = KEPT_VECTORS != 0u ? 0xffffffffu : most_rank(tile, found, first_wins);
-        if (best < rank || bound_word(key, best) < bound) return rank;
-    }
-    uint equal = equal_in_vector(input_vectors[vector], key);
+    uint first = vector * ELEMENTS_PER_VECTOR, equal = equal_in_vector(input_vectors[vector], key);
     if (!ALIGNED) {
-        equal &= 0xffffffffu << element;
+        if (first < tile.begin) equal &= 0xffffffffu << (tile.begin - first);
         if (tile.end - first < ELEMENTS_PER_VECTOR) equal &= (1u << (tile.end - first)) - 1u;
     }
-    bool is_found = found.left >= ELEMENTS_PER_VECTOR;
     while (equal != 0u) {
         // Of the elements in one row of the innermost dimension, only the first or the last can win.
-        if (!is_found) {
-            element = findLSB(equal);
-            found = place_in_run(tile, first + element - tile.begin);
-        }
+        uint element = findLSB(equal);
+        InRun found = place_in_run(tile, first + element - tile.begin);
         uint row = found.left < ELEMENTS_PER_VECTOR ? ((1u << found.left) - 1u) << element : 0xffffffffu;
-        uint winner = first_wins ? findLSB(equal & row) : findMSB(equal & row);
+        uint winner = first_wins ? element : findMSB(equal & row);
         rank = max(rank, rank_of(found.position + (winner - element) * innermost.step));
         equal &= ~row;
     }
@@ -207,10 +226,15 @@ uint hits_of(Chunk chunk, Key key) {
 }
 
 // The same for vectors `lanes` apart, a bit of `hits` for each: vectors are loaded again, since few are asked for.
-uint best_of_hits(Tile tile, uint vector, uint hits, Key key, uint rank, uint bound) {
+uint best_of_hits(Tile tile, uint first, uint hits, Key key, uint rank, uint bound) {
     while (hits != 0u) {
-        rank = better_rank(tile, min(vector + findLSB(hits) * lanes, tile.last), key, rank, bound);
+        uint vector = min(first + findLSB(hits) * lanes, tile.last);
         hits &= hits - 1u;
+#if !SUBGROUPS && ELEMENT_BYTES < 4
+        uint most = most_rank(tile, vector, vector + 1u);
+        if (most < rank || bound_word(key, most) < bound) continue;
+#endif
+        rank = better_rank(tile, vector, key, rank);
     }
     return rank;
 }
@@ -237,6 +261,10 @@ void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
     if (key_less(key, best.key)) return;
     uint bound = shared_bounds[best.place];
     if (bound_word(key, 0xffffffffu) < bound) return;
+#if SUBGROUPS
+    uint most = most_rank(tile, chunk.vector, chunk.vector + 3u * lanes + 1u);
+    if (bound_word(key, most) < bound || (key == best.key && most < best.rank)) return;
+#endif
     if (key_less(best.key, key)) {
         best.key = key;
         best.rank = 0u;

@@ -1,5 +1,6 @@
-// Rows that are read in the order of their positions: an invocation remembers in which chunk its value last grew, and
-// the winner's chunk is searched at the end.
+// Rows that are read in the order of their positions: an invocation remembers at which vector its value last grew, and
+// the winner's vector is searched at the end. Of keys of two words it remembers the chunk, and searches that, too: to
+// find the vector each time takes more time in long rows.
 
 void prepare() {}
 
@@ -9,7 +10,7 @@ uvec2 run_of_segment(uint segment) {
 
 struct Best {
     Key key;
-    uint step;           // of the chunk that has it
+    uint step;           // of the vector or chunk that has it
     bool found;          // the invocation read at least one vector
 #if SUBGROUPS
     Chunk first, second; // with KEPT_VECTORS
@@ -25,12 +26,31 @@ Best nobody(uint place) {
     return best;
 }
 
+// Returns which vector of a chunk is the first (with TAKE_LAST, the last) with this key, its greatest.
+uint place_in_chunk(Chunk chunk, Key key) {
+    if (TAKE_LAST) {
+        if (chunk.count > 3u && settled_key(chunk.top3) == key) return 3u;
+        if (chunk.count > 2u && settled_key(chunk.top2) == key) return 2u;
+        return uint(chunk.count > 1u && settled_key(chunk.top1) == key);
+    }
+    if (settled_key(chunk.top0) == key) return 0u;
+    if (settled_key(chunk.top1) == key) return 1u;
+    return settled_key(chunk.top2) == key ? 2u : 3u;
+}
+
 // Steps arrive in ascending order of positions.
 void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
     Key key = greatest_of(chunk);
     bool better = TAKE_LAST ? !key_less(key, best.key) : key_less(best.key, key);
+#if KEY_WORDS == 1
+    if (better) {
+        best.key = key;
+        best.step = step + place_in_chunk(chunk, key);
+    }
+#else
     best.key = better ? key : best.key;
     best.step = better ? step : best.step;
+#endif
     best.found = true;
 }
 
@@ -70,26 +90,25 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
     }
     rank = 0u;
     if (holder) {
-        uint place, vector;
+        uint vector;
         Tile tile;
 #if SUBGROUPS
         if (KEPT_VECTORS != 0u) {
-            place = place_of(best.first, best.second, key);
-            vector = best.first.vector;
             tile = best.tile;
+            vector = best.first.vector + place_of(best.first, best.second, key) * lanes;
         } else
 #endif
         {
             uint tile_number = steps_per_tile == 1u ? best.step : best.step / steps_per_tile;
             tile = tile_of_unit(first_unit + tile_number * splits, base);
             vector = tile.first + (best.step - tile_number * steps_per_tile) * lanes + lane;
-            for (uint i = 0u; i < 3u; i++) {
-                place = TAKE_LAST ? 3u - i : i;
-                if (settled_key(vector_top(load_vector(tile, min(vector + place * lanes, tile.last)))) == key) break;
-                place = TAKE_LAST ? 2u - i : i + 1u;
-            }
+#if KEY_WORDS > 1
+            Chunk chunk = loaded_part(tile, vector, uint(CHUNK_VECTORS));
+            fold_part(chunk);
+            vector += place_in_chunk(chunk, key) * lanes;
+#endif
         }
-        vector = min(vector + place * lanes, tile.last);
+        vector = min(vector, tile.last);
         uint element = vector * ELEMENTS_PER_VECTOR + find_in_vector(load_vector(tile, vector), key);
         // A neutral element has this key only if all elements have it.
         if (!ALIGNED) element = clamp(element, tile.begin, tile.end - 1u);

@@ -215,6 +215,23 @@ def test_the_time_of_a_node_is_a_seventh_of_what_seven_more_take(runtime, monkey
     assert readings == pytest.approx([4.0] * len(readings))
 
 
+def test_a_node_that_takes_too_long_on_webgpu_is_not_run(runtime, monkeypatch):
+    now, longest = [0.0], [0]
+
+    def run(session, names, feeds):
+        longest[0] = max(longest[0], feeds["x"].size)
+        now[0] += 1e-3 * feeds["x"].size
+        return session._evaluator.run(names, feeds)
+
+    monkeypatch.setattr(Session, "run", run)
+    monkeypatch.setattr(onnx_libraries.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(onnx_libraries.OnnxRuntimeWebGpu, "FEW_ELEMENTS", 8)
+    case = Case("", "argmax", "float32", (512,), None)
+    with pytest.raises(Unsupported, match=r"a node takes about 0\.51 s: more than 0\.1 s"):
+        onnx_libraries.OnnxRuntimeWebGpu(False, case.input_bytes).time(case)
+    assert longest == [8]
+
+
 def test_a_wrong_result_on_webgpu_has_no_time(runtime, monkeypatch):
     monkeypatch.setattr(Session, "breaks", True)
     made = onnx_libraries.OnnxRuntimeWebGpu(False, SMALL.input_bytes)

@@ -25,7 +25,7 @@ from vkdml.plan.tuning import DISCRETE
 SHAPES = {
     "short, aligned": (9, (3, 16), 0),
     "short, aligned, three dimensions": (6, (2, 2, 16), 16),
-    "short": (6, (5, 13), 3),
+    "short": (6, (3, 13), 3),
     "short, three dimensions": (6, (2, 3, 11), 1),
     "short, split": (5, (17, 29), 3),
     "runs, split": (4, (4, 5, 32), 0),
@@ -218,16 +218,17 @@ def test_layouts_in_memory_order_are_push_constants_where_nobody_asks_for_the_or
 @pytest.mark.parametrize(
     ("memory", "name", "kept"),
     [
-        ((139810, 24, 40), "float16", 4),
-        ((139810, 24, 40), "float64", 8),
-        ((139810, 23, 41), "int8", 4),
-        ((139810, 23, 41), "float32", 8),
-        ((20000, 64, 100), "float32", 7),
+        ((1118480, 4, 30), "float16", 4),
+        ((1118480, 4, 15), "float64", 4),
+        ((654729, 5, 41), "int8", 7),
+        ((1743136, 7, 11), "float32", 5),
+        ((139810, 24, 40), "float16", 0),
+        ((20000, 64, 100), "float32", 0),
         ((2000, 254, 251), "float32", 0),
         ((64, 4096, 512), "float32", 0),
     ],
 )
-def test_invocations_keep_rows_of_up_to_a_workgroup(memory, name, kept):
+def test_invocations_keep_short_rows(memory, name, kept):
     plan = reading_plan(memory, (2, 1, 0), (0, 1), name, False)
     assert constants_of(plan)["kept_vectors"] == kept
     (step,) = plan.steps

@@ -144,9 +144,13 @@ class OnnxRuntimeWebGpu(OnnxRuntime):
     """ONNX Runtime's WebGPU provider, of the package onnxruntime-ep-webgpu: through Vulkan on Linux."""
 
     NODES = 8
+    LONGEST_RUN_SECONDS = 0.1
+    """Of a node: it reads an output's elements one after the other, and a GPU hangs in a run of minutes."""
+    FEW_ELEMENTS = 1 << 20
+    """Of an output: the run of a node on these says how long one on all takes."""
     method = (
         f"host clock, a model of {NODES} nodes less one of 1, divided by {NODES - 1}; arrays on the device, "
-        "results checked"
+        f"results checked; nodes of up to {LONGEST_RUN_SECONDS} s"
     )
     PROVIDER = "WebGpuExecutionProvider"
 
@@ -196,6 +200,7 @@ class OnnxRuntimeWebGpu(OnnxRuntime):
 
     def time(self, case: Case) -> list[float]:
         node, array = self._node_and_array(case)
+        self._require_short(node, array)
         one, result = self._bound(node, array, 1)
         one()
         require_right(case, self.host_bytes(self.content(case)), result.numpy())
@@ -215,6 +220,20 @@ class OnnxRuntimeWebGpu(OnnxRuntime):
         if np.median(readings) <= 0:
             raise Unsupported("too short to tell from the rest of a run")
         return readings
+
+    def _require_short(self, node: _Node, array: np.ndarray[Any, Any]) -> None:
+        """Refuse a node whose run would take too long, before it does."""
+        axis = node.attributes.get("axis", 0)
+        if node.copies or array.shape[axis] <= self.FEW_ELEMENTS:
+            return
+        few = np.ascontiguousarray(array.take(range(self.FEW_ELEMENTS), axis))
+        run, _ = self._bound(node, few, 1)
+        run()
+        start = time.perf_counter()
+        run()
+        seconds = (time.perf_counter() - start) * array.shape[axis] / self.FEW_ELEMENTS
+        if seconds > self.LONGEST_RUN_SECONDS:
+            raise Unsupported(f"a node takes about {seconds:.2g} s: more than {self.LONGEST_RUN_SECONDS} s")
 
     def public_call(self, case: Case) -> Callable[[], object] | None:
         return self._bound(*self._node_and_array(case), 1)[0]

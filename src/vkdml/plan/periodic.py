@@ -47,8 +47,9 @@ from vkdml.plan.schema import ElementType
 CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 # Vectors. A workgroup reads so many side by side at least, where a period is longer.
 FEWEST_VECTORS = 16
-# Longer periods are read in pieces of the fewest vectors.
+# Longer periods are read in pieces of so many vectors, by element width.
 _LONG_PERIOD = 128
+_PIECE = {1: 16, 2: 16, 4: 32, 8: 32}
 # By element width the share of `columns_workgroups` that run at once with the registers they take.
 _AT_ONCE = {1: 1 / 4, 2: 1 / 4, 4: 3 / 8, 8: 3 / 8}
 # What the exchange of a workgroup's lanes takes, in periods of a lane.
@@ -279,7 +280,8 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
         groups_per_block = side * vectors
     else:
         side_by_side = tuning.period_segment_bytes // VECTOR_BYTES
-        groups_per_block = _side(vectors, min(workgroup_size, side_by_side))
+        piece = _PIECE[element.nbytes]
+        groups_per_block = _side(vectors, piece, min(workgroup_size, side_by_side))
     lanes = max(min(workgroup_size // groups_per_block, periods // fewest), 1)
     blocks = ceil_div(groups, groups_per_block)
     most = max(min(periods, most_candidates(element, input_bytes) // walk.columns), 1)
@@ -319,14 +321,14 @@ def _whole_waves(blocks: int, most: int, periods: float, candidates: float, at_o
     )
 
 
-def _side(vectors: int, most: int) -> int:
+def _side(vectors: int, piece: int, most: int) -> int:
     """Return how many vectors of a period a workgroup reads side by side, such that few invocations idle."""
 
     def busy(side: int) -> float:
         return vectors / (ceil_div(vectors, side) * side) * (most // side * side) / most
 
     if vectors > _LONG_PERIOD:
-        return min(FEWEST_VECTORS, most)
+        return min(piece, most)
     parts = (ceil_div(vectors, count) for count in range(1, vectors // FEWEST_VECTORS + 1))
     return max(
         (side for side in parts if side <= most), key=lambda side: (round(busy(side), 1), side), default=most

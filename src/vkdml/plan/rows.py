@@ -21,9 +21,15 @@ CHUNK_VECTORS = kernels.number("chunk_vectors")
 MOST_KEPT = 2 * CHUNK_VECTORS
 # Of an output, that are reduced as repeated blocks if they can be.
 MANY_RUNS = 32
-# An unaligned row of up to so many vectors is processed in so many steps at least.
+# An unaligned row of up to so many vectors is processed in so many steps at least, and in fewer where several
+# follow each other.
 MOST_FEW_VECTORS = 192
 FEWEST_STEPS = 12
+FEWEST_STEPS_OF_SEVERAL = 9
+# Rows in memory order of up to so many vectors are kept. Of longer ones an invocation reads so many or more,
+# where that leaves a row so many invocations.
+MOST_VECTORS_KEPT_IN_MEMORY_ORDER = 32
+LANES_IN_MEMORY_ORDER = 2
 # Unaligned rows of up to so many vectors are kept, of which an invocation has up to so many. Longer ones are
 # kept only where all invocations keep as many as they can: else reading on takes less than the exchange.
 MOST_VECTORS_KEPT_UNALIGNED = 20
@@ -129,15 +135,11 @@ def row_shape(
     # As few invocations per output as fill the device: every one of them takes part in the final exchange.
     worthwhile = worthwhile_workgroups(layout, element, tuning)
     filling = ceil_div(min(tuning.target_workgroups, worthwhile) * workgroup_size, outputs)
+    if tuning.subgroups:  # other workgroups take some of its runs
+        filling = ceil_div(filling, min(segments, most_splits(outputs, element, input_bytes)))
     most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
-    fewest = min(_row_lanes(vectors, whole, tuning), tuning.row_lanes)
-    keeping = 0
-    if segments == 1 and tuning.subgroups:
-        if runs.reading:
-            keeping = _keeping_lanes(vectors, tuning, workgroup_size)
-        elif not whole:
-            keeping = _lanes_keeping_unaligned(vectors, tuning)
-        fewest = keeping or fewest
+    keeping = _lanes_keeping(vectors, whole, runs, tuning) if segments == 1 and tuning.subgroups else 0
+    fewest = keeping or min(_row_lanes(vectors, whole, segments, runs, tuning), tuning.row_lanes)
     fewest = max(fewest, power_of_two_at_least(filling))
     lanes = min(workgroup_size, most, fewest)
     blocks = ceil_div(outputs, workgroup_size // lanes)
@@ -204,12 +206,15 @@ def row_shape(
     )
 
 
-def _row_lanes(vectors: int, whole: bool, tuning: Tuning) -> int:
+def _row_lanes(vectors: int, whole: bool, segments: int, runs: Runs, tuning: Tuning) -> int:
     """Return how many invocations process a row while there are enough rows to fill the device."""
+    if runs.reading and tuning.subgroups:
+        # To find a position and to exchange it takes an invocation as long as many vectors.
+        return max(_power_of_two_up_to(vectors // MOST_VECTORS_KEPT_IN_MEMORY_ORDER), LANES_IN_MEMORY_ORDER)
     in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count * CHUNK_VECTORS)) for count in (1, 2))
     if not whole and vectors <= MOST_FEW_VECTORS:
         # Vectors within a row need no masks: the longer an invocation's part, the fewer do.
-        return 1 << (max(vectors // FEWEST_STEPS, 1).bit_length() - 1)
+        return _power_of_two_up_to(vectors // (FEWEST_STEPS if segments == 1 else FEWEST_STEPS_OF_SEVERAL))
     # A whole row is read at once if it can be; then the fewest loads past its end decide.
     if whole and in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
         return in_one
@@ -218,20 +223,27 @@ def _row_lanes(vectors: int, whole: bool, tuning: Tuning) -> int:
     return power_of_two_at_least(in_one // tuning.row_steps)
 
 
-def _lanes_keeping_unaligned(vectors: int, tuning: Tuning) -> int:
-    """Return how many invocations keep an unaligned row in registers, or 0 where reading on is faster."""
+def _power_of_two_up_to(n: int) -> int:
+    """Return the greatest power of two up to ``n``, or 1."""
+    return 1 << (max(n, 1).bit_length() - 1)
+
+
+def _lanes_keeping(vectors: int, whole: bool, runs: Runs, tuning: Tuning) -> int:
+    """Return how many invocations keep a row in registers, or 0 where reading on is faster.
+
+    What an invocation keeps in memory order it searches for the winner's position once, and only if it has
+    the winner's key.
+    """
+    if runs.reading:
+        return _lanes_keeping_in_memory_order(vectors) if vectors <= MOST_VECTORS_KEPT_IN_MEMORY_ORDER else 0
+    if whole:
+        return 0
     if vectors <= MOST_VECTORS_KEPT_UNALIGNED:
         return power_of_two_at_least(ceil_div(vectors, UNALIGNED_VECTORS_OF_LANE))
     lanes = power_of_two_at_least(ceil_div(vectors, MOST_KEPT))
     return lanes if lanes <= tuning.row_lanes and ceil_div(vectors, lanes) == MOST_KEPT else 0
 
 
-def _keeping_lanes(vectors: int, tuning: Tuning, most: int) -> int:
-    """Return how many invocations keep a row in registers, or 0 if a workgroup cannot.
-
-    What an invocation keeps it searches for the winner's position once, and only if it has the winner's key.
-    """
+def _lanes_keeping_in_memory_order(vectors: int) -> int:
     in_one, in_two = (power_of_two_at_least(ceil_div(vectors, kept)) for kept in (CHUNK_VECTORS, MOST_KEPT))
-    if in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
-        return in_one
-    return in_two if in_two <= most else 0
+    return in_one if round_up(vectors, in_one) <= round_up(vectors, in_two) else in_two
