@@ -50,11 +50,10 @@ void prepare_reach() {
 }
 #else
 RunDim outermost;
-uint best_inside, least_between, most_between; // between: of the dimensions between the outermost and the second
+uint least_between, most_between; // of the dimensions between it and the second
 
 void prepare_reach() {
     outermost = outermost_dim();
-    best_inside = reach_inside(0u, TAKE_LAST);
     least_between = reach_inside(2u, false);
     most_between = reach_inside(2u, true);
 }
@@ -181,11 +180,12 @@ struct Best {
 #endif
 };
 
-// Returns the best rank that an element of vectors [vector, end) of a tile could have, or more. Where many elements are
-// equal, the best one soon is among the first along the dimension that counts most: as a rule the outermost or innermost.
-uint most_rank(Tile tile, uint vector, uint end) {
-    uint first = max(vector * ELEMENTS_PER_VECTOR, tile.begin) - tile.begin;
-    uint last = min(end * ELEMENTS_PER_VECTOR, tile.end) - tile.begin - 1u;
+#if SUBGROUPS
+// Returns the best rank that an element of a chunk could have, or more. Where many elements are equal, the best one soon is
+// among the first along the dimension that counts most: as a rule the outermost or the innermost.
+uint most_rank(Tile tile, Chunk chunk) {
+    uint first = max(chunk.vector * ELEMENTS_PER_VECTOR, tile.begin) - tile.begin;
+    uint last = min((chunk.vector + 3u * lanes + 1u) * ELEMENTS_PER_VECTOR, tile.end) - tile.begin - 1u;
     uint outer = (int(outermost.step) > 0) != TAKE_LAST ? first : last;
     uint position = tile.position + best_inside + divided(outer, outermost) * outermost.step;
     if (reduced_dims - dims_outside_run > 1u) {
@@ -197,21 +197,35 @@ uint most_rank(Tile tile, uint vector, uint end) {
     }
     return rank_of(position);
 }
+#endif
 
-// Returns this rank, or that of the best element of a vector with this key where that is better.
-uint better_rank(Tile tile, uint vector, Key key, uint rank) {
+// Returns this rank, or that of the best element of a vector with this key where that is better and no other
+// invocation knows a better one.
+uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
+    // Where vectors are kept, few are asked for. Software drivers divide slowly, and few of wide elements are refused.
+    const bool refuses = SUBGROUPS != 0 ? KEPT_VECTORS == 0u : ELEMENT_BYTES < 4;
     bool first_wins = (int(innermost.step) > 0) != TAKE_LAST;
-    uint first = vector * ELEMENTS_PER_VECTOR, equal = equal_in_vector(input_vectors[vector], key);
+    uint first = vector * ELEMENTS_PER_VECTOR, element = !ALIGNED && first < tile.begin ? tile.begin - first : 0u;
+    InRun found = InRun(0u, 0u);
+    if (refuses) found = place_in_run(tile, first + element - tile.begin);
+    bool in_row = found.left >= ELEMENTS_PER_VECTOR;
+    if (in_row) {
+        uint most = rank_of(found.position + (first_wins ? 0u : (ELEMENTS_PER_VECTOR - 1u) * innermost.step));
+        if (most < rank || bound_word(key, most) < bound) return rank;
+    }
+    uint equal = equal_in_vector(input_vectors[vector], key);
     if (!ALIGNED) {
-        if (first < tile.begin) equal &= 0xffffffffu << (tile.begin - first);
+        equal &= 0xffffffffu << element;
         if (tile.end - first < ELEMENTS_PER_VECTOR) equal &= (1u << (tile.end - first)) - 1u;
     }
     while (equal != 0u) {
         // Of the elements in one row of the innermost dimension, only the first or the last can win.
-        uint element = findLSB(equal);
-        InRun found = place_in_run(tile, first + element - tile.begin);
+        if (!in_row) {
+            element = findLSB(equal);
+            found = place_in_run(tile, first + element - tile.begin);
+        }
         uint row = found.left < ELEMENTS_PER_VECTOR ? ((1u << found.left) - 1u) << element : 0xffffffffu;
-        uint winner = first_wins ? element : findMSB(equal & row);
+        uint winner = first_wins ? findLSB(equal & row) : findMSB(equal & row);
         rank = max(rank, rank_of(found.position + (winner - element) * innermost.step));
         equal &= ~row;
     }
@@ -226,15 +240,10 @@ uint hits_of(Chunk chunk, Key key) {
 }
 
 // The same for vectors `lanes` apart, a bit of `hits` for each: vectors are loaded again, since few are asked for.
-uint best_of_hits(Tile tile, uint first, uint hits, Key key, uint rank, uint bound) {
+uint best_of_hits(Tile tile, uint vector, uint hits, Key key, uint rank, uint bound) {
     while (hits != 0u) {
-        uint vector = min(first + findLSB(hits) * lanes, tile.last);
+        rank = better_rank(tile, min(vector + findLSB(hits) * lanes, tile.last), key, rank, bound);
         hits &= hits - 1u;
-#if !SUBGROUPS && ELEMENT_BYTES < 4
-        uint most = most_rank(tile, vector, vector + 1u);
-        if (most < rank || bound_word(key, most) < bound) continue;
-#endif
-        rank = better_rank(tile, vector, key, rank);
     }
     return rank;
 }
@@ -262,7 +271,7 @@ void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
     uint bound = shared_bounds[best.place];
     if (bound_word(key, 0xffffffffu) < bound) return;
 #if SUBGROUPS
-    uint most = most_rank(tile, chunk.vector, chunk.vector + 3u * lanes + 1u);
+    uint most = most_rank(tile, chunk);
     if (bound_word(key, most) < bound || (key == best.key && most < best.rank)) return;
 #endif
     if (key_less(best.key, key)) {

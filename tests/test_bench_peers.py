@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 import vkdml
 from vkdml.bench import host_clock, libraries, library, measure, onnx_libraries, peers, record
 from vkdml.bench.cases import WINDOWS, Case
+from vkdml.bench.latency import LatencyCase
 from vkdml.bench.library import Unsupported
 from vkdml.bench.record import Times
 from vkdml.bench.torch_vulkan import TorchVulkan
@@ -227,8 +228,11 @@ def test_a_node_that_takes_too_long_on_webgpu_is_not_run(runtime, monkeypatch):
     monkeypatch.setattr(onnx_libraries.time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(onnx_libraries.OnnxRuntimeWebGpu, "FEW_ELEMENTS", 8)
     case = Case("", "argmax", "float32", (512,), None)
-    with pytest.raises(Unsupported, match=r"a node takes about 0\.51 s: more than 0\.1 s"):
-        onnx_libraries.OnnxRuntimeWebGpu(False, case.input_bytes).time(case)
+    made = onnx_libraries.OnnxRuntimeWebGpu(False, case.input_bytes)
+    found = LatencyCase("host", case.input_bytes, 1, 20)
+    for asked in (lambda: made.time(case), lambda: made.finder(found, np.zeros(case.input_bytes, np.uint8))):
+        with pytest.raises(Unsupported, match=r"a node takes about 0\.51 s: more than 0\.1 s"):
+            asked()
     assert longest == [8]
 
 

@@ -95,7 +95,7 @@ def limits_of(device: vkdml.Device, split_workgroups: int = 1) -> DeviceLimits:
     tuning = replace(
         DISCRETE,
         workgroup_size=size,
-        row_lanes=2,
+        row_lanes=4,
         tile_bytes=512,
         fewest_vectors_per_lane=1,
         split_bytes=0,
@@ -223,6 +223,8 @@ def test_layouts_in_memory_order_are_push_constants_where_nobody_asks_for_the_or
         ((654729, 5, 41), "int8", 7),
         ((1743136, 7, 11), "float32", 5),
         ((139810, 24, 40), "float16", 0),
+        ((139810, 24, 40), "float32", 8),
+        ((139810, 23, 41), "float32", 8),
         ((20000, 64, 100), "float32", 0),
         ((2000, 254, 251), "float32", 0),
         ((64, 4096, 512), "float32", 0),

@@ -272,6 +272,7 @@ class OnnxRuntimeWebGpu(OnnxRuntime):
         if case.kind not in ("host", "array"):
             raise Unsupported("is timed on one array only")
         arrays = latency.host_arrays(case, content)
+        self._require_short(_ARGMAX_OF_ALL, arrays[0])
         if case.kind == "host":
             session = self._session(_ARGMAX_OF_ALL, arrays[0])
             return lambda number: int(session.run(None, {"x": arrays[number % len(arrays)]})[0])

@@ -26,10 +26,9 @@ MANY_RUNS = 32
 MOST_FEW_VECTORS = 192
 FEWEST_STEPS = 12
 FEWEST_STEPS_OF_SEVERAL = 9
-# Rows in memory order of up to so many vectors are kept. Of longer ones an invocation reads so many or more,
-# where that leaves a row so many invocations.
-MOST_VECTORS_KEPT_IN_MEMORY_ORDER = 32
-LANES_IN_MEMORY_ORDER = 2
+# Rows of narrow elements in memory order are kept up to so many vectors: many elements are equal, and
+# an invocation that reads on refuses most of them together.
+MOST_NARROW_VECTORS_KEPT = 32
 # Unaligned rows of up to so many vectors are kept, of which an invocation has up to so many. Longer ones are
 # kept only where all invocations keep as many as they can: else reading on takes less than the exchange.
 MOST_VECTORS_KEPT_UNALIGNED = 20
@@ -138,7 +137,9 @@ def row_shape(
     if tuning.subgroups:  # other workgroups take some of its runs
         filling = ceil_div(filling, min(segments, most_splits(outputs, element, input_bytes)))
     most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
-    keeping = _lanes_keeping(vectors, whole, runs, tuning) if segments == 1 and tuning.subgroups else 0
+    keeping = 0
+    if segments == 1 and tuning.subgroups:
+        keeping = _lanes_keeping(vectors, whole, runs, element, tuning)
     fewest = keeping or min(_row_lanes(vectors, whole, segments, runs, tuning), tuning.row_lanes)
     fewest = max(fewest, power_of_two_at_least(filling))
     lanes = min(workgroup_size, most, fewest)
@@ -209,8 +210,8 @@ def row_shape(
 def _row_lanes(vectors: int, whole: bool, segments: int, runs: Runs, tuning: Tuning) -> int:
     """Return how many invocations process a row while there are enough rows to fill the device."""
     if runs.reading and tuning.subgroups:
-        # To find a position and to exchange it takes an invocation as long as many vectors.
-        return max(_power_of_two_up_to(vectors // MOST_VECTORS_KEPT_IN_MEMORY_ORDER), LANES_IN_MEMORY_ORDER)
+        # To find and exchange positions takes longer the more invocations do, to read the fewer do.
+        return _power_of_two_up_to(math.isqrt(vectors) // 2)
     in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count * CHUNK_VECTORS)) for count in (1, 2))
     if not whole and vectors <= MOST_FEW_VECTORS:
         # Vectors within a row need no masks: the longer an invocation's part, the fewer do.
@@ -228,14 +229,10 @@ def _power_of_two_up_to(n: int) -> int:
     return 1 << (max(n, 1).bit_length() - 1)
 
 
-def _lanes_keeping(vectors: int, whole: bool, runs: Runs, tuning: Tuning) -> int:
-    """Return how many invocations keep a row in registers, or 0 where reading on is faster.
-
-    What an invocation keeps in memory order it searches for the winner's position once, and only if it has
-    the winner's key.
-    """
+def _lanes_keeping(vectors: int, whole: bool, runs: Runs, element: ElementType, tuning: Tuning) -> int:
+    """Return how many invocations keep a row in registers, or 0 where reading on is faster."""
     if runs.reading:
-        return _lanes_keeping_in_memory_order(vectors) if vectors <= MOST_VECTORS_KEPT_IN_MEMORY_ORDER else 0
+        return _lanes_keeping_in_memory_order(vectors, element, tuning)
     if whole:
         return 0
     if vectors <= MOST_VECTORS_KEPT_UNALIGNED:
@@ -244,6 +241,14 @@ def _lanes_keeping(vectors: int, whole: bool, runs: Runs, tuning: Tuning) -> int
     return lanes if lanes <= tuning.row_lanes and ceil_div(vectors, lanes) == MOST_KEPT else 0
 
 
-def _lanes_keeping_in_memory_order(vectors: int) -> int:
+def _lanes_keeping_in_memory_order(vectors: int, element: ElementType, tuning: Tuning) -> int:
+    """Return the same of rows in memory order.
+
+    What an invocation keeps it searches for the winner's position once, and only if it has the winner's key.
+    """
+    if element.nbytes < 4 and vectors > MOST_NARROW_VECTORS_KEPT:
+        return 0
     in_one, in_two = (power_of_two_at_least(ceil_div(vectors, kept)) for kept in (CHUNK_VECTORS, MOST_KEPT))
-    return in_one if round_up(vectors, in_one) <= round_up(vectors, in_two) else in_two
+    if in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
+        return in_one
+    return in_two if in_two <= tuning.row_lanes else 0
