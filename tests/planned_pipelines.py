@@ -125,6 +125,9 @@ class _Lender:
         self.take = take
         self.known_calls: dict[Any, Any] = {}
 
+    def imports(self, nbytes: int) -> bool:
+        return False
+
 
 def on(device: vkdml.Device, drawn_calls: int = DRAWN_CALLS) -> dict[Pipeline, bool]:
     """The pipelines of a device, and whether its own plans use them: each kernel of the table is among them.
