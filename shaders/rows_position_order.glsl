@@ -1,6 +1,6 @@
 // Rows that are read in the order of their positions: an invocation remembers at which vector its value last grew, and
 // the winner's vector is searched at the end. Of keys of two words it remembers the chunk, and searches that, too: to
-// find the vector each time takes more time in long rows.
+// find the vector each time takes more time in long rows. (SwiftShader takes 47 s to compile a second load of a chunk.)
 
 void prepare() {}
 
@@ -26,6 +26,7 @@ Best nobody(uint place) {
     return best;
 }
 
+#if KEY_WORDS == 1
 // Returns which vector of a chunk is the first (with TAKE_LAST, the last) with this key, its greatest.
 uint place_in_chunk(Chunk chunk, Key key) {
     if (TAKE_LAST) {
@@ -37,6 +38,7 @@ uint place_in_chunk(Chunk chunk, Key key) {
     if (settled_key(chunk.top1) == key) return 1u;
     return settled_key(chunk.top2) == key ? 2u : 3u;
 }
+#endif
 
 // Steps arrive in ascending order of positions.
 void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
@@ -103,9 +105,13 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
             tile = tile_of_unit(first_unit + tile_number * splits, base);
             vector = tile.first + (best.step - tile_number * steps_per_tile) * lanes + lane;
 #if KEY_WORDS > 1
-            Chunk chunk = loaded_part(tile, vector, uint(CHUNK_VECTORS));
-            fold_part(chunk);
-            vector += place_in_chunk(chunk, key) * lanes;
+            uint place;
+            for (uint i = 0u; i < 3u; i++) {
+                place = TAKE_LAST ? 3u - i : i;
+                if (settled_key(vector_top(load_vector(tile, min(vector + place * lanes, tile.last)))) == key) break;
+                place = TAKE_LAST ? 2u - i : i + 1u;
+            }
+            vector += place * lanes;
 #endif
         }
         vector = min(vector, tile.last);

@@ -109,7 +109,7 @@ class ReduceLoops:
         look = loop(1) + loop(self.lanes) if pieces else 0
         chunks = loop(-(-tile_vectors // (batch * self.lanes)), look + equal)
         tiles = loop(-(-units // self.splits), offset + chunks)
-        find = offset + loop(4)
+        find = offset + loop(batch) + loop(4)
         each = tiles + 3 * self._exchange + find + self.result + self.combine(outputs_per_block)
         return self.all_items(each) + 4 * loop(self.reduced_dims)
 
