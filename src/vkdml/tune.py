@@ -21,7 +21,7 @@ from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
 from vkdml.plan.order import Order
-from vkdml.plan.plans import DeviceLimits, Plan
+from vkdml.plan.plans import DeviceLimits, Plan, power_of_two_up_to
 from vkdml.plan.schema import ElementType
 from vkdml.plan.slice1 import plan_slice1
 from vkdml.plan.tuning import SEARCH, Tuning
@@ -287,7 +287,7 @@ def input_bytes_for(info: DeviceInfo) -> int:
     wanted = _INPUT_BYTES.get(info.type, _OTHER_INPUT_BYTES)
     largest_heap = max(int(heap["size"]) for heap in info.heaps)
     most = min(wanted, info.plan_limits.max_storage_buffer_range, largest_heap // 8)
-    return 1 << (most.bit_length() - 1)
+    return power_of_two_up_to(most)
 
 
 def representative_cases(input_bytes: int) -> list[Case]:

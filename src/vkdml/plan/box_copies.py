@@ -5,7 +5,7 @@ from __future__ import annotations
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.boxes import Boxes, Room, boxes_for, inverse, words_of
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work, words
+from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work, power_of_two_up_to, words
 from vkdml.plan.tuning import SliceTuning
 
 
@@ -42,7 +42,7 @@ def _room(element_bytes: int, limits: DeviceLimits, tuning: SliceTuning) -> Room
 
 
 def _workgroup_size(limits: DeviceLimits, tuning: SliceTuning) -> int:
-    return min(tuning.box_workgroup_size, 1 << (limits.max_workgroup_invocations.bit_length() - 1))
+    return min(tuning.box_workgroup_size, power_of_two_up_to(limits.max_workgroup_invocations))
 
 
 def box_copy(

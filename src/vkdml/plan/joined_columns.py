@@ -26,6 +26,7 @@ from vkdml.plan.plans import (
     check_work,
     checked_step,
     power_of_two_at_least,
+    power_of_two_up_to,
     words,
 )
 from vkdml.plan.reductions import (
@@ -233,7 +234,7 @@ def _shape(
     filling = ceil_div(tuning.columns_workgroups * workgroup_size, runs * groups_of_run)
     lanes = max(power_of_two_at_least(max(filling, beside, 1)), _FEWEST_LANES)
     lanes = min(lanes, power_of_two_at_least(ceil_div(joined.positions, tuning.positions_per_lane)))
-    lanes = max(min(lanes, 1 << (most.bit_length() - 1)), _FEWEST_LANES)
+    lanes = max(min(lanes, power_of_two_up_to(most)), _FEWEST_LANES)
     side = workgroup_size // lanes
     if groups_of_unit > side:
         return None
@@ -245,7 +246,7 @@ def _shape(
     pieces_per_block = max(min(pieces_per_block, pieces), 1)
     blocks = ceil_div(pieces, pieces_per_block)
     of_block = min(pieces_per_block * piece_columns // joined.columns, outputs)
-    fitting = 1 << (max(workgroup_size // of_block, 1).bit_length() - 1)
+    fitting = power_of_two_up_to(workgroup_size // of_block)
     joiners = min(fitting, power_of_two_at_least(joined.columns))
     wanted = min(
         ceil_div(tuning.columns_workgroups, blocks),

@@ -55,8 +55,7 @@ class DeviceLimits:
     def workgroup_size(self) -> int:
         """Invocations per workgroup: a power of two within the limits."""
         most = min(self.max_workgroup_invocations, self.max_shared_memory // SHARED_BYTES)
-        most = 1 << (most.bit_length() - 1)
-        return min(self.tuning.workgroup_size, most)
+        return min(self.tuning.workgroup_size, power_of_two_up_to(most))
 
 
 @dataclass(frozen=True)
@@ -103,6 +102,15 @@ class TooMuchWork(ValueError):
 
 def power_of_two_at_least(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
+
+
+def power_of_two_up_to(n: int) -> int:
+    """Return the greatest power of two up to ``n``, or 1.
+
+    >>> power_of_two_up_to(12), power_of_two_up_to(0)
+    (8, 1)
+    """
+    return 1 << (max(n, 1).bit_length() - 1)
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -9,7 +9,15 @@ from typing import NamedTuple
 from vkdml.plan import kernels
 from vkdml.plan.layout import MemoryOrder, ReduceLayout
 from vkdml.plan.periodic import LONGEST_ROW_BYTES
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, check_work, power_of_two_at_least, round_up
+from vkdml.plan.plans import (
+    VECTOR_BYTES,
+    DeviceLimits,
+    ceil_div,
+    check_work,
+    power_of_two_at_least,
+    power_of_two_up_to,
+    round_up,
+)
 from vkdml.plan.reductions import enough_splits, most_splits, worthwhile_workgroups
 from vkdml.plan.schema import ElementType
 from vkdml.plan.shapes import Shape, are_multiples, loops_of
@@ -134,7 +142,8 @@ def row_shape(
     # As few invocations per output as fill the device: every one of them takes part in the final exchange.
     worthwhile = worthwhile_workgroups(layout, element, tuning)
     filling = ceil_div(min(tuning.target_workgroups, worthwhile) * workgroup_size, outputs)
-    if tuning.subgroups:  # other workgroups take some of its runs
+    if tuning.subgroups:
+        # Other workgroups take some of its runs; software drivers took from half to twice as long so.
         filling = ceil_div(filling, min(segments, most_splits(outputs, element, input_bytes)))
     most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
     keeping = 0
@@ -211,44 +220,36 @@ def _row_lanes(vectors: int, whole: bool, segments: int, runs: Runs, tuning: Tun
     """Return how many invocations process a row while there are enough rows to fill the device."""
     if runs.reading and tuning.subgroups:
         # To find and exchange positions takes longer the more invocations do, to read the fewer do.
-        return _power_of_two_up_to(math.isqrt(vectors) // 2)
-    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count * CHUNK_VECTORS)) for count in (1, 2))
+        return power_of_two_up_to(math.isqrt(vectors) // 2)
     if not whole and vectors <= MOST_FEW_VECTORS:
         # Vectors within a row need no masks: the longer an invocation's part, the fewer do.
-        return _power_of_two_up_to(vectors // (FEWEST_STEPS if segments == 1 else FEWEST_STEPS_OF_SEVERAL))
-    # A whole row is read at once if it can be; then the fewest loads past its end decide.
-    if whole and in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
+        return power_of_two_up_to(vectors // (FEWEST_STEPS if segments == 1 else FEWEST_STEPS_OF_SEVERAL))
+    lanes = _lanes_at_once(vectors, tuning) if whole else 0
+    return lanes or power_of_two_at_least(
+        power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS)) // tuning.row_steps
+    )
+
+
+def _lanes_at_once(vectors: int, tuning: Tuning) -> int:
+    """Return how many invocations read a row in one step or in two, or 0 if it takes more than a row has.
+
+    The fewest loads past its end decide which.
+    """
+    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count)) for count in (CHUNK_VECTORS, MOST_KEPT))
+    if in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
         return in_one
-    if whole and in_two <= tuning.row_lanes:
-        return in_two
-    return power_of_two_at_least(in_one // tuning.row_steps)
-
-
-def _power_of_two_up_to(n: int) -> int:
-    """Return the greatest power of two up to ``n``, or 1."""
-    return 1 << (max(n, 1).bit_length() - 1)
+    return in_two if in_two <= tuning.row_lanes else 0
 
 
 def _lanes_keeping(vectors: int, whole: bool, runs: Runs, element: ElementType, tuning: Tuning) -> int:
     """Return how many invocations keep a row in registers, or 0 where reading on is faster."""
     if runs.reading:
-        return _lanes_keeping_in_memory_order(vectors, element, tuning)
+        # What is kept is searched for the winner's position once, and only by who has the winner's key.
+        is_kept = element.nbytes >= 4 or vectors <= MOST_NARROW_VECTORS_KEPT
+        return _lanes_at_once(vectors, tuning) if is_kept else 0
     if whole:
         return 0
     if vectors <= MOST_VECTORS_KEPT_UNALIGNED:
         return power_of_two_at_least(ceil_div(vectors, UNALIGNED_VECTORS_OF_LANE))
     lanes = power_of_two_at_least(ceil_div(vectors, MOST_KEPT))
     return lanes if lanes <= tuning.row_lanes and ceil_div(vectors, lanes) == MOST_KEPT else 0
-
-
-def _lanes_keeping_in_memory_order(vectors: int, element: ElementType, tuning: Tuning) -> int:
-    """Return the same of rows in memory order.
-
-    What an invocation keeps it searches for the winner's position once, and only if it has the winner's key.
-    """
-    if element.nbytes < 4 and vectors > MOST_NARROW_VECTORS_KEPT:
-        return 0
-    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, kept)) for kept in (CHUNK_VECTORS, MOST_KEPT))
-    if in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
-        return in_one
-    return in_two if in_two <= tuning.row_lanes else 0
