@@ -23,19 +23,18 @@ uint stored_layout_word(uint i) {
 // Compile-time: LAYOUT_IN_SHARED, and LAYOUT_IS_SHARED where a constant decides. All workgroups read the layout from the
 // same line of the workspace: a kernel that often does so copies it to shared memory first.
 #if LAYOUT_IN_SHARED
-const uint SHARED_LAYOUT_WORDS = 64u;
 shared uint shared_layout[SHARED_LAYOUT_WORDS];
 
 // All invocations of the workgroup must call it.
 void share_layout(uint words) {
-    for (uint i = gl_LocalInvocationIndex; i < min(words, SHARED_LAYOUT_WORDS); i += WORKGROUP)
+    for (uint i = gl_LocalInvocationIndex; i < min(words, uint(SHARED_LAYOUT_WORDS)); i += WORKGROUP)
         shared_layout[i] = stored_layout_word(i);
     barrier();
 }
 
 uint layout_word(uint i) {
     if (!(LAYOUT_IS_SHARED)) return stored_layout_word(i);
-    return i < SHARED_LAYOUT_WORDS ? shared_layout[i] : workspace[i]; // push constants are fewer
+    return i < uint(SHARED_LAYOUT_WORDS) ? shared_layout[i] : workspace[i]; // push constants are fewer
 }
 #else
 uint layout_word(uint i) { return stored_layout_word(i); }

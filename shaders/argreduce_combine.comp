@@ -6,6 +6,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define SUBGROUPS 0
+#define LAYOUT_IN_SHARED 1
+#define LAYOUT_IS_SHARED (!flagged(FLAG_LAYOUT_IN_PUSH))
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
@@ -22,22 +24,31 @@ uint candidate_of_output(uint number) {
     return candidate;
 }
 
-// Loads candidate `number` of an output, whose candidates start at `start`, with the rank of its position.
-void load_step(uint start, uint number, out Key key, out uint rank) {
-    uint candidate = start, position = 0u, dims = reduced_word(reduced_dims) + kept_dims;
-    for (uint dim = candidate_dims; dim-- > 0u;) {
-        uint word = dims + dim * CANDIDATE_DIM_WORDS;
-        uint coordinate = take_coordinate(number, dim == 0u, word);
-        candidate += coordinate * layout_word(word + 1u);
-        position += coordinate * layout_word(word + 2u);
+#define LOAD_STEP(i)                                                                                            \
+    {                                                                                                           \
+        uint word = candidates_base + candidates_at[i] * CANDIDATE_WORDS, step_rank = workspace[word + KEY_WORDS]; \
+        keys[i] = LOAD_KEY(workspace, word);                                                                    \
+        ranks[i] = step_rank == 0u ? 0u : rank_of(positions[i] + position_of(step_rank) * walked_weight);       \
     }
-    uint word = candidates_base + candidate * CANDIDATE_WORDS;
-    key = LOAD_KEY(workspace, word);
-    uint step_rank = workspace[word + KEY_WORDS];
-    rank = step_rank == 0u ? 0u : rank_of(position + position_of(step_rank) * walked_weight);
+
+// Loads candidates of an output, whose candidates start at `start`, with the ranks of their positions: several at once,
+// since each waits for its divisions and then for memory.
+void load_steps(uint start, uvec4 numbers, out Key keys[CANDIDATES_AT_ONCE], out uint ranks[CANDIDATES_AT_ONCE]) {
+    uvec4 candidates_at = uvec4(start), positions = uvec4(0u);
+    uint dims = reduced_word(reduced_dims) + kept_dims;
+    for (uint dim = candidate_dims; dim-- > 0u;) {
+        uint word = dims + dim * CANDIDATE_DIM_WORDS, size = layout_word(word);
+        uvec4 outer = dim == 0u ? uvec4(0u) : numbers / size, coordinates = numbers - outer * size;
+        numbers = outer;
+        candidates_at += coordinates * layout_word(word + 1u);
+        positions += coordinates * layout_word(word + 2u);
+    }
+    // Not a loop: not every driver keeps a vector in registers that a loop goes through.
+    LOAD_STEP(0) LOAD_STEP(1) LOAD_STEP(2) LOAD_STEP(3)
 }
 
 void main() {
+    if (LAYOUT_IS_SHARED) share_layout(reduced_word(reduced_dims) + kept_dims + candidate_dims * CANDIDATE_DIM_WORDS);
     uint side = WORKGROUP >> findLSB(lanes);
     bool adjacent = flagged(FLAG_POSITIONS_ADJACENT);
     uint member = adjacent ? gl_LocalInvocationIndex & (lanes - 1u) : gl_LocalInvocationIndex >> findLSB(side);
@@ -56,8 +67,7 @@ void main() {
             for (uint candidate = split * positions_per_split + member; candidate < end; candidate += step) {
                 Key keys[CANDIDATES_AT_ONCE];
                 uint ranks[CANDIDATES_AT_ONCE];
-                for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++)
-                    load_step(start, min(candidate + i * lanes, end - 1u), keys[i], ranks[i]);
+                load_steps(start, min(candidate + uvec4(0u, 1u, 2u, 3u) * lanes, uvec4(end - 1u)), keys, ranks);
                 for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++) keep_better(key, rank, keys[i], ranks[i]);
             }
         }

@@ -71,8 +71,13 @@ void store_candidates(Best best, uint stretch_number, uint column, uint start, u
 }
 
 void main() {
-    uint member = gl_LocalInvocationIndex / groups_per_block, place = gl_LocalInvocationIndex - member * groups_per_block;
     uint groups_per_run = run / COLUMNS, groups = outputs / COLUMNS;
+    // Neighbouring invocations read neighbouring memory: of a period, then of the next ones, then of other stretches.
+    uint side_by_side = min(groups_per_block, groups_per_run), in_stretch = lanes * side_by_side;
+    uint stretch_of_block = gl_LocalInvocationIndex / in_stretch;
+    uint within = gl_LocalInvocationIndex - stretch_of_block * in_stretch, member = within / side_by_side;
+    uint place = stretch_of_block * side_by_side + within - member * side_by_side;
+    if (place >= groups_per_block) member = lanes; // takes no part
     uint blocks = (groups + groups_per_block - 1u) / groups_per_block;
     uint workgroups = blocks * splits;
     for (uint workgroup = gl_WorkGroupID.x; workgroup < workgroups; workgroup += gl_NumWorkGroups.x) {

@@ -15,7 +15,7 @@ void main() {
     Divisors divisors = divisors_of(uvec2(tile_0, tile_1));
     for (uint number = gl_WorkGroupID.x; number < tiles; number += gl_NumWorkGroups.x) {
         Tile tile = tile_of_number(number);
-#if COLUMNS < COLUMNS_WALKED
+#if COLUMNS != COLUMNS_WALKED_PACKED // which are read where they are
         if (!DIRECT) {
             load_tile(tile);
             barrier();

@@ -4,7 +4,7 @@
 #define REST_GUARDED // there are few positions, and so many of them are in the rest
 #define NarrowPart WordKeys
 #define NARROW_COLUMNS uint(ELEMENTS_PER_WORD)
-#define NARROW_TOPS(raw) top_keys(ordered_word(raw))
+#define NARROW_RANKED(raw, rank) ranked_keys(raw, WordKeys(rank))
 #define NARROW_COLUMN(part, column) part[column]
 #if ELEMENT_BYTES == 1
 #define Vector uint

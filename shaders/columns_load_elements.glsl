@@ -3,7 +3,7 @@
 #define FOR_EACH_PART(DO, v) DO(0, v)
 #define NarrowPart uint
 #define NARROW_COLUMNS 1u
-#define NARROW_TOPS(raw) top_key(ordered_word(raw), 0u)
+#define NARROW_RANKED(raw, rank) ranked_key(raw, rank)
 #define NARROW_COLUMN(part, column) part
 
 #define Vector Bits

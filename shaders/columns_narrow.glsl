@@ -4,27 +4,18 @@
 #define PART_WORDS PART_COLUMNS // in shared memory
 #define RANK_MASK ((1u << NARROW_RANK_BITS) - 1u)
 #include "columns_shared.glsl"
+#include "ranked.glsl"
 const Part NOBODY = Part(0u);
-
-Part nans_settled_at_top(Part top) {
-    const uint nans = (2u * NAN_PATTERNS_LOW) << TOP_SHIFT;
-    return OMIT_NAN ? max(top, Part(nans)) : min(top, Part(~nans));
-}
-
-Part ranked_keys(Part top, uint rank) {
-    top = KEYS == KEYS_FLOAT ? nans_settled_at_top(top) : top;
-    return (top & (KEY_MASK << TOP_SHIFT)) | rank;
-}
 
 void keep(inout Part best, Part other) { best = max(best, other); }
 
 void fold(inout Part best, Bits bits, uint rank) {
-    best = max(best, ranked_keys(NARROW_TOPS(bits), rank & RANK_MASK));
+    best = max(best, NARROW_RANKED(bits, rank & RANK_MASK));
 }
 
 // Folds only columns [first, end).
 void fold_some(inout Part best, Bits bits, uint rank, int first, int end) {
-    Part keys = ranked_keys(NARROW_TOPS(bits), rank & RANK_MASK);
+    Part keys = NARROW_RANKED(bits, rank & RANK_MASK);
     for (int column = 0; column < int(PART_COLUMNS); column++)
         if (column >= first && column < end)
             NARROW_COLUMN(best, column) = max(NARROW_COLUMN(best, column), NARROW_COLUMN(keys, column));

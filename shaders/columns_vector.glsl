@@ -3,6 +3,6 @@
 #define FOR_EACH_PART(DO, v) FOR_EACH_BITS(DO, v)
 #define NarrowPart WordKeys
 #define NARROW_COLUMNS uint(ELEMENTS_PER_WORD)
-#define NARROW_TOPS(raw) top_keys(ordered_word(raw))
+#define NARROW_RANKED(raw, rank) ranked_keys(raw, WordKeys(rank))
 #define NARROW_COLUMN(part, column) part[column]
 #define Vector uvec4

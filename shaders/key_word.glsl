@@ -28,21 +28,20 @@ const uint FLIP = (TAKE_MIN ? 0xffffffffu : 0u) ^ (SIGNED_ELEMENTS ? SIGN_BITS :
 // A variant, not a constant: the test alone makes SwiftShader's code for bytes 6% slower.
 uint ordered_bools(uint word) { return ((((word & ~SIGN_BITS) + ~SIGN_BITS) | word) & SIGN_BITS) ^ FLIP; }
 
+// Floats of argmin are those of the opposite sign. To change that first would take one more operation.
 uint ordered_wide_float(uint word) {
-    uint negative = uint(int(word) >> 31); // all ones or none
-    return (word ^ (negative & BELOW_SIGN)) - negative + SIGN_BITS;
+    uint negative = uint(int(word) >> 31), magnitude = word ^ (negative & BELOW_SIGN); // all ones or none
+    return TAKE_MIN ? ~magnitude + negative + (SIGN_BITS + 1u) : magnitude - negative + SIGN_BITS;
 }
 
 uint ordered_narrow_floats(uint word) {
     uint flip = ((word >> (ELEMENT_BITS - 1)) & LOWEST_BITS) * BELOW_SIGN;
     // The sums do not carry into the next element.
-    return ((word & ~SIGN_BITS) ^ flip) + (SIGN_BITS - flip);
+    return TAKE_MIN ? ((~word & ~SIGN_BITS) ^ flip) + (LOWEST_BITS + flip)
+                    : ((word & ~SIGN_BITS) ^ flip) + (SIGN_BITS - flip);
 }
 
-uint ordered_floats(uint word) {
-    if (TAKE_MIN) word ^= SIGN_BITS;
-    return ELEMENT_BYTES == 4 ? ordered_wide_float(word) : ordered_narrow_floats(word);
-}
+uint ordered_floats(uint word) { return ELEMENT_BYTES == 4 ? ordered_wide_float(word) : ordered_narrow_floats(word); }
 
 uint ordered_integers(uint word) { return KEYS == KEYS_BOOL ? ordered_bools(word) : word ^ FLIP; }
 

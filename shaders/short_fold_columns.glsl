@@ -1,17 +1,9 @@
 // Stacks of rows of elements of 1 or 2 bytes: an invocation folds a word of adjacent columns. The positions go through
 // shared memory to the invocations that write them, in the order of the outputs.
+#include "ranked.glsl"
 const uint RANK_MASK = ELEMENT_BYTES == 1 ? 0xffu : 0xffffu;
 const uint RANK_STEP = TAKE_LAST ? 1u : 0xffffffffu;
 shared uint positions_found[RESULT_WORDS];
-
-WordKeys ranked(uint raw, uint rank) {
-    WordKeys tops = top_keys(ordered_word(raw));
-#if KEYS == KEYS_FLOAT
-    const uint nans = (2u * NAN_PATTERNS_LOW) << TOP_SHIFT;
-    tops = OMIT_NAN ? max(tops, WordKeys(nans)) : min(tops, WordKeys(~nans));
-#endif
-    return (tops & (KEY_MASK << TOP_SHIFT)) | rank;
-}
 
 WordKeys fold_word(Tile tile, uint at) {
     WordKeys best = WordKeys(0u);
@@ -19,7 +11,7 @@ WordKeys fold_word(Tile tile, uint at) {
     if (WORD_ALIGNED) {
         uint word = at / ELEMENTS_PER_WORD, step = tile.position_stride / ELEMENTS_PER_WORD;
         for (uint position = 0u; position < COUNT; position++) {
-            best = max(best, ranked(tile_word(word), rank));
+            best = max(best, ranked_keys(tile_word(word), WordKeys(rank)));
             word += step;
             rank += RANK_STEP;
         }
@@ -31,7 +23,8 @@ WordKeys fold_word(Tile tile, uint at) {
     uint factor##n = shift##n == 0u ? 0u : 1u << (32u - shift##n);
 #define FOLD(n)                                                                                                 \
     if (position + uint(n) < COUNT) {                                                                           \
-        best = max(best, ranked((tile_word(word##n) >> shift##n) + tile_word(word##n + 1u) * factor##n, rank)); \
+        uint bits = (tile_word(word##n) >> shift##n) + tile_word(word##n + 1u) * factor##n;                     \
+        best = max(best, ranked_keys(bits, WordKeys(rank)));                                                    \
         word##n += 4u * tile.position_stride / ELEMENTS_PER_WORD;                                               \
         rank += RANK_STEP;                                                                                      \
     }

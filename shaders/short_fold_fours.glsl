@@ -2,28 +2,24 @@
 // whole words, and writes their four indices. All loops have fixed counts, so that each element's place is known.
 #extension GL_EXT_control_flow_attributes : require
 
-// A key and its rank share a word, so that a fold is one max. No two elements of a row have one rank, so what lies below
-// the rank decides nothing.
+// No two elements of a row have one rank, so what lies below the rank decides nothing.
+#include "ranked.glsl"
 const uint RANK_SHIFT = ELEMENT_BYTES == 1 ? 16u : 0u;
 const uint RANK_MASK = ELEMENT_BYTES == 1 ? 0xffu : 0xffffu;
 const uint WORDS_OF_FOUR = 4u * POSITIONS / ELEMENTS_PER_WORD;
 
-uint ranked(uint top, uint position) {
-#if KEYS == KEYS_FLOAT
-    const uint nans = (2u * NAN_PATTERNS_LOW) << TOP_SHIFT;
-    top = OMIT_NAN ? max(top, nans) : min(top, ~nans);
-#endif
-    return (top & (KEY_MASK << TOP_SHIFT)) | (TAKE_LAST ? position + 1u : RANK_MASK - position) << RANK_SHIFT;
-}
+uint rank_at(uint position) { return (TAKE_LAST ? position + 1u : RANK_MASK - position) << RANK_SHIFT; }
 
 // Returns the positions of the winners of the four rows that start with this word.
 uvec4 positions_of_four(uint word) {
     uvec4 best = uvec4(0u);
     [[unroll]] for (uint i = 0u; i < WORDS_OF_FOUR; i++) {
-        WordKeys tops = top_keys(ordered_word(tile_word(word + i)));
+        WordKeys ranks;
+        [[unroll]] for (uint j = 0u; j < ELEMENTS_PER_WORD; j++) ranks[j] = rank_at((i * ELEMENTS_PER_WORD + j) % POSITIONS);
+        WordKeys keys = ranked_keys(tile_word(word + i), ranks);
         [[unroll]] for (uint j = 0u; j < ELEMENTS_PER_WORD; j++) {
-            uint element = i * ELEMENTS_PER_WORD + j, row = element / POSITIONS;
-            best[row] = max(best[row], ranked(tops[j], element - row * POSITIONS));
+            uint row = (i * ELEMENTS_PER_WORD + j) / POSITIONS;
+            best[row] = max(best[row], keys[j]);
         }
     }
     uvec4 ranks = (best >> RANK_SHIFT) & RANK_MASK;

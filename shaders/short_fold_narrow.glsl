@@ -1,7 +1,7 @@
 // Rows of elements of 1 or 2 bytes, one at a time, from contiguous words that may start anywhere in a word.
 //
-// A key and its rank share a word, so that a fold is one max. The rank is below the key; what lies below the rank decides
-// nothing, as no two elements have one rank.
+// The rank is just below the key; what lies below the rank decides nothing, as no two elements have one rank.
+#include "ranked.glsl"
 const uint RANK_SHIFT = ELEMENT_BYTES == 1 ? 16u : 0u;
 const uint RANK_MASK = ELEMENT_BYTES == 1 ? 0xffu : 0xffffu;
 // Elements whose ranks, which start at 1, have room; whole words.
@@ -20,17 +20,12 @@ uint best_of_word(uint raw, uint position) {
 }
 #else
 uint best_of_word(uint raw, uint position) {
-    WordKeys tops = top_keys(ordered_word(raw));
-#if KEYS == KEYS_FLOAT
-    const uint nans = (2u * NAN_PATTERNS_LOW) << TOP_SHIFT;
-    tops = OMIT_NAN ? max(tops, WordKeys(nans)) : min(tops, WordKeys(~nans));
-#endif
 #if ELEMENT_BYTES == 1
     uvec4 ranks = uvec4(rank_at(position), rank_at(position + 1u), rank_at(position + 2u), rank_at(position + 3u));
 #else
     uvec2 ranks = uvec2(rank_at(position), rank_at(position + 1u));
 #endif
-    return greatest((tops & (KEY_MASK << TOP_SHIFT)) | (ranks << RANK_SHIFT));
+    return greatest(ranked_keys(raw, ranks << RANK_SHIFT));
 }
 #endif
 

@@ -1,14 +1,4 @@
 // Outputs of elements of 4 or 8 bytes, one at a time.
-Bits element_at(uint at) {
-#if ELEMENT_BYTES == 8
-    if (DIRECT) return load_bits(at);
-    uint word = bank_of(2u * at);
-    return Bits(tile_words[word], tile_words[word + 1u]);
-#else
-    return tile_word(at);
-#endif
-}
-
 void fold_tile(Tile tile) {}
 
 uint position_at(Tile tile, uvec3 place, uint output_number) {

@@ -4,35 +4,40 @@
 // element's place there grows linearly with its coordinates. With DIRECT, elements are read where they are: a processor's caches do for tiles.
 #define ELEMENTS_PER_VECTOR uint(VECTOR_BYTES / ELEMENT_BYTES)
 #define ALONG_BOX (SEGMENTS_ALONG < 3u)
-#define COUNT (POSITIONS != 0u ? POSITIONS : tile.count)
+#define WALKED (COLUMNS >= COLUMNS_WALKED)
 
-#if COLUMNS >= COLUMNS_WALKED
+#if WALKED
 #include "short_walk.glsl"
+// What may have segments of its own is the last dimension of a walk.
+#define APART_COUNT tile.walk.sizes.z
+#define APART_STRIDE tile.walk.strides.z
+#else
+#define COUNT (POSITIONS != 0u ? POSITIONS : tile.count)
+#define APART_COUNT COUNT
+#define APART_STRIDE tile.step
 #endif
 
 struct Tile {
     uvec3 sizes; // of the part inside the dimensions
-    uvec2 offsets; // of the first element in the input, and of its output
+    uvec2 offsets; // of the first position in the input, and of its output
+    uint begin; // offset of the first element that is read
     uvec3 strides; // in shared memory, or wherever elements are read
-    uint position_stride, start; // there, too: of the positions, and the place of the first element
+    uint position_stride, start; // there, too: of the positions, and the place of the element that is read first
     uint count, step; // of the positions: how many, and their stride in the input
     uvec2 weight; // what a position adds to the index
-#if COLUMNS >= COLUMNS_WALKED
+#if WALKED
     Walk walk;
 #endif
 };
 
-// The numbers that an invocation takes. In walks they are neighbours: then the invocations of a subgroup wait for several lines
-// of memory at a time, and what else is in these is read while a cache holds it.
-#if COLUMNS >= COLUMNS_WALKED
+// The numbers that an invocation takes. In walks through memory they are neighbours: then the invocations of a subgroup wait
+// for several lines of memory at a time, and what else is in these is read while a cache holds it.
+#define TAKES_NEIGHBOURS (WALKED && DIRECT)
 uint each_of(uint count) { return (count + WORKGROUP - 1u) / WORKGROUP; }
-#define FOR_EACH_OWN(i, count)                            \
-    for (uint i = gl_LocalInvocationIndex * each_of(count), \
-         end_of_##i = min(i + each_of(count), count);       \
-         i < end_of_##i; i++)
-#else
-#define FOR_EACH_OWN(i, count) for (uint i = gl_LocalInvocationIndex; i < count; i += WORKGROUP)
-#endif
+#define FOR_EACH_OWN(i, count)                                                                   \
+    for (uint i = gl_LocalInvocationIndex * (TAKES_NEIGHBOURS ? each_of(count) : 1u),            \
+         end_of_##i = TAKES_NEIGHBOURS ? min(i + each_of(count), count) : count;                 \
+         i < end_of_##i; i += TAKES_NEIGHBOURS ? 1u : WORKGROUP)
 
 shared uint tile_words[TILE_WORDS];
 
@@ -43,6 +48,24 @@ uint tile_word(uint word) {
     if (DIRECT) return input_words[min(word, uint(input_words.length()) - 1u)];
     return tile_words[bank_of(word)];
 }
+
+#if ELEMENT_BYTES < 4
+// An element in the lowest bits, with its neighbours above it.
+uint element_at(uint at) {
+    if (DIRECT) return load_bits(at);
+    return tile_word(at / ELEMENTS_PER_WORD) >> (at % ELEMENTS_PER_WORD * ELEMENT_BITS);
+}
+#else
+Bits element_at(uint at) {
+    if (DIRECT) return load_bits(at);
+#if ELEMENT_BYTES == 8
+    uint word = bank_of(2u * at);
+    return Bits(tile_words[word], tile_words[word + 1u]);
+#else
+    return tile_word(at);
+#endif
+}
+#endif
 
 uvec3 input_strides() { return uvec3(input_stride_0, input_stride_1, input_stride_2); }
 uvec3 output_strides() { return uvec3(output_stride_0, output_stride_1, output_stride_2); }
@@ -73,9 +96,11 @@ Tile tile_of_number(uint number) {
     if (DIMS > 1u) TAKE_TILE(1, y)
     TAKE_TILE(0, x)
     if (DIMS > 1u) tile.offsets = offsets_of(number, kept_dims, tile.offsets);
-#if COLUMNS >= COLUMNS_WALKED
+    tile.begin = tile.offsets.x;
+#if WALKED
     uint reduced = reduced_word(reduced_dims - 1u);
     tile.walk = walk_at(reduced_word(reduced_dims));
+    tile.begin += tile.walk.offset;
 #else
     uint reduced = reduced_word(0u);
 #endif
@@ -88,7 +113,7 @@ Tile tile_of_number(uint number) {
         if (ALONG_BOX) tile.strides[SEGMENTS_ALONG] = shared_pitch;
         if (POSITIONS_APART) tile.position_stride = position_pitch;
     }
-    tile.start = DIRECT ? tile.offsets.x : tile.offsets.x % ELEMENTS_PER_VECTOR;
+    tile.start = DIRECT ? tile.begin : tile.begin % ELEMENTS_PER_VECTOR;
     return tile;
 }
 
@@ -109,7 +134,16 @@ uvec3 place_of(uint number, uvec2 sizes, Divisors divisors) {
     return uvec3(number - rows * sizes.x, rows - planes * sizes.y, planes);
 }
 
-#if COLUMNS < COLUMNS_WALKED
+// Elements from an output's first one to its last one in a segment.
+uint reach_of_positions(Tile tile) {
+#if WALKED
+    uvec3 reach = (tile.walk.sizes - 1u) * tile.walk.strides;
+    return reach.x + reach.y + (POSITIONS_APART ? 0u : reach.z);
+#else
+    return POSITIONS_APART ? 0u : (tile.count - 1u) * tile.step;
+#endif
+}
+
 void store_vector(uint word, uvec4 v) {
     word = bank_of(word); // the four are in one group of 32
     tile_words[word] = v.x;
@@ -127,13 +161,12 @@ void load_tile(Tile tile) {
         pitch = input_strides()[SEGMENTS_ALONG];
         ends[SEGMENTS_ALONG] = 0u;
     }
-    uint last = ends.x + ends.y + ends.z; // element of a segment
-    if (!POSITIONS_APART) last += (tile.count - 1u) * tile.step;
+    uint last = ends.x + ends.y + ends.z + reach_of_positions(tile); // element of a segment
     uint before = one_segment ? tile.start : ELEMENTS_PER_VECTOR - 1u; // elements of a vector, at most
     uint vectors = (before + last) / ELEMENTS_PER_VECTOR + 1u;
     Divisors divisors = divisors_of(uvec2(vectors, rows));
-    uint all = rows * vectors * (POSITIONS_APART ? COUNT : 1u);
-    uint first_vector = tile.offsets.x / ELEMENTS_PER_VECTOR;
+    uint all = rows * vectors * (POSITIONS_APART ? APART_COUNT : 1u);
+    uint first_vector = tile.begin / ELEMENTS_PER_VECTOR;
     for (uint i = gl_LocalInvocationIndex; i < all; i += 4u * WORKGROUP) {
         uvec4 v0, v1, v2, v3;
         uint word0, word1, word2, word3;
@@ -147,7 +180,7 @@ void load_tile(Tile tile) {
             uint segment = quotient(vector, divisors.reciprocals.x), place = vector - segment * vectors;    \
             uint position = 0u;                                                                             \
             if (POSITIONS_APART) position = ALONG_BOX ? quotient(segment, divisors.reciprocals.y) : segment; \
-            uint row = segment - position * rows, begin = tile.offsets.x + row * pitch + position * tile.step; \
+            uint row = segment - position * rows, begin = tile.begin + row * pitch + position * APART_STRIDE;  \
             uint kept_at = tile.start + row * shared_pitch + position * position_pitch;                     \
             /* A segment may have a vector less. */                                                         \
             place = min(place, (begin + last) / ELEMENTS_PER_VECTOR - begin / ELEMENTS_PER_VECTOR);         \
@@ -161,4 +194,3 @@ void load_tile(Tile tile) {
         STORE(0) STORE(1) STORE(2) STORE(3)
     }
 }
-#endif

@@ -26,13 +26,14 @@ Walk walk_at(uint word) {
 
 // Applies FOLD to the place of each run and the position of its first element, in one loop.
 #define FOR_EACH_RUN(FOLD, start)                                                                     \
-    uint run_at = (start) + tile.walk.offset, run_position = tile.walk.position, runs = 0u;           \
+    uint far_stride = POSITIONS_APART ? tile.position_stride : tile.walk.strides.z;                   \
+    uint run_at = (start), run_position = tile.walk.position, runs = 0u;           \
     for (uint left = tile.walk.sizes.y * tile.walk.sizes.z; left > 0u; left--) {                      \
         FOLD(run_at, run_position)                                                                    \
         run_at += tile.walk.strides.y;                                                                \
         run_position += tile.walk.steps.y;                                                            \
         bool ends = ++runs == tile.walk.sizes.y;                                                      \
-        run_at += ends ? tile.walk.strides.z - tile.walk.sizes.y * tile.walk.strides.y : 0u;          \
+        run_at += ends ? far_stride - tile.walk.sizes.y * tile.walk.strides.y : 0u;          \
         run_position += ends ? tile.walk.steps.z - tile.walk.sizes.y * tile.walk.steps.y : 0u;        \
         runs = ends ? 0u : runs;                                                                      \
     }

@@ -35,8 +35,8 @@ Best best_of_run(Best best, Run run, uint at, uint position, Best positions) {
             first = (first >> shift) + second * factor;
             second = (second >> shift) + tile_word(word + 2u) * factor;
         }
-        WordKeys first_keys = ranked(first, rank + positions.first * RANK_STEP);
-        WordKeys second_keys = ranked(second, rank + positions.second * RANK_STEP);
+        WordKeys first_keys = ranked_keys(first, rank + positions.first * RANK_STEP);
+        WordKeys second_keys = ranked_keys(second, rank + positions.second * RANK_STEP);
         if (POSITIONS_AT_ONCE > 1u) {
             first_keys = within_run(first_keys, IN_WORD, run.count - i);
             second_keys = within_run(second_keys, IN_WORD + ELEMENTS_PER_WORD, run.count - i);

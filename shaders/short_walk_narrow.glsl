@@ -11,7 +11,7 @@ uint best_of_run(uint best, Run run, uint at, uint position) {
     uint step = run.step * RANK_STEP, rank = rank_at(position);
     if (RUN_APART) {
         for (uint i = 0u; i < run.count; i++) {
-            best = max(best, ranked(load_bits(at), WordKeys(rank)).x);
+            best = max(best, ranked_key(element_at(at), rank));
             at += run.stride;
             rank += step;
         }
@@ -23,14 +23,14 @@ uint best_of_run(uint best, Run run, uint at, uint position) {
     uint left = run.count;
     for (; left >= ELEMENTS_PER_WORD; left -= ELEMENTS_PER_WORD) {
         uint next = tile_word(++word);
-        bests = max(bests, ranked(WORD_ALIGNED ? raw : (raw >> shift) + next * factor, ranks));
+        bests = max(bests, ranked_keys(WORD_ALIGNED ? raw : (raw >> shift) + next * factor, ranks));
         raw = next;
         ranks += step * ELEMENTS_PER_WORD;
     }
     if (left > 0u) {
         uint bits = raw >> shift;
         if (shift + left * ELEMENT_BITS > 32u) bits += tile_word(word + 1u) * factor;
-        bests = max(bests, mix(WordKeys(0u), ranked(bits, ranks), lessThan(IN_WORD, WordKeys(left))));
+        bests = max(bests, mix(WordKeys(0u), ranked_keys(bits, ranks), lessThan(IN_WORD, WordKeys(left))));
     }
     return max(best, greatest(bests));
 }

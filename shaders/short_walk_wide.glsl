@@ -6,7 +6,7 @@ struct Best {
 
 Best best_of_run(Best best, Run run, uint at, uint position) {
     for (uint i = 0u; i < run.count; i++) {
-        Key key = settled_key_of_bits(load_bits(at));
+        Key key = settled_key_of_bits(element_at(at));
         bool before = TAKE_LAST ? position > best.position : position < best.position;
         bool better = key_less(best.key, key) || (before && !key_less(key, best.key));
         best.key = better ? key : best.key;

@@ -40,6 +40,9 @@ class TileStep:
         else:
             assert p.reduced_dims == 1
             assert self.c.positions in (0, self.count)
+            self.first = 0
+            step = p.position_pitch if self.c.positions_apart else self.step
+            self.in_shared = np.arange(self.count) * step
         self.dims = [
             SimpleNamespace(
                 **{
@@ -65,6 +68,14 @@ class TileStep:
             places = np.add.outer(np.arange(size) * stride, places).ravel() % WORD
             positions = np.add.outer(np.arange(size) * step, positions).ravel() % WORD
         self.distances = places[np.argsort(positions)]
+        # In shared memory, from the element that is read first; the last dimension may have segments there.
+        self.first, self.far, apart = offset, dims[2], self.c.positions_apart
+        assert not apart or self.far[0] > 1
+        self.reach = sum((size - 1) * stride for size, stride, *_ in dims[: 2 if apart else 3])
+        shared = np.array([0])
+        for (size, _, _), stride in zip(dims, (run[1], dims[1][1], self.p.position_pitch if apart else self.far[1])):
+            shared = np.add.outer(np.arange(size) * stride, shared).ravel()
+        self.in_shared = shared[np.argsort(positions)] if joined == 1 else None
         assert (np.sort(positions) == np.arange(places.size)).all()
         logical, self.count = np.zeros(1, int), 1
         for size, stride, low, high in reversed(reduced):
@@ -95,10 +106,12 @@ class TileStep:
             memory = np.arange(self.elements.size)
             return memory, source, [dim.input_stride for dim in self.dims]
         along, per_vector = self.c.segments_along, 16 // self.el.bytes
+        source = (source + self.first) % WORD
         strides = [dim.input_stride for dim in self.dims]
         last = sum((n - 1) * s for i, (n, s) in enumerate(zip(inside, strides, strict=True)) if i != along)
-        positions = self.count if self.c.positions_apart else 1
-        last += (self.count - positions) * self.step
+        positions, step = (self.far[0], self.far[1]) if self.walked else (self.count, self.step)
+        positions = positions if self.c.positions_apart else 1
+        last += self.reach if self.walked else (self.count - positions) * self.step
         segments, pitch = 1, 0
         if along != ONE_SEGMENT:
             segments, pitch = inside[along], strides[along]
@@ -106,7 +119,7 @@ class TileStep:
         memory = np.full(self.c.tile_words * 4 // self.el.bytes, -1, np.int64)
         start = source % per_vector
         for position, segment in itertools.product(range(positions), range(segments)):
-            begin = source + segment * pitch + position * self.step
+            begin = source + segment * pitch + position * step
             first, end = begin // per_vector, (begin + last) // per_vector + 1
             to = (start + segment * self.p.shared_pitch + position * self.p.position_pitch) // per_vector
             place = slice(to * per_vector, (to + end - first) * per_vector)
@@ -137,8 +150,7 @@ def argreduce_short(step, buffers) -> None:
             assert s.c.direct or np.prod([dim.tile for dim in s.dims]) <= s.c.result_words
         # Of all outputs of the tile, one a row.
         place = np.indices(inside).reshape(len(inside), -1)
-        apart = s.c.positions_apart and not s.c.direct
-        distances = np.arange(s.count) * s.p.position_pitch if apart else s.distances
+        distances = s.distances if s.c.direct else s.in_shared
         places = np.add.outer(start + np.array(strides) @ place, distances) % WORD
         if s.c.word_aligned and not s.walked:
             first = place[s.c.near] % per_word if s.packed else np.zeros(len(places), int)

@@ -22,7 +22,7 @@ from vkdml.plan.reductions import (
 )
 from vkdml.plan.rows import are_many_and_short, limits_of_whole_rows, long_runs_of, row_shape
 from vkdml.plan.shapes import Shape
-from vkdml.plan.short import plan_short
+from vkdml.plan.short import plan_scattered, plan_short
 from vkdml.plan.short_tiles import is_written_across
 from vkdml.plan.transposed_columns import in_strips
 
@@ -83,6 +83,10 @@ def plan_argreduce(
             return plan
     if runs is None:
         shape = column_shape(layout, element, input_bytes, limits)
+        if shape.variant["loads"] == "elements":
+            plan = plan_scattered(layout, order, input_bytes, results, limits)
+            if plan is not None:
+                return plan
     else:
         keeping = limits_of_whole_rows(layout, runs, element, limits)
         limits = keeping or limits

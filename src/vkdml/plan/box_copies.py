@@ -122,7 +122,8 @@ def box_copy(
         output_rows=boxes.output_rows,
         output_vectors=boxes.output_rows * boxes.output_vectors_of_row,
     )
-    rounds = min(ceil_div(count, tuning.box_workgroups), loops.most_boxes(limits.max_loop_steps))
+    workgroups = tuning.byte_box_workgroups if boxes.element_bytes == 1 else tuning.box_workgroups
+    rounds = min(ceil_div(count, workgroups), loops.most_boxes(limits.max_loop_steps))
     rounds = max(rounds, ceil_div(count, limits.max_workgroup_count))
     step = Step(kernel, constants, push, ceil_div(count, rounds), loop_steps=loops.boxes(rounds))
     return step, () if in_push else layout_words

@@ -19,6 +19,7 @@ UNLIMITED_LOOP_STEPS = 1 << 63
 
 # Candidates that `combine_splits` loads in one batch.
 _CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
+_SHARED_LAYOUT_WORDS = kernels.number("shared_layout_words")
 _BOX_TURNS = kernels.number("box_turns")
 # The most words of a row before the vectors within it, or after them.
 _END_WORDS = kernels.number("end_words")
@@ -307,11 +308,11 @@ class PeriodLoops:
         shared = ReduceLoops(
             self.workgroup_size, 0, lanes, kept_dims, reduced_dims, blocks, splits, self.max_workgroup_count
         )
-        batch = loop(_CANDIDATES_AT_ONCE, loop(candidate_dims)) + loop(_CANDIDATES_AT_ONCE)
+        batch = loop(candidate_dims) + loop(_CANDIDATES_AT_ONCE)
         loads = loop(-(-candidates // (lanes * _CANDIDATES_AT_ONCE)), batch)
         each = loop(kept_dims) + loads + loop(self._halvings) + shared.result
         each += shared.combine(self.workgroup_size // lanes)
-        return shared.all_items(each)
+        return loop(-(-_SHARED_LAYOUT_WORDS // self.workgroup_size)) + shared.all_items(each)
 
 
 def short(rounds: int, outer_dims: int, tile_vectors: int, outputs: int, positions: int, size: int) -> int:
@@ -332,7 +333,13 @@ def short(rounds: int, outer_dims: int, tile_vectors: int, outputs: int, positio
 
 
 def walks(
-    rounds: int, dims: tuple[int, int], takes: int, columns: int, sizes: tuple[int, ...], size: int
+    rounds: int,
+    dims: tuple[int, int],
+    takes: int,
+    columns: int,
+    sizes: tuple[int, ...],
+    size: int,
+    tile_vectors: int = 0,
 ) -> int:
     """Return the steps of ``argreduce_short`` where it walks through the elements of outputs.
 
@@ -343,12 +350,14 @@ def walks(
         columns: of such a group.
         sizes: of the dimensions of a walk, the innermost first, in loads.
         size: invocations of a workgroup.
+        tile_vectors: vectors of 16 bytes that are copied to shared memory, if any.
     """
     outer_dims, reduced_dims = dims
     fold = 0
     for each in sizes:
         fold = loop(each, fold)
-    return loop(rounds, loop(outer_dims) + loop(-(-takes // size), fold + columns * loop(reduced_dims)))
+    load = loop(-(-tile_vectors // (4 * size))) if tile_vectors else 0
+    return loop(rounds, loop(outer_dims) + load + loop(-(-takes // size), fold + columns * loop(reduced_dims)))
 
 
 def gather(rounds: int, dims: int, per_item: int) -> int:

@@ -58,6 +58,9 @@ _EXCHANGE_PERIODS = 8
 LONGEST_ROW_BYTES = 4096
 # The shortest and the longest rows of matrices that are read as columns.
 _MATRIX_ROW_BYTES = 1024, 8192
+# Of `positions_per_split` periods, which an invocation of a short period folds at least: fewer are less work than the
+# exchange.
+FOLDED_PERIODS = 4
 # Fewer rows are as fast as columns.
 MANY_ROWS = 256
 # Shorter walks would leave too many candidates.
@@ -273,7 +276,7 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
     fewest = tuning.positions_per_split
     if vectors <= FEWEST_VECTORS and vectors <= workgroup_size:
         # Whole periods, of several stretches where these are short.
-        lanes = max(min(workgroup_size // vectors, ceil_div(periods, 2 * fewest)), 1)
+        lanes = max(min(workgroup_size // vectors, ceil_div(periods, FOLDED_PERIODS * fewest)), 1)
         side = min(workgroup_size // lanes // vectors, walk.stretches)
         if ceil_div(walk.stretches, side) < tuning.columns_workgroups:
             side = max(side * ceil_div(walk.stretches, side) // tuning.columns_workgroups, 1)

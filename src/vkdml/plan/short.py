@@ -5,7 +5,7 @@ A workgroup copies a tile of the input to shared memory; see ``shaders/short_til
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from vkdml.plan import kernels, loop_steps
@@ -40,12 +40,15 @@ from vkdml.plan.short_tile import BOX_DIMS, NO_DIM, Tile
 from vkdml.plan.short_tiles import are_dense, is_short, tile_of
 from vkdml.plan.tiles_in_place import tile_of_walks, workgroup_size_of
 from vkdml.plan.tuning import ShortTuning, Tuning
+from vkdml.plan.walked_tiles import MOST_BYTES, walked_tile_of
 from vkdml.plan.walks import Walk, walk_of
 
 # Bytes of adjacent columns that an invocation takes.
 COLUMN_BYTES = kernels.number("walked_column_bytes")
 # Positions of a row of single bytes whose ranks, which start at 1, are bytes too.
 MOST_RANKED = 255
+# Positions. Loops for more of them are not unrolled, since each number is a pipeline.
+MOST_UNROLLED = 128
 # Bytes. Of shorter rows a stack is walked rather than read by a loop for its number of positions.
 LONG_STACK_ROW = 1024
 # Positions of an unaligned stack: where they start in a word repeats after so many.
@@ -76,34 +79,85 @@ def plan_short(
     tuning, element = limits.tuning.short, order.element_type
     if not tuning.tile_bytes or input_bytes < tuning.from_bytes:
         return None
-    walk: Walk | None = None
-    tile: Tile | None
-    at_once = 1
-    near = layout.kept[-1] if layout.kept else NO_DIM
     short = is_short(layout, element.nbytes, limits)
     if not short or _walks_stacks(layout, element.nbytes, limits):
         walk, at_once = _walk(layout, element, input_bytes, limits) or (None, 1)
-    if walk is not None:
-        positions, packed = walk.run, at_once > 1
-        columns = "walked_packed" if packed else "walked"
-        tile = tile_of_walks(layout, walk, element.nbytes, at_once, limits)
-    elif short:
-        positions = layout.reduced[0]
-        packed = element.nbytes < 4 and positions.input_stride != 1
-        columns = "packed" if packed else "single"
-        tile = tile_of(layout, element.nbytes, packed, limits)
-    else:
+        if walk is not None:
+            tile = tile_of_walks(layout, walk, element.nbytes, at_once, limits)
+            work = _Work(tile, "walked_packed" if at_once > 1 else "walked", walk, at_once, direct=True)
+            return _plan(work, layout, order, input_bytes, results, limits)
+    return _plan_stack(layout, order, input_bytes, results, limits) if short else None
+
+
+def plan_scattered(
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    results: Results,
+    limits: DeviceLimits,
+) -> Plan | None:
+    """Plan a reduction of few narrow elements along several dimensions that are read one by one otherwise.
+
+    Arguments are as of :func:`plan_short`. None if tiles do not help: wider elements take longer in them, since
+    each invocation walks alone (H200: 1.1 to 4 times).
+    """
+    tuning, element = limits.tuning.short, order.element_type
+    if not tuning.tile_bytes or tuning.direct or input_bytes < tuning.from_bytes or not layout.kept:
         return None
+    if element.nbytes >= 4 or len(layout.reduced) == 1 or layout.reduce_count * element.nbytes > MOST_BYTES:
+        return None
+    walk = walk_of(layout)
+    chosen = walked_tile_of(layout, walk, element.nbytes, limits) if walk is not None else None
+    if chosen is None:
+        return None
+    walk, tile = chosen
+    return _plan(_Work(tile, "walked", walk), layout, order, input_bytes, results, limits)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """How the outputs of a tile are found."""
+
+    tile: Tile
+    columns: str
+    """The variant of the kernel."""
+    walk: Walk | None = None
+    at_once: int = 1
+    """Columns that an invocation of a walk takes."""
+    direct: bool = False
+    """Elements are read where they are."""
+
+    @property
+    def packed(self) -> bool:
+        return self.columns in ("packed", "walked_packed")
+
+
+def _plan_stack(
+    layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
+) -> Plan | None:
+    """Plan a reduction along one dimension; None if no tile of it fits."""
+    nbytes = order.element_type.nbytes
+    columns = "packed" if nbytes < 4 and layout.reduced[0].input_stride != 1 else "single"
+    tile = tile_of(layout, nbytes, columns == "packed", limits)
     if tile is None:
         return None
+    columns = "fours" if _is_in_fours(layout, tile, nbytes, limits) else columns
+    work = _Work(tile, columns, direct=limits.tuning.short.direct)
+    return _plan(work, layout, order, input_bytes, results, limits)
+
+
+def _plan(
+    work: _Work, layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
+) -> Plan | None:
+    """Return the plan of this work; None if it makes more loop steps than walks may."""
+    tuning, element = limits.tuning.short, order.element_type
+    tile, walk, packed = work.tile, work.walk, work.packed
+    positions = walk.run if walk else layout.reduced[0]
+    near = layout.kept[-1]
     check_work("tiles", tile.tiles)
     positions_at_once = 1
     if walk and packed and _are_few_columns(near, positions, element.nbytes):
         positions_at_once = COLUMN_BYTES // element.nbytes // near.size
-    in_fours = walk is None and _is_in_fours(layout, tile, element.nbytes, limits)
-    columns = "fours" if in_fours else columns
-
-    direct = tuning.direct or walk is not None
     family = kernels.family("argreduce_short")
     layout_words = dimension_words(replace(layout, kept=tile.outer)) + (walk.words if walk else ())
     in_push = len(layout_words) <= family.layout_room
@@ -112,12 +166,12 @@ def plan_short(
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
     kernel, constants = family.specialize(
         **element.specialization,
-        columns=columns,
+        columns=work.columns,
         workgroup=tile.workgroup_size,
         **order_rules(layout, order),
         fixed_flags=fixed_flags(family, flags, input_bytes, limits),
-        tile_words=1 if direct else shared_words,
-        result_words=SHARED_STEP if direct else round_up(tile.outputs, SHARED_STEP),
+        tile_words=1 if work.direct else shared_words,
+        result_words=SHARED_STEP if work.direct else round_up(tile.outputs, SHARED_STEP),
         near=[dim for dim, _ in tile.dims].index(near),
         positions=positions.size
         if tuning.fixed_positions and positions.size <= _most_fixed(positions, near, element.nbytes, tuning)
@@ -128,14 +182,14 @@ def plan_short(
         evenly_apart=tile.evenly_apart,
         word_aligned=element.nbytes < 4
         and _starts_with_words(layout, tile, 4 // element.nbytes, packed, walk, positions_at_once),
-        direct=direct,
+        direct=work.direct,
         long_rows=element.nbytes == 1 and positions.size > MOST_RANKED and walk is None,
         run_apart=walk is not None and positions.input_stride != 1,
         joined=walk.joined.size if walk else 1,
         positions_at_once=positions_at_once,
         padded=not packed
-        and not direct
-        and box[0][0].input_stride * element.nbytes % (4 if in_fours else 8) == 0,
+        and not work.direct
+        and box[0][0].input_stride * element.nbytes % (4 if work.columns == "fours" else 8) == 0,
     )
     box_words = {
         name: value
@@ -161,12 +215,13 @@ def plan_short(
     )
     stored = () if in_push else layout_words
     rounds = loop_steps.rounds_of(tile.tiles, limits.max_workgroup_count)
+    vectors = ceil_div(tile.shared_elements * element.nbytes, VECTOR_BYTES)
     if walk:
-        steps = _steps_of_walks(walk, tile, at_once, element.nbytes, len(layout.reduced), rounds)
+        reduced_dims = len(layout.reduced)
+        steps = _steps_of_walks(walk, tile, work.at_once, element.nbytes, reduced_dims, rounds, vectors)
         if steps > limits.max_loop_steps:
             return None
     else:
-        vectors = ceil_div(tile.shared_elements * element.nbytes, VECTOR_BYTES)
         steps = loop_steps.short(
             *(rounds, len(tile.outer), vectors, tile.outputs, positions.size, tile.workgroup_size)
         )
@@ -198,9 +253,8 @@ def _walks_stacks(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bo
 def _most_fixed(positions: Dim, near: Dim, nbytes: int, tuning: ShortTuning) -> int:
     """Return up to how many positions their number is compiled in."""
     in_short_rows = positions.input_stride != 1 and near.size * nbytes < LONG_STACK_ROW
-    if nbytes >= 4 or in_short_rows:
-        return tuning.most_fixed_positions
-    return tuning.narrow_most_fixed_positions
+    most = tuning.most_fixed_positions if nbytes >= 4 or in_short_rows else tuning.narrow_most_fixed_positions
+    return min(most, MOST_UNROLLED)
 
 
 def _is_in_fours(layout: ReduceLayout, tile: Tile, nbytes: int, limits: DeviceLimits) -> bool:
@@ -306,12 +360,13 @@ def _most_runs(layout: ReduceLayout, walk: Walk, nbytes: int, tuning: Tuning, *,
     return short.narrow_walked_runs * (2 if near else 1)
 
 
-def _steps_of_walks(walk: Walk, tile: Tile, at_once: int, nbytes: int, reduced_dims: int, rounds: int) -> int:
+def _steps_of_walks(
+    walk: Walk, tile: Tile, at_once: int, nbytes: int, reduced_dims: int, rounds: int, vectors: int
+) -> int:
     (_, along), *others = tile.dims
     groups = ceil_div(along, at_once) * prod(count for _, count in others)
     run, *runs = walk.sizes
     words = 4 // nbytes if nbytes < 4 and walk.run.input_stride == 1 else 1
     sizes = (ceil_div(run, words), *runs)
-    return loop_steps.walks(
-        rounds, (len(tile.outer), reduced_dims), groups, at_once, sizes, tile.workgroup_size
-    )
+    dims = len(tile.outer), reduced_dims
+    return loop_steps.walks(rounds, dims, groups, at_once, sizes, tile.workgroup_size, vectors)

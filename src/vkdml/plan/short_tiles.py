@@ -112,7 +112,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
                 count = even_count(dim.size, count, per_vector)
             else:
                 in_turn = workgroup_size * (FOUR if are_dense(layout, nbytes, limits) else 1)
-                count = _of_whole_rounds(count, folds() * side_by_side, in_turn, per_vector)
+                count = of_whole_rounds(count, folds() * side_by_side, in_turn, per_vector)
         counts[dim] = count
         extent += (count - 1) * dim.input_stride
         outputs = max(outputs // count, 1)
@@ -128,18 +128,18 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
         if along.input_stride <= extent + gap:
             count = min(most, 1 + (budget - extent) // max(along.input_stride, 1))
         else:
-            shared_pitch = _pitch(extent + margin, along.input_stride, per_vector)
+            shared_pitch = pitch_of(extent + margin, along.input_stride, per_vector)
             segments_along = along
             count = min(most, budget // shared_pitch)
         count = max(count, 1)
         if count < along.size:
             multiple = OUTPUTS_OF_SECTOR if along is fast and along is not near else 1
-            count = _of_whole_rounds(count, folds(), workgroup_size, multiple)
+            count = of_whole_rounds(count, folds(), workgroup_size, multiple)
         counts[along] = count
         extent += (count - 1) * (shared_pitch or along.input_stride)
     position_pitch = 0
     if positions_apart and not tuning.direct:
-        position_pitch = _pitch(extent + margin, positions.input_stride, per_vector)
+        position_pitch = pitch_of(extent + margin, positions.input_stride, per_vector)
         extent += (positions.size - 1) * position_pitch
     chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
     names = [dim for dim, _ in chosen]
@@ -231,7 +231,7 @@ def are_dense(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
     )
 
 
-def _pitch(least: int, stride: int, per_vector: int) -> int:
+def pitch_of(least: int, stride: int, per_vector: int) -> int:
     """Return the pitch of segments in shared memory that is the stride in memory, modulo a vector."""
     return least + (stride - least) % per_vector
 
@@ -267,7 +267,7 @@ def _between(layout: ReduceLayout, gap: int) -> Iterator[Dim]:
         yield dim
 
 
-def _of_whole_rounds(most: int, each: int, workgroup_size: int, multiple: int) -> int:
+def of_whole_rounds(most: int, each: int, workgroup_size: int, multiple: int) -> int:
     """Return which count up to ``most``, of ``each`` outputs, leaves the fewest invocations idle.
 
     Args:

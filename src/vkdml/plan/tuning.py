@@ -42,6 +42,8 @@ class SliceTuning:
     """Invocations per workgroup where boxes are copied, a power of two; the device's limit may lower it."""
     box_workgroups: int
     """Workgroups that share the boxes of a copy."""
+    byte_box_workgroups: int
+    """The same of single bytes: a workgroup finds out where four of them lie for each word, before its first box."""
     word_workgroup_size: int = 0
     """Invocations per workgroup where short rows are gathered by words; 0: other kernels gather them."""
     invocation_words: int = 4
@@ -308,6 +310,7 @@ DISCRETE = Tuning(
         box_rows=512,
         box_workgroup_size=128,
         box_workgroups=2112,
+        byte_box_workgroups=528,
         word_workgroup_size=128,
     ),
     short=ShortTuning(

@@ -21,6 +21,8 @@ class Walk:
     """At most ``WALK_DIMS`` dimensions; the last one is a run."""
     joined: Dim = NO_DIM
     """Elements beside each other that are read as columns, of which the best is one output's."""
+    apart: bool = False
+    """Runs along the outermost dimension have segments of shared memory of their own."""
 
     @property
     def run(self) -> Dim:
@@ -63,7 +65,8 @@ class Walk:
 
     @property
     def _dims(self) -> tuple[Dim, ...]:
-        return (*self.order.dims[::-1], *(NO_DIM,) * (WALK_DIMS - len(self.order.dims)))
+        inner, outer = self.order.dims[self.apart :][::-1], self.order.dims[: self.apart]
+        return (*inner, *(NO_DIM,) * (WALK_DIMS - len(self.order.dims)), *outer)
 
 
 def walk_of(layout: ReduceLayout, *, join: bool = False) -> Walk | None:

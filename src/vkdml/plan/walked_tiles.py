@@ -1,0 +1,127 @@
+"""Choosing tiles, in shared memory, of outputs whose elements lie along several dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits
+from vkdml.plan.short_tile import BOX_DIMS, Tile
+from vkdml.plan.short_tiles import (
+    FEWEST_SIDE_BY_SIDE,
+    MOST_POSITIONS,
+    OUTPUTS_OF_SECTOR,
+    SECTOR,
+    SEGMENT_MARGIN,
+    of_whole_rounds,
+    pitch_of,
+)
+from vkdml.plan.walks import Walk
+
+# Bytes of an output's elements. Of longer ones a tile has too few to keep its invocations busy.
+MOST_BYTES = 1024
+
+
+def walked_tile_of(
+    layout: ReduceLayout, walk: Walk, nbytes: int, limits: DeviceLimits
+) -> tuple[Walk, Tile] | None:
+    """Choose a tile whose outputs are walked by one invocation each; None if memory would be read in vain.
+
+    Returns:
+        The tile, and the walk as it goes through shared memory.
+    """
+    tuning, count = limits.tuning.short, layout.reduce_count
+    fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
+    permuted = fast is not layout.kept[-1]
+    workgroup_size = min(tuning.workgroup_size // (1 if permuted else 2), limits.workgroup_size)
+    # Tiles that are written in another order end within sectors of the input and of the output.
+    wanted = max(tuning.tile_bytes, workgroup_size * count * nbytes) * (2 if permuted else 1)
+    most = 2 * (tuning.permuted_tile_bytes or tuning.tile_bytes)
+    share = max(layout.outputs * count * nbytes // limits.tuning.target_workgroups, 1024)
+    budget = min(wanted, most, share, limits.max_shared_memory // 2) // nbytes
+    for apart in (False, True):
+        inner = walk.order.dims[apart:]
+        segments = walk.order.dims[0].size if apart else 1
+        if not inner or segments > MOST_POSITIONS:
+            continue
+        for side_by_side in (min(fast.size, FEWEST_SIDE_BY_SIDE), 1) if permuted else (1,):
+            tile = _tile(layout, inner, nbytes, budget // segments, side_by_side, workgroup_size)
+            if tile is not None:
+                return _with_positions_apart(walk, tile, nbytes) if apart else (walk, tile)
+    return None
+
+
+def _with_positions_apart(walk: Walk, tile: Tile, nbytes: int) -> tuple[Walk, Tile]:
+    """Give the runs along the outermost dimension of a walk segments of their own."""
+    outermost, per_vector = walk.order.dims[0], VECTOR_BYTES // nbytes
+    pitch = pitch_of(tile.shared_elements, outermost.input_stride, per_vector)
+    elements = tile.shared_elements + (outermost.size - 1) * pitch
+    return replace(walk, apart=True), replace(tile, position_pitch=pitch, shared_elements=elements)
+
+
+def _tile(
+    layout: ReduceLayout,
+    inner: tuple[Dim, ...],
+    nbytes: int,
+    budget: int,
+    side_by_side: int,
+    workgroup_size: int,
+) -> Tile | None:
+    """Choose a tile of the elements along ``inner``, of at most so many elements in shared memory.
+
+    Dimensions of outputs between these elements are whole. ``side_by_side`` outputs at least are along their
+    own innermost dimension, if that is another one than the input's.
+    """
+    gap, margin, per_vector = 2 * SECTOR // nbytes, SEGMENT_MARGIN // nbytes, VECTOR_BYTES // nbytes
+    fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
+    room = budget // side_by_side - margin - per_vector
+    farthest = max(dim.input_stride for dim in inner)
+    extent = 1 + sum((dim.size - 1) * dim.input_stride for dim in inner)
+    between = [dim for dim in layout.kept if 0 < dim.input_stride < farthest]
+    extent += sum((dim.size - 1) * dim.input_stride for dim in between)
+    used = prod(dim.size for dim in (*inner, *between))
+    if len(between) > BOX_DIMS or extent > min(2 * used + gap, room):
+        return None
+    counts = {dim: dim.size for dim in reversed(between)}
+    for dim in reversed(layout.kept):
+        if dim in counts:
+            continue
+        apart = not 0 < dim.input_stride <= extent + gap
+        if apart or (dim is fast and side_by_side > 1) or len(counts) == BOX_DIMS - (side_by_side > 1):
+            break
+        count = min(dim.size, 1 + (room - extent) // dim.input_stride)
+        if count < dim.size:
+            count = of_whole_rounds(count, prod(counts.values()) * side_by_side, workgroup_size, per_vector)
+        counts[dim] = count
+        extent += (count - 1) * dim.input_stride
+        if count < dim.size:
+            break
+    if layout.kept[-1] not in counts:
+        return None
+    segments_along, shared_pitch = None, 0
+    rest = [dim for dim in layout.kept if dim not in counts]
+    complete = all(count == dim.size for dim, count in counts.items())
+    if side_by_side > 1 and fast not in counts:
+        segments_along = fast
+    elif rest and complete and len(counts) < BOX_DIMS:
+        segments_along = rest[-1]
+    if segments_along is not None:
+        shared_pitch = pitch_of(extent + margin, segments_along.input_stride, per_vector)
+        count = max(min(segments_along.size, (budget - margin - per_vector) // shared_pitch), 1)
+        if count < segments_along.size:
+            multiple = OUTPUTS_OF_SECTOR if segments_along is fast else 1
+            count = of_whole_rounds(count, prod(counts.values()), workgroup_size, multiple)
+        counts[segments_along] = count
+        extent += (count - 1) * shared_pitch
+    chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
+    names = [dim for dim, _ in chosen]
+    return Tile(
+        tuple(chosen),
+        BOX_DIMS if segments_along is None else names.index(segments_along),
+        shared_pitch,
+        0,
+        extent + margin + per_vector,
+        tuple(dim for dim in layout.kept if dim not in counts),
+        workgroup_size,
+    )
