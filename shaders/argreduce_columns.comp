@@ -75,17 +75,25 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
     uint dim = reduced_word(ONE_STRIDE ? 0u : reduced_dims - 1u);
     uint inner = layout_word(dim), stride = layout_word(dim + 1u), first_mine = NOWHERE;
     for (uint position = first; position < end;) {
-        // Process to the end of this innermost dimension; if it is shorter than `lanes`, one position per lane.
-        uint segment_end = end, mine = position + member;
-        if (!ONE_STRIDE) segment_end = min(inner < lanes ? position + lanes : (position / inner + 1u) * inner, end);
+        // Process to the end of this innermost dimension; if it is shorter than `lanes`, one position per lane. With
+        // WHOLE_SEGMENTS each lane goes to the end of one: so its loads are under way together.
+        uint segment_end = end, mine = position + member, step_bits = findLSB(lanes);
+        if (WHOLE_SEGMENTS) {
+            uint begin = (position / inner + member) * inner;
+            mine = max(begin, first);
+            segment_end = min(begin + inner, end);
+            step_bits = 0u;
+        } else if (!ONE_STRIDE) {
+            segment_end = min(inner < lanes ? position + lanes : (position / inner + 1u) * inner, end);
+        }
         if (mine < segment_end) {
             first_mine = min(first_mine, mine);
-            uint count = ((segment_end - mine - 1u) >> findLSB(lanes)) + 1u;
+            uint count = ((segment_end - mine - 1u) >> step_bits) + 1u;
             uint segment = ONE_STRIDE ? 0u : mine / inner, offset = base + (mine - segment * inner) * stride;
             if (!ONE_STRIDE) offset += reduced_offset(segment, reduced_dims - 1u);
-            fold_positions(best, mine - first, lanes, offset, lanes * stride, count);
+            fold_positions(best, mine - first, 1u << step_bits, offset, stride << step_bits, count);
         }
-        position = segment_end;
+        position = WHOLE_SEGMENTS ? (position / inner + lanes) * inner : segment_end;
         if (ONE_STRIDE) break;
     }
     if (!TAKE_LAST && first_mine != NOWHERE)

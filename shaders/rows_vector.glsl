@@ -25,9 +25,35 @@ WordKeys word_tops(uint word) {
     const bool narrow_floats = KEYS == KEYS_FLOAT && ELEMENT_BYTES < 4;
     return narrow_floats ? word_tops_of_narrow_floats(ordered_word(word)) : top_keys(ordered_word(word));
 }
+#if SUBGROUPS && KEYS == KEYS_INTEGER
+// Integers are compared as they are, and the bits that the order flips are flipped once. Drivers of GPUs remove what
+// constants exclude.
+#define SIGNED_GREATER(Signed, Unsigned, a, b) Unsigned(TAKE_MIN ? min(Signed(a), Signed(b)) : max(Signed(a), Signed(b)))
+#define UNSIGNED_GREATER(a, b) (TAKE_MIN ? min(a, b) : max(a, b))
+#define RAW_GREATER(Signed, Unsigned)                                                                       \
+    Unsigned raw_greater(Unsigned a, Unsigned b) {                                                          \
+        return SIGNED_ELEMENTS ? SIGNED_GREATER(Signed, Unsigned, a, b) : UNSIGNED_GREATER(a, b);           \
+    }
+RAW_GREATER(int, uint)
+#if ELEMENT_BYTES == 1
+RAW_GREATER(ivec4, uvec4)
+uint raw_greatest(uvec4 raw) { return raw_greater(raw_greater(raw.x, raw.y), raw_greater(raw.z, raw.w)); }
+#elif ELEMENT_BYTES == 2
+RAW_GREATER(ivec2, uvec2)
+uint raw_greatest(uvec2 raw) { return raw_greater(raw.x, raw.y); }
+#else
+uint raw_greatest(uint raw) { return raw; }
+#endif
+
+Top vector_top(uvec4 v) {
+    WordKeys first = raw_greater(at_top(v.x), at_top(v.y)), second = raw_greater(at_top(v.z), at_top(v.w));
+    return raw_greatest(raw_greater(first, second)) ^ FLIP;
+}
+#else
 Top vector_top(uvec4 v) {
     return greatest(max(max(word_tops(v.x), word_tops(v.y)), max(word_tops(v.z), word_tops(v.w))));
 }
+#endif
 
 uint find_in_vector(uvec4 v, Key key) {
     uint word = v.x, place = 0u;

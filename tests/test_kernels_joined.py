@@ -40,6 +40,8 @@ CASES = {
     "whole dimension in the middle": ((20, 11, 4, 3), (0, 1, 2, 3), (0, 2), 0),
     "joined between folded": ((5, 13, 3, 7), (0, 3, 2, 1), (0, 1, 3), 0),
     "short runs": ((50, 16, 8, 4), (0, 1, 2, 3), (1, 3), 0),
+    "short rows of outputs": ((45, 6, 5, 11), (0, 1, 2, 3), (0, 2), 0),
+    "the same, unaligned": ((45, 5, 4, 7), (0, 1, 3, 2), (0, 3), 3),
     "kept out of order": ((17, 30, 5, 4), (2, 0, 1, 3), (1, 3), 5),
     "blocks of two reduced dimensions": ((3, 46, 3, 2), (0, 1, 2, 3), (1, 3), 0),
     "the same, out of order": ((3, 46, 2, 3), (0, 3, 1, 2), (1, 2), 1),
@@ -138,6 +140,10 @@ PATTERNS = [
     ("float16", "K6 R96 K465487", False),
     ("bfloat16", "K7 R1024 K146 R256", False),
     ("float16", "R16 K795798 R16", True),
+    # Rows of outputs of which vectors would be loaded partly in vain.
+    ("float16", "K11 R28 K7678 R113", False),
+    ("uint8", "K29 R12 K5000 R300", False),
+    ("float32", "K6 R7 K30000 R100", True),
     ("uint8", "R6 K2 R632 K50257", False),
     ("int64", "R3 K400000 R100", False),
 ]
@@ -165,7 +171,8 @@ def test_few_elements_side_by_side_are_read_in_vectors(name, pattern, permuted):
 
 @pytest.mark.parametrize(("name", "pattern"), [
     ("float32", "R8 K4621 R4 K767"), ("uint8", "R5 K11263312 R4"), ("float64", "R5 K1476590 R9"),
-    ("uint8", "K2 R140 K1917396"), ("float16", "R483 K9050 R56"), ("uint8", "R38 R43 K50257"),
+    ("uint8", "K2 R140 K1917396"), ("float16", "K16 R28 K7678 R75"), ("float16", "K27 R28 K4000 R80"),
+    ("float16", "R483 K9050 R56"), ("uint8", "R38 R43 K50257"),
 ])  # fmt: skip
 def test_few_positions_or_long_rows_take_other_kernels(name, pattern):
     limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)

@@ -22,7 +22,9 @@ from vkdml.plan.tuning import DISCRETE
 
 LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 
-STRIP_BYTES = 16
+STRIP_BYTES = 32
+# Of a strip with nine positions: those of bytes have half as many bytes, of wide elements two and four times.
+STRIP_ELEMENTS = 16
 
 # The shape of the array in memory, by the elements of a strip; the order in which its dimensions are read,
 # the axis, where it starts, and the steps of the plan.
@@ -43,7 +45,7 @@ def device():
 def planned(case, name, limits, rules=(False, False, False), **options):
     memory, order, axis, base, _ = CASES[case] if isinstance(case, str) else case
     if callable(memory):
-        memory = memory(STRIP_BYTES // kernels.elements()[name].nbytes)
+        memory = memory(STRIP_ELEMENTS)
     strides = row_major_strides(memory)
     sizes = tuple(memory[each] for each in order)
     kept = tuple(1 if i == axis else size for i, size in enumerate(sizes))
@@ -121,11 +123,21 @@ def test_stacks_whose_positions_are_near_are_read_in_tiles():
 
 
 def test_a_subgroup_reads_and_writes_sectors():
-    """Neighbours of an invocation have the next vectors of 64 bytes, and then the next outputs."""
-    plan, _ = planned(((16, 1264, 829, 8), (2, 3, 1, 0), 3, 0, 0), "float32", LIMITS)
-    assert len(plan.steps) == 2
-    p = family_of(plan.steps[0]).unpack(plan.steps[0].push)
-    assert p["run"] == 16
-    words = p["layout_words"]
-    assert words[3:6] == (1264, 6632, 1)
-    assert words[6:9] == (16, 1, 1264)
+    """Neighbours of an invocation have the next vectors of a strip, and then the next outputs."""
+    # With more to read for each output strips are wider, if there are enough; those of bytes are narrow.
+    for name, positions, near, strip in (
+        ("float32", 5, 6632, 16),
+        ("float32", 16, 1999, 32),
+        ("float32", 16, 6632, 64),
+        ("float16", 11, 6632, 32),
+        ("float16", 12, 6632, 64),
+        ("float16", 32, 6632, 64),
+        ("uint8", 32, 6632, 32),
+    ):
+        plan, _ = planned(((positions, 1264, near), (2, 1, 0), 2, 0, 0), name, LIMITS)
+        p = family_of(plan.steps[0]).unpack(plan.steps[0].push)
+        assert p["run"] == strip
+        assert len(plan.steps) == 1 + (near % strip > 0)
+        words = p["layout_words"]
+        assert words[3:6] == (1264, near, 1)
+        assert words[6:9] == (strip, 1, 1264)

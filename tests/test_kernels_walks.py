@@ -33,6 +33,11 @@ WALKS = ShortTuning(
     far_walked_runs=1000,
 )
 
+# The same through shared memory, as on GPUs: of narrow elements that are loaded one by one otherwise.
+TILES = ShortTuning(
+    workgroup_size=32, tile_bytes=2048, fixed_positions=True, direct=False, permuted_tile_bytes=4096
+)
+
 # Shape of the array in memory, the order in which its dimensions are read, the window of each, and the axes.
 ALL, BACK = slice(None), slice(None, None, -1)
 CASES = {
@@ -84,7 +89,7 @@ def limits_of(device, **changes):
 
 def plan_case(case: str, name: str, limits, rules=(False, False, False)):
     """The plan of a case, and how many elements its input has."""
-    memory, dims, windows, axes = CASES[case]
+    memory, dims, windows, axes = CASES[case] if limits.tuning.short.direct else TILED[case]
     whole = np.empty(memory, np.int8).transpose(dims)
     view = whole[windows]
     base = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
@@ -93,6 +98,22 @@ def plan_case(case: str, name: str, limits, rules=(False, False, False)):
     if case == "repeated":
         sizes, strides = (3, *sizes[1:]), (0, *strides[1:])
     return plan_view(case, sizes, strides, tuple(sorted(axes)), base, Order(name, *rules), limits)
+
+
+# Of these, each through tiles: runs in one segment and apart, out of order, and written in another order.
+TILED = {
+    "rows out of order": ((700, 5, 4), (0, 2, 1), (ALL, ALL, ALL), (1, 2)),
+    "word rows out of order": ((700, 4, 8), (0, 2, 1), (ALL, ALL, ALL), (1, 2)),
+    "planes": ((300, 3, 4, 2), (2, 0, 3, 1), (ALL,) * 4, (0, 2, 3)),
+    "runs apart": ((3, 900, 5), (0, 1, 2), (ALL, ALL, ALL), (0, 2)),
+    "words apart": ((4, 900, 8), (2, 1, 0), (ALL, ALL, ALL), (0, 2)),
+    "rows in rows": ((200, 2, 16, 7), (0, 1, 2, 3), (ALL,) * 4, (1, 3)),
+    "backwards": ((500, 5, 6), (0, 2, 1), (ALL, BACK, ALL), (1, 2)),
+    "apart backwards": ((3, 500, 6), (2, 1, 0), (ALL, ALL, BACK), (0, 2)),
+    "written across": ((33, 150, 3, 4), (1, 0, 3, 2), (ALL,) * 4, (2, 3)),
+    "apart and written across": ((40, 2, 900, 7), (2, 0, 1, 3), (ALL,) * 4, (2, 3)),
+    "windows": ((300, 6, 9), (0, 2, 1), (ALL, slice(2, 8), slice(1, 5)), (1, 2)),
+}
 
 
 def walks_for(name: str) -> set[str]:
@@ -132,6 +153,47 @@ def test_all_rules_hold_for_ties_and_extremes(device, name):
         return plan_case(case, name, limits, rules)
 
     check_ties_and_extremes(device, name, plan_of, "permuted rows", "columns of two")
+
+
+def tiled_limits_of(device, **changes):
+    short = replace(TILES, **changes)
+    tuning = replace(device.limits.tuning, short=short, target_workgroups=1, strip_bytes=0)
+    tuning = replace(tuning, periods_from_bytes=1 << 40, joined_from_bytes=1 << 40, shortest_row_bytes=1024)
+    return replace(device.limits, tuning=tuning)
+
+
+@pytest.mark.parametrize("name", [name for name in ELEMENTS if ELEMENTS[name].nbytes < 4])
+def test_tiles_write_what_their_twin_writes(device, name):
+    """Through shared memory, which the twin models word by word."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    alike = of_width(ELEMENTS[name].nbytes)
+    turn, seen = alike.index(name), set()
+    for number, case in enumerate(TILED):
+        if len(alike) > 3 and number % 2 != turn % 2:
+            continue
+        limits = tiled_limits_of(device, fixed_positions=number % 2 == 0)
+        plan, count = plan_case(case, name, limits, rules_of(turn ^ 7 * (number % 2)))
+        (step,) = plan.steps
+        constants = kernels.table()[step.kernel].named(step.constants)
+        assert step.kernel.startswith("argreduce_short_walked_"), case
+        assert not constants["direct"]
+        assert constants["positions_apart"] == ("apart" in case), case
+        assert (constants["segments_along"] < 3) == ("across" in case), case
+        seen.add((constants["positions_apart"], constants["word_aligned"], constants["padded"]))
+        run_both(device, plan, element_bits(rng, name, count))
+    assert len(seen) >= 3
+
+
+@pytest.mark.parametrize("name", ["uint8", "float16"])
+def test_all_rules_hold_for_ties_and_extremes_in_tiles(device, name):
+    limits = tiled_limits_of(device, fixed_positions=False)
+    check_ties_and_extremes(
+        device,
+        name,
+        lambda case, rules: plan_case(case, name, limits, rules),
+        "rows out of order",
+        "runs apart",
+    )
 
 
 def test_the_cases_have_walks_of_every_kind(device):

@@ -16,7 +16,7 @@ from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits
-from vkdml.plan.reductions import NARROW_SHARE
+from vkdml.plan.reductions import NARROW_SHARE, workgroups_at_once
 from vkdml.plan.slice1 import plan_slice1
 from vkdml.plan.tuning import TUNING, tuning_for
 
@@ -229,6 +229,42 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((999, 17, 257), (1,), u1, limits=LIMITS["lavapipe"]) == "short walked_packed"
     assert chosen((1 << 16, 256), (1,), limits=LIMITS["swiftshader"]) == "rows"
     assert chosen((256, 1 << 16), (0,), limits=LIMITS["swiftshader"]) == "columns vectors"
+
+
+def test_few_narrow_elements_along_several_dimensions_are_walked_in_tiles():
+    """On GPUs; wide ones take less time as single loads."""
+    inner = (1 << 17, 5, 4), (1, 2), (20, 1, 5)
+    apart = (3, 1 << 17, 5), (0, 2), (5 << 17, 5, 1)
+    for sizes, axes, strides in (inner, apart):
+        for el in ELEMENTS:
+            (step,) = plan(sizes, axes, el, strides=strides).steps
+            assert ("walked" in step.kernel) == (el.nbytes < 4)
+            if el.nbytes < 4:
+                assert not constants(step)["direct"]
+                assert constants(step)["positions_apart"] == (axes == (0, 2))
+            (step,) = plan(sizes, axes, el, LIMITS["lavapipe"], strides).steps
+            assert "walked" in step.kernel
+            assert constants(step)["direct"]
+
+
+@pytest.mark.parametrize("el", ELEMENTS[2:])
+def test_splits_of_columns_fill_whole_waves_of_workgroups(el):
+    """A last wave of few workgroups takes as long as a full one; six of these fit a multiprocessor."""
+    wave = workgroups_at_once(el, LIMITS["h200"].tuning)
+    for rows, columns in ((50257, 1335), (73584, 912), (8192, 8192), (1 << 20, 128)):
+        (step,) = plan((rows, columns), (0,), el).steps
+        assert step.kernel.startswith("argreduce_columns")
+        waves = step.workgroups / wave
+        assert math.ceil(waves) / waves < 1.1
+
+
+@pytest.mark.parametrize(("innermost", "whole"), [(16, True), (3, True), (100, False)])
+def test_lanes_take_short_innermost_dimensions_whole(innermost, whole):
+    """So that each has several loads under way, and divides once for them."""
+    sizes, strides = (73, 7, innermost, 4096), (7 * innermost * 4096, 4096, 7 * 4096, 1)
+    (step,) = plan(sizes, (0, 1, 2), strides=strides).steps
+    assert step.kernel.startswith("argreduce_columns")
+    assert constants(step)["whole_segments"] == whole
 
 
 def test_a_processor_shares_positions_that_are_far_apart():

@@ -73,7 +73,8 @@ class TileStep:
         assert not apart or self.far[0] > 1
         self.reach = sum((size - 1) * stride for size, stride, *_ in dims[: 2 if apart else 3])
         shared = np.array([0])
-        for (size, _, _), stride in zip(dims, (run[1], dims[1][1], self.p.position_pitch if apart else self.far[1])):
+        strides = run[1], dims[1][1], self.p.position_pitch if apart else self.far[1]
+        for (size, _, _), stride in zip(dims[:3], strides, strict=True):
             shared = np.add.outer(np.arange(size) * stride, shared).ravel()
         self.in_shared = shared[np.argsort(positions)] if joined == 1 else None
         assert (np.sort(positions) == np.arange(places.size)).all()

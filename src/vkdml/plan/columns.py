@@ -12,9 +12,12 @@ from vkdml.plan.reductions import (
     FOUR,
     NARROW_SHARE,
     are_far_columns,
+    candidate_words,
     enough_splits,
     is_in_fours,
     most_splits,
+    whole_waves,
+    workgroups_at_once,
     worthwhile_workgroups,
 )
 from vkdml.plan.schema import ElementType
@@ -100,12 +103,16 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
         lanes = min(workgroup_size // min(side_by_side, workgroup_size), most, power_of_two_at_least(filling))
         block_groups = workgroup_size // lanes
         blocks = ceil_div(groups, block_groups)
-        splits = min(
-            ceil_div(workgroups, blocks),
+        splits = ceil_div(workgroups, blocks)
+        longest = min(
             ceil_div(reduce_count, tuning.positions_per_split * lanes),
             max(tuning.most_candidates // (min(block_groups, groups) * columns), 1),
             most_splits(outputs, element, input_bytes),
         )
+        if splits > 1 and tuning.subgroups and element.nbytes >= 4:  # on a GPU
+            shares = reduce_count / lanes, outputs * candidate_words(element) * 4 / input_bytes
+            splits = whole_waves(blocks, longest, *shares, workgroups_at_once(element, tuning))
+        splits = min(splits, longest)
         # A narrower block has fewer candidates to combine, so there may be more splits.
         if adjacent or segment <= NARROWEST_SEGMENT or blocks * splits >= enough:
             break
@@ -116,11 +123,21 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
     family = kernels.family("argreduce_columns")
     at_once = _at_once(loads)[-1 if tuning.batched_loads else 0]
 
+    innermost = layout.reduced[-1].size
+
+    def whole_segments(splits: int) -> bool:
+        """Whether each lane takes the innermost dimension whole: on GPUs, where it is few loads for each."""
+        few = tuning.subgroups and not adjacent and lanes > 1 and innermost < lanes * at_once
+        return bool(few) and len(layout.reduced) > 1 and reduce_count // splits >= innermost * lanes
+
     def loop_steps(splits: int) -> int:
         loops = loops_of(layout, limits, lanes, blocks, splits)
-        positions = ceil_div(reduce_count, splits)
-        innermost, columns_of_block = layout.reduced[-1].size, min(block_groups * columns, outputs)
-        return loops.columns(positions, innermost, at_once, columns, columns_of_block, columns_apart)
+        positions, columns_of_block = ceil_div(reduce_count, splits), min(block_groups * columns, outputs)
+        return loops.columns(
+            *(positions, innermost, at_once, columns, columns_of_block),
+            columns_apart=columns_apart,
+            whole_segments=whole_segments(splits),
+        )
 
     splits = enough_splits(splits, reduce_count, loop_steps, limits)
     positions = ceil_div(reduce_count, splits)
@@ -132,6 +149,7 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
         "one_stride": len(layout.reduced) == 1,
         "one_run": run == outputs,
         "columns_apart": columns_apart,
+        "whole_segments": whole_segments(splits),
     }
     return Shape(
         family,

@@ -116,7 +116,9 @@ def joined_columns(layout: ReduceLayout, per_vector: int) -> Joined | None:
     """
     apart, kept = _side_by_side(layout, 1, len(layout.kept))
     inside = _dim_at(layout.reduced, apart)
-    if inside is None or apart >= per_vector:
+    # Short unaligned rows of outputs are loaded partly in vain, too.
+    in_vain = apart < 3 * per_vector and apart % per_vector != 0
+    if inside is None or not (apart < per_vector or in_vain):
         return None
     others = (*layout.reduced[:inside], *layout.reduced[inside + 1 :])
     joined = layout.reduced[inside].size
@@ -128,6 +130,8 @@ def joined_columns(layout: ReduceLayout, per_vector: int) -> Joined | None:
     has_vectors = fits and block >= per_vector
     if has_vectors and (whole.positions >= _MANY_POSITIONS or apart == 1):
         return whole
+    if apart > per_vector:
+        return None
     if apart > 1:
         copied = _copied(Joined(apart, 1, 1, 1, ()), layout.reduced, per_vector)
     else:

@@ -114,8 +114,13 @@ class ReduceLoops:
         each = tiles + 3 * self._exchange + find + self.result + self.combine(outputs_per_block)
         return self.all_items(each) + 4 * loop(self.reduced_dims)
 
-    def _fold(self, positions: int, innermost: int, at_once: int, dims: int) -> int:
+    def _fold(
+        self, positions: int, innermost: int, at_once: int, dims: int, *, whole_segments: bool = False
+    ) -> int:
         """``fold_split`` of columns: positions of these many dimensions, by segments of the innermost one."""
+        if whole_segments:
+            segments = -(-(-(-positions // innermost) + 1) // self.lanes)
+            return loop(segments, loop(dims - 1) + loop(innermost // at_once))
         if dims == 1:
             segments = 1
         elif innermost < self.lanes:
@@ -132,7 +137,9 @@ class ReduceLoops:
         at_once: int,
         columns: int,
         outputs_per_block: int,
+        *,
         columns_apart: bool,
+        whole_segments: bool,
     ) -> int:
         """Return the steps of ``argreduce_columns``.
 
@@ -143,8 +150,9 @@ class ReduceLoops:
             columns: neighbouring outputs of one invocation.
             outputs_per_block: outputs of one workgroup at most.
             columns_apart: neighbouring outputs are not side by side in the output.
+            whole_segments: an invocation folds all positions along the innermost dimension.
         """
-        fold = self._fold(positions, innermost, at_once, self.reduced_dims)
+        fold = self._fold(positions, innermost, at_once, self.reduced_dims, whole_segments=whole_segments)
         parts = 3 * loop(columns, loop(1))  # to begin with, to settle, and to gather the places
         members = loop(self.lanes.bit_length(), 2 * loop(columns, loop(1)))
         results = loop(columns, 1 + self.result + (loop(self.kept_dims) if columns_apart else 0))
@@ -357,7 +365,8 @@ def walks(
     for each in sizes:
         fold = loop(each, fold)
     load = loop(-(-tile_vectors // (4 * size))) if tile_vectors else 0
-    return loop(rounds, loop(outer_dims) + load + loop(-(-takes // size), fold + columns * loop(reduced_dims)))
+    folds = loop(-(-takes // size), fold + columns * loop(reduced_dims))
+    return loop(rounds, loop(outer_dims) + load + folds)
 
 
 def gather(rounds: int, dims: int, per_item: int) -> int:

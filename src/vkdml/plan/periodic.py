@@ -41,6 +41,8 @@ from vkdml.plan.reductions import (
     fixed_flags,
     most_candidates,
     order_rules,
+    whole_waves,
+    workgroups_at_once,
 )
 from vkdml.plan.schema import ElementType
 
@@ -50,16 +52,12 @@ FEWEST_VECTORS = 16
 # Longer periods are read in pieces of so many vectors, by element width.
 _LONG_PERIOD = 128
 _PIECE = {1: 16, 2: 16, 4: 32, 8: 32}
-# By element width the share of `columns_workgroups` that run at once with the registers they take.
-_AT_ONCE = {1: 1 / 4, 2: 1 / 4, 4: 3 / 8, 8: 3 / 8}
-# What the exchange of a workgroup's lanes takes, in periods of a lane.
-_EXCHANGE_PERIODS = 8
 # Longer rows are read as rows.
 LONGEST_ROW_BYTES = 4096
 # The shortest and the longest rows of matrices that are read as columns.
 _MATRIX_ROW_BYTES = 1024, 8192
-# Of `positions_per_split` periods, which an invocation of a short period folds at least: fewer are less work than the
-# exchange.
+# Of `positions_per_split` periods, which an invocation of a short period folds at least: fewer are less work
+# than the exchange.
 FOLDED_PERIODS = 4
 # Fewer rows are as fast as columns.
 MANY_ROWS = 256
@@ -291,7 +289,7 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
     longest = max(min(most, periods // (fewest * lanes)), 1)
     candidate_bytes = walk.columns * candidate_words(element) * 4
     shares = (periods / lanes, candidate_bytes / input_bytes)
-    wanted = _whole_waves(blocks, longest, *shares, int(tuning.columns_workgroups * _AT_ONCE[element.nbytes]))
+    wanted = whole_waves(blocks, longest, *shares, workgroups_at_once(element, tuning))
     if element.nbytes < 4:
         wanted = max(wanted, ceil_div(periods, NARROW_SHARE))
 
@@ -305,23 +303,6 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
     splits = ceil_div(periods, share)
     check_work("splits", blocks * splits)
     return _Shape(groups_per_block, lanes, blocks, splits, share, loop_steps(splits))
-
-
-def _whole_waves(blocks: int, most: int, periods: float, candidates: float, at_once: int) -> int:
-    """Return the splits, at most so many, whose workgroups nearly fill whole waves of ``at_once``.
-
-    A last wave with few workgroups takes as long as a full one. Each workgroup has ``periods`` of each lane
-    divided by the splits, and an exchange; each split adds ``candidates``, a share of the input's bytes.
-    """
-
-    def cost(splits: int) -> float:
-        waves = blocks * splits / max(at_once, 1)
-        return math.ceil(waves) / waves * (1 + _EXCHANGE_PERIODS * splits / periods) + 4 * candidates * splits
-
-    choices = {waves * at_once // blocks for waves in range(1, 5)} | {1, 2, 3, 4}
-    return min(
-        (splits for splits in choices if 1 <= splits <= most), key=lambda splits: (cost(splits), splits)
-    )
 
 
 def _side(vectors: int, piece: int, most: int) -> int:

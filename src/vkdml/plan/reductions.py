@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,10 @@ NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
 # Positions that are evenly apart, of which an invocation takes too few at a time.
 FEW_IN_TURN = 12
 _UNLIMITED = 1 << 62
+# By element width the share of `columns_workgroups` that run at once with the registers that columns take.
+_AT_ONCE = {1: 1 / 4, 2: 1 / 4, 4: 3 / 8, 8: 3 / 8}
+# What the exchange of a workgroup's lanes takes, in loads of a lane.
+_EXCHANGE_LOADS = 8
 # Columns or rows of narrow elements that an invocation takes at once where their indices are one vector.
 FOUR = 4
 
@@ -105,6 +110,28 @@ def are_far_columns(layout: ReduceLayout, element_bytes: int, tuning: Tuning) ->
 def are_few_in_turn(layout: ReduceLayout) -> bool:
     """Tell whether positions are evenly apart only a few at a time."""
     return len(layout.reduced) > 1 and layout.reduced[-1].size < FEW_IN_TURN
+
+
+def workgroups_at_once(element: ElementType, tuning: Tuning) -> int:
+    """Return how many workgroups that fold columns run at the same time."""
+    return int(tuning.columns_workgroups * _AT_ONCE[element.nbytes])
+
+
+def whole_waves(blocks: int, most: int, loads: float, candidates: float, at_once: int) -> int:
+    """Return the splits, at most so many, whose workgroups nearly fill whole waves of ``at_once``.
+
+    A last wave with few workgroups takes as long as a full one. Each workgroup has ``loads`` of each lane
+    divided by the splits, and an exchange; each split adds ``candidates``, a share of the input's bytes.
+    """
+
+    def cost(splits: int) -> float:
+        waves = blocks * splits / max(at_once, 1)
+        return math.ceil(waves) / waves * (1 + _EXCHANGE_LOADS * splits / loads) + 4 * candidates * splits
+
+    choices = {waves * at_once // blocks for waves in range(1, 5)} | {1, 2, 3, 4}
+    return min(
+        (splits for splits in choices if 1 <= splits <= most), key=lambda splits: (cost(splits), splits)
+    )
 
 
 def enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limits: DeviceLimits) -> int:

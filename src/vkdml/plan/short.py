@@ -98,8 +98,8 @@ def plan_scattered(
 ) -> Plan | None:
     """Plan a reduction of few narrow elements along several dimensions that are read one by one otherwise.
 
-    Arguments are as of :func:`plan_short`. None if tiles do not help: wider elements take longer in them, since
-    each invocation walks alone (H200: 1.1 to 4 times).
+    Arguments are as of :func:`plan_short`. None if tiles do not help: wider elements take longer in them,
+    since each invocation walks alone (H200: 1.1 to 4 times).
     """
     tuning, element = limits.tuning.short, order.element_type
     if not tuning.tile_bytes or tuning.direct or input_bytes < tuning.from_bytes or not layout.kept:

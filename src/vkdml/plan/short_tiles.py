@@ -14,6 +14,8 @@ from vkdml.plan.transposing import Stack, sides_of
 
 # Of a stack. More are as fast elsewhere.
 MOST_POSITIONS = 32
+# Of a stack whose outputs are written in another order: of more, the reading decides.
+MOST_POSITIONS_ACROSS = 48
 # Bytes. Memory is read and written in sectors, and rows this far apart are read with what lies between.
 SECTOR = 32
 # A segment starts and ends within vectors that it may not share with its neighbours.
@@ -155,11 +157,16 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
 
 
 def is_written_across(layout: ReduceLayout, nbytes: int, input_bytes: int, limits: DeviceLimits) -> bool:
-    """Tell whether outputs lie in another order than a short stack whose positions are far apart."""
+    """Tell whether outputs lie in another order than a stack whose positions are few and far apart."""
     tuning = limits.tuning.short
-    if input_bytes < tuning.from_bytes or not is_short(layout, nbytes, limits):
+    if input_bytes < tuning.from_bytes or len(layout.reduced) != 1 or not layout.kept:
         return False
     near, positions = layout.kept[-1], layout.reduced[0]
+    if near.input_stride == 1:
+        if not 1 < positions.size <= MOST_POSITIONS_ACROSS:
+            return False
+    elif not is_short(layout, nbytes, limits):
+        return False
     permuted = abs(near.output_stride) > min(abs(dim.output_stride) for dim in layout.kept)
     budget = tuning.tile_bytes // 2 // nbytes
     return permuted and positions.input_stride != 1 and _positions_apart(layout, 2 * SECTOR // nbytes, budget)

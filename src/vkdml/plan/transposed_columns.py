@@ -18,6 +18,18 @@ _FEWEST_SIDE_BY_SIDE = 8
 _FEWEST_STRIPS = 40
 # Bytes of an output's elements. Of fewer, indices decide.
 _FEWEST_BYTES = 4
+# Of more, strips are wider, and wider again.
+_FEW_BYTES = 24
+_MANY_BYTES = 64
+
+
+def _widest(positions: int, nbytes: int, strip_bytes: int) -> int:
+    """Return the bytes of a strip: more where more is read for each output (H200)."""
+    if nbytes == 1:
+        return strip_bytes // 2
+    if positions * nbytes < _FEW_BYTES:
+        return strip_bytes
+    return strip_bytes * (4 if nbytes >= 4 and positions * nbytes >= _MANY_BYTES else 2)
 
 
 def in_strips(layout: ReduceLayout, nbytes: int, strip_bytes: int) -> tuple[ReduceLayout, ...]:
@@ -31,7 +43,7 @@ def in_strips(layout: ReduceLayout, nbytes: int, strip_bytes: int) -> tuple[Redu
     Args:
         layout: canonical, one dimension reduced; positions are apart, and outputs lie in another order.
         nbytes: of an element.
-        strip_bytes: of a strip.
+        strip_bytes: of a strip of few positions; those of bytes are half as wide, whose indices decide.
     """
     *others, near = layout.kept
     fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
@@ -39,11 +51,14 @@ def in_strips(layout: ReduceLayout, nbytes: int, strip_bytes: int) -> tuple[Redu
     if near.input_stride != 1 or fast.size < _FEWEST_SIDE_BY_SIDE or positions * nbytes < _FEWEST_BYTES:
         return ()
     others.remove(fast)
-    if near.size * nbytes <= strip_bytes:
+    width = _widest(positions, nbytes, strip_bytes)
+    if near.size * nbytes <= max(width, strip_bytes):
         # It is short enough as it is.
         whole_vectors = near.size * nbytes % VECTOR_BYTES == 0
         return (replace(layout, kept=(*others, fast, near)),) if whole_vectors else ()
-    strip = strip_bytes // nbytes
+    while width > strip_bytes and near.size * nbytes < _FEWEST_STRIPS * width:
+        width //= 2
+    strip = width // nbytes
     strips, left = divmod(near.size, strip)
     # Tiles in shared memory are as fast with few positions of wide elements.
     if strips < _FEWEST_STRIPS or (nbytes == 8 and positions <= FEW_POSITIONS):

@@ -43,7 +43,7 @@ class SliceTuning:
     box_workgroups: int
     """Workgroups that share the boxes of a copy."""
     byte_box_workgroups: int
-    """The same of single bytes: a workgroup finds out where four of them lie for each word, before its first box."""
+    """The same of single bytes: before its first box a workgroup finds out where four lie for each word."""
     word_workgroup_size: int = 0
     """Invocations per workgroup where short rows are gathered by words; 0: other kernels gather them."""
     invocation_words: int = 4
