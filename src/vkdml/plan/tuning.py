@@ -212,7 +212,7 @@ SEARCH: dict[str, tuple[int, ...]] = {
     "tile_bytes": tuple(1 << exponent for exponent in range(13, 20)),
     "target_workgroups": (2, 4, 8, 16, 32, 64, 132, 264, 528, 1056, 2112, 4096, 8192),
     "split_workgroups": (2, 4, 8, 16, 32, 64, 132, 264, 528, 1056, 2112),
-    "most_candidates": (1024, 4096, 8192, 16384, 65536),
+    "most_candidates": (256, 1024, 4096, 8192, 16384, 65536),
     "columns_workgroups": (2, 4, 8, 16, 32, 64, 132, 264, 528, 792, 1056, 2112, 4096, 8192),
     "shortest_row_bytes": (16, 32, 64, 128, 256, 1024),
     "positions_per_split": (8, 16, 32, 64, 128, 256, 512),
