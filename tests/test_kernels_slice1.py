@@ -45,7 +45,7 @@ SMALL = SliceTuning(
     box_rows=32,
     box_workgroup_size=32,
     box_workgroups=3,
-    byte_box_workgroups=3,
+    byte_box_workgroups=(2, 3),
 )
 NO_TILES = {"tile_least_bytes": 1 << 32, "narrow_tile_least_bytes": 1 << 32}
 BY_WORDS = {**NO_TILES, "box_near_bytes": 1 << 40, "word_workgroup_size": 8}

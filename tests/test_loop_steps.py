@@ -62,7 +62,7 @@ SMALL = {
         box_rows=16,
         box_workgroup_size=8,
         box_workgroups=1,
-        byte_box_workgroups=1,
+        byte_box_workgroups=(1, 1),
     ),
 }
 SPLIT = {"target_workgroups": 16, "split_workgroups": 16, "columns_workgroups": 16}

@@ -8,6 +8,9 @@ from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work, power_of_two_up_to, words
 from vkdml.plan.tuning import SliceTuning
 
+# Of single bytes, for each of the fewer workgroups (H200: 30 take less time so, 90 more).
+_MANY_BOXES = 40
+
 
 def boxes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:
     """Return the boxes of a copy, of elements of up to 4 bytes; None where it has none on this device."""
@@ -122,7 +125,10 @@ def box_copy(
         output_rows=boxes.output_rows,
         output_vectors=boxes.output_rows * boxes.output_vectors_of_row,
     )
-    workgroups = tuning.byte_box_workgroups if boxes.element_bytes == 1 else tuning.box_workgroups
+    workgroups = tuning.box_workgroups
+    if boxes.element_bytes == 1:
+        few, many = tuning.byte_box_workgroups
+        workgroups = many if count > _MANY_BOXES * few else few
     rounds = min(ceil_div(count, workgroups), loops.most_boxes(limits.max_loop_steps))
     rounds = max(rounds, ceil_div(count, limits.max_workgroup_count))
     step = Step(kernel, constants, push, ceil_div(count, rounds), loop_steps=loops.boxes(rounds))

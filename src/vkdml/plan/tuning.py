@@ -42,8 +42,9 @@ class SliceTuning:
     """Invocations per workgroup where boxes are copied, a power of two; the device's limit may lower it."""
     box_workgroups: int
     """Workgroups that share the boxes of a copy."""
-    byte_box_workgroups: int
-    """The same of single bytes: before its first box a workgroup finds out where four lie for each word."""
+    byte_box_workgroups: tuple[int, int]
+    """The same of few boxes of single bytes, and of many. A workgroup finds out where four bytes of each word
+    lie before its first box, so that few workgroups take less time for few boxes."""
     word_workgroup_size: int = 0
     """Invocations per workgroup where short rows are gathered by words; 0: other kernels gather them."""
     invocation_words: int = 4
@@ -310,7 +311,7 @@ DISCRETE = Tuning(
         box_rows=512,
         box_workgroup_size=128,
         box_workgroups=2112,
-        byte_box_workgroups=528,
+        byte_box_workgroups=(528, 4224),
         word_workgroup_size=128,
     ),
     short=ShortTuning(
