@@ -233,6 +233,32 @@ def chosen(name: str, limits, fast: bool) -> list:
     return plans
 
 
+@pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
+def test_lanes_take_short_innermost_dimensions_whole(device, small_limits, name):
+    """In splits that begin and end inside of one, too."""
+    batched = "SwiftShader" not in device.name  # whose compiler takes all memory for the batched kernels
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    splits = set()
+    for number, (outer, innermost, between, columns) in enumerate(
+        ((41, 5, 3, 64), (97, 4, 7, 48), (301, 3, 2, 21), (35, 11, 6, 128), (59, 7, 5, 33), (211, 7, 3, 18))
+    ):
+        limits = limits_for(small_limits, True, batched, ELEMENTS[name].nbytes)
+        shape = outer, between, innermost, columns
+        strides = between * innermost * columns, columns, between * columns, 1
+        tuning = replace(limits.tuning, memory_order=0, periods_from_bytes=1 << 40, joined_from_bytes=1 << 40)
+        limits = replace(limits, tuning=tuning)
+        case = shape, (0, 1, 2), strides, 0, math.prod(shape)
+        plan = plan_case(case, name, limits, (number % 2 > 0, number % 3 > 0, False))
+        (step,) = plan.steps
+        kernel = kernels.table()[step.kernel]
+        assert kernel.family.name == "argreduce_columns"
+        assert kernel.named(step.constants)["whole_segments"]
+        pushed = kernel.family.unpack(step.push)
+        splits.add((pushed["splits"] > 1, pushed["positions_per_split"] % innermost > 0))
+        run_both(device, plan, {"input": element_bits(rng, name, case[-1])})
+    assert (True, True) in splits
+
+
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_argreduce_kernels_write_what_their_twins_write(device, small_limits, name, fast):
