@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -47,3 +48,26 @@ class Tile:
             count == dim.size and next_dim.output_stride == count * dim.output_stride
             for (dim, count), (next_dim, _) in pairwise(self.dims)
         )
+
+
+def tile_of_counts(
+    kept: Sequence[Dim],
+    counts: Mapping[Dim, int],
+    segments_along: Dim | None,
+    *,
+    shared_pitch: int,
+    position_pitch: int,
+    shared_elements: int,
+    workgroup_size: int,
+) -> Tile:
+    """Return the tile that has so many outputs along some of the kept dimensions, in the outputs' order."""
+    chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
+    return Tile(
+        tuple(chosen),
+        BOX_DIMS if segments_along is None else [dim for dim, _ in chosen].index(segments_along),
+        shared_pitch,
+        position_pitch,
+        shared_elements,
+        tuple(dim for dim in kept if dim not in counts),
+        workgroup_size,
+    )

@@ -8,7 +8,7 @@ from math import prod
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div
 from vkdml.plan.reductions import FOUR, is_in_fours
-from vkdml.plan.short_tile import BOX_DIMS, Tile
+from vkdml.plan.short_tile import BOX_DIMS, Tile, tile_of_counts
 from vkdml.plan.tiles_in_place import MOST_PERMUTED, even_count, tile_in_place, workgroup_size_of
 from vkdml.plan.transposing import Stack, sides_of
 
@@ -143,16 +143,14 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     if positions_apart and not tuning.direct:
         position_pitch = pitch_of(extent + margin, positions.input_stride, per_vector)
         extent += (positions.size - 1) * position_pitch
-    chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
-    names = [dim for dim, _ in chosen]
-    return Tile(
-        tuple(chosen),
-        BOX_DIMS if segments_along is None else names.index(segments_along),
-        shared_pitch,
-        position_pitch,
-        extent + margin + per_vector,
-        tuple(dim for dim in layout.kept if dim not in counts),
-        workgroup_size,
+    return tile_of_counts(
+        layout.kept,
+        counts,
+        segments_along,
+        shared_pitch=shared_pitch,
+        position_pitch=position_pitch,
+        shared_elements=extent + margin + per_vector,
+        workgroup_size=workgroup_size,
     )
 
 
@@ -213,15 +211,14 @@ def _transposing_tile(
     if sides is None:
         return None
     counts = {**dict(zip(chain, sides.along_chain, strict=False)), fast: sides.along_fast}
-    chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
-    return Tile(
-        tuple(chosen),
-        [dim for dim, _ in chosen].index(fast) if sides.shared_pitch else BOX_DIMS,
-        sides.shared_pitch,
-        sides.position_pitch,
-        sides.shared_elements,
-        tuple(dim for dim in layout.kept if dim not in counts),
-        workgroup_size,
+    return tile_of_counts(
+        layout.kept,
+        counts,
+        fast if sides.shared_pitch else None,
+        shared_pitch=sides.shared_pitch,
+        position_pitch=sides.position_pitch,
+        shared_elements=sides.shared_elements,
+        workgroup_size=workgroup_size,
     )
 
 

@@ -7,7 +7,7 @@ from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits
-from vkdml.plan.short_tile import BOX_DIMS, Tile
+from vkdml.plan.short_tile import BOX_DIMS, Tile, tile_of_counts
 from vkdml.plan.short_tiles import (
     FEWEST_SIDE_BY_SIDE,
     MOST_POSITIONS,
@@ -114,14 +114,12 @@ def _tile(
             count = of_whole_rounds(count, prod(counts.values()), workgroup_size, multiple)
         counts[segments_along] = count
         extent += (count - 1) * shared_pitch
-    chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
-    names = [dim for dim, _ in chosen]
-    return Tile(
-        tuple(chosen),
-        BOX_DIMS if segments_along is None else names.index(segments_along),
-        shared_pitch,
-        0,
-        extent + margin + per_vector,
-        tuple(dim for dim in layout.kept if dim not in counts),
-        workgroup_size,
+    return tile_of_counts(
+        layout.kept,
+        counts,
+        segments_along,
+        shared_pitch=shared_pitch,
+        position_pitch=0,
+        shared_elements=extent + margin + per_vector,
+        workgroup_size=workgroup_size,
     )
