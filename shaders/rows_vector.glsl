@@ -27,19 +27,19 @@ WordKeys word_tops(uint word) {
 }
 #if SUBGROUPS && KEYS == KEYS_INTEGER
 // Integers are compared as they are, and the bits that the order flips are flipped once. Drivers of GPUs remove what
-// constants exclude.
-#define SIGNED_GREATER(Signed, Unsigned, a, b) Unsigned(TAKE_MIN ? min(Signed(a), Signed(b)) : max(Signed(a), Signed(b)))
-#define UNSIGNED_GREATER(a, b) (TAKE_MIN ? min(a, b) : max(a, b))
-#define RAW_GREATER(Signed, Unsigned)                                                                       \
-    Unsigned raw_greater(Unsigned a, Unsigned b) {                                                          \
-        return SIGNED_ELEMENTS ? SIGNED_GREATER(Signed, Unsigned, a, b) : UNSIGNED_GREATER(a, b);           \
+// constants exclude; a choice by ?: would be branches, for which SwiftShader's compiler takes all memory.
+#define RAW_GREATER(Signed, Unsigned, Bools)                                                                        \
+    Unsigned raw_greater(Unsigned a, Unsigned b) {                                                                  \
+        Unsigned greatest = mix(max(a, b), Unsigned(max(Signed(a), Signed(b))), Bools(SIGNED_ELEMENTS));            \
+        Unsigned least = mix(min(a, b), Unsigned(min(Signed(a), Signed(b))), Bools(SIGNED_ELEMENTS));               \
+        return mix(greatest, least, Bools(TAKE_MIN));                                                               \
     }
-RAW_GREATER(int, uint)
+RAW_GREATER(int, uint, bool)
 #if ELEMENT_BYTES == 1
-RAW_GREATER(ivec4, uvec4)
+RAW_GREATER(ivec4, uvec4, bvec4)
 uint raw_greatest(uvec4 raw) { return raw_greater(raw_greater(raw.x, raw.y), raw_greater(raw.z, raw.w)); }
 #elif ELEMENT_BYTES == 2
-RAW_GREATER(ivec2, uvec2)
+RAW_GREATER(ivec2, uvec2, bvec2)
 uint raw_greatest(uvec2 raw) { return raw_greater(raw.x, raw.y); }
 #else
 uint raw_greatest(uint raw) { return raw; }
