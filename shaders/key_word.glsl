@@ -28,17 +28,20 @@ const uint FLIP = (TAKE_MIN ? 0xffffffffu : 0u) ^ (SIGNED_ELEMENTS ? SIGN_BITS :
 // A variant, not a constant: the test alone makes SwiftShader's code for bytes 6% slower.
 uint ordered_bools(uint word) { return ((((word & ~SIGN_BITS) + ~SIGN_BITS) | word) & SIGN_BITS) ^ FLIP; }
 
-// Floats of argmin are those of the opposite sign. To change that first would take one more operation.
+// Floats of argmin are those of the opposite sign. To change that first would take one more operation, and ?: in functions
+// makes branches, for which SwiftShader's compiler takes all memory.
+const uint ALL_IF_MIN = TAKE_MIN ? 0xffffffffu : 0u, ONE_IF_MIN = TAKE_MIN ? 1u : 0xffffffffu;
+const uint OFFSET_OF_WIDE = TAKE_MIN ? SIGN_BITS + 1u : SIGN_BITS, OFFSET_OF_NARROW = TAKE_MIN ? LOWEST_BITS : SIGN_BITS;
+
 uint ordered_wide_float(uint word) {
-    uint negative = uint(int(word) >> 31), magnitude = word ^ (negative & BELOW_SIGN); // all ones or none
-    return TAKE_MIN ? ~magnitude + negative + (SIGN_BITS + 1u) : magnitude - negative + SIGN_BITS;
+    uint negative = uint(int(word) >> 31); // all ones or none
+    return (word ^ (negative & BELOW_SIGN) ^ ALL_IF_MIN) + negative * ONE_IF_MIN + OFFSET_OF_WIDE;
 }
 
 uint ordered_narrow_floats(uint word) {
     uint flip = ((word >> (ELEMENT_BITS - 1)) & LOWEST_BITS) * BELOW_SIGN;
     // The sums do not carry into the next element.
-    return TAKE_MIN ? ((~word & ~SIGN_BITS) ^ flip) + (LOWEST_BITS + flip)
-                    : ((word & ~SIGN_BITS) ^ flip) + (SIGN_BITS - flip);
+    return (((word ^ ALL_IF_MIN) & ~SIGN_BITS) ^ flip) + flip * ONE_IF_MIN + OFFSET_OF_NARROW;
 }
 
 uint ordered_floats(uint word) { return ELEMENT_BYTES == 4 ? ordered_wide_float(word) : ordered_narrow_floats(word); }

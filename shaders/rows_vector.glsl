@@ -25,35 +25,9 @@ WordKeys word_tops(uint word) {
     const bool narrow_floats = KEYS == KEYS_FLOAT && ELEMENT_BYTES < 4;
     return narrow_floats ? word_tops_of_narrow_floats(ordered_word(word)) : top_keys(ordered_word(word));
 }
-#if SUBGROUPS && KEYS == KEYS_INTEGER
-// Integers are compared as they are, and the bits that the order flips are flipped once. Drivers of GPUs remove what
-// constants exclude; a choice by ?: would be branches, for which SwiftShader's compiler takes all memory.
-#define RAW_GREATER(Signed, Unsigned, Bools)                                                                        \
-    Unsigned raw_greater(Unsigned a, Unsigned b) {                                                                  \
-        Unsigned greatest = mix(max(a, b), Unsigned(max(Signed(a), Signed(b))), Bools(SIGNED_ELEMENTS));            \
-        Unsigned least = mix(min(a, b), Unsigned(min(Signed(a), Signed(b))), Bools(SIGNED_ELEMENTS));               \
-        return mix(greatest, least, Bools(TAKE_MIN));                                                               \
-    }
-RAW_GREATER(int, uint, bool)
-#if ELEMENT_BYTES == 1
-RAW_GREATER(ivec4, uvec4, bvec4)
-uint raw_greatest(uvec4 raw) { return raw_greater(raw_greater(raw.x, raw.y), raw_greater(raw.z, raw.w)); }
-#elif ELEMENT_BYTES == 2
-RAW_GREATER(ivec2, uvec2, bvec2)
-uint raw_greatest(uvec2 raw) { return raw_greater(raw.x, raw.y); }
-#else
-uint raw_greatest(uint raw) { return raw; }
-#endif
-
-Top vector_top(uvec4 v) {
-    WordKeys first = raw_greater(at_top(v.x), at_top(v.y)), second = raw_greater(at_top(v.z), at_top(v.w));
-    return raw_greatest(raw_greater(first, second)) ^ FLIP;
-}
-#else
 Top vector_top(uvec4 v) {
     return greatest(max(max(word_tops(v.x), word_tops(v.y)), max(word_tops(v.z), word_tops(v.w))));
 }
-#endif
 
 uint find_in_vector(uvec4 v, Key key) {
     uint word = v.x, place = 0u;
