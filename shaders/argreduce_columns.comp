@@ -2,11 +2,11 @@
 // output, and keeps the key and position of the best of each. `lanes` invocations share the positions.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 0
 // Compile-time: AT_ONCE, the loads in flight: 4 or 8 hide latency, 1 suits the compilers of software drivers; LOADS:
-// single elements, aligned vectors of 16 bytes, vectors of 16 bytes that start at any element, and the same of four
-// narrow elements.
+// single elements, aligned vectors of 16 bytes, and vectors of 16 bytes that start at any element.
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
@@ -17,12 +17,6 @@
 // A part is one word of elements, or one element of two words, with the best of its columns.
 #define COLUMNS (uint(PARTS) * PART_COLUMNS)
 #define NOWHERE 0xffffffffu
-// Whether loads may start at any element.
-const bool STARTS_ANYWHERE = LOADS == LOADS_UNALIGNED || LOADS == LOADS_UNALIGNED_FOURS;
-
-// Whether groups start where their indices do with a vector.
-bool leads() { return LOADS == LOADS_UNALIGNED_FOURS && run >= uint(LED_GROUPS) * COLUMNS; }
-
 struct Best {
     Part parts[PARTS];
 };
@@ -34,6 +28,11 @@ uvec2 column_strides() {
     if (kept_dims == 0u) return uvec2(0u);
     uint word = (kept_dims - 1u) * COPIED_DIM_WORDS;
     return uvec2(layout_word(word + 1u), layout_word(word + 2u));
+}
+
+// Whether groups start where their indices do with a vector.
+bool leads() {
+    return LOADS == LOADS_UNALIGNED && !COLUMNS_APART && run >= uint(LED_GROUPS) * COLUMNS && column_strides().y == 1u;
 }
 
 // Returns the columns of group `number` of a run, the first and the one after the last. Where loads may start at any
@@ -48,7 +47,7 @@ uvec2 columns_of_group(uint number, uint run_number) {
 // Sets the columns of a group that the caller writes, [first, end) in its run. Where loads may start anywhere, a group that
 // would extend past the end of its run ends there instead; the one before it writes the columns in which the two overlap.
 void clip_columns(inout uint first, uint end, out uint first_column, out uint end_column) {
-    first_column = STARTS_ANYWHERE ? COLUMNS - min(COLUMNS, run - first) : 0u;
+    first_column = LOADS == LOADS_UNALIGNED ? COLUMNS - min(COLUMNS, run - first) : 0u;
     first -= first_column;
     end_column = end - first;
 }
@@ -97,7 +96,7 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
         if (ONE_STRIDE) break;
     }
     if (!TAKE_LAST && first_mine != NOWHERE)
-        for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
+        [[unroll]] for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
 }
 
 #include "columns_members.glsl"
@@ -127,7 +126,7 @@ void main() {
         uint number = run_number * run + own.x;
         uvec2 offsets = offsets_of_column(run_number, own.x);
         Best best;
-        for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
+        [[unroll]] for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (group < groups) fold_split(best, offsets.x, first, min(first + positions_per_split, reduce_count), member);
         if (lanes > 1u) reduce_members(best, member, place, groups_per_block);
         bool holds_best = member == 0u && group < groups;

@@ -38,7 +38,6 @@ SMALL = {
     ),  # not by these kernels
 }
 # Of so many positions, so that there are others whose columns are loaded as vectors.
-FOURS = tuple((width, *counts) for width in (1, 2) for counts in ((10, 12), (34, 34)))
 ELEMENTS = kernels.elements()
 ARGREDUCE_KERNELS = [kernel for kernel in kernels.table().values() if kernel.family.name in twins.TWINS]
 
@@ -125,12 +124,11 @@ CONTIGUOUS = {
     "middle": ((3, 20, 36), (1,)),
     "outer_and_middle": ((5, 2, 7, 32), (0, 2)),
     "outer_and_inner": ((7, 3, 160), (0, 2)),
-    "fours": ((11, 1040), (0,)),
-    "unaligned_fours": ((10, 67), (0,)),
-    "matrices_of_fours": ((5, 12, 53), (1,)),
-    "short_fours": ((40, 11, 7), (1,)),
-    "fours_split": ((34, 32), (0,)),
-    "unaligned_fours_split": ((34, 33), (0,)),
+    "few_positions": ((7, 1040), (0,)),
+    "few_unaligned_positions": ((7, 133), (0,)),
+    "unaligned_matrices": ((5, 12, 133), (1,)),
+    "short_matrices": ((40, 11, 7), (1,)),
+    "unaligned_split": ((34, 131), (0,)),
 }
 # Contiguous arrays read through a permutation of their axes, some of them backwards.
 PERMUTED = {
@@ -175,7 +173,6 @@ def limits_for(small_limits, fast: bool, batched: bool, width: int = 1):
             small_limits.tuning,
             subgroups=int(fast),
             batched_loads=int(batched),
-            positions_in_fours=FOURS if batched else (),
             # Splits of wide elements fill whole waves of three eighths of these.
             columns_workgroups=4 if width < 4 else 16,
         ),

@@ -23,8 +23,8 @@ from vkdml.plan.tuning import DISCRETE
 LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 
 STRIP_BYTES = 32
-# Of a strip with nine positions: those of bytes have half as many bytes, of wide elements two and four times.
-STRIP_ELEMENTS = 16
+# Of a strip with nine positions, by the bytes of an element: the strip has two or four times as many bytes.
+STRIP_ELEMENTS = {1: 64, 2: 32, 4: 16, 8: 16}
 
 # The shape of the array in memory, by the elements of a strip; the order in which its dimensions are read,
 # the axis, where it starts, and the steps of the plan.
@@ -45,7 +45,7 @@ def device():
 def planned(case, name, limits, rules=(False, False, False), **options):
     memory, order, axis, base, _ = CASES[case] if isinstance(case, str) else case
     if callable(memory):
-        memory = memory(STRIP_ELEMENTS)
+        memory = memory(STRIP_ELEMENTS[kernels.elements()[name].nbytes])
     strides = row_major_strides(memory)
     sizes = tuple(memory[each] for each in order)
     kept = tuple(1 if i == axis else size for i, size in enumerate(sizes))
@@ -108,8 +108,6 @@ def test_strips_have_every_output_once(near):
         (7, 640, 5, 4),  # few outputs side by side
         (64, 319, 5, 4),  # few strips
         (64, 6, 5, 4),  # no whole vectors
-        (64, 640, 3, 1),  # few bytes for an index
-        (64, 640, 8, 8),  # few positions of wide elements
     ],
 )
 def test_others_have_no_strips(fast, near, positions, nbytes):
@@ -124,15 +122,16 @@ def test_stacks_whose_positions_are_near_are_read_in_tiles():
 
 def test_a_subgroup_reads_and_writes_sectors():
     """Neighbours of an invocation have the next vectors of a strip, and then the next outputs."""
-    # With more to read for each output strips are wider, if there are enough; those of bytes are narrow.
+    # With more to read for each output strips of wide elements are wider, and of all if there are enough.
     for name, positions, near, strip in (
-        ("float32", 5, 6632, 16),
+        ("float32", 5, 6632, 32),
+        ("float32", 5, 1000, 16),
         ("float32", 16, 1999, 32),
         ("float32", 16, 6632, 64),
-        ("float16", 11, 6632, 32),
-        ("float16", 12, 6632, 64),
-        ("float16", 32, 6632, 64),
-        ("uint8", 32, 6632, 32),
+        ("int64", 3, 6632, 16),
+        ("float16", 11, 6632, 64),
+        ("float16", 12, 2000, 32),
+        ("uint8", 3, 6632, 128),
     ):
         plan, _ = planned(((positions, 1264, near), (2, 1, 0), 2, 0, 0), name, LIMITS)
         p = family_of(plan.steps[0]).unpack(plan.steps[0].push)

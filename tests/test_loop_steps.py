@@ -157,24 +157,6 @@ GROWING = {
         "many columns": lambda n: Shape((40, 16 * n + 1), (16 * n + 1, 1), (0,)),
         "short inner reduction": lambda n: Shape((n, 3, 21), (85, 21, 1), (0, 1)),
     },
-    "fours": {
-        f"{name} {turn}": shape
-        for turn in range(4)  # of four types of elements, taken in turn, two have this kernel
-        for name, shape in {
-            "long columns": lambda n: Shape((n, 16), (16, 1), (0,)),
-            "many columns": lambda n: Shape((40, 4 * n), (4 * n, 1), (0,)),
-            "short inner reduction": lambda n: Shape((n, 3, 64), (192, 64, 1), (0, 1)),
-        }.items()
-    },
-    "unaligned_fours": {
-        f"{name} {turn}": shape
-        for turn in range(4)
-        for name, shape in {
-            "long columns": lambda n: Shape((n, 17), (17, 1), (0,)),
-            "many matrices": lambda n: Shape((n, 20, 35), (703, 35, 1), (1,)),
-            "short inner reduction": lambda n: Shape((n, 3, 65), (197, 65, 1), (0, 1)),
-        }.items()
-    },
     "elements": {
         "one long row": lambda n: Shape((8 * n,), (2,), (0,)),
         "many rows": lambda n: Shape((n, 3), (7, 2), (1,)),
@@ -262,9 +244,6 @@ def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kind):
         flags["workgroup_size"] = max(SMALL["workgroup_size"], device.limits.subgroup_size)
     limits = limits_for(device, **flags, **(SPLIT if split else {}))
     growing = GROWING[own.get("loads") or own.get("memory_order") or None]
-    if "fours" in own.get("loads", ""):
-        fours = tuple((width, 0, 1 << 30) for width in (1, 2))
-        limits = replace(limits, tuning=replace(limits.tuning, positions_in_fours=fours))
     check_largest(device, kind, growing, limits, ARGREDUCE_KINDS.index(kind))
 
 

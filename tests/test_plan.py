@@ -217,10 +217,10 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((1 << 15, 99, 10), (1,), u1) == "joined unaligned batched_4"
     assert chosen((1 << 20, 3), (1,), u1) == chosen((1 << 20, 7), (1,), f2) == "short fours"
     assert chosen((1 << 20, 8), (1,), u1) == chosen((1 << 20, 7, 2), (1,), f2).replace("packed", "single")
-    assert chosen((3, 1 << 20), (0,), u1) == "short packed"
-    assert chosen((17, 1 << 20), (0,), u1) == "columns fours batched_8"
-    assert chosen((17, (1 << 20) + 1), (0,), u1) == "columns unaligned_fours batched_8"
-    assert chosen((33, 1 << 20), (0,), u1) == "columns vectors batched_4"
+    assert chosen((2, 1 << 20), (0,), u1) == "short packed"
+    assert chosen((3, 1 << 20), (0,), u1) == "columns vectors batched_4"
+    assert chosen((99, 6, 1001), (1,), u1) == "short packed"
+    assert chosen((17, (1 << 20) + 1), (0,), u1) == "columns unaligned batched_4"
     assert chosen((3, 1 << 20), (0,), f4) == "columns vectors batched_4"
     assert chosen((1 << 14, 64), (0,), u1) == "columns vectors batched_4 split"
     assert chosen((4, 1 << 14, 64), (0, 2)).startswith("rows subgroups")

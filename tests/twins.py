@@ -224,7 +224,7 @@ def argreduce_columns(step, buffers) -> None:
     p = s.p
     # Neighbouring outputs of one invocation.
     loads = kernels.table()[step.kernel].variant["loads"]
-    columns = 1 if loads == "elements" else 4 if "fours" in loads else 16 // s.el.bytes
+    columns = 1 if loads == "elements" else 16 // s.el.bytes
     found = {}
     for number in range(p.outputs):
         base, _ = s.output_offsets(number)
@@ -232,7 +232,8 @@ def argreduce_columns(step, buffers) -> None:
             end = min((split + 1) * p.positions_per_split, p.reduce_count)
             found[number, split] = s.best(base, np.arange(split * p.positions_per_split, end))
     # What lies before the first whole vector of indices is a group of its own.
-    led = loads == "unaligned_fours" and p.run >= kernels.number("led_groups") * columns
+    apart = kernels.table()[step.kernel].named(step.constants)["columns_apart"] or s.kept[-1][2] != 1
+    led = loads == "unaligned" and not apart and p.run >= kernels.number("led_groups") * columns
     groups = p.outputs // p.run * (1 + -(-(p.run - 1) // columns) if led else -(-p.run // columns))
     s.finish(-(-groups // (s.workgroup // p.lanes)), found)
 

@@ -465,7 +465,7 @@ def _every_kernel() -> Iterator[Case]:
             # Unaligned rows that software drivers do not read by periods: few ones, and several matrices.
             ((100, few // 100 - 1), 0),
             ((4, few // 1024, 255), 1),
-            # Few rows, of narrow elements in fours.
+            # Few rows.
             ((16, elements // 64, 4), 0),
             ((8, 17, elements // 136 - 1), 1),
         ):

@@ -20,7 +20,13 @@ from vkdml.plan.reductions import (
     order_rules,
     split_words,
 )
-from vkdml.plan.rows import are_many_and_short, limits_of_whole_rows, long_runs_of, row_shape
+from vkdml.plan.rows import (
+    are_many_and_short,
+    limits_of_rows,
+    limits_of_whole_rows,
+    long_runs_of,
+    row_shape,
+)
 from vkdml.plan.shapes import Shape
 from vkdml.plan.short import plan_scattered, plan_short
 from vkdml.plan.short_tiles import is_written_across
@@ -89,7 +95,7 @@ def plan_argreduce(
                 return plan
     else:
         keeping = limits_of_whole_rows(layout, runs, element, limits)
-        limits = keeping or limits
+        limits = keeping or limits_of_rows(layout, runs, element, limits)
         shape = row_shape(layout, runs, element, input_bytes, limits, are_split=keeping is None)
     return _plan_shape(shape, layout, order, input_bytes, results, limits)
 

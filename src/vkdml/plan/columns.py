@@ -9,12 +9,10 @@ from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, check_work, power_of_two_at_least
 from vkdml.plan.reductions import (
-    FOUR,
     NARROW_SHARE,
     are_far_columns,
     candidate_words,
     enough_splits,
-    is_in_fours,
     most_splits,
     whole_waves,
     workgroups_at_once,
@@ -69,20 +67,14 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
     loads, run, columns, load_bytes, columns_apart = "elements", 1, 1, element.nbytes, False
     if inner.input_stride == 1:
         per_vector = VECTOR_BYTES // element.nbytes
-        in_fours = is_in_fours(reduce_count, element.nbytes, tuning)
-        together = FOUR if in_fours else per_vector
-        may_be_apart = tuning.columns_apart or inner.size < together
+        may_be_apart = tuning.columns_apart or inner.size < per_vector
         side, in_run = _side_by_side(layout.kept) if may_be_apart else (inner.size, 1)
-        if side >= together:
-            run, columns, load_bytes, columns_apart = side, together, together * element.nbytes, in_run > 1
+        if side >= per_vector:
+            run, columns, load_bytes, columns_apart = side, per_vector, VECTOR_BYTES, in_run > 1
             outer = (dim.input_stride for dim in (*layout.kept[:-in_run], *layout.reduced))
-            aligned = are_multiples((layout.input_base, *outer), together)
-            if in_fours:
-                loads = "fours" if aligned else "unaligned_fours"
-            else:
-                loads = "vectors" if aligned else "unaligned"
-    # Fours of long unaligned runs start where their indices fill vectors: one more has what lies before.
-    led = loads == "unaligned_fours" and run >= LED_GROUPS * columns
+            loads = "vectors" if are_multiples((layout.input_base, *outer), per_vector) else "unaligned"
+    # Groups of long unaligned runs start where their indices fill vectors: one more has what lies before.
+    led = loads == "unaligned" and not columns_apart and run >= LED_GROUPS * columns and inner.output_stride == 1
     groups = outputs // run * (ceil_div(run, columns) if not led else 1 + ceil_div(run - 1, columns))
 
     # Neighbouring invocations read neighbouring memory: of several outputs, or of one.

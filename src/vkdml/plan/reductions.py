@@ -22,7 +22,7 @@ _UNLIMITED = 1 << 62
 _AT_ONCE = {1: 1 / 4, 2: 1 / 4, 4: 3 / 8, 8: 3 / 8}
 # What the exchange of a workgroup's lanes takes, in loads of a lane.
 _EXCHANGE_LOADS = 8
-# Columns or rows of narrow elements that an invocation takes at once where their indices are one vector.
+# Rows of narrow elements that an invocation takes at once, whose indices are one vector.
 FOUR = 4
 
 
@@ -88,14 +88,6 @@ def worthwhile_workgroups(layout: ReduceLayout, element: ElementType, tuning: Tu
     """Return the most workgroups that a reduction is divided among only to fill a device."""
     nbytes = layout.outputs * layout.reduce_count * element.nbytes
     return max(nbytes // tuning.split_bytes, 1) if tuning.split_bytes else _UNLIMITED
-
-
-def is_in_fours(positions: int, element_bytes: int, tuning: Tuning) -> bool:
-    """Tell whether columns of elements are loaded in fours if so many positions compete."""
-    return any(
-        width == element_bytes and fewest <= positions <= most
-        for width, fewest, most in tuning.positions_in_fours
-    )
 
 
 def are_far_columns(layout: ReduceLayout, element_bytes: int, tuning: Tuning) -> bool:

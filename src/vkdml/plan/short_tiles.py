@@ -7,7 +7,7 @@ from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div
-from vkdml.plan.reductions import FOUR, is_in_fours
+from vkdml.plan.reductions import FOUR
 from vkdml.plan.short_tile import BOX_DIMS, Tile, tile_of_counts
 from vkdml.plan.tiles_in_place import MOST_PERMUTED, even_count, tile_in_place, workgroup_size_of
 from vkdml.plan.transposing import Stack, sides_of
@@ -28,6 +28,8 @@ OUTPUTS_OF_SECTOR = 8
 SHORTEST_LONG_ROW = 12
 # Of a stack whose positions are far apart and whose columns are aligned.
 FEW_POSITIONS = 8
+# Bytes. Of longer rows vectors are loaded, wherever they start.
+LONG_ROW = 4096
 # Bytes. Tiles of outputs in another order than the input are large from this size of a row on.
 LONG_PERMUTED_ROW = 20
 
@@ -76,8 +78,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
             workgroup_size = workgroup_size_of(limits)
             budget = _permuted_bytes(tuning.permuted_tile_bytes, total, limits) // nbytes
     if positions_apart:
-        in_fours = is_in_fours(positions.size, nbytes, limits.tuning)
-        worth_tiles = packed and not in_fours and _is_worth_tiles(layout, per_vector)
+        worth_tiles = packed and _is_worth_tiles(layout, nbytes)
         if not (tuning.direct or permuted or worth_tiles):
             return None
         budget = min((2 if permuted else 1) * tuning.tile_bytes, limits.max_shared_memory // 2)
@@ -251,14 +252,19 @@ def _positions_apart(layout: ReduceLayout, gap: int, budget: int) -> bool:
     return positions.input_stride > 2 * between + gap or extent + between > budget
 
 
-def _is_worth_tiles(layout: ReduceLayout, per_vector: int) -> bool:
-    """Whether narrow columns whose positions are far apart take longer without shared memory.
+def _is_worth_tiles(layout: ReduceLayout, nbytes: int) -> bool:
+    """Whether narrow columns whose positions are far apart take longer without shared memory (H200).
 
-    They do where loads are not aligned, and where they wait for scattered stores of many indices.
+    They do where single bytes of two positions have four times as many bytes of indices, and where few of
+    them lie in short rows that are not aligned.
     """
-    positions = layout.reduced[0]
+    positions, near = layout.reduced[0], layout.kept[-1]
+    if nbytes == 1 and positions.size == 2:
+        return True
     starts = [layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1])]
-    return positions.size <= FEW_POSITIONS or any(start % per_vector for start in starts)
+    short = len(layout.kept) > 1 and near.size * nbytes < LONG_ROW
+    few = positions.size <= FEW_POSITIONS + (4 // nbytes - 1)
+    return short and few and any(start * nbytes % VECTOR_BYTES for start in starts)
 
 
 def _between(layout: ReduceLayout, gap: int) -> Iterator[Dim]:

@@ -10,25 +10,17 @@ from dataclasses import replace
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES
-from vkdml.plan.short_tiles import FEW_POSITIONS
 
 # Outputs side by side.
 _FEWEST_SIDE_BY_SIDE = 8
 # Of the innermost dimension: what is left over of fewer takes a step that is too small to be fast.
 _FEWEST_STRIPS = 40
-# Bytes of an output's elements. Of fewer, indices decide.
-_FEWEST_BYTES = 4
-# Of more, strips are wider, and wider again.
-_FEW_BYTES = 24
+# Bytes of an output's elements. Of more of wide elements, strips are wider.
 _MANY_BYTES = 64
 
 
 def _widest(positions: int, nbytes: int, strip_bytes: int) -> int:
     """Return the bytes of a strip: more where more is read for each output (H200)."""
-    if nbytes == 1:
-        return strip_bytes // 2
-    if positions * nbytes < _FEW_BYTES:
-        return strip_bytes
     return strip_bytes * (4 if nbytes >= 4 and positions * nbytes >= _MANY_BYTES else 2)
 
 
@@ -43,16 +35,16 @@ def in_strips(layout: ReduceLayout, nbytes: int, strip_bytes: int) -> tuple[Redu
     Args:
         layout: canonical, one dimension reduced; positions are apart, and outputs lie in another order.
         nbytes: of an element.
-        strip_bytes: of a strip of few positions; those of bytes are half as wide, whose indices decide.
+        strip_bytes: of the narrowest strip.
     """
     *others, near = layout.kept
     fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
     positions = layout.reduced[0].size
-    if near.input_stride != 1 or fast.size < _FEWEST_SIDE_BY_SIDE or positions * nbytes < _FEWEST_BYTES:
+    if near.input_stride != 1 or fast.size < _FEWEST_SIDE_BY_SIDE:
         return ()
     others.remove(fast)
     width = _widest(positions, nbytes, strip_bytes)
-    if near.size * nbytes <= max(width, strip_bytes):
+    if near.size * nbytes <= width:
         # It is short enough as it is.
         whole_vectors = near.size * nbytes % VECTOR_BYTES == 0
         return (replace(layout, kept=(*others, fast, near)),) if whole_vectors else ()
@@ -60,8 +52,7 @@ def in_strips(layout: ReduceLayout, nbytes: int, strip_bytes: int) -> tuple[Redu
         width //= 2
     strip = width // nbytes
     strips, left = divmod(near.size, strip)
-    # Tiles in shared memory are as fast with few positions of wide elements.
-    if strips < _FEWEST_STRIPS or (nbytes == 8 and positions <= FEW_POSITIONS):
+    if strips < _FEWEST_STRIPS:
         return ()
     along = Dim(strips, strip, strip * near.output_stride)
     whole = replace(layout, kept=(*others, along, fast, replace(near, size=strip)))

@@ -157,8 +157,6 @@ class Tuning:
     than a vector of them have their outputs side by side."""
     strip_bytes: int
     """Of the innermost dimension that workgroups read where outputs lie in another order; 0: all of it."""
-    positions_in_fours: tuple[tuple[int, int, int], ...]
-    """By width of narrow elements, the fewest and the most positions of columns that are loaded in fours."""
     periods_from_bytes: int
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     narrow_periods_from_bytes: int
@@ -275,7 +273,6 @@ DISCRETE = Tuning(
     far_columns_workgroups=0,
     columns_apart=0,
     strip_bytes=64,
-    positions_in_fours=((1, 12, 32), (2, 8, 32)),
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
     period_column_bytes=0,
@@ -349,7 +346,6 @@ SOFTWARE = replace(
     far_columns_workgroups=256,
     columns_apart=1,
     strip_bytes=0,
-    positions_in_fours=(),
     periods_from_bytes=256 * 1024,
     period_column_bytes=128,
     # A line of memory. It waits for one of each period at the same time.
