@@ -96,7 +96,7 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
         if (ONE_STRIDE) break;
     }
     if (!TAKE_LAST && first_mine != NOWHERE)
-        [[unroll]] for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
+        UNROLLED for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
 }
 
 #include "columns_members.glsl"
@@ -126,7 +126,7 @@ void main() {
         uint number = run_number * run + own.x;
         uvec2 offsets = offsets_of_column(run_number, own.x);
         Best best;
-        [[unroll]] for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
+        UNROLLED for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (group < groups) fold_split(best, offsets.x, first, min(first + positions_per_split, reduce_count), member);
         if (lanes > 1u) reduce_members(best, member, place, groups_per_block);
         bool holds_best = member == 0u && group < groups;

@@ -5,7 +5,6 @@
 // the candidate dimensions of one output: size, stride, what a step adds to the position.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 1
 #define LAYOUT_IS_SHARED (!flagged(FLAG_LAYOUT_IN_PUSH))
@@ -69,7 +68,7 @@ void main() {
                 Key keys[CANDIDATES_AT_ONCE];
                 uint ranks[CANDIDATES_AT_ONCE];
                 load_steps(start, min(candidate + uvec4(0u, 1u, 2u, 3u) * lanes, uvec4(end - 1u)), keys, ranks);
-                [[unroll]] for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++) keep_better(key, rank, keys[i], ranks[i]);
+                for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++) keep_better(key, rank, keys[i], ranks[i]);
             }
         }
         reduce_candidates(member, lanes, adjacent ? 1u : side, key, rank);

@@ -69,7 +69,7 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
         if (ONE_FOLDED) break;
     }
     if (!TAKE_LAST && first_mine != NOWHERE)
-        [[unroll]] for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
+        UNROLLED for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
 }
 
 // Returns a position among more: a dimension of this `size` joins the others, of which the inner ones have `inner` positions.
@@ -122,12 +122,12 @@ void main() {
         // A vector that would extend past the end of its run ends there instead.
         uint column = min(own, run - COLUMNS);
         Best best;
-        [[unroll]] for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
+        UNROLLED for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (takes_part) fold_split(best, offsets_of_output(run_number * outputs_per_run).x + column, first, end, member);
         reduce_members(best, member, own_piece * groups_per_piece + group, pieces_per_block * groups_per_piece);
         if (takes_part && member == 0u)
-            [[unroll]] for (uint i = 0u; i < PARTS; i++)
-                [[unroll]] for (uint j = 0u; j < PART_COLUMNS; j++) {
+            UNROLLED for (uint i = 0u; i < PARTS; i++)
+                UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++) {
                     uint at = column + i * PART_COLUMNS + j;
                     if (at >= own && at < past) put_slot(own_piece * piece_columns + at - begin, best.parts[i], j);
                 }

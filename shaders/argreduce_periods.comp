@@ -46,7 +46,7 @@ void fold_split(inout Best best, uint base, uint column, uint start, uint limit,
         uint count = (last - mine - 1u) / lanes + 1u;
         fold_positions(best, mine - first, lanes, base + column + mine * run, lanes * run, count);
         if (!TAKE_LAST)
-            [[unroll]] for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(mine - first));
+            UNROLLED for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(mine - first));
     }
     if (member != 0u) return;
     if (first_whole == 1u && first == 0u)
@@ -58,8 +58,8 @@ void fold_split(inout Best best, uint base, uint column, uint start, uint limit,
 
 // Stores the candidates of a split. Columns are numbered from the start of the stretch.
 void store_candidates(Best best, uint stretch_number, uint column, uint start, uint split, uint first) {
-    [[unroll]] for (uint i = 0u; i < PARTS; i++) {
-        [[unroll]] for (uint j = 0u; j < PART_COLUMNS; j++) {
+    UNROLLED for (uint i = 0u; i < PARTS; i++) {
+        UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++) {
             uint at = column + i * PART_COLUMNS + j;
             uint late = at < start ? 1u : 0u;
             uint number = stretch_number * run + at - start + late * run;
@@ -90,7 +90,7 @@ void main() {
         uint base = offsets_of_output(stretch_number).x;
         uint start = base % COLUMNS;
         Best best;
-        [[unroll]] for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
+        UNROLLED for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (takes_part)
             fold_split(best, base - start, column, start, start + stretch, first,
                        min(first + positions_per_split, reduce_count), member);

@@ -2,7 +2,6 @@
 // then find the index of the winner.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #if SUBGROUPS
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif

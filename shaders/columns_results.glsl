@@ -8,25 +8,25 @@ void write_results(Best best, uint number, uvec2 offsets, uint first_column, uin
     if (ONE_STRIDE && !COLUMNS_APART && strides.y == 1u && offsets.y % (ELEMENT_BYTES == 8 ? 2u : 4u) == 0u && end_column - first_column == COLUMNS && !flagged(FLAG_WITH_VALUES)) {
         uint word = reduced_word(0u), weight = layout_word(word + 2u);
         uint places[COLUMNS];
-        [[unroll]] for (uint i = 0u; i < PARTS; i++)
-            [[unroll]] for (uint j = 0u; j < PART_COLUMNS; j++)
+        UNROLLED for (uint i = 0u; i < PARTS; i++)
+            UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++)
                 places[i * PART_COLUMNS + j] = position_of(rank_in_split(best.parts[i], j));
         if (flagged(FLAG_WIDE_INDICES)) {
-            [[unroll]] for (uint i = 0u; i < COLUMNS; i += 2u)
+            UNROLLED for (uint i = 0u; i < COLUMNS; i += 2u)
                 index_vectors[(offsets.y + i) / 2u] =
                     uvec4(index_of_position(places[i]), index_of_position(places[i + 1u]));
             return;
         }
 #if ELEMENT_BYTES < 8
-        [[unroll]] for (uint i = 0u; i < COLUMNS; i += 4u)
+        UNROLLED for (uint i = 0u; i < COLUMNS; i += 4u)
             index_vectors[(offsets.y + i) / 4u] =
                 index_base_low + weight * uvec4(places[i], places[i + 1u], places[i + 2u], places[i + 3u]);
         return;
 #endif
     }
 #endif
-    [[unroll]] for (uint i = 0u; i < PARTS; i++) {
-        [[unroll]] for (uint j = 0u; j < PART_COLUMNS; j++) {
+    UNROLLED for (uint i = 0u; i < PARTS; i++) {
+        UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++) {
             uint column = i * PART_COLUMNS + j;
             if (column >= first_column && column < end_column)
                 write_result(

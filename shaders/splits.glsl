@@ -49,9 +49,9 @@ void combine_splits(uint blocks, uint first, uint count) {
             for (uint split = member; split < splits; split += members * uint(CANDIDATES_AT_ONCE)) {
                 Key keys[CANDIDATES_AT_ONCE];
                 uint ranks[CANDIDATES_AT_ONCE];
-                [[unroll]] for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++)
+                for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++)
                     load_candidate(blocks, number, min(split + i * members, splits - 1u), keys[i], ranks[i]);
-                [[unroll]] for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++) keep_better(key, rank, keys[i], ranks[i]);
+                for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++) keep_better(key, rank, keys[i], ranks[i]);
             }
         }
 #if SUBGROUPS

@@ -74,7 +74,12 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
             outer = (dim.input_stride for dim in (*layout.kept[:-in_run], *layout.reduced))
             loads = "vectors" if are_multiples((layout.input_base, *outer), per_vector) else "unaligned"
     # Groups of long unaligned runs start where their indices fill vectors: one more has what lies before.
-    led = loads == "unaligned" and not columns_apart and run >= LED_GROUPS * columns and inner.output_stride == 1
+    led = (
+        loads == "unaligned"
+        and not columns_apart
+        and run >= LED_GROUPS * columns
+        and inner.output_stride == 1
+    )
     groups = outputs // run * (ceil_div(run, columns) if not led else 1 + ceil_div(run - 1, columns))
 
     # Neighbouring invocations read neighbouring memory: of several outputs, or of one.

@@ -121,7 +121,7 @@ def limits_of_whole_rows(
 def limits_of_rows(
     layout: ReduceLayout, runs: Runs, element: ElementType, limits: DeviceLimits
 ) -> DeviceLimits:
-    """Return limits whose workgroups suit the rows: smaller ones of GPUs, and as many more of them, or the same.
+    """Return limits whose workgroups suit the rows: on GPUs smaller ones, and as many more of them.
 
     Few outputs of several runs would leave invocations of a large one idle (0.6 to 0.9 of the time), and long
     rows end at different times (0.97; H200).
