@@ -25,13 +25,11 @@ void write_results(Best best, uint number, uvec2 offsets, uint first_column, uin
 #endif
     }
 #endif
-    UNROLLED for (uint i = 0u; i < PARTS; i++) {
-        UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++) {
-            uint column = i * PART_COLUMNS + j;
-            if (column >= first_column && column < end_column)
-                write_result(
-                    COLUMNS_APART ? offsets_of_output(number + column) : offsets + column * strides,
-                    position_of(rank_in_split(best.parts[i], j)));
-        }
-    }
+    // What is written is found by unrolled loops; to write it by another keeps the code short.
+    uint ranks[COLUMNS];
+    UNROLLED for (uint i = 0u; i < PARTS; i++)
+        UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++) ranks[i * PART_COLUMNS + j] = rank_in_split(best.parts[i], j);
+    for (uint column = first_column; column < end_column; column++)
+        write_result(
+            COLUMNS_APART ? offsets_of_output(number + column) : offsets + column * strides, position_of(ranks[column]));
 }

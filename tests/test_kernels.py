@@ -125,8 +125,8 @@ CONTIGUOUS = {
     "outer_and_middle": ((5, 2, 7, 32), (0, 2)),
     "outer_and_inner": ((7, 3, 160), (0, 2)),
     "few_positions": ((7, 1040), (0,)),
-    "few_unaligned_positions": ((7, 133), (0,)),
-    "unaligned_matrices": ((5, 12, 133), (1,)),
+    "few_unaligned_positions": ((7, 1061), (0,)),
+    "unaligned_matrices": ((3, 12, 1061), (1,)),
     "short_matrices": ((40, 11, 7), (1,)),
     "unaligned_split": ((34, 131), (0,)),
 }
