@@ -232,8 +232,12 @@ def argreduce_columns(step, buffers) -> None:
             end = min((split + 1) * p.positions_per_split, p.reduce_count)
             found[number, split] = s.best(base, np.arange(split * p.positions_per_split, end))
     # What lies before the first whole vector of indices is a group of its own.
-    apart = kernels.table()[step.kernel].named(step.constants)["columns_apart"] or s.kept[-1][2] != 1
-    led = loads == "unaligned" and not apart and p.run >= kernels.number("led_groups") * columns
+    led = (
+        loads == "unaligned"
+        and not kernels.table()[step.kernel].named(step.constants)["columns_apart"]
+        and s.kept[-1][2] == 1
+        and p.run >= kernels.number("led_groups") * columns
+    )
     groups = p.outputs // p.run * (1 + -(-(p.run - 1) // columns) if led else -(-p.run // columns))
     s.finish(-(-groups // (s.workgroup // p.lanes)), found)
 
