@@ -1,6 +1,6 @@
 // Copies with the input at equal small distances along some dimensions and the output contiguous along others. Tiles
 // pass through shared memory: vectors of columns are loaded, vectors of rows stored. Rows come in groups, one for each
-// place along a second dimension, and so do columns.
+// place along a second dimension, and so do columns; groups of rows come in blocks, one for each place along a third.
 //
 // Compile-time: ELEMENT_BYTES; ROW_STEP, how far apart the elements of a column lie in the input.
 #version 450
@@ -97,8 +97,17 @@ bool row_offset(uint row, out uint offset) {
     offset = row * row_output_stride;
     if (!ROW_GROUPS) return true;
     uint in_group, group = divide(row, group_rows, group_rows_inverse, in_group);
-    offset = in_group * row_output_stride + group * row_group_output_stride;
-    return in_group < copied_rows; // between groups lie others
+    bool is_copied = in_group < copied_rows; // between groups lie others
+    offset = in_group * row_output_stride;
+    if (ROW_BLOCKS) {
+        uint word = dims * COPIED_DIM_WORDS;
+        uint in_block, block = divide(group, layout_word(word), layout_word(word + 1u), in_block);
+        is_copied = is_copied && in_block < layout_word(word + 2u);
+        offset += block * layout_word(word + 3u);
+        group = in_block;
+    }
+    offset += group * row_group_output_stride;
+    return is_copied;
 }
 
 void main() {

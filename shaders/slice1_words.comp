@@ -3,6 +3,9 @@
 //
 // A workgroup finds once where its first element lies. From there on it counts: within the near dimensions, along the next
 // one, and at most once into the plane after that one. So words divide by the sizes of near dimensions only.
+//
+// Parts of the output may be made of the same sectors of the input: a workgroup then takes its share of each of them, so that
+// the sectors are read while they are in a cache.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "interface.glsl"
@@ -116,11 +119,26 @@ void copy_words(uint begin, uint end, bool inside) {
     }
 }
 
-void main() {
-    uint begin = gl_WorkGroupID.x * words_per_workgroup, end = min(begin + words_per_workgroup, words);
+void copy_share(uint begin, uint end) {
     find_plane(first_of_word(begin));
-    if (begin != 0u && end != words && first_count + words_per_workgroup * PER_WORD <= plane_end)
+    bool whole = begin != 0u && end != words && (PARTS == 1u || end - begin == words_per_workgroup);
+    if (whole && first_count + words_per_workgroup * PER_WORD <= plane_end)
         copy_words(begin, end, true);
     else
         copy_words(begin, end, false);
+}
+
+void main() {
+    if (PARTS == 1u) {
+        uint begin = gl_WorkGroupID.x * words_per_workgroup;
+        copy_share(begin, min(begin + words_per_workgroup, words));
+        return;
+    }
+    uint group = gl_WorkGroupID.x / shares_of_part;
+    uint share = (gl_WorkGroupID.x - group * shares_of_part) * words_per_workgroup;
+    for (uint part = 0u; part < PARTS; part++) {
+        uint first = (group * PARTS + part) * words_of_part, begin = first + share;
+        uint end = min(min(begin + words_per_workgroup, first + words_of_part), words);
+        if (begin < end) copy_share(begin, end);
+    }
 }

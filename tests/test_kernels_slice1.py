@@ -487,6 +487,31 @@ def test_words_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
 
 
 @pytest.mark.parametrize("width", NARROW)
+def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, width):
+    """Parts end within words, and their shares within workgroups; others lie outside of them, or none."""
+    use(monkeypatch, **{**BY_WORDS, "box_near_bytes": 32})
+    told = set()
+    for parts, row, sign, base, outer in itertools.product(
+        (2, 3, 5), (40, 301, 1024), (1, -1), (0, 1), ((), (1,), (3,))
+    ):
+        step = parts + 1
+        dims = (Dim(parts, -sign, row), Dim(row, sign * step, 1))
+        dims = (*(Dim(size, row * step + 5, parts * row) for size in outer), *dims)
+        layout = CopyLayout(dims, base_of(dims), base)
+        assert check(device, layout, width, spare=base) == kernel_for("slice1_words", width)
+        plan = plan_slice1.plan_slice1(layout, width, 1 << 20, device.limits)
+        constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
+        assert constants["parts"] == parts
+        told.add(WORDS.unpack(plan.steps[0].push)["shares_of_part"] > 1)
+    assert told == {False, True}
+    far = CopyLayout((Dim(2, 1, 300), Dim(300, 8, 1)), 0, 0)
+    assert check(device, far, width) == runs(width, 8)
+    use(monkeypatch, **{**BY_WORDS, "box_near_bytes": 32, "box_cache_bytes": 1 << 20})
+    held = CopyLayout((Dim(2, 1, 300), Dim(300, 2, 1)), 0, 0)
+    assert check(device, held, width) == runs(width, 2)
+
+
+@pytest.mark.parametrize("width", NARROW)
 def test_words_are_not_for_outputs_with_gaps_and_wide_elements(device, monkeypatch, width):
     use(monkeypatch, **BY_WORDS)
     gaps = CopyLayout((Dim(9, 8, 4), Dim(3, 2, 1)), 0, 0)
@@ -649,6 +674,38 @@ def test_rows_and_columns_in_groups(device, width):
             found = tile_copies.matrices_of(layout, width, 1, SMALL)
             assert found.rows.count == 8 * per_group + rows
             assert found.columns.count == groups * columns
+
+
+@pytest.mark.parametrize("width", [*NARROW, 4])
+@pytest.mark.parametrize("outside", [0, 3])
+def test_groups_of_rows_in_blocks(device, width, outside):
+    """Few rows in a few groups: a tile has those of a third dimension, too; ``outside``: of more matrices."""
+    below = tile_sides(width)[0]
+    told = set()
+    for rows, groups, gap, step in itertools.product((2, 3), (2, 3), (0, 1), (1, 2)):
+        per_group, per_block = rows + gap, (rows + gap) * (groups + gap)
+        if per_group * (groups - 1) + rows >= below or gap * per_group * step * width >= 32:
+            continue  # as many rows as a tile has, or a sector between blocks
+        for columns, signs in itertools.product((3, 9), ((1, 1, 1), (-1, 1, -1), (1, -1, 1))):
+            row, group, block = signs
+            plane = 11 * per_block * step + 1
+            blocks, in_row = (
+                Dim(11, block * per_block * step, groups * rows * columns + 2),
+                Dim(columns, plane, 1),
+            )
+            dims = (
+                *((Dim(outside, columns * plane, 12 * blocks.output_stride),) if outside else ()),
+                blocks,
+                Dim(rows, row * step, groups * columns),
+                Dim(groups, group * per_group * step, columns),
+                in_row,
+            )
+            layout = CopyLayout(dims, base_of(dims), 1)
+            assert check(device, layout, width) == tiles(width, step)
+            found = tile_copies.matrices_of(layout, width, 1, SMALL)
+            told.add((found.rows.blocks is not None, len(found.outer)))
+            assert found.rows.count == 10 * per_block + (groups - 1) * per_group + rows
+    assert told == {(True, int(outside > 0))}
 
 
 @pytest.mark.parametrize("width", [*NARROW, 4])

@@ -319,6 +319,8 @@ def copies(kernel: Kernel, width: int) -> Iterator[Callable[[int], tuple[Shape, 
         yield lambda n: (Shape((64 * n,), (3,)), (1,))
         yield lambda n: (Shape((n, 5, 3), (60, 11, 1)), (15, 3, 1))
         yield lambda n: (Shape((n, 2, 3, 7), (300, 150, -40, 3)), (42, 21, 7, 1))
+        if width < 4:  # parts that are made of the same memory
+            yield lambda n: (Shape((2, 3, 64 * n), (192 * n + 1, 1, 3)), (192 * n, 64 * n, 1))
         return
     if kernel.family.name == "slice1_boxes":
         yield lambda n: (Shape((3, 20 * n), (1, 3)), (20 * n, 1))
@@ -350,7 +352,7 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
     if kernel.family.name == "slice1_boxes":
         slice1 = replace(slice1, box_bytes=1024, narrow_box_bytes=1024)
     if kernel.family.name == "slice1_words":
-        slice1 = replace(slice1, word_workgroup_size=8, box_near_bytes=1 << 40)
+        slice1 = replace(slice1, word_workgroup_size=8, box_near_bytes=1 << 10, box_cache_bytes=0)
     if kernel.family.name == "slice1_blocks":
         slice1 = replace(slice1, block_bytes=32)
     if kernel.variant.get("parted") == "parted" or kernel.family.name == "slice1_blocks":

@@ -19,6 +19,7 @@ WRITTEN = {
     kernels.number(f"written_{name}"): name
     for name in ("all", "whole", "inside_rows", "at_boundaries", "in_strips")
 }
+DIM_WORDS = kernels.number("copied_dim_words")
 
 
 class CopyStep:
@@ -43,8 +44,7 @@ class CopyStep:
             places = [base + words * i for i in range(p.outer_dims)]
             self.dims = [[layout[place], *layout[place + 2 : place + words]] for place in places]
         else:
-            words = kernels.number("copied_dim_words")
-            self.dims = [layout[words * i : words * (i + 1)] for i in range(p.dims)]
+            self.dims = [layout[DIM_WORDS * i : DIM_WORDS * (i + 1)] for i in range(p.dims)]
 
 
 class SliceStep(CopyStep):
@@ -115,7 +115,10 @@ def slice1_runs(step, buffers) -> None:
 
 def slice1_words(step, buffers) -> None:
     s = SliceStep(step, buffers)
-    assert step.workgroups == -(-s.p.words // s.p.words_per_workgroup)
+    parts = s.constants.parts
+    assert s.p.shares_of_part == -(-s.p.words_of_part // s.p.words_per_workgroup)
+    assert step.workgroups % s.p.shares_of_part == 0
+    assert step.workgroups // s.p.shares_of_part * parts * s.p.words_of_part >= s.p.words
     per_word = 4 // s.element_bytes
     sizes = [size for size, *_ in s.dims]
     along = len(sizes) - 1 - s.constants.near_dims
@@ -216,7 +219,15 @@ def slice1_tiles(step, buffers) -> None:
             group, in_group = divmod(row, p.group_rows)
             if in_group >= p.copied_rows:
                 continue
-            start = target + in_group * p.row_output_stride + group * p.row_group_output_stride
+            start = target + in_group * p.row_output_stride
+            if c.row_blocks:
+                assert c.row_groups
+                in_block, _, copied_groups, block_output_stride = s.layout[len(s.dims) * DIM_WORDS :][:4]
+                block, group = divmod(group, in_block)
+                if group >= copied_groups:
+                    continue
+                start += block * block_output_stride
+            start = (start + group * p.row_group_output_stride) % WORD
             assert c.output_unaligned or start % per_vector == 0
             # A tile has the vectors that begin in it, and what lies before the first of a row.
             before = -start % per_vector

@@ -198,12 +198,13 @@ def runs_per_round(outer_dims: int, inner_dims: int, per_vector: int) -> int:
     return outer + offset_in_run + 2 * gather + by_elements
 
 
-def words(dims: int, rounds: int, at_once: int, per_word: int, near_dims: int) -> int:
+def words(dims: int, parts: int, rounds: int, at_once: int, per_word: int, near_dims: int) -> int:
     """Return the steps of ``slice1_words``.
 
     Args:
         dims: of the layout.
-        rounds: of a workgroup.
+        parts: of which a workgroup has a share each.
+        rounds: of a share.
         at_once: words that an invocation loads in a round.
         per_word: elements of a word.
         near_dims: in which words find their place by division.
@@ -212,7 +213,8 @@ def words(dims: int, rounds: int, at_once: int, per_word: int, near_dims: int) -
     source = loop(near_dims)
     # lavapipe counts the loop over the elements of a word once more than its elements and its end.
     gather = loop(at_once, 1 + loop(per_word, source) if per_word > 1 else source)
-    return find_plane + loop(rounds, gather + loop(at_once))
+    share = find_plane + loop(rounds, gather + loop(at_once))
+    return share if parts == 1 else loop(parts, share)
 
 
 def tile(parts: int, rows: int, vectors: int, size: int) -> int:

@@ -25,11 +25,15 @@ _MOST_SPARSE = 6
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a matrix, along columns of the input; in groups, if a second dimension continues them."""
+    """The rows of a matrix, along columns of the input; in groups, if a second dimension continues them.
+
+    A third one may continue the groups: it has blocks of them.
+    """
 
     dim: Dim
     """From row to row; its input stride is positive."""
     groups: Dim | None = None
+    blocks: Dim | None = None
 
     @property
     def in_group(self) -> int:
@@ -37,9 +41,18 @@ class Rows:
         return self.groups.input_stride // self.dim.input_stride if self.groups else self.dim.size
 
     @property
+    def in_block(self) -> int:
+        """Groups from block to block; of these the block has as many as their dimension."""
+        if self.groups is None or self.blocks is None:
+            return 1
+        return self.blocks.input_stride // self.groups.input_stride
+
+    @property
     def count(self) -> int:
-        """All rows from the first to the last, those between groups included."""
-        return self.in_group * (self.groups.size - 1 if self.groups else 0) + self.dim.size
+        """All rows from the first to the last, those between groups and blocks included."""
+        groups = self.in_block * (self.blocks.size - 1) if self.blocks else 0
+        groups += self.groups.size - 1 if self.groups else 0
+        return self.in_group * groups + self.dim.size
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,7 @@ class Matrices:
     @property
     def output_starts(self) -> tuple[int, ...]:
         """Numbers of which multiples add up to where rows start."""
-        dims = (self.rows.dim, self.rows.groups, *self.outer)
+        dims = (self.rows.dim, self.rows.groups, self.rows.blocks, *self.outer)
         return (self.output_base, *(dim.output_stride for dim in dims if dim))
 
 
@@ -90,7 +103,8 @@ def transposed(
 
     Args:
         steps: that the input may have along a column.
-        groups_below: rows may come in groups of fewer rows than this, and columns in any groups; 0: neither.
+        groups_below: fewer rows than this may be continued as groups, and fewer in groups as blocks; any
+            columns may, as groups. 0: neither.
         most_between: elements of the input between two groups of rows, at most.
     """
     if not layout.dims:
@@ -118,17 +132,23 @@ def transposed(
             groups_of_rows = None
         else:
             groups_of_columns = None
-    outer = tuple(dim for dim in others if dim is not groups_of_columns and dim is not groups_of_rows)
+    others = [dim for dim in others if dim is not groups_of_columns and dim is not groups_of_rows]
+    blocks: Dim | None = None
+    if groups_of_rows:
+        in_groups = abs(groups_of_rows.input_stride) // step * (groups_of_rows.size - 1) + row.size
+        if in_groups < groups_below:
+            blocks = _next_rows(groups_of_rows, others, most_between)
+    outer = tuple(dim for dim in others if dim is not blocks)
     input_base, output_base = layout.input_base, layout.output_base
     # Rows may come in any order.
     ascending: list[Dim | None] = []
-    for dim in (row, groups_of_rows):
+    for dim in (row, groups_of_rows, blocks):
         if dim and dim.input_stride < 0:
             input_base += (dim.size - 1) * dim.input_stride
             output_base += (dim.size - 1) * dim.output_stride
             dim = Dim(dim.size, -dim.input_stride, -dim.output_stride)
         ascending.append(dim)
-    rows = Rows(ascending[0] or row, ascending[1])
+    rows = Rows(ascending[0] or row, *ascending[1:])
     columns = Columns(column, groups_of_columns)
     if min(rows.count, columns.count) < least:
         return None

@@ -26,6 +26,8 @@ from vkdml.plan.word_copies import is_of_words, word_copy
 
 # Runs that read memory so often, out of a cache, are as fast as boxes.
 _MOST_READS = 4
+# Elements from one to the next of rows whose words are gathered beside those of the rows between them.
+_MOST_BESIDE = 7
 # Bytes from element to element of a long row from which on gathering words is faster than gathering vectors.
 _WORDS_APART = 8
 
@@ -58,6 +60,8 @@ def plan_slice1(
     matrices = matrices_of(layout, element_bytes, ceil_div(least_bytes, element_bytes), tuning)
     filled = matrices is not None and fills_tiles(matrices, element_bytes, limits)
     by_words = not filled and _gathers_by_words(layout, element_bytes, limits)
+    beside = None if filled or gathers_well or by_words else _words_beside(layout, element_bytes, limits)
+    by_words = by_words or beside is not None
     boxes = None if gathers_well or filled or by_words else boxes_of(layout, element_bytes, limits)
     steps: tuple[Step, ...]
     # Tiles that are not filled are slower than whatever else does not read memory again and again.
@@ -65,7 +69,7 @@ def plan_slice1(
         step, layout_words = tile_copy(matrices, element_bytes, last_vector, limits)
         steps = (step,)
     elif by_words:
-        step, layout_words = word_copy(layout, element_bytes, limits)
+        step, layout_words = word_copy(layout, element_bytes, limits, beside)
         steps = (step,)
     elif boxes is not None:
         step, layout_words = box_copy(boxes, last_vector, limits, tuning)
@@ -144,6 +148,20 @@ def _gathers_by_words(layout: CopyLayout, element_bytes: int, limits: DeviceLimi
         min(dim.size, ceil_div(SECTOR_BYTES, abs(dim.input_stride) * element_bytes)) for dim in far
     )
     return reads <= _MOST_READS and _are_cached(far, element_bytes, tuning)
+
+
+def _words_beside(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Dim | None:
+    """Return the dimension along which words of long rows share sectors that no cache holds, if few do."""
+    tuning = limits.tuning.slice1
+    if not tuning.word_workgroup_size or element_bytes >= 4 or not is_of_words(layout, element_bytes, limits):
+        return None
+    inner = layout.dims[-1]
+    far = _far_dims(layout, element_bytes, tuning)
+    # Of elements further apart words take the load unit longer than boxes.
+    is_near = abs(inner.input_stride) <= _MOST_BESIDE
+    if len(far) != 1 or far[0] is inner or inner.size * element_bytes < VECTOR_BYTES or not is_near:
+        return None
+    return far[0]
 
 
 def _far_dims(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> list[Dim]:

@@ -18,7 +18,16 @@ from vkdml.plan.matrices import (
     transposed,
     unaligned,
 )
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, ceil_div, check_work, dim_words, round_up
+from vkdml.plan.plans import (
+    VECTOR_BYTES,
+    DeviceLimits,
+    Step,
+    ceil_div,
+    check_work,
+    dim_words,
+    round_up,
+    words,
+)
 from vkdml.plan.tuning import SliceTuning
 
 _LEAST_WORKGROUP = 32
@@ -58,7 +67,7 @@ def tile_copy(
     tiles_down, tiles_across = shape.counts(matrices)
     tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
     check_work("tiles", tiles)
-    layout_words = dim_words(outer)
+    layout_words = dim_words(outer) + _block_words(matrices)
     family = kernels.family("slice1_tiles")
     in_push = len(layout_words) <= family.layout_room
     push = family.push(
@@ -89,6 +98,7 @@ def tile_copy(
         input_unaligned=loads_unaligned(matrices, element_bytes),
         output_unaligned=unaligned(matrices.output_starts, element_bytes),
         row_groups=rows.groups is not None,
+        row_blocks=rows.blocks is not None,
         column_groups=columns.groups is not None,
         continued=continued(matrices, element_bytes),
     )
@@ -108,6 +118,15 @@ def _workgroup_size(shape: TileShape, limits: DeviceLimits) -> int:
     """Return invocations that load a tile in the fewest rounds, each of which occupies nearly all of them."""
     rounds = ceil_div(shape.parts, limits.workgroup_size)
     return min(round_up(ceil_div(shape.parts, rounds), _LEAST_WORKGROUP), limits.workgroup_size)
+
+
+def _block_words(matrices: Matrices) -> tuple[int, ...]:
+    """Return what the kernel reads of blocks of groups of rows, if there are any, after the matrices."""
+    rows = matrices.rows
+    if rows.groups is None or rows.blocks is None:
+        return ()
+    in_block = rows.in_block
+    return words((in_block, whole_inverse(in_block), rows.groups.size, rows.blocks.output_stride))
 
 
 def _places(matrices: Matrices, shape: TileShape) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from vkdml.plan import kernels, loop_steps
@@ -95,8 +96,17 @@ def _share_copied(dims: tuple[Dim, ...], element_bytes: int) -> float:
     return min(share, 1.0)
 
 
-def word_copy(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> tuple[Step, tuple[int, ...]]:
+def word_copy(
+    layout: CopyLayout, element_bytes: int, limits: DeviceLimits, beside: Dim | None = None
+) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants.
+
+    Args:
+        layout: of which ``is_of_words`` is true.
+        element_bytes: at most 4.
+        limits: of the device.
+        beside: a dimension whose elements share sectors of the input, which no cache holds from one to the
+            next: the workgroups have a share of each of its parts of the output.
 
     Raises:
         TooMuchWork: more words than the kernel counts.
@@ -109,9 +119,12 @@ def word_copy(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> t
     in_push = len(layout_words) <= family.layout_room
     workgroup_size = _workgroup_size(limits)
     share = _share_of(layout, element_bytes, limits)
-    loops = loop_steps.words(
-        len(dims), share.words // (share.at_once * workgroup_size), share.at_once, per_word, share.near_dims
-    )
+    parts = beside.size if beside is not None else 1
+    groups = math.prod(dim.size for dim in dims[: dims.index(beside)]) if beside is not None else 1
+    words_of_part = ceil_div(count, groups * parts)
+    shares = ceil_div(words_of_part, share.words)
+    rounds = share.words // (share.at_once * workgroup_size)
+    loops = loop_steps.words(len(dims), parts, rounds, share.at_once, per_word, share.near_dims)
     kernel, constants = family.specialize(
         element_bytes=element_bytes,
         workgroup=workgroup_size,
@@ -120,14 +133,17 @@ def word_copy(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> t
         near_dims=share.near_dims,
         at_once=share.at_once,
         rows_of_words=layout.output_base % per_word == dims[-1].size % per_word == 0,
+        parts=parts,
     )
     push = family.push(
         words=count,
         words_per_workgroup=share.words,
+        words_of_part=words_of_part,
+        shares_of_part=shares,
         elements=layout.count,
         input_base=layout.input_base,
         output_base=layout.output_base,
         layout_words=layout_words if in_push else (),
     )
-    step = Step(kernel, constants, push, ceil_div(count, share.words), loop_steps=loops)
+    step = Step(kernel, constants, push, groups * shares, loop_steps=loops)
     return step, () if in_push else layout_words
