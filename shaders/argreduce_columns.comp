@@ -17,6 +17,7 @@
 // A part is one word of elements, or one element of two words, with the best of its columns.
 #define COLUMNS (uint(PARTS) * PART_COLUMNS)
 #define NOWHERE 0xffffffffu
+
 struct Best {
     Part parts[PARTS];
 };

@@ -20,7 +20,17 @@ void fold_positions(inout Best best, uint position, uint step, uint offset, uint
         FOR_EACH(LOAD)
         FOR_EACH(FOLD)
     }
-#if AT_ONCE > 1
+#if AT_ONCE == 4
+    // Single loads and pairs: of few positions most are left over, and none is loaded twice.
+    if (count >= 2u) {
+        LOAD(0) LOAD(1)
+        FOLD(0) FOLD(1)
+    }
+    if ((count & 1u) != 0u) {
+        LOAD(0)
+        FOLD(0)
+    }
+#elif AT_ONCE > 1
     if (count != 0u) {
         // Loads past the end repeat the last position.
 #define LOAD_REST(i) Loaded v##i = load(offset + min(uint(i), count - 1u) * stride);

@@ -37,7 +37,6 @@ SMALL = {
         workgroup_size=8, tile_bytes=0, fixed_positions=False, direct=False
     ),  # not by these kernels
 }
-# Of so many positions, so that there are others whose columns are loaded as vectors.
 ELEMENTS = kernels.elements()
 ARGREDUCE_KERNELS = [kernel for kernel in kernels.table().values() if kernel.family.name in twins.TWINS]
 

@@ -954,7 +954,7 @@ def test_what_is_copied_in_boxes(device):
 
     short, long = (Dim(999, 40, 7), Dim(7, 2, 1)), (Dim(99, 4000, 999), Dim(999, -3, 1))
     columns, rows = (Dim(10**7, 7, 7), Dim(7, 1, 1)), (Dim(7, 1, 10**7), Dim(10**7, 7, 1))
-    few_rows = (Dim(3, 1, 10**6), Dim(10**6, 3, 1))
+    few_rows, apart = (Dim(3, 1, 10**6), Dim(10**6, 3, 1)), (Dim(3, 3, 10**7), Dim(10**7, 9, 1))
     matrix, narrow_matrix = (Dim(999, 1, 999), Dim(999, 999, 1)), (Dim(6, 1, 10**6), Dim(10**6, 6, 1))
     for width in WIDTHS:
         narrow = width < 4
@@ -964,14 +964,15 @@ def test_what_is_copied_in_boxes(device):
         )
         assert family_of(columns, width) == ("slice1_words" if narrow else "slice1_runs")
         assert family_of(long, width) == "slice1_runs"
-        assert family_of(rows, width) == ("slice1_boxes" if width == 1 else "slice1_tiles")
+        assert family_of(rows, width) == ("slice1_words" if width == 1 else "slice1_tiles")
+        assert not narrow or family_of(apart, width) == "slice1_boxes"
         assert family_of(matrix, width) == "slice1_tiles"
         for dims in (short, rows, matrix):
             in_registers = narrow and dims is not short
             family = "slice1_blocks" if in_registers else "slice1_runs"
             assert family_of(dims, width, replace(limits, tuning=SOFTWARE)) == family
     assert family_of(few_rows, 1) == "slice1_runs"
-    assert family_of((Dim(10**6, 2, 2), Dim(2, -1, 1)), 1) == "slice1_boxes"
+    assert family_of((Dim(10**6, 2, 2), Dim(2, -1, 1)), 1) == "slice1_words"
     # Five rows share a sector, and are read far from each other; of three a cache holds it.
     assert family_of((Dim(5, 3, 600), Dim(200, 999, 3), Dim(3, 1, 1)), 1) == "slice1_boxes"
     assert family_of((Dim(3, 3, 600), Dim(200, 999, 3), Dim(3, 1, 1)), 1) == "slice1_words"

@@ -446,7 +446,8 @@ def _every_kernel() -> Iterator[Case]:
 
     Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and with
     few; odd columns of few rows, and in several matrices; rows of 3 and stacks of 7; pixels turned from RGB
-    to BGR; the greatest of each pixel over all pictures; one element alone.
+    to BGR, and to planes; every third of 9 channels; the greatest of each pixel over all pictures; one
+    element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size
@@ -490,6 +491,9 @@ def _every_kernel() -> Iterator[Case]:
         for columns in (3, 7):
             shape = (256 * MIB // (columns * size), columns)
             yield Case(EVERY_KERNEL, "slice1", element, shape, window="transposed")
+        if size < 4:
+            shape = (256 * MIB // (9 * size), 9)
+            yield Case(EVERY_KERNEL, "slice1", element, shape, window="transposed [::3]")
         yield Case(EVERY_KERNEL, "slice1", element, (1, 1), window="copy")
 
 

@@ -141,8 +141,6 @@ def _gathers_by_words(layout: CopyLayout, element_bytes: int, limits: DeviceLimi
     )
     if inner.size * element_bytes >= VECTOR_BYTES and not all_apart:
         return False
-    if inner.size < 4 // element_bytes - 1 and abs(layout.dims[-2].input_stride) == inner.size:
-        return False  # pairs side by side, which boxes take at once
     far = _far_dims(layout, element_bytes, tuning)
     reads = math.prod(
         min(dim.size, ceil_div(SECTOR_BYTES, abs(dim.input_stride) * element_bytes)) for dim in far

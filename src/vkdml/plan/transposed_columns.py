@@ -15,12 +15,12 @@ from vkdml.plan.plans import VECTOR_BYTES
 _FEWEST_SIDE_BY_SIDE = 8
 # Of the innermost dimension: what is left over of fewer takes a step that is too small to be fast.
 _FEWEST_STRIPS = 40
-# Bytes of an output's elements. Of more of wide elements, strips are wider.
+# Bytes that compete for an output, of elements of 4 and 8 bytes, from which on strips may be wider.
 _MANY_BYTES = 64
 
 
 def _widest(positions: int, nbytes: int, strip_bytes: int) -> int:
-    """Return the bytes of a strip: more where more is read for each output (H200)."""
+    """Return the bytes of the widest strip: more where more is read for each output (H200)."""
     return strip_bytes * (4 if nbytes >= 4 and positions * nbytes >= _MANY_BYTES else 2)
 
 
