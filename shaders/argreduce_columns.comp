@@ -22,6 +22,8 @@ struct Best {
     Part parts[PARTS];
 };
 
+// Of few positions most are what is left over, and none had better be loaded twice.
+#define REST_IN_PAIRS (AT_ONCE == 4)
 #include "columns_fold.glsl"
 
 // Returns the distances of adjacent columns: in the input, in the output.

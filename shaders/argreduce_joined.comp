@@ -26,6 +26,7 @@ struct Best {
     Part parts[PARTS];
 };
 
+#define REST_IN_PAIRS 0
 #include "columns_fold.glsl"
 #include "columns_members.glsl"
 #include "joined_slots.glsl"

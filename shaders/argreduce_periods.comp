@@ -25,6 +25,7 @@ struct Best {
     Part parts[PARTS];
 };
 
+#define REST_IN_PAIRS 0
 #include "columns_fold.glsl"
 #include "columns_members.glsl"
 

@@ -1,5 +1,6 @@
 // Folds the positions of one invocation into its best, with several loads in flight to hide their latency.
-// Macros unroll the loads: not every driver unrolls loops over arrays.
+// Macros unroll the loads: not every driver unrolls loops over arrays. The including file defines REST_IN_PAIRS, whether
+// what is left over of AT_ONCE loads, then 4, is loaded two and one at a time.
 #define FOLD_PART(i, bits) fold(best.parts[i], bits, rank);
 void fold_vector(inout Best best, Vector v, uint rank) { FOR_EACH_PART(FOLD_PART, v) }
 
@@ -20,8 +21,7 @@ void fold_positions(inout Best best, uint position, uint step, uint offset, uint
         FOR_EACH(LOAD)
         FOR_EACH(FOLD)
     }
-#if AT_ONCE == 4
-    // Single loads and pairs: of few positions most are left over, and none is loaded twice.
+#if REST_IN_PAIRS
     if (count >= 2u) {
         LOAD(0) LOAD(1)
         FOLD(0) FOLD(1)
