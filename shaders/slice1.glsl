@@ -1,4 +1,4 @@
-// Shared by the slice1 kernels: bindings, and words of elements.
+// Shared by the slice1 kernels: bindings, words of the layout, and words of elements.
 //
 // Compile-time: ELEMENT_BYTES.
 layout(std430, binding = BINDING_INPUT) readonly restrict buffer InputWords { uint input_words[]; };
@@ -8,6 +8,8 @@ layout(std430, binding = BINDING_OUTPUT) restrict buffer OutputWords { uint outp
 layout(std430, binding = BINDING_OUTPUT) restrict buffer OutputPairs { uvec2 output_pairs[]; };
 layout(std430, binding = BINDING_OUTPUT) restrict buffer OutputVectors { uvec4 output_vectors[]; };
 layout(std430, binding = BINDING_WORKSPACE) readonly restrict buffer Workspace { uint workspace[]; };
+
+uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 
 #if ELEMENT_BYTES <= 4
 const uint PER_WORD = 4u / ELEMENT_BYTES;

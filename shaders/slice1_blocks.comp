@@ -13,8 +13,6 @@
 
 const uint ROWS_APART = EVERY_SECOND_ROW ? 2u : 1u;
 
-uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
-
 #if ELEMENT_BYTES == 1
 #define Words uvec4
 Words transposed(Words w) {

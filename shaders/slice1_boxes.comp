@@ -118,7 +118,7 @@ void main() {
     uint output_word = rows_word + row_dims * BOX_DIM_WORDS;
     uint layout_count = output_word + (output_row_dims + within_dims) * BOX_DIM_WORDS;
     for (uint word = gl_LocalInvocationID.x; word < layout_count; word += WORKGROUP)
-        layout_cells[word] = LAYOUT_IN_PUSH ? layout_words[word] : workspace[word];
+        layout_cells[word] = layout_word(word);
     barrier();
     for (uint row = gl_LocalInvocationID.x; row < rows; row += WORKGROUP)
         input_rows[row] = offsets_in_box(row, rows_word, row_dims).x;

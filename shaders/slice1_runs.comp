@@ -18,8 +18,6 @@
 #endif
 #define DIMS (RUN_DIMS != 0u && RUN_DIMS != RUN_OF_LONG_PLANES ? RUN_DIMS : dims)
 
-uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
-
 #include "slice1_divide.glsl"
 
 // Splits `number`, a position in this and the outer dimensions: returns the coordinate in the dimension at `word` of

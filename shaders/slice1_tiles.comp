@@ -10,7 +10,6 @@
 #include "slice1.glsl"
 
 // Rows are contiguous in the output, columns in the input.
-uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 #include "layout.glsl"
 
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);

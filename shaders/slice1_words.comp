@@ -12,7 +12,6 @@
 #include "slice1.glsl"
 #include "slice1_divide.glsl"
 
-uint layout_word(uint i) { return LAYOUT_IN_PUSH ? layout_words[i] : workspace[i]; }
 uint size_of(uint dim) { return layout_word(dim * RUN_DIM_WORDS); }
 uint inverse_of(uint dim) { return layout_word(dim * RUN_DIM_WORDS + 1u); }
 uint stride_of(uint dim) { return layout_word(dim * RUN_DIM_WORDS + 2u); }
