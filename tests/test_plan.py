@@ -231,6 +231,26 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((256, 1 << 16), (0,), limits=LIMITS["swiftshader"]) == "columns vectors"
 
 
+def test_tiles_of_single_bytes_are_larger_where_few_compete_and_where_rows_are_long():
+    """Of long rows each invocation has one; stacks far apart and wider elements keep their tiles."""
+    u1, f4 = ELEMENTS[0], ELEMENTS[2]
+
+    def tile(sizes, axis, el) -> tuple[int, int]:
+        """Bytes of the input in a tile, and outputs."""
+        (step,) = plan(sizes, (axis,), el).steps
+        assert "short" in step.kernel
+        pushed = header(step)
+        outputs = pushed.tile_0 * pushed.tile_1 * pushed.tile_2
+        return outputs * sizes[axis] * el.nbytes, outputs
+
+    usual = LIMITS["h200"].tuning.short.tile_bytes
+    assert usual // 2 < tile((1 << 24, 3), 1, u1)[0] <= usual * 3 // 4
+    assert usual // 2 < tile((1 << 24, 3, 3), 1, u1)[0] <= usual
+    assert tile((1 << 24, 3), 1, f4)[0] <= usual // 2
+    assert tile((2, 1 << 24), 0, u1)[0] <= usual
+    assert (tile((1 << 22, 100), 1, u1)[1], tile((1 << 22, 25), 1, f4)[1]) == (64, 40)
+
+
 def test_few_narrow_elements_along_several_dimensions_are_walked_in_tiles():
     """On GPUs; wide ones take less time as single loads."""
     inner = (1 << 17, 5, 4), (1, 2), (20, 1, 5)

@@ -32,7 +32,7 @@ SHORTEST_LONG_ROW = 12
 FEW_POSITIONS = 8
 # By bytes of an element: of a stack in short unaligned rows, which tiles read faster.
 MOST_UNALIGNED_POSITIONS = {1: 11, 2: 9}
-# Of single bytes.
+# Of single bytes. Where more compete, folding takes most of a tile's time.
 MOST_POSITIONS_OF_LARGE_TILES = 3
 # Bytes. Of longer rows vectors are loaded, wherever they start.
 LONG_ROW = 4096
@@ -165,8 +165,8 @@ def _tuning_for(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> Shor
     """Return the tuning, with larger tiles where single bytes gain by them (H200).
 
     They gain where two or three compete, since a tile of so few bytes takes about as long to set up as to
-    fold: stacks take 0.82 to 0.85 of the time, rows 0.92, and no less if tiles are larger still. They also
-    gain in rows of which a tile had not one for each invocation (0.76).
+    fold: stacks of rows within a sector take 0.82 to 0.85 of the time, rows 0.92, and no less if tiles are
+    larger still. They also gain in rows of which a tile had not one for each invocation (0.76).
     """
     tuning, positions = limits.tuning.short, layout.reduced[0]
     if nbytes > 1 or tuning.direct:
@@ -174,7 +174,8 @@ def _tuning_for(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> Shor
     is_row, few = positions.input_stride == 1, positions.size <= MOST_POSITIONS_OF_LARGE_TILES
     if is_row and few:
         return replace(tuning, tile_bytes=tuning.tile_bytes * 3 // 2)
-    if few or (is_row and positions.size * tuning.workgroup_size > tuning.tile_bytes):
+    is_long = is_row and positions.size * tuning.workgroup_size > tuning.tile_bytes
+    if is_long or (few and abs(positions.input_stride) <= SECTOR):
         return replace(tuning, tile_bytes=tuning.tile_bytes * 2)
     return tuning
 
