@@ -8,8 +8,6 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "interface.glsl"
 #include "slice1.glsl"
-
-// Rows are contiguous in the output, columns in the input.
 #include "layout.glsl"
 
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);

@@ -120,7 +120,7 @@ void copy_words(uint begin, uint end, bool inside) {
 
 void copy_share(uint begin, uint end) {
     find_plane(first_of_word(begin));
-    bool whole = begin != 0u && end != words && (PARTS == 1u || end - begin == words_per_workgroup);
+    bool whole = begin != 0u && end != words && end - begin == words_per_workgroup;
     if (whole && first_count + words_per_workgroup * PER_WORD <= plane_end)
         copy_words(begin, end, true);
     else

@@ -689,16 +689,13 @@ def test_groups_of_rows_in_blocks(device, width, outside):
         for columns, signs in itertools.product((3, 9), ((1, 1, 1), (-1, 1, -1), (1, -1, 1))):
             row, group, block = signs
             plane = 11 * per_block * step + 1
-            blocks, in_row = (
-                Dim(11, block * per_block * step, groups * rows * columns + 2),
-                Dim(columns, plane, 1),
-            )
+            apart = groups * rows * columns + 2
             dims = (
-                *((Dim(outside, columns * plane, 12 * blocks.output_stride),) if outside else ()),
-                blocks,
+                *((Dim(outside, columns * plane, 12 * apart),) if outside else ()),
+                Dim(11, block * per_block * step, apart),
                 Dim(rows, row * step, groups * columns),
                 Dim(groups, group * per_group * step, columns),
-                in_row,
+                Dim(columns, plane, 1),
             )
             layout = CopyLayout(dims, base_of(dims), 1)
             assert check(device, layout, width) == tiles(width, step)

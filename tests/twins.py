@@ -222,8 +222,9 @@ def argreduce_rows(step, buffers) -> None:
 def argreduce_columns(step, buffers) -> None:
     s = ReduceStep(step, buffers)
     p = s.p
+    kernel = kernels.table()[step.kernel]
     # Neighbouring outputs of one invocation.
-    loads = kernels.table()[step.kernel].variant["loads"]
+    loads = kernel.variant["loads"]
     columns = 1 if loads == "elements" else 16 // s.el.bytes
     found = {}
     for number in range(p.outputs):
@@ -234,7 +235,7 @@ def argreduce_columns(step, buffers) -> None:
     # What lies before the first whole vector of indices is a group of its own.
     led = (
         loads == "unaligned"
-        and not kernels.table()[step.kernel].named(step.constants)["columns_apart"]
+        and not kernel.named(step.constants)["columns_apart"]
         and s.kept[-1][2] == 1
         and p.run >= kernels.number("led_groups") * columns
     )

@@ -149,7 +149,7 @@ def _gathers_by_words(layout: CopyLayout, element_bytes: int, limits: DeviceLimi
 
 
 def _words_beside(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Dim | None:
-    """Return the dimension along which words of long rows share sectors that no cache holds, if few do."""
+    """Return the dimension along which words of long rows share sectors that runs would read too often."""
     tuning = limits.tuning.slice1
     if not tuning.word_workgroup_size or element_bytes >= 4 or not is_of_words(layout, element_bytes, limits):
         return None
