@@ -28,10 +28,10 @@ RunDim outermost_dim() {
     return RunDim(inside, layout_word(reading_dim_word(dims_outside_run) + 2u), 0xffffffffu / inside);
 }
 
-// Returns the least or the most that the dimensions inside of it, but for the last ones, add to a position.
-uint reach_inside(uint last_ones, bool most) {
+// Returns the least or the most that the dimensions of a run from `dim` on, but for the last ones, add to a position.
+uint reach_of_dims(uint dim, uint last_ones, bool most) {
     uint reach = 0u;
-    for (uint dim = dims_outside_run + 1u; dim + last_ones < reduced_dims; dim++) {
+    for (; dim + last_ones < reduced_dims; dim++) {
         uint word = reading_dim_word(dim), step = layout_word(word + 2u);
         if ((int(step) > 0) == most) reach += (layout_word(word) - 1u) * step;
     }
@@ -41,12 +41,14 @@ uint reach_inside(uint last_ones, bool most) {
 #if SUBGROUPS
 shared RunDim outermost;
 shared uint best_inside; // what the dimensions inside of it add to the position that wins
+shared uint best_around; // the same of those around the second
 
 // What it prepares is asked for after a barrier.
 void prepare_reach() {
     if (KEPT_VECTORS != 0u || gl_LocalInvocationIndex != 0u) return;
     outermost = outermost_dim();
-    best_inside = reach_inside(0u, TAKE_LAST);
+    best_inside = reach_of_dims(dims_outside_run + 1u, 0u, TAKE_LAST);
+    best_around = reach_of_dims(dims_outside_run, 2u, TAKE_LAST);
 }
 #else
 RunDim outermost;
@@ -54,8 +56,8 @@ uint least_between, most_between; // of the dimensions between it and the second
 
 void prepare_reach() {
     outermost = outermost_dim();
-    least_between = reach_inside(2u, false);
-    most_between = reach_inside(2u, true);
+    least_between = reach_of_dims(dims_outside_run + 1u, 2u, false);
+    most_between = reach_of_dims(dims_outside_run + 1u, 2u, true);
 }
 #endif
 
@@ -207,6 +209,18 @@ uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
     bool first_wins = (int(innermost.step) > 0) != TAKE_LAST;
     uint first = vector * ELEMENTS_PER_VECTOR, element = !ALIGNED && first < tile.begin ? tile.begin - first : 0u;
     InRun found = InRun(0u, 0u);
+#if SUBGROUPS
+    if (refuses && reduced_dims - dims_outside_run > 2u) {
+        // Most vectors lie too far along the two innermost dimensions, and the others take slower divisions.
+        uint column = first + element - tile.begin, row = divided(column, innermost);
+        divided(row, second);
+        uint position = tile.position + best_around + row * second.step + column * innermost.step;
+        if (!first_wins) position += (ELEMENTS_PER_VECTOR - 1u) * innermost.step;
+        uint most = rank_of(position);
+        bool in_row = innermost.size - column >= ELEMENTS_PER_VECTOR;
+        if (in_row && (most < rank || bound_word(key, most) < bound)) return rank;
+    }
+#endif
     if (refuses) found = place_in_run(tile, first + element - tile.begin);
     bool in_row = found.left >= ELEMENTS_PER_VECTOR;
     if (in_row) {

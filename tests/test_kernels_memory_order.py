@@ -33,6 +33,7 @@ SHAPES = {
     "long, aligned": (4, (13, 512), 0),
     "long, three dimensions": (4, (7, 3, 250), 1),
     "long, split": (4, (41, 501), 1),
+    "long, four dimensions": (2, (5, 3, 7, 45), 3),
 }
 APART = {"runs, split": 16}
 """Elements from the end of a run to the next one."""
@@ -157,6 +158,28 @@ def test_every_way_to_find_the_winner_in_memory_order(device, name):
     kept_and_aligned = {way[:2] for way in ways}
     assert len(kept_and_aligned) == 4
     assert {way[2] for way in ways} == {False, True}
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("name", ["uint8", "float16"])
+def test_few_equal_winners_in_any_order_of_dimensions(device, name, last):
+    """Vectors are refused by how far they lie along the two innermost dimensions, in any place of others."""
+    if "SwiftShader" in device.name:
+        return  # its compiler does not come to an end with these kernels
+    rng = np.random.default_rng(last)
+    element = ELEMENTS[name]
+    limits = limits_of(device)
+    for shape in ("long, three dimensions", "long, four dimensions"):
+        dims = range(len(SHAPES[shape][1]))
+        for order in itertools.permutations(dims):
+            if order == tuple(dims):
+                continue
+            backwards = tuple(dim for dim in dims if rng.integers(4) == 0)
+            plan, count = plan_of(shape, name, limits, order, backwards=backwards, rules=(False, last, False))
+            assert constants_of(plan)["kept_vectors"] == 0
+            for share in (0.01, 0.1):
+                content = (rng.random(count) < share).astype(f"<u{element.nbytes}")
+                run_both(device, plan, {"input": content.view(np.uint8)})
 
 
 @pytest.mark.parametrize("index_bytes", [4, 8])
