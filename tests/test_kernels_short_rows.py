@@ -19,7 +19,7 @@ from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce, extent, row_major_strides
 from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS as LIMIT
 from vkdml.plan.order import Order
-from vkdml.plan.tuning import ShortTuning
+from vkdml.plan.tuning import DISCRETE, ShortTuning
 
 ELEMENTS = kernels.elements()
 FAMILY = kernels.family("argreduce_short")
@@ -46,6 +46,7 @@ CASES = {
     "stacks": ((37, 5, 10), (0, 1, 2), (ALL, ALL, ALL), 1),
     "aligned stacks": ((37, 3, 16), (0, 1, 2), (ALL, ALL, ALL), 1),
     "permuted stacks": ((21, 13, 4, 6), (0, 3, 1, 2), (ALL, ALL, ALL, ALL), 3),
+    "permuted blocks of stacks": ((40, 3, 6, 13), (2, 0, 3, 1), (ALL, ALL, ALL, ALL), 0),
     "stacks of windows": ((11, 5, 40), (0, 1, 2), (ALL, slice(1, 4), slice(3, 20)), 1),
     "apart": ((5, 8, 1001), (0, 1, 2), (ALL, ALL, ALL), 1),
     "aligned apart": ((2, 8192), (0, 1), (ALL, ALL), 0),
@@ -330,6 +331,18 @@ def test_a_tile_has_the_innermost_and_two_more_of_many_permuted_dimensions(devic
         tiled += plan.steps[0].kernel.startswith(FAMILY.name) and len(layout.kept) > 3
         run_both(device, plan, element_bits(rng, "int32", count))
     assert tiled > 3
+
+
+def test_tiles_go_on_after_the_short_innermost_dimension_of_the_outputs(device):
+    """Planes of pixels whose channels are outermost, to pixels: one tile has many."""
+    limits = replace(device.limits, tuning=DISCRETE, max_storage_buffer_range=1 << 30)
+    plan, _ = plan_view(
+        "", (16, 500_000, 13, 3), (13, 624, 1, 208), (0,), 0, Order("int8", False, False, False), limits
+    )
+    push = FAMILY.unpack(plan.steps[0].push)
+    tile = [push[f"tile_{dim}"] for dim in range(3)]
+    assert {3, 13} < set(tile)
+    assert math.prod(tile) >= 8 * 3 * 13
 
 
 def test_more_tiles_than_workgroups_are_looped_over(device):

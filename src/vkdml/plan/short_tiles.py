@@ -128,12 +128,18 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
         if count < dim.size:
             break
 
-    rest = [dim for dim in layout.kept if dim not in counts]
     complete = all(count == dim.size for dim, count in counts.items())
-    along = fast if fast not in counts else rest[-1] if rest and complete and len(counts) < BOX_DIMS else None
+    outputs *= side_by_side
     segments_along, shared_pitch = None, 0
-    if along is not None:
-        most = min(along.size, outputs * side_by_side)
+    while segments_along is None and len(counts) < BOX_DIMS:
+        rest = [dim for dim in layout.kept if dim not in counts]
+        if fast in rest:
+            along = fast
+        elif rest and complete:
+            along = rest[-1]
+        else:
+            break
+        most = min(along.size, outputs)
         if along.input_stride <= extent + gap:
             count = min(most, 1 + (budget - extent) // max(along.input_stride, 1))
         else:
@@ -146,6 +152,8 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
             count = of_whole_rounds(count, folds(), workgroup_size, multiple)
         counts[along] = count
         extent += (count - 1) * (shared_pitch or along.input_stride)
+        outputs = max(outputs // count, 1)
+        complete = complete and count == along.size
     position_pitch = 0
     if positions_apart and not tuning.direct:
         position_pitch = pitch_of(extent + margin, positions.input_stride, per_vector)
