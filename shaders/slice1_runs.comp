@@ -155,6 +155,9 @@ void advance(inout Place place, uint number, uint offset, uint input_stride) {
 #endif
 
 #include "elements.glsl"
+#if ELEMENT_BYTES < VECTOR_BYTES
+#include "slice1_runs_parts.glsl"
+#endif
 
 // Returns the vector that is taken as number `item`, where blocks of about a row are taken last first. Rows that lie in
 // another direction than their elements are then read in the direction in which these lie, as a processor foresees it.

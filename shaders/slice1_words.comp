@@ -1,8 +1,8 @@
 // Copies elements of up to 4 bytes into one run, contiguous elements of the output, a word at a time: an invocation gathers
 // the elements of a word from where they lie in the input, and neighbouring invocations write neighbouring words.
 //
-// A workgroup finds once where its first element lies. From there on it counts: within the near dimensions, along the next
-// one, and at most once into the plane after that one. So words divide by the sizes of near dimensions only.
+// Where elements are far apart, neighbouring invocations load neighbouring elements, and get those of their words through
+// shared memory: loads then touch as few lines as there are.
 //
 // Parts of the output may be made of the same sectors of the input: a workgroup then takes its share of each of them, so that
 // the sectors are read while they are in a cache.
@@ -11,62 +11,7 @@
 #include "interface.glsl"
 #include "slice1.glsl"
 #include "slice1_divide.glsl"
-
-uint size_of(uint dim) { return layout_word(dim * RUN_DIM_WORDS); }
-uint inverse_of(uint dim) { return layout_word(dim * RUN_DIM_WORDS + 1u); }
-uint stride_of(uint dim) { return layout_word(dim * RUN_DIM_WORDS + 2u); }
-
-const uint ALONG = DIMS - 1u - NEAR_DIMS; // the dimension along which the near ones are repeated
-
-// Elements are counted from the start of the near dimensions in which the workgroup's first element lies.
-uint first_element; // of the workgroup, in the run
-uint first_count;
-uint plane_end;    // the count with which the next plane begins
-uint plane_source; // where the element of count 0 lies, and where it would lie in the next plane
-uint next_plane_source;
-
-void find_plane(uint first) {
-    first_element = first;
-    uint number = first, near = 1u;
-    first_count = 0u;
-    for (uint dim = DIMS - 1u; dim > ALONG; dim--) {
-        uint coordinate;
-        number = divide(number, size_of(dim), inverse_of(dim), coordinate);
-        first_count += coordinate * near;
-        near *= size_of(dim);
-    }
-    uint along = number;
-    if (ALONG != 0u) number = divide(number, size_of(ALONG), inverse_of(ALONG), along);
-    plane_end = (size_of(ALONG) - along) * near;
-    plane_source = input_base + along * stride_of(ALONG);
-    next_plane_source = plane_source - size_of(ALONG) * stride_of(ALONG);
-    bool ends = true;
-    for (uint dim = ALONG; dim-- > 0u;) {
-        uint coordinate = number;
-        if (dim != 0u) number = divide(number, size_of(dim), inverse_of(dim), coordinate);
-        plane_source += coordinate * stride_of(dim);
-        bool wraps = dim != 0u && ends && coordinate + 1u == size_of(dim);
-        next_plane_source += (wraps ? 0u : coordinate + uint(ends)) * stride_of(dim);
-        ends = wraps;
-    }
-}
-
-// Counts times sizes of near dimensions are below 2^32: their quotients are exact.
-uint small_quotient(uint number, uint dim) {
-    uint quotient, low;
-    umulExtended(number, inverse_of(dim) + 1u, quotient, low);
-    return quotient;
-}
-
-uint source_of(uint count, bool inside) {
-    uint source = inside || ALONG == 0u || count < plane_end ? plane_source : next_plane_source;
-    source += count * stride_of(DIMS - 1u);
-    for (uint dim = DIMS - 1u; dim > ALONG; dim--) {
-        count = small_quotient(count, dim);
-        source += count * (stride_of(dim - 1u) - size_of(dim) * stride_of(dim));
-    }
-    return source;
-}
+#include "slice1_counted.glsl"
 
 // Returns a word of the elements from a count on.
 uint gathered(uint count, bool inside) {
@@ -102,19 +47,61 @@ void store_word(uint word, uint bits, bool inside) {
     output_words[target] = bits;
 }
 
+#if ELEMENT_BYTES == 1
+// Words of each place in a word, from place to place in other banks.
+const uint EXCHANGE_PITCH = WORKGROUP + 32u / PER_WORD;
+const uint EXCHANGE_CELLS = PER_WORD * EXCHANGE_PITCH;
+shared uint exchanged[EXCHANGED ? AT_ONCE * EXCHANGE_CELLS : 1u];
+
+// Loads the elements of AT_ONCE words for each invocation. All invocations must call it.
+void exchange(uint first_word, uint end, bool inside) {
+    uint loaded[AT_ONCE * PER_WORD]; // their loads are in flight together
+    for (uint i = 0u; i < AT_ONCE * PER_WORD; i++) {
+        uint element = i * WORKGROUP + gl_LocalInvocationID.x, word = first_word + element / PER_WORD;
+        uint first = inside ? word * PER_WORD - elements_before() : first_of_word(min(word, end - 1u));
+        uint source = source_of(first_count + first + element % PER_WORD - first_element, inside);
+        loaded[i] = input_words[source / PER_WORD] >> (source * BITS & 31u) & MASK;
+    }
+    for (uint i = 0u; i < AT_ONCE * PER_WORD; i++) {
+        uint within = i % PER_WORD * WORKGROUP + gl_LocalInvocationID.x;
+        uint cell = within % PER_WORD * EXCHANGE_PITCH + within / PER_WORD;
+        exchanged[i / PER_WORD * EXCHANGE_CELLS + cell] = loaded[i];
+    }
+    barrier();
+}
+
+uint exchanged_word(uint i) {
+    uint bits = 0u;
+    for (uint place = 0u; place < PER_WORD; place++)
+        bits |= exchanged[i * EXCHANGE_CELLS + place * EXCHANGE_PITCH + gl_LocalInvocationID.x] << (place * BITS);
+    return bits;
+}
+#endif
+
 // Copies a workgroup's words. Where it is inside, they are whole and in one plane, which spares a quarter of the instructions.
 void copy_words(uint begin, uint end, bool inside) {
     uint bits[AT_ONCE]; // their loads are in flight together
     for (uint first_word = begin; first_word < end; first_word += AT_ONCE * WORKGROUP) {
+#if ELEMENT_BYTES == 1
+        if (EXCHANGED) exchange(first_word, end, inside);
+#endif
         for (uint i = 0u; i < AT_ONCE; i++) {
             uint word = first_word + i * WORKGROUP + gl_LocalInvocationID.x;
             uint first = inside ? word * PER_WORD - elements_before() : first_of_word(min(word, end - 1u));
+#if ELEMENT_BYTES == 1
+            if (EXCHANGED)
+                bits[i] = exchanged_word(i);
+            else
+#endif
             bits[i] = gathered(first_count + first - first_element, inside);
         }
         for (uint i = 0u; i < AT_ONCE; i++) {
             uint word = first_word + i * WORKGROUP + gl_LocalInvocationID.x;
             if (inside || word < end) store_word(word, bits[i], inside);
         }
+#if ELEMENT_BYTES == 1
+        if (EXCHANGED) barrier();
+#endif
     }
 }
 

@@ -48,7 +48,8 @@ SMALL = SliceTuning(
     byte_box_workgroups=(2, 3),
 )
 NO_TILES = {"tile_least_bytes": 1 << 32, "narrow_tile_least_bytes": 1 << 32}
-BY_WORDS = {**NO_TILES, "box_near_bytes": 1 << 40, "word_workgroup_size": 8}
+BY_WORDS = {**NO_TILES, "box_near_bytes": 1 << 40, "word_workgroup_size": 8, "exchanged_from_bytes": 1 << 40}
+BY_ROWS = {**NO_TILES, "row_workgroup_size": 8}
 BOXES = {**NO_TILES, "box_bytes": 2048, "narrow_box_bytes": 2560}
 
 
@@ -486,10 +487,14 @@ def test_words_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
         assert (kernels.table()[step.kernel].family == WORDS) == (limits == device.limits)
 
 
+@pytest.mark.parametrize("exchanged", [False, True])
 @pytest.mark.parametrize("width", NARROW)
-def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, width):
+def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, width, exchanged):
     """Parts end within words, and their shares within workgroups; others lie outside of them, or none."""
-    use(monkeypatch, **{**BY_WORDS, "box_near_bytes": 32})
+    beside = {**BY_WORDS, "box_near_bytes": 32, "beside_bytes": 7 * width}
+    if exchanged:
+        beside |= {"exchanged_from_bytes": 3, "exchanging_workgroup_size": 4}
+    use(monkeypatch, **beside)
     told = set()
     for parts, row, sign, base, outer in itertools.product(
         (2, 3, 5), (40, 301, 1024), (1, -1), (0, 1), ((), (1,), (3,))
@@ -502,13 +507,70 @@ def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, wi
         plan = plan_slice1.plan_slice1(layout, width, 1 << 20, device.limits)
         constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
         assert constants["parts"] == parts
+        # Words of two elements gain nothing by an exchange.
+        assert constants.get("exchanged", 0) == (exchanged and width == 1)
+        assert constants["workgroup"] == (4 if exchanged and width == 1 else 8)
         told.add(WORDS.unpack(plan.steps[0].push)["shares_of_part"] > 1)
     assert told == {False, True}
     far = CopyLayout((Dim(2, 1, 300), Dim(300, 8, 1)), 0, 0)
     assert check(device, far, width) == runs(width, 8)
-    use(monkeypatch, **{**BY_WORDS, "box_near_bytes": 32, "box_cache_bytes": 1 << 20})
+    use(monkeypatch, **{**beside, "box_cache_bytes": 1 << 20})
     held = CopyLayout((Dim(2, 1, 300), Dim(300, 2, 1)), 0, 0)
     assert check(device, held, width) == runs(width, 2)
+
+
+def rows(width: int, step: int) -> str:
+    """The module that copies rows of this innermost stride."""
+    has_kernel = step in kernels.family("slice1_rows").numbers_of("step", element_bytes=width)
+    return kernel_for("slice1_rows", width, step=step if has_kernel else 0)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("width", STEPPED)
+def test_rows_that_are_no_shorter_than_a_vector(device, monkeypatch, width, step):
+    """Rows end within vectors and with them, planes within workgroups; runs start anywhere in a vector."""
+    use(monkeypatch, **BY_ROWS)
+    vector = 16 // width
+    told = set()
+    for row, base, outer in itertools.product(
+        (vector, vector + 1, 2 * vector - 1, 5 * vector, 8 * vector + 3, 19 * vector + 1),
+        sorted({0, 1, vector - 1}),
+        ((5,), (37,), (3, 7), (2, 1, 3, 5), (2, 3, 2, 3)),
+    ):
+        layout = compact((*outer, row), step, base)
+        if plan_slice1.widened(layout, width)[1] != width:
+            continue
+        assert check(device, layout, width, spare=base) == rows(width, step), layout
+        plan = plan_slice1.plan_slice1(layout, width, 1 << 20, device.limits)
+        constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
+        told.add((constants["near_dims"], plan.steps[0].workgroups > 1))
+    assert {near for near, _ in told} >= {0, 1, 2}
+    assert {several for _, several in told} == {False, True}
+
+
+@pytest.mark.parametrize("width", STEPPED)
+def test_rows_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
+    use(monkeypatch, **BY_ROWS)
+    family = kernels.family("slice1_rows")
+    layout = compact((2,) * 8 + (33,), 1)
+    assert len(layout.dims) * kernels.number("run_dim_words") > family.layout_room
+    assert check(device, layout, width) == rows(width, 1)
+    few = replace(device.limits, max_workgroup_count=3)
+    assert check(device, compact((400, 33), -1, 1), width, few, spare=1) == rows(width, -1)
+    # Of many more elements for each workgroup quotients would not be exact.
+    large = CopyLayout((Dim(3, 2_000_031, 2_000_031), Dim(60_607, 33, 33), Dim(33, 1, 1)), 0, 0)
+    for limits in (device.limits, replace(few, max_loop_steps=1 << 62)):
+        step = plan_slice1.plan_slice1(large, width, 1 << 23, limits).steps[0]
+        assert (kernels.table()[step.kernel].family == family) == (limits == device.limits)
+
+
+@pytest.mark.parametrize("width", STEPPED)
+def test_rows_are_not_for_one_row_short_ones_and_outputs_with_gaps(device, monkeypatch, width):
+    use(monkeypatch, **BY_ROWS)
+    gaps = CopyLayout((Dim(9, 80, 40), Dim(33, 2, 1)), 0, 0)
+    one, short = compact((301,), 2), compact((9, 16 // width - 1), 2)
+    for layout in (gaps, one, *([short] if width < 8 else [])):
+        assert kernels.table()[check(device, layout, width)].family == RUNS
 
 
 @pytest.mark.parametrize("width", NARROW)
@@ -950,25 +1012,30 @@ def test_what_is_copied_in_boxes(device):
         return kernels.table()[plan.steps[0].kernel].family.name
 
     short, long = (Dim(999, 40, 7), Dim(7, 2, 1)), (Dim(99, 4000, 999), Dim(999, -3, 1))
+    one = (Dim(99999, -3, 1),)
     columns, rows = (Dim(10**7, 7, 7), Dim(7, 1, 1)), (Dim(7, 1, 10**7), Dim(10**7, 7, 1))
     few_rows, apart = (Dim(3, 1, 10**6), Dim(10**6, 3, 1)), (Dim(3, 3, 10**7), Dim(10**7, 9, 1))
+    far_apart = (Dim(3, 3, 10**7), Dim(10**7, 79, 1))
     matrix, narrow_matrix = (Dim(999, 1, 999), Dim(999, 999, 1)), (Dim(6, 1, 10**6), Dim(10**6, 6, 1))
     for width in WIDTHS:
         narrow = width < 4
-        assert family_of(short, width) == ("slice1_words" if narrow else "slice1_runs")
+        of_rows = "slice1_rows" if width < 16 else "slice1_runs"
+        assert family_of(short, width) == ("slice1_words" if narrow else of_rows)
         assert family_of((Dim(999, 40, 3), Dim(3, 2, 1)), width) == (
-            "slice1_words" if width <= 4 else "slice1_runs"
+            "slice1_words" if width <= 4 else of_rows
         )
-        assert family_of(columns, width) == ("slice1_words" if narrow else "slice1_runs")
-        assert family_of(long, width) == "slice1_runs"
+        assert family_of(columns, width) == ("slice1_words" if narrow else of_rows)
+        assert family_of(long, width) == of_rows
+        assert family_of(one, width) == "slice1_runs"
         assert family_of(rows, width) == ("slice1_words" if width == 1 else "slice1_tiles")
-        assert not narrow or family_of(apart, width) == "slice1_boxes"
+        assert not narrow or family_of(apart, width) == "slice1_words"
+        assert not narrow or family_of(far_apart, width) == "slice1_boxes"
         assert family_of(matrix, width) == "slice1_tiles"
         for dims in (short, rows, matrix):
             in_registers = narrow and dims is not short
             family = "slice1_blocks" if in_registers else "slice1_runs"
             assert family_of(dims, width, replace(limits, tuning=SOFTWARE)) == family
-    assert family_of(few_rows, 1) == "slice1_runs"
+    assert family_of(few_rows, 1) == "slice1_rows"
     assert family_of((Dim(10**6, 2, 2), Dim(2, -1, 1)), 1) == "slice1_words"
     # Five rows share a sector, and are read far from each other; of three a cache holds it.
     assert family_of((Dim(5, 3, 600), Dim(200, 999, 3), Dim(3, 1, 1)), 1) == "slice1_boxes"
@@ -976,7 +1043,7 @@ def test_what_is_copied_in_boxes(device):
     # Sectors hold elements of three dimensions; two of them are far apart in the output.
     pairs_apart = (Dim(7, 2, 2 * 10**6), Dim(2, 1, 10**6), Dim(10**6, -280, 1))
     assert family_of(pairs_apart, 8) == "slice1_tiles"
-    assert family_of(pairs_apart[1:], 8) == "slice1_runs"
+    assert family_of(pairs_apart[1:], 8) == "slice1_rows"
     assert family_of(narrow_matrix, 8) == "slice1_tiles"
 
 
@@ -1020,4 +1087,5 @@ def test_every_slice1_kernel_of_the_table_is_tested_here():
     tested |= {boxes(width) for width in WIDTHS}
     tested |= {kernel_for("slice1_blocks", width) for width in NARROW}
     tested |= {kernel_for("slice1_words", width) for width in (*NARROW, 4)}
+    tested |= {rows(width, step) for step in STEPS for width in STEPPED}
     assert tested == {kernel.name for kernel in kernels.table().values() if "output" in kernel.bindings}

@@ -327,7 +327,7 @@ def copies(kernel: Kernel, width: int) -> Iterator[Callable[[int], tuple[Shape, 
         yield lambda n: (Shape((8 * n, 5, 7), (1, 16 * n, 40 * n)), (35, 7, 1))
         yield lambda n: (Shape((n, 3, 30), (101, 31, 1)), (90, 30, 1))
         return
-    by_elements = kernel.variant["whole_vectors"] == "elements"
+    by_elements = kernel.variant.get("whole_vectors") == "elements"
     step = -1 if by_elements else kernel.family.axes["step"][kernel.variant["step"]] or 3
     # Shorter than a vector, or a little longer: most vectors then lie in two stretches.
     inner = 3 if by_elements else 17
@@ -353,6 +353,8 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
         slice1 = replace(slice1, box_bytes=1024, narrow_box_bytes=1024)
     if kernel.family.name == "slice1_words":
         slice1 = replace(slice1, word_workgroup_size=8, box_near_bytes=1 << 10, box_cache_bytes=0)
+    if kernel.family.name == "slice1_rows":
+        slice1 = replace(slice1, row_workgroup_size=8)
     if kernel.family.name == "slice1_blocks":
         slice1 = replace(slice1, block_bytes=32)
     if kernel.variant.get("parted") == "parted" or kernel.family.name == "slice1_blocks":

@@ -32,12 +32,9 @@ class CopyStep:
         self.p = p = SimpleNamespace(**kernel.family.unpack(step.push))
         in_push = self.constants.layout_in_push
         self.layout = layout = p.layout_words if in_push else buffers["workspace"].view(np.uint32).tolist()
-        if kernel.family.name in (
-            "slice1_runs",
-            "slice1_words",
-        ):  # the second word is an inverse of the first
-            words = kernels.number("run_dim_words")
-            dims = self.constants.dims if kernel.family.name == "slice1_words" else p.dims
+        if kernel.family.name in ("slice1_runs", "slice1_words", "slice1_rows"):
+            words = kernels.number("run_dim_words")  # the second is an inverse of the first
+            dims = p.dims if kernel.family.name == "slice1_runs" else self.constants.dims
             self.dims = [[layout[words * i], *layout[words * i + 2 : words * (i + 1)]] for i in range(dims)]
         elif kernel.family.name == "slice1_blocks":
             words, base = kernels.number("run_dim_words"), p.layout_base
@@ -113,6 +110,15 @@ def slice1_runs(step, buffers) -> None:
                 s.copy(offset, target + element)
 
 
+def require_counted(s: SliceStep, most: int) -> None:
+    """A workgroup of so many elements comes into one more plane at most, and its quotients are exact."""
+    sizes = [size for size, *_ in s.dims]
+    along = len(sizes) - 1 - s.constants.near_dims
+    assert along == 0 or math.prod(sizes[along:]) >= most
+    near = math.prod(sizes[along + 1 :])
+    assert (near + most) * near < 1 << 32
+
+
 def slice1_words(step, buffers) -> None:
     s = SliceStep(step, buffers)
     parts = s.constants.parts
@@ -120,18 +126,25 @@ def slice1_words(step, buffers) -> None:
     assert step.workgroups % s.p.shares_of_part == 0
     assert step.workgroups // s.p.shares_of_part * parts * s.p.words_of_part >= s.p.words
     per_word = 4 // s.element_bytes
-    sizes = [size for size, *_ in s.dims]
-    along = len(sizes) - 1 - s.constants.near_dims
-    # A workgroup comes into one more plane at most.
-    most = s.p.words_per_workgroup * per_word + per_word
-    assert along == 0 or math.prod(sizes[along:]) >= most
-    # Quotients of near dimensions are exact.
-    near = math.prod(sizes[along + 1 :])
-    assert (near + most) * near < 1 << 32
+    require_counted(s, s.p.words_per_workgroup * per_word + per_word)
     if s.constants.rows_of_words:
-        assert s.p.output_base % per_word == sizes[-1] % per_word == 0
-    for element in range(s.p.words * per_word):
-        number = element - s.p.output_base % per_word
+        assert s.p.output_base % per_word == s.dims[-1][0] % per_word == 0
+    copy_run(s, s.p.words * per_word, per_word)
+
+
+def slice1_rows(step, buffers) -> None:
+    s = SliceStep(step, buffers)
+    per_vector = VECTOR_BYTES // s.element_bytes
+    assert step.workgroups * s.p.vectors_per_workgroup >= s.p.vectors
+    assert s.dims[-1][0] >= per_vector
+    require_counted(s, s.p.vectors_per_workgroup * per_vector + per_vector)
+    copy_run(s, s.p.vectors * per_vector, per_vector)
+
+
+def copy_run(s: SliceStep, count: int, at_once: int) -> None:
+    """The run's elements among ``count`` from the start of the word or vector in which it starts."""
+    for element in range(count):
+        number = element - s.p.output_base % at_once
         if 0 <= number < s.p.elements:
             source, _ = offsets_of(number, s.dims, s.p.input_base, 0)
             s.copy(source, s.p.output_base + number)
@@ -315,6 +328,7 @@ TWINS = {
     "slice1_tiles": slice1_tiles,
     "slice1_boxes": slice1_boxes,
     "slice1_words": slice1_words,
+    "slice1_rows": slice1_rows,
     "slice1_blocks": slice1_blocks,
 }
 """Every twin by the family of its kernels: how these read differs, what they write does not."""

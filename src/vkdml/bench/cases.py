@@ -71,8 +71,10 @@ WINDOWS: dict[str, Callable[[int, int], Window]] = {
     "transposed": lambda rows, columns: Window((0, 0), (columns, rows), (1, 1), transposed=True),
     "transposed [::2]": lambda rows, columns: Window((0, 0), (columns, rows), (2, 1), transposed=True),
     "transposed [::3]": lambda rows, columns: Window((0, 0), (columns, rows), (3, 1), transposed=True),
+    "transposed [:3]": lambda rows, columns: Window((0, 0), (min(columns, 3), rows), (1, 1), transposed=True),
     "[::-2, ::-2]": lambda rows, columns: Window((0, 0), (rows, columns), (-2, -2)),
     "[:, ::-1]": lambda rows, columns: Window((0, 0), (rows, columns), (1, -1)),
+    "[:, ::3]": lambda rows, columns: Window((0, 0), (rows, columns), (1, 3)),
 }
 
 
@@ -446,8 +448,8 @@ def _every_kernel() -> Iterator[Case]:
 
     Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and with
     few; odd columns of few rows, and in several matrices; rows of 3 and stacks of 7; pixels turned from RGB
-    to BGR, and to planes; every third of 9 channels; the greatest of each pixel over all pictures; one
-    element alone.
+    to BGR, and to planes; every third of 9 channels, the first 3 of 80; narrow rows backwards, and every
+    third element of them; the greatest of each pixel over all pictures; one element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size
@@ -492,8 +494,11 @@ def _every_kernel() -> Iterator[Case]:
             shape = (256 * MIB // (columns * size), columns)
             yield Case(EVERY_KERNEL, "slice1", element, shape, window="transposed")
         if size < 4:
-            shape = (256 * MIB // (9 * size), 9)
-            yield Case(EVERY_KERNEL, "slice1", element, shape, window="transposed [::3]")
+            for window in ("[:, ::-1]", "[:, ::3]"):
+                yield Case(EVERY_KERNEL, "slice1", element, (side, side), window=window)
+            for columns, window in ((9, "transposed [::3]"), (80, "transposed [:3]")):
+                shape = (256 * MIB // (columns * size), columns)
+                yield Case(EVERY_KERNEL, "slice1", element, shape, window=window)
         yield Case(EVERY_KERNEL, "slice1", element, (1, 1), window="copy")
 
 

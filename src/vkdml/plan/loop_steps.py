@@ -217,6 +217,19 @@ def words(dims: int, parts: int, rounds: int, at_once: int, per_word: int, near_
     return share if parts == 1 else loop(parts, share)
 
 
+def copied_rows(dims: int, rounds: int, near_dims: int) -> int:
+    """Return the steps of ``slice1_rows``.
+
+    Args:
+        dims: of the layout.
+        rounds: of a workgroup's share.
+        near_dims: in which vectors find their place by division.
+    """
+    find_plane = loop(near_dims) + loop(dims - 1 - near_dims)
+    gather = loop(4)
+    return find_plane + loop(rounds, 2 * loop(near_dims) + gather + loop(4))
+
+
 def tile(parts: int, rows: int, vectors: int, size: int) -> int:
     """Return the steps of a tile of ``slice1_tiles``.
 

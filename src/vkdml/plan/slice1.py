@@ -19,6 +19,7 @@ from vkdml.plan.plans import (
     checked_step,
     round_up,
 )
+from vkdml.plan.row_copies import is_of_rows, row_copy
 from vkdml.plan.run_copies import run_copy
 from vkdml.plan.tile_copies import fills_tiles, matrices_of, tile_copy
 from vkdml.plan.tuning import SliceTuning
@@ -26,8 +27,6 @@ from vkdml.plan.word_copies import is_of_words, word_copy
 
 # Runs that read memory so often, out of a cache, are as fast as boxes.
 _MOST_READS = 4
-# Elements from one to the next of rows whose words are gathered beside those of the rows between them.
-_MOST_BESIDE = 7
 # Bytes from element to element of a long row from which on gathering words is faster than gathering vectors.
 _WORDS_APART = 8
 
@@ -73,6 +72,9 @@ def plan_slice1(
         steps = (step,)
     elif boxes is not None:
         step, layout_words = box_copy(boxes, last_vector, limits, tuning)
+        steps = (step,)
+    elif is_of_rows(layout, element_bytes, limits):
+        step, layout_words = row_copy(layout, element_bytes, last_vector, limits)
         steps = (step,)
     else:
         steps, layout_words = run_copy(layout, element_bytes, last_vector, limits, tuning)
@@ -151,15 +153,14 @@ def _gathers_by_words(layout: CopyLayout, element_bytes: int, limits: DeviceLimi
 def _words_beside(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Dim | None:
     """Return the dimension along which words of long rows share sectors that runs would read too often."""
     tuning = limits.tuning.slice1
-    if not tuning.word_workgroup_size or element_bytes >= 4 or not is_of_words(layout, element_bytes, limits):
+    if not tuning.word_workgroup_size or element_bytes >= 4 or not layout.dims:
         return None
     inner = layout.dims[-1]
     far = _far_dims(layout, element_bytes, tuning)
-    # Of elements further apart words take the load unit longer than boxes.
-    is_near = abs(inner.input_stride) <= _MOST_BESIDE
+    is_near = abs(inner.input_stride) * element_bytes <= tuning.beside_bytes
     if len(far) != 1 or far[0] is inner or inner.size * element_bytes < VECTOR_BYTES or not is_near:
         return None
-    return far[0]
+    return far[0] if is_of_words(layout, element_bytes, limits, far[0]) else None
 
 
 def _far_dims(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> list[Dim]:

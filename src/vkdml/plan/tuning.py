@@ -51,6 +51,16 @@ class SliceTuning:
     """Words of the output for each of these invocations, which loads them together."""
     sparse_invocation_words: int = 2
     """The same where most of what is read is not copied, and there are ``full_workgroups`` twice."""
+    beside_bytes: int = 0
+    """Bytes from element to element up to which words of long rows are gathered beside those of the rows that
+    share their sectors."""
+    exchanged_from_bytes: int = 0
+    """The same distance of single bytes from which on invocations exchange what they load for such words."""
+    exchanging_workgroup_size: int = 0
+    """Invocations per workgroup that do so."""
+    row_workgroup_size: int = 0
+    """Invocations per workgroup where rows no shorter than a vector are copied into one run; 0: each vector
+    finds its place by itself."""
     gathered_tile_least_bytes: int = 0
     """Of wide elements, the least side of a matrix whose sectors a cache holds: gathering is fast, too."""
     block_bytes: int = 0
@@ -310,6 +320,10 @@ DISCRETE = Tuning(
         box_workgroups=2112,
         byte_box_workgroups=(528, 4224),
         word_workgroup_size=128,
+        beside_bytes=64,
+        exchanged_from_bytes=8,
+        exchanging_workgroup_size=256,
+        row_workgroup_size=256,
     ),
     short=ShortTuning(
         workgroup_size=128,
@@ -374,6 +388,7 @@ SOFTWARE = replace(
         box_bytes=0,
         narrow_box_bytes=0,
         word_workgroup_size=0,
+        row_workgroup_size=0,
         block_bytes=128,
     ),
     # A processor takes a row more slowly than the elements of a short one.

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.boxes import SECTOR_BYTES
+from vkdml.plan.counted_runs import is_one_run, near_dims
 from vkdml.plan.divisions import run_words
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import WORDS_LIMIT, DeviceLimits, Step, ceil_div, check_work
+from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work
 
 # Where at least so much of the sectors that are read is copied, instructions take longer than the memory.
 _DENSE = 0.45
 
 
-def is_of_words(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
+def is_of_words(
+    layout: CopyLayout, element_bytes: int, limits: DeviceLimits, beside: Dim | None = None
+) -> bool:
     """Return whether the output is one run of a word or more, whose words have elements of two rows at most.
 
     >>> from vkdml.plan.layout import Dim
@@ -28,34 +31,37 @@ def is_of_words(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) ->
     per_word = 4 // element_bytes
     if element_bytes > 4 or not layout.dims or layout.count < per_word:
         return False
-    run = 1
-    for dim in reversed(layout.dims):
-        if dim.output_stride != run:
-            return False
-        run *= dim.size
+    if not is_one_run(layout.dims):
+        return False
     # In pairs, two of which make up a word, a word begins with a pair.
     row = layout.dims[-1].size
     if row < per_word - 1 and (2 * row != per_word or layout.output_base % row):
         return False
-    return _share_of(layout, element_bytes, limits).is_counted
+    return _share_of(layout, element_bytes, limits, beside).near_dims is not None
 
 
 @dataclass(frozen=True)
 class _Share:
-    """What a workgroup copies of the output."""
+    """What a workgroup copies of the output, or of each of its parts."""
 
+    workgroup_size: int
+    exchanged: bool
+    """Whether invocations exchange what they load."""
     at_once: int
     """Words that an invocation loads together."""
     words: int
-    near_dims: int
-    """Innermost dimensions in which words find their place by division."""
-    is_counted: bool
-    """Quotients of these divisions are exact."""
+    near_dims: int | None
+    """Innermost dimensions in which words find their place by division; None if they cannot."""
 
 
-def _share_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> _Share:
+def _share_of(
+    layout: CopyLayout, element_bytes: int, limits: DeviceLimits, beside: Dim | None = None
+) -> _Share:
     tuning, dims, per_word = limits.tuning.slice1, layout.dims, 4 // element_bytes
-    workgroup_size = _workgroup_size(limits)
+    apart = abs(dims[-1].input_stride) * element_bytes
+    exchanged = beside is not None and element_bytes == 1 and apart >= tuning.exchanged_from_bytes
+    workgroup_size = tuning.exchanging_workgroup_size if exchanged else tuning.word_workgroup_size
+    workgroup_size = min(limits.workgroup_size, workgroup_size)
     count = _word_count(layout, per_word)
     at_once, sparse = tuning.invocation_words, tuning.sparse_invocation_words
     are_many = count >= 2 * tuning.full_workgroups * sparse * workgroup_size
@@ -64,17 +70,7 @@ def _share_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> _
     # Workgroups make one round where the device has room for so many.
     rounds = ceil_div(count, at_once * workgroup_size * limits.max_workgroup_count)
     words = at_once * workgroup_size * rounds
-    # The near dimensions are repeated along the next one: a workgroup touches two of these planes at most.
-    elements = (words + 1) * per_word
-    near, within = 0, 1
-    while near < len(dims) - 1 and within * dims[-1 - near].size < elements:
-        within *= dims[-1 - near].size
-        near += 1
-    return _Share(at_once, words, near, (elements + within) * within < WORDS_LIMIT)
-
-
-def _workgroup_size(limits: DeviceLimits) -> int:
-    return min(limits.workgroup_size, limits.tuning.slice1.word_workgroup_size)
+    return _Share(workgroup_size, exchanged, at_once, words, near_dims(dims, (words + 1) * per_word))
 
 
 def _word_count(layout: CopyLayout, per_word: int) -> int:
@@ -102,7 +98,7 @@ def word_copy(
     """Return the step, and the layout words for the workspace if they do not fit the push constants.
 
     Args:
-        layout: of which ``is_of_words`` is true.
+        layout: of which ``is_of_words`` is true, with the same ``beside``.
         element_bytes: at most 4.
         limits: of the device.
         beside: a dimension whose elements share sectors of the input, which no cache holds from one to the
@@ -117,22 +113,23 @@ def word_copy(
     family = kernels.family("slice1_words")
     layout_words = run_words(dims)
     in_push = len(layout_words) <= family.layout_room
-    workgroup_size = _workgroup_size(limits)
-    share = _share_of(layout, element_bytes, limits)
+    share = _share_of(layout, element_bytes, limits, beside)
+    assert share.near_dims is not None
     parts = beside.size if beside is not None else 1
     groups = math.prod(dim.size for dim in dims[: dims.index(beside)]) if beside is not None else 1
     words_of_part = ceil_div(count, groups * parts)
     shares = ceil_div(words_of_part, share.words)
-    rounds = share.words // (share.at_once * workgroup_size)
+    rounds = share.words // (share.at_once * share.workgroup_size)
     loops = loop_steps.words(len(dims), parts, rounds, share.at_once, per_word, share.near_dims)
     kernel, constants = family.specialize(
         element_bytes=element_bytes,
-        workgroup=workgroup_size,
+        workgroup=share.workgroup_size,
         layout_in_push=in_push,
         dims=len(dims),
         near_dims=share.near_dims,
         at_once=share.at_once,
         rows_of_words=layout.output_base % per_word == dims[-1].size % per_word == 0,
+        exchanged=share.exchanged,
         parts=parts,
     )
     push = family.push(

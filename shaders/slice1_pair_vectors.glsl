@@ -1,4 +1,4 @@
-// Runs of elements of 8 bytes.
+// Vectors of elements of 8 bytes, gathered from one row of the input or from two.
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
 
 uvec2 load_pair(uint pair) { return input_pairs[min(pair, last_vector * 2u + 1u)]; }
@@ -20,5 +20,3 @@ void store_part(uint vector, uvec4 elements, uint begin, uint end) {
     if (begin == 0u) output_pairs[vector * PER_VECTOR] = elements.xy;
     if (end == PER_VECTOR) output_pairs[vector * PER_VECTOR + 1u] = elements.zw;
 }
-
-#include "slice1_runs_parts.glsl"

@@ -1,4 +1,4 @@
-// Runs of elements of 4 bytes.
+// Vectors of elements of 4 bytes, gathered from one row of the input or from two; with !WHOLE_VECTORS, from any number.
 const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
 
 uint load_word(uint word) { return input_words[min(word, last_vector * 4u + 3u)]; }
@@ -25,5 +25,3 @@ void store_part(uint vector, uvec4 elements, uint begin, uint end) {
     for (uint i = 0u; i < PER_VECTOR; i++, elements = elements.yzwx)
         if (i >= begin && i < end) output_words[vector * PER_VECTOR + i] = elements.x;
 }
-
-#include "slice1_runs_parts.glsl"

@@ -1,0 +1,98 @@
+"""Copies into one run of rows that are no shorter than a vector; ``slice1.py`` says which."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from vkdml.plan import kernels, loop_steps
+from vkdml.plan.counted_runs import is_one_run, near_dims
+from vkdml.plan.divisions import run_words
+from vkdml.plan.layout import CopyLayout
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, ceil_div, check_work
+
+
+@lru_cache
+def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
+    """Return the distances of a row's elements that have a kernel variant of their own."""
+    return kernels.family("slice1_rows").numbers_of("step", element_bytes=element_bytes)
+
+
+def is_of_rows(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
+    """Return whether the output is one run of several rows, each of a vector or more.
+
+    >>> from vkdml.plan.layout import Dim
+    >>> from vkdml.plan.tuning import DISCRETE
+    >>> limits = DeviceLimits(DISCRETE, 1 << 30, 65535, 1024, 32768)
+    >>> rows = (Dim(640, 600, 301), Dim(301, 1, 1)), (Dim(640, 600, 9), Dim(9, 1, 1))
+    >>> [is_of_rows(CopyLayout(dims, 0, 0), 1, limits) for dims in rows]
+    [True, False]
+    """
+    if element_bytes == VECTOR_BYTES or not limits.tuning.slice1.row_workgroup_size or len(layout.dims) < 2:
+        return False
+    if layout.dims[-1].size * element_bytes < VECTOR_BYTES or not is_one_run(layout.dims):
+        return False
+    return _share_of(layout, element_bytes, limits)[1] is not None
+
+
+def _share_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> tuple[int, int | None]:
+    """Return the vectors that a workgroup copies, and the dimensions that are near for so many."""
+    per_vector = VECTOR_BYTES // element_bytes
+    workgroup_size = _workgroup_size(limits)
+    # Workgroups make one round where the device has room for so many.
+    rounds = ceil_div(_vector_count(layout, per_vector), workgroup_size * limits.max_workgroup_count)
+    vectors = rounds * workgroup_size
+    return vectors, near_dims(layout.dims, (vectors + 1) * per_vector)
+
+
+def _workgroup_size(limits: DeviceLimits) -> int:
+    return min(limits.workgroup_size, limits.tuning.slice1.row_workgroup_size)
+
+
+def _vector_count(layout: CopyLayout, per_vector: int) -> int:
+    return ceil_div(layout.output_base % per_vector + layout.count, per_vector)
+
+
+def row_copy(
+    layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits
+) -> tuple[Step, tuple[int, ...]]:
+    """Return the step, and the layout words for the workspace if they do not fit the push constants.
+
+    Args:
+        layout: of which ``is_of_rows`` is true.
+        element_bytes: less than 16.
+        last_vector: of the input.
+        limits: of the device.
+
+    Raises:
+        TooMuchWork: more vectors than the kernel counts.
+    """
+    dims, per_vector = layout.dims, VECTOR_BYTES // element_bytes
+    count = _vector_count(layout, per_vector)
+    check_work("vectors", count)
+    family = kernels.family("slice1_rows")
+    layout_words = run_words(dims)
+    in_push = len(layout_words) <= family.layout_room
+    workgroup_size = _workgroup_size(limits)
+    share, near = _share_of(layout, element_bytes, limits)
+    assert near is not None
+    stride = dims[-1].input_stride
+    kernel, constants = family.specialize(
+        step=stride if stride in _steps_with_a_kernel(element_bytes) else 0,
+        element_bytes=element_bytes,
+        workgroup=workgroup_size,
+        layout_in_push=in_push,
+        dims=len(dims),
+        near_dims=near,
+    )
+    push = family.push(
+        vectors=count,
+        vectors_per_workgroup=share,
+        elements=layout.count,
+        input_base=layout.input_base,
+        output_base=layout.output_base,
+        last_vector=last_vector,
+        layout_words=layout_words if in_push else (),
+    )
+    loops = loop_steps.copied_rows(len(dims), share // workgroup_size, near)
+    step = Step(kernel, constants, push, ceil_div(count, share), loop_steps=loops)
+    return step, () if in_push else layout_words
