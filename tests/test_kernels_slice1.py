@@ -488,7 +488,7 @@ def test_words_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
 
 
 @pytest.mark.parametrize("exchanged", [False, True])
-@pytest.mark.parametrize("width", NARROW)
+@pytest.mark.parametrize("width", [*NARROW, 4])
 def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, width, exchanged):
     """Parts end within words, and their shares within workgroups; others lie outside of them, or none."""
     beside = {**BY_WORDS, "box_near_bytes": 32, "beside_bytes": 7 * width}
@@ -497,7 +497,7 @@ def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, wi
     use(monkeypatch, **beside)
     told = set()
     for parts, row, sign, base, outer in itertools.product(
-        (2, 3, 5), (40, 301, 1024), (1, -1), (0, 1), ((), (1,), (3,))
+        (2, 3, 5), (40 if width < 4 else 20, 301, 1024), (1, -1), (0, 1), ((), (1,), (3,))
     ):
         step = parts + 1
         dims = (Dim(parts, -sign, row), Dim(row, sign * step, 1))
@@ -966,6 +966,17 @@ def test_small_matrices_are_gathered(device, monkeypatch):
     for rows, columns, kernel in ((64, 64, in_tiles), (64, 63, gathered), (63, 64, gathered)):
         layout = CopyLayout((Dim(rows, 1, columns + 1), Dim(columns, rows + 1, 1)), 0, 0)
         assert check(device, layout, 1) == kernel
+
+
+@pytest.mark.parametrize(("width", "least"), DISCRETE.slice1.gathered_tile_least_bytes)
+def test_wide_matrices_with_a_short_side_that_a_cache_holds_are_gathered(device, width, least):
+    """A side of a few sectors, by the width of the elements: gathering them was measured to be faster."""
+    limits = replace(device.limits, tuning=DISCRETE)
+    for columns in (least // width - 1, least // width):
+        layout = CopyLayout((Dim(4000, 1, columns), Dim(columns, 4001, 1)), 0, 0)
+        (step,) = PLAN_SLICE1(layout, width, 1 << 19, limits, output_elements=1 << 19).steps
+        in_tiles = kernels.table()[step.kernel].family.name == "slice1_tiles"
+        assert in_tiles == (columns * width >= least)
 
 
 def test_elements_are_as_wide_as_the_layout_allows():

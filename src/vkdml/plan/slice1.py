@@ -55,7 +55,8 @@ def plan_slice1(
     gathers_well = _gathers_well(layout, element_bytes, tuning)
     least_bytes = tuning.narrow_tile_least_bytes
     if element_bytes >= 4:
-        least_bytes = max(tuning.tile_least_bytes, tuning.gathered_tile_least_bytes if gathers_well else 0)
+        gathered = dict(tuning.gathered_tile_least_bytes).get(element_bytes, 0) if gathers_well else 0
+        least_bytes = max(tuning.tile_least_bytes, gathered)
     matrices = matrices_of(layout, element_bytes, ceil_div(least_bytes, element_bytes), tuning)
     filled = matrices is not None and fills_tiles(matrices, element_bytes, limits)
     by_words = not filled and _gathers_by_words(layout, element_bytes, limits)
@@ -153,7 +154,7 @@ def _gathers_by_words(layout: CopyLayout, element_bytes: int, limits: DeviceLimi
 def _words_beside(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Dim | None:
     """Return the dimension along which words of long rows share sectors that runs would read too often."""
     tuning = limits.tuning.slice1
-    if not tuning.word_workgroup_size or element_bytes >= 4 or not layout.dims:
+    if not tuning.word_workgroup_size or element_bytes > 4 or not layout.dims:
         return None
     inner = layout.dims[-1]
     far = _far_dims(layout, element_bytes, tuning)

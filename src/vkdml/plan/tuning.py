@@ -61,8 +61,9 @@ class SliceTuning:
     row_workgroup_size: int = 0
     """Invocations per workgroup where rows no shorter than a vector are copied into one run; 0: each vector
     finds its place by itself."""
-    gathered_tile_least_bytes: int = 0
-    """Of wide elements, the least side of a matrix whose sectors a cache holds: gathering is fast, too."""
+    gathered_tile_least_bytes: tuple[tuple[int, int], ...] = ()
+    """By element width, of wide elements, the least bytes of a side of a matrix whose sectors a cache holds:
+    gathering is fast, too."""
     block_bytes: int = 0
     """Of a row in a block that a processor transposes in registers; 0: there are no such blocks."""
     first_cache: tuple[int, int] = (1 << 12, 8)
@@ -308,7 +309,7 @@ DISCRETE = Tuning(
         tile_shapes=((1, (4, 64)), (2, (8, 60)), (4, (8, 64)), (8, (8, 64)), (16, (8, 16))),
         tile_band=4,
         tile_least_bytes=16,
-        gathered_tile_least_bytes=64,
+        gathered_tile_least_bytes=((4, 128), (8, 64), (16, 256)),
         narrow_tile_least_bytes=8,
         tile_least_fill=0.4,
         box_near_bytes=256,
