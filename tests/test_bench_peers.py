@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from types import ModuleType, SimpleNamespace
@@ -216,6 +217,20 @@ def test_the_time_of_a_node_is_what_a_run_takes_longer_than_one_on_hardly_any_el
     monkeypatch.setattr(onnx_libraries, "warm", lambda call, wait: call())
     readings = onnx_libraries.OnnxRuntimeWebGpu(False, SMALL.input_bytes).time(SMALL)
     assert readings == pytest.approx([4.0] * len(readings))
+
+
+def test_a_node_that_takes_less_than_runs_differ_by_has_no_time(runtime, monkeypatch):
+    now, longer = [0.0], itertools.cycle((9e-6, 9e-6, -9e-6))
+
+    def run(session, names, feeds):
+        now[0] += 10e-6 + (next(longer) if feeds["x"].size > 16 else 0.0)
+        return session._evaluator.run(names, feeds)
+
+    monkeypatch.setattr(Session, "run", run)
+    monkeypatch.setattr(onnx_libraries.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(onnx_libraries, "warm", lambda call, wait: call())
+    with pytest.raises(Unsupported, match="too short to tell"):
+        onnx_libraries.OnnxRuntimeWebGpu(False, SMALL.input_bytes).time(SMALL)
 
 
 def test_a_node_that_takes_too_long_on_webgpu_is_not_run(runtime, monkeypatch):

@@ -217,7 +217,8 @@ class OnnxRuntimeWebGpu(OnnxRuntime):
             readings.append((seconds[1] - seconds[0]) * 1e6)
             if len(readings) >= FEWEST_CALLS and time.perf_counter() > until:
                 break
-        if np.median(readings) <= 0:
+        # Runs differ by more than some nodes take.
+        if np.percentile(readings, 10) <= 0:
             raise Unsupported("too short to tell from the rest of a run")
         return readings
 
