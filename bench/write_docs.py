@@ -199,6 +199,16 @@ def _latency(record: Record) -> Iterator[str]:
         yield _paragraph(f"{line[0].upper()}{line[1:]}")
 
 
+def _cut_short(record: Record, rows: Sequence[Row], libraries: Sequence[str]) -> list[str]:
+    """Return how many of the rows those libraries reached whose time ended before the rows did."""
+    said = []
+    for name, peer in record.peers.items():
+        if "not reached" in peer.note and LIBRARY_NAMES[name] in libraries:
+            reached = sum(row.peers[name].us is not None for row in rows if name in row.peers)
+            said.append(f"{LIBRARY_NAMES[name]} {reached}")
+    return [f"reached within a time limit: {', '.join(said)}"] if said else []
+
+
 def _main_figures(record: Record) -> Iterator[str]:
     """Yield what a newcomer asks of a device first, one list item each."""
     compared = _compared(record, record.rows)
@@ -210,10 +220,9 @@ def _main_figures(record: Record) -> Iterator[str]:
     peers = list(dict.fromkeys(LIBRARY_NAMES[best[0]] for _, best in compared))
     others = peers[0] if len(peers) == 1 else f"the fastest of {', '.join(peers[:-1])} and {peers[-1]}"
     lost = sum(best[1] < row.compared_us for row, best in compared)
-    yield _item(
-        f"{device}, {timed}: {mean[0]:.2f} times as fast as {others} (geometric mean; {mean[1]} cases, "
-        f"slower in {lost})."
-    )
+    about = ["geometric mean", f"{mean[1]} cases, slower in {lost}"]
+    about += _cut_short(record, [row for row, _ in compared], peers)
+    yield _item(f"{device}, {timed}: {mean[0]:.2f} times as fast as {others} ({'; '.join(about)}).")
     whole = [row for row in record.rows if row.row == "all axes" and _is_rated(record, row)]
     if whole:
         ours, theirs = _rates(record, whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,13 @@ def test_the_summary_names_all_libraries_that_were_the_fastest_of_a_case(tmp_pat
     rows = [row_of(CASE, 10, torch=5, jax=6), row_of(CASE, 10, torch=8, jax=7), row_of(CASE, 10, cub=9)]
     text = " ".join(write_docs.summary([("a.json", record_of(rows))], tmp_path).split())
     assert "as fast as the fastest of torch, JAX and CUB (geometric mean; 3 cases, slower in 3)." in text
+
+
+def test_the_summary_says_how_many_cases_a_library_reached_whose_time_ended(tmp_path: Path) -> None:
+    record = record_of([row_of(CASE, 10, torch=70, jax=60), row_of(CASE, 10, torch=20)])
+    record.peers["jax"] = replace(record.peers["jax"], note="1 cases not reached in its time")
+    text = " ".join(write_docs.summary([("a.json", record)], tmp_path).split())
+    assert "(geometric mean; 2 cases, slower in 0; reached within a time limit: JAX 1)." in text
 
 
 def test_a_record_without_other_libraries_has_no_summary(tmp_path: Path) -> None:
