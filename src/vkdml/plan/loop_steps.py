@@ -198,7 +198,9 @@ def runs_per_round(outer_dims: int, inner_dims: int, per_vector: int) -> int:
     return outer + offset_in_run + 2 * gather + by_elements
 
 
-def words(dims: int, parts: int, rounds: int, at_once: int, per_word: int, near_dims: int) -> int:
+def words(
+    dims: int, parts: int, rounds: int, at_once: int, per_word: int, near_dims: int, *, exchanged: bool
+) -> int:
     """Return the steps of ``slice1_words``.
 
     Args:
@@ -208,11 +210,16 @@ def words(dims: int, parts: int, rounds: int, at_once: int, per_word: int, near_
         at_once: words that an invocation loads in a round.
         per_word: elements of a word.
         near_dims: in which words find their place by division.
+        exchanged: invocations exchange what they load.
     """
     find_plane = loop(near_dims) + loop(dims - 1 - near_dims)
     source = loop(near_dims)
-    # lavapipe counts the loop over the elements of a word once more than its elements and its end.
-    gather = loop(at_once, 1 + loop(per_word, source) if per_word > 1 else source)
+    if exchanged:
+        elements = at_once * per_word
+        gather = loop(elements, source) + loop(elements) + loop(at_once, loop(per_word))
+    else:
+        # lavapipe counts the loop over the elements of a word once more than its elements and its end.
+        gather = loop(at_once, 1 + loop(per_word, source) if per_word > 1 else source)
     share = find_plane + loop(rounds, gather + loop(at_once))
     return share if parts == 1 else loop(parts, share)
 

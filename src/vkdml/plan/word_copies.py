@@ -120,7 +120,9 @@ def word_copy(
     words_of_part = ceil_div(count, groups * parts)
     shares = ceil_div(words_of_part, share.words)
     rounds = share.words // (share.at_once * share.workgroup_size)
-    loops = loop_steps.words(len(dims), parts, rounds, share.at_once, per_word, share.near_dims)
+    loops = loop_steps.words(
+        len(dims), parts, rounds, share.at_once, per_word, share.near_dims, exchanged=share.exchanged
+    )
     kernel, constants = family.specialize(
         element_bytes=element_bytes,
         workgroup=share.workgroup_size,
