@@ -34,6 +34,11 @@ uint first_of_word(uint word) {
     return clamp(word * PER_WORD, elements_before(), elements - PER_WORD + elements_before()) - elements_before();
 }
 
+// The same among a workgroup's words, which end with `end`; of a word after them, the last one's. Inside, words are whole.
+uint first_copied(uint word, uint end, bool inside) {
+    return inside ? word * PER_WORD - elements_before() : first_of_word(min(word, end - 1u));
+}
+
 void store_word(uint word, uint bits, bool inside) {
     uint target = output_base / PER_WORD + word;
 #if ELEMENT_BYTES < 4
@@ -58,7 +63,7 @@ void exchange(uint first_word, uint end, bool inside) {
     uint loaded[AT_ONCE * PER_WORD]; // their loads are in flight together
     for (uint i = 0u; i < AT_ONCE * PER_WORD; i++) {
         uint element = i * WORKGROUP + gl_LocalInvocationID.x, word = first_word + element / PER_WORD;
-        uint first = inside ? word * PER_WORD - elements_before() : first_of_word(min(word, end - 1u));
+        uint first = first_copied(word, end, inside);
         uint source = source_of(first_count + first + element % PER_WORD - first_element, inside);
         loaded[i] = input_words[source / PER_WORD] >> (source * BITS & 31u) & MASK;
     }
@@ -87,7 +92,7 @@ void copy_words(uint begin, uint end, bool inside) {
 #endif
         for (uint i = 0u; i < AT_ONCE; i++) {
             uint word = first_word + i * WORKGROUP + gl_LocalInvocationID.x;
-            uint first = inside ? word * PER_WORD - elements_before() : first_of_word(min(word, end - 1u));
+            uint first = first_copied(word, end, inside);
 #if ELEMENT_BYTES == 1
             if (EXCHANGED)
                 bits[i] = exchanged_word(i);
