@@ -198,6 +198,11 @@ def runs_per_round(outer_dims: int, inner_dims: int, per_vector: int) -> int:
     return outer + offset_in_run + 2 * gather + by_elements
 
 
+def _find_plane(dims: int, near_dims: int) -> int:
+    """Return the steps in which a workgroup of ``slice1_words`` or ``slice1_rows`` finds its place."""
+    return loop(near_dims) + loop(dims - 1 - near_dims)
+
+
 def words(
     dims: int, parts: int, rounds: int, at_once: int, per_word: int, near_dims: int, *, exchanged: bool
 ) -> int:
@@ -212,7 +217,6 @@ def words(
         near_dims: in which words find their place by division.
         exchanged: invocations exchange what they load.
     """
-    find_plane = loop(near_dims) + loop(dims - 1 - near_dims)
     source = loop(near_dims)
     if exchanged:
         elements = at_once * per_word
@@ -220,7 +224,7 @@ def words(
     else:
         # lavapipe counts the loop over the elements of a word once more than its elements and its end.
         gather = loop(at_once, 1 + loop(per_word, source) if per_word > 1 else source)
-    share = find_plane + loop(rounds, gather + loop(at_once))
+    share = _find_plane(dims, near_dims) + loop(rounds, gather + loop(at_once))
     return share if parts == 1 else loop(parts, share)
 
 
@@ -232,9 +236,8 @@ def copied_rows(dims: int, rounds: int, near_dims: int) -> int:
         rounds: of a workgroup's share.
         near_dims: in which vectors find their place by division.
     """
-    find_plane = loop(near_dims) + loop(dims - 1 - near_dims)
     gather = loop(4)
-    return find_plane + loop(rounds, 2 * loop(near_dims) + gather + loop(4))
+    return _find_plane(dims, near_dims) + loop(rounds, 2 * loop(near_dims) + gather + loop(4))
 
 
 def tile(parts: int, rows: int, vectors: int, size: int) -> int:
