@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
@@ -27,12 +26,6 @@ NARROWEST_SEGMENT = 64
 # Columns of fewer positions gain by wider segments, by how they are loaded; and what these may leave idle.
 _FEW_POSITIONS = {"vectors": 768, "unaligned": 3072}
 _MORE_IDLE = 0.04
-
-
-@lru_cache
-def _at_once(loads: str) -> tuple[int, ...]:
-    """Return how many loads along a stride an invocation may have in flight, ascending."""
-    return kernels.family("argreduce_columns").numbers_of("at_once", loads=loads)
 
 
 def _side_by_side(dims: Sequence[Dim]) -> tuple[int, int]:
@@ -118,7 +111,8 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
     if element.nbytes < 4:
         splits = max(splits, ceil_div(reduce_count, NARROW_SHARE))
     family = kernels.family("argreduce_columns")
-    at_once = _at_once(loads)[-1 if tuning.batched_loads else 0]
+    # Loads along a stride that an invocation may have in flight.
+    at_once = family.numbers_of("at_once", loads=loads)[-1 if tuning.batched_loads else 0]
 
     innermost = layout.reduced[-1].size
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import IntEnum
-from functools import lru_cache
 
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.block_copies import block_step
@@ -22,12 +21,6 @@ _VECTORS_OF_LONG_ROW = 4
 _MOST_FIXED_DIMS = 4
 # Of its numbers, the one for two innermost dimensions that have as many elements as a vector.
 _LONG_PLANES = kernels.number("run_of_long_planes")
-
-
-@lru_cache
-def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
-    """Return the innermost input strides that have a kernel variant of their own."""
-    return kernels.family("slice1_runs").numbers_of("step", element_bytes=element_bytes)
 
 
 class _Written(IntEnum):
@@ -64,7 +57,8 @@ def run_copy(
     vectors_per_run = ceil_div(before + run, per_vector)
     family = kernels.family("slice1_runs")
     whole_vectors = innermost.size >= per_vector
-    has_kernel = whole_vectors and innermost.input_stride in _steps_with_a_kernel(element_bytes)
+    steps_with_kernel = family.numbers_of("step", element_bytes=element_bytes)
+    has_kernel = whole_vectors and innermost.input_stride in steps_with_kernel
     workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
     layout_words = run_words((*outer, *inner))
     is_large = not outer and run >= max(per_vector, tuning.boundaries_from_bytes // element_bytes)

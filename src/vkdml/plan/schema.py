@@ -212,9 +212,18 @@ class Family:
         >>> kernels.family("argreduce_columns").numbers_of("at_once", loads="elements")
         (1, 8)
         """
-        named = {other: self._axis_numbers[other][value] for other, value in fixed.items()}
-        matching = [key for key in map(dict, self.kernels) if named.items() <= key.items()]
-        return tuple(sorted({self.axes[axis][key[axis]] for key in matching}))
+        asked = (axis, tuple(fixed.items()))
+        found = self._numbers_found.get(asked)
+        if found is None:
+            named = {other: self._axis_numbers[other][value] for other, value in fixed.items()}
+            matching = [key for key in map(dict, self.kernels) if named.items() <= key.items()]
+            found = tuple(sorted({self.axes[axis][key[axis]] for key in matching}))
+            self._numbers_found[asked] = found
+        return found
+
+    @cached_property
+    def _numbers_found(self) -> dict[tuple[str, tuple[tuple[str, int | str], ...]], tuple[int, ...]]:
+        return {}
 
     @cached_property
     def _push_names(self) -> frozenset[str]:

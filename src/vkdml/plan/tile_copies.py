@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.boxes import SECTOR_BYTES
@@ -33,19 +32,13 @@ from vkdml.plan.tuning import SliceTuning
 _LEAST_WORKGROUP = 32
 
 
-@lru_cache
-def _row_steps(element_bytes: int) -> tuple[int, ...]:
-    """Return the input strides along a column that tiles have a kernel for."""
-    return kernels.family("slice1_tiles").numbers_of("row_step", element_bytes=element_bytes)
-
-
 def matrices_of(layout: CopyLayout, element_bytes: int, least: int, tuning: SliceTuning) -> Matrices | None:
     """Return the matrices that tiles could copy, with sides of ``least`` elements, or None."""
     down, _ = dict(tuning.tile_shapes)[element_bytes]
     return transposed(
         layout,
         least,
-        steps=_row_steps(element_bytes),
+        steps=kernels.family("slice1_tiles").numbers_of("row_step", element_bytes=element_bytes),
         groups_below=down * VECTOR_BYTES // element_bytes,
         most_between=SECTOR_BYTES // element_bytes - 1,
     )
