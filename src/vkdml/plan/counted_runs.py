@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vkdml.plan.layout import Dim
-from vkdml.plan.plans import WORDS_LIMIT
+from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.plans import WORDS_LIMIT, ceil_div
 
 
 def is_one_run(dims: Sequence[Dim]) -> bool:
@@ -38,3 +38,12 @@ def near_dims(dims: Sequence[Dim], elements: int) -> int | None:
         within *= dims[-1 - near].size
         near += 1
     return near if (elements + within) * within < WORDS_LIMIT else None
+
+
+def units_of_run(layout: CopyLayout, per_unit: int) -> int:
+    """Return the words or vectors that a run touches, of so many elements each; at its ends, in part.
+
+    >>> units_of_run(CopyLayout((Dim(3, 1, 1),), 0, 3), 4)
+    2
+    """
+    return ceil_div(layout.output_base % per_unit + layout.count, per_unit)

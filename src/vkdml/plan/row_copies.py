@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from vkdml.plan import kernels, loop_steps
-from vkdml.plan.counted_runs import is_one_run, near_dims
+from vkdml.plan.counted_runs import is_one_run, near_dims, units_of_run
 from vkdml.plan.divisions import run_words
 from vkdml.plan.layout import CopyLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, ceil_div, check_work
-
-
-@lru_cache
-def _steps_with_a_kernel(element_bytes: int) -> tuple[int, ...]:
-    """Return the distances of a row's elements that have a kernel variant of their own."""
-    return kernels.family("slice1_rows").numbers_of("step", element_bytes=element_bytes)
 
 
 def is_of_rows(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
@@ -39,17 +31,14 @@ def _share_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> t
     per_vector = VECTOR_BYTES // element_bytes
     workgroup_size = _workgroup_size(limits)
     # Workgroups make one round where the device has room for so many.
-    rounds = ceil_div(_vector_count(layout, per_vector), workgroup_size * limits.max_workgroup_count)
+    count = units_of_run(layout, per_vector)
+    rounds = ceil_div(count, workgroup_size * limits.max_workgroup_count)
     vectors = rounds * workgroup_size
     return vectors, near_dims(layout.dims, (vectors + 1) * per_vector)
 
 
 def _workgroup_size(limits: DeviceLimits) -> int:
     return min(limits.workgroup_size, limits.tuning.slice1.row_workgroup_size)
-
-
-def _vector_count(layout: CopyLayout, per_vector: int) -> int:
-    return ceil_div(layout.output_base % per_vector + layout.count, per_vector)
 
 
 def row_copy(
@@ -67,7 +56,7 @@ def row_copy(
         TooMuchWork: more vectors than the kernel counts.
     """
     dims, per_vector = layout.dims, VECTOR_BYTES // element_bytes
-    count = _vector_count(layout, per_vector)
+    count = units_of_run(layout, per_vector)
     check_work("vectors", count)
     family = kernels.family("slice1_rows")
     layout_words = run_words(dims)
@@ -77,7 +66,7 @@ def row_copy(
     assert near is not None
     stride = dims[-1].input_stride
     kernel, constants = family.specialize(
-        step=stride if stride in _steps_with_a_kernel(element_bytes) else 0,
+        step=stride if stride in family.numbers_of("step", element_bytes=element_bytes) else 0,
         element_bytes=element_bytes,
         workgroup=workgroup_size,
         layout_in_push=in_push,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.boxes import SECTOR_BYTES
-from vkdml.plan.counted_runs import is_one_run, near_dims
+from vkdml.plan.counted_runs import is_one_run, near_dims, units_of_run
 from vkdml.plan.divisions import run_words
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work
@@ -29,9 +29,7 @@ def is_of_words(
     [True, False]
     """
     per_word = 4 // element_bytes
-    if element_bytes > 4 or not layout.dims or layout.count < per_word:
-        return False
-    if not is_one_run(layout.dims):
+    if element_bytes > 4 or not layout.dims or layout.count < per_word or not is_one_run(layout.dims):
         return False
     # In pairs, two of which make up a word, a word begins with a pair.
     row = layout.dims[-1].size
@@ -62,7 +60,7 @@ def _share_of(
     exchanged = beside is not None and element_bytes == 1 and apart >= tuning.exchanged_from_bytes
     workgroup_size = tuning.exchanging_workgroup_size if exchanged else tuning.word_workgroup_size
     workgroup_size = min(limits.workgroup_size, workgroup_size)
-    count = _word_count(layout, per_word)
+    count = units_of_run(layout, per_word)
     at_once, sparse = tuning.invocation_words, tuning.sparse_invocation_words
     are_many = count >= 2 * tuning.full_workgroups * sparse * workgroup_size
     if are_many and _share_copied(dims, element_bytes) < _DENSE:
@@ -71,10 +69,6 @@ def _share_of(
     rounds = ceil_div(count, at_once * workgroup_size * limits.max_workgroup_count)
     words = at_once * workgroup_size * rounds
     return _Share(workgroup_size, exchanged, at_once, words, near_dims(dims, (words + 1) * per_word))
-
-
-def _word_count(layout: CopyLayout, per_word: int) -> int:
-    return ceil_div(layout.output_base % per_word + layout.count, per_word)
 
 
 def _share_copied(dims: tuple[Dim, ...], element_bytes: int) -> float:
@@ -108,7 +102,7 @@ def word_copy(
         TooMuchWork: more words than the kernel counts.
     """
     dims, per_word = layout.dims, 4 // element_bytes
-    count = _word_count(layout, per_word)
+    count = units_of_run(layout, per_word)
     check_work("words", count)
     family = kernels.family("slice1_words")
     layout_words = run_words(dims)
