@@ -18,7 +18,7 @@ import vkdml
 from vkdml import _native, dml
 
 COUNT = 4096
-LONG_ROUNDS = 40
+LONG_ROUNDS = 120
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ class Long:
         op = reverse(device, count)
         self.arrays = [vkdml.asarray(self.host, device=device), vkdml.empty(count, np.int32, device=device)]
         self.sequence = device.sequence()
-        self.rounds = LONG_ROUNDS if device.info.type == "software" else 50 * LONG_ROUNDS
+        self.rounds = LONG_ROUNDS if device.info.type == "software" else 2000
         for i in range(self.rounds):
             self.sequence.record(op, input=self.arrays[i % 2], output=self.arrays[1 - i % 2])
         self.sequence.eval()  # made ready
