@@ -34,9 +34,12 @@ MANY_RUNS = 32
 MOST_FEW_VECTORS = 192
 FEWEST_STEPS = 12
 FEWEST_STEPS_OF_SEVERAL = 9
-# Rows of narrow elements in memory order are kept up to so many vectors: many elements are equal, and
-# an invocation that reads on refuses most of them together.
-MOST_NARROW_VECTORS_KEPT = 32
+# Rows out of memory order are read in one step where it loads no more past their end and takes at most so
+# many invocations, and fewer for narrow elements. Elsewhere fewer invocations take two, and exchange less.
+MOST_LANES_OF_ONE_STEP, MOST_NARROW_LANES_OF_ONE_STEP = 16, 4
+# Such rows of narrow elements are kept up to so many vectors, those of bools up to fewer: the more elements
+# are equal, the more does an invocation that reads on refuse together.
+MOST_NARROW_VECTORS_KEPT, MOST_BOOL_VECTORS_KEPT = 160, 32
 # Unaligned rows of up to so many vectors are kept, of which an invocation has up to so many. Longer ones are
 # kept only where all invocations keep as many as they can: else reading on takes less than the exchange.
 MOST_VECTORS_KEPT_UNALIGNED = 20
@@ -282,12 +285,28 @@ def _lanes_at_once(vectors: int, tuning: Tuning) -> int:
 def _lanes_keeping(vectors: int, whole: bool, runs: Runs, element: ElementType, tuning: Tuning) -> int:
     """Return how many invocations keep a row in registers, or 0 where reading on is faster."""
     if runs.reading:
-        # What is kept is searched for the winner's position once, and only by who has the winner's key.
-        is_kept = element.nbytes >= 4 or vectors <= MOST_NARROW_VECTORS_KEPT
-        return _lanes_at_once(vectors, tuning) if is_kept else 0
+        return _lanes_keeping_out_of_order(vectors, whole, element, tuning)
     if whole:
         return 0
     if vectors <= MOST_VECTORS_KEPT_UNALIGNED:
         return power_of_two_at_least(ceil_div(vectors, UNALIGNED_VECTORS_OF_LANE))
     lanes = power_of_two_at_least(ceil_div(vectors, MOST_KEPT))
     return lanes if lanes <= tuning.row_lanes and ceil_div(vectors, lanes) == MOST_KEPT else 0
+
+
+def _lanes_keeping_out_of_order(vectors: int, whole: bool, element: ElementType, tuning: Tuning) -> int:
+    """Return the same for rows out of memory order.
+
+    What is kept is searched for the winner's position once, and only by who has the winner's key.
+    """
+    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count)) for count in (CHUNK_VECTORS, MOST_KEPT))
+    are_narrow = element.nbytes < 4
+    most_in_one = MOST_NARROW_LANES_OF_ONE_STEP if are_narrow else MOST_LANES_OF_ONE_STEP
+    if whole and in_one <= most_in_one and round_up(vectors, in_one) <= round_up(vectors, in_two):
+        return in_one
+    if are_narrow:
+        is_kept = vectors <= (MOST_BOOL_VECTORS_KEPT if element.kind == "bool" else MOST_NARROW_VECTORS_KEPT)
+    else:
+        # As many invocations as may be that keep less than they can take longer than fewer that read on.
+        is_kept = in_two < tuning.row_lanes or ceil_div(vectors, in_two) == MOST_KEPT
+    return in_two if is_kept and in_two <= tuning.row_lanes else 0
