@@ -83,7 +83,10 @@ uint with_coordinate(uint position, uint coordinate, uint size, uint inner) {
 uint whole_position(uint folded, uint copy, uint column) {
     uint position = folded;
     if (copies != 1u) position = with_coordinate(folded, copy, copies, copies_step);
-    if (overlap != 0u) position -= (folded + 1u) / layout_word(folded_word(folded_dims - 1u)) * overlap;
+    if (overlap != 0u) {
+        uint size = layout_word(folded_word(folded_dims - 1u));
+        position -= ONE_FOLDED ? (folded + 1u == size ? overlap : 0u) : (folded + 1u) / size * overlap;
+    }
     return joined == 1u ? position : with_coordinate(position, column, joined, joined_step);
 }
 
@@ -96,12 +99,12 @@ uint output_of_piece(uint piece) {
 // Finds the best of the columns of output `number` of a piece, whose slots begin at `slot`: the `first_column`th, and every
 // `joiners`th after it.
 void join(uint slot, uint number, uint first, uint first_column, inout Key key, inout uint rank) {
-    uint unit = joined_apart == 1u ? number : number / joined_apart;
+    uint unit = joined_apart == 1u ? number : number / joined_apart, block = run / copies;
     slot += unit * (joined_apart * joined) + (number - unit * joined_apart);
     for (uint i = first_column; i < joined * copies; i += joiners) {
-        uint copy = copies == 1u ? 0u : i / joined, column = i - copy * joined, folded_rank;
+        uint copy = joined == 1u ? i : copies == 1u ? 0u : i / joined, column = i - copy * joined, folded_rank;
         Key other;
-        get_slot(slot + column * joined_apart + copy * (run / copies), other, folded_rank);
+        get_slot(slot + column * joined_apart + copy * block, other, folded_rank);
         keep_better(key, rank, other, rank_of(whole_position(first + position_of(folded_rank), copy, column)));
     }
 }

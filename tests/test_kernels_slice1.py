@@ -821,6 +821,21 @@ def test_small_matrices_have_small_tiles(device, width, monkeypatch):
     assert check(device, CopyLayout(dims, 0, 0), width) == tiles(width, 2)
 
 
+@pytest.mark.parametrize("width", NARROW)
+@pytest.mark.parametrize(("tiles_down", "band"), [(1, 4), (9, 16), (16, 16), (17, 4), (200, 4)])
+def test_all_tiles_below_each_other_are_a_band_where_there_are_few(device, width, tiles_down, band):
+    """Rows of the input are read once then, those at the ends of bands included."""
+    tuning = replace(device.limits.tuning, slice1=DISCRETE.slice1)
+    limits = replace(device.limits, tuning=tuning, max_shared_memory=48 << 10)
+    rows, columns = tiles_down * 64 - 3, 1007
+    layout = CopyLayout((Dim(rows, 1, columns), Dim(columns, rows, 1)), 0, 0)
+    count = rows * columns
+    (step,) = PLAN_SLICE1(layout, width, count, limits, output_elements=count).steps
+    kernel = kernels.table()[step.kernel]
+    assert kernel.family.unpack(step.push)["tiles_down"] == tiles_down
+    assert kernel.named(step.constants)["band"] == band
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_tiles_fit_the_least_shared_memory(device, width):
     tuning = replace(device.limits.tuning, slice1=DISCRETE.slice1)

@@ -113,6 +113,7 @@ TILED = {
     "written across": ((33, 150, 3, 4), (1, 0, 3, 2), (ALL,) * 4, (2, 3)),
     "apart and written across": ((40, 2, 900, 7), (2, 0, 1, 3), (ALL,) * 4, (2, 3)),
     "windows": ((300, 6, 9), (0, 2, 1), (ALL, slice(2, 8), slice(1, 5)), (1, 2)),
+    "pairs, lines from each other": ((150, 64, 2), (0, 1, 2), (ALL, ALL, ALL), (1,)),
 }
 
 
@@ -182,6 +183,19 @@ def test_tiles_write_what_their_twin_writes(device, name):
         seen.add((constants["positions_apart"], constants["word_aligned"], constants["padded"]))
         run_both(device, plan, element_bits(rng, name, count))
     assert len(seen) >= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "near", "padded"), [("uint8", 2, True), ("float16", 3, True), ("uint8", 9, False)]
+)
+def test_few_outputs_side_by_side_leave_words_out_for_what_is_apart(device, name, near, padded):
+    """Neighbouring invocations would read 128 bytes from each other, from one bank of shared memory."""
+    plan, _ = plan_view(
+        "", (400, 128, near), (128 * near, near, 1), (1,), 0, Order(name), tiled_limits_of(device)
+    )
+    (step,) = plan.steps
+    assert step.kernel.startswith("argreduce_short_walked_")
+    assert kernels.table()[step.kernel].named(step.constants)["padded"] == padded
 
 
 @pytest.mark.parametrize("name", ["uint8", "float16"])

@@ -213,7 +213,8 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((1 << 20, 3), (1,)) == "short single"
     assert chosen((1 << 15, 3, 10), (1,), u1) == "short packed"
     assert chosen((1 << 15, 3, 10), (1,)) == "short single"
-    assert chosen((1 << 15, 33, 10), (1,), u1) == "columns elements batched_8"
+    assert chosen((1 << 15, 33, 10), (1,), u1) == "short walked"
+    assert chosen((1 << 15, 33, 5), (1,), f2) == "columns elements batched_8"
     assert chosen((1 << 15, 99, 10), (1,), u1) == "joined unaligned batched_4"
     assert chosen((1 << 20, 3), (1,), u1) == chosen((1 << 20, 7), (1,), f2) == "short fours"
     assert chosen((1 << 20, 8), (1,), u1) == chosen((1 << 20, 7, 2), (1,), f2).replace("packed", "single")
@@ -267,11 +268,47 @@ def test_few_narrow_elements_along_several_dimensions_are_walked_in_tiles():
             assert constants(step)["direct"]
 
 
+def test_narrow_elements_of_very_short_rows_of_outputs_are_walked_in_tiles():
+    """Single bytes of up to 160 positions; two bytes only where a cache has few lines for them."""
+    u1, f2, f4, _ = ELEMENTS
+
+    def plan_of(el, positions: int, row: int):
+        return plan(((1 << 28) // (positions * row), positions, row), (1,), el).steps[0].kernel
+
+    for positions, row in ((40, 2), (64, 7), (40, 37), (64, 20)):
+        assert "walked" in plan_of(u1, positions, row)
+    for positions, row in ((40, 53), (170, 3), (140, 24)):
+        assert "walked" not in plan_of(u1, positions, row)
+    assert "walked" in plan_of(f2, 64, 2)
+    for el, positions, row in ((f2, 50, 2), (f2, 64, 5), (f4, 64, 2)):
+        assert "walked" not in plan_of(el, positions, row)
+
+
+def test_wide_elements_of_many_unaligned_rows_are_read_as_periods():
+    """Of large arrays; not long rows, not few, and no numbers of 8 bytes, whose comparisons take the time."""
+    f4, i8, f8 = ELEMENTS[2], ELEMENTS[3], kernels.elements()["float64"]
+
+    def family(el, *sizes: int) -> str:
+        kernel = plan(sizes, (len(sizes) - 2,), el).steps[0].kernel
+        return kernel.removeprefix("argreduce_").split("_")[0]
+
+    for el, sizes in (
+        (f4, (1 << 19, 235)), (i8, (1 << 17, 563)), (i8, (4, 2877, 5145)), (f4, (2, 1 << 18, 999)),
+        (i8, (3644, 2046, 9)),
+    ):  # fmt: skip
+        assert family(el, *sizes) == "periods"
+    for el, sizes in (
+        (f8, (1 << 17, 563)), (f4, (1 << 19, 236)), (f4, (4096, 16383)), (i8, (300, 99999)),
+        (f4, (1 << 15, 235)), (f4, (7288, 2046, 9)),
+    ):  # fmt: skip
+        assert family(el, *sizes) in ("columns", "joined")
+
+
 @pytest.mark.parametrize("el", ELEMENTS[2:])
 def test_splits_of_columns_fill_whole_waves_of_workgroups(el):
     """A last wave of few workgroups takes as long as a full one; six of these fit a multiprocessor."""
     wave = workgroups_at_once(el, LIMITS["h200"].tuning)
-    for rows, columns in ((50257, 1335), (73584, 912), (8192, 8192), (1 << 20, 128)):
+    for rows, columns in ((50257, 1336), (73584, 912), (8192, 8192), (1 << 20, 128)):
         (step,) = plan((rows, columns), (0,), el).steps
         assert step.kernel.startswith("argreduce_columns")
         waves = step.workgroups / wave

@@ -89,7 +89,7 @@ def plan_argreduce(
             return plan
     if runs is None:
         shape = column_shape(layout, element, input_bytes, limits)
-        if shape.variant["loads"] == "elements":
+        if shape.variant["loads"] != "vectors":
             plan = plan_scattered(layout, order, input_bytes, results, limits)
             if plan is not None:
                 return plan

@@ -42,18 +42,28 @@ from vkdml.plan.reductions import (
     split_words,
 )
 from vkdml.plan.schema import ElementType
+from vkdml.plan.walked_tiles import gains_by_tile
 
 _FAMILY = kernels.family("argreduce_joined")
 (_AT_ONCE,) = _FAMILY.numbers_of("at_once")
 # Vectors of an output's columns and those between, at most.
 _MOST_VECTORS = 40
 _MOST_COPIED_VECTORS = 10
+# Rows of outputs of so many vectors, beside which a whole dimension is no longer joined.
+_LONG_ROW_VECTORS = 3
+# Unaligned rows of outputs that are joined have up to so many elements, and loads for so many times as many.
+_LONGEST_ROW = 48
+_LOADED_IN_VAIN = 1.05
 # Copies are joined where a whole dimension leaves fewer positions to fold.
 _MANY_POSITIONS = 32
-# With fewer, joining takes longer than the loads of other kernels (H200). Those are faster where more
-# elements are side by side: so many positions for each byte of narrow elements and of wide ones.
-_FEWEST_POSITIONS = 8
-_POSITIONS_PER_BYTE = 1 / 2, 5 / 8
+# With fewer, by element width, joining takes longer than the loads of other kernels; of copies there have to
+# be more (H200).
+_FEWEST_POSITIONS = {1: 16, 2: 12, 4: 8, 8: 8}
+_MORE_OF_COPIES = 1.25
+# Copies with fewer take longer than tiles where these are possible.
+_FEWEST_BESIDE_TILES = 25
+# Those of wide elements are faster where more are side by side: so many positions for each byte.
+_POSITIONS_PER_BYTE = 5 / 8
 _SIDE_BY_SIDE_BYTES = 64
 # The fewest elements of adjacent outputs whose blocks are copied.
 _FEWEST_ELEMENTS = 400
@@ -117,7 +127,8 @@ def joined_columns(layout: ReduceLayout, per_vector: int) -> Joined | None:
     apart, kept = _side_by_side(layout, 1, len(layout.kept))
     inside = _dim_at(layout.reduced, apart)
     # Short unaligned rows of outputs are loaded partly in vain, too.
-    in_vain = apart < 3 * per_vector and apart % per_vector != 0
+    loaded = ceil_div(apart, per_vector) * per_vector
+    in_vain = apart <= _LONGEST_ROW and loaded >= apart * _LOADED_IN_VAIN
     if inside is None or not (apart < per_vector or in_vain):
         return None
     others = (*layout.reduced[:inside], *layout.reduced[inside + 1 :])
@@ -127,16 +138,14 @@ def joined_columns(layout: ReduceLayout, per_vector: int) -> Joined | None:
     if block == joined:  # rows
         return None
     fits = bool(others) and whole.unit <= _MOST_VECTORS * per_vector
-    has_vectors = fits and block >= per_vector
+    has_vectors = fits and block >= per_vector and apart < _LONG_ROW_VECTORS * per_vector
     if has_vectors and (whole.positions >= _MANY_POSITIONS or apart == 1):
         return whole
-    if apart > per_vector:
-        return None
     if apart > 1:
         copied = _copied(Joined(apart, 1, 1, 1, ()), layout.reduced, per_vector)
     else:
         copied = _copied(whole, others, per_vector) if fits else None
-    return copied or (whole if has_vectors else None)
+    return copied or (whole if has_vectors and apart <= per_vector else None)
 
 
 def _copied(alone: Joined, others: tuple[Dim, ...], per_vector: int) -> Joined | None:
@@ -151,7 +160,7 @@ def _copied(alone: Joined, others: tuple[Dim, ...], per_vector: int) -> Joined |
     if place is None:
         return None
     size = others[place].size
-    most = min(size // 2, _MOST_COPIED_VECTORS * per_vector // alone.block)
+    most = max(min(size // 2, _MOST_COPIED_VECTORS * per_vector // alone.block), 1)
     may_overlap = place == len(others) - 1
     choices = [
         copies
@@ -279,15 +288,19 @@ def _shape(
     )  # fmt: skip
 
 
-def _is_worth_it(joined: Joined, element: ElementType) -> bool:
+def _is_worth_it(joined: Joined, layout: ReduceLayout, element: ElementType) -> bool:
     """Tell whether loading columns in vectors is faster than other kernels although they are joined."""
-    fewest = 0.0
-    if joined.joined > 1:
+    fewest: float = _FEWEST_POSITIONS[element.nbytes]
+    if joined.joined == 1:
+        if joined.run * joined.positions < _FEWEST_ELEMENTS:
+            return False
+        fewest *= _MORE_OF_COPIES
+        if gains_by_tile(layout, element.nbytes):
+            fewest = max(fewest, _FEWEST_BESIDE_TILES)
+    elif element.nbytes >= 4:
         adjacent_bytes = min(joined.joined * element.nbytes, _SIDE_BY_SIDE_BYTES)
-        fewest = adjacent_bytes * _POSITIONS_PER_BYTE[element.nbytes >= 4]
-    elif joined.unit * joined.positions < _FEWEST_ELEMENTS:
-        return False
-    return joined.positions >= max(fewest, _FEWEST_POSITIONS)
+        fewest = max(fewest, adjacent_bytes * _POSITIONS_PER_BYTE)
+    return joined.positions >= fewest
 
 
 def plan_joined(
@@ -298,7 +311,7 @@ def plan_joined(
         return None
     element = order.element_type
     joined = joined_columns(layout, VECTOR_BYTES // element.nbytes)
-    if not joined or not _is_worth_it(joined, element):
+    if not joined or not _is_worth_it(joined, layout, element):
         return None
     try:
         return plan_columns(joined, layout, order, input_bytes, results, limits)

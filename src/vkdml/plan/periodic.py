@@ -61,6 +61,12 @@ _MATRIX_ROW_BYTES = 1024, 8192
 FOLDED_PERIODS = 4
 # Fewer rows are as fast as columns.
 MANY_ROWS = 256
+# Of wide elements, unaligned rows of up to so many elements, if there are so many. Those of few elements are
+# joined otherwise: of these, columns of so many bytes.
+_LONGEST_UNALIGNED_ROW = 8192
+_MANY_UNALIGNED_ROWS = 400
+_SHORT_UNALIGNED_ROW = 36
+_LONG_COLUMN_BYTES = 15 * 1024
 # Shorter walks would leave too many candidates.
 FEWEST_PERIODS = 4
 _PERIODS = kernels.family("argreduce_periods")
@@ -175,6 +181,8 @@ def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, li
             return not _are_many_matrices(layout, kept_bytes, limits)
         if element.nbytes < 4 and tuning.unaligned_periods and _is_unaligned_matrix(layout, element):
             return True
+        if input_bytes >= tuning.wide_periods_from_bytes and _are_unaligned_matrices(layout, element):
+            return True
         # Several reduced dimensions, of which the innermost lies side by side with the kept one.
         beside = [dim for dim in layout.reduced if dim.input_stride == inner_kept.size]
         return len(layout.reduced) > 1 and bool(beside) and kept_bytes < tuning.columns_segment_bytes
@@ -247,6 +255,26 @@ def _is_unaligned_matrix(layout: ReduceLayout, element: ElementType) -> bool:
         return False
     rows = layout.reduced[0]
     return rows.size >= MANY_ROWS and rows.input_stride * element.nbytes % VECTOR_BYTES != 0
+
+
+def _are_unaligned_matrices(layout: ReduceLayout, element: ElementType) -> bool:
+    """Whether matrices of many unaligned rows, which are not long, are each reduced to a row.
+
+    In periods, whose vectors are aligned, they take 3% to 16% less time (H200); but numbers of 8 bytes take a
+    quarter more, since to compare them is what takes the time.
+    """
+    row = 1
+    for dim in reversed(layout.kept):
+        row *= dim.size if dim.input_stride == row else 1
+    is_unaligned = row * element.nbytes % VECTOR_BYTES != 0
+    if len(layout.reduced) != 1 or not is_unaligned or row > _LONGEST_UNALIGNED_ROW:
+        return False
+    rows = layout.reduced[0]
+    if element.is_float and element.nbytes == 8:
+        return False
+    if row <= _SHORT_UNALIGNED_ROW and rows.size * element.nbytes < _LONG_COLUMN_BYTES:
+        return False
+    return rows.input_stride == row and rows.size >= _MANY_UNALIGNED_ROWS
 
 
 @dataclass(frozen=True)

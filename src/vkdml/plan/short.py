@@ -40,7 +40,7 @@ from vkdml.plan.short_tile import BOX_DIMS, NO_DIM, Tile
 from vkdml.plan.short_tiles import are_dense, is_short, tile_of
 from vkdml.plan.tiles_in_place import tile_of_walks, workgroup_size_of
 from vkdml.plan.tuning import ShortTuning, Tuning
-from vkdml.plan.walked_tiles import MOST_BYTES, walked_tile_of
+from vkdml.plan.walked_tiles import gains_by_tile, walked_tile_of
 from vkdml.plan.walks import Walk, walk_of
 
 # Bytes of adjacent columns that an invocation takes.
@@ -53,6 +53,8 @@ MOST_UNROLLED = 128
 LONG_STACK_ROW = 1024
 # Positions of an unaligned stack: where they start in a word repeats after so many.
 FEWEST_PHASED = 4
+# Outputs side by side. Of fewer, neighbouring invocations walk in other rows.
+FEW_SIDE_BY_SIDE = 8
 # Shared memory is allocated in so many words, since each number is a pipeline.
 SHARED_STEP = 256
 
@@ -96,15 +98,14 @@ def plan_scattered(
     results: Results,
     limits: DeviceLimits,
 ) -> Plan | None:
-    """Plan a reduction of few narrow elements along several dimensions that are read one by one otherwise.
+    """Plan a reduction of few narrow elements that are read one by one, or partly in vain, otherwise.
 
-    Arguments are as of :func:`plan_short`. None if tiles do not help: wider elements take longer in them,
-    since each invocation walks alone (H200: 1.1 to 4 times).
+    Arguments are as of :func:`plan_short`. None if tiles do not help.
     """
     tuning, element = limits.tuning.short, order.element_type
-    if not tuning.tile_bytes or tuning.direct or input_bytes < tuning.from_bytes or not layout.kept:
+    if not tuning.tile_bytes or tuning.direct or input_bytes < tuning.from_bytes:
         return None
-    if element.nbytes >= 4 or len(layout.reduced) == 1 or layout.reduce_count * element.nbytes > MOST_BYTES:
+    if not gains_by_tile(layout, element.nbytes):
         return None
     walk = walk_of(layout)
     chosen = walked_tile_of(layout, walk, element.nbytes, limits) if walk is not None else None
@@ -187,9 +188,7 @@ def _plan(
         run_apart=walk is not None and positions.input_stride != 1,
         joined=walk.joined.size if walk else 1,
         positions_at_once=positions_at_once,
-        padded=not packed
-        and not work.direct
-        and box[0][0].input_stride * element.nbytes % (4 if work.columns == "fours" else 8) == 0,
+        padded=_meets_in_few_banks(work, element.nbytes),
     )
     box_words = {
         name: value
@@ -265,6 +264,17 @@ def _is_in_fours(layout: ReduceLayout, tile: Tile, nbytes: int, limits: DeviceLi
 
 def words_of(elements: int, nbytes: int) -> int:
     return ceil_div(elements * nbytes, 4)
+
+
+def _meets_in_few_banks(work: _Work, nbytes: int) -> bool:
+    """Whether neighbouring invocations would read few banks of shared memory if no words were left out."""
+    if work.packed or work.direct:
+        return False
+    (along, count), *others = work.tile.dims
+    steps = [along.input_stride]
+    if work.walk is not None and others and count <= FEW_SIDE_BY_SIDE:
+        steps.append(others[0][0].input_stride)
+    return any(step * nbytes % (4 if work.columns == "fours" else 8) == 0 for step in steps)
 
 
 def _padded(shared_words: int) -> int:

@@ -24,6 +24,7 @@ from vkdml.plan.plans import (
     ceil_div,
     check_work,
     dim_words,
+    power_of_two_at_least,
     round_up,
     words,
 )
@@ -59,6 +60,7 @@ def tile_copy(
     shape = tile_shape(matrices, element_bytes, limits)
     tiles_down, tiles_across = shape.counts(matrices)
     tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
+    band = _band(tiles_down, limits.tuning.slice1)
     check_work("tiles", tiles)
     layout_words = dim_words(outer) + _block_words(matrices)
     family = kernels.family("slice1_tiles")
@@ -67,7 +69,7 @@ def tile_copy(
         tiles=tiles,
         tiles_down=tiles_down,
         tiles_across=tiles_across,
-        tiles_in_band_inverse=whole_inverse(limits.tuning.slice1.tile_band * tiles_across),
+        tiles_in_band_inverse=whole_inverse(band * tiles_across),
         dims=len(outer),
         input_base=matrices.input_base,
         output_base=matrices.output_base,
@@ -86,7 +88,7 @@ def tile_copy(
         layout_in_push=in_push,
         down=shape.down,
         across=shape.across,
-        band=limits.tuning.slice1.tile_band,
+        band=band,
         row_step=rows.dim.input_stride,
         input_unaligned=loads_unaligned(matrices, element_bytes),
         output_unaligned=unaligned(matrices.output_starts, element_bytes),
@@ -105,6 +107,13 @@ def tile_copy(
         loop_steps=loop_steps.loop(tiles_of_workgroup, loop_steps.loop(len(outer)) + per_tile),
     )
     return step, () if in_push else layout_words
+
+
+def _band(tiles_down: int, tuning: SliceTuning) -> int:
+    """Return the tiles of a band. Where two meet, sectors of the input are read twice (H200: up to 9%)."""
+    if tiles_down > tuning.tile_most_band:
+        return tuning.tile_band
+    return max(power_of_two_at_least(tiles_down), tuning.tile_band)
 
 
 def _workgroup_size(shape: TileShape, limits: DeviceLimits) -> int:

@@ -45,6 +45,8 @@ class SliceTuning:
     byte_box_workgroups: tuple[int, int]
     """The same of few boxes of single bytes, and of many. A workgroup finds out where four bytes of each word
     lie before its first box, so that few workgroups take less time for few boxes."""
+    tile_most_band: int = 0
+    """A matrix has all of its tiles below each other in a band if there are so few."""
     word_workgroup_size: int = 0
     """Invocations per workgroup where short rows are gathered by words; 0: other kernels gather them."""
     invocation_words: int = 4
@@ -172,6 +174,9 @@ class Tuning:
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     narrow_periods_from_bytes: int
     """Narrow elements from this size on take it wherever that is possible."""
+    wide_periods_from_bytes: int
+    """Elements of 4 bytes and integers of 8 from this size on take it where matrices of many unaligned rows
+    are each reduced to a row."""
     period_column_bytes: int
     """The fewest bytes that such an input has for each column, which leaves a candidate; 0: any."""
     period_segment_bytes: int
@@ -286,6 +291,7 @@ DISCRETE = Tuning(
     strip_bytes=64,
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
+    wide_periods_from_bytes=192 * _MIB,
     period_column_bytes=0,
     period_segment_bytes=_NEVER,
     out_of_order_from_bytes=64 * _MIB,
@@ -308,6 +314,7 @@ DISCRETE = Tuning(
         boundaries_from_bytes=_NEVER,
         tile_shapes=((1, (4, 64)), (2, (8, 60)), (4, (8, 64)), (8, (8, 64)), (16, (8, 16))),
         tile_band=4,
+        tile_most_band=16,
         tile_least_bytes=16,
         gathered_tile_least_bytes=((4, 128), (8, 64), (16, 256)),
         narrow_tile_least_bytes=8,
@@ -362,6 +369,7 @@ SOFTWARE = replace(
     columns_apart=1,
     strip_bytes=0,
     periods_from_bytes=256 * 1024,
+    wide_periods_from_bytes=_NEVER,
     period_column_bytes=128,
     # A line of memory. It waits for one of each period at the same time.
     period_segment_bytes=64,

@@ -21,6 +21,36 @@ from vkdml.plan.walks import Walk
 
 # Bytes of an output's elements. Of longer ones a tile has too few to keep its invocations busy.
 MOST_BYTES = 1024
+# Positions of a short row of outputs, its elements, and those of all positions. Of more a tile has too few
+# rows.
+MOST_POSITIONS_OF_ROW = 160
+LONGEST_ROW = 48
+MOST_ELEMENTS_OF_ROW = 2048
+# Elements of very short rows. Read one by one, they meet in few lines of a cache if rows of so many bytes lie
+# between the outputs of one and of the next.
+FEW_ELEMENTS = 3
+FAR_APART = 128
+
+
+def gains_by_tile(layout: ReduceLayout, nbytes: int) -> bool:
+    """Tell whether elements that no other kernel loads well are walked faster in a tile (H200).
+
+    Narrow ones along several dimensions are, which would be loaded one by one, and single bytes of short rows
+    of outputs, which would be loaded partly in vain (0.6 to 0.9 of the time). So are two bytes in very short
+    rows of which a cache would hold too few. Wider ones take longer, since each invocation walks alone
+    (1.1 to 4 times).
+    """
+    if nbytes >= 4 or not layout.kept or layout.reduce_count * nbytes > MOST_BYTES:
+        return False
+    near = layout.kept[-1]
+    if len(layout.reduced) > 1:
+        return near.input_stride != 1 or near.size * nbytes < VECTOR_BYTES
+    row, count = near.size, layout.reduce_count
+    if near.input_stride != 1 or not row == layout.reduced[0].input_stride <= LONGEST_ROW:
+        return False
+    if nbytes == 1:
+        return count <= MOST_POSITIONS_OF_ROW and row * count <= MOST_ELEMENTS_OF_ROW
+    return row <= FEW_ELEMENTS and row * count * nbytes % FAR_APART == 0
 
 
 def walked_tile_of(
