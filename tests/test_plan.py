@@ -268,6 +268,21 @@ def test_few_narrow_elements_along_several_dimensions_are_walked_in_tiles():
             assert constants(step)["direct"]
 
 
+@pytest.mark.parametrize(("name", "vectors", "lanes", "kept"), [
+    ("float32", 32, 8, 4), ("float32", 64, 8, 8), ("float16", 96, 16, 6), ("float16", 128, 16, 8),
+    ("int64", 48, 16, 3), ("int64", 128, 16, 8), ("uint8", 65, 4, 0), ("float16", 81, 4, 0), ("uint8", 136, 8, 0),
+    ("float32", 192, 16, 0),
+])  # fmt: skip
+def test_rows_of_whole_vectors_are_kept_by_few_invocations_or_processed_in_many_steps(
+    name, vectors, lanes, kept
+):
+    """Where as many as keep them load much past their end, few do, which read on."""
+    el = kernels.elements()[name]
+    (step,) = plan((1 << 17, vectors * 16 // el.nbytes), (1,), el).steps
+    assert step.kernel.startswith("argreduce_rows_subgroups")
+    assert (header(step).lanes, constants(step)["kept_vectors"]) == (lanes, kept)
+
+
 def test_narrow_elements_of_very_short_rows_of_outputs_are_walked_in_tiles():
     """Single bytes of up to 160 positions; two bytes only where a cache has few lines for them."""
     u1, f2, f4, _ = ELEMENTS

@@ -34,6 +34,11 @@ MANY_RUNS = 32
 MOST_FEW_VECTORS = 192
 FEWEST_STEPS = 12
 FEWEST_STEPS_OF_SEVERAL = 9
+# Rows of more whole vectors, up to MOST_FEW_VECTORS, are kept by up to so many invocations if these load at
+# most so many times as many; otherwise they are processed in at least FEWEST_STEPS, too.
+SHORT_WHOLE_ROW = 32
+MOST_LANES_KEEPING = 16
+MOST_LOADED_PAST_END = 1.15
 # Rows out of memory order are read in one step where it loads no more past their end and takes at most so
 # many invocations, and fewer for narrow elements. Elsewhere fewer invocations take two, and exchange less.
 MOST_LANES_OF_ONE_STEP, MOST_NARROW_LANES_OF_ONE_STEP = 16, 4
@@ -190,7 +195,7 @@ def row_shape(
     keeping = 0
     if segments == 1 and tuning.subgroups:
         keeping = _lanes_keeping(vectors, whole, runs, element, tuning)
-    fewest = keeping or min(_row_lanes(vectors, whole, segments, runs, tuning), tuning.row_lanes)
+    fewest = keeping or min(_row_lanes(vectors, whole, segments, runs, element, tuning), tuning.row_lanes)
     fewest = max(fewest, power_of_two_at_least(filling))
     lanes = min(workgroup_size, most, fewest)
     blocks = ceil_div(outputs, workgroup_size // lanes)
@@ -257,7 +262,9 @@ def row_shape(
     )
 
 
-def _row_lanes(vectors: int, whole: bool, segments: int, runs: Runs, tuning: Tuning) -> int:
+def _row_lanes(
+    vectors: int, whole: bool, segments: int, runs: Runs, element: ElementType, tuning: Tuning
+) -> int:
     """Return how many invocations process a row while there are enough rows to fill the device."""
     if runs.reading and tuning.subgroups:
         # To find and exchange positions takes longer the more invocations do, to read the fewer do.
@@ -265,10 +272,27 @@ def _row_lanes(vectors: int, whole: bool, segments: int, runs: Runs, tuning: Tun
     if not whole and vectors <= MOST_FEW_VECTORS:
         # Vectors within a row need no masks: the longer an invocation's part, the fewer do.
         return power_of_two_up_to(vectors // (FEWEST_STEPS if segments == 1 else FEWEST_STEPS_OF_SEVERAL))
+    if whole and SHORT_WHOLE_ROW < vectors <= MOST_FEW_VECTORS and segments == 1:
+        return _lanes_of_whole_row(vectors, element)
     lanes = _lanes_at_once(vectors, tuning) if whole else 0
     return lanes or power_of_two_at_least(
         power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS)) // tuning.row_steps
     )
+
+
+def _lanes_of_whole_row(vectors: int, element: ElementType) -> int:
+    """Return how many invocations process a row of whole vectors: such as keep it, or few in many steps.
+
+    They keep it in two steps, 8 bytes in one, unless these load much past its end: then, and where it takes
+    more than 16, few do in more steps (H200: of the time of what was chosen before 0.8 to 1 for 49 to 192
+    vectors, of halves 0.93 for 1024 and 0.89 for 768).
+    """
+    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count)) for count in (CHUNK_VECTORS, MOST_KEPT))
+    if element.nbytes == 8 and in_one <= MOST_LANES_KEEPING and round_up(vectors, in_one) == vectors:
+        return in_one
+    if in_two <= MOST_LANES_KEEPING and round_up(vectors, in_two) <= vectors * MOST_LOADED_PAST_END:
+        return in_two
+    return power_of_two_up_to(vectors // FEWEST_STEPS)
 
 
 def _lanes_at_once(vectors: int, tuning: Tuning) -> int:
