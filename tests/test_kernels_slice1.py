@@ -491,7 +491,7 @@ def test_words_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
 @pytest.mark.parametrize("width", [*NARROW, 4])
 def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, width, exchanged):
     """Parts end within words, and their shares within workgroups; others lie outside of them, or none."""
-    beside = {**BY_WORDS, "box_near_bytes": 32, "beside_bytes": 7 * width}
+    beside = {**BY_WORDS, "box_near_bytes": 32, "beside_bytes": 7 * width, "beside_parts_bytes": 5 * width}
     if exchanged:
         beside |= {"exchanged_from_bytes": 3, "exchanging_workgroup_size": 4}
     use(monkeypatch, **beside)
@@ -514,9 +514,23 @@ def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, wi
     assert told == {False, True}
     far = CopyLayout((Dim(2, 1, 300), Dim(300, 8, 1)), 0, 0)
     assert check(device, far, width) == runs(width, 8)
+    many = CopyLayout((Dim(6, 1, 300), Dim(300, 6, 1)), 0, 0)
+    assert check(device, many, width) == runs(width, 6)
     use(monkeypatch, **{**beside, "box_cache_bytes": 1 << 20})
     held = CopyLayout((Dim(2, 1, 300), Dim(300, 2, 1)), 0, 0)
     assert check(device, held, width) == runs(width, 2)
+
+
+def test_transposed_pixels_are_no_words_of_so_many_parts(device):
+    """Of thousands of rows a workgroup would copy one after the other (H100: 0.015 of the read rate)."""
+    tuning = replace(device.limits.tuning, slice1=DISCRETE.slice1)
+    limits = replace(device.limits, tuning=tuning, max_storage_buffer_range=(1 << 32) - 1)
+    layout = CopyLayout((Dim(8355, 5, 4085), Dim(817, 41775, 5), Dim(5, -1, 1)), 4, 0)
+    plan = PLAN_SLICE1(layout, 4, 817 * 41775, limits, output_elements=layout.count)
+    assert "boxes" in plan.steps[0].kernel
+    planes = CopyLayout((Dim(3, 1, 1 << 23), Dim(1 << 23, 3, 1)), 0, 0)
+    plan = PLAN_SLICE1(planes, 4, 3 << 23, limits, output_elements=planes.count)
+    assert "words" in plan.steps[0].kernel
 
 
 def rows(width: int, step: int) -> str:

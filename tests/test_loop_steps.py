@@ -352,7 +352,12 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
     if kernel.family.name == "slice1_boxes":
         slice1 = replace(slice1, box_bytes=1024, narrow_box_bytes=1024)
     if kernel.family.name == "slice1_words":
-        beside = {"beside_bytes": 1 << 10, "exchanged_from_bytes": 3, "exchanging_workgroup_size": 8}
+        beside = {
+            "beside_bytes": 1 << 10,
+            "beside_parts_bytes": 1 << 20,
+            "exchanged_from_bytes": 3,
+            "exchanging_workgroup_size": 8,
+        }
         slice1 = replace(slice1, word_workgroup_size=8, box_near_bytes=1 << 10, box_cache_bytes=0, **beside)
     if kernel.family.name == "slice1_rows":
         slice1 = replace(slice1, row_workgroup_size=8)

@@ -269,14 +269,15 @@ def test_few_narrow_elements_along_several_dimensions_are_walked_in_tiles():
 
 
 @pytest.mark.parametrize(("name", "vectors", "lanes", "kept"), [
-    ("float32", 32, 8, 4), ("float32", 64, 8, 8), ("float16", 96, 16, 6), ("float16", 128, 16, 8),
-    ("int64", 48, 16, 3), ("int64", 128, 16, 8), ("uint8", 65, 4, 0), ("float16", 81, 4, 0),
-    ("uint8", 136, 8, 0), ("float32", 192, 16, 0),
+    ("float32", 32, 8, 4), ("float16", 64, 16, 4), ("float32", 96, 16, 6), ("float32", 128, 32, 4),
+    ("float16", 96, 16, 6), ("uint8", 128, 16, 8), ("int64", 96, 32, 3), ("uint8", 65, 16, 5),
+    ("bfloat16", 65, 4, 0), ("float16", 81, 16, 6), ("float16", 136, 8, 0), ("uint8", 136, 32, 5),
+    ("float16", 192, 16, 0),
 ])  # fmt: skip
 def test_rows_of_whole_vectors_are_kept_by_few_invocations_or_processed_in_many_steps(
     name, vectors, lanes, kept
 ):
-    """Where as many as keep them load much past their end, few do, which read on."""
+    """In many steps are narrow floats where as many as keep them load much past their end, or are many."""
     el = kernels.elements()[name]
     (step,) = plan((1 << 17, vectors * 16 // el.nbytes), (1,), el).steps
     assert step.kernel.startswith("argreduce_rows_subgroups")
@@ -328,6 +329,21 @@ def test_splits_of_columns_fill_whole_waves_of_workgroups(el):
         assert step.kernel.startswith("argreduce_columns")
         waves = step.workgroups / wave
         assert math.ceil(waves) / waves < 1.1
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("float32", (8388608, 16)),
+        ("int8", (1109237, 484)),
+        ("uint8", (268396, 2000)),
+        ("uint8", (16, 16384, 2048)),
+    ],
+)
+def test_where_a_wave_takes_more_splits_than_are_allowed_there_are_as_many_as_are(name, sizes):
+    """And not four, which would leave most of a device idle (0.02 of the read rate)."""
+    first, *_ = plan(sizes, (len(sizes) - 2,), kernels.elements()[name]).steps
+    assert first.workgroups > 264
 
 
 @pytest.mark.parametrize(("innermost", "whole"), [(16, True), (3, True), (100, False)])

@@ -120,7 +120,8 @@ def whole_waves(blocks: int, most: int, loads: float, candidates: float, at_once
         waves = blocks * splits / max(at_once, 1)
         return math.ceil(waves) / waves * (1 + _EXCHANGE_LOADS * splits / loads) + 4 * candidates * splits
 
-    choices = {waves * at_once // blocks for waves in range(1, 5)} | {1, 2, 3, 4}
+    # Where fewer splits are allowed than make a wave, as many as are allowed come nearest to one.
+    choices = {min(waves * at_once // blocks, most) for waves in range(1, 5)} | {1, 2, 3, 4}
     return min(
         (splits for splits in choices if 1 <= splits <= most), key=lambda splits: (cost(splits), splits)
     )

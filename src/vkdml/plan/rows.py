@@ -34,13 +34,12 @@ MANY_RUNS = 32
 MOST_FEW_VECTORS = 192
 FEWEST_STEPS = 12
 FEWEST_STEPS_OF_SEVERAL = 9
-# Rows of more whole vectors, up to MOST_FEW_VECTORS, are kept by up to so many invocations if these load at
-# most so many times as many; otherwise they are processed in at least FEWEST_STEPS, too.
-SHORT_WHOLE_ROW = 32
-MOST_LANES_KEEPING = 16
+# Rows of narrow floats of more whole vectors, up to MOST_FEW_VECTORS, are processed in many steps, too, where
+# invocations that do in one or two load more than so many times as many.
+SHORT_WHOLE_ROW = 64
 MOST_LOADED_PAST_END = 1.15
-# Rows out of memory order are read in one step where it loads no more past their end and takes at most so
-# many invocations, and fewer for narrow elements. Elsewhere fewer invocations take two, and exchange less.
+# Whole rows, and those out of memory order, are read in one step where it loads no more past their end and
+# takes at most so many invocations, the latter of narrow elements fewer. Elsewhere half as many take two.
 MOST_LANES_OF_ONE_STEP, MOST_NARROW_LANES_OF_ONE_STEP = 16, 4
 # Such rows of narrow elements are kept up to so many vectors, those of bools up to fewer: the more elements
 # are equal, the more does an invocation that reads on refuse together.
@@ -272,27 +271,30 @@ def _row_lanes(
     if not whole and vectors <= MOST_FEW_VECTORS:
         # Vectors within a row need no masks: the longer an invocation's part, the fewer do.
         return power_of_two_up_to(vectors // (FEWEST_STEPS if segments == 1 else FEWEST_STEPS_OF_SEVERAL))
-    if whole and SHORT_WHOLE_ROW < vectors <= MOST_FEW_VECTORS and segments == 1:
-        return _lanes_of_whole_row(vectors, element)
-    lanes = _lanes_at_once(vectors, tuning) if whole else 0
+    lanes = _lanes_of_whole_row(vectors, segments, element, tuning) if whole else 0
     return lanes or power_of_two_at_least(
         power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS)) // tuning.row_steps
     )
 
 
-def _lanes_of_whole_row(vectors: int, element: ElementType) -> int:
-    """Return how many invocations process a row of whole vectors: such as keep it, or few in many steps.
+def _lanes_of_whole_row(vectors: int, segments: int, element: ElementType, tuning: Tuning) -> int:
+    """Return how many invocations process a row of whole vectors, or 0 if it takes more than a row has.
 
-    They keep it in two steps, 8 bytes in one, unless these load much past its end: then, and where it takes
-    more than 16, few do in more steps (H200: of the time of what was chosen before 0.8 to 1 for 49 to 192
-    vectors, of halves 0.93 for 1024 and 0.89 for 768).
+    Where more than 16 read it in one step, half as many in two exchange less: narrow elements, and others of
+    which these would have less than a batch each (H200: 0.86 to 0.94 of the time, H100: 1 to 1.05). Narrow
+    floats, which take longest to compare, are processed in many steps where others would load much past the
+    end, or exchange among more (H200: 0.86 to 0.95, H100: 0.94 to 1.02).
     """
-    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count)) for count in (CHUNK_VECTORS, MOST_KEPT))
-    if element.nbytes == 8 and in_one <= MOST_LANES_KEEPING and round_up(vectors, in_one) == vectors:
-        return in_one
-    if in_two <= MOST_LANES_KEEPING and round_up(vectors, in_two) <= vectors * MOST_LOADED_PAST_END:
+    lanes, in_two = _lanes_at_once(vectors, tuning), power_of_two_at_least(ceil_div(vectors, MOST_KEPT))
+    if element.nbytes == 8 or segments > 1:
+        return lanes
+    are_narrow, are_many = element.nbytes < 4, lanes > MOST_LANES_OF_ONE_STEP
+    if are_many and lanes > in_two and (are_narrow or ceil_div(vectors, lanes) < CHUNK_VECTORS):
         return in_two
-    return power_of_two_up_to(vectors // FEWEST_STEPS)
+    past_end = round_up(vectors, lanes or 1) > vectors * MOST_LOADED_PAST_END
+    if are_narrow and element.is_float and SHORT_WHOLE_ROW < vectors <= MOST_FEW_VECTORS:
+        return power_of_two_up_to(vectors // FEWEST_STEPS) if are_many or past_end else lanes
+    return lanes
 
 
 def _lanes_at_once(vectors: int, tuning: Tuning) -> int:

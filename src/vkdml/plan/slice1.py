@@ -161,7 +161,10 @@ def _words_beside(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) 
     is_near = abs(inner.input_stride) * element_bytes <= tuning.beside_bytes
     if len(far) != 1 or far[0] is inner or inner.size * element_bytes < VECTOR_BYTES or not is_near:
         return None
-    return far[0] if is_of_words(layout, element_bytes, limits, far[0]) else None
+    (beside,) = far
+    reach = (beside.size - 1) * abs(beside.input_stride) * element_bytes
+    is_beside = reach < tuning.beside_parts_bytes and is_of_words(layout, element_bytes, limits, beside)
+    return beside if is_beside else None
 
 
 def _far_dims(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> list[Dim]:

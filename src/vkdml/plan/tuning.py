@@ -56,6 +56,9 @@ class SliceTuning:
     beside_bytes: int = 0
     """Bytes from element to element up to which words of long rows are gathered beside those of the rows that
     share their sectors."""
+    beside_parts_bytes: int = 0
+    """Bytes from the first to the last of these rows in the input, at most: more do not share sectors, and a
+    workgroup that has a share of each takes as much longer."""
     exchanged_from_bytes: int = 0
     """The same distance of single bytes from which on invocations exchange what they load for such words."""
     exchanging_workgroup_size: int = 0
@@ -328,7 +331,8 @@ DISCRETE = Tuning(
         box_workgroups=2112,
         byte_box_workgroups=(528, 4224),
         word_workgroup_size=128,
-        beside_bytes=64,
+        beside_bytes=40,
+        beside_parts_bytes=128,
         exchanged_from_bytes=8,
         exchanging_workgroup_size=256,
         row_workgroup_size=256,
