@@ -148,6 +148,17 @@ def test_every_case_has_a_plan_or_a_reason(name, mib):
         assert len(reasons) == len(cases)
 
 
+@pytest.mark.parametrize("seed", [1010, 1019, 70707])
+def test_no_large_case_leaves_most_of_a_gpu_idle(seed):
+    """The kernel that reads has two workgroups or more for each of 132 multiprocessors, or nearly."""
+    for number in range(250):
+        case = sweep_case(seed, number, 512 * MIB)
+        if case.read_bytes < 64 * MIB:
+            continue
+        first, *_ = case.plan(LIMITS["h200"]).steps
+        assert first.workgroups >= 200, (case.name, first.kernel)
+
+
 def test_indices_that_do_not_fit_are_refused():
     case = SweepCase(0, 0, "argmax", "int8", (1 << 31, 2), (0, 1))
     with pytest.raises(ValueError, match=rf"indices up to {(1 << 32) - 1} do not fit int32"):
