@@ -338,6 +338,7 @@ def test_splits_of_columns_fill_whole_waves_of_workgroups(el):
         ("int8", (1109237, 484)),
         ("uint8", (268396, 2000)),
         ("uint8", (16, 16384, 2048)),
+        ("int8", (32768, 2048)),
     ],
 )
 def test_where_a_wave_takes_more_splits_than_are_allowed_there_are_as_many_as_are(name, sizes):

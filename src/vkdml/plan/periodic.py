@@ -311,6 +311,11 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
         side_by_side = tuning.period_segment_bytes // VECTOR_BYTES
         piece = _PIECE[element.nbytes]
         groups_per_block = _side(vectors, piece, min(workgroup_size, side_by_side))
+        # Narrower blocks fill a device with fewer splits, where scratch memory has room for few.
+        room = most_candidates(element, input_bytes) // walk.columns
+        at_once = workgroups_at_once(element, tuning)
+        while groups_per_block >= 2 * piece and ceil_div(groups, groups_per_block) * room < at_once:
+            groups_per_block = ceil_div(groups_per_block, 2)
     lanes = max(min(workgroup_size // groups_per_block, periods // fewest), 1)
     blocks = ceil_div(groups, groups_per_block)
     most = max(min(periods, most_candidates(element, input_bytes) // walk.columns), 1)
