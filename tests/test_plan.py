@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -345,6 +346,23 @@ def test_where_a_wave_takes_more_splits_than_are_allowed_there_are_as_many_as_ar
     """And not four, which would leave most of a device idle (0.02 of the read rate)."""
     first, *_ = plan(sizes, (len(sizes) - 2,), kernels.elements()[name]).steps
     assert first.workgroups > 264
+
+
+@pytest.mark.parametrize("el", ELEMENTS)
+def test_no_large_matrix_leaves_most_of_a_gpu_idle(el):
+    """Nor a stack of them: one of forty ran in 16 workgroups or fewer."""
+    sides = (3, 8, 16, 21, 64, 128, 196, 512, 1000, 1024, 2048, 8192, 32768, 50257, 65536, 262144, 1 << 20)
+    for rows, columns in itertools.product(sides, repeat=2):
+        if 24 << 20 <= rows * columns * el.nbytes <= 1 << 30:
+            for sizes, axes in (
+                ((rows, columns), (0,)),
+                ((rows, columns), (1,)),
+                ((rows, 4, columns // 4), (0, 2)),
+                ((rows // 2, 2, columns), (0, 1)),
+            ):
+                if all(sizes):
+                    first, *_ = plan(sizes, axes, el).steps
+                    assert first.workgroups >= 100, (sizes, axes, first.kernel)
 
 
 @pytest.mark.parametrize(("innermost", "whole"), [(16, True), (3, True), (100, False)])
