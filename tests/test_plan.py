@@ -302,7 +302,7 @@ def test_narrow_elements_of_very_short_rows_of_outputs_are_walked_in_tiles():
 
 
 def test_wide_elements_of_many_unaligned_rows_are_read_as_periods():
-    """Of large arrays; not long rows, not few, and no numbers of 8 bytes, whose comparisons take the time."""
+    """Of large arrays; not long rows, not few, and no floats of 8 bytes, whose comparisons take the time."""
     f4, i8, f8 = ELEMENTS[2], ELEMENTS[3], kernels.elements()["float64"]
 
     def family(el, *sizes: int) -> str:

@@ -89,7 +89,8 @@ def plan_argreduce(
             return plan
     if runs is None:
         shape = column_shape(layout, element, input_bytes, limits)
-        if shape.variant["loads"] != "vectors":
+        loads, one_dim = shape.variant["loads"], len(layout.reduced) == 1
+        if loads == "elements" or (loads == "unaligned" and one_dim):
             plan = plan_scattered(layout, order, input_bytes, results, limits)
             if plan is not None:
                 return plan

@@ -31,6 +31,7 @@ from vkdml.plan.plans import (
 )
 from vkdml.plan.reductions import (
     NARROW_SHARE,
+    SHORT_ROW_OF_OUTPUTS,
     Results,
     bases,
     buffer_bytes,
@@ -51,8 +52,7 @@ _MOST_VECTORS = 40
 _MOST_COPIED_VECTORS = 10
 # Rows of outputs of so many vectors, beside which a whole dimension is no longer joined.
 _LONG_ROW_VECTORS = 3
-# Unaligned rows of outputs that are joined have up to so many elements, and loads for so many times as many.
-_LONGEST_ROW = 48
+# Short unaligned rows of outputs are joined where loads have room for so many times as many elements.
 _LOADED_IN_VAIN = 1.05
 # Copies are joined where a whole dimension leaves fewer positions to fold.
 _MANY_POSITIONS = 32
@@ -128,7 +128,7 @@ def joined_columns(layout: ReduceLayout, per_vector: int) -> Joined | None:
     inside = _dim_at(layout.reduced, apart)
     # Short unaligned rows of outputs are loaded partly in vain, too.
     loaded = ceil_div(apart, per_vector) * per_vector
-    in_vain = apart <= _LONGEST_ROW and loaded >= apart * _LOADED_IN_VAIN
+    in_vain = apart <= SHORT_ROW_OF_OUTPUTS and loaded >= apart * _LOADED_IN_VAIN
     if inside is None or not (apart < per_vector or in_vain):
         return None
     others = (*layout.reduced[:inside], *layout.reduced[inside + 1 :])
@@ -295,7 +295,7 @@ def _is_worth_it(joined: Joined, layout: ReduceLayout, element: ElementType) -> 
         if joined.run * joined.positions < _FEWEST_ELEMENTS:
             return False
         fewest *= _MORE_OF_COPIES
-        if gains_by_tile(layout, element.nbytes):
+        if len(layout.reduced) == 1 and gains_by_tile(layout, element.nbytes):
             fewest = max(fewest, _FEWEST_BESIDE_TILES)
     elif element.nbytes >= 4:
         adjacent_bytes = min(joined.joined * element.nbytes, _SIDE_BY_SIDE_BYTES)

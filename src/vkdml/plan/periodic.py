@@ -260,7 +260,7 @@ def _is_unaligned_matrix(layout: ReduceLayout, element: ElementType) -> bool:
 def _are_unaligned_matrices(layout: ReduceLayout, element: ElementType) -> bool:
     """Whether matrices of many unaligned rows, which are not long, are each reduced to a row.
 
-    In periods, whose vectors are aligned, they take 3% to 16% less time (H200); but numbers of 8 bytes take a
+    In periods, whose vectors are aligned, they take 3% to 16% less time (H200); but floats of 8 bytes take a
     quarter more, since to compare them is what takes the time.
     """
     row = 1

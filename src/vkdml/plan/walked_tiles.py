@@ -7,6 +7,7 @@ from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits
+from vkdml.plan.reductions import SHORT_ROW_OF_OUTPUTS
 from vkdml.plan.short_tile import BOX_DIMS, Tile, tile_of_counts
 from vkdml.plan.short_tiles import (
     FEWEST_SIDE_BY_SIDE,
@@ -21,10 +22,8 @@ from vkdml.plan.walks import Walk
 
 # Bytes of an output's elements. Of longer ones a tile has too few to keep its invocations busy.
 MOST_BYTES = 1024
-# Positions of a short row of outputs, its elements, and those of all positions. Of more a tile has too few
-# rows.
+# Positions of a short row of outputs, and the elements of all of these. Of more a tile has too few rows.
 MOST_POSITIONS_OF_ROW = 160
-LONGEST_ROW = 48
 MOST_ELEMENTS_OF_ROW = 2048
 # Elements of very short rows. Read one by one, they meet in few lines of a cache if rows of so many bytes lie
 # between the outputs of one and of the next.
@@ -42,11 +41,11 @@ def gains_by_tile(layout: ReduceLayout, nbytes: int) -> bool:
     """
     if nbytes >= 4 or not layout.kept or layout.reduce_count * nbytes > MOST_BYTES:
         return False
-    near = layout.kept[-1]
     if len(layout.reduced) > 1:
-        return near.input_stride != 1 or near.size * nbytes < VECTOR_BYTES
-    row, count = near.size, layout.reduce_count
-    if near.input_stride != 1 or not row == layout.reduced[0].input_stride <= LONGEST_ROW:
+        return True
+    near, count = layout.kept[-1], layout.reduce_count
+    row = near.size
+    if near.input_stride != 1 or not row == layout.reduced[0].input_stride <= SHORT_ROW_OF_OUTPUTS:
         return False
     if nbytes == 1:
         return count <= MOST_POSITIONS_OF_ROW and row * count <= MOST_ELEMENTS_OF_ROW
