@@ -73,6 +73,11 @@ def use(monkeypatch, **changes):
     monkeypatch.setattr(plan_slice1, "plan_slice1", plan_small)
 
 
+def discrete(device, **changes):
+    """The device's limits, with the numbers by which a discrete GPU copies."""
+    return replace(device.limits, tuning=replace(device.limits.tuning, slice1=DISCRETE.slice1), **changes)
+
+
 def reach(base: int, strides, sizes) -> tuple[int, int]:
     ends = [(size - 1) * stride for size, stride in zip(sizes, strides, strict=True)]
     return base + sum(min(end, 0) for end in ends), base + sum(max(end, 0) for end in ends)
@@ -523,8 +528,7 @@ def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, wi
 
 def test_transposed_pixels_are_no_words_of_so_many_parts(device):
     """Of thousands of rows a workgroup would copy one after the other (H100: 0.015 of the read rate)."""
-    tuning = replace(device.limits.tuning, slice1=DISCRETE.slice1)
-    limits = replace(device.limits, tuning=tuning, max_storage_buffer_range=(1 << 32) - 1)
+    limits = discrete(device, max_storage_buffer_range=(1 << 32) - 1)
     layout = CopyLayout((Dim(8355, 5, 4085), Dim(817, 41775, 5), Dim(5, -1, 1)), 4, 0)
     plan = PLAN_SLICE1(layout, 4, 817 * 41775, limits, output_elements=layout.count)
     assert "boxes" in plan.steps[0].kernel
@@ -839,8 +843,7 @@ def test_small_matrices_have_small_tiles(device, width, monkeypatch):
 @pytest.mark.parametrize(("tiles_down", "band"), [(1, 4), (9, 16), (16, 16), (17, 4), (200, 4)])
 def test_all_tiles_below_each_other_are_a_band_where_there_are_few(device, width, tiles_down, band):
     """Rows of the input are read once then, those at the ends of bands included."""
-    tuning = replace(device.limits.tuning, slice1=DISCRETE.slice1)
-    limits = replace(device.limits, tuning=tuning, max_shared_memory=48 << 10)
+    limits = discrete(device, max_shared_memory=48 << 10)
     rows, columns = tiles_down * 64 - 3, 1007
     layout = CopyLayout((Dim(rows, 1, columns), Dim(columns, rows, 1)), 0, 0)
     count = rows * columns
@@ -852,8 +855,7 @@ def test_all_tiles_below_each_other_are_a_band_where_there_are_few(device, width
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_tiles_fit_the_least_shared_memory(device, width):
-    tuning = replace(device.limits.tuning, slice1=DISCRETE.slice1)
-    limits = replace(device.limits, tuning=tuning, max_shared_memory=16 << 10)
+    limits = discrete(device, max_shared_memory=16 << 10)
     for rows, columns in itertools.product((3, 20, 40, 100, 400, 9999), (9, 30, 64, 100, 257, 9999)):
         for apart in (0, 1, 40):
             layout = CopyLayout((Dim(rows, 1, columns), Dim(columns, rows + apart, 1)), 0, 1)

@@ -89,11 +89,9 @@ def plan_argreduce(
             return plan
     if runs is None:
         shape = column_shape(layout, element, input_bytes, limits)
-        loads, one_dim = shape.variant["loads"], len(layout.reduced) == 1
-        if loads == "elements" or (loads == "unaligned" and one_dim):
-            plan = plan_scattered(layout, order, input_bytes, results, limits)
-            if plan is not None:
-                return plan
+        plan = plan_scattered(layout, order, input_bytes, results, limits, str(shape.variant["loads"]))
+        if plan is not None:
+            return plan
     else:
         keeping = limits_of_whole_rows(layout, runs, element, limits)
         limits = keeping or limits_of_rows(layout, runs, element, limits)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from vkdml.plan import kernels
-from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.layout import Dim, ReduceLayout, contiguous
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, check_work, power_of_two_at_least
 from vkdml.plan.reductions import (
     NARROW_SHARE,
@@ -26,16 +24,6 @@ NARROWEST_SEGMENT = 64
 # Columns of fewer positions gain by wider segments, by how they are loaded; and what these may leave idle.
 _FEW_POSITIONS = {"vectors": 768, "unaligned": 3072}
 _MORE_IDLE = 0.04
-
-
-def _side_by_side(dims: Sequence[Dim]) -> tuple[int, int]:
-    """Return how many elements are side by side in the input, and of how many of the last dimensions."""
-    run = 1
-    for count, dim in enumerate(reversed(dims)):
-        if dim.input_stride != run:
-            return run, count
-        run *= dim.size
-    return run, len(dims)
 
 
 def _gains_by_wide_segments(loads: str, reduce_count: int, groups: int, side: int) -> bool:
@@ -61,7 +49,7 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
     if inner.input_stride == 1:
         per_vector = VECTOR_BYTES // element.nbytes
         may_be_apart = tuning.columns_apart or inner.size < per_vector
-        side, in_run = _side_by_side(layout.kept) if may_be_apart else (inner.size, 1)
+        side, in_run = contiguous(layout.kept) if may_be_apart else (inner.size, 1)
         if side >= per_vector:
             run, columns, load_bytes, columns_apart = side, per_vector, VECTOR_BYTES, in_run > 1
             outer = (dim.input_stride for dim in (*layout.kept[:-in_run], *layout.reduced))

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from vkdml.plan import kernels
-from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.layout import Dim, ReduceLayout, contiguous
 from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.order import Order
 from vkdml.plan.plans import (
@@ -27,6 +27,7 @@ from vkdml.plan.plans import (
     checked_step,
     power_of_two_at_least,
     power_of_two_up_to,
+    round_up,
     words,
 )
 from vkdml.plan.reductions import (
@@ -124,16 +125,15 @@ def joined_columns(layout: ReduceLayout, per_vector: int) -> Joined | None:
     >>> joined_columns(planes, 16)
     Joined(block=1500, joined=3, apart=1, step=1, folded=((40, 1500),), copies=1, copies_step=1, overlap=0)
     """
-    apart, kept = _side_by_side(layout, 1, len(layout.kept))
+    apart, in_row = contiguous(layout.kept)
     inside = _dim_at(layout.reduced, apart)
     # Short unaligned rows of outputs are loaded partly in vain, too.
-    loaded = ceil_div(apart, per_vector) * per_vector
-    in_vain = apart <= SHORT_ROW_OF_OUTPUTS and loaded >= apart * _LOADED_IN_VAIN
+    in_vain = apart <= SHORT_ROW_OF_OUTPUTS and round_up(apart, per_vector) >= apart * _LOADED_IN_VAIN
     if inside is None or not (apart < per_vector or in_vain):
         return None
     others = (*layout.reduced[:inside], *layout.reduced[inside + 1 :])
     joined = layout.reduced[inside].size
-    block, _ = _side_by_side(layout, apart * joined, kept)
+    block, _ = contiguous(layout.kept[: len(layout.kept) - in_row], apart * joined)
     whole = Joined(block, joined, apart, _positions(layout.reduced[inside + 1 :]), _folded(others))
     if block == joined:  # rows
         return None
@@ -198,14 +198,6 @@ def _positions(dims: Iterable[Dim]) -> int:
 
 def _folded(dims: Iterable[Dim]) -> tuple[tuple[int, int], ...]:
     return tuple((dim.size, dim.input_stride) for dim in dims)
-
-
-def _side_by_side(layout: ReduceLayout, run: int, kept: int) -> tuple[int, int]:
-    """Return the run that the last of ``kept`` dimensions extend, and how many of these lie outside of it."""
-    while kept and layout.kept[kept - 1].input_stride == run:
-        run *= layout.kept[kept - 1].size
-        kept -= 1
-    return run, kept
 
 
 def _outside(layout: ReduceLayout, joined: Joined) -> tuple[Dim, ...]:
@@ -295,7 +287,7 @@ def _is_worth_it(joined: Joined, layout: ReduceLayout, element: ElementType) -> 
         if joined.run * joined.positions < _FEWEST_ELEMENTS:
             return False
         fewest *= _MORE_OF_COPIES
-        if len(layout.reduced) == 1 and gains_by_tile(layout, element.nbytes):
+        if gains_by_tile(layout, element.nbytes, "unaligned"):
             fewest = max(fewest, _FEWEST_BESIDE_TILES)
     elif element.nbytes >= 4:
         adjacent_bytes = min(joined.joined * element.nbytes, _SIDE_BY_SIDE_BYTES)

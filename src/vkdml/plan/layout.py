@@ -6,7 +6,7 @@ Strides count elements. Nothing here knows of devices, dtypes or data.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 
@@ -20,6 +20,23 @@ class Dim:
     size: int
     input_stride: int
     output_stride: int
+
+
+def contiguous(dims: Sequence[Dim], run: int = 1) -> tuple[int, int]:
+    """Return how many elements are side by side in the input, and of how many of the last dimensions.
+
+    >>> contiguous((Dim(5, 900, 12), Dim(4, 3, 3), Dim(3, 1, 1)))
+    (12, 2)
+
+    Args:
+        dims: of which the last ones may follow each other.
+        run: elements side by side of dimensions inside of these.
+    """
+    for count, dim in enumerate(reversed(dims)):
+        if dim.input_stride != run:
+            return run, count
+        run *= dim.size
+    return run, len(dims)
 
 
 @dataclass(frozen=True)
@@ -39,12 +56,7 @@ class MemoryOrder:
     @property
     def run_dims(self) -> int:
         """How many of the last dimensions are side by side in memory."""
-        run = 1
-        for count, dim in enumerate(reversed(self.dims)):
-            if dim.input_stride != run:
-                return count
-            run *= dim.size
-        return len(self.dims)
+        return contiguous(self.dims)[1]
 
 
 @dataclass(frozen=True)

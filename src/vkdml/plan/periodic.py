@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vkdml.plan import kernels
-from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.layout import Dim, ReduceLayout, contiguous
 from vkdml.plan.loop_steps import PeriodLoops
 from vkdml.plan.order import Order
 from vkdml.plan.plans import (
@@ -263,18 +263,14 @@ def _are_unaligned_matrices(layout: ReduceLayout, element: ElementType) -> bool:
     In periods, whose vectors are aligned, they take 3% to 16% less time (H200); but floats of 8 bytes take a
     quarter more, since to compare them is what takes the time.
     """
-    row = 1
-    for dim in reversed(layout.kept):
-        row *= dim.size if dim.input_stride == row else 1
-    is_unaligned = row * element.nbytes % VECTOR_BYTES != 0
-    if len(layout.reduced) != 1 or not is_unaligned or row > _LONGEST_UNALIGNED_ROW:
-        return False
+    row, _ = contiguous(layout.kept)
     rows = layout.reduced[0]
-    if element.is_float and element.nbytes == 8:
+    if len(layout.reduced) != 1 or rows.input_stride != row or (element.is_float and element.nbytes == 8):
         return False
-    if row <= _SHORT_UNALIGNED_ROW and rows.size * element.nbytes < _LONG_COLUMN_BYTES:
-        return False
-    return rows.input_stride == row and rows.size >= _MANY_UNALIGNED_ROWS
+    is_unaligned = row * element.nbytes % VECTOR_BYTES != 0
+    is_joined = row <= _SHORT_UNALIGNED_ROW and rows.size * element.nbytes < _LONG_COLUMN_BYTES
+    are_many = rows.size >= _MANY_UNALIGNED_ROWS
+    return is_unaligned and row <= _LONGEST_UNALIGNED_ROW and are_many and not is_joined
 
 
 @dataclass(frozen=True)
@@ -299,7 +295,8 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
     vectors = walk.run // per_vector
     groups = walk.columns // per_vector
     periods = _periods(walk, per_vector)
-    fewest = tuning.positions_per_split
+    fewest, at_once = tuning.positions_per_split, workgroups_at_once(element, tuning)
+    room = most_candidates(element, input_bytes) // walk.columns
     if vectors <= FEWEST_VECTORS and vectors <= workgroup_size:
         # Whole periods, of several stretches where these are short.
         lanes = max(min(workgroup_size // vectors, ceil_div(periods, FOLDED_PERIODS * fewest)), 1)
@@ -312,17 +309,15 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
         piece = _PIECE[element.nbytes]
         groups_per_block = _side(vectors, piece, min(workgroup_size, side_by_side))
         # Narrower blocks fill a device with fewer splits, where scratch memory has room for few.
-        room = most_candidates(element, input_bytes) // walk.columns
-        at_once = workgroups_at_once(element, tuning)
         while groups_per_block >= 2 * piece and ceil_div(groups, groups_per_block) * room < at_once:
             groups_per_block = ceil_div(groups_per_block, 2)
     lanes = max(min(workgroup_size // groups_per_block, periods // fewest), 1)
     blocks = ceil_div(groups, groups_per_block)
-    most = max(min(periods, most_candidates(element, input_bytes) // walk.columns), 1)
+    most = max(min(periods, room), 1)
     longest = max(min(most, periods // (fewest * lanes)), 1)
     candidate_bytes = walk.columns * candidate_words(element) * 4
     shares = (periods / lanes, candidate_bytes / input_bytes)
-    wanted = whole_waves(blocks, longest, *shares, workgroups_at_once(element, tuning))
+    wanted = whole_waves(blocks, longest, *shares, at_once)
     if element.nbytes < 4:
         wanted = max(wanted, ceil_div(periods, NARROW_SHARE))
 

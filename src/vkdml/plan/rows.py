@@ -285,16 +285,21 @@ def _lanes_of_whole_row(vectors: int, segments: int, element: ElementType, tunin
     floats, which take longest to compare, are processed in many steps where others would load much past the
     end, or exchange among more (H200: 0.86 to 0.95, H100: 0.94 to 1.02).
     """
-    lanes, in_two = _lanes_at_once(vectors, tuning), power_of_two_at_least(ceil_div(vectors, MOST_KEPT))
+    lanes, (_, in_two) = _lanes_at_once(vectors, tuning), _lanes_of_steps(vectors)
     if element.nbytes == 8 or segments > 1:
         return lanes
     are_narrow, are_many = element.nbytes < 4, lanes > MOST_LANES_OF_ONE_STEP
     if are_many and lanes > in_two and (are_narrow or ceil_div(vectors, lanes) < CHUNK_VECTORS):
         return in_two
+    in_steps = are_narrow and element.is_float and SHORT_WHOLE_ROW < vectors <= MOST_FEW_VECTORS
     past_end = round_up(vectors, lanes or 1) > vectors * MOST_LOADED_PAST_END
-    if are_narrow and element.is_float and SHORT_WHOLE_ROW < vectors <= MOST_FEW_VECTORS:
-        return power_of_two_up_to(vectors // FEWEST_STEPS) if are_many or past_end else lanes
-    return lanes
+    return power_of_two_up_to(vectors // FEWEST_STEPS) if in_steps and (are_many or past_end) else lanes
+
+
+def _lanes_of_steps(vectors: int) -> tuple[int, int]:
+    """Return how many invocations read a row in one step, and how many in two."""
+    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count)) for count in (CHUNK_VECTORS, MOST_KEPT))
+    return in_one, in_two
 
 
 def _lanes_at_once(vectors: int, tuning: Tuning) -> int:
@@ -302,7 +307,7 @@ def _lanes_at_once(vectors: int, tuning: Tuning) -> int:
 
     The fewest loads past its end decide which.
     """
-    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count)) for count in (CHUNK_VECTORS, MOST_KEPT))
+    in_one, in_two = _lanes_of_steps(vectors)
     if in_one <= tuning.row_lanes and round_up(vectors, in_one) <= round_up(vectors, in_two):
         return in_one
     return in_two if in_two <= tuning.row_lanes else 0
@@ -325,7 +330,7 @@ def _lanes_keeping_out_of_order(vectors: int, whole: bool, element: ElementType,
 
     What is kept is searched for the winner's position once, and only by who has the winner's key.
     """
-    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count)) for count in (CHUNK_VECTORS, MOST_KEPT))
+    in_one, in_two = _lanes_of_steps(vectors)
     are_narrow = element.nbytes < 4
     most_in_one = MOST_NARROW_LANES_OF_ONE_STEP if are_narrow else MOST_LANES_OF_ONE_STEP
     if whole and in_one <= most_in_one and round_up(vectors, in_one) <= round_up(vectors, in_two):

@@ -97,15 +97,16 @@ def plan_scattered(
     input_bytes: int,
     results: Results,
     limits: DeviceLimits,
+    loads: str,
 ) -> Plan | None:
     """Plan a reduction of few narrow elements that are read one by one, or partly in vain, otherwise.
 
-    Arguments are as of :func:`plan_short`. None if tiles do not help.
+    Arguments are as of :func:`plan_short`, and how columns would load them. None if tiles do not help.
     """
     tuning, element = limits.tuning.short, order.element_type
     if not tuning.tile_bytes or tuning.direct or input_bytes < tuning.from_bytes:
         return None
-    if not gains_by_tile(layout, element.nbytes):
+    if not gains_by_tile(layout, element.nbytes, loads):
         return None
     walk = walk_of(layout)
     chosen = walked_tile_of(layout, walk, element.nbytes, limits) if walk is not None else None

@@ -31,18 +31,18 @@ FEW_ELEMENTS = 3
 FAR_APART = 128
 
 
-def gains_by_tile(layout: ReduceLayout, nbytes: int) -> bool:
-    """Tell whether elements that no other kernel loads well are walked faster in a tile (H200).
+def gains_by_tile(layout: ReduceLayout, nbytes: int, loads: str) -> bool:
+    """Tell whether elements that columns would load so are walked faster in a tile (H200).
 
     Narrow ones along several dimensions are, which would be loaded one by one, and single bytes of short rows
     of outputs, which would be loaded partly in vain (0.6 to 0.9 of the time). So are two bytes in very short
     rows of which a cache would hold too few. Wider ones take longer, since each invocation walks alone
     (1.1 to 4 times).
     """
-    if nbytes >= 4 or not layout.kept or layout.reduce_count * nbytes > MOST_BYTES:
+    if loads == "vectors" or nbytes >= 4 or not layout.kept or layout.reduce_count * nbytes > MOST_BYTES:
         return False
     if len(layout.reduced) > 1:
-        return True
+        return loads == "elements"
     near, count = layout.kept[-1], layout.reduce_count
     row = near.size
     if near.input_stride != 1 or not row == layout.reduced[0].input_stride <= SHORT_ROW_OF_OUTPUTS:
