@@ -537,6 +537,32 @@ def test_transposed_pixels_are_no_words_of_so_many_parts(device):
     assert "words" in plan.steps[0].kernel
 
 
+@pytest.mark.parametrize(
+    ("width", "channels", "plane", "family"),
+    [
+        (1, 4, 999, "rows"),
+        (1, 4, 1000, "words"),
+        (1, 3, 3999, "rows"),
+        (1, 3, 4000, "words"),
+        (1, 2, 50176, "rows"),
+        (2, 3, 3999, "rows"),
+        (2, 3, 4000, "words"),
+        (2, 2, 4000, "words"),
+    ],
+)
+def test_planes_of_many_small_images_are_words_where_they_are_long(device, width, channels, plane, family):
+    """A cache could hold the pixels of an image; whole planes of it are read at once all the same."""
+    limits, images = discrete(device, max_storage_buffer_range=(1 << 32) - 1), 1000
+    pixels = plane * channels
+    dims = (Dim(images, pixels, pixels), Dim(channels, 1, plane), Dim(plane, channels, 1))
+    plan = PLAN_SLICE1(CopyLayout(dims, 0, 0), width, images * pixels, limits)
+    (step,) = plan.steps
+    kernel = kernels.table()[step.kernel]
+    assert kernel.family.name == f"slice1_{family}"
+    if family == "words":
+        assert kernel.named(step.constants)["parts"] == channels
+
+
 def rows(width: int, step: int) -> str:
     """The module that copies rows of this innermost stride."""
     has_kernel = step in kernels.family("slice1_rows").numbers_of("step", element_bytes=width)
@@ -1056,7 +1082,7 @@ def test_what_is_copied_in_boxes(device):
     short, long = (Dim(999, 40, 7), Dim(7, 2, 1)), (Dim(99, 4000, 999), Dim(999, -3, 1))
     one = (Dim(99999, -3, 1),)
     columns, rows = (Dim(10**7, 7, 7), Dim(7, 1, 1)), (Dim(7, 1, 10**7), Dim(10**7, 7, 1))
-    few_rows, apart = (Dim(3, 1, 10**6), Dim(10**6, 3, 1)), (Dim(3, 3, 10**7), Dim(10**7, 9, 1))
+    few_rows, apart = (Dim(3, 1, 3000), Dim(3000, 3, 1)), (Dim(3, 3, 10**7), Dim(10**7, 9, 1))
     far_apart = (Dim(3, 3, 10**7), Dim(10**7, 79, 1))
     matrix, narrow_matrix = (Dim(999, 1, 999), Dim(999, 999, 1)), (Dim(6, 1, 10**6), Dim(10**6, 6, 1))
     for width in WIDTHS:

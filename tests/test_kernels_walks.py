@@ -158,7 +158,7 @@ def test_all_rules_hold_for_ties_and_extremes(device, name):
 
 def tiled_limits_of(device, **changes):
     short = replace(TILES, **changes)
-    tuning = replace(device.limits.tuning, short=short, target_workgroups=1, strip_bytes=0)
+    tuning = replace(device.limits.tuning, short=short, target_workgroups=1, across_vectors=0)
     tuning = replace(tuning, periods_from_bytes=1 << 40, joined_from_bytes=1 << 40, shortest_row_bytes=1024)
     return replace(device.limits, tuning=tuning)
 

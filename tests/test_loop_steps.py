@@ -185,6 +185,13 @@ GROWING_COLUMNS = {
         "short unaligned segments": lambda n: Shape((n, 3, 17, 3), (157, 51, 3, 1), (0, 1, 3)),
         "parts of a dimension": lambda n: Shape((n, 320, 2), (643, 2, 1), (1,)),
     },
+    "argreduce_across": {
+        "many rows": lambda n: Shape((128, 2, 64 * n), (1, 8192 * n, 128), (1,)),
+        "many unaligned rows": lambda n: Shape((131, 2, 64 * n), (1, 8384 * n + 1, 131), (1,)),
+        "many pieces": lambda n: Shape((128 * n, 3, 40), (1, 5120 * n, 128 * n), (1,)),
+        "many unaligned pieces": lambda n: Shape((128 * n + 1, 3, 40), (1, 6400 * n, 128 * n + 1), (1,)),
+        "many dimensions": lambda n: Shape((128, 2, 3, 2, n), (1, 768 * n, 128, 384, 768), (1, 3)),
+    },
 }
 Kind = tuple[str, tuple[tuple[str, str], ...], bool]
 
@@ -206,8 +213,11 @@ COLUMN_KINDS = sorted(
         for kernel in kernels.table().values()
         if kernel.family.name in TWINS_OF_COLUMNS
         for kind in kinds(kernel)
-        if kind[0] != "argreduce_periods" or not kind[2]  # its splits are not combined by itself
-    }
+        # Some have no splits, or do not combine them.
+        if kind[0] not in ("argreduce_periods", "argreduce_across") or not kind[2]
+    },
+    # A kind's number decides what elements it is tried on: not each reaches the limit with all.
+    key=lambda kind: (kind[0] == "argreduce_across", kind),
 )
 
 
@@ -254,7 +264,11 @@ def test_kernels_of_short_blocks_finish_the_largest_plans_allowed(device, kind):
     if batched and not device.limits.tuning.batched_loads:
         assert "SwiftShader" in device.name
         return
-    first = {"joined_from_bytes": 0} if name == "argreduce_joined" else {"periods_from_bytes": 0}
+    first: dict[str, object] = {"periods_from_bytes": 0}
+    if name == "argreduce_joined":
+        first = {"joined_from_bytes": 0}
+    elif name == "argreduce_across":
+        first = {"across_vectors": 8, "across_tiles": 0}
     limits = limits_for(device, batched_loads=int(batched), **first, **(SPLIT if split else {}))
     check_largest(device, kind, GROWING_COLUMNS[name], limits, COLUMN_KINDS.index(kind))
 

@@ -103,10 +103,40 @@ def argreduce_joined(step, buffers) -> None:
     s.finish(-(-p.pieces // p.pieces_per_block), found)
 
 
+def argreduce_across(step, buffers) -> None:
+    s = ReduceStep(step, buffers)
+    p, kernel = s.p, kernels.table()[step.kernel]
+    per_vector, constants = 16 // s.el.bytes, kernel.named(step.constants)
+    assert (p.lanes, p.splits) == (1, 1)
+    assert p.rows * p.run == p.outputs
+    assert p.run >= per_vector
+    assert p.tile_vectors * p.tile_rows <= s.workgroup
+    assert constants["found_words"] >= p.tile_vectors * per_vector * (p.tile_rows + 1)
+    if kernel.variant["loads"] == "vectors":
+        starts = [p.input_base, p.run, *(stride for _, stride, *_ in (*s.kept[:-1], *s.reduced))]
+        assert not any(start % per_vector for start in starts)
+    # Bands of pieces of a row, each from row to row.
+    tiles_down, piece = -(-p.rows // p.tile_rows), p.tile_vectors * per_vector
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for tile in range(p.tiles_per_run * tiles_down):
+        band, rest = divmod(tile, constants["band"] * tiles_down)
+        first = band * constants["band"]
+        down, across = divmod(rest, min(constants["band"], p.tiles_per_run - first))
+        for row in range(down * p.tile_rows, min((down + 1) * p.tile_rows, p.rows)):
+            begin = (first + across) * piece
+            for column in range(begin, min(begin + piece, p.run)):
+                number = row * p.run + column
+                assert (number, 0) not in found
+                found[number, 0] = s.best(s.output_offsets(number)[0], np.arange(p.reduce_count))
+    assert len(found) == p.outputs
+    s.finish(0, found)
+
+
 TWINS = {
     "argreduce_periods": argreduce_periods,
     "argreduce_combine": argreduce_combine,
     "argreduce_joined": argreduce_joined,
+    "argreduce_across": argreduce_across,
 }
 
 

@@ -447,9 +447,10 @@ def _every_kernel() -> Iterator[Case]:
     """Yield what the other rows leave out.
 
     Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and with
-    few; odd columns of few rows, and in several matrices; rows of 3 and stacks of 7; pixels turned from RGB
-    to BGR, and to planes; every third of 9 channels, the first 3 of 80; narrow rows backwards, and every
-    third element of them; the greatest of each pixel over all pictures; one element alone.
+    few; odd columns of few rows, and in several matrices; rows of 3 and stacks of 7; stacks of 5 whose
+    outputs are transposed; pixels turned from RGB to BGR, and to planes; every third of 9 channels, the first
+    3 of 80; narrow rows backwards, and every third element of them; the greatest of each pixel over all
+    pictures; one element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size
@@ -482,6 +483,9 @@ def _every_kernel() -> Iterator[Case]:
             yield replace(_reduce(EVERY_KERNEL, element, shape, axis), alternate=True)
         yield Case(EVERY_KERNEL, "argmax", element, (elements // 4096, 4096), transposed=True)
         yield Case(EVERY_KERNEL, "argmax", element, (elements // 960, 24, 40), (0, 1), transposed=True)
+        for columns in (1024, 1021):
+            shape = (5, elements // (5 * columns), columns)
+            yield Case(EVERY_KERNEL, "argmax", element, shape, (2,), transposed=True)
         yield _reduce(EVERY_KERNEL, element, (elements // 15, 3, 5), (0, 2))
         yield _reduce(EVERY_KERNEL, element, (64, elements // 256, 4), (0, 2))
         yield _reduce(EVERY_KERNEL, element, (64, elements // 192 - 1, 3), (0, 2))

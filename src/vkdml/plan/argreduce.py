@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from vkdml.plan.across import plan_across
 from vkdml.plan.columns import column_shape
 from vkdml.plan.joined_columns import plan_joined
 from vkdml.plan.layout import Dim, ReduceLayout
@@ -29,8 +30,6 @@ from vkdml.plan.rows import (
 )
 from vkdml.plan.shapes import Shape
 from vkdml.plan.short import plan_scattered, plan_short
-from vkdml.plan.short_tiles import is_written_across
-from vkdml.plan.transposed_columns import in_strips
 
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
 NOT_REDUCED = Dim(1, 0, 0)
@@ -82,7 +81,7 @@ def plan_argreduce(
         and not are_many_and_short(runs, layout, element)
         and not is_out_of_order(layout, element, input_bytes, limits)
     )
-    kinds = (_plan_strips, plan_short) if in_rows else (_plan_strips, plan_short, plan_periods, plan_joined)
+    kinds = (plan_across, plan_short) if in_rows else (plan_across, plan_short, plan_periods, plan_joined)
     for plan_kind in kinds:
         plan = plan_kind(layout, order, input_bytes, results, limits)
         if plan is not None:
@@ -97,28 +96,6 @@ def plan_argreduce(
         limits = keeping or limits_of_rows(layout, runs, element, limits)
         shape = row_shape(layout, runs, element, input_bytes, limits, are_split=keeping is None)
     return _plan_shape(shape, layout, order, input_bytes, results, limits)
-
-
-def _plan_strips(
-    layout: ReduceLayout,
-    order: Order,
-    input_bytes: int,
-    results: Results,
-    limits: DeviceLimits,
-) -> Plan | None:
-    """Plan columns whose outputs lie in another order in strips; None if they are not such, or not enough."""
-    element, tuning = order.element_type, limits.tuning
-    if not tuning.strip_bytes or not is_written_across(layout, element.nbytes, input_bytes, limits):
-        return None
-    plans = []
-    for part in in_strips(layout, element.nbytes, tuning.strip_bytes):
-        shape = column_shape(part, element, input_bytes, limits)
-        if shape.splits > 1:
-            return None
-        plans.append(_plan_shape(shape, part, order, input_bytes, results, limits))
-    if not plans or (len(plans) > 1 and any(plan.layout for plan in plans)):
-        return None
-    return replace(plans[0], steps=tuple(step for plan in plans for step in plan.steps))
 
 
 def _plan_shape(

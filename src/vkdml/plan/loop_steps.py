@@ -160,6 +160,21 @@ class ReduceLoops:
             results = loop(columns, loop(1)) + self.combine(outputs_per_block)
         return self.all_items(fold + parts + members + results)
 
+    def across(self, positions: int, innermost: int, at_once: int, columns: int, columns_written: int) -> int:
+        """Return the steps of ``argreduce_across``.
+
+        Args:
+            positions: of an output.
+            innermost: size of the innermost reduced dimension.
+            at_once: positions that an invocation loads at once.
+            columns: neighbouring outputs of one invocation.
+            columns_written: outputs that an invocation writes for a tile.
+        """
+        fold = self._fold(positions, innermost, at_once, self.reduced_dims)
+        parts = 3 * loop(columns, loop(1))  # to begin with, to settle, and to leave the positions
+        written = loop(self.kept_dims) + loop(columns_written, self.result)
+        return self.all_items(fold + parts + written)
+
     def joined(
         self,
         positions: int,

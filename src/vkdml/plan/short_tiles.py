@@ -16,8 +16,6 @@ from vkdml.plan.tuning import ShortTuning
 
 # Of a stack. More are as fast elsewhere.
 MOST_POSITIONS = 32
-# Of a stack whose outputs are written in another order: of more, the reading decides.
-MOST_POSITIONS_ACROSS = 48
 # Bytes. Memory is read and written in sectors, and rows this far apart are read with what lies between.
 SECTOR = 32
 # A segment starts and ends within vectors that it may not share with its neighbours.
@@ -36,8 +34,13 @@ MOST_UNALIGNED_POSITIONS = {1: 11, 2: 9}
 MOST_POSITIONS_OF_LARGE_TILES = 3
 # Bytes. Of longer rows vectors are loaded, wherever they start.
 LONG_ROW = 4096
-# Bytes. Tiles of outputs in another order than the input are large from this size of a row on.
+# Bytes. Tiles of outputs in another order than the input are large from this size of a row on, and where
+# small ones would have few outputs side by side.
 LONG_PERMUTED_ROW = 20
+# Bytes that compete for an output, up to which twice as many outputs are side by side.
+VERY_SHORT_ROW = 16
+# The same, up to which outputs go on along another dimension than a short one that the input has, too.
+SHORT_ROW = 24
 
 
 def is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
@@ -62,7 +65,9 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     own innermost dimension, if another one, gets its share first: indices are to be written side by side.
     """
     tuning, positions, near = _tuning_for(layout, nbytes, limits), layout.reduced[0], layout.kept[-1]
-    fast = min(layout.kept, key=lambda dim: abs(dim.output_stride))
+    row_bytes = positions.size * nbytes
+    goes_on = row_bytes <= SHORT_ROW and not tuning.direct
+    fast = along_outputs(layout, tuning.tile_bytes // nbytes) if goes_on else outputs_innermost(layout)
     extent = (positions.size - 1) * positions.input_stride + 1
     total = layout.outputs * positions.size * nbytes
     # The other half of shared memory holds positions and what is left free in tiles.
@@ -75,11 +80,15 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
     positions_apart = _positions_apart(layout, gap, budget // (2 if packed else 1))
     permuted = fast is not near
+    # A small tile would not have many outputs side by side.
+    is_far = (
+        permuted and fast.size >= FEWEST_SIDE_BY_SIDE and fast.input_stride * FEWEST_SIDE_BY_SIDE > budget
+    )
     if permuted and not tuning.direct and tuning.permuted_tile_bytes:
         if positions_apart:
             many = positions.size > FEW_POSITIONS
             return None if many and nbytes == 8 else _transposing_tile(layout, fast, nbytes, packed, limits)
-        if positions.size * nbytes >= LONG_PERMUTED_ROW:
+        if row_bytes >= LONG_PERMUTED_ROW or is_far:
             # Fewer outputs would leave invocations idle, and their indices would not fill sectors.
             workgroup_size = workgroup_size_of(limits)
             budget = _permuted_bytes(tuning.permuted_tile_bytes, total, limits) // nbytes
@@ -105,7 +114,9 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
 
     outputs = tile_bytes // (8 if packed else 2)
 
-    side_by_side = 1 if fast is near else min(fast.size, FEWEST_SIDE_BY_SIDE)
+    twice = is_far and row_bytes <= VERY_SHORT_ROW and not tuning.direct
+    fewest = FEWEST_SIDE_BY_SIDE * (2 if twice else 1)
+    side_by_side = 1 if fast is near else min(fast.size, fewest)
     room = budget if side_by_side == 1 else budget // side_by_side - margin - per_vector
     outputs = max(outputs // side_by_side, 1)
     for dim in reversed(layout.kept):
@@ -169,6 +180,27 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     )
 
 
+def outputs_innermost(layout: ReduceLayout) -> Dim:
+    """Return the kept dimension that is the outputs' innermost one."""
+    return min(layout.kept, key=lambda dim: abs(dim.output_stride))
+
+
+def along_outputs(layout: ReduceLayout, tile_elements: int) -> Dim:
+    """Return the kept dimension along which neighbouring outputs are found.
+
+    It is the outputs' innermost one; if that is short, and also the input's, the next one along which the
+    outputs go on, unless a tile of so many elements has several steps along it in any case.
+    """
+    dims = sorted(layout.kept, key=lambda dim: abs(dim.output_stride))
+    innermost, side_by_side = dims[0], dims[0].size
+    if innermost is not layout.kept[-1] or side_by_side >= FEWEST_SIDE_BY_SIDE or len(dims) == 1:
+        return innermost
+    following = dims[1]
+    goes_on = abs(following.output_stride) == abs(innermost.output_stride) * innermost.size
+    is_far = following is not layout.kept[-2] and following.input_stride > tile_elements
+    return following if goes_on and is_far else innermost
+
+
 def _tuning_for(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> ShortTuning:
     """Return the tuning, with larger tiles where single bytes gain by them (H200).
 
@@ -186,22 +218,6 @@ def _tuning_for(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> Shor
     if is_long or (few and abs(positions.input_stride) <= SECTOR):
         return replace(tuning, tile_bytes=tuning.tile_bytes * 2)
     return tuning
-
-
-def is_written_across(layout: ReduceLayout, nbytes: int, input_bytes: int, limits: DeviceLimits) -> bool:
-    """Tell whether outputs lie in another order than a stack whose positions are few and far apart."""
-    tuning = limits.tuning.short
-    if input_bytes < tuning.from_bytes or len(layout.reduced) != 1 or not layout.kept:
-        return False
-    near, positions = layout.kept[-1], layout.reduced[0]
-    if near.input_stride == 1:
-        if not 1 < positions.size <= MOST_POSITIONS_ACROSS:
-            return False
-    elif not is_short(layout, nbytes, limits):
-        return False
-    permuted = abs(near.output_stride) > min(abs(dim.output_stride) for dim in layout.kept)
-    budget = tuning.tile_bytes // 2 // nbytes
-    return permuted and positions.input_stride != 1 and _positions_apart(layout, 2 * SECTOR // nbytes, budget)
 
 
 def _permuted_bytes(most: int, total: int, limits: DeviceLimits) -> int:

@@ -29,6 +29,8 @@ from vkdml.plan.word_copies import is_of_words, word_copy
 _MOST_READS = 4
 # Bytes from element to element of a long row from which on gathering words is faster than gathering vectors.
 _WORDS_APART = 8
+# Of bytes that lie nearer to each other, vectors are gathered faster even where parts are long.
+_FEWEST_BYTES_APART = 3
 
 
 def plan_slice1(
@@ -60,7 +62,9 @@ def plan_slice1(
     matrices = matrices_of(layout, element_bytes, ceil_div(least_bytes, element_bytes), tuning)
     filled = matrices is not None and fills_tiles(matrices, element_bytes, limits)
     by_words = not filled and _gathers_by_words(layout, element_bytes, limits)
-    beside = None if filled or gathers_well or by_words else _words_beside(layout, element_bytes, limits)
+    beside = None if filled or by_words else _words_beside(layout, element_bytes, limits)
+    if beside is not None and gathers_well and not _are_long_parts(layout, beside, element_bytes, tuning):
+        beside = None
     by_words = by_words or beside is not None
     boxes = None if gathers_well or filled or by_words else boxes_of(layout, element_bytes, limits)
     steps: tuple[Step, ...]
@@ -165,6 +169,20 @@ def _words_beside(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) 
     reach = (beside.size - 1) * abs(beside.input_stride) * element_bytes
     is_beside = reach < tuning.beside_parts_bytes and is_of_words(layout, element_bytes, limits, beside)
     return beside if is_beside else None
+
+
+def _are_long_parts(layout: CopyLayout, beside: Dim, element_bytes: int, tuning: SliceTuning) -> bool:
+    """Whether parts that a cache could hold, such as planes of small images, are long enough for words."""
+    least = dict(tuning.cached_parts_bytes).get(element_bytes)
+    if least is None:
+        return False
+    stride = abs(layout.dims[-1].input_stride)
+    if element_bytes == 1 and stride < _FEWEST_BYTES_APART:
+        return False
+    # Vectors of single bytes that lie in as many words take that many loads.
+    if element_bytes == 1 and stride >= 4:
+        least //= 4
+    return abs(beside.output_stride) * element_bytes >= least
 
 
 def _far_dims(layout: CopyLayout, element_bytes: int, tuning: SliceTuning) -> list[Dim]:

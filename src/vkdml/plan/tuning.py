@@ -69,6 +69,9 @@ class SliceTuning:
     gathered_tile_least_bytes: tuple[tuple[int, int], ...] = ()
     """By element width, of wide elements, the least bytes of a side of a matrix whose sectors a cache holds:
     gathering is fast, too."""
+    cached_parts_bytes: tuple[tuple[int, int], ...] = ()
+    """By element width, of narrow elements, the least bytes of parts of the output that share sectors which a
+    cache holds, such as the planes of small images: shorter ones are gathered."""
     block_bytes: int = 0
     """Of a row in a block that a processor transposes in registers; 0: there are no such blocks."""
     first_cache: tuple[int, int] = (1 << 12, 8)
@@ -171,8 +174,11 @@ class Tuning:
     columns_apart: int
     """1: columns side by side in the input are loaded together wherever their outputs are; 0: only if fewer
     than a vector of them have their outputs side by side."""
-    strip_bytes: int
-    """Of the innermost dimension that workgroups read where outputs lie in another order; 0: all of it."""
+    across_vectors: int
+    """Of the innermost dimension that a workgroup reads at most where outputs lie in another order; 0: other
+    kernels are used."""
+    across_tiles: int
+    """Fewer workgroups of that kind would leave the device idle."""
     periods_from_bytes: int
     """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
     narrow_periods_from_bytes: int
@@ -291,7 +297,8 @@ DISCRETE = Tuning(
     far_columns_segment_bytes=0,
     far_columns_workgroups=0,
     columns_apart=0,
-    strip_bytes=64,
+    across_vectors=16,
+    across_tiles=512,
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
     wide_periods_from_bytes=192 * _MIB,
@@ -320,6 +327,7 @@ DISCRETE = Tuning(
         tile_most_band=16,
         tile_least_bytes=16,
         gathered_tile_least_bytes=((4, 128), (8, 64), (16, 256)),
+        cached_parts_bytes=((1, 4000), (2, 8000)),
         narrow_tile_least_bytes=8,
         tile_least_fill=0.4,
         box_near_bytes=256,
@@ -371,7 +379,8 @@ SOFTWARE = replace(
     far_columns_segment_bytes=32,
     far_columns_workgroups=256,
     columns_apart=1,
-    strip_bytes=0,
+    across_vectors=0,
+    across_tiles=0,
     periods_from_bytes=256 * 1024,
     wide_periods_from_bytes=_NEVER,
     period_column_bytes=128,

@@ -1,0 +1,164 @@
+"""Planning columns whose outputs lie in another order than the input; see ``argreduce_across.comp``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from vkdml.plan import kernels
+from vkdml.plan.layout import ReduceLayout
+from vkdml.plan.loop_steps import ReduceLoops
+from vkdml.plan.order import Order
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, ceil_div, check_work, checked_step
+from vkdml.plan.reductions import (
+    Results,
+    bases,
+    buffer_bytes,
+    dimension_words,
+    fixed_flags,
+    order_rules,
+)
+from vkdml.plan.schema import ElementType
+from vkdml.plan.shapes import are_multiples
+
+_FAMILY = kernels.family("argreduce_across")
+(_AT_ONCE,) = _FAMILY.numbers_of("at_once")
+# Bytes that compete for an output. With more of them it matters little how indices are written.
+_MOST_BYTES = 192
+# With fewer, pieces of rows are half as long: then more of the indices, which are most, are side by side.
+_FEW_BYTES = 32
+# Bytes of a row of columns. Those of 8 bytes have to be more, since tiles of them have few outputs.
+_FEWEST_ROW_BYTES = 128
+_FEWEST_WIDE_ROW_BYTES = 512
+# Outputs that are side by side.
+_FEWEST_SIDE_BY_SIDE = 8
+# Pieces of a row that are taken before the next rows.
+_BAND = 4
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How the work is divided; see the push constants in ``shaders/kernels.json``."""
+
+    workgroup_size: int
+    vectors: int
+    """Of a row, in a tile."""
+    rows: int
+    """Of a tile."""
+    found_words: int
+    pieces: int
+    """Of a row."""
+    tiles: int
+
+
+def are_across(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> bool:
+    """Tell whether columns side by side in the input have other outputs between theirs, and few positions."""
+    tuning = limits.tuning
+    if not tuning.across_vectors or input_bytes < tuning.short.from_bytes or len(layout.kept) < 2:
+        return False
+    *rows, columns = layout.kept
+    between = (dim.size for dim in rows if abs(dim.output_stride) < abs(columns.output_stride))
+    fewest_bytes = _FEWEST_WIDE_ROW_BYTES if element.nbytes == 8 else _FEWEST_ROW_BYTES
+    return (
+        columns.input_stride == 1
+        and columns.size * element.nbytes >= fewest_bytes
+        and math.prod(between) >= _FEWEST_SIDE_BY_SIDE
+        and layout.reduce_count * element.nbytes <= _MOST_BYTES
+    )
+
+
+def _in_output_order(layout: ReduceLayout) -> ReduceLayout:
+    """Return the layout with its rows of columns in the order of their outputs."""
+    *rows, columns = layout.kept
+    rows.sort(key=lambda dim: -abs(dim.output_stride))
+    return replace(layout, kept=(*rows, columns))
+
+
+def _shape(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> _Shape:
+    per_vector, columns = VECTOR_BYTES // element.nbytes, layout.kept[-1].size
+    most = limits.tuning.across_vectors
+    if layout.reduce_count * element.nbytes <= _FEW_BYTES:
+        most = ceil_div(most, 2)
+    vectors_of_row = ceil_div(columns, per_vector)
+    pieces = ceil_div(vectors_of_row, most)
+    vectors = ceil_div(vectors_of_row, pieces)
+    workgroup_size = limits.workgroup_size
+    while 4 * _found_words(vectors * per_vector, workgroup_size // vectors) > limits.max_shared_memory // 2:
+        workgroup_size //= 2
+    rows = workgroup_size // vectors
+    return _Shape(
+        workgroup_size=workgroup_size,
+        vectors=vectors,
+        rows=rows,
+        found_words=_found_words(vectors * per_vector, rows),
+        pieces=pieces,
+        tiles=pieces * ceil_div(layout.outputs // columns, rows),
+    )
+
+
+def _found_words(columns: int, rows: int) -> int:
+    """Return the shared memory of a tile's positions; a word more for each column keeps banks apart."""
+    return columns * (rows + 1)
+
+
+def plan_across(
+    layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
+) -> Plan | None:
+    """Plan a reduction so if its outputs are such; arguments as of ``plan_argreduce``."""
+    element = order.element_type
+    if not are_across(layout, element, input_bytes, limits):
+        return None
+    layout = _in_output_order(layout)
+    shape = _shape(layout, element, limits)
+    if shape.tiles < limits.tuning.across_tiles:
+        return None
+    check_work("tiles", shape.tiles)
+    per_vector = VECTOR_BYTES // element.nbytes
+    columns = layout.kept[-1]
+    layout_words = dimension_words(layout)
+    in_push = len(layout_words) <= _FAMILY.layout_room
+    flags = {"layout_in_push": in_push, **results.flags, "positions_adjacent": False}
+    push = _FAMILY.push(
+        **flags,
+        lanes=1,
+        outputs=layout.outputs,
+        reduce_count=layout.reduce_count,
+        splits=1,
+        kept_dims=len(layout.kept),
+        reduced_dims=len(layout.reduced),
+        **bases(layout),
+        scratch_base=0,
+        run=columns.size,
+        tiles_per_run=shape.pieces,
+        tile_vectors=shape.vectors,
+        positions_per_split=layout.reduce_count,
+        rows=layout.outputs // columns.size,
+        tile_rows=shape.rows,
+        layout_words=layout_words if in_push else (),
+    )
+    starts = (layout.input_base, *(dim.input_stride for dim in (*layout.kept[:-1], *layout.reduced)))
+    is_aligned = are_multiples(starts, per_vector) and columns.size % per_vector == 0
+    kernel, constants = _FAMILY.specialize(
+        **element.specialization,
+        loads="vectors" if is_aligned else "unaligned",
+        at_once=_AT_ONCE,
+        one_stride=len(layout.reduced) == 1,
+        found_words=shape.found_words,
+        band=_BAND,
+        workgroup=shape.workgroup_size,
+        **order_rules(layout, order),
+        split=False,
+        fixed_flags=fixed_flags(_FAMILY, flags, input_bytes, limits),
+    )
+    workgroups = min(shape.tiles, limits.max_workgroup_count)
+    loops = ReduceLoops(
+        shape.workgroup_size, 0, 1, len(layout.kept), len(layout.reduced), shape.tiles, 1,
+        limits.max_workgroup_count,
+    )  # fmt: skip
+    columns_written = ceil_div(shape.vectors * per_vector, shape.workgroup_size // shape.rows)
+    steps = loops.across(layout.reduce_count, layout.reduced[-1].size, _AT_ONCE, per_vector, columns_written)
+    return Plan(
+        (checked_step(Step(kernel, constants, push, workgroups, loop_steps=steps), limits),),
+        buffer_bytes(element, input_bytes, results, 0 if in_push else len(layout_words)),
+        () if in_push else layout_words,
+    )
