@@ -106,6 +106,20 @@ def test_ties_go_to_the_first_or_the_last_position(device, name, take_last):
     np.testing.assert_array_equal(found, want.reshape(-1))
 
 
+@pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
+def test_rows_that_start_with_a_vector_may_end_within_one(device, name):
+    memory, columns = (3, 9, 160), 149
+    flat = np.random.default_rng(3).integers(0, 100, math.prod(memory)).astype(name)
+    view = flat.reshape(memory)[:, :, :columns].T
+    strides = tuple(stride // flat.itemsize for stride in view.strides)
+    layout = canonical_reduce(view.shape, strides, (2,), (9, 1, 1), take_last=False)
+    options = {"index_bytes": 4, "with_values": False}
+    plan = plan_argreduce(layout, Order(name), flat.size, small_limits(device), **options)
+    assert kernel_of(plan).family.name == "argreduce_across"
+    found = run_plan(device, plan, {"input": flat.view(np.uint8)})["indices"].view(np.uint32)
+    np.testing.assert_array_equal(found, view.argmax(axis=2).reshape(-1))
+
+
 def test_rows_come_in_the_order_of_their_outputs():
     """The dimensions between one column's output and the next are the innermost of the rows."""
     plan, _ = planned(((5, 128, 6, 43, 9663), (4, 3, 2, 1, 0), (1,), 0), "float16", LIMITS)
