@@ -105,6 +105,11 @@ class ReduceLayout:
         return math.prod(dim.size for dim in self.kept)
 
     @property
+    def innermost_of_outputs(self) -> Dim:
+        """The kept dimension along which neighbouring outputs lie; there has to be one."""
+        return min(self.kept, key=lambda dim: abs(dim.output_stride))
+
+    @property
     def reduce_count(self) -> int:
         return math.prod(dim.size for dim in self.reduced)
 

@@ -67,7 +67,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     tuning, positions, near = _tuning_for(layout, nbytes, limits), layout.reduced[0], layout.kept[-1]
     row_bytes = positions.size * nbytes
     goes_on = row_bytes <= SHORT_ROW and not tuning.direct
-    fast = along_outputs(layout, tuning.tile_bytes // nbytes) if goes_on else outputs_innermost(layout)
+    fast = along_outputs(layout, tuning.tile_bytes // nbytes) if goes_on else layout.innermost_of_outputs
     extent = (positions.size - 1) * positions.input_stride + 1
     total = layout.outputs * positions.size * nbytes
     # The other half of shared memory holds positions and what is left free in tiles.
@@ -178,11 +178,6 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
         shared_elements=extent + margin + per_vector,
         workgroup_size=workgroup_size,
     )
-
-
-def outputs_innermost(layout: ReduceLayout) -> Dim:
-    """Return the kept dimension that is the outputs' innermost one."""
-    return min(layout.kept, key=lambda dim: abs(dim.output_stride))
 
 
 def along_outputs(layout: ReduceLayout, tile_elements: int) -> Dim:

@@ -16,7 +16,6 @@ from vkdml.plan.short_tiles import (
     SECTOR,
     SEGMENT_MARGIN,
     of_whole_rounds,
-    outputs_innermost,
     pitch_of,
 )
 from vkdml.plan.walks import Walk
@@ -62,7 +61,7 @@ def walked_tile_of(
         The tile, and the walk as it goes through shared memory.
     """
     tuning, count = limits.tuning.short, layout.reduce_count
-    fast = outputs_innermost(layout)
+    fast = layout.innermost_of_outputs
     permuted = fast is not layout.kept[-1]
     workgroup_size = min(tuning.workgroup_size // (1 if permuted else 2), limits.workgroup_size)
     # Tiles that are written in another order end within sectors of the input and of the output.
@@ -104,7 +103,7 @@ def _tile(
     own innermost dimension, if that is another one than the input's.
     """
     gap, margin, per_vector = 2 * SECTOR // nbytes, SEGMENT_MARGIN // nbytes, VECTOR_BYTES // nbytes
-    fast = outputs_innermost(layout)
+    fast = layout.innermost_of_outputs
     room = budget // side_by_side - margin - per_vector
     farthest = max(dim.input_stride for dim in inner)
     extent = 1 + sum((dim.size - 1) * dim.input_stride for dim in inner)
