@@ -21,7 +21,7 @@ from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reductions import Results
-from vkdml.plan.tuning import DISCRETE
+from vkdml.plan.tuning import DISCRETE, tuning_for
 
 FAMILIES = {"argreduce_periods", "argreduce_combine"}
 PERIOD_KERNELS = {k.name for k in kernels.table().values() if k.family.name in FAMILIES}
@@ -145,6 +145,55 @@ def test_short_blocks_of_large_arrays_are_read_in_vectors(name, pattern, permute
         pushed = first.unpack(plan.steps[0].push)
         assert plan.steps[0].workgroups >= 512
         assert pushed["lanes"] * pushed["groups_per_block"] > limits.workgroup_size * 3 // 4
+
+
+@pytest.mark.parametrize(
+    ("name", "matrices", "rows", "columns", "is_periodic"),
+    [
+        ("float32", 1, 28339, 37, True),
+        ("float32", 7, 9000, 37, True),
+        ("float64", 1, 14169, 37, True),
+        ("float32", 1, 28339, 36, False),  # aligned rows
+        ("float32", 1, 5000, 37, False),  # a small array
+        ("float32", 1, 2000, 501, False),  # a candidate for each kibibyte or two
+        ("int64", 1, 2500, 251, False),
+        ("float32", 1, 500000, 5, True),  # beyond the cache: a workgroup reads whole periods
+        ("float32", 1, 453438, 37, False),  # several do, from memory
+        ("float32", 1, 223696, 75, True),  # the same, in short splits
+    ],
+)
+def test_processors_read_unaligned_rows_of_wide_elements_as_periods(
+    name, matrices, rows, columns, is_periodic
+):
+    limits = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8)
+    layout, count = layout_of(((matrices, rows, columns), (0, 1, 2), (1,), 0), (False, False, False))
+    plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
+    first = kernels.table()[plan.steps[0].kernel].family
+    assert (first.name == "argreduce_periods") == is_periodic
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "least"),
+    [
+        (1 << 20, 13, 1),  # in a cache
+        (5 << 20, 13, 32),
+        (5 << 20, 5, 1),  # of these a workgroup reads a whole period, without others
+        (1 << 15, 3001, 1),  # long periods, whose blocks share few lines
+    ],
+)
+def test_splits_of_short_periods_that_memory_holds_fit_a_cache(rows, columns, least):
+    limits = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8)
+    layout, count = layout_of(((rows, columns), (0, 1), (0,), 0), (False, False, False))
+    plan = plan_argreduce(layout, Order("int8"), count, limits, index_bytes=4, with_values=False)
+    family = kernels.table()[plan.steps[0].kernel].family
+    assert family.name == "argreduce_periods"
+    splits = family.unpack(plan.steps[0].push)["splits"]
+    cached = limits.tuning.period_split_bytes
+    assert splits >= least
+    if least > 1:
+        assert count / splits <= cached
+    else:
+        assert splits < 32
 
 
 def test_small_arrays_take_one_kernel():

@@ -45,12 +45,18 @@ from vkdml.plan.reductions import (
     workgroups_at_once,
 )
 from vkdml.plan.schema import ElementType
+from vkdml.plan.tuning import Tuning
 
 CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 # Vectors. A workgroup reads so many side by side at least, where a period is longer.
 FEWEST_VECTORS = 16
 # Longer periods are read in pieces of so many vectors, by element width.
 _LONG_PERIOD = 128
+# Vectors. Blocks of a longer period share few lines.
+_SHORT_PERIOD = 256
+# Bytes of a row: up to the first a workgroup of a processor reads a whole period, from the second on a cache
+# holds what blocks of a split share.
+_CACHED_ROW = 28, 300
 _PIECE = {1: 16, 2: 16, 4: 32, 8: 32}
 # Longer rows are read as rows.
 LONGEST_ROW_BYTES = 4096
@@ -181,8 +187,11 @@ def is_periodic(layout: ReduceLayout, element: ElementType, input_bytes: int, li
             return not _are_many_matrices(layout, kept_bytes, limits)
         if element.nbytes < 4 and tuning.unaligned_periods and _is_unaligned_matrix(layout, element):
             return True
-        if input_bytes >= tuning.wide_periods_from_bytes and _are_unaligned_matrices(layout, element):
-            return True
+        if input_bytes >= tuning.wide_periods_from_bytes and _are_unaligned_matrices(layout, element, tuning):
+            least = tuning.wide_period_column_bytes[element.nbytes == 8]
+            return _stays_cached(kept_bytes, input_bytes, tuning) and _has_few_columns(
+                layout, element, input_bytes, least
+            )
         # Several reduced dimensions, of which the innermost lies side by side with the kept one.
         beside = [dim for dim in layout.reduced if dim.input_stride == inner_kept.size]
         return len(layout.reduced) > 1 and bool(beside) and kept_bytes < tuning.columns_segment_bytes
@@ -257,15 +266,27 @@ def _is_unaligned_matrix(layout: ReduceLayout, element: ElementType) -> bool:
     return rows.size >= MANY_ROWS and rows.input_stride * element.nbytes % VECTOR_BYTES != 0
 
 
-def _are_unaligned_matrices(layout: ReduceLayout, element: ElementType) -> bool:
+def _stays_cached(row_bytes: int, input_bytes: int, tuning: Tuning) -> bool:
+    """Whether lines of unaligned rows that several workgroups share come from memory once.
+
+    On a processor a workgroup reads a few vectors of each period, and others the rest. What they share is in
+    a cache if the input is small, or if splits are. In between, columns are faster (lavapipe).
+    """
+    is_small = input_bytes <= tuning.period_cache_bytes or not tuning.period_cache_bytes
+    return is_small or row_bytes <= _CACHED_ROW[0] or row_bytes >= _CACHED_ROW[1]
+
+
+def _are_unaligned_matrices(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:
     """Whether matrices of many unaligned rows, which are not long, are each reduced to a row.
 
     In periods, whose vectors are aligned, they take 3% to 16% less time (H200); but floats of 8 bytes take a
-    quarter more, since to compare them is what takes the time.
+    quarter more, since to compare them is what takes the time. On lavapipe all take 0.5 to 0.8 of the time.
     """
     row, _ = contiguous(layout.kept)
     rows = layout.reduced[0]
-    if len(layout.reduced) != 1 or rows.input_stride != row or (element.is_float and element.nbytes == 8):
+    if len(layout.reduced) != 1 or rows.input_stride != row:
+        return False
+    if element.is_float and element.nbytes == 8 and tuning.subgroups:
         return False
     is_unaligned = row * element.nbytes % VECTOR_BYTES != 0
     is_joined = row <= _SHORT_UNALIGNED_ROW and rows.size * element.nbytes < _LONG_COLUMN_BYTES
@@ -318,6 +339,11 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
     candidate_bytes = walk.columns * candidate_words(element) * 4
     shares = (periods / lanes, candidate_bytes / input_bytes)
     wanted = whole_waves(blocks, longest, *shares, at_once)
+    if tuning.period_cache_bytes and input_bytes > tuning.period_cache_bytes:
+        # Blocks of a period, which share lines, follow each other within a split.
+        stretch_bytes = walk.size * walk.block * element.nbytes
+        if groups_per_block < vectors <= _SHORT_PERIOD:
+            wanted = max(wanted, min(ceil_div(stretch_bytes, tuning.period_split_bytes), longest))
     if element.nbytes < 4:
         wanted = max(wanted, ceil_div(periods, NARROW_SHARE))
 

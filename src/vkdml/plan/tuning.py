@@ -186,6 +186,13 @@ class Tuning:
     wide_periods_from_bytes: int
     """Elements of 4 bytes and integers of 8 from this size on take it where matrices of many unaligned rows
     are each reduced to a row."""
+    wide_period_column_bytes: tuple[int, int]
+    """The fewest bytes that these have for each column, by their width, 4 and 8."""
+    period_cache_bytes: int
+    """Of a processor: larger inputs come from memory. Workgroups that share lines had then better read them
+    soon after each other. 0: not a processor."""
+    period_split_bytes: int
+    """Of such an input in short periods, the most that workgroups read in turn."""
     period_column_bytes: int
     """The fewest bytes that such an input has for each column, which leaves a candidate; 0: any."""
     period_segment_bytes: int
@@ -302,6 +309,9 @@ DISCRETE = Tuning(
     periods_from_bytes=_MIB,
     narrow_periods_from_bytes=64 * _MIB,
     wide_periods_from_bytes=192 * _MIB,
+    wide_period_column_bytes=(0, 0),
+    period_cache_bytes=0,
+    period_split_bytes=0,
     period_column_bytes=0,
     period_segment_bytes=_NEVER,
     out_of_order_from_bytes=64 * _MIB,
@@ -382,7 +392,10 @@ SOFTWARE = replace(
     across_vectors=0,
     across_tiles=0,
     periods_from_bytes=256 * 1024,
-    wide_periods_from_bytes=_NEVER,
+    wide_periods_from_bytes=_MIB,
+    wide_period_column_bytes=(2 * 1024, 12 * 1024),
+    period_cache_bytes=16 * _MIB,
+    period_split_bytes=2 * _MIB,
     period_column_bytes=128,
     # A line of memory. It waits for one of each period at the same time.
     period_segment_bytes=64,
@@ -442,6 +455,8 @@ _SWIFTSHADER = replace(
     memory_order=0,
     out_of_order_row_bytes=0,
     periods_from_bytes=_MIB,
+    wide_periods_from_bytes=_NEVER,
+    period_cache_bytes=0,
     period_column_bytes=0,
     fixed_flags_from_bytes=_NEVER,
     period_segment_bytes=_NEVER,
