@@ -41,8 +41,7 @@ void fold_columns(inout Best best, uint base) {
 uvec2 offsets_of_row(uint row) { return offsets_of(row, kept_dims - 1u, uvec2(input_base, output_base)); }
 
 // Returns which rows, and which piece of them, tile `number` is: bands of pieces side by side, each from row to row.
-uvec2 place_of_tile(uint number) {
-    uint tiles_down = (rows + tile_rows - 1u) / tile_rows;
+uvec2 place_of_tile(uint number, uint tiles_down) {
     uint band = number / (BAND * tiles_down), rest = number - band * BAND * tiles_down;
     uint width = min(BAND, tiles_per_run - band * BAND), down = rest / width;
     return uvec2(down, band * BAND + rest - down * width);
@@ -55,9 +54,9 @@ void main() {
     uint row_written = gl_LocalInvocationIndex - first_written * tile_rows;
     uint pitch = tile_rows + 1u, word = (kept_dims - 1u) * COPIED_DIM_WORDS;
     uvec2 column_strides = uvec2(layout_word(word + 1u), layout_word(word + 2u));
-    uint tiles = tiles_per_run * ((rows + tile_rows - 1u) / tile_rows);
+    uint tiles_down = (rows + tile_rows - 1u) / tile_rows, tiles = tiles_per_run * tiles_down;
     for (uint tile = gl_WorkGroupID.x; tile < tiles; tile += gl_NumWorkGroups.x) {
-        uvec2 place = place_of_tile(tile);
+        uvec2 place = place_of_tile(tile, tiles_down);
         uint first_row = place.x * tile_rows, begin = place.y * tile_vectors * COLUMNS;
         uint column = begin + vector_in_tile * COLUMNS, row = first_row + row_in_tile;
         if (row_in_tile < tile_rows && row < rows && column < run) {

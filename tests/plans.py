@@ -16,6 +16,14 @@ from vkdml.runtime.recording import record_steps, recordable_steps, workspace_fo
 Bytes = npt.NDArray[np.uint8]
 
 
+def never_plans_batched_kernels(device: vkdml.Device) -> bool:
+    """Tell of SwiftShader, whose compiler takes all memory for kernels with several loads in flight."""
+    if device.limits.tuning.batched_loads:
+        return False
+    assert "SwiftShader" in device.name
+    return True
+
+
 def run_plan(
     device: vkdml.Device,
     plan: Plan,

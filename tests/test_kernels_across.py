@@ -11,13 +11,14 @@ from functools import partial
 import numpy as np
 import pytest
 import twins_combine
-from plans import run_plan
+from plans import never_plans_batched_kernels, run_plan
 from test_kernels import ELEMENTS, element_bits, run_both
+from test_kernels_periods import layout_of
 
 import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
-from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.layout import canonical_reduce
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.tuning import DISCRETE
@@ -42,29 +43,13 @@ def device():
     return vkdml.default_device()
 
 
-def is_never_planned(device):
-    """SwiftShader's compiler takes all memory for batched kernels, so its plans never have them."""
-    if device.limits.tuning.batched_loads:
-        return False
-    assert "SwiftShader" in device.name
-    return True
-
-
 def planned(case, name, limits, rules=(False, False, False), **options):
     memory, order, axes, base = CASES[case] if isinstance(case, str) else case
     if callable(memory):
         nbytes = kernels.elements()[name].nbytes
         memory = memory((64 if nbytes == 8 else 16) // nbytes)
-    strides = row_major_strides(memory)
-    sizes = tuple(memory[each] for each in order)
-    kept = tuple(1 if i in axes else size for i, size in enumerate(sizes))
-    layout = canonical_reduce(
-        *(sizes, tuple(strides[each] for each in order), axes, row_major_strides(kept)),
-        take_last=rules[1],
-        input_base=base,
-    )
+    layout, count = layout_of((memory, order, axes, base), rules)
     options = {"index_bytes": 4, "with_values": False} | options
-    count = base + math.prod(memory)
     return plan_argreduce(layout, Order(name, *rules), count, limits, **options), count
 
 
@@ -85,7 +70,7 @@ def small_limits(device, **changes):
 
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_kernels_write_what_their_twin_writes(device, name):
-    if is_never_planned(device):
+    if never_plans_batched_kernels(device):
         return
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     rules = list(itertools.product((False, True), repeat=3))
@@ -105,7 +90,7 @@ def test_kernels_write_what_their_twin_writes(device, name):
 @pytest.mark.parametrize("take_last", [False, True])
 def test_ties_go_to_the_first_or_the_last_position(device, name, take_last):
     """Of two values; many outputs have the same one at every position."""
-    if is_never_planned(device):
+    if never_plans_batched_kernels(device):
         return
     memory, order = (5, 40, 200), (2, 1, 0)
     limits = small_limits(device)
@@ -120,7 +105,7 @@ def test_ties_go_to_the_first_or_the_last_position(device, name, take_last):
 
 @pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
 def test_rows_that_start_with_a_vector_may_end_within_one(device, name):
-    if is_never_planned(device):
+    if never_plans_batched_kernels(device):
         return
     memory, columns = (3, 9, 160), 149
     flat = np.random.default_rng(3).integers(0, 100, math.prod(memory)).astype(name)

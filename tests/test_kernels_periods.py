@@ -23,6 +23,7 @@ from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reductions import Results
 from vkdml.plan.tuning import DISCRETE, tuning_for
 
+PROCESSOR = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8)
 FAMILIES = {"argreduce_periods", "argreduce_combine"}
 PERIOD_KERNELS = {k.name for k in kernels.table().values() if k.family.name in FAMILIES}
 
@@ -165,9 +166,8 @@ def test_short_blocks_of_large_arrays_are_read_in_vectors(name, pattern, permute
 def test_processors_read_unaligned_rows_of_wide_elements_as_periods(
     name, matrices, rows, columns, is_periodic
 ):
-    limits = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8)
     layout, count = layout_of(((matrices, rows, columns), (0, 1, 2), (1,), 0), (False, False, False))
-    plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
+    plan = plan_argreduce(layout, Order(name), count, PROCESSOR, index_bytes=4, with_values=False)
     first = kernels.table()[plan.steps[0].kernel].family
     assert (first.name == "argreduce_periods") == is_periodic
 
@@ -182,13 +182,12 @@ def test_processors_read_unaligned_rows_of_wide_elements_as_periods(
     ],
 )
 def test_splits_of_short_periods_that_memory_holds_fit_a_cache(rows, columns, least):
-    limits = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8)
     layout, count = layout_of(((rows, columns), (0, 1), (0,), 0), (False, False, False))
-    plan = plan_argreduce(layout, Order("int8"), count, limits, index_bytes=4, with_values=False)
+    plan = plan_argreduce(layout, Order("int8"), count, PROCESSOR, index_bytes=4, with_values=False)
     family = kernels.table()[plan.steps[0].kernel].family
     assert family.name == "argreduce_periods"
     splits = family.unpack(plan.steps[0].push)["splits"]
-    cached = limits.tuning.period_split_bytes
+    cached = PROCESSOR.tuning.period_split_bytes
     assert splits >= least
     if least > 1:
         assert count / splits <= cached

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
-from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, ceil_div, check_work, checked_step
 from vkdml.plan.reductions import (
@@ -19,7 +18,7 @@ from vkdml.plan.reductions import (
     order_rules,
 )
 from vkdml.plan.schema import ElementType
-from vkdml.plan.shapes import are_multiples
+from vkdml.plan.shapes import are_multiples, loops_of
 
 _FAMILY = kernels.family("argreduce_across")
 (_AT_ONCE,) = _FAMILY.numbers_of("at_once")
@@ -51,7 +50,7 @@ class _Shape:
     tiles: int
 
 
-def are_across(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> bool:
+def _are_across(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> bool:
     """Tell whether columns side by side in the input have other outputs between theirs, and few positions."""
     tuning = limits.tuning
     if not tuning.across_vectors or input_bytes < tuning.short.from_bytes or len(layout.kept) < 2:
@@ -106,7 +105,7 @@ def plan_across(
 ) -> Plan | None:
     """Plan a reduction so if its outputs are such; arguments as of ``plan_argreduce``."""
     element = order.element_type
-    if not are_across(layout, element, input_bytes, limits):
+    if not _are_across(layout, element, input_bytes, limits):
         return None
     layout = _in_output_order(layout)
     shape = _shape(layout, element, limits)
@@ -151,10 +150,7 @@ def plan_across(
         fixed_flags=fixed_flags(_FAMILY, flags, input_bytes, limits),
     )
     workgroups = min(shape.tiles, limits.max_workgroup_count)
-    loops = ReduceLoops(
-        shape.workgroup_size, 0, 1, len(layout.kept), len(layout.reduced), shape.tiles, 1,
-        limits.max_workgroup_count,
-    )  # fmt: skip
+    loops = loops_of(layout, limits, 1, shape.tiles, 1)
     columns_written = ceil_div(shape.vectors * per_vector, shape.workgroup_size // shape.rows)
     steps = loops.across(layout.reduce_count, layout.reduced[-1].size, _AT_ONCE, per_vector, columns_written)
     return Plan(

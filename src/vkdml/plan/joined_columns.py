@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout, contiguous
-from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.order import Order
 from vkdml.plan.plans import (
     VECTOR_BYTES,
@@ -44,6 +43,7 @@ from vkdml.plan.reductions import (
     split_words,
 )
 from vkdml.plan.schema import ElementType
+from vkdml.plan.shapes import loops_of
 from vkdml.plan.walked_tiles import gains_by_tile
 
 _FAMILY = kernels.family("argreduce_joined")
@@ -262,10 +262,7 @@ def _shape(
         wanted = max(wanted, ceil_div(joined.positions, NARROW_SHARE))
 
     def loop_steps(splits: int) -> int:
-        loops = ReduceLoops(
-            workgroup_size, 0, lanes, len(layout.kept), len(layout.reduced), blocks, splits,
-            limits.max_workgroup_count,
-        )  # fmt: skip
+        loops = loops_of(layout, limits, lanes, blocks, splits)
         sizes = tuple(size for size, _ in joined.folded)
         positions, of_joiner = ceil_div(joined.positions, splits), ceil_div(joined.columns, joiners)
         return loops.joined(positions, sizes, _AT_ONCE, per_vector, of_block, of_joiner, joiners)

@@ -52,12 +52,12 @@ CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 FEWEST_VECTORS = 16
 # Longer periods are read in pieces of so many vectors, by element width.
 _LONG_PERIOD = 128
+_PIECE = {1: 16, 2: 16, 4: 32, 8: 32}
 # Vectors. Blocks of a longer period share few lines.
 _SHORT_PERIOD = 256
 # Bytes of a row: up to the first a workgroup of a processor reads a whole period, from the second on a cache
 # holds what blocks of a split share.
 _CACHED_ROW = 28, 300
-_PIECE = {1: 16, 2: 16, 4: 32, 8: 32}
 # Longer rows are read as rows.
 LONGEST_ROW_BYTES = 4096
 # The shortest and the longest rows of matrices that are read as columns.
@@ -266,14 +266,19 @@ def _is_unaligned_matrix(layout: ReduceLayout, element: ElementType) -> bool:
     return rows.size >= MANY_ROWS and rows.input_stride * element.nbytes % VECTOR_BYTES != 0
 
 
+def _comes_from_memory(input_bytes: int, tuning: Tuning) -> bool:
+    """Whether a processor reads an input that its cache does not hold."""
+    return 0 < tuning.period_cache_bytes < input_bytes
+
+
 def _stays_cached(row_bytes: int, input_bytes: int, tuning: Tuning) -> bool:
     """Whether lines of unaligned rows that several workgroups share come from memory once.
 
     On a processor a workgroup reads a few vectors of each period, and others the rest. What they share is in
     a cache if the input is small, or if splits are. In between, columns are faster (lavapipe).
     """
-    is_small = input_bytes <= tuning.period_cache_bytes or not tuning.period_cache_bytes
-    return is_small or row_bytes <= _CACHED_ROW[0] or row_bytes >= _CACHED_ROW[1]
+    fewest, most = _CACHED_ROW
+    return not _comes_from_memory(input_bytes, tuning) or not fewest < row_bytes < most
 
 
 def _are_unaligned_matrices(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:
@@ -339,11 +344,10 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
     candidate_bytes = walk.columns * candidate_words(element) * 4
     shares = (periods / lanes, candidate_bytes / input_bytes)
     wanted = whole_waves(blocks, longest, *shares, at_once)
-    if tuning.period_cache_bytes and input_bytes > tuning.period_cache_bytes:
+    if groups_per_block < vectors <= _SHORT_PERIOD and _comes_from_memory(input_bytes, tuning):
         # Blocks of a period, which share lines, follow each other within a split.
         stretch_bytes = walk.size * walk.block * element.nbytes
-        if groups_per_block < vectors <= _SHORT_PERIOD:
-            wanted = max(wanted, min(ceil_div(stretch_bytes, tuning.period_split_bytes), longest))
+        wanted = max(wanted, min(ceil_div(stretch_bytes, tuning.period_split_bytes), longest))
     if element.nbytes < 4:
         wanted = max(wanted, ceil_div(periods, NARROW_SHARE))
 

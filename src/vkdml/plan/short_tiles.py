@@ -81,9 +81,8 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     positions_apart = _positions_apart(layout, gap, budget // (2 if packed else 1))
     permuted = fast is not near
     # A small tile would not have many outputs side by side.
-    is_far = (
-        permuted and fast.size >= FEWEST_SIDE_BY_SIDE and fast.input_stride * FEWEST_SIDE_BY_SIDE > budget
-    )
+    is_far = fast.size >= FEWEST_SIDE_BY_SIDE and fast.input_stride * FEWEST_SIDE_BY_SIDE > budget
+    is_far = is_far and permuted and not tuning.direct
     if permuted and not tuning.direct and tuning.permuted_tile_bytes:
         if positions_apart:
             many = positions.size > FEW_POSITIONS
@@ -114,8 +113,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
 
     outputs = tile_bytes // (8 if packed else 2)
 
-    twice = is_far and row_bytes <= VERY_SHORT_ROW and not tuning.direct
-    fewest = FEWEST_SIDE_BY_SIDE * (2 if twice else 1)
+    fewest = FEWEST_SIDE_BY_SIDE * (2 if is_far and row_bytes <= VERY_SHORT_ROW else 1)
     side_by_side = 1 if fast is near else min(fast.size, fewest)
     room = budget if side_by_side == 1 else budget // side_by_side - margin - per_vector
     outputs = max(outputs // side_by_side, 1)

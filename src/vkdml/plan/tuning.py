@@ -184,10 +184,10 @@ class Tuning:
     narrow_periods_from_bytes: int
     """Narrow elements from this size on take it wherever that is possible."""
     wide_periods_from_bytes: int
-    """Elements of 4 bytes and integers of 8 from this size on take it where matrices of many unaligned rows
-    are each reduced to a row."""
+    """Other elements from this size on take it where matrices of many unaligned rows are each reduced to a
+    row; floats of 8 bytes only on processors."""
     wide_period_column_bytes: tuple[int, int]
-    """The fewest bytes that these have for each column, by their width, 4 and 8."""
+    """The fewest bytes that these have for each column: elements of up to 4 bytes, and of 8."""
     period_cache_bytes: int
     """Of a processor: larger inputs come from memory. Workgroups that share lines had then better read them
     soon after each other. 0: not a processor."""
