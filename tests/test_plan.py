@@ -321,6 +321,40 @@ def test_wide_elements_of_many_unaligned_rows_are_read_as_periods():
         assert family(el, *sizes) in ("columns", "joined")
 
 
+@pytest.mark.parametrize(
+    ("element", "rows", "columns", "family"),
+    [
+        (2, 31, 20, "columns"),  # 20 outputs of a tile for 64 invocations
+        (2, 21, 20, "short"),  # 40 outputs
+        (2, 31, 16, "short"),  # 32, of rows of 64 bytes
+        (2, 31, 32, "columns"),  # 32, of aligned rows of 128 bytes
+        (2, 31, 30, "short"),  # 30, and rows are not aligned
+        (3, 31, 9, "columns"),
+        (3, 5, 9, "short"),
+        (3, 31, 5, "columns"),
+        (3, 25, 5, "short"),
+    ],
+)
+def test_stacks_whose_tiles_leave_most_invocations_idle_are_read_as_columns(element, rows, columns, family):
+    def family_of(mib: int, limits=LIMITS["h200"]) -> str:
+        el = ELEMENTS[element]
+        sizes = ((mib << 20) // (rows * columns * el.nbytes), rows, columns)
+        return plan(sizes, (1,), el, limits).steps[0].kernel.removeprefix("argreduce_").split("_")[0]
+
+    assert family_of(512) == family
+    if rows * columns < 900:
+        assert family_of(4) == "short"  # in small inputs tiles are small for another reason
+    assert family_of(64, LIMITS["lavapipe"]) == "short"
+
+
+def test_columns_of_unaligned_bytes_are_split_among_fewer_workgroups():
+    """They combine fewer candidates."""
+    (step,) = plan((6769, 79313), (0,), ELEMENTS[0]).steps
+    assert step.kernel.startswith("argreduce_columns_unaligned_")
+    half = TUNING["discrete"].columns_workgroups // 2
+    assert half <= step.workgroups < 1.25 * half
+
+
 @pytest.mark.parametrize("el", ELEMENTS[2:])
 def test_splits_of_columns_fill_whole_waves_of_workgroups(el):
     """A last wave of few workgroups takes as long as a full one; six of these fit a multiprocessor."""

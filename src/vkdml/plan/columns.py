@@ -24,6 +24,9 @@ NARROWEST_SEGMENT = 64
 # Columns of fewer positions gain by wider segments, by how they are loaded; and what these may leave idle.
 _FEW_POSITIONS = {"vectors": 768, "unaligned": 3072}
 _MORE_IDLE = 0.04
+# Columns of unaligned bytes have one of so many workgroups, which combine fewer candidates (H100 0.96 of the
+# time, H200 0.97).
+_SHARE_OF_BYTES = 2
 
 
 def _gains_by_wide_segments(loads: str, reduce_count: int, groups: int, side: int) -> bool:
@@ -66,6 +69,8 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
     # Neighbouring invocations read neighbouring memory: of several outputs, or of one.
     adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)
     workgroups, segment = tuning.columns_workgroups, tuning.columns_segment_bytes
+    if tuning.subgroups and loads == "unaligned" and element.nbytes == 1:
+        workgroups = ceil_div(workgroups, _SHARE_OF_BYTES)
     if _gains_by_wide_segments(loads, reduce_count, groups, segment // load_bytes):
         segment *= 2
     if columns > 1 and are_far_columns(layout, element.nbytes, tuning):
