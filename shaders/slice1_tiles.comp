@@ -93,17 +93,17 @@ void store_end(uint row_in_tile, uint target, uint first_column, bool after, uin
 bool row_offset(uint row, out uint offset) {
     offset = row * row_output_stride;
     if (!ROW_GROUPS) return true;
-    uint in_group, group = divide(row, group_rows, group_rows_inverse, in_group);
-    bool is_copied = in_group < copied_rows; // between groups lie others
-    offset = in_group * row_output_stride;
+    bool is_copied = true; // between groups lie others, and between copied rows
+    uint block_offset = 0u, groups = 0u;
     if (ROW_BLOCKS) {
         uint word = dims * COPIED_DIM_WORDS;
-        uint in_block, block = divide(group, layout_word(word), layout_word(word + 1u), in_block);
-        is_copied = is_copied && in_block < layout_word(word + 2u);
-        offset += block * layout_word(word + 3u);
-        group = in_block;
+        block_offset = divide(row, layout_word(word), layout_word(word + 1u), row) * layout_word(word + 3u);
+        groups = layout_word(word + 2u);
     }
-    offset += group * row_group_output_stride;
+    uint in_group, group = divide(row, group_rows, group_rows_inverse, in_group), number = in_group / ROWS_APART;
+    if (ROW_BLOCKS) is_copied = group < groups;
+    is_copied = is_copied && number < copied_rows && in_group % ROWS_APART == 0u;
+    offset = block_offset + group * row_group_output_stride + number * row_output_stride;
     return is_copied;
 }
 

@@ -21,6 +21,7 @@ from vkdml.plan.tuning import DISCRETE, SOFTWARE, SliceTuning
 WIDTHS = kernels.family("slice1_runs").numbers_of("element_bytes")
 NARROW = (1, 2)
 STEPPED = (1, 2, 4, 8)
+IN_ROWS = kernels.family("slice1_rows").numbers_of("element_bytes")
 RUNS = kernels.family("slice1_runs")
 BLOCKS = kernels.family("slice1_blocks")
 WORDS = kernels.family("slice1_words")
@@ -446,7 +447,9 @@ def test_words_gathered_where_their_elements_lie(device, monkeypatch, width):
         if plan_slice1.widened(layout, width)[1] != width:
             continue
         name = kernel_for("slice1_words", width)
-        long_row = row * width >= 16 and (step != 9 or width == 4)
+        # Of several long rows words are for halves alone.
+        of_halves = width == 2 and len(layout.dims) > 1
+        long_row = row * width >= 16 and (step != 9 or width == 4) and not of_halves
         pairs_apart = width == 1 and row == 2 and base % 2
         if long_row or pairs_apart or layout.count * width < 4:
             assert check(device, layout, width, spare=base) != name, layout
@@ -502,7 +505,7 @@ def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, wi
     use(monkeypatch, **beside)
     told = set()
     for parts, row, sign, base, outer in itertools.product(
-        (2, 3, 5), (40 if width < 4 else 20, 301, 1024), (1, -1), (0, 1), ((), (1,), (3,))
+        (2, 3, 5), (40 if width < 4 else 30, 301, 1024), (1, -1), (0, 1), ((), (1,), (3,))
     ):
         step = parts + 1
         dims = (Dim(parts, -sign, row), Dim(row, sign * step, 1))
@@ -517,13 +520,18 @@ def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, wi
         assert constants["workgroup"] == (4 if exchanged and width == 1 else 8)
         told.add(WORDS.unpack(plan.steps[0].push)["shares_of_part"] > 1)
     assert told == {False, True}
-    far = CopyLayout((Dim(2, 1, 300), Dim(300, 8, 1)), 0, 0)
-    assert check(device, far, width) == runs(width, 8)
-    many = CopyLayout((Dim(6, 1, 300), Dim(300, 6, 1)), 0, 0)
-    assert check(device, many, width) == runs(width, 6)
+
+    def is_gathered_in_one_part(parts: int, step: int) -> bool:
+        layout = CopyLayout((Dim(parts, 1, 300), Dim(300, step, 1)), 0, 0)
+        if check(device, layout, width) == runs(width, step):
+            return width != 2
+        (words,) = plan_slice1.plan_slice1(layout, width, 1 << 20, device.limits).steps
+        return width == 2 and kernels.table()[words.kernel].named(words.constants)["parts"] == 1
+
+    assert is_gathered_in_one_part(2, 8)  # far from each other
+    assert is_gathered_in_one_part(6, 6)  # too many
     use(monkeypatch, **{**beside, "box_cache_bytes": 1 << 20})
-    held = CopyLayout((Dim(2, 1, 300), Dim(300, 2, 1)), 0, 0)
-    assert check(device, held, width) == runs(width, 2)
+    assert is_gathered_in_one_part(2, 2)  # a cache holds them
 
 
 def test_transposed_pixels_are_no_words_of_so_many_parts(device):
@@ -538,19 +546,20 @@ def test_transposed_pixels_are_no_words_of_so_many_parts(device):
 
 
 @pytest.mark.parametrize(
-    ("width", "channels", "plane", "family"),
+    ("width", "channels", "plane", "parts"),
     [
-        (1, 4, 999, "rows"),
-        (1, 4, 1000, "words"),
-        (1, 3, 3999, "rows"),
-        (1, 3, 4000, "words"),
-        (1, 2, 50176, "rows"),
-        (2, 3, 3999, "rows"),
-        (2, 3, 4000, "words"),
-        (2, 2, 4000, "words"),
+        (1, 4, 999, 1),
+        (1, 4, 32767, 1),
+        (1, 4, 32768, 4),
+        (1, 3, 3999, None),
+        (1, 3, 4000, 3),
+        (1, 2, 50176, None),
+        (2, 3, 3999, 1),
+        (2, 3, 4000, 3),
+        (2, 2, 4000, 2),
     ],
 )
-def test_planes_of_many_small_images_are_words_where_they_are_long(device, width, channels, plane, family):
+def test_planes_of_many_small_images_are_words_where_they_are_long(device, width, channels, plane, parts):
     """A cache could hold the pixels of an image; whole planes of it are read at once all the same."""
     limits, images = discrete(device, max_storage_buffer_range=(1 << 32) - 1), 1000
     pixels = plane * channels
@@ -558,9 +567,9 @@ def test_planes_of_many_small_images_are_words_where_they_are_long(device, width
     plan = PLAN_SLICE1(CopyLayout(dims, 0, 0), width, images * pixels, limits)
     (step,) = plan.steps
     kernel = kernels.table()[step.kernel]
-    assert kernel.family.name == f"slice1_{family}"
-    if family == "words":
-        assert kernel.named(step.constants)["parts"] == channels
+    assert kernel.family.name == ("slice1_rows" if parts is None else "slice1_words")
+    if parts is not None:
+        assert kernel.named(step.constants)["parts"] == parts
 
 
 def rows(width: int, step: int) -> str:
@@ -570,7 +579,7 @@ def rows(width: int, step: int) -> str:
 
 
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("width", STEPPED)
+@pytest.mark.parametrize("width", IN_ROWS)
 def test_rows_that_are_no_shorter_than_a_vector(device, monkeypatch, width, step):
     """Rows end within vectors and with them, planes within workgroups; runs start anywhere in a vector."""
     use(monkeypatch, **BY_ROWS)
@@ -592,7 +601,7 @@ def test_rows_that_are_no_shorter_than_a_vector(device, monkeypatch, width, step
     assert {several for _, several in told} == {False, True}
 
 
-@pytest.mark.parametrize("width", STEPPED)
+@pytest.mark.parametrize("width", IN_ROWS)
 def test_rows_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
     use(monkeypatch, **BY_ROWS)
     family = kernels.family("slice1_rows")
@@ -608,7 +617,7 @@ def test_rows_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
         assert (kernels.table()[step.kernel].family == family) == (limits == device.limits)
 
 
-@pytest.mark.parametrize("width", STEPPED)
+@pytest.mark.parametrize("width", IN_ROWS)
 def test_rows_are_not_for_one_row_short_ones_and_outputs_with_gaps(device, monkeypatch, width):
     use(monkeypatch, **BY_ROWS)
     gaps = CopyLayout((Dim(9, 80, 40), Dim(33, 2, 1)), 0, 0)
@@ -735,7 +744,7 @@ def test_vectors_have_the_end_of_a_row_and_the_next_ones_begin(device, width, st
         for sign, base in itertools.product((1, -1), (0, 1)):
             # With base 0 the next row of the first begins before the input.
             dims = (
-                Dim(2, step * rows * columns, rows * columns + 1),
+                Dim(2, step * rows * columns + 64, rows * columns + 1),
                 Dim(rows, sign * step, columns),
                 Dim(columns, step * rows, 1),
             )
@@ -792,7 +801,8 @@ def test_groups_of_rows_in_blocks(device, width, outside):
         per_group, per_block = rows + gap, (rows + gap) * (groups + gap)
         if per_group * (groups - 1) + rows >= below or gap * per_group * step * width >= 32:
             continue  # as many rows as a tile has, or a sector between blocks
-        for columns, signs in itertools.product((3, 9), ((1, 1, 1), (-1, 1, -1), (1, -1, 1))):
+        long = -(-128 // width)  # fewer columns would be continued as groups, rather than rows
+        for columns, signs in itertools.product((long, long + 5), ((1, 1, 1), (-1, 1, -1), (1, -1, 1))):
             row, group, block = signs
             plane = 11 * per_block * step + 1
             apart = groups * rows * columns + 2
@@ -809,6 +819,64 @@ def test_groups_of_rows_in_blocks(device, width, outside):
             told.add((found.rows.blocks is not None, len(found.outer)))
             assert found.rows.count == 10 * per_block + (groups - 1) * per_group + rows
     assert told == {(True, int(outside > 0))}
+
+
+@pytest.mark.parametrize("width", STEPPED)
+@pytest.mark.parametrize(
+    ("step", "per_group", "of_kernel"), [(2, 5, 1), (3, 8, 1), (3, 10, 1), (2, 6, 2), (3, 9, 3)]
+)
+def test_rows_left_out_within_groups(device, width, step, per_group, of_kernel):
+    """Rows lie further apart than the rows that are loaded, whose step is that of the groups, too."""
+    rows = -(-per_group // step)
+    columns = -(-128 // width) + 3
+    for blocks, outside, sign in itertools.product((1, 2), (0, 3), (1, -1)):
+        groups = 2 if blocks > 1 else 7
+        per_block = groups * per_group + 1  # no multiple of a group
+        plane = blocks * per_block + 1
+        apart = blocks * groups * rows * columns + 1
+        dims = (
+            *((Dim(outside, (columns + 1) * plane, apart),) if outside else ()),
+            *((Dim(blocks, per_block, rows * groups * columns),) if blocks > 1 else ()),
+            Dim(rows, sign * step, groups * columns),
+            Dim(groups, -sign * per_group, columns),
+            Dim(columns, plane, 1),
+        )
+        layout = CopyLayout(dims, base_of(dims), 1)
+        assert check(device, layout, width)
+        found = tile_copies.matrices_of(layout, width, 1, SMALL).rows
+        assert (found.groups is not None) == (rows < tile_sides(width)[0])
+        if found.groups is None:
+            continue
+        assert check(device, layout, width) == tiles(width, found.step)
+        assert found.apart == step // found.step
+        if found.blocks is None:
+            assert found.step == of_kernel
+
+
+@pytest.mark.parametrize(
+    ("rows", "per_group", "is_grouped"),
+    [(2, 24, True), (2, 25, False), (5, 5, True), (5, 4, False)],
+    ids=["sparse", "too sparse", "dense", "windows that overlap"],
+)
+def test_rows_are_no_groups_if_too_few_are_copied_or_they_overlap(device, rows, per_group, is_grouped):
+    dims = (Dim(rows, 1, 9 * 150), Dim(9, per_group, 150), Dim(150, 300, 1))
+    layout = CopyLayout(dims, 0, 0)
+    found = tile_copies.matrices_of(layout, 1, 1, SMALL).rows
+    assert (found.groups is not None) == is_grouped
+    check(device, layout, 1)
+
+
+@pytest.mark.parametrize("width", [*NARROW, 4])
+def test_short_groups_of_rows_may_lie_further_apart(device, width):
+    columns = -(-128 // width) + 1
+    for row_bytes, gap_bytes, is_grouped in ((8, 32, True), (8, 56, True), (8, 64, False), (28, 32, False)):
+        rows, per_group = row_bytes // width, (row_bytes + gap_bytes) // width
+        dims = (Dim(rows, 1, 9 * columns), Dim(9, per_group, columns), Dim(columns, 10 * per_group, 1))
+        layout = CopyLayout(dims, 0, 0)
+        near, far = (tile_copies.matrices_of(layout, width, 1, SMALL, far=far) for far in (False, True))
+        assert (near.rows.groups is not None) == is_grouped
+        assert (far.rows.groups is not None) == (gap_bytes < 64)
+        check(device, layout, width)
 
 
 @pytest.mark.parametrize("width", [*NARROW, 4])
@@ -1087,7 +1155,7 @@ def test_what_is_copied_in_boxes(device):
     matrix, narrow_matrix = (Dim(999, 1, 999), Dim(999, 999, 1)), (Dim(6, 1, 10**6), Dim(10**6, 6, 1))
     for width in WIDTHS:
         narrow = width < 4
-        of_rows = "slice1_rows" if width < 16 else "slice1_runs"
+        of_rows = {2: "slice1_words", 16: "slice1_runs"}.get(width, "slice1_rows")
         assert family_of(short, width) == ("slice1_words" if narrow else of_rows)
         assert family_of((Dim(999, 40, 3), Dim(3, 2, 1)), width) == (
             "slice1_words" if width <= 4 else of_rows
@@ -1113,6 +1181,69 @@ def test_what_is_copied_in_boxes(device):
     assert family_of(pairs_apart, 8) == "slice1_tiles"
     assert family_of(pairs_apart[1:], 8) == "slice1_rows"
     assert family_of(narrow_matrix, 8) == "slice1_tiles"
+
+
+def many(size: int, rows: int, columns: int) -> tuple[Dim, ...]:
+    """Matrices one after the other, each of which is transposed."""
+    return Dim(size, rows * columns, rows * columns), Dim(rows, 1, columns), Dim(columns, rows, 1)
+
+
+@pytest.mark.parametrize(
+    ("width", "dims", "family"),
+    [
+        # Small matrices, as many as there are: a workgroup for each has too little to do.
+        (1, many(10**5, 12, 24), "rows"),
+        (1, many(10**5, 12, 200), "tiles"),
+        (1, many(10**5, 32, 24), "rows"),
+        (1, many(10**5, 32, 50), "tiles"),
+        (2, many(10**5, 8, 8), "words"),
+        (2, many(10**5, 5, 350), "words"),
+        (2, many(10**4, 5, 2000), "tiles"),
+        (2, many(10**5, 16, 100), "tiles"),
+        (4, many(10**5, 6, 100), "words"),
+        (4, many(10**4, 6, 1000), "tiles"),
+        (8, many(10**5, 8, 8), "rows"),
+        (8, many(10**5, 17, 24), "tiles"),
+        # Small images of many channels, some of which are copied: a cache holds them, if planes are short.
+        (1, (Dim(10**5, 2100, 1050), Dim(3, 2, 350), Dim(350, 6, 1)), "words, parts 1"),
+        (1, (Dim(9999, 134400, 67200), Dim(3, 2, 22400), Dim(22400, 6, 1)), "words, parts 1"),
+        (1, (Dim(999, 2100000, 1050000), Dim(3, 2, 350000), Dim(350000, 6, 1)), "words, parts 3"),
+        (1, (Dim(10**4, 19600, 9800), Dim(7, 2, 1400), Dim(1400, 14, 1)), "words, parts 1"),
+        (1, (Dim(10**4, 39200, 19600), Dim(7, 2, 2800), Dim(2800, 14, 1)), "words, parts 7"),
+        (2, (Dim(10**4, 8400, 4200), Dim(3, 2, 1400), Dim(1400, 6, 1)), "words, parts 3"),
+        (2, (Dim(10**4, 2100, 1050), Dim(3, 2, 350), Dim(350, 6, 1)), "words, parts 1"),
+        # Pieces that are no sectors apart: two of them share an access of memory.
+        (4, (Dim(60, 10, 5 * 10**6), Dim(10**6, 600, 5), Dim(5, 1, 1)), "boxes"),
+        (4, (Dim(60, 15, 5 * 10**6), Dim(10**6, 900, 5), Dim(5, 1, 1)), "rows"),
+        (8, (Dim(120, 7, 7 * 10**5), Dim(10**5, 840, 7), Dim(7, 1, 1)), "boxes"),
+        (8, (Dim(120, 9, 9 * 10**5), Dim(10**5, 1080, 9), Dim(9, 1, 1)), "rows"),
+        (2, (Dim(60, 18, 9 * 10**6), Dim(10**6, 1080, 9), Dim(9, 1, 1)), "boxes"),
+        (2, (Dim(60, 22, 11 * 10**6), Dim(10**6, 1320, 11), Dim(11, 1, 1)), "words"),
+        # Runs of a few short rows that lie apart, and rows of parts that are too short for words.
+        (1, (Dim(3, 1, 36 * 10**6), Dim(6, 18, 6 * 10**6), Dim(10**6, 108, 6), Dim(6, 3, 1)), "boxes"),
+        (1, (Dim(2, 1, 60 * 10**6), Dim(6, 20, 10**7), Dim(10**6, 120, 10), Dim(10, 2, 1)), "boxes"),
+        (
+            1,
+            (Dim(3, 1, 360 * 10**6), Dim(6, 180, 6 * 10**7), Dim(10**6, 1080, 60), Dim(60, 3, 1)),
+            "words, parts 3",
+        ),
+        (4, (Dim(3, 1, 72 * 10**6), Dim(6, 36, 12 * 10**6), Dim(10**6, 216, 12), Dim(12, 3, 1)), "boxes"),
+        (
+            4,
+            (Dim(3, 1, 18 * 10**7), Dim(6, 90, 3 * 10**7), Dim(10**6, 540, 30), Dim(30, 3, 1)),
+            "words, parts 3",
+        ),
+    ],
+)
+def test_what_shares_sectors_is_copied_as_was_fastest(device, width, dims, family):
+    limits = discrete(device, max_storage_buffer_range=(1 << 32) - 1)
+    layout = CopyLayout(dims, 0, 0)
+    plan = PLAN_SLICE1(layout, width, 1 << 28, limits, output_elements=1 << 28)
+    (step,) = plan.steps
+    kernel = kernels.table()[step.kernel]
+    name = kernel.family.name.removeprefix("slice1_")
+    told = f"{name}, parts {kernel.named(step.constants)['parts']}" if name == "words" else name
+    assert told.startswith(family)
 
 
 def test_boxes_fit_the_least_devices(device):
@@ -1155,5 +1286,5 @@ def test_every_slice1_kernel_of_the_table_is_tested_here():
     tested |= {boxes(width) for width in WIDTHS}
     tested |= {kernel_for("slice1_blocks", width) for width in NARROW}
     tested |= {kernel_for("slice1_words", width) for width in (*NARROW, 4)}
-    tested |= {rows(width, step) for step in STEPS for width in STEPPED}
+    tested |= {rows(width, step) for step in STEPS for width in IN_ROWS}
     assert tested == {kernel.name for kernel in kernels.table().values() if "output" in kernel.bindings}

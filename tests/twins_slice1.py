@@ -229,17 +229,19 @@ def slice1_tiles(step, buffers) -> None:
             starts = source, p.column_input_stride, p.column_group_input_stride
             assert not any(start % per_vector for start in starts)
         for row in rows:
-            group, in_group = divmod(row, p.group_rows)
-            if in_group >= p.copied_rows:
-                continue
-            start = target + in_group * p.row_output_stride
+            start, in_block = target, row
             if c.row_blocks:
                 assert c.row_groups
-                in_block, _, copied_groups, block_output_stride = s.layout[len(s.dims) * DIM_WORDS :][:4]
-                block, group = divmod(group, in_block)
-                if group >= copied_groups:
-                    continue
+                block_rows, _, copied_groups, block_output_stride = s.layout[len(s.dims) * DIM_WORDS :][:4]
+                block, in_block = divmod(row, block_rows)
                 start += block * block_output_stride
+            group, in_group = divmod(in_block, p.group_rows)
+            if c.row_blocks and group >= copied_groups:
+                continue
+            in_group, between = divmod(in_group, c.rows_apart)
+            if between or in_group >= p.copied_rows:
+                continue
+            start += in_group * p.row_output_stride
             start = (start + group * p.row_group_output_stride) % WORD
             assert c.output_unaligned or start % per_vector == 0
             # A tile has the vectors that begin in it, and what lies before the first of a row.

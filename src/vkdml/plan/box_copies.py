@@ -15,7 +15,7 @@ _MANY_BOXES = 40
 def boxes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:
     """Return the boxes of a copy, of elements of up to 4 bytes; None where it has none on this device."""
     tuning = limits.tuning.slice1
-    if not _shared_bytes(element_bytes, tuning):
+    if not has_boxes(element_bytes, tuning):
         return None
     if element_bytes > 4:
         more = element_bytes // 4
@@ -29,6 +29,11 @@ def boxes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Bo
         element_bytes = 4
     boxes = boxes_for(layout, element_bytes, _room(element_bytes, limits, tuning))
     return boxes if boxes and boxes.layout_words <= kernels.number("box_layout_words") else None
+
+
+def has_boxes(element_bytes: int, tuning: SliceTuning) -> bool:
+    """Whether elements of this width are ever copied in boxes on such devices."""
+    return _shared_bytes(element_bytes, tuning) > 0
 
 
 def _shared_bytes(element_bytes: int, tuning: SliceTuning) -> int:

@@ -19,8 +19,11 @@ _TILES_OF_LONG_SIDE = 4
 _LONG_ROW = 16
 # Of shared memory; blocks below each other are kept in as many different ones.
 _BANKS = 32
-# Of so many rows that are loaded one is stored, at least.
-_MOST_SPARSE = 6
+# Of so many rows that are loaded one is stored, at least; the second, where columns begin between two groups
+# and so read them again.
+_MOST_SPARSE, _MOST_SPARSE_BETWEEN = 12, 6
+# And of few columns.
+_MOST_SPARSE_IF_FEW = 2
 
 
 @dataclass(frozen=True)
@@ -30,29 +33,33 @@ class Rows:
     A third one may continue the groups: it has blocks of them.
     """
 
+    step: int
+    """From a row that is loaded to the next, in elements of the input."""
     dim: Dim
-    """From row to row; its input stride is positive."""
+    """From row to row that is copied; its input stride is positive."""
     groups: Dim | None = None
     blocks: Dim | None = None
 
     @property
+    def apart(self) -> int:
+        """Rows that are loaded, from one that is copied to the next of its group."""
+        return self.dim.input_stride // self.step
+
+    @property
     def in_group(self) -> int:
-        """Rows from group to group; of these the group has as many as its dimension."""
-        return self.groups.input_stride // self.dim.input_stride if self.groups else self.dim.size
+        """Rows that are loaded, from group to group."""
+        return self.groups.input_stride // self.step if self.groups else self.count
 
     @property
     def in_block(self) -> int:
-        """Groups from block to block; of these the block has as many as their dimension."""
-        if self.groups is None or self.blocks is None:
-            return 1
-        return self.blocks.input_stride // self.groups.input_stride
+        """Rows that are loaded, from block to block."""
+        return self.blocks.input_stride // self.step if self.blocks else self.count
 
     @property
     def count(self) -> int:
-        """All rows from the first to the last, those between groups and blocks included."""
-        groups = self.in_block * (self.blocks.size - 1) if self.blocks else 0
-        groups += self.groups.size - 1 if self.groups else 0
-        return self.in_group * groups + self.dim.size
+        """All rows from the first to the last, those between copied ones included."""
+        dims = (self.dim, self.groups, self.blocks)
+        return 1 + sum((dim.size - 1) * dim.input_stride for dim in dims if dim) // self.step
 
 
 @dataclass(frozen=True)
@@ -91,21 +98,37 @@ class Matrices:
         return (self.output_base, *(dim.output_stride for dim in dims if dim))
 
 
+@dataclass(frozen=True)
+class GroupLimits:
+    """Where groups of rows help: together they are loaded in longer pieces. In elements of the input."""
+
+    rows_below: int
+    """Fewer rows than this may be continued as groups, and fewer in groups as blocks."""
+    between: int
+    """Two groups, at most."""
+    short: int
+    """Of groups that span at most this, more may lie between two:"""
+    between_short: int
+    left_out_below: int
+    """Rows between those that are copied may be loaded in groups that span less."""
+    least_columns: int
+    """Of fewer columns, not many more rows may be loaded than are copied."""
+    long_columns: int
+    """Fewer columns are continued as groups, rather than rows along the same dimension."""
+
+
 def transposed(
     layout: CopyLayout,
     least: int,
     *,
     steps: Sequence[int] = (1,),
-    groups_below: int = 0,
-    most_between: int = 0,
+    group_limits: GroupLimits | None = None,
 ) -> Matrices | None:
     """Return the layout as transposed matrices whose sides have at least ``least`` elements, or None.
 
     Args:
         steps: that the input may have along a column.
-        groups_below: fewer rows than this may be continued as groups, and fewer in groups as blocks; any
-            columns may, as groups. 0: neither.
-        most_between: elements of the input between two groups of rows, at most.
+        group_limits: for rows in groups; any columns may be in groups then. None: neither.
     """
     if not layout.dims:
         return None
@@ -114,45 +137,56 @@ def transposed(
     # Another dimension that lies between the elements of a column would read them once more.
     if row is None or column.output_stride != 1 or abs(column.input_stride) <= abs(row.input_stride):
         return None
-    step = max((step for step in steps if row.input_stride % step == 0), default=0)
-    if not step or (abs(row.input_stride) > step and not groups_below):
+    left_out = abs(row.input_stride) - _row_step(steps, (row,))
+    if left_out > (group_limits.between if group_limits else 0):
         return None
     others.remove(row)
-    groups_of_columns = _continuing(column, others) if groups_below else None
-    groups_of_rows: Dim | None = None
-    if abs(row.input_stride) > step:
-        # Of each group of rows, which lie a step apart, one is copied.
-        if abs(row.input_stride) - step > most_between:
-            return None
-        row, groups_of_rows = Dim(1, step, 0), row
-    elif row.size < groups_below:
-        groups_of_rows = _next_rows(row, others, most_between)
-    if groups_of_rows and groups_of_rows is groups_of_columns:
-        if column.size < row.size:
-            groups_of_rows = None
-        else:
-            groups_of_columns = None
-    others = [dim for dim in others if dim is not groups_of_columns and dim is not groups_of_rows]
-    blocks: Dim | None = None
-    if groups_of_rows:
-        in_groups = abs(groups_of_rows.input_stride) // step * (groups_of_rows.size - 1) + row.size
-        if in_groups < groups_below:
-            blocks = _next_rows(groups_of_rows, others, most_between)
-    outer = tuple(dim for dim in others if dim is not blocks)
+    dims: tuple[Dim, ...] = (row,)
+    columns = Columns(column)
+    if group_limits is not None:
+        dims, columns = _grouped(row, column, others, steps, group_limits)
     input_base, output_base = layout.input_base, layout.output_base
     # Rows may come in any order.
-    ascending: list[Dim | None] = []
-    for dim in (row, groups_of_rows, blocks):
-        if dim and dim.input_stride < 0:
+    ascending = []
+    for dim in dims:
+        if dim.input_stride < 0:
             input_base += (dim.size - 1) * dim.input_stride
             output_base += (dim.size - 1) * dim.output_stride
             dim = Dim(dim.size, -dim.input_stride, -dim.output_stride)
         ascending.append(dim)
-    rows = Rows(ascending[0] or row, *ascending[1:])
-    columns = Columns(column, groups_of_columns)
+    rows = Rows(_row_step(steps, dims), *ascending)
     if min(rows.count, columns.count) < least:
         return None
+    taken = (*dims, columns.groups)
+    outer = tuple(dim for dim in others if not any(dim is each for each in taken))
     return Matrices(outer, rows, columns, input_base, output_base)
+
+
+def _grouped(
+    row: Dim, column: Dim, others: Sequence[Dim], steps: Sequence[int], limits: GroupLimits
+) -> tuple[tuple[Dim, ...], Columns]:
+    """Return the dimensions of rows, with those of groups and blocks if there are any, and the columns."""
+    columns = Columns(column, _continuing(column, others))
+    step = _row_step(steps, (row,))
+    if abs(row.input_stride) > step:
+        # Of each group of rows, which lie a step apart, one is copied.
+        dims: tuple[Dim, ...] = (Dim(1, step, 0), row)
+    else:
+        groups = _next_rows((row,), columns, others, steps, limits) if row.size < limits.rows_below else None
+        if groups is None:
+            return (row,), columns
+        if groups is columns.groups:
+            if column.size < max(row.size, limits.long_columns):
+                return (row,), columns
+            columns = Columns(column)
+        dims = (row, groups)
+    *_, last = dims
+    step = _row_step(steps, dims)
+    if abs(last.input_stride) // step * (last.size - 1) + dims[0].size < limits.rows_below:
+        rest = [dim for dim in others if dim is not last and dim is not columns.groups]
+        blocks = _next_rows(dims, columns, rest, steps, limits)
+        dims += () if blocks is None else (blocks,)
+    return dims, columns
 
 
 def _nearest(dims: Sequence[Dim]) -> Dim | None:
@@ -166,14 +200,35 @@ def _continuing(column: Dim, others: Sequence[Dim]) -> Dim | None:
     return next((dim for dim in others if dim.output_stride == column.size), None)
 
 
-def _next_rows(row: Dim, others: Sequence[Dim], most_between: int) -> Dim | None:
+def _row_step(steps: Sequence[int], dims: Sequence[Dim]) -> int:
+    """Return the longest step from row to row that is loaded, so that all rows of these dimensions are."""
+    return max((step for step in steps if not any(dim.input_stride % step for dim in dims)), default=0)
+
+
+def _next_rows(
+    inner: Sequence[Dim],
+    columns: Columns,
+    others: Sequence[Dim],
+    steps: Sequence[int],
+    limits: GroupLimits,
+) -> Dim | None:
     """Return the dimension along which the input goes on where a column of rows ends, perhaps after a gap."""
-    near = _nearest(others)
-    if near is None or near.input_stride % row.input_stride:
+    near, column, groups = _nearest(others), columns.dim, columns.groups
+    if near is None:
         return None
-    apart = abs(near.input_stride // row.input_stride)
-    between = (apart - row.size) * abs(row.input_stride)
-    return near if 0 <= between <= most_between and apart <= _MOST_SPARSE * row.size else None
+    last, apart = inner[-1], abs(near.input_stride)
+    extent = last.size * abs(last.input_stride)
+    span = 1 + sum((dim.size - 1) * abs(dim.input_stride) for dim in inner)
+    if apart < span or apart - extent > (limits.between_short if span <= limits.short else limits.between):
+        return None
+    loaded = _row_step(steps, inner) // _row_step(steps, (*inner, near))
+    if loaded > 1 and (span >= limits.left_out_below or column.size < limits.least_columns):
+        return None
+    count = column.size if groups is None or groups is near else columns.count
+    if apart > _MOST_SPARSE_IF_FEW * extent and count < limits.least_columns:
+        return None
+    most_sparse = _MOST_SPARSE if apart < abs(column.input_stride) else _MOST_SPARSE_BETWEEN
+    return near if apart * loaded <= most_sparse * extent else None
 
 
 @dataclass(frozen=True)
@@ -230,7 +285,7 @@ def tile_shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> 
     Tuning gives the largest; as many vectors of a row are stored at once as a workgroup has invocations.
     """
     down, across = dict(limits.tuning.slice1.tile_shapes)[element_bytes]
-    stepped = matrices.rows.dim.input_stride > 1
+    stepped = matrices.rows.step > 1
     if element_bytes == 1 and across >= 4 * _LEAST_ACROSS and (stepped or not loads_unaligned(matrices, 1)):
         down, across = 2 * down, across // 2  # such columns are loaded in longer pieces
     while shared_bytes(down, across, element_bytes) > limits.max_shared_memory:
@@ -243,7 +298,7 @@ def tile_shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> 
     blocks = down * across
     down = min(down, power_of_two_at_least(ceil_div(rows, per_vector)))
     # Few rows have longer tiles, and few columns taller ones.
-    apart = abs(matrices.columns.dim.input_stride) - rows * matrices.rows.dim.input_stride
+    apart = abs(matrices.columns.dim.input_stride) - rows * matrices.rows.step
     if apart * element_bytes < SECTOR_BYTES:
         while down * across < blocks and cells >= _TILES_OF_LONG_SIDE * across:
             across *= 2

@@ -1,4 +1,4 @@
-"""Copies into one run of rows that are no shorter than a vector; ``slice1.py`` says which."""
+"""Copies into one run of rows that are no shorter than a vector, but of halves; ``slice1.py`` says which."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def is_of_rows(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> 
     >>> [is_of_rows(CopyLayout(dims, 0, 0), 1, limits) for dims in rows]
     [True, False]
     """
-    if element_bytes == VECTOR_BYTES or not limits.tuning.slice1.row_workgroup_size or len(layout.dims) < 2:
+    has_kernel = bool(kernels.family("slice1_rows").numbers_of("step", element_bytes=element_bytes))
+    if not has_kernel or not limits.tuning.slice1.row_workgroup_size or len(layout.dims) < 2:
         return False
     if layout.dims[-1].size * element_bytes < VECTOR_BYTES or not is_one_run(layout.dims):
         return False
@@ -48,7 +49,7 @@ def row_copy(
 
     Args:
         layout: of which ``is_of_rows`` is true.
-        element_bytes: less than 16.
+        element_bytes: 1, 4 or 8.
         last_vector: of the input.
         limits: of the device.
 

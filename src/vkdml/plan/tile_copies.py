@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 from vkdml.plan import kernels, loop_steps
+from vkdml.plan.box_copies import has_boxes
 from vkdml.plan.boxes import SECTOR_BYTES
 from vkdml.plan.divisions import whole_inverse
 from vkdml.plan.layout import CopyLayout
 from vkdml.plan.matrices import (
+    GroupLimits,
     Matrices,
     TileShape,
     continued,
@@ -31,25 +33,78 @@ from vkdml.plan.plans import (
 from vkdml.plan.tuning import SliceTuning
 
 _LEAST_WORKGROUP = 32
+# A group of rows that spans no more is loaded with all up to the next, if that is less than two sectors.
+_SHORT_BYTES = 24
+# Columns of less are continued along a dimension that rows could be continued along, too.
+_LONG_COLUMNS_BYTES = 128
+# Runs of so few rows are copied in boxes if they are shorter than this, and those of a column together than
+# that (0.44 to 1.04 of the time on an H100).
+_VERY_FEW_ROWS, _SHORT_RUN_BYTES, _FEW_RUNS_BYTES = 4, 80, 512
 
 
-def matrices_of(layout: CopyLayout, element_bytes: int, least: int, tuning: SliceTuning) -> Matrices | None:
-    """Return the matrices that tiles could copy, with sides of ``least`` elements, or None."""
+def matrices_of(
+    layout: CopyLayout, element_bytes: int, least: int, tuning: SliceTuning, *, far: bool = False
+) -> Matrices | None:
+    """Return the matrices that tiles could copy, with sides of ``least`` elements, or None.
+
+    Args:
+        far: whether groups of rows may lie as far apart as those of the shortest rows.
+    """
     down, _ = dict(tuning.tile_shapes)[element_bytes]
+    between, between_short = (SECTOR_BYTES // element_bytes - 1, 2 * SECTOR_BYTES // element_bytes - 1)
     return transposed(
         layout,
         least,
         steps=kernels.family("slice1_tiles").numbers_of("row_step", element_bytes=element_bytes),
-        groups_below=down * VECTOR_BYTES // element_bytes,
-        most_between=SECTOR_BYTES // element_bytes - 1,
+        group_limits=GroupLimits(
+            rows_below=down * VECTOR_BYTES // element_bytes,
+            between=between_short if far else between,
+            short=_SHORT_BYTES // element_bytes,
+            between_short=between_short,
+            left_out_below=2 * SECTOR_BYTES // element_bytes,
+            least_columns=ceil_div(2 * SECTOR_BYTES, element_bytes),
+            long_columns=ceil_div(_LONG_COLUMNS_BYTES, element_bytes),
+        ),
     )
 
 
 def fills_tiles(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> bool:
-    """Whether rows have a vector, and few of the elements that tiles have room for are missing."""
+    """Whether tiles are worth their while.
+
+    Rows have a vector, few of the elements that tiles have room for are missing, and nothing else is faster.
+    """
+    tuning = limits.tuning.slice1
     has_vectors = matrices.columns.count * element_bytes >= VECTOR_BYTES
     fill = tile_shape(matrices, element_bytes, limits).fill(matrices)
-    return has_vectors and fill >= limits.tuning.slice1.tile_least_fill
+    if not has_vectors or fill < tuning.tile_least_fill:
+        return False
+    return not (
+        _are_small(matrices, element_bytes, tuning) or _are_short_runs(matrices, element_bytes, tuning)
+    )
+
+
+def _are_small(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> bool:
+    """Whether there are many matrices so small that a workgroup for each takes longer than gathering."""
+    rows, columns = matrices.rows, matrices.columns.count
+    by_width = {width: limits for width, *limits in tuning.small_matrices}
+    most_bytes, most_aligned_bytes, most_rows = by_width.get(element_bytes, (0, 0, 0))
+    most = most_bytes if unaligned(matrices.input_starts, element_bytes) else most_aligned_bytes
+    is_narrow = rows.count * rows.step <= most_rows or columns * element_bytes < SECTOR_BYTES
+    return bool(matrices.outer) and rows.count * columns * element_bytes <= most and is_narrow
+
+
+def _are_short_runs(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> bool:
+    """Whether a few rows of short groups of columns, each contiguous in the input, lie apart."""
+    row, columns = matrices.rows.dim, matrices.columns
+    if not has_boxes(element_bytes, tuning) or columns.groups is None or row.size > _VERY_FEW_ROWS:
+        return False
+    run = row.size * columns.dim.size
+    is_contiguous = matrices.rows.apart == 1 and abs(columns.dim.input_stride) == row.size * row.input_stride
+    is_apart = abs(columns.groups.input_stride) >= 2 * run
+    is_short = (
+        run * element_bytes < _SHORT_RUN_BYTES and matrices.rows.count * element_bytes < _FEW_RUNS_BYTES
+    )
+    return is_contiguous and is_apart and is_short
 
 
 def tile_copy(
@@ -89,10 +144,11 @@ def tile_copy(
         down=shape.down,
         across=shape.across,
         band=band,
-        row_step=rows.dim.input_stride,
+        row_step=rows.step,
         input_unaligned=loads_unaligned(matrices, element_bytes),
         output_unaligned=unaligned(matrices.output_starts, element_bytes),
         row_groups=rows.groups is not None,
+        rows_apart=rows.apart,
         row_blocks=rows.blocks is not None,
         column_groups=columns.groups is not None,
         continued=continued(matrices, element_bytes),
@@ -134,7 +190,7 @@ def _block_words(matrices: Matrices) -> tuple[int, ...]:
 def _places(matrices: Matrices, shape: TileShape) -> dict[str, int]:
     """Return what the kernel is pushed of the places of rows and columns, and of groups of them."""
     rows, columns = matrices.rows, matrices.columns
-    step = rows.dim.input_stride
+    step = rows.step
     return {
         "tiles_in_matrix_inverse": whole_inverse(math.prod(shape.counts(matrices))),
         "tile_vectors": shape.vectors,

@@ -69,6 +69,10 @@ class SliceTuning:
     gathered_tile_least_bytes: tuple[tuple[int, int], ...] = ()
     """By element width, of wide elements, the least bytes of a side of a matrix whose sectors a cache holds:
     gathering is fast, too."""
+    small_matrices: tuple[tuple[int, int, int, int], ...] = ()
+    """By element width, the most bytes of each of many transposed matrices that are gathered, as a workgroup
+    for each would have too little to do; the same where their columns are aligned; and the most rows, but of
+    rows shorter than a sector."""
     cached_parts_bytes: tuple[tuple[int, int], ...] = ()
     """By element width, of narrow elements, the least bytes of parts of the output that share sectors which a
     cache holds, such as the planes of small images: shorter ones are gathered."""
@@ -337,6 +341,7 @@ DISCRETE = Tuning(
         tile_most_band=16,
         tile_least_bytes=16,
         gathered_tile_least_bytes=((4, 128), (8, 64), (16, 256)),
+        small_matrices=((1, 1200, 800, 20), (2, 4000, 1000, 20), (4, 8000, 2000, 10), (8, 1300, 1300, 20)),
         cached_parts_bytes=((1, 4000), (2, 8000)),
         narrow_tile_least_bytes=8,
         tile_least_fill=0.4,

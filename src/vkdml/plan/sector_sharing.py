@@ -1,0 +1,163 @@
+"""What shares sectors of the input in a copy; whether vectors or words are gathered, or boxes loaded."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from vkdml.plan.boxes import SECTOR_BYTES
+from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div
+from vkdml.plan.tuning import SliceTuning
+from vkdml.plan.word_copies import is_of_words
+
+# Runs that read memory so often, out of a cache, are as fast as boxes.
+_MOST_READS = 4
+# Bytes, by element width. What lies no further apart is read together: memory is accessed by two sectors. In
+# boxes it takes 0.5 to 0.95 of the time (H100, H200).
+_NEAR_BYTES = {1: 40, 2: 40, 4: 56, 8: 56, 16: 16}
+# Bytes from element to element of a long row from which on gathering words is faster than gathering vectors.
+_WORDS_APART = 8
+# Of bytes that lie nearer to each other, vectors are gathered faster even where parts are long.
+_FEWEST_BYTES_APART = 3
+# Bytes of a row, by element width. Words of parts that have shorter ones are slower than boxes.
+_LEAST_ROW_BYTES = {1: 32, 2: 24, 4: 96}
+# Bytes of a part that a cache holds, by element width. Shorter ones are read again for each part: 0.1 to 1.1
+# of the time. Where invocations exchange what they load, only parts shorter than the last.
+_LONG_PART_BYTES, _LONG_EXCHANGED_PART_BYTES = {1: 32 << 10, 2: 2000, 4: 8 << 10}, 2000
+# Bytes from byte to byte. Of bytes that lie further apart a vector takes as many loads as a word for each.
+_BYTES_IN_WORDS = 4
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """The dimensions of a copy along which elements of a sector are apart in the output."""
+
+    layout: CopyLayout
+    element_bytes: int
+    limits: DeviceLimits
+
+    @property
+    def _tuning(self) -> SliceTuning:
+        return self.limits.tuning.slice1
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.layout.dims[-1].size * self.element_bytes
+
+    @property
+    def _apart_bytes(self) -> int:
+        """From element to element of a row."""
+        return abs(self.layout.dims[-1].input_stride) * self.element_bytes
+
+    @cached_property
+    def _far(self) -> list[Dim]:
+        """The dimensions along which elements that lie near each other are far apart in the output."""
+        strided = [dim for dim in self.layout.dims if dim.input_stride]
+        nearest = min((abs(dim.input_stride) for dim in strided), default=0)
+        within = max(nearest, _NEAR_BYTES[self.element_bytes] // self.element_bytes)
+        near = [dim for dim in strided if abs(dim.input_stride) <= within]
+        return [dim for dim in near if dim.output_stride * self.element_bytes > self._tuning.box_near_bytes]
+
+    @cached_property
+    def _is_cached(self) -> bool:
+        """Whether a cache holds what lies between elements of a sector."""
+        between = max((dim.output_stride * dim.size for dim in self._far), default=0)
+        return between * self.element_bytes <= self._tuning.box_cache_bytes
+
+    @cached_property
+    def gathers_well(self) -> bool:
+        """Whether runs read each sector while a cache holds it, and few vectors are made of many rows."""
+        if not self.layout.dims:
+            return True
+        if self.element_bytes < 4 and self._row_bytes < VECTOR_BYTES:
+            return False
+        reads = min(self._apart_bytes, SECTOR_BYTES) / self.element_bytes  # of each sector
+        return not self._far or (reads <= _MOST_READS and self._is_cached)
+
+    @cached_property
+    def gathers_by_words(self) -> bool:
+        """Whether words read each sector while a cache holds it, and no kernel of vectors is faster."""
+        if not self._has_words or not is_of_words(self.layout, self.element_bytes, self.limits):
+            return False
+        # Invocations that write vectors of long rows read what lies side by side, but where all are apart.
+        nearest = min(abs(dim.input_stride) for dim in self.layout.dims) * self.element_bytes
+        all_apart = (
+            self.element_bytes < 4
+            and nearest == self._apart_bytes
+            and _WORDS_APART <= nearest <= SECTOR_BYTES
+        )
+        if self._row_bytes >= VECTOR_BYTES and not all_apart:
+            return self._finds_parts_again
+        reads = math.prod(
+            min(dim.size, ceil_div(SECTOR_BYTES, abs(dim.input_stride) * self.element_bytes))
+            for dim in self._far
+        )
+        return reads <= _MOST_READS and self._is_cached
+
+    @property
+    def _has_words(self) -> bool:
+        return self._tuning.word_workgroup_size > 0 and self.element_bytes <= 4 and bool(self.layout.dims)
+
+    @property
+    def _finds_parts_again(self) -> bool:
+        """Whether parts that a cache holds, such as planes of small images, are read for each in turn."""
+        vectors = self.gathers_well and not self._are_bytes_in_words
+        if (
+            vectors
+            or not self._is_cached
+            or len(self._far) != 1
+            or self._apart_bytes > self._tuning.beside_bytes
+        ):
+            return False
+        part_bytes = abs(self._far[0].output_stride) * self.element_bytes
+        long = _LONG_EXCHANGED_PART_BYTES if self._exchanges else _LONG_PART_BYTES[self.element_bytes]
+        return part_bytes < long
+
+    @property
+    def _are_bytes_in_words(self) -> bool:
+        return self.element_bytes == 1 and self._apart_bytes >= _BYTES_IN_WORDS
+
+    @property
+    def _exchanges(self) -> bool:
+        return self.element_bytes == 1 and self._apart_bytes >= self._tuning.exchanged_from_bytes
+
+    @cached_property
+    def words_beside(self) -> Dim | None:
+        """The dimension along which words of long rows share sectors that runs would read too often."""
+        if not self._has_words or len(self._far) != 1 or self._far[0] is self.layout.dims[-1]:
+            return None
+        (beside,) = self._far
+        least = _LEAST_ROW_BYTES[self.element_bytes]
+        if self._row_bytes < least or self._apart_bytes > self._tuning.beside_bytes:
+            return None
+        if self.gathers_well and not self._are_long_parts(beside):
+            return None
+        reach = (beside.size - 1) * abs(beside.input_stride) * self.element_bytes
+        is_beside = reach < self._tuning.beside_parts_bytes
+        return (
+            beside
+            if is_beside and is_of_words(self.layout, self.element_bytes, self.limits, beside)
+            else None
+        )
+
+    def _are_long_parts(self, beside: Dim) -> bool:
+        """Whether parts that a cache could hold, such as planes of small images, suffice for words."""
+        least = dict(self._tuning.cached_parts_bytes).get(self.element_bytes)
+        if least is None or (self.element_bytes == 1 and self._apart_bytes < _FEWEST_BYTES_APART):
+            return False
+        if self._are_bytes_in_words:
+            least //= 4
+        return abs(beside.output_stride) * self.element_bytes >= least
+
+    @property
+    def are_rows_of_words(self) -> bool:
+        """Whether rows are copied by words though they are longer than vectors: those of halves are.
+
+        Vectors took 0.94 to 1.14 times as long on an H200 (33 copies: 1.05), 0.99 to 1.4 on an H100 (1.02).
+        """
+        if self.element_bytes != 2 or not self._has_words or len(self.layout.dims) < 2:
+            return False
+        is_long = self._row_bytes >= VECTOR_BYTES
+        return is_long and is_of_words(self.layout, self.element_bytes, self.limits)
