@@ -347,6 +347,21 @@ def test_stacks_whose_tiles_leave_most_invocations_idle_are_read_as_columns(elem
     assert family_of(64, LIMITS["lavapipe"]) == "short"
 
 
+@pytest.mark.parametrize(
+    ("element", "sizes", "family"),
+    [
+        (2, (512, 8192), "columns"),
+        (2, (64, 8192), "short"),  # few positions
+        (2, (512, 8191), "short"),  # not aligned
+        (2, (2048, 8192), "short"),  # 64 MiB, which no cache holds
+        (3, (512, 4096), "short"),  # of two words
+    ],
+)
+def test_a_processor_reads_long_columns_of_words_in_vectors_if_its_cache_holds_them(element, sizes, family):
+    (step,) = plan(sizes, (0,), ELEMENTS[element], LIMITS["lavapipe"]).steps
+    assert step.kernel.removeprefix("argreduce_").split("_")[0] == family
+
+
 def test_columns_of_unaligned_bytes_are_split_among_fewer_workgroups():
     """They combine fewer candidates."""
     (step,) = plan((6769, 79313), (0,), ELEMENTS[0]).steps

@@ -56,6 +56,8 @@ LONG_STACK_ROW = 1024
 WIDE_STACK_ROW, WIDE_ALIGNED_STACK_ROW = 80, 96
 # Positions of an unaligned stack: where they start in a word repeats after so many.
 FEWEST_PHASED = 4
+# Positions. Shorter columns of words are walked even where a cache holds them.
+LONG_COLUMN = 128
 # Outputs side by side. Of fewer, neighbouring invocations walk in other rows.
 FEW_SIDE_BY_SIDE = 8
 # Shared memory is allocated in so many words, since each number is a pipeline.
@@ -342,6 +344,8 @@ def _walk(
     longest = max(tuning.shortest_row_bytes, tuning.short.walked_row_bytes)
     if not layout.kept or (inner.input_stride == 1 and inner.size * nbytes >= longest):
         return None
+    if _are_cached_columns(layout, nbytes, input_bytes, tuning):
+        return None
     near = layout.kept[-1]
     join = nbytes * near.input_stride in (2, 4) and nbytes * near.input_stride * near.size >= COLUMN_BYTES
     walk = walk_of(layout, join=join) if tuning.short.walked_runs else None
@@ -369,6 +373,17 @@ def _walk(
         return None
     fewest = tuning.target_workgroups * workgroup_size_of(limits) * columns
     return (walk, columns) if layout.outputs >= fewest else None
+
+
+def _are_cached_columns(layout: ReduceLayout, nbytes: int, input_bytes: int, tuning: Tuning) -> bool:
+    """Whether a processor's cache holds long columns of words, which aligned vectors then read faster."""
+    near, per_vector = layout.kept[-1], VECTOR_BYTES // nbytes
+    if nbytes != 4 or near.input_stride != 1 or near.size < per_vector or len(layout.reduced) != 1:
+        return False
+    outer = (dim.input_stride for dim in (*layout.kept[:-1], *layout.reduced))
+    is_aligned = are_multiples((layout.input_base, *outer), per_vector)
+    is_cached = input_bytes <= tuning.period_cache_bytes
+    return is_aligned and is_cached and layout.reduce_count >= LONG_COLUMN
 
 
 def _are_few_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
