@@ -135,8 +135,7 @@ def plan_across(
         tile_rows=shape.rows,
         layout_words=layout_words if in_push else (),
     )
-    starts = (layout.input_base, *(dim.input_stride for dim in (*layout.kept[:-1], *layout.reduced)))
-    is_aligned = are_multiples(starts, per_vector) and columns.size % per_vector == 0
+    is_aligned = are_multiples(layout.row_starts, per_vector) and columns.size % per_vector == 0
     kernel, constants = _FAMILY.specialize(
         **element.specialization,
         loads="vectors" if is_aligned else "unaligned",

@@ -110,6 +110,11 @@ class ReduceLayout:
         return min(self.kept, key=lambda dim: abs(dim.output_stride))
 
     @property
+    def row_starts(self) -> tuple[int, ...]:
+        """Numbers of which multiples add up to where rows of the innermost kept dimension start."""
+        return (self.input_base, *(dim.input_stride for dim in (*self.kept[:-1], *self.reduced)))
+
+    @property
     def reduce_count(self) -> int:
         return math.prod(dim.size for dim in self.reduced)
 

@@ -26,7 +26,7 @@ _LEAST_ROW_BYTES = {1: 32, 2: 24, 4: 96}
 # Bytes of a part that a cache holds, by element width. Shorter ones are read again for each part: 0.1 to 1.1
 # of the time. Where invocations exchange what they load, only parts shorter than the last.
 _LONG_PART_BYTES, _LONG_EXCHANGED_PART_BYTES = {1: 32 << 10, 2: 2000, 4: 8 << 10}, 2000
-# Bytes from byte to byte. Of bytes that lie further apart a vector takes as many loads as a word for each.
+# Bytes from byte to byte, from which on a vector takes a load for each.
 _BYTES_IN_WORDS = 4
 
 
@@ -100,56 +100,44 @@ class Sharing:
     def _has_words(self) -> bool:
         return self._tuning.word_workgroup_size > 0 and self.element_bytes <= 4 and bool(self.layout.dims)
 
+    @cached_property
+    def _parts(self) -> Dim | None:
+        """The dimension of parts of the output that share sectors of the input, such as planes of pixels."""
+        if len(self._far) != 1 or self._far[0] is self.layout.dims[-1]:
+            return None
+        return self._far[0] if self._apart_bytes <= self._tuning.beside_bytes else None
+
+    def _part_bytes(self, parts: Dim) -> int:
+        return parts.output_stride * self.element_bytes
+
     @property
     def _finds_parts_again(self) -> bool:
         """Whether parts that a cache holds, such as planes of small images, are read for each in turn."""
-        vectors = self.gathers_well and not self._are_bytes_in_words
-        if (
-            vectors
-            or not self._is_cached
-            or len(self._far) != 1
-            or self._apart_bytes > self._tuning.beside_bytes
-        ):
+        if self._parts is None or not self._is_cached:
             return False
-        part_bytes = abs(self._far[0].output_stride) * self.element_bytes
-        long = _LONG_EXCHANGED_PART_BYTES if self._exchanges else _LONG_PART_BYTES[self.element_bytes]
-        return part_bytes < long
-
-    @property
-    def _are_bytes_in_words(self) -> bool:
-        return self.element_bytes == 1 and self._apart_bytes >= _BYTES_IN_WORDS
-
-    @property
-    def _exchanges(self) -> bool:
-        return self.element_bytes == 1 and self._apart_bytes >= self._tuning.exchanged_from_bytes
+        by_vectors = self.element_bytes > 1 or self._apart_bytes < _BYTES_IN_WORDS
+        exchanges = self.element_bytes == 1 and self._apart_bytes >= self._tuning.exchanged_from_bytes
+        long = _LONG_EXCHANGED_PART_BYTES if exchanges else _LONG_PART_BYTES[self.element_bytes]
+        return not (self.gathers_well and by_vectors) and self._part_bytes(self._parts) < long
 
     @cached_property
     def words_beside(self) -> Dim | None:
         """The dimension along which words of long rows share sectors that runs would read too often."""
-        if not self._has_words or len(self._far) != 1 or self._far[0] is self.layout.dims[-1]:
+        parts = self._parts
+        if not self._has_words or parts is None or self._row_bytes < _LEAST_ROW_BYTES[self.element_bytes]:
             return None
-        (beside,) = self._far
-        least = _LEAST_ROW_BYTES[self.element_bytes]
-        if self._row_bytes < least or self._apart_bytes > self._tuning.beside_bytes:
+        if self.gathers_well and not self._are_long(parts):
             return None
-        if self.gathers_well and not self._are_long_parts(beside):
-            return None
-        reach = (beside.size - 1) * abs(beside.input_stride) * self.element_bytes
-        is_beside = reach < self._tuning.beside_parts_bytes
-        return (
-            beside
-            if is_beside and is_of_words(self.layout, self.element_bytes, self.limits, beside)
-            else None
-        )
+        reach = (parts.size - 1) * abs(parts.input_stride) * self.element_bytes
+        is_near = reach < self._tuning.beside_parts_bytes
+        return parts if is_near and is_of_words(self.layout, self.element_bytes, self.limits, parts) else None
 
-    def _are_long_parts(self, beside: Dim) -> bool:
-        """Whether parts that a cache could hold, such as planes of small images, suffice for words."""
+    def _are_long(self, parts: Dim) -> bool:
+        """Whether parts that a cache could hold suffice for words."""
         least = dict(self._tuning.cached_parts_bytes).get(self.element_bytes)
         if least is None or (self.element_bytes == 1 and self._apart_bytes < _FEWEST_BYTES_APART):
             return False
-        if self._are_bytes_in_words:
-            least //= 4
-        return abs(beside.output_stride) * self.element_bytes >= least
+        return self._part_bytes(parts) >= least
 
     @property
     def are_rows_of_words(self) -> bool:

@@ -232,7 +232,6 @@ def _transposing_tile(
         extent += (dim.size - 1) * dim.input_stride
     if not chain:
         return None
-    starts = (layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1]))
     targets = (layout.output_base, *(dim.output_stride for dim in layout.kept if dim is not fast))
     stack = Stack(
         chain=tuple(chain),
@@ -241,7 +240,7 @@ def _transposing_tile(
         nbytes=nbytes,
         packed=packed,
         gap=gap,
-        input_aligned=all(start * nbytes % SECTOR == 0 for start in starts),
+        input_aligned=all(start * nbytes % SECTOR == 0 for start in layout.row_starts),
         output_aligned=all(target % OUTPUTS_OF_SECTOR == 0 for target in targets),
     )
     tuning = limits.tuning.short
@@ -303,10 +302,9 @@ def _is_worth_tiles(layout: ReduceLayout, nbytes: int) -> bool:
     positions, near = layout.reduced[0], layout.kept[-1]
     if nbytes == 1 and positions.size == 2:
         return True
-    starts = [layout.input_base, positions.input_stride, *(dim.input_stride for dim in layout.kept[:-1])]
     short = len(layout.kept) > 1 and near.size * nbytes < LONG_ROW
     few = positions.size <= MOST_UNALIGNED_POSITIONS[nbytes]
-    return short and few and any(start * nbytes % VECTOR_BYTES for start in starts)
+    return short and few and any(start * nbytes % VECTOR_BYTES for start in layout.row_starts)
 
 
 def _between(layout: ReduceLayout, gap: int) -> Iterator[Dim]:

@@ -51,18 +51,18 @@ def matrices_of(
         far: whether groups of rows may lie as far apart as those of the shortest rows.
     """
     down, _ = dict(tuning.tile_shapes)[element_bytes]
-    between, between_short = (SECTOR_BYTES // element_bytes - 1, 2 * SECTOR_BYTES // element_bytes - 1)
+    sector, two_sectors = SECTOR_BYTES // element_bytes, 2 * SECTOR_BYTES // element_bytes
     return transposed(
         layout,
         least,
         steps=kernels.family("slice1_tiles").numbers_of("row_step", element_bytes=element_bytes),
         group_limits=GroupLimits(
             rows_below=down * VECTOR_BYTES // element_bytes,
-            between=between_short if far else between,
+            between=(two_sectors if far else sector) - 1,
             short=_SHORT_BYTES // element_bytes,
-            between_short=between_short,
-            left_out_below=2 * SECTOR_BYTES // element_bytes,
-            least_columns=ceil_div(2 * SECTOR_BYTES, element_bytes),
+            between_short=two_sectors - 1,
+            left_out_below=two_sectors,
+            least_columns=two_sectors,
             long_columns=ceil_div(_LONG_COLUMNS_BYTES, element_bytes),
         ),
     )
