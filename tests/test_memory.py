@@ -6,6 +6,7 @@ import gc
 from dataclasses import replace
 from types import SimpleNamespace
 
+import ml_dtypes
 import numpy as np
 import pytest
 from native_work import long_sequence
@@ -45,12 +46,12 @@ def test_bytes_written_to_mapped_memory_need_no_copy_on_the_device(device, start
     assert np.array_equal(lies.elements(start, (100,), np.dtype(np.uint8)), content)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float64])
-@pytest.mark.parametrize("count", [1, 3, 64])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, ml_dtypes.bfloat16, np.float64, np.complex128])
+@pytest.mark.parametrize("count", [1, 3, 64, 1025])
 def test_the_host_reads_a_few_bytes_of_mapped_memory_itself(device, dtype, count):
     if not device.native.maps_device_memory:
         pytest.skip("no such memory")
-    lies = memory_in(device, device.native.buffer(2000, MAPPED), is_visible=False)
+    lies = memory_in(device, device.native.buffer(17000, MAPPED), is_visible=False)
     content = np.random.default_rng(count).integers(0, 99, count).astype(dtype)
     source = vkdml.asarray(content, device=device)
     sequence = device.native.sequence()

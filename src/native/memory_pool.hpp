@@ -19,7 +19,7 @@ enum class MemoryKind {
     device, // the fastest memory for shaders; not visible to the host
     host,   // mapped, host-coherent, cached where possible; shaders and copies can use it too
     // As fast for shaders as `device`, and mapped: the host writes it over the bus as it writes its own, but
-    // takes 30 us for each KiB that it reads (H100). Only where DeviceInfo::maps_device_memory.
+    // reads it slowly: read_mapped(). Only where DeviceInfo::maps_device_memory.
     mapped,
 };
 

@@ -19,6 +19,7 @@
 #include "host_copy.hpp"
 #include "instance.hpp"
 #include "kernel.hpp"
+#include "mapped_read.hpp"
 #include "process_end.hpp"
 #include "replay.hpp"
 #include "sequence.hpp"
@@ -209,6 +210,18 @@ HostView host_view(const Buffer& buffer) {
     return HostView(data, {size_t(buffer.bytes())}, owner);
 }
 
+nb::object read_mapped_buffer(const Buffer& buffer, uint64_t start, uint64_t bytes, int widest) {
+    if (start > buffer.bytes() || bytes > buffer.bytes() - start)
+        throw std::invalid_argument("bytes " + std::to_string(start) + " to " +
+                                    std::to_string(start + bytes) + " are not in a buffer of " +
+                                    std::to_string(buffer.bytes()));
+    nb::object read = nb::steal(PyByteArray_FromStringAndSize(nullptr, Py_ssize_t(bytes)));
+    if (!read.is_valid()) throw nb::python_error();
+    read_mapped(PyByteArray_AsString(read.ptr()), static_cast<const char*>(buffer.mapped()) + start, bytes,
+                std::min(widest_mapped_load(), MappedLoad(widest)));
+    return read;
+}
+
 // Memory that is kept for reuse is had at once; only an allocation is worth giving up the GIL.
 std::shared_ptr<Buffer> buffer_of(const std::shared_ptr<Device>& device, uint64_t bytes, MemoryKind kind) {
     device->collect_finished();
@@ -307,6 +320,9 @@ NB_MODULE(_native, m) {
         },
         "target"_a, "source"_a, "Copies bytes, many of them with several threads.");
     m.def(
+        "most_mapped_read", [] { return most_mapped_read(widest_mapped_load()); },
+        "The most bytes that Buffer.read_mapped() takes less time for than the device does.");
+    m.def(
         "inject_failure",
         [](uint64_t countdown, int result, const std::string& call) {
             inject_failure(countdown, VkResult(result), call);
@@ -331,7 +347,7 @@ NB_MODULE(_native, m) {
 
     nb::enum_<MemoryKind>(m, "MemoryKind")
         .value("device", MemoryKind::device, "The fastest for shaders; invisible to the host.")
-        .value("mapped", MemoryKind::mapped, "The same, but the host can write it; reading takes it long.")
+        .value("mapped", MemoryKind::mapped, "The same, but the host can write it, and read a little.")
         .value("host", MemoryKind::host, "Mapped and coherent; shaders can use it too.");
 
     nb::class_<Buffer>(m, "Buffer", "A piece of a device's memory.")
@@ -341,6 +357,10 @@ NB_MODULE(_native, m) {
         .def_prop_ro("capacity", &Buffer::capacity)
         .def_prop_ro("kind", &Buffer::kind)
         .def("view", host_view, "The mapped memory as bytes; keeps the memory alive.")
+        .def("read_mapped", read_mapped_buffer, "start"_a, "nbytes"_a, "widest"_a = int(MappedLoad::line),
+             nb::sig("def read_mapped(self, start: int, nbytes: int, widest: int = 64) -> bytearray"),
+             "A copy of bytes of the mapped memory, which the processor does not cache, by loads of up to "
+             "`widest` bytes: 64, 32, or 0 for usual ones.")
         .def("export_fd", &Buffer::export_fd,
              "A new file descriptor of memory made exportable; the caller closes it, or an importer takes it "
              "over.")

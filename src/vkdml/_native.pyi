@@ -22,6 +22,11 @@ def available_host_memory() -> int:
 def copy_in_host_memory(target: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]) -> None:
     """Copies bytes, many of them with several threads."""
 
+def most_mapped_read() -> int:
+    """
+    The most bytes that Buffer.read_mapped() takes less time for than the device does.
+    """
+
 def inject_failure(countdown: int, result: int = -2, call: str = '') -> None:
     """
     Test hook: make the given fallible Vulkan call from now on fail (1: the next, 0: none), or with the name of a Vulkan function the given one of its calls.
@@ -43,7 +48,7 @@ class MemoryKind(enum.Enum):
     """The fastest for shaders; invisible to the host."""
 
     mapped = 2
-    """The same, but the host can write it; reading takes it long."""
+    """The same, but the host can write it, and read a little."""
 
     host = 1
     """Mapped and coherent; shaders can use it too."""
@@ -66,6 +71,11 @@ class Buffer:
 
     def view(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
         """The mapped memory as bytes; keeps the memory alive."""
+
+    def read_mapped(self, start: int, nbytes: int, widest: int = 64) -> bytearray:
+        """
+        A copy of bytes of the mapped memory, which the processor does not cache, by loads of up to `widest` bytes: 64, 32, or 0 for usual ones.
+        """
 
     def export_fd(self) -> int:
         """

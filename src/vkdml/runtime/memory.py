@@ -9,6 +9,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from vkdml import _native
 from vkdml._native import MemoryKind
 from vkdml.common.read_only import ReadOnly, fix
 from vkdml.plan.plans import whole_vectors
@@ -28,8 +29,8 @@ STAGING_BYTES = 16 << 20
 SHORT_STAGING_BYTES = 1 << 20
 # Kernels may be given a buffer from any multiple of this on; no device asks for a greater one.
 BINDING_ALIGNMENT = 256
-# The host reads so many bytes of mapped memory itself, which takes it 8 us (H100); a copy takes 15.
-MAPPED_READ_BYTES = 256
+# The host reads so many bytes of mapped memory itself.
+MAPPED_READ_BYTES = _native.most_mapped_read()
 DLPACK_VULKAN = 7
 
 
@@ -141,11 +142,15 @@ class Memory(ReadOnly):
         """Return the bytes if the host sees them, once nothing on the device writes them any more."""
         return self._mapped() if self._is_visible else None
 
-    def _mapped(self) -> Bytes:
-        """Return the bytes, which the host can write and perhaps read, once nothing else writes them."""
+    def _settle_for_host(self) -> None:
+        """Wait until nothing else uses the memory."""
         self._device.require_usable()
         if self._users:
             self.settle()
+
+    def _mapped(self) -> Bytes:
+        """Return the bytes, which the host can write and perhaps read, once nothing else writes them."""
+        self._settle_for_host()
         view = self._visible
         if view is None:
             view = self._buffer.view()
@@ -174,9 +179,9 @@ class Memory(ReadOnly):
         nbytes = math.prod(shape) * dtype.itemsize
         if not self._is_visible and 0 < nbytes <= min(SMALL_BYTES, STAGING_BYTES):
             if nbytes <= MAPPED_READ_BYTES and self._is_mapped:
-                # As bytes, since an element at an odd address would be read byte by byte.
-                few: npt.NDArray[Any] = self._mapped()[start : start + nbytes].copy().view(dtype)
-                return few.reshape(shape)
+                self._settle_for_host()
+                read = self._buffer.read_mapped(start, nbytes)
+                return np.frombuffer(read, dtype).reshape(shape)
             return self._device.executions.small_transfers.download(self._buffer, start, shape, dtype)
         result = empty(shape, dtype)
         if nbytes:
