@@ -250,7 +250,69 @@ def test_tiles_of_single_bytes_are_larger_where_few_compete_and_where_rows_are_l
     assert usual // 2 < tile((1 << 24, 3, 3), 1, u1)[0] <= usual
     assert tile((1 << 24, 3), 1, f4)[0] <= usual // 2
     assert tile((2, 1 << 24), 0, u1)[0] <= usual
-    assert (tile((1 << 22, 100), 1, u1)[1], tile((1 << 22, 25), 1, f4)[1]) == (64, 40)
+    assert (tile((1 << 22, 100), 1, u1)[1], tile((1 << 22, 24), 1, f4)[1]) == (64, 40)
+
+
+def test_rows_of_some_vectors_stay_in_registers():
+    """Of single bytes, halves and words, from where an invocation or two keep one; halves are floats."""
+    u1, f2, f4, i8 = ELEMENTS
+    i2 = kernels.elements()["int16"]
+
+    def is_tile(row_bytes, el) -> bool:
+        (step,) = plan((1 << 20, row_bytes // el.nbytes), (1,), el).steps
+        assert "short" in step.kernel or "rows" in step.kernel
+        return "short" in step.kernel
+
+    expected = {u1: (64, 98), f2: (64, 128), f4: (100, 128), i2: (128, 128), i8: (128, 128)}
+    for el, (first, end) in expected.items():
+        for row_bytes in range(48, 144, el.nbytes):
+            assert is_tile(row_bytes, el) == (row_bytes < first or end <= row_bytes < 128), (
+                el.name,
+                row_bytes,
+            )
+
+
+def test_aligned_stacks_are_read_as_columns():
+    """Where rows are long, or have few halves. Small inputs and unaligned rows take tiles."""
+    u1, f2, f4, i8 = ELEMENTS
+
+    def is_tile(count, row_bytes, el, total=256 << 20, **options) -> bool:
+        sizes = (total // count // row_bytes, count, row_bytes // el.nbytes)
+        (step,) = plan(sizes, (1,), el, **options).steps
+        assert "short" in step.kernel or "columns" in step.kernel
+        return "short" in step.kernel
+
+    for el, count, least in ((u1, 8, 64), (f2, 8, 64), (f4, 8, 128)):
+        assert not is_tile(count, least, el)
+        assert is_tile(count, least // 2, el)
+        assert is_tile(count, least + el.nbytes, el)
+        assert is_tile(count, least, el, 4 << 20)
+        assert is_tile(count, least, el, 64 << 20, limits=LIMITS["lavapipe"])
+    assert is_tile(3, 64, u1)
+    assert not is_tile(4, 64, u1)
+    assert is_tile(5, 32, f2)
+    assert not is_tile(4, 32, f2)
+    assert is_tile(2, 128, f4)
+    assert not is_tile(3, 128, f4)
+    assert is_tile(8, 128, i8)
+
+
+def test_packed_stacks_that_would_meet_in_few_banks_leave_words_out():
+    def is_padded(count, row, el) -> bool:
+        (step,) = plan((1 << 20, count, row), (1,), el).steps
+        kernel = kernels.table()[step.kernel]
+        assert kernel.variant["columns"] == "packed"
+        return bool(kernel.named(step.constants)["padded"])
+
+    u1, f2, *_ = ELEMENTS
+    assert is_padded(16, 4, u1)
+    assert is_padded(12, 20, u1)
+    assert is_padded(16, 2, f2)
+    assert not is_padded(2, 4, u1)  # two positions
+    assert not is_padded(12, 5, u1)  # rows start anywhere; every 160 bytes
+    assert is_padded(32, 5, u1)
+    assert not is_padded(7, 3, f2)
+    assert is_padded(16, 3, f2)
 
 
 def test_few_narrow_elements_along_several_dimensions_are_walked_in_tiles():

@@ -147,11 +147,58 @@ def test_processors_walk_where_a_cache_has_lines_for_it(memory, axes, name, fami
     [
         ((512, 1024, 1024), 1, "columns"),
         ((128, 1024, 4096), 1, "columns"),
+        ((512, 1024, 256), 1, "columns"),
+        ((64, 4096, 1024), 1, "columns"),  # segments of half the width make a wave
+        ((4096, 131072), 0, "columns"),
         ((512, 1024, 1020), 1, "periods"),  # rows start anywhere
-        ((64, 8192, 1024), 1, "periods"),  # too few
-        ((512, 1024, 256), 1, "periods"),  # too short
+        ((16, 16384, 1024), 1, "periods"),  # too few
+        ((1398, 1500, 128), 1, "periods"),  # a wave and a third
+        ((4096, 4096, 24), 1, "periods"),  # too short
+        ((546, 4096, 120), 1, "periods"),  # segments of half the width would share lines
         ((128 * 1024, 4096), 0, "periods"),
     ],
 )
-def test_many_matrices_of_narrow_elements_are_reduced_by_columns(shape, axis, family):
-    assert families_of(shape, range(len(shape)), (axis,), "float16")[0] == family
+def test_narrow_elements_are_reduced_by_columns_that_fill_a_gpu_unsplit(shape, axis, family):
+    steps = steps_of(shape, range(len(shape)), (axis,), "float16")
+    assert kernels.table()[steps[0].kernel].family.name == f"argreduce_{family}"
+    if family == "columns":
+        pushed = kernels.family("argreduce_columns").unpack(steps[0].push)
+        assert pushed["splits"] == 1
+        assert pushed["lanes"] <= 32
+
+
+@pytest.mark.parametrize(
+    ("shape", "family"),
+    [
+        ((32768, 1000, 4), "periods"),
+        ((32768, 300, 4), "columns"),  # few rows
+        ((16384, 2000, 8), "periods"),
+        ((16384, 1000, 8), "columns"),
+        ((8192, 2000, 16), "columns"),  # an invocation of a subgroup has its own part of a row
+        ((4096, 1000, 4), "columns"),  # too small
+    ],
+)
+def test_matrices_of_a_few_vectors_in_a_row_are_read_as_periods(shape, family):
+    for name in ("float32", "int32"):
+        assert families_of(shape, range(3), (1,), name)[0] == family
+    doubles = (shape[0], shape[1], shape[2] // 2)
+    assert families_of(doubles, range(3), (1,), "int64")[0] == family
+    assert families_of(doubles, range(3), (1,), "float64")[0] == "columns"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "name", "kernel"),
+    [
+        ((5, 3), "float32", "short_walked"),
+        ((2, 2), "float32", "short_walked"),
+        ((4, 2), "float32", "rows_subgroups_memory_order"),  # whole vectors
+        ((2, 2), "int64", "rows_subgroups_memory_order"),
+        ((3, 1), "int64", "short_single"),  # as its positions lie
+        ((5, 3), "float16", "short_walked"),
+    ],
+)
+def test_short_rows_out_of_memory_order_are_not_read_one_by_one(sizes, name, kernel):
+    a, b = sizes
+    (step,) = steps_of((1 << 20, a, b), (0, 2, 1), (1, 2), name)
+    assert step.kernel.removeprefix("argreduce_").startswith(kernel)
+    assert families_of((1 << 20, a, b), (0, 2, 1), (1, 2), name, PROCESSOR)[0] in ("short", "periods", "rows")

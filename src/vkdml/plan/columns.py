@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout, contiguous
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, check_work, power_of_two_at_least
@@ -17,6 +19,7 @@ from vkdml.plan.reductions import (
 )
 from vkdml.plan.schema import ElementType
 from vkdml.plan.shapes import Shape, are_multiples, loops_of
+from vkdml.plan.tuning import Tuning
 
 LED_GROUPS = kernels.number("led_groups")
 # Bytes. Narrower segments waste memory bandwidth.
@@ -27,6 +30,15 @@ _MORE_IDLE = 0.04
 # Columns of unaligned bytes have one of so many workgroups, which combine fewer candidates (H100 0.96 of the
 # time, H200 0.97).
 _SHARE_OF_BYTES = 2
+# Narrow elements that are loaded in vectors are not split if their workgroups make up a wave, nearly, or so
+# many. By element width, the share of `columns_workgroups` that runs at once.
+_AT_ONCE = {1: 1 / 4, 2: 1 / 2}
+_NEARLY_WHOLE = 0.95
+_MANY_WAVES = 1.85
+# Bytes. Short segments share lines unless rows start with one.
+_GPU_LINE = 128
+# More invocations that share the positions of narrow columns take longer to exchange than splits.
+MOST_LANES_UNSPLIT = 32
 
 
 def _gains_by_wide_segments(loads: str, reduce_count: int, groups: int, side: int) -> bool:
@@ -41,6 +53,16 @@ def _gains_by_wide_segments(loads: str, reduce_count: int, groups: int, side: in
 
     few = reduce_count < _FEW_POSITIONS.get(loads, 0)
     return few and idle(2 * side) <= idle(side) + _MORE_IDLE
+
+
+def _narrow_waves(blocks: int, nbytes: int, tuning: Tuning) -> float:
+    """Return how many waves of workgroups so many blocks of narrow columns are."""
+    return blocks / max(tuning.columns_workgroups * _AT_ONCE[nbytes], 1)
+
+
+def _is_whole(waves: float) -> bool:
+    """Whether the last of a few waves has few workgroups less than the others."""
+    return waves >= _NEARLY_WHOLE * math.ceil(waves)
 
 
 def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> Shape:
@@ -81,6 +103,9 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
     most = power_of_two_at_least(ceil_div(reduce_count, tuning.positions_per_lane))
     segment = max(segment, load_bytes)
     enough = min(tuning.split_workgroups, worthwhile)
+    in_waves = tuning.subgroups and element.nbytes < 4 and loads == "vectors" and not adjacent
+    run_bytes = run * element.nbytes
+    narrowest = NARROWEST_SEGMENT if run_bytes % _GPU_LINE == 0 or run_bytes <= segment // 2 else segment
     while True:
         side_by_side = 1 if adjacent else min(power_of_two_at_least(groups), segment // load_bytes)
         lanes = min(workgroup_size // min(side_by_side, workgroup_size), most, power_of_two_at_least(filling))
@@ -96,6 +121,20 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
             shares = reduce_count / lanes, outputs * candidate_words(element) * 4 / input_bytes
             splits = whole_waves(blocks, longest, *shares, workgroups_at_once(element, tuning))
         splits = min(splits, longest)
+        if in_waves and splits > 1 and lanes <= MOST_LANES_UNSPLIT:
+            # Splits take a quarter longer: they store and combine many candidates, and each exchanges the
+            # best of all its columns (H100, H200).
+            waves = _narrow_waves(blocks, element.nbytes, tuning)
+            if waves >= _MANY_WAVES or (waves <= 1 and _is_whole(waves) and element.nbytes == 2):
+                splits = 1
+            elif (
+                segment > narrowest
+                and waves <= 1
+                and _is_whole(2 * waves)
+                and 2 * lanes == MOST_LANES_UNSPLIT
+            ):
+                segment //= 2
+                continue
         # A narrower block has fewer candidates to combine, so there may be more splits.
         if adjacent or segment <= NARROWEST_SEGMENT or blocks * splits >= enough:
             break

@@ -44,6 +44,9 @@ MOST_LANES_OF_ONE_STEP, MOST_NARROW_LANES_OF_ONE_STEP = 16, 4
 # Such rows of narrow elements are kept up to so many vectors, those of bools up to fewer: the more elements
 # are equal, the more does an invocation that reads on refuse together.
 MOST_NARROW_VECTORS_KEPT, MOST_BOOL_VECTORS_KEPT = 160, 32
+# Bytes. Rows of whole vectors out of memory order, of wide elements, are rows from here on: one by one their
+# elements take up to four times as long (H200).
+SHORTEST_WHOLE_ROW = 32
 # Unaligned rows of up to so many vectors are kept, of which an invocation has up to so many. Longer ones are
 # kept only where all invocations keep as many as they can: else reading on takes less than the exchange.
 MOST_VECTORS_KEPT_UNALIGNED = 20
@@ -77,10 +80,14 @@ class Runs(NamedTuple):
 
 def long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> Runs | None:
     """Return the runs of a layout if they are long enough for rows."""
-    runs = _runs_of(layout, bool(limits.tuning.memory_order))
-    if runs is None or runs.length * element.nbytes < limits.tuning.shortest_row_bytes:
+    tuning = limits.tuning
+    runs = _runs_of(layout, bool(tuning.memory_order))
+    if runs is None:
         return None
-    return runs
+    shortest = tuning.shortest_row_bytes
+    if runs.reading and tuning.subgroups and element.nbytes >= 4 and _vectors_of(layout, runs, element)[1]:
+        shortest = min(shortest, SHORTEST_WHOLE_ROW)
+    return runs if runs.length * element.nbytes >= shortest else None
 
 
 def are_many_and_short(runs: Runs, layout: ReduceLayout, element: ElementType) -> bool:

@@ -54,6 +54,14 @@ MOST_UNROLLED = 128
 LONG_STACK_ROW = 1024
 # Bytes. Columns of wider rows are read where they are, if a tile of a stack keeps few invocations busy.
 WIDE_STACK_ROW, WIDE_ALIGNED_STACK_ROW = 80, 96
+# By element width, the fewest bytes of the aligned rows of a stack whose columns are read where they are, and
+# the fewest and the most positions. Halves are read so in shorter rows, too, of up to so many positions.
+COLUMNS_IN_PLACE = {1: (64, 4, 32), 2: (64, 2, 32), 4: (128, 3, 16)}
+MOST_HALVES_IN_SHORT_ROWS = 4
+# Of a stack in a tile. With fewer positions, few invocations read the same bank.
+FEWEST_IN_BANKS = 3
+# Words, in bytes, of which a multiple lies between rows that meet in few banks, wherever they start.
+FEW_BANKS = 32
 # Positions of an unaligned stack: where they start in a word repeats after so many.
 FEWEST_PHASED = 4
 # Positions. Shorter columns of words are walked even where a cache holds them.
@@ -86,7 +94,7 @@ def plan_short(
     tuning, element = limits.tuning.short, order.element_type
     if not tuning.tile_bytes or input_bytes < tuning.from_bytes:
         return None
-    short = is_short(layout, element.nbytes, limits)
+    short = is_short(layout, element, limits)
     if not short or _walks_stacks(layout, element.nbytes, limits):
         walk, at_once = _walk(layout, element, input_bytes, limits) or (None, 1)
         if walk is not None:
@@ -146,26 +154,34 @@ def _plan_stack(
     nbytes = order.element_type.nbytes
     columns = "packed" if nbytes < 4 and layout.reduced[0].input_stride != 1 else "single"
     tile = tile_of(layout, nbytes, columns == "packed", limits)
-    if tile is None or _leaves_idle(layout, tile, nbytes, limits):
+    if tile is None or _is_faster_in_columns(layout, tile, nbytes, limits):
         return None
     columns = "fours" if _is_in_fours(layout, tile, nbytes, limits) else columns
     work = _Work(tile, columns, direct=limits.tuning.short.direct)
     return _plan(work, layout, order, input_bytes, results, limits)
 
 
-def _leaves_idle(layout: ReduceLayout, tile: Tile, nbytes: int, limits: DeviceLimits) -> bool:
-    """Whether so few invocations fold a tile of wide elements that reading columns where they are is faster.
+def _is_faster_in_columns(layout: ReduceLayout, tile: Tile, nbytes: int, limits: DeviceLimits) -> bool:
+    """Whether it is faster to read the columns of a stack where they are, without a tile.
 
-    On an H200 that takes 0.39 to 0.89 of the time (51 stacks of 9 to 31 rows), on an H100 0.53 to 1.09 (41).
+    Narrow elements in aligned rows take 0.67 to 0.97 of the time (H200) and 0.88 to 1.04 (H100), words in
+    long aligned rows 0.69 to 0.97 and 0.92 to 1.02. So do wide elements where few invocations fold a tile:
+    0.39 to 0.89 (H200), 0.53 to 1.09 (H100).
     """
     positions, near = layout.reduced[0], layout.kept[-1]
-    is_stack = nbytes >= 4 and near.input_stride == 1 and layout.innermost_of_outputs is near
+    is_stack = near.input_stride == 1 and layout.innermost_of_outputs is near
     total = layout.outputs * positions.size * nbytes
     is_large = total >= limits.tuning.target_workgroups * limits.tuning.short.tile_bytes
     if not is_stack or not is_large or limits.tuning.short.direct:
         return False
     row_bytes = near.size * nbytes
     is_aligned = are_multiples(layout.row_starts, VECTOR_BYTES // nbytes)
+    if is_aligned and nbytes in COLUMNS_IN_PLACE:
+        least_bytes, fewest, most = COLUMNS_IN_PLACE[nbytes]
+        if row_bytes >= least_bytes and fewest <= positions.size <= most:
+            return True
+    if nbytes < 4:
+        return is_aligned and nbytes == 2 and positions.size <= MOST_HALVES_IN_SHORT_ROWS
     busy = 1 / 4
     if row_bytes >= WIDE_STACK_ROW:
         busy = 1 / 2 if is_aligned and row_bytes >= WIDE_ALIGNED_STACK_ROW else 3 / 8
@@ -213,7 +229,7 @@ def _plan(
         run_apart=walk is not None and positions.input_stride != 1,
         joined=walk.joined.size if walk else 1,
         positions_at_once=positions_at_once,
-        padded=_meets_in_few_banks(work, element.nbytes),
+        padded=_meets_in_few_banks(work, layout, element.nbytes),
     )
     box_words = {
         name: value
@@ -290,11 +306,17 @@ def words_of(elements: int, nbytes: int) -> int:
     return ceil_div(elements * nbytes, 4)
 
 
-def _meets_in_few_banks(work: _Work, nbytes: int) -> bool:
+def _meets_in_few_banks(work: _Work, layout: ReduceLayout, nbytes: int) -> bool:
     """Whether neighbouring invocations would read few banks of shared memory if no words were left out."""
-    if work.packed or work.direct:
+    if work.direct:
         return False
     (along, count), *others = work.tile.dims
+    if work.packed:
+        positions = layout.reduced[0]
+        if positions.size < FEWEST_IN_BANKS:
+            return False
+        starts_with_words = _starts_with_words(layout, work.tile, 4 // nbytes, True, work.walk)
+        return starts_with_words or positions.size * positions.input_stride * nbytes % FEW_BANKS == 0
     steps = [along.input_stride]
     if work.walk is not None and others and count <= FEW_SIDE_BY_SIDE:
         steps.append(others[0][0].input_stride)

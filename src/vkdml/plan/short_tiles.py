@@ -9,6 +9,7 @@ from math import prod
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div
 from vkdml.plan.reductions import FOUR
+from vkdml.plan.schema import ElementType
 from vkdml.plan.short_tile import BOX_DIMS, Tile, tile_of_counts
 from vkdml.plan.tiles_in_place import MOST_PERMUTED, even_count, tile_in_place, workgroup_size_of
 from vkdml.plan.transposing import Stack, sides_of
@@ -43,8 +44,9 @@ VERY_SHORT_ROW = 16
 SHORT_ROW = 24
 
 
-def is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
+def is_short(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> bool:
     """Tell whether a layout has short rows, or a short stack of rows."""
+    nbytes = element.nbytes
     if len(layout.reduced) != 1 or not layout.kept:
         return False
     positions, near = layout.reduced[0], layout.kept[-1]
@@ -52,7 +54,11 @@ def is_short(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
     if positions.input_stride == 1:
         tuning = limits.tuning
         least = tuning.short.row_bytes if nbytes >= 4 else tuning.short.narrow_row_bytes
-        return positions.size > 1 and row_bytes < max(tuning.shortest_row_bytes, least)
+        in_registers = any(
+            (is_float, width) == (element.is_float, nbytes) and low <= row_bytes <= high
+            for is_float, width, low, high in tuning.short.rows_in_registers
+        )
+        return positions.size > 1 and row_bytes < max(tuning.shortest_row_bytes, least) and not in_registers
     if near.input_stride == 1:
         return 1 < positions.size <= MOST_POSITIONS
     return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR

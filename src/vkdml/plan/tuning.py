@@ -112,6 +112,9 @@ class ShortTuning:
     """Rows below this size are taken so, even if they are not shorter than ``Tuning.shortest_row_bytes``."""
     narrow_row_bytes: int = 0
     """The same of elements of 1 and 2 bytes."""
+    rows_in_registers: tuple[tuple[bool, int, int, int], ...] = ()
+    """By whether elements are floats and their width, the least and the most bytes of rows that are not taken
+    so all the same: a few invocations keep one in registers."""
     walked_runs: int = 0
     """Outputs are read each by one invocation where their elements are in at most so many places; 0: none."""
     narrow_walked_runs: int = 0
@@ -367,6 +370,7 @@ DISCRETE = Tuning(
         direct=False,
         row_bytes=128,
         narrow_row_bytes=128,
+        rows_in_registers=((False, 1, 64, 97), (True, 2, 64, 127), (True, 4, 100, 127)),
         from_bytes=64 * 1024,
         permuted_tile_bytes=16 * 1024,
         transposing_tile_bytes=10 * 1024,
@@ -441,6 +445,7 @@ SOFTWARE = replace(
         direct=True,
         row_bytes=256,
         narrow_row_bytes=1024,
+        rows_in_registers=(),
         walked_runs=8192,
         narrow_walked_runs=2048,
         walked_runs_of_periods=256,
