@@ -177,11 +177,11 @@ class Memory(ReadOnly):
     def elements(self, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return a new array of elements that lie here one after the other, from a byte on."""
         nbytes = math.prod(shape) * dtype.itemsize
+        if not self._is_visible and 0 < nbytes <= MAPPED_READ_BYTES and self._is_mapped:
+            self._settle_for_host()
+            read = self._buffer.read_mapped(start, nbytes)
+            return np.frombuffer(read, dtype).reshape(shape)
         if not self._is_visible and 0 < nbytes <= min(SMALL_BYTES, STAGING_BYTES):
-            if nbytes <= MAPPED_READ_BYTES and self._is_mapped:
-                self._settle_for_host()
-                read = self._buffer.read_mapped(start, nbytes)
-                return np.frombuffer(read, dtype).reshape(shape)
             return self._device.executions.small_transfers.download(self._buffer, start, shape, dtype)
         result = empty(shape, dtype)
         if nbytes:
