@@ -217,6 +217,7 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((1 << 15, 33, 10), (1,), u1) == "short walked"
     assert chosen((1 << 15, 33, 5), (1,), f2) == "columns elements batched_8"
     assert chosen((1 << 15, 99, 10), (1,), u1) == "joined unaligned batched_4"
+    assert chosen((1 << 17, 49, 8), (1,), u1) == "short walked"
     assert chosen((1 << 20, 3), (1,), u1) == chosen((1 << 20, 7), (1,), f2) == "short fours"
     assert chosen((1 << 20, 8), (1,), u1) == chosen((1 << 20, 7, 2), (1,), f2).replace("packed", "single")
     assert chosen((2, 1 << 20), (0,), u1) == "short packed"

@@ -24,14 +24,15 @@ def families_of(memory, order, axes, name, limits=LIMITS):
     return [kernels.table()[step.kernel].family.name.removeprefix("argreduce_") for step in steps]
 
 
-def steps_of(memory, order, axes, name, limits=LIMITS):
+def steps_of(memory, order, axes, name, limits=LIMITS, *, with_values=False):
     strides = row_major_strides(memory)
     sizes = tuple(memory[axis] for axis in order)
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
     layout = canonical_reduce(
         *(sizes, tuple(strides[axis] for axis in order), axes, row_major_strides(kept)), take_last=False
     )
-    plan = plan_argreduce(layout, Order(name), math.prod(memory), limits, index_bytes=4, with_values=False)
+    options = {"index_bytes": 4, "with_values": with_values}
+    plan = plan_argreduce(layout, Order(name), math.prod(memory), limits, **options)
     scratch = plan.bytes_of("workspace")
     assert scratch <= math.prod(memory) * kernels.elements()[name].nbytes // 100 + MIB
     return plan.steps
@@ -148,12 +149,13 @@ def test_processors_walk_where_a_cache_has_lines_for_it(memory, axes, name, fami
         ((512, 1024, 1024), 1, "columns"),
         ((128, 1024, 4096), 1, "columns"),
         ((512, 1024, 256), 1, "columns"),
+        ((2000, 1048, 128), 1, "columns"),  # nearly two waves
         ((64, 4096, 1024), 1, "columns"),  # segments of half the width make a wave
         ((4096, 131072), 0, "columns"),
         ((512, 1024, 1020), 1, "periods"),  # rows start anywhere
         ((16, 16384, 1024), 1, "periods"),  # too few
         ((1398, 1500, 128), 1, "periods"),  # a wave and a third
-        ((4096, 4096, 24), 1, "periods"),  # too short
+        ((10667, 1000, 24), 1, "periods"),  # too short
         ((546, 4096, 120), 1, "periods"),  # segments of half the width would share lines
         ((128 * 1024, 4096), 0, "periods"),
     ],
@@ -167,11 +169,22 @@ def test_narrow_elements_are_reduced_by_columns_that_fill_a_gpu_unsplit(shape, a
         assert pushed["lanes"] <= 32
 
 
+def test_single_bytes_whose_values_are_returned_are_read_as_periods():
+    shape = 2097, 1000, 256
+    for name, with_values, family in (
+        ("uint8", False, "columns"),
+        ("uint8", True, "periods"),
+        ("float16", True, "columns"),
+    ):
+        steps = steps_of(shape, range(3), (1,), name, with_values=with_values)
+        assert kernels.table()[steps[0].kernel].family.name == f"argreduce_{family}"
+
+
 @pytest.mark.parametrize(
     ("shape", "family"),
     [
         ((32768, 1000, 4), "periods"),
-        ((32768, 300, 4), "columns"),  # few rows
+        ((65536, 300, 4), "columns"),  # few rows
         ((16384, 2000, 8), "periods"),
         ((16384, 1000, 8), "columns"),
         ((8192, 2000, 16), "columns"),  # an invocation of a subgroup has its own part of a row
