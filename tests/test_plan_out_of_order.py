@@ -116,6 +116,38 @@ def test_processors_read_a_line_of_each_of_two_periods_at_once():
         assert (pushed["groups_per_block"], pushed["lanes"]) == (4, 2)
 
 
+@pytest.mark.parametrize(
+    ("memory", "name", "family"),
+    [
+        ((4096, 1024, 2), "float16", "periods"),
+        ((65536, 64, 2), "float16", "short"),  # few groups
+        ((1118, 2500, 3), "float16", "periods"),
+        ((5461, 512, 3), "float16", "short"),
+        ((390, 1024, 21), "float16", "short"),  # wide groups
+        ((4096, 2048, 2), "int8", "periods"),
+        ((838, 5000, 4), "int8", "short"),  # whole words
+        ((1118, 5000, 3), "int8", "periods"),
+        ((2236, 2500, 3), "int8", "short"),
+    ],
+)
+def test_processors_read_periods_where_walks_out_of_order_are_long(memory, name, family):
+    assert families_of(memory, (0, 2, 1), (1, 2), name, PROCESSOR)[0] == family
+
+
+@pytest.mark.parametrize(
+    ("memory", "name", "family"),
+    [
+        ((109, 150, 512), "float16", "rows"),
+        ((109, 150, 256), "float32", "rows"),
+        ((436, 150, 128), "float16", "periods"),  # many positions for each column
+        ((218, 300, 120), "float16", "short"),  # short rows
+        ((128, 64, 256), "int64", "periods"),
+    ],
+)
+def test_processors_read_rows_where_columns_have_few_positions(memory, name, family):
+    assert families_of(memory, range(3), (0, 2), name, PROCESSOR)[0] == family
+
+
 def test_processors_plan_reductions_of_one_element():
     assert families_of((1 << 20, 1), (0, 1), (1,), "int8", PROCESSOR) == ["short"]
 

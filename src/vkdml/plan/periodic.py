@@ -60,6 +60,12 @@ _SHORT_PERIOD = 256
 # Bytes of a row: up to the first a workgroup of a processor reads a whole period, from the second on a cache
 # holds what blocks of a split share.
 _CACHED_ROW = 28, 300
+# Bytes of rows that a processor reads one by one in less time than in short periods.
+_LONG_ROW = 256
+# By element width, groups of elements that compete for an output and are side by side, from which on a
+# processor walks longer than it reads periods: of two or four elements, and of others up to so many.
+_LONG_WALK = {1: (1024, 5000), 2: (256, 1000)}
+_MOST_SIDE_BY_SIDE = 12
 # Longer rows are read as rows.
 LONGEST_ROW_BYTES = 4096
 # Bytes of aligned rows of narrow elements whose columns may be faster.
@@ -211,7 +217,42 @@ def is_periodic(
         beside = [dim for dim in layout.reduced if dim.input_stride == inner_kept.size]
         return len(layout.reduced) > 1 and bool(beside) and kept_bytes < tuning.columns_segment_bytes
     inner = [dim for dim in layout.reduced if dim.input_stride == 1]
-    return bool(inner) and inner[0].size * element.nbytes <= LONGEST_ROW_BYTES and len(layout.reduced) > 1
+    if not inner or len(layout.reduced) == 1:
+        return False
+    row_bytes = inner[0].size * element.nbytes
+    return row_bytes <= LONGEST_ROW_BYTES and not _are_fast_rows(
+        layout, element, row_bytes, input_bytes, tuning
+    )
+
+
+def _are_fast_rows(
+    layout: ReduceLayout, element: ElementType, row_bytes: int, input_bytes: int, tuning: Tuning
+) -> bool:
+    """Whether a processor reads rows faster than periods, of which each column would have few positions.
+
+    On lavapipe rows take 0.49 to 1.2 of the time then.
+    """
+    if not tuning.period_positions or row_bytes < _LONG_ROW or element.nbytes == 8:
+        return False
+    walk = best_walk(layout, element, input_bytes)
+    return walk is not None and walk.size < tuning.period_positions * walk.copies
+
+
+def are_long_walks(layout: ReduceLayout, element: ElementType) -> bool:
+    """Tell whether periods take less time than walks from element to element out of memory order (lavapipe).
+
+    Each invocation of a walk waits for lines of its own: in periods halves take 0.36 to 1.0 of the time and
+    bytes 0.59 to 1.0, but for those of whole words. The layout can be read as periods.
+    """
+    order = layout.memory_order
+    if order is None or order.run_dims != 2 or element.nbytes >= 4:
+        return False
+    side_by_side = order.dims[-1].size
+    groups = layout.reduce_count // side_by_side
+    if side_by_side > _MOST_SIDE_BY_SIDE or (element.nbytes == 1 and side_by_side % 4 == 0):
+        return False
+    in_few_words = side_by_side == 2 or side_by_side == 4
+    return groups >= _LONG_WALK[element.nbytes][0 if in_few_words else 1]
 
 
 def _has_few_columns(layout: ReduceLayout, element: ElementType, input_bytes: int, least: int) -> bool:

@@ -11,7 +11,7 @@ from math import prod
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.order import Order
-from vkdml.plan.periodic import best_walk, is_periodic
+from vkdml.plan.periodic import are_long_walks, best_walk, is_periodic
 from vkdml.plan.plans import (
     LINE,
     VECTOR_BYTES,
@@ -386,6 +386,8 @@ def _walk(
     lines = walk.runs if few_columns else walk.lines(nbytes)
     has_periods = is_periodic(layout, element, input_bytes, limits)
     has_periods = has_periods and best_walk(layout, element, input_bytes) is not None
+    if has_periods and are_long_walks(layout, element):
+        return None
     if lines > _most_runs(layout, walk, nbytes, tuning, has_periods=has_periods):
         return None
     shares_lines = walk.run.size * walk.run.input_stride * nbytes < LINE and (columns == 1 or fills_words)

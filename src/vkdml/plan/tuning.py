@@ -202,6 +202,8 @@ class Tuning:
     """Of such an input in short periods, the most that workgroups read in turn."""
     period_column_bytes: int
     """The fewest bytes that such an input has for each column, which leaves a candidate; 0: any."""
+    period_positions: int
+    """Of a column, of elements of up to 4 bytes. With fewer, rows in the order of positions stay rows."""
     period_segment_bytes: int
     """The most of a long period that a workgroup reads side by side, of several periods at once if it can."""
     out_of_order_from_bytes: int
@@ -320,6 +322,7 @@ DISCRETE = Tuning(
     period_cache_bytes=0,
     period_split_bytes=0,
     period_column_bytes=0,
+    period_positions=0,
     period_segment_bytes=_NEVER,
     out_of_order_from_bytes=64 * _MIB,
     out_of_order_row_bytes=30,
@@ -406,6 +409,7 @@ SOFTWARE = replace(
     period_cache_bytes=16 * _MIB,
     period_split_bytes=2 * _MIB,
     period_column_bytes=128,
+    period_positions=260,
     # A line of memory. It waits for one of each period at the same time.
     period_segment_bytes=64,
     out_of_order_from_bytes=256 * 1024,
@@ -468,6 +472,7 @@ _SWIFTSHADER = replace(
     wide_periods_from_bytes=_NEVER,
     period_cache_bytes=0,
     period_column_bytes=0,
+    period_positions=0,
     fixed_flags_from_bytes=_NEVER,
     period_segment_bytes=_NEVER,
     far_columns_from_bytes=_NEVER,
