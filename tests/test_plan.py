@@ -267,10 +267,8 @@ def test_rows_of_some_vectors_stay_in_registers():
     expected = {u1: (64, 98), f2: (64, 128), f4: (100, 128), i2: (128, 128), i8: (128, 128)}
     for el, (first, end) in expected.items():
         for row_bytes in range(48, 144, el.nbytes):
-            assert is_tile(row_bytes, el) == (row_bytes < first or end <= row_bytes < 128), (
-                el.name,
-                row_bytes,
-            )
+            expects_tile = row_bytes < first or end <= row_bytes < 128
+            assert is_tile(row_bytes, el) == expects_tile, (el.name, row_bytes)
 
 
 def test_aligned_stacks_are_read_as_columns():
@@ -310,8 +308,8 @@ def test_packed_stacks_that_would_meet_in_few_banks_leave_words_out():
     assert is_padded(12, 20, u1)
     assert is_padded(16, 2, f2)
     assert not is_padded(2, 4, u1)  # two positions
-    assert not is_padded(12, 5, u1)  # rows start anywhere; every 160 bytes
-    assert is_padded(32, 5, u1)
+    assert not is_padded(12, 5, u1)  # rows start anywhere
+    assert is_padded(32, 5, u1)  # every 160 bytes
     assert not is_padded(7, 3, f2)
     assert is_padded(16, 3, f2)
 

@@ -31,8 +31,8 @@ _MORE_IDLE = 0.04
 # time, H200 0.97).
 _SHARE_OF_BYTES = 2
 # Narrow elements that are loaded in vectors are not split if their workgroups make up a wave, nearly, or so
-# many. By element width, the share of `columns_workgroups` that runs at once.
-_AT_ONCE = {1: 1 / 4, 2: 1 / 2}
+# many. Of halves so many times as many run at once as where there are splits.
+_HALVES_AT_ONCE = 2
 _NEARLY_WHOLE = 0.95
 _MANY_WAVES = 1.85
 # Bytes. Short segments share lines unless rows start with one.
@@ -55,9 +55,10 @@ def _gains_by_wide_segments(loads: str, reduce_count: int, groups: int, side: in
     return few and idle(2 * side) <= idle(side) + _MORE_IDLE
 
 
-def _narrow_waves(blocks: int, nbytes: int, tuning: Tuning) -> float:
+def _unsplit_waves(blocks: int, element: ElementType, tuning: Tuning) -> float:
     """Return how many waves of workgroups so many blocks of narrow columns are."""
-    return blocks / max(tuning.columns_workgroups * _AT_ONCE[nbytes], 1)
+    at_once = workgroups_at_once(element, tuning) * (_HALVES_AT_ONCE if element.nbytes == 2 else 1)
+    return blocks / max(at_once, 1)
 
 
 def _is_whole(waves: float) -> bool:
@@ -124,7 +125,7 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
         if in_waves and splits > 1 and lanes <= MOST_LANES_UNSPLIT:
             # Splits take a quarter longer: they store and combine many candidates, and each exchanges the
             # best of all its columns (H100, H200).
-            waves = _narrow_waves(blocks, element.nbytes, tuning)
+            waves = _unsplit_waves(blocks, element, tuning)
             if waves >= _MANY_WAVES or (waves <= 1 and _is_whole(waves) and element.nbytes == 2):
                 splits = 1
             elif (

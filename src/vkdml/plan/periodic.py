@@ -206,13 +206,15 @@ def is_periodic(
             return not (in_columns and _are_unsplit_columns(layout, element, kept_bytes, input_bytes, limits))
         if element.nbytes < 4 and tuning.unaligned_periods and _is_unaligned_matrix(layout, element):
             return True
-        if input_bytes >= tuning.wide_periods_from_bytes and _are_narrow_matrices(layout, element, limits):
-            return True
-        if input_bytes >= tuning.wide_periods_from_bytes and _are_unaligned_matrices(layout, element, tuning):
-            least = tuning.wide_period_column_bytes[element.nbytes == 8]
-            return _stays_cached(kept_bytes, input_bytes, tuning) and _has_few_columns(
-                layout, element, input_bytes, least
-            )
+        if input_bytes >= tuning.wide_periods_from_bytes:
+            row = _row_of_matrices(layout, element, tuning)
+            if _are_narrow_matrices(row, layout, element, tuning):
+                return True
+            if _are_unaligned_matrices(row, layout, element):
+                least = tuning.wide_period_column_bytes[element.nbytes == 8]
+                return _stays_cached(kept_bytes, input_bytes, tuning) and _has_few_columns(
+                    layout, element, input_bytes, least
+                )
         # Several reduced dimensions, of which the innermost lies side by side with the kept one.
         beside = [dim for dim in layout.reduced if dim.input_stride == inner_kept.size]
         return len(layout.reduced) > 1 and bool(beside) and kept_bytes < tuning.columns_segment_bytes
@@ -251,7 +253,7 @@ def are_long_walks(layout: ReduceLayout, element: ElementType) -> bool:
     groups = layout.reduce_count // side_by_side
     if side_by_side > _MOST_SIDE_BY_SIDE or (element.nbytes == 1 and side_by_side % 4 == 0):
         return False
-    in_few_words = side_by_side == 2 or side_by_side == 4
+    in_few_words = side_by_side in (2, 4)
     return groups >= _LONG_WALK[element.nbytes][0 if in_few_words else 1]
 
 
@@ -312,17 +314,25 @@ def _are_unsplit_columns(
     return shape.splits == 1 and shape.lanes <= MOST_LANES_UNSPLIT
 
 
-def _are_narrow_matrices(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> bool:
-    """Whether matrices of many whole vectors, up to three in a row, are each reduced to a row.
+def _row_of_matrices(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> int:
+    """Return the elements in a row of matrices, each of which is reduced to a row; 0 if that is not so.
+
+    Nor for floats of 8 bytes on GPUs: periods take a quarter more, since to compare them takes the time.
+    """
+    row, _ = contiguous(layout.kept)
+    are_matrices = len(layout.reduced) == 1 and layout.reduced[0].input_stride == row
+    compares_slowly = element.is_float and element.nbytes == 8 and tuning.subgroups
+    return row if are_matrices and not compares_slowly else 0
+
+
+def _are_narrow_matrices(row: int, layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:
+    """Whether matrices have many rows of up to three whole vectors.
 
     Few invocations of a subgroup would read the same matrix. In periods they take 0.53 to 1.0 of the time
     (H100, H200).
     """
-    row, _ = contiguous(layout.kept)
     row_bytes, rows = row * element.nbytes, layout.reduced[0]
-    if not limits.tuning.subgroups or (element.is_float and element.nbytes == 8):
-        return False
-    if len(layout.reduced) != 1 or rows.input_stride != row or row_bytes % VECTOR_BYTES:
+    if not row or not tuning.subgroups or row_bytes % VECTOR_BYTES:
         return False
     return any(row_bytes <= most and rows.size >= least for most, least in _NARROW_MATRICES)
 
@@ -350,18 +360,12 @@ def _stays_cached(row_bytes: int, input_bytes: int, tuning: Tuning) -> bool:
     return not _comes_from_memory(input_bytes, tuning) or not fewest < row_bytes < most
 
 
-def _are_unaligned_matrices(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:
-    """Whether matrices of many unaligned rows, which are not long, are each reduced to a row.
+def _are_unaligned_matrices(row: int, layout: ReduceLayout, element: ElementType) -> bool:
+    """Whether matrices have many unaligned rows, which are not long.
 
-    In periods, whose vectors are aligned, they take 3% to 16% less time (H200); but floats of 8 bytes take a
-    quarter more, since to compare them is what takes the time. On lavapipe all take 0.5 to 0.8 of the time.
+    In periods, whose vectors are aligned, they take 3% to 16% less time (H200), on lavapipe 0.5 to 0.8 of it.
     """
-    row, _ = contiguous(layout.kept)
     rows = layout.reduced[0]
-    if len(layout.reduced) != 1 or rows.input_stride != row:
-        return False
-    if element.is_float and element.nbytes == 8 and tuning.subgroups:
-        return False
     is_unaligned = row * element.nbytes % VECTOR_BYTES != 0
     is_joined = row <= _SHORT_UNALIGNED_ROW and rows.size * element.nbytes < _LONG_COLUMN_BYTES
     are_many = rows.size >= _MANY_UNALIGNED_ROWS

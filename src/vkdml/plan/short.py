@@ -206,6 +206,9 @@ def _plan(
     flags = {"layout_in_push": in_push, **results.flags}
     shared_words = _padded(round_up(words_of(tile.shared_elements, element.nbytes) + 2, SHARED_STEP))
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
+    word_aligned = element.nbytes < 4 and _starts_with_words(
+        layout, tile, 4 // element.nbytes, packed, walk, positions_at_once
+    )
     kernel, constants = family.specialize(
         **element.specialization,
         columns=work.columns,
@@ -222,14 +225,13 @@ def _plan(
         positions_apart=tile.position_pitch > 0,
         dims=max(len(tile.dims), 2 if tile.outer else 1),
         evenly_apart=tile.evenly_apart,
-        word_aligned=element.nbytes < 4
-        and _starts_with_words(layout, tile, 4 // element.nbytes, packed, walk, positions_at_once),
+        word_aligned=word_aligned,
         direct=work.direct,
         long_rows=element.nbytes == 1 and positions.size > MOST_RANKED and walk is None,
         run_apart=walk is not None and positions.input_stride != 1,
         joined=walk.joined.size if walk else 1,
         positions_at_once=positions_at_once,
-        padded=_meets_in_few_banks(work, layout, element.nbytes),
+        padded=_meets_in_few_banks(work, layout, element.nbytes, word_aligned=word_aligned),
     )
     box_words = {
         name: value
@@ -306,17 +308,15 @@ def words_of(elements: int, nbytes: int) -> int:
     return ceil_div(elements * nbytes, 4)
 
 
-def _meets_in_few_banks(work: _Work, layout: ReduceLayout, nbytes: int) -> bool:
+def _meets_in_few_banks(work: _Work, layout: ReduceLayout, nbytes: int, *, word_aligned: bool) -> bool:
     """Whether neighbouring invocations would read few banks of shared memory if no words were left out."""
     if work.direct:
         return False
-    (along, count), *others = work.tile.dims
     if work.packed:
         positions = layout.reduced[0]
-        if positions.size < FEWEST_IN_BANKS:
-            return False
-        starts_with_words = _starts_with_words(layout, work.tile, 4 // nbytes, True, work.walk)
-        return starts_with_words or positions.size * positions.input_stride * nbytes % FEW_BANKS == 0
+        pitch = positions.size * positions.input_stride * nbytes
+        return positions.size >= FEWEST_IN_BANKS and (word_aligned or pitch % FEW_BANKS == 0)
+    (along, count), *others = work.tile.dims
     steps = [along.input_stride]
     if work.walk is not None and others and count <= FEW_SIDE_BY_SIDE:
         steps.append(others[0][0].input_stride)
