@@ -158,9 +158,8 @@ def test_short_blocks_of_large_arrays_are_read_in_vectors(name, pattern, permute
         ("float32", 1, 5000, 37, False),  # a small array
         ("float32", 1, 2000, 501, False),  # a candidate for each kibibyte or two
         ("int64", 1, 2500, 251, False),
-        ("float32", 1, 500000, 5, True),  # beyond the cache: a workgroup reads whole periods
-        ("float32", 1, 453438, 37, False),  # several do, from memory
-        ("float32", 1, 223696, 75, True),  # the same, in short splits
+        ("float32", 1, 500000, 5, True),  # a workgroup reads whole periods
+        ("float32", 1, 453438, 37, True),  # several do
     ],
 )
 def test_processors_read_unaligned_rows_of_wide_elements_as_periods(
@@ -175,13 +174,14 @@ def test_processors_read_unaligned_rows_of_wide_elements_as_periods(
 @pytest.mark.parametrize(
     ("rows", "columns", "least"),
     [
-        (1 << 20, 13, 1),  # in a cache
-        (5 << 20, 13, 32),
+        (1 << 17, 13, 1),  # a small array
+        (1 << 20, 13, 13),
+        (5 << 20, 13, 65),
         (5 << 20, 5, 1),  # of these a workgroup reads a whole period, without others
-        (1 << 15, 3001, 1),  # long periods, whose blocks share few lines
+        (1 << 15, 5001, 1),  # long periods, whose blocks share few lines
     ],
 )
-def test_splits_of_short_periods_that_memory_holds_fit_a_cache(rows, columns, least):
+def test_splits_of_short_periods_fit_a_processors_cache(rows, columns, least):
     layout, count = layout_of(((rows, columns), (0, 1), (0,), 0), (False, False, False))
     plan = plan_argreduce(layout, Order("int8"), count, PROCESSOR, index_bytes=4, with_values=False)
     family = kernels.table()[plan.steps[0].kernel].family
@@ -192,7 +192,25 @@ def test_splits_of_short_periods_that_memory_holds_fit_a_cache(rows, columns, le
     if least > 1:
         assert count / splits <= cached
     else:
-        assert splits < 32
+        assert splits < 13
+
+
+@pytest.mark.parametrize(
+    ("columns", "vectors"),
+    [
+        (64, 4),  # a whole period
+        (144, 8),
+        (320, 8),
+        (336, 4),
+        (4000, 4),
+    ],
+)
+def test_processors_read_a_line_of_long_periods_side_by_side_and_two_of_short_ones(columns, vectors):
+    layout, count = layout_of((((8 << 20) // columns, columns), (1, 0), (0, 1), 0), (False, False, False))
+    plan = plan_argreduce(layout, Order("int8"), count, PROCESSOR, index_bytes=4, with_values=False)
+    family = kernels.table()[plan.steps[0].kernel].family
+    assert family.name == "argreduce_periods"
+    assert family.unpack(plan.steps[0].push)["groups_per_block"] == vectors
 
 
 def test_small_arrays_take_one_kernel():

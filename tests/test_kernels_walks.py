@@ -18,7 +18,8 @@ from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce, extent, row_major_strides
 from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS as LIMIT
 from vkdml.plan.order import Order
-from vkdml.plan.tuning import ShortTuning
+from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.tuning import ShortTuning, tuning_for
 
 ELEMENTS = kernels.elements()
 FAMILY = kernels.family("argreduce_short")
@@ -30,9 +31,10 @@ WALKS = ShortTuning(
     most_fixed_positions=4,
     walked_runs=1000,
     narrow_walked_runs=1000,
-    far_walked_runs=1000,
+    walked_columns=1000,
 )
 
+PROCESSOR = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8, LIMIT)
 # The same through shared memory, as on GPUs: of narrow elements that are loaded one by one otherwise.
 TILES = ShortTuning(
     workgroup_size=32, tile_bytes=2048, fixed_positions=True, direct=False, permuted_tile_bytes=4096
@@ -350,16 +352,62 @@ def test_few_columns_are_walked_one_at_a_time(device):
 
 def test_places_far_apart_are_walked_only_while_they_are_few(device):
     """A cache has lines for fewer places then; the same places near each other are walked."""
-    limits = limits_of(device, far_walked_runs=40)
+    limits = limits_of(device, walked_columns=40)
     far = device.limits.tuning.far_columns_from_bytes // 4
     for count, pitch, walked in ((40, far, True), (41, far, False), (41, far - 1, True)):
         (step,) = planned((count, far - 1), (pitch, 1), (0,), limits, "float32").steps
         assert ("walked" in step.kernel) == walked
 
 
+@pytest.mark.parametrize(
+    ("name", "row", "columns"),
+    [
+        ("uint8", 127, "single"),
+        ("uint8", 128, "walked"),
+        ("uint8", 2047, "walked"),
+        ("uint8", 2048, None),
+        ("float16", 39, "single"),
+        ("float16", 40, "walked"),
+        ("float16", 1535, "walked"),
+        ("float16", 1536, None),
+        ("float32", 19, "single"),
+        ("float32", 20, "walked"),
+        ("float32", 767, "walked"),
+        ("float32", 768, None),
+        ("int64", 19, "single"),
+        ("int64", 20, "walked"),
+        ("int64", 8191, "walked"),
+        ("int64", 8192, None),
+    ],
+)
+def test_processors_walk_rows_that_are_neither_short_nor_long(name, row, columns):
+    """Each invocation reads some that follow each other."""
+    (step,) = planned((4096, row), (row, 1), (1,), PROCESSOR, name).steps
+    assert kernels.table()[step.kernel].variant.get("columns") == columns
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axes", "columns"),
+    [
+        ((100, 300, 200), (2,), "single"),  # outputs in another order
+        ((3, 1000, 1500), (0, 2), "walked"),
+        ((3, 1000, 1500), (1, 2), None),
+        ((1000, 3, 63, 1500), (1, 3), None),  # rows apart, of few outputs side by side
+        ((1000, 3, 64, 1500), (1, 3), "walked"),
+        ((1000, 3, 17, 1023), (1, 3), "walked"),
+    ],
+)
+def test_processors_walk_rows_that_follow_each_other(sizes, axes, columns):
+    strides = row_major_strides(sizes)
+    if axes == (2,):
+        strides = (strides[1], strides[1] * sizes[0], 1)
+    (step, *_) = planned(sizes, strides, axes, PROCESSOR, "uint8").steps
+    assert kernels.table()[step.kernel].variant.get("columns") == columns
+
+
 def test_positions_evenly_apart_a_few_at_a_time_are_walked(device):
     """However far apart they are, and in however many places."""
-    limits = limits_of(device, narrow_walked_runs=100, far_walked_runs=100)
+    limits = limits_of(device, narrow_walked_runs=100, walked_columns=100)
     far = device.limits.tuning.far_columns_from_bytes * 2
     for name, few, walked in (
         ("uint8", 11, True),

@@ -411,11 +411,20 @@ def test_stacks_whose_tiles_leave_most_invocations_idle_are_read_as_columns(elem
 @pytest.mark.parametrize(
     ("element", "sizes", "family"),
     [
-        (2, (512, 8192), "columns"),
+        (2, (256, 8192), "columns"),
         (2, (64, 8192), "short"),  # few positions
-        (2, (512, 8191), "short"),  # not aligned
-        (2, (2048, 8192), "short"),  # 64 MiB, which no cache holds
-        (3, (512, 4096), "short"),  # of two words
+        (2, (256, 8191), "short"),  # not aligned
+        (2, (512, 8192), "short"),  # 16 MiB, which other programs push out of a cache
+        (2, (131072, 32), "columns"),  # rows of two lines
+        (2, (65536, 36), "columns"),
+        (2, (233017, 36), "columns"),  # more lines than are walked
+        (2, (1024, 8192), "short"),
+        (2, (1025, 8192), "columns"),
+        (3, (256, 4096), "short"),  # of two words
+        (3, (1025, 4096), "columns"),
+        (0, (1024, 16384), "short"),
+        (0, (1025, 16384), "columns"),
+        (0, (1025, 16383), "short"),  # not aligned: vectors would be shifted
     ],
 )
 def test_a_processor_reads_long_columns_of_words_in_vectors_if_its_cache_holds_them(element, sizes, family):
@@ -493,7 +502,7 @@ def test_a_processor_shares_positions_that_are_far_apart():
         (LIMITS["lavapipe"], least - 4, 1),
         (LIMITS["swiftshader"], least, 1),
     ):
-        few = replace(limits.tuning.short, walked_runs=0, far_walked_runs=0)
+        few = replace(limits.tuning.short, walked_runs=0)
         limits = replace(limits, tuning=replace(limits.tuning, short=few, columns_segment_bytes=128))
         (step,) = plan((1 << 13, pitch), (0,), ELEMENTS[2], limits).steps
         assert step.kernel.startswith("argreduce_columns_vectors")

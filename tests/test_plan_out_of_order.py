@@ -157,7 +157,8 @@ def test_processors_plan_reductions_of_one_element():
     [
         ((300, 900, 68), (0, 2), "int8", "short"),  # runs of more than a line
         ((50257, 41), (1,), "int64", "short"),
-        ((20257, 128), (1,), "int64", "rows"),
+        ((20257, 128), (1,), "int64", "short"),
+        ((300, 8192), (1,), "int64", "rows"),  # long ones
         ((100, 900, 6, 12), (1, 2), "float16", "short"),  # 5400 runs that share lines
         ((2, 4000, 331, 12), (1,), "int8", "columns"),  # as many that do not
         ((16, 3167, 331), (1,), "int8", "short"),  # a cache has the next ones

@@ -57,9 +57,6 @@ _LONG_PERIOD = 128
 _PIECE = {1: 16, 2: 16, 4: 32, 8: 32}
 # Vectors. Blocks of a longer period share few lines.
 _SHORT_PERIOD = 256
-# Bytes of a row: up to the first a workgroup of a processor reads a whole period, from the second on a cache
-# holds what blocks of a split share.
-_CACHED_ROW = 28, 300
 # Bytes of rows that a processor reads one by one in less time than in short periods.
 _LONG_ROW = 256
 # By element width, groups of elements that compete for an output and are side by side, from which on a
@@ -212,9 +209,7 @@ def is_periodic(
                 return True
             if _are_unaligned_matrices(row, layout, element):
                 least = tuning.wide_period_column_bytes[element.nbytes == 8]
-                return _stays_cached(kept_bytes, input_bytes, tuning) and _has_few_columns(
-                    layout, element, input_bytes, least
-                )
+                return _has_few_columns(layout, element, input_bytes, least)
         # Several reduced dimensions, of which the innermost lies side by side with the kept one.
         beside = [dim for dim in layout.reduced if dim.input_stride == inner_kept.size]
         return len(layout.reduced) > 1 and bool(beside) and kept_bytes < tuning.columns_segment_bytes
@@ -345,21 +340,6 @@ def _is_unaligned_matrix(layout: ReduceLayout, element: ElementType) -> bool:
     return rows.size >= MANY_ROWS and rows.input_stride * element.nbytes % VECTOR_BYTES != 0
 
 
-def _comes_from_memory(input_bytes: int, tuning: Tuning) -> bool:
-    """Whether a processor reads an input that its cache does not hold."""
-    return 0 < tuning.period_cache_bytes < input_bytes
-
-
-def _stays_cached(row_bytes: int, input_bytes: int, tuning: Tuning) -> bool:
-    """Whether lines of unaligned rows that several workgroups share come from memory once.
-
-    On a processor a workgroup reads a few vectors of each period, and others the rest. What they share is in
-    a cache if the input is small, or if splits are. In between, columns are faster (lavapipe).
-    """
-    fewest, most = _CACHED_ROW
-    return not _comes_from_memory(input_bytes, tuning) or not fewest < row_bytes < most
-
-
 def _are_unaligned_matrices(row: int, layout: ReduceLayout, element: ElementType) -> bool:
     """Whether matrices have many unaligned rows, which are not long.
 
@@ -388,6 +368,11 @@ def _at_once(limits: DeviceLimits) -> int:
     return _PERIODS.numbers_of("at_once")[-1 if limits.tuning.batched_loads else 0]
 
 
+def _has_short_splits(input_bytes: int, tuning: Tuning) -> bool:
+    """Whether a processor reads so much that workgroups which share lines had better do so soon."""
+    return 0 < 2 * tuning.period_split_bytes <= input_bytes
+
+
 def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     per_vector = VECTOR_BYTES // element.nbytes
@@ -404,7 +389,9 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
             side = max(side * ceil_div(walk.stretches, side) // tuning.columns_workgroups, 1)
         groups_per_block = side * vectors
     else:
-        side_by_side = tuning.period_segment_bytes // VECTOR_BYTES
+        is_short = vectors * VECTOR_BYTES <= tuning.short_period_bytes
+        segment = tuning.short_period_segment_bytes if is_short else tuning.period_segment_bytes
+        side_by_side = segment // VECTOR_BYTES
         piece = _PIECE[element.nbytes]
         groups_per_block = _side(vectors, piece, min(workgroup_size, side_by_side))
         # Narrower blocks fill a device with fewer splits, where scratch memory has room for few.
@@ -417,7 +404,7 @@ def _shape(walk: Walk, element: ElementType, input_bytes: int, limits: DeviceLim
     candidate_bytes = walk.columns * candidate_words(element) * 4
     shares = (periods / lanes, candidate_bytes / input_bytes)
     wanted = whole_waves(blocks, longest, *shares, at_once)
-    if groups_per_block < vectors <= _SHORT_PERIOD and _comes_from_memory(input_bytes, tuning):
+    if groups_per_block < vectors <= _SHORT_PERIOD and _has_short_splits(input_bytes, tuning):
         # Blocks of a period, which share lines, follow each other within a split.
         stretch_bytes = walk.size * walk.block * element.nbytes
         wanted = max(wanted, min(ceil_div(stretch_bytes, tuning.period_split_bytes), longest))

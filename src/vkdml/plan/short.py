@@ -27,7 +27,6 @@ from vkdml.plan.reductions import (
     FOUR,
     NARROW_SHARE,
     Results,
-    are_far_columns,
     are_few_in_turn,
     bases,
     buffer_bytes,
@@ -66,6 +65,9 @@ FEW_BANKS = 32
 FEWEST_PHASED = 4
 # Positions. Shorter columns of words are walked even where a cache holds them.
 LONG_COLUMN = 128
+# Bytes. Of outputs of several rows each, longer rows are walked only where so many outputs follow each other.
+LONGEST_OF_SEVERAL_ROWS = 1024
+ROWS_SIDE_BY_SIDE = 64
 # Outputs side by side. Of fewer, neighbouring invocations walk in other rows.
 FEW_SIDE_BY_SIDE = 8
 # Shared memory is allocated in so many words, since each number is a pipeline.
@@ -95,7 +97,8 @@ def plan_short(
     if not tuning.tile_bytes or input_bytes < tuning.from_bytes:
         return None
     short = is_short(layout, element, limits)
-    if not short or _walks_stacks(layout, element.nbytes, limits):
+    nbytes = element.nbytes
+    if not short or _walks_rows(layout, nbytes, tuning) or _walks_stacks(layout, nbytes, limits):
         walk, at_once = _walk(layout, element, input_bytes, limits) or (None, 1)
         if walk is not None:
             tile = tile_of_walks(layout, walk, element.nbytes, at_once, limits)
@@ -276,6 +279,26 @@ def _plan(
     )
 
 
+def _walks_rows(layout: ReduceLayout, nbytes: int, tuning: ShortTuning) -> bool:
+    """Whether rows are long enough to be walked."""
+    least, most = _walked_row_bytes(layout, nbytes, tuning)
+    positions = layout.reduced[0]
+    return positions.input_stride == 1 and least <= positions.size * nbytes < most
+
+
+def _walked_row_bytes(layout: ReduceLayout, nbytes: int, tuning: ShortTuning) -> tuple[int, int]:
+    """Return the least bytes of rows that are walked, and of those that are not any more.
+
+    Rows that follow each other but not in the order of the outputs take longer so.
+    """
+    if not layout.kept or layout.kept[-1] is not layout.innermost_of_outputs:
+        return 0, 0
+    least, most = next((bounds for width, *bounds in tuning.walked_rows if width == nbytes), (0, 0))
+    if len(layout.reduced) > 1 and layout.kept[-1].size < ROWS_SIDE_BY_SIDE:
+        most = min(most, LONGEST_OF_SEVERAL_ROWS)
+    return least, most
+
+
 def _walks_stacks(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
     """Whether a short stack of narrow elements takes less time as a walk, if it can be one.
 
@@ -361,7 +384,7 @@ def _walk(
     None where other kernels are faster: few outputs, rows, or runs in more places than a cache has lines for.
     """
     tuning, inner, nbytes = limits.tuning, layout.reduced[-1], element.nbytes
-    longest = max(tuning.shortest_row_bytes, tuning.short.walked_row_bytes)
+    longest = max(tuning.shortest_row_bytes, _walked_row_bytes(layout, nbytes, tuning.short)[1])
     if not layout.kept or (inner.input_stride == 1 and inner.size * nbytes >= longest):
         return None
     if _are_cached_columns(layout, nbytes, input_bytes, tuning):
@@ -402,9 +425,10 @@ def _are_cached_columns(layout: ReduceLayout, nbytes: int, input_bytes: int, tun
     near, per_vector = layout.kept[-1], VECTOR_BYTES // nbytes
     if nbytes != 4 or near.input_stride != 1 or near.size < per_vector or len(layout.reduced) != 1:
         return False
-    is_cached = input_bytes <= tuning.period_cache_bytes
+    is_cached = input_bytes <= tuning.cached_columns_bytes
     is_aligned = are_multiples(layout.row_starts, per_vector)
-    return is_aligned and is_cached and layout.reduce_count >= LONG_COLUMN
+    are_short = near.size * nbytes <= 2 * LINE
+    return is_aligned and (is_cached or are_short) and layout.reduce_count >= LONG_COLUMN
 
 
 def _are_few_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
@@ -419,15 +443,18 @@ def _are_few_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
 
 def _most_runs(layout: ReduceLayout, walk: Walk, nbytes: int, tuning: Tuning, *, has_periods: bool) -> int:
     """Return how many runs apart a walk may have."""
-    short = tuning.short
-    if nbytes >= 4:
-        far = layout.kept[-1].input_stride == 1 and are_far_columns(layout, nbytes, tuning)
-        return short.far_walked_runs if far else short.walked_runs
-    if are_few_in_turn(layout) and not has_periods:
+    short, are_columns = tuning.short, layout.kept[-1].input_stride == 1
+    if are_few_in_turn(layout) and (nbytes >= 4 or not has_periods):
         return short.walked_runs
+    if nbytes >= 4:
+        most = short.walked_columns if are_columns else short.walked_runs
+    elif are_columns and are_multiples(layout.row_starts, VECTOR_BYTES // nbytes):
+        return short.walked_columns
+    else:
+        most = short.narrow_walked_runs
     # A processor loads the next line before it is asked for.
     near = walk.pitch(nbytes) < tuning.far_columns_from_bytes
-    return short.narrow_walked_runs * (2 if near else 1)
+    return most * (2 if near and most < short.walked_runs else 1)
 
 
 def _steps_of_walks(

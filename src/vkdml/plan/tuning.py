@@ -119,12 +119,13 @@ class ShortTuning:
     """Outputs are read each by one invocation where their elements are in at most so many places; 0: none."""
     narrow_walked_runs: int = 0
     """The same of elements of 1 and 2 bytes."""
+    walked_columns: int = 0
+    """The same of columns of words, and of narrow elements in aligned rows: vectors read more as fast."""
     walked_runs_of_periods: int = 0
     """The same of runs below a line, where the input could be read as periods instead."""
-    walked_row_bytes: int = 0
-    """Runs of fewer bytes are walked, too, where ``Tuning.shortest_row_bytes`` makes them rows."""
-    far_walked_runs: int = 0
-    """The same of wider ones where these places are ``Tuning.far_columns_from_bytes`` apart."""
+    walked_rows: tuple[tuple[int, int, int], ...] = ()
+    """By element width, the least bytes of rows that are walked, and of those that are not any more: each
+    invocation reads some rows that follow each other, which a processor foresees."""
     from_bytes: int = 0
     """Smaller inputs take other kernels, which have fewer pipelines to build."""
     permuted_tile_bytes: int = 0
@@ -195,17 +196,21 @@ class Tuning:
     row; floats of 8 bytes only on processors."""
     wide_period_column_bytes: tuple[int, int]
     """The fewest bytes that these have for each column: elements of up to 4 bytes, and of 8."""
-    period_cache_bytes: int
-    """Of a processor: larger inputs come from memory. Workgroups that share lines had then better read them
-    soon after each other. 0: not a processor."""
+    cached_columns_bytes: int
+    """Of a processor: long columns of words in an input up to this size, which a cache holds, are read in
+    vectors and not walked. 0: not a processor."""
     period_split_bytes: int
-    """Of such an input in short periods, the most that workgroups read in turn."""
+    """The most that a processor's workgroups read in turn of an input of at least twice as much: what lines
+    they share, or the processor loads ahead, is then in its second cache. 0: not a processor."""
     period_column_bytes: int
     """The fewest bytes that such an input has for each column, which leaves a candidate; 0: any."""
     period_positions: int
     """Of a column, of elements of up to 4 bytes. With fewer, rows in the order of positions stay rows."""
     period_segment_bytes: int
     """The most of a long period that a workgroup reads side by side, of several periods at once if it can."""
+    short_period_bytes: int
+    """Of longer periods up to this size, the next number instead."""
+    short_period_segment_bytes: int
     out_of_order_from_bytes: int
     """Inputs from this size on have the next number."""
     out_of_order_row_bytes: int
@@ -319,11 +324,13 @@ DISCRETE = Tuning(
     narrow_periods_from_bytes=64 * _MIB,
     wide_periods_from_bytes=192 * _MIB,
     wide_period_column_bytes=(0, 0),
-    period_cache_bytes=0,
+    cached_columns_bytes=0,
     period_split_bytes=0,
     period_column_bytes=0,
     period_positions=0,
     period_segment_bytes=_NEVER,
+    short_period_bytes=0,
+    short_period_segment_bytes=0,
     out_of_order_from_bytes=64 * _MIB,
     out_of_order_row_bytes=30,
     out_of_order_column_bytes=(),
@@ -406,12 +413,14 @@ SOFTWARE = replace(
     periods_from_bytes=256 * 1024,
     wide_periods_from_bytes=_MIB,
     wide_period_column_bytes=(2 * 1024, 12 * 1024),
-    period_cache_bytes=16 * _MIB,
-    period_split_bytes=2 * _MIB,
+    cached_columns_bytes=8 * _MIB,
+    period_split_bytes=_MIB,
     period_column_bytes=128,
     period_positions=260,
     # A line of memory. It waits for one of each period at the same time.
     period_segment_bytes=64,
+    short_period_bytes=320,
+    short_period_segment_bytes=128,
     out_of_order_from_bytes=256 * 1024,
     out_of_order_row_bytes=32,
     out_of_order_column_bytes=(128, 800),
@@ -452,9 +461,9 @@ SOFTWARE = replace(
         rows_in_registers=(),
         walked_runs=8192,
         narrow_walked_runs=2048,
+        walked_columns=1024,
         walked_runs_of_periods=256,
-        walked_row_bytes=1024,
-        far_walked_runs=2048,
+        walked_rows=((1, 128, 2048), (2, 80, 3072), (4, 80, 3072), (8, 160, 64 * 1024)),
     ),
 )
 TUNING = {
@@ -470,14 +479,16 @@ _SWIFTSHADER = replace(
     out_of_order_row_bytes=0,
     periods_from_bytes=_MIB,
     wide_periods_from_bytes=_NEVER,
-    period_cache_bytes=0,
+    cached_columns_bytes=0,
+    period_split_bytes=0,
     period_column_bytes=0,
     period_positions=0,
     fixed_flags_from_bytes=_NEVER,
     period_segment_bytes=_NEVER,
+    short_period_bytes=0,
     far_columns_from_bytes=_NEVER,
     slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=_NEVER),
-    short=replace(SOFTWARE.short, fixed_positions=False, walked_runs=0, narrow_walked_runs=0),
+    short=replace(SOFTWARE.short, fixed_positions=False, walked_runs=0, narrow_walked_runs=0, walked_rows=()),
 )
 
 
