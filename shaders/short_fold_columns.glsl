@@ -46,8 +46,11 @@ uvec3 number_strides() { return uvec3(1u, tile_0, tile_0 * tile_1); }
 #define THIRD (NEAR == 2u ? 1u : 2u)
 
 void fold_tile(Tile tile) {
-    uvec3 sizes = box_sizes(), numbers = number_strides();
-    uint columns = sizes[NEAR], across = (columns + ELEMENTS_PER_WORD - 1u) / ELEMENTS_PER_WORD;
+    uvec3 sizes = box_sizes(), numbers = number_strides(), outputs = output_strides();
+    bool shifted = DIRECT && are_rows_shifted(outputs[NEAR], tile.offsets.y | outputs[SECOND] | outputs[THIRD],
+                                              ELEMENTS_PER_WORD);
+    uint columns = sizes[NEAR], more = shifted ? 2u * ELEMENTS_PER_WORD - 2u : ELEMENTS_PER_WORD - 1u;
+    uint across = (columns + more) / ELEMENTS_PER_WORD;
     Divisors divisors = divisors_of(uvec2(across, sizes[SECOND]));
     uint words = across * sizes[SECOND] * sizes[THIRD];
     for (uint i = gl_LocalInvocationIndex; i < words; i += WORKGROUP) {
@@ -63,11 +66,20 @@ void fold_tile(Tile tile) {
             place[SECOND] = second;
             place[THIRD] = third;
         }
-        if (DIRECT && any(greaterThanEqual(place, tile.sizes))) continue;
+        uint target = tile.offsets.y + dot_of(place, outputs);
+        if (shifted) {
+            uint shift = shift_of_row(target - column, at - column, ELEMENTS_PER_WORD);
+            place[NEAR] -= shift;
+            target -= shift;
+            at -= shift;
+        }
+        if (DIRECT && any(greaterThanEqual(ivec3(place), ivec3(tile.sizes)))) continue;
         WordKeys found = fold_word(tile, at);
-        if (DIRECT) {
-            for (uint i = 0u; i < ELEMENTS_PER_WORD && place[NEAR] < tile.sizes[NEAR]; i++) {
-                write_output(tile, place, dot_of(place, output_strides()), found[i]);
+        if (DIRECT && is_vector_of_outputs(tile, place, NEAR, ELEMENTS_PER_WORD, target)) {
+            write_word_of_indices(target, found, tile.weight);
+        } else if (DIRECT) {
+            for (uint i = 0u; i < ELEMENTS_PER_WORD; i++) {
+                if (place[NEAR] < tile.sizes[NEAR]) write_output(tile, place, dot_of(place, outputs), found[i]);
                 place[NEAR]++;
             }
         } else {

@@ -30,6 +30,39 @@ void write_indices(uint target, uvec4 positions, uvec2 weight) {
     }
 }
 
+#if ELEMENT_BYTES < 4
+// A driver on a processor stores each invocation's word on its own, but vectors at once. So of rows of outputs that start
+// anywhere, an invocation takes columns from a multiple of a vector of outputs on: some are before the row.
+bool are_rows_shifted(uint output_stride, uint starts, uint outputs) {
+    return !WORD_ALIGNED && output_stride == 1u && starts % outputs != 0u;
+}
+
+// How many elements earlier than at `at`, where a row starts, an invocation begins; none where the buffer has no more.
+uint shift_of_row(uint target, uint at, uint outputs) {
+    uint shift = target % outputs;
+    return at < shift ? 0u : shift;
+}
+
+// Whether so many outputs along a dimension of the tile are a vector, or some, of which only indices are wanted.
+bool is_vector_of_outputs(Tile tile, uvec3 place, uint axis, uint count, uint target) {
+    bool is_inside = place[axis] < tile.sizes[axis] && tile.sizes[axis] - place[axis] >= count;
+    bool is_vector = output_strides()[axis] == 1u && target % min(count, 4u) == 0u;
+    return is_inside && is_vector && !flagged(FLAG_WITH_VALUES);
+}
+
+#if ELEMENT_BYTES == 1
+void write_word_of_indices(uint target, uvec4 positions, uvec2 weight) { write_indices(target, positions, weight); }
+#else
+void write_word_of_indices(uint target, uvec2 positions, uvec2 weight) {
+    if (flagged(FLAG_WIDE_INDICES)) {
+        index_vectors[target / 2u] = uvec4(index_of(positions.x, weight), index_of(positions.y, weight));
+    } else {
+        index_pairs[target / 2u] = positions * weight.x + index_base_low;
+    }
+}
+#endif
+#endif
+
 #if COLUMNS >= COLUMNS_WALKED
 #define OFFSET_OF_POSITION reduced_offset(position, reduced_dims)
 #else

@@ -51,7 +51,10 @@ Best best_of_run(Best best, Run run, uint at, uint position, Best positions) {
 
 // The columns are along the first dimension of a tile.
 void fold_tile(Tile tile) {
-    uvec2 sizes = uvec2((tile_0 + OUTPUTS_AT_ONCE - 1u) / OUTPUTS_AT_ONCE, tile_1);
+    const bool one_each = JOINED == 1u && POSITIONS_AT_ONCE == 1u; // a column is an output
+    bool shifted = one_each && are_rows_shifted(output_stride_0, tile.offsets.y | output_stride_1 | output_stride_2, 4u);
+    uint more = OUTPUTS_AT_ONCE - 1u + (shifted ? 3u : 0u);
+    uvec2 sizes = uvec2((tile_0 + more) / OUTPUTS_AT_ONCE, tile_1);
     Divisors divisors = divisors_of(sizes);
     uint groups = sizes.x * sizes.y * tile_2;
     Run run = run_of(tile.walk);
@@ -59,16 +62,18 @@ void fold_tile(Tile tile) {
     FOR_EACH_OWN(i, groups) {
         uvec3 place = place_of(i, sizes, divisors);
         place.x *= OUTPUTS_AT_ONCE;
-        if (any(greaterThanEqual(place, tile.sizes))) continue;
+        if (shifted) {
+            uvec3 row = uvec3(0u, place.yz);
+            place.x -= shift_of_row(tile.offsets.y + dot_of(row, output_strides()), tile.start + dot_of(row, tile.strides), 4u);
+        }
+        if (any(greaterThanEqual(ivec3(place), ivec3(tile.sizes)))) continue;
         Best best;
         best.first = best.second = WordKeys(0u);
 #define FOLD_RUN(at, position) best = best_of_run(best, run, at, position, positions);
         FOR_EACH_RUN(FOLD_RUN, tile.start + dot_of(place, tile.strides))
-#define WRITE(key)                                                                    \
-    if (place.x < tile.sizes.x) {                                                     \
-        write_output(tile, place, dot_of(place, output_strides()), position_of(key)); \
-        place.x++;                                                                    \
-    }
+#define WRITE(key)                                                                                                  \
+    if (place.x < tile.sizes.x) write_output(tile, place, dot_of(place, output_strides()), position_of(key)); \
+    place.x++;
         if (POSITIONS_AT_ONCE > 1u) {
             best.first = max(best.first, best.second);
 #if ELEMENT_BYTES == 1
@@ -85,16 +90,28 @@ void fold_tile(Tile tile) {
             WRITE(greatest(best.first)) WRITE(greatest(best.second))
             continue;
         }
-#if ELEMENT_BYTES == 2
-        WRITE(best.first.x) WRITE(best.first.y) WRITE(best.second.x) WRITE(best.second.y)
-#else
+#if ELEMENT_BYTES == 1
         if (JOINED == 2u) {
             WRITE(max(best.first.x, best.first.y)) WRITE(max(best.first.z, best.first.w))
             WRITE(max(best.second.x, best.second.y)) WRITE(max(best.second.z, best.second.w))
             continue;
         }
+#endif
+        uint target = tile.offsets.y + dot_of(place, output_strides());
+        if (is_vector_of_outputs(tile, place, 0u, OUTPUTS_AT_ONCE, target)) {
+#if ELEMENT_BYTES == 1
+            write_indices(target, positions_of(best.first), tile.weight);
+            write_indices(target + 4u, positions_of(best.second), tile.weight);
+#else
+            write_indices(target, positions_of(uvec4(best.first, best.second)), tile.weight);
+#endif
+            continue;
+        }
+#if ELEMENT_BYTES == 1
         WRITE(best.first.x) WRITE(best.first.y) WRITE(best.first.z) WRITE(best.first.w)
         WRITE(best.second.x) WRITE(best.second.y) WRITE(best.second.z) WRITE(best.second.w)
+#else
+        WRITE(best.first.x) WRITE(best.first.y) WRITE(best.second.x) WRITE(best.second.y)
 #endif
     }
 }

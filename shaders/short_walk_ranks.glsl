@@ -9,3 +9,8 @@ uint position_of(uint ranked_key) {
     uint rank = ranked_key & RANK_MASK;
     return TAKE_LAST ? rank - 1u : RANK_MASK - rank;
 }
+
+uvec4 positions_of(uvec4 ranked_keys) {
+    uvec4 ranks = ranked_keys & RANK_MASK;
+    return TAKE_LAST ? ranks - 1u : RANK_MASK - ranks;
+}

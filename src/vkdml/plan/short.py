@@ -70,6 +70,8 @@ LONGEST_OF_SEVERAL_ROWS = 1024
 ROWS_SIDE_BY_SIDE = 64
 # Outputs side by side. Of fewer, neighbouring invocations walk in other rows.
 FEW_SIDE_BY_SIDE = 8
+# Indices that a processor stores at once.
+OUTPUTS_OF_VECTOR = 4
 # Shared memory is allocated in so many words, since each number is a pipeline.
 SHARED_STEP = 256
 
@@ -461,7 +463,8 @@ def _steps_of_walks(
     walk: Walk, tile: Tile, at_once: int, nbytes: int, reduced_dims: int, rounds: int, vectors: int
 ) -> int:
     (_, along), *others = tile.dims
-    groups = ceil_div(along, at_once) * prod(count for _, count in others)
+    before = OUTPUTS_OF_VECTOR - 1 if at_once > 1 else 0  # of a row that starts within a vector
+    groups = ceil_div(before + along, at_once) * prod(count for _, count in others)
     run, *runs = walk.sizes
     words = 4 // nbytes if nbytes < 4 and walk.run.input_stride == 1 else 1
     sizes = (ceil_div(run, words), *runs)
