@@ -47,8 +47,7 @@ uvec3 number_strides() { return uvec3(1u, tile_0, tile_0 * tile_1); }
 
 void fold_tile(Tile tile) {
     uvec3 sizes = box_sizes(), numbers = number_strides(), outputs = output_strides();
-    bool shifted = DIRECT && are_rows_shifted(outputs[NEAR], tile.offsets.y | outputs[SECOND] | outputs[THIRD],
-                                              ELEMENTS_PER_WORD);
+    bool shifted = are_rows_shifted(tile.offsets.y | outputs[SECOND] | outputs[THIRD], ELEMENTS_PER_WORD);
     uint columns = sizes[NEAR], more = shifted ? 2u * ELEMENTS_PER_WORD - 2u : ELEMENTS_PER_WORD - 1u;
     uint across = (columns + more) / ELEMENTS_PER_WORD;
     Divisors divisors = divisors_of(uvec2(across, sizes[SECOND]));
@@ -75,7 +74,7 @@ void fold_tile(Tile tile) {
         }
         if (DIRECT && any(greaterThanEqual(ivec3(place), ivec3(tile.sizes)))) continue;
         WordKeys found = fold_word(tile, at);
-        if (DIRECT && is_vector_of_outputs(tile, place, NEAR, ELEMENTS_PER_WORD, target)) {
+        if (is_vector_of_outputs(tile, place, NEAR, ELEMENTS_PER_WORD, target)) {
             write_word_of_indices(target, found, tile.weight);
         } else if (DIRECT) {
             for (uint i = 0u; i < ELEMENTS_PER_WORD; i++) {

@@ -33,9 +33,7 @@ void write_indices(uint target, uvec4 positions, uvec2 weight) {
 #if ELEMENT_BYTES < 4
 // A driver on a processor stores each invocation's word on its own, but vectors at once. So of rows of outputs that start
 // anywhere, an invocation takes columns from a multiple of a vector of outputs on: some are before the row.
-bool are_rows_shifted(uint output_stride, uint starts, uint outputs) {
-    return !WORD_ALIGNED && output_stride == 1u && starts % outputs != 0u;
-}
+bool are_rows_shifted(uint starts, uint outputs) { return OUTPUT_VECTORS && !WORD_ALIGNED && starts % outputs != 0u; }
 
 // How many elements earlier than at `at`, where a row starts, an invocation begins; none where the buffer has no more.
 uint shift_of_row(uint target, uint at, uint outputs) {
@@ -43,11 +41,10 @@ uint shift_of_row(uint target, uint at, uint outputs) {
     return at < shift ? 0u : shift;
 }
 
-// Whether so many outputs along a dimension of the tile are a vector, or some, of which only indices are wanted.
+// Whether so many outputs along a dimension of the tile are whole vectors.
 bool is_vector_of_outputs(Tile tile, uvec3 place, uint axis, uint count, uint target) {
     bool is_inside = place[axis] < tile.sizes[axis] && tile.sizes[axis] - place[axis] >= count;
-    bool is_vector = output_strides()[axis] == 1u && target % min(count, 4u) == 0u;
-    return is_inside && is_vector && !flagged(FLAG_WITH_VALUES);
+    return OUTPUT_VECTORS && is_inside && target % min(count, 4u) == 0u;
 }
 
 #if ELEMENT_BYTES == 1

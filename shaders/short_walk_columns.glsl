@@ -51,8 +51,7 @@ Best best_of_run(Best best, Run run, uint at, uint position, Best positions) {
 
 // The columns are along the first dimension of a tile.
 void fold_tile(Tile tile) {
-    const bool one_each = JOINED == 1u && POSITIONS_AT_ONCE == 1u; // a column is an output
-    bool shifted = one_each && are_rows_shifted(output_stride_0, tile.offsets.y | output_stride_1 | output_stride_2, 4u);
+    bool shifted = are_rows_shifted(tile.offsets.y | output_stride_1 | output_stride_2, 4u);
     uint more = OUTPUTS_AT_ONCE - 1u + (shifted ? 3u : 0u);
     uvec2 sizes = uvec2((tile_0 + more) / OUTPUTS_AT_ONCE, tile_1);
     Divisors divisors = divisors_of(sizes);

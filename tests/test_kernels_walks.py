@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import zlib
 from dataclasses import replace
 
@@ -232,14 +233,20 @@ def test_the_cases_have_walks_of_every_kind(device):
         assert seen[either] == {False, True}, either
 
 
-def planned(sizes, strides, axes, limits, name="uint8", take_last=False, weights=None):
+def planned(
+    sizes, strides, axes, limits, name="uint8", take_last=False, weights=None, bases=(0, 0), **results
+):
     kept = tuple(1 if i in axes else size for i, size in enumerate(sizes))
     layout = canonical_reduce(
-        *(sizes, strides, axes, row_major_strides(kept)), take_last=take_last, index_weights=weights
+        *(sizes, strides, axes, row_major_strides(kept)),
+        take_last=take_last,
+        index_weights=weights,
+        input_base=bases[0],
+        output_base=bases[1],
     )
-    count = extent(sizes, strides)[1]
-    order = Order(name, take_last=take_last)
-    return plan_argreduce(layout, order, count, limits, index_bytes=4, with_values=False)
+    count, outputs = bases[0] + extent(sizes, strides)[1], bases[1] + math.prod(kept)
+    results = {"index_bytes": 4, "with_values": False, "output_elements": outputs, **results}
+    return plan_argreduce(layout, Order(name, take_last=take_last), count, limits, **results)
 
 
 @pytest.mark.parametrize(("name", "near", "at_once"), [("int8", 2, 4), ("uint8", 4, 2), ("float16", 2, 2)])
@@ -341,6 +348,44 @@ def test_stacks_that_walks_are_faster_for(device):
     assert kind(5, 61) == kind(3, 61) == "packed"
 
 
+@pytest.mark.parametrize("name", ["uint8", "float16"])
+@pytest.mark.parametrize("positions", [2, 3, 20])
+def test_rows_of_outputs_that_start_anywhere_are_stored_in_vectors(device, name, positions):
+    """An invocation then takes columns of two rows' ends, and none before the buffer."""
+    kinds = set()
+    turns = itertools.product((15, 16, 39, 270), (0, 1, 2, 3), (4, 8))
+    for turn, (row, base, index_bytes) in enumerate(turns):
+        sizes, strides = (5, positions, row), (positions * row, row, 1)
+        limits = limits_of(device, narrow_walked_runs=1000 * (positions > 3 or turn % 3 > 0))
+        plan = planned(
+            *(sizes, strides, (1,), limits, name),
+            take_last=turn % 2 > 0,
+            bases=(base, turn % 4),
+            index_bytes=index_bytes,
+        )
+        run_both(device, plan, element_bits(np.random.default_rng(turn), name, base + math.prod(sizes)))
+        (step,) = plan.steps
+        kernel = kernels.table()[step.kernel]
+        kinds.add(kernel.variant["columns"])
+        assert kernel.named(step.constants)["output_vectors"] == (row >= 16)
+    assert kinds == ({"walked_packed"} if positions > 3 else {"packed", "walked_packed"})
+
+
+def test_results_that_no_vector_of_indices_holds_are_stored_one_by_one(device):
+    limits = limits_of(device)
+
+    def stores_vectors(sizes, strides, axes, **results):
+        (step,) = planned(sizes, strides, axes, limits, "uint8", **results).steps
+        return kernels.table()[step.kernel].named(step.constants)["output_vectors"] == 1
+
+    stack = (5, 40, 64), (2560, 64, 1), (1,)
+    assert stores_vectors(*stack)
+    assert not stores_vectors(*stack, with_values=True)
+    assert not stores_vectors((64, 5, 40), (1, 2560, 64), (2,))  # outputs in another order
+    assert not stores_vectors((300, 40, 4), (160, 4, 1), (1,))  # several positions make up a word
+    assert not stores_vectors((9, 500, 2), (1000, 2, 1), (0, 2))  # two columns make an output
+
+
 def test_few_columns_are_walked_one_at_a_time(device):
     limits = limits_of(device)
     for near, kind in ((3, "walked"), (4, "walked_packed")):
@@ -390,6 +435,8 @@ def test_processors_walk_rows_that_are_neither_short_nor_long(name, row, columns
     ("sizes", "axes", "columns"),
     [
         ((100, 300, 200), (2,), "single"),  # outputs in another order
+        ((100, 300, 1000), (2,), "single"),
+        ((100, 300, 1500), (2,), None),
         ((3, 1000, 1500), (0, 2), "walked"),
         ((3, 1000, 1500), (1, 2), None),
         ((1000, 3, 63, 1500), (1, 3), None),  # rows apart, of few outputs side by side

@@ -66,12 +66,13 @@ FEWEST_PHASED = 4
 # Positions. Shorter columns of words are walked even where a cache holds them.
 LONG_COLUMN = 128
 # Bytes. Of outputs of several rows each, longer rows are walked only where so many outputs follow each other.
-LONGEST_OF_SEVERAL_ROWS = 1024
+LONGEST_APART = 1024
 ROWS_SIDE_BY_SIDE = 64
 # Outputs side by side. Of fewer, neighbouring invocations walk in other rows.
 FEW_SIDE_BY_SIDE = 8
 # Indices that a processor stores at once.
 OUTPUTS_OF_VECTOR = 4
+FEWEST_OF_VECTORS = 4
 # Shared memory is allocated in so many words, since each number is a pipeline.
 SHARED_STEP = 256
 
@@ -232,6 +233,7 @@ def _plan(
         evenly_apart=tile.evenly_apart,
         word_aligned=word_aligned,
         direct=work.direct,
+        output_vectors=_stores_vectors(work, near, positions_at_once) and not results.with_values,
         long_rows=element.nbytes == 1 and positions.size > MOST_RANKED and walk is None,
         run_apart=walk is not None and positions.input_stride != 1,
         joined=walk.joined.size if walk else 1,
@@ -289,15 +291,14 @@ def _walks_rows(layout: ReduceLayout, nbytes: int, tuning: ShortTuning) -> bool:
 
 
 def _walked_row_bytes(layout: ReduceLayout, nbytes: int, tuning: ShortTuning) -> tuple[int, int]:
-    """Return the least bytes of rows that are walked, and of those that are not any more.
-
-    Rows that follow each other but not in the order of the outputs take longer so.
-    """
-    if not layout.kept or layout.kept[-1] is not layout.innermost_of_outputs:
-        return 0, 0
+    """Return the least bytes of rows that are walked, and of those that are not any more."""
     least, most = next((bounds for width, *bounds in tuning.walked_rows if width == nbytes), (0, 0))
-    if len(layout.reduced) > 1 and layout.kept[-1].size < ROWS_SIDE_BY_SIDE:
-        most = min(most, LONGEST_OF_SEVERAL_ROWS)
+    near = layout.kept[-1]
+    if near is not layout.innermost_of_outputs:
+        # Rows that do not follow each other in the order of the outputs: where no tile takes them.
+        return most, min(most, LONGEST_APART)
+    if len(layout.reduced) > 1 and near.size < ROWS_SIDE_BY_SIDE:
+        most = min(most, LONGEST_APART)
     return least, most
 
 
@@ -348,6 +349,15 @@ def _meets_in_few_banks(work: _Work, layout: ReduceLayout, nbytes: int, *, word_
     return any(step * nbytes % (4 if work.columns == "fours" else 8) == 0 for step in steps)
 
 
+def _stores_vectors(work: _Work, near: Dim, positions_at_once: int) -> bool:
+    """Whether columns are outputs that a processor stores as vectors: rows of them are long enough."""
+    if not (work.direct and work.packed) or near.output_stride != 1:
+        return False
+    along = next(count for dim, count in work.tile.dims if dim is near)
+    are_outputs = positions_at_once == 1 and (work.walk is None or work.walk.joined.size == 1)
+    return are_outputs and along >= FEWEST_OF_VECTORS * OUTPUTS_OF_VECTOR
+
+
 def _padded(shared_words: int) -> int:
     """Words of shared memory with one more for each 32; see ``bank_of``."""
     return shared_words + ceil_div(shared_words, 32)
@@ -386,8 +396,10 @@ def _walk(
     None where other kernels are faster: few outputs, rows, or runs in more places than a cache has lines for.
     """
     tuning, inner, nbytes = limits.tuning, layout.reduced[-1], element.nbytes
+    if not layout.kept:
+        return None
     longest = max(tuning.shortest_row_bytes, _walked_row_bytes(layout, nbytes, tuning.short)[1])
-    if not layout.kept or (inner.input_stride == 1 and inner.size * nbytes >= longest):
+    if inner.input_stride == 1 and inner.size * nbytes >= longest:
         return None
     if _are_cached_columns(layout, nbytes, input_bytes, tuning):
         return None
@@ -413,7 +425,8 @@ def _walk(
     has_periods = has_periods and best_walk(layout, element, input_bytes) is not None
     if has_periods and are_long_walks(layout, element):
         return None
-    if lines > _most_runs(layout, walk, nbytes, tuning, has_periods=has_periods):
+    is_cached = input_bytes <= tuning.cached_columns_bytes
+    if lines > _most_runs(layout, walk, nbytes, tuning, has_periods=has_periods, is_cached=is_cached):
         return None
     shares_lines = walk.run.size * walk.run.input_stride * nbytes < LINE and (columns == 1 or fills_words)
     if has_periods and shares_lines and walk.runs > tuning.short.walked_runs_of_periods:
@@ -443,14 +456,16 @@ def _are_few_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
     )
 
 
-def _most_runs(layout: ReduceLayout, walk: Walk, nbytes: int, tuning: Tuning, *, has_periods: bool) -> int:
+def _most_runs(
+    layout: ReduceLayout, walk: Walk, nbytes: int, tuning: Tuning, *, has_periods: bool, is_cached: bool
+) -> int:
     """Return how many runs apart a walk may have."""
     short, are_columns = tuning.short, layout.kept[-1].input_stride == 1
     if are_few_in_turn(layout) and (nbytes >= 4 or not has_periods):
         return short.walked_runs
     if nbytes >= 4:
         most = short.walked_columns if are_columns else short.walked_runs
-    elif are_columns and are_multiples(layout.row_starts, VECTOR_BYTES // nbytes):
+    elif are_columns and not is_cached and are_multiples(layout.row_starts, VECTOR_BYTES // nbytes):
         return short.walked_columns
     else:
         most = short.narrow_walked_runs

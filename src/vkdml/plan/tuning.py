@@ -120,7 +120,8 @@ class ShortTuning:
     narrow_walked_runs: int = 0
     """The same of elements of 1 and 2 bytes."""
     walked_columns: int = 0
-    """The same of columns of words, and of narrow elements in aligned rows: vectors read more as fast."""
+    """The same of columns of words, and, where no cache holds the input, of narrow elements in aligned rows:
+    vectors read more as fast."""
     walked_runs_of_periods: int = 0
     """The same of runs below a line, where the input could be read as periods instead."""
     walked_rows: tuple[tuple[int, int, int], ...] = ()
@@ -197,8 +198,8 @@ class Tuning:
     wide_period_column_bytes: tuple[int, int]
     """The fewest bytes that these have for each column: elements of up to 4 bytes, and of 8."""
     cached_columns_bytes: int
-    """Of a processor: long columns of words in an input up to this size, which a cache holds, are read in
-    vectors and not walked. 0: not a processor."""
+    """Of a processor: a cache holds inputs up to this size. Long columns of words are then read in vectors
+    and not walked. 0: not a processor."""
     period_split_bytes: int
     """The most that a processor's workgroups read in turn of an input of at least twice as much: what lines
     they share, or the processor loads ahead, is then in its second cache. 0: not a processor."""
