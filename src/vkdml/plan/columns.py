@@ -92,7 +92,7 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
     # Neighbouring invocations read neighbouring memory: of several outputs, or of one.
     adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)
     workgroups, segment = tuning.columns_workgroups, tuning.columns_segment_bytes
-    if tuning.subgroups and loads == "unaligned" and element.nbytes == 1:
+    if not tuning.is_processor and loads == "unaligned" and element.nbytes == 1:
         workgroups = ceil_div(workgroups, _SHARE_OF_BYTES)
     if _gains_by_wide_segments(loads, reduce_count, groups, segment // load_bytes):
         segment *= 2
@@ -104,7 +104,7 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
     most = power_of_two_at_least(ceil_div(reduce_count, tuning.positions_per_lane))
     segment = max(segment, load_bytes)
     enough = min(tuning.split_workgroups, worthwhile)
-    in_waves = tuning.subgroups and element.nbytes < 4 and loads == "vectors" and not adjacent
+    in_waves = not tuning.is_processor and element.nbytes < 4 and loads == "vectors" and not adjacent
     run_bytes = run * element.nbytes
     narrowest = NARROWEST_SEGMENT if run_bytes % _GPU_LINE == 0 or run_bytes <= segment // 2 else segment
     while True:
@@ -118,7 +118,7 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
             max(tuning.most_candidates // (min(block_groups, groups) * columns), 1),
             most_splits(outputs, element, input_bytes),
         )
-        if splits > 1 and tuning.subgroups and element.nbytes >= 4:  # on a GPU
+        if splits > 1 and not tuning.is_processor and element.nbytes >= 4:
             shares = reduce_count / lanes, outputs * candidate_words(element) * 4 / input_bytes
             splits = whole_waves(blocks, longest, *shares, workgroups_at_once(element, tuning))
         splits = min(splits, longest)
@@ -151,7 +151,7 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
 
     def whole_segments(splits: int) -> bool:
         """Whether each lane takes the innermost dimension whole: on GPUs, where it is few loads for each."""
-        few = tuning.subgroups and not adjacent and lanes > 1 and innermost < lanes * at_once
+        few = not tuning.is_processor and not adjacent and lanes > 1 and innermost < lanes * at_once
         return bool(few) and len(layout.reduced) > 1 and reduce_count // splits >= innermost * lanes
 
     def loop_steps(splits: int) -> int:

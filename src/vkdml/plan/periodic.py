@@ -285,13 +285,13 @@ def is_out_of_order(
     if element.nbytes >= 4:
         return False
     in_rows_of_positions = strides[-1] == 1
-    if in_rows_of_positions and (tuning.subgroups or order.run_dims == 1):
+    if in_rows_of_positions and (not tuning.is_processor or order.run_dims == 1):
         return False
     # The third dimension of a position takes one more division.
     most = tuning.out_of_order_row_bytes * (2 if order.run_dims > 2 else 1)
     row, rest = divmod(order.dims[-1].size * element.nbytes, VECTOR_BYTES)
     # Vectors within a row tell by one division whether they may win; a processor asks that of four at once.
-    return row * VECTOR_BYTES + rest <= most and (rest > 0 or row < 2 or not tuning.subgroups)
+    return row * VECTOR_BYTES + rest <= most and (rest > 0 or row < 2 or tuning.is_processor)
 
 
 def _are_unsplit_columns(
@@ -301,7 +301,7 @@ def _are_unsplit_columns(
 
     Single bytes take 0.82 to 0.94 of the time, halves 0.85 to 1.0 (H100, H200). Shorter rows take longer.
     """
-    if not limits.tuning.subgroups or kept_bytes < _SHORTEST_ROW_OF_COLUMNS:
+    if limits.tuning.is_processor or kept_bytes < _SHORTEST_ROW_OF_COLUMNS:
         return False
     if not are_multiples(layout.row_starts, VECTOR_BYTES // element.nbytes):
         return False
@@ -316,7 +316,7 @@ def _row_of_matrices(layout: ReduceLayout, element: ElementType, tuning: Tuning)
     """
     row, _ = contiguous(layout.kept)
     are_matrices = len(layout.reduced) == 1 and layout.reduced[0].input_stride == row
-    compares_slowly = element.is_float and element.nbytes == 8 and tuning.subgroups
+    compares_slowly = element.is_float and element.nbytes == 8 and not tuning.is_processor
     return row if are_matrices and not compares_slowly else 0
 
 
@@ -327,7 +327,7 @@ def _are_narrow_matrices(row: int, layout: ReduceLayout, element: ElementType, t
     (H100, H200).
     """
     row_bytes, rows = row * element.nbytes, layout.reduced[0]
-    if not row or not tuning.subgroups or row_bytes % VECTOR_BYTES:
+    if not row or tuning.is_processor or row_bytes % VECTOR_BYTES:
         return False
     return any(row_bytes <= most and rows.size >= least for most, least in _NARROW_MATRICES)
 

@@ -85,7 +85,7 @@ def long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimit
     if runs is None:
         return None
     shortest = tuning.shortest_row_bytes
-    if runs.reading and tuning.subgroups and element.nbytes >= 4 and _vectors_of(layout, runs, element)[1]:
+    if runs.reading and not tuning.is_processor and element.nbytes >= 4 and _vectors_of(layout, runs, element)[1]:
         shortest = min(shortest, SHORTEST_WHOLE_ROW)
     return runs if runs.length * element.nbytes >= shortest else None
 
@@ -141,7 +141,7 @@ def limits_of_rows(
     rows end at different times (0.97; H200).
     """
     tuning = limits.tuning
-    if not tuning.subgroups or runs.reading:
+    if tuning.is_processor or runs.reading:
         return limits
     vectors, _ = _vectors_of(layout, runs, element)
     if layout.reduce_count != runs.length:
@@ -194,12 +194,12 @@ def row_shape(
     # As few invocations per output as fill the device: every one of them takes part in the final exchange.
     worthwhile = worthwhile_workgroups(layout, element, tuning)
     filling = ceil_div(min(tuning.target_workgroups, worthwhile) * workgroup_size, outputs)
-    if tuning.subgroups:
+    if not tuning.is_processor:
         # Other workgroups take some of its runs; software drivers took from half to twice as long so.
         filling = ceil_div(filling, min(segments, most_splits(outputs, element, input_bytes)))
     most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
     keeping = 0
-    if segments == 1 and tuning.subgroups:
+    if segments == 1 and not tuning.is_processor:
         keeping = _lanes_keeping(vectors, whole, runs, element, tuning)
     fewest = keeping or min(_row_lanes(vectors, whole, segments, runs, element, tuning), tuning.row_lanes)
     fewest = max(fewest, power_of_two_at_least(filling))
@@ -272,7 +272,7 @@ def _row_lanes(
     vectors: int, whole: bool, segments: int, runs: Runs, element: ElementType, tuning: Tuning
 ) -> int:
     """Return how many invocations process a row while there are enough rows to fill the device."""
-    if runs.reading and tuning.subgroups:
+    if runs.reading and not tuning.is_processor:
         # To find and exchange positions takes longer the more invocations do, to read the fewer do.
         return power_of_two_up_to(math.isqrt(vectors) // 2)
     if not whole and vectors <= MOST_FEW_VECTORS:

@@ -139,6 +139,8 @@ class ShortTuning:
 class Tuning:
     """The tuning numbers of a device class for the planner and the runtime; they are kept nowhere else."""
 
+    is_processor: bool
+    """A processor executes the kernels, as software drivers have it do; otherwise a GPU does."""
     workgroup_size: int
     """Invocations per workgroup, a power of two; the device's limit may lower it."""
     row_lanes: int
@@ -297,6 +299,7 @@ _MIB = 1 << 20
 _NEVER = 1 << 62
 
 DISCRETE = Tuning(
+    is_processor=False,
     workgroup_size=256,
     row_lanes=32,
     row_steps=4,
@@ -394,6 +397,7 @@ DISCRETE = Tuning(
 # A barrier costs a processor more than a load, and one invocation after the other reads memory in order.
 SOFTWARE = replace(
     DISCRETE,
+    is_processor=True,
     workgroup_size=8,
     row_lanes=1,
     widest_workgroup=0,
