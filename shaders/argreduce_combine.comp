@@ -1,4 +1,4 @@
-// Combines candidates that another kernel left in scratch memory: a candidate has the key and the step along the walked
+// Combines candidates that another kernel left in scratch memory: a candidate has the key and the step along the repeated
 // dimension, and its place says the other coordinates. Ranks of positions break ties.
 //
 // The layout continues after the reduced dimensions with the candidates' stride of each kept dimension, and then with
@@ -28,7 +28,7 @@ uint candidate_of_output(uint number) {
     {                                                                                                           \
         uint word = candidates_base + candidates_at[i] * CANDIDATE_WORDS, step_rank = workspace[word + KEY_WORDS]; \
         keys[i] = LOAD_KEY(workspace, word);                                                                    \
-        ranks[i] = step_rank == 0u ? 0u : rank_of(positions[i] + position_of(step_rank) * walked_weight);       \
+        ranks[i] = step_rank == 0u ? 0u : rank_of(positions[i] + position_of(step_rank) * repeated_weight);       \
     }
 
 // Loads candidates of an output, whose candidates start at `start`, with the ranks of their positions: several at once,

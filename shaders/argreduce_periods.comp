@@ -1,5 +1,5 @@
 // Reduces memory in which the same coordinates return after each period: an invocation loads one aligned vector of
-// each period, so that an element of the vector has the same coordinates in all of them but for the walked dimension.
+// each period, so that an element of the vector has the same coordinates in all of them but for the repeated dimension.
 // Each element is a column of its own; what columns have in common is left to `argreduce_combine`.
 //
 // A stretch is a part of memory without gaps, of a whole number of repetitions. It may start anywhere in a vector, so

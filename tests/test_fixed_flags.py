@@ -45,7 +45,8 @@ def plan_case(case: str, limits, index_bytes: int, with_values: bool, name: str)
 
 def limits_with(limits, from_bytes: int):
     short = replace(limits.tuning.short, from_bytes=0)
-    changed = replace(limits.tuning, fixed_flags_from_bytes=from_bytes, periods_from_bytes=0, short=short)
+    periods = replace(limits.tuning.periods, from_bytes=0)
+    changed = replace(limits.tuning, fixed_flags_from_bytes=from_bytes, periods=periods, short=short)
     return replace(limits, tuning=changed)
 
 

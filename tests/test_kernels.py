@@ -170,6 +170,7 @@ def limits_for(small_limits, fast: bool, batched: bool, width: int = 1):
         small_limits,
         tuning=replace(
             small_limits.tuning,
+            is_processor=not fast,
             subgroups=int(fast),
             batched_loads=int(batched),
             # Splits of wide elements fill whole waves of three eighths of these.
@@ -241,7 +242,8 @@ def test_lanes_take_short_innermost_dimensions_whole(device, small_limits, name)
         limits = limits_for(small_limits, True, batched, ELEMENTS[name].nbytes)
         shape = outer, between, innermost, columns
         strides = between * innermost * columns, columns, between * columns, 1
-        tuning = replace(limits.tuning, memory_order=0, periods_from_bytes=1 << 40, joined_from_bytes=1 << 40)
+        periods = replace(limits.tuning.periods, from_bytes=1 << 40)
+        tuning = replace(limits.tuning, memory_order=0, periods=periods, joined_from_bytes=1 << 40)
         limits = replace(limits, tuning=tuning)
         case = shape, (0, 1, 2), strides, 0, math.prod(shape)
         plan = plan_case(case, name, limits, (number % 2 > 0, number % 3 > 0, False))

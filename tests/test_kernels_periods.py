@@ -15,12 +15,12 @@ from plans import run_plan
 from test_kernels import ELEMENTS, SMALL, element_bits, run_both
 
 import vkdml
-from vkdml.plan import kernels, periodic
+from vkdml.plan import kernels, periods
 from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
-from vkdml.plan.reductions import Results
+from vkdml.plan.reductions import NARROW_SHARE, Results
 from vkdml.plan.tuning import DISCRETE, tuning_for
 
 PROCESSOR = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8)
@@ -61,10 +61,10 @@ def layout_of(case, rules):
 def plan_case(case, name, limits, rules=(False, False, False)):
     layout, count = layout_of(case, rules)
     input_bytes = count * ELEMENTS[name].nbytes
-    walk = periodic.best_walk(layout, ELEMENTS[name], input_bytes)
-    assert walk is not None
+    repetition = periods.best_repetition(layout, ELEMENTS[name], input_bytes)
+    assert repetition is not None
     results = Results(8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1)
-    return periodic.plan_walk(walk, layout, Order(name, *rules), input_bytes, results, limits)
+    return periods.plan_repetition(repetition, layout, Order(name, *rules), input_bytes, results, limits)
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
@@ -187,7 +187,7 @@ def test_splits_of_short_periods_fit_a_processors_cache(rows, columns, least):
     family = kernels.table()[plan.steps[0].kernel].family
     assert family.name == "argreduce_periods"
     splits = family.unpack(plan.steps[0].push)["splits"]
-    cached = PROCESSOR.tuning.period_split_bytes
+    cached = PROCESSOR.tuning.periods.split_bytes
     assert splits >= least
     if least > 1:
         assert count / splits <= cached
@@ -221,12 +221,12 @@ def test_small_arrays_take_one_kernel():
 
 
 @pytest.mark.parametrize("take_last", [False, True])
-def test_walks_beyond_sixteen_bits_are_split(device, take_last):
+def test_repetitions_beyond_sixteen_bits_are_split(device, take_last):
     """Ranks of narrow elements have 16 bits; periods here have 16 elements, of 2 columns."""
-    periods = periodic.NARROW_SHARE + 3
+    periods = NARROW_SHARE + 3
     x = np.zeros((8 * periods, 2), np.uint8)
     limits = replace(device.limits, tuning=replace(device.limits.tuning, columns_workgroups=1))
-    for place in (0, 8 * periodic.NARROW_SHARE - 1, 8 * periodic.NARROW_SHARE, 8 * periods - 1):
+    for place in (0, 8 * NARROW_SHARE - 1, 8 * NARROW_SHARE, 8 * periods - 1):
         x[place, 1] = 7
         plan = plan_case((x.shape, (0, 1), (0,), 0), "uint8", limits, (False, take_last, False))
         index = np.uint64 if x.size % 5 in (1, 2) else np.uint32

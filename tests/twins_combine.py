@@ -64,8 +64,8 @@ def argreduce_combine(step, buffers) -> None:
                 *key_words, step_rank = all_words[word : word + s.candidate_words].tolist()
                 if not step_rank:
                     continue
-                walked = step_rank - 1 if s.take_last else WORD - 1 - step_rank
-                position += walked * p.walked_weight
+                repetition = step_rank - 1 if s.take_last else WORD - 1 - step_rank
+                position += repetition * p.repeated_weight
                 rank = position + 1 if s.take_last else WORD - 1 - position
                 best = max(best, (sum(word << 32 * i for i, word in enumerate(key_words)), rank))
             found[number, split] = best
@@ -91,11 +91,11 @@ def argreduce_joined(step, buffers) -> None:
     found = {}
     for split in range(p.splits):
         end = min((split + 1) * p.positions_per_split, p.positions)
-        walked = np.arange(split * p.positions_per_split, end)
-        outer, inner = np.divmod(walked, p.copies_step)
+        repetition = np.arange(split * p.positions_per_split, end)
+        outer, inner = np.divmod(repetition, p.copies_step)
         positions = (outer * p.copies + copies) * p.copies_step + inner
         # The last step along the innermost dimension begins inside of the one before.
-        positions -= (walked + 1) // sizes[-1] * p.overlap
+        positions -= (repetition + 1) // sizes[-1] * p.overlap
         outer, inner = np.divmod(positions, p.joined_step)
         positions = (outer * p.joined + columns) * p.joined_step + inner
         for number in range(p.outputs):

@@ -9,7 +9,7 @@ from vkdml.plan.columns import column_shape
 from vkdml.plan.joined_columns import plan_joined
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.order import Order
-from vkdml.plan.periodic import is_out_of_order, plan_periods
+from vkdml.plan.periodic import Periodicity, plan_periods
 from vkdml.plan.plans import DeviceLimits, Plan, Step, TooMuchWork, check_buffer, check_work, checked_step
 from vkdml.plan.reading import reading_layout_words
 from vkdml.plan.reductions import (
@@ -78,8 +78,8 @@ def plan_argreduce(
     runs = long_runs_of(layout, element, limits)
     in_rows = (
         runs is not None
-        and not are_many_and_short(runs, layout, element)
-        and not is_out_of_order(layout, element, input_bytes, limits)
+        and not are_many_and_short(runs, layout, element, limits.tuning)
+        and not Periodicity(layout, element, input_bytes, limits).is_out_of_order
     )
     kinds = (plan_across, plan_short) if in_rows else (plan_across, plan_short, plan_periods, plan_joined)
     for plan_kind in kinds:

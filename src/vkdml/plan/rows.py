@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import MemoryOrder, ReduceLayout
-from vkdml.plan.periodic import LONGEST_ROW_BYTES
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
@@ -85,16 +84,16 @@ def long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimit
     if runs is None:
         return None
     shortest = tuning.shortest_row_bytes
-    if runs.reading and not tuning.is_processor and element.nbytes >= 4 and _vectors_of(layout, runs, element)[1]:
+    are_whole = element.nbytes >= 4 and _vectors_of(layout, runs, element)[1]
+    if runs.reading and not tuning.is_processor and are_whole:
         shortest = min(shortest, SHORTEST_WHOLE_ROW)
     return runs if runs.length * element.nbytes >= shortest else None
 
 
-def are_many_and_short(runs: Runs, layout: ReduceLayout, element: ElementType) -> bool:
+def are_many_and_short(runs: Runs, layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:
     """Tell whether an output has so many short runs that the way from one to the next decides."""
-    return (
-        layout.reduce_count // runs.length >= MANY_RUNS and runs.length * element.nbytes <= LONGEST_ROW_BYTES
-    )
+    are_short = runs.length * element.nbytes <= tuning.periods.longest_row_bytes
+    return are_short and layout.reduce_count // runs.length >= MANY_RUNS
 
 
 def _runs_of(layout: ReduceLayout, in_memory_order: bool) -> Runs | None:

@@ -11,7 +11,7 @@ from math import prod
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.order import Order
-from vkdml.plan.periodic import are_long_walks, best_walk, is_periodic
+from vkdml.plan.periodic import Periodicity
 from vkdml.plan.plans import (
     LINE,
     VECTOR_BYTES,
@@ -421,9 +421,9 @@ def _walk(
             return None
         columns = 1
     lines = walk.runs if few_columns else walk.lines(nbytes)
-    has_periods = is_periodic(layout, element, input_bytes, limits)
-    has_periods = has_periods and best_walk(layout, element, input_bytes) is not None
-    if has_periods and are_long_walks(layout, element):
+    periodicity = Periodicity(layout, element, input_bytes, limits)
+    has_periods = periodicity.is_worthwhile() and periodicity.repetition is not None
+    if has_periods and periodicity.are_long_walks:
         return None
     is_cached = input_bytes <= tuning.cached_columns_bytes
     if lines > _most_runs(layout, walk, nbytes, tuning, has_periods=has_periods, is_cached=is_cached):

@@ -136,6 +136,62 @@ class ShortTuning:
 
 
 @dataclass(frozen=True)
+class PeriodTuning:
+    """The numbers of reductions that are read in periods."""
+
+    from_bytes: int
+    """Inputs from this size on may be read so, where other kernels would read memory in short pieces."""
+    narrow_from_bytes: int
+    """Narrow elements from this size on are wherever that is possible."""
+    wide_from_bytes: int
+    """Other elements from this size on are where matrices of many unaligned rows are each reduced to a row;
+    floats of 8 bytes only on processors."""
+    wide_column_bytes: tuple[int, int]
+    """The fewest bytes that these have for each column: elements of up to 4 bytes, and of 8."""
+    column_bytes: int
+    """The fewest bytes that any input has for each column, which leaves a candidate; 0: any."""
+    split_bytes: int
+    """The most that a processor's workgroups read in turn of an input of at least twice as much: what lines
+    they share, or the processor loads ahead, is then in its second cache. 0: not a processor."""
+    segment_bytes: int
+    """The most of a long period that a workgroup reads side by side, of several periods at once if it can."""
+    short_bytes: int
+    """Of longer periods up to this size, the next number instead."""
+    short_segment_bytes: int
+    unaligned_rows: int
+    """So many unaligned rows of narrow elements that are reduced to one are read so in small inputs, too; 0:
+    none."""
+    unsplit_row_bytes: int
+    """Aligned rows of narrow elements from this size on are columns instead, if these are not split."""
+    longest_row_bytes: int
+    """Longer rows, of which an output has several, are read as rows."""
+    long_row_bytes: int
+    """Those from this size on are too where a column would have fewer positions than the next number, but for
+    elements of 8 bytes."""
+    row_positions: int
+    """0: the number of positions does not matter."""
+    out_of_order_from_bytes: int
+    """Inputs from this size on have the next number."""
+    out_of_order_row_bytes: int
+    """Positions that lie in another order than memory: columns, and narrow elements in rows up to so many
+    bytes, twice as many of three or more dimensions, are read so; 0: never."""
+    out_of_order_column_bytes: tuple[int, ...]
+    """If given, it decides instead of the row: the fewest bytes that narrow elements, and others, have for
+    each column."""
+    narrow_matrices: tuple[tuple[int, int], ...] = ()
+    """The most bytes of a row, and the fewest rows, of matrices of wide elements in whole vectors."""
+    unaligned_matrices: tuple[int, int] = (8192, 400)
+    """The most elements of a row, and the fewest rows, of matrices of unaligned rows."""
+    joined_matrices: tuple[int, int] = (36, 15 * 1024)
+    """Of these, rows of so few elements are joined otherwise, if a column has less bytes."""
+    walked_groups: tuple[tuple[int, tuple[int, int]], ...] = ()
+    """By element width, groups of elements that compete for an output and are side by side, from which on a
+    processor walks longer than it reads periods: of two or four elements, and of others."""
+    most_walked_side_by_side: int = 12
+    """Elements of such a group."""
+
+
+@dataclass(frozen=True)
 class Tuning:
     """The tuning numbers of a device class for the planner and the runtime; they are kept nowhere else."""
 
@@ -190,42 +246,11 @@ class Tuning:
     kernels are used."""
     across_tiles: int
     """Fewer workgroups of that kind would leave the device idle."""
-    periods_from_bytes: int
-    """Inputs from this size on may take a kernel more, where others would read memory in short pieces."""
-    narrow_periods_from_bytes: int
-    """Narrow elements from this size on take it wherever that is possible."""
-    wide_periods_from_bytes: int
-    """Other elements from this size on take it where matrices of many unaligned rows are each reduced to a
-    row; floats of 8 bytes only on processors."""
-    wide_period_column_bytes: tuple[int, int]
-    """The fewest bytes that these have for each column: elements of up to 4 bytes, and of 8."""
     cached_columns_bytes: int
     """Of a processor: a cache holds inputs up to this size. Long columns of words are then read in vectors
     and not walked. 0: not a processor."""
-    period_split_bytes: int
-    """The most that a processor's workgroups read in turn of an input of at least twice as much: what lines
-    they share, or the processor loads ahead, is then in its second cache. 0: not a processor."""
-    period_column_bytes: int
-    """The fewest bytes that such an input has for each column, which leaves a candidate; 0: any."""
-    period_positions: int
-    """Of a column, of elements of up to 4 bytes. With fewer, rows in the order of positions stay rows."""
-    period_segment_bytes: int
-    """The most of a long period that a workgroup reads side by side, of several periods at once if it can."""
-    short_period_bytes: int
-    """Of longer periods up to this size, the next number instead."""
-    short_period_segment_bytes: int
-    out_of_order_from_bytes: int
-    """Inputs from this size on have the next number."""
-    out_of_order_row_bytes: int
-    """Large inputs take it, too, where positions lie in another order than memory: columns, and narrow
-    elements in rows up to so many bytes, twice as many of three or more dimensions; 0: never."""
-    out_of_order_column_bytes: tuple[int, ...]
-    """If given, it decides instead of the row: the fewest bytes that narrow elements, and others, have for
-    each column."""
     joined_from_bytes: int
     """Inputs from this size on have columns joined where other kernels would read single elements."""
-    unaligned_periods: int
-    """1: so do smaller ones in unaligned rows that are reduced to one row."""
     fixed_flags_from_bytes: int
     """Inputs from this size on have their flags compiled in, so that there are more pipelines."""
     shared_bytes: int
@@ -238,6 +263,7 @@ class Tuning:
     """Host arrays from this size on are streamed even if one buffer could hold them."""
     slice1: SliceTuning
     short: ShortTuning
+    periods: PeriodTuning
     spin_microseconds: float
     """How long a wait polls before it blocks."""
     cached_execution_bytes: int
@@ -324,22 +350,8 @@ DISCRETE = Tuning(
     columns_apart=0,
     across_vectors=16,
     across_tiles=512,
-    periods_from_bytes=_MIB,
-    narrow_periods_from_bytes=64 * _MIB,
-    wide_periods_from_bytes=192 * _MIB,
-    wide_period_column_bytes=(0, 0),
     cached_columns_bytes=0,
-    period_split_bytes=0,
-    period_column_bytes=0,
-    period_positions=0,
-    period_segment_bytes=_NEVER,
-    short_period_bytes=0,
-    short_period_segment_bytes=0,
-    out_of_order_from_bytes=64 * _MIB,
-    out_of_order_row_bytes=30,
-    out_of_order_column_bytes=(),
     joined_from_bytes=_MIB,
-    unaligned_periods=0,
     most_candidates=8192,
     fixed_flags_from_bytes=_NEVER,
     shared_bytes=64 * 1024,
@@ -389,6 +401,26 @@ DISCRETE = Tuning(
         permuted_tile_bytes=16 * 1024,
         transposing_tile_bytes=10 * 1024,
     ),
+    periods=PeriodTuning(
+        from_bytes=_MIB,
+        narrow_from_bytes=64 * _MIB,
+        wide_from_bytes=192 * _MIB,
+        wide_column_bytes=(0, 0),
+        column_bytes=0,
+        split_bytes=0,
+        segment_bytes=_NEVER,
+        short_bytes=0,
+        short_segment_bytes=0,
+        unaligned_rows=0,
+        unsplit_row_bytes=64,
+        longest_row_bytes=4096,
+        long_row_bytes=_NEVER,
+        row_positions=0,
+        out_of_order_from_bytes=64 * _MIB,
+        out_of_order_row_bytes=30,
+        out_of_order_column_bytes=(),
+        narrow_matrices=((16, 400), (48, 1500)),
+    ),
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
     execution_cache_bytes=256 * _MIB,
@@ -415,22 +447,8 @@ SOFTWARE = replace(
     columns_apart=1,
     across_vectors=0,
     across_tiles=0,
-    periods_from_bytes=256 * 1024,
-    wide_periods_from_bytes=_MIB,
-    wide_period_column_bytes=(2 * 1024, 12 * 1024),
     cached_columns_bytes=8 * _MIB,
-    period_split_bytes=_MIB,
-    period_column_bytes=128,
-    period_positions=260,
-    # A line of memory. It waits for one of each period at the same time.
-    period_segment_bytes=64,
-    short_period_bytes=320,
-    short_period_segment_bytes=128,
-    out_of_order_from_bytes=256 * 1024,
-    out_of_order_row_bytes=32,
-    out_of_order_column_bytes=(128, 800),
     joined_from_bytes=_NEVER,
-    unaligned_periods=1,
     # Its drivers execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,
     subgroups=0,
@@ -452,6 +470,27 @@ SOFTWARE = replace(
         word_workgroup_size=0,
         row_workgroup_size=0,
         block_bytes=128,
+    ),
+    periods=replace(
+        DISCRETE.periods,
+        from_bytes=256 * 1024,
+        wide_from_bytes=_MIB,
+        wide_column_bytes=(2 * 1024, 12 * 1024),
+        column_bytes=128,
+        split_bytes=_MIB,
+        # A line of memory. It waits for one of each period at the same time.
+        segment_bytes=64,
+        short_bytes=320,
+        short_segment_bytes=128,
+        unaligned_rows=256,
+        unsplit_row_bytes=_NEVER,
+        long_row_bytes=256,
+        row_positions=260,
+        out_of_order_from_bytes=256 * 1024,
+        out_of_order_row_bytes=32,
+        out_of_order_column_bytes=(128, 800),
+        narrow_matrices=(),
+        walked_groups=((1, (1024, 5000)), (2, (256, 1000))),
     ),
     # A processor takes a row more slowly than the elements of a short one.
     short=replace(
@@ -481,16 +520,19 @@ _SWIFTSHADER = replace(
     SOFTWARE,
     batched_loads=0,
     memory_order=0,
-    out_of_order_row_bytes=0,
-    periods_from_bytes=_MIB,
-    wide_periods_from_bytes=_NEVER,
     cached_columns_bytes=0,
-    period_split_bytes=0,
-    period_column_bytes=0,
-    period_positions=0,
     fixed_flags_from_bytes=_NEVER,
-    period_segment_bytes=_NEVER,
-    short_period_bytes=0,
+    periods=replace(
+        SOFTWARE.periods,
+        from_bytes=_MIB,
+        wide_from_bytes=_NEVER,
+        column_bytes=0,
+        split_bytes=0,
+        segment_bytes=_NEVER,
+        short_bytes=0,
+        row_positions=0,
+        out_of_order_row_bytes=0,
+    ),
     far_columns_from_bytes=_NEVER,
     slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=_NEVER),
     short=replace(SOFTWARE.short, fixed_positions=False, walked_runs=0, narrow_walked_runs=0, walked_rows=()),

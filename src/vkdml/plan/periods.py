@@ -1,0 +1,409 @@
+"""Planning reductions of short blocks of memory that repeat again and again, read a period at a time.
+
+One reduced dimension repeats a contiguous block. All other dimensions, kept or reduced, are columns. A first
+kernel finds the best of each column, a second one the best of the columns that belong to one output. Along
+one dimension positions ascend with the index, so the others may lie in memory in any order. ``periodic.py``
+says which reductions are read so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vkdml.plan import kernels
+from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.loop_steps import PeriodLoops
+from vkdml.plan.order import Order
+from vkdml.plan.plans import (
+    VECTOR_BYTES,
+    WORDS_LIMIT,
+    DeviceLimits,
+    Plan,
+    Step,
+    ceil_div,
+    check_work,
+    checked_step,
+    dim_words,
+    power_of_two_at_least,
+    words,
+)
+from vkdml.plan.reductions import (
+    NARROW_SHARE,
+    Results,
+    bases,
+    buffer_bytes,
+    candidate_words,
+    dimension_words,
+    enough_splits,
+    fixed_flags,
+    most_candidates,
+    order_rules,
+    whole_waves,
+    workgroups_at_once,
+)
+from vkdml.plan.schema import ElementType
+from vkdml.plan.tuning import PeriodTuning
+
+CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
+# Vectors. A workgroup reads so many side by side at least, where a period is longer.
+FEWEST_VECTORS = 16
+# Longer periods are read in pieces of so many vectors, by element width.
+_LONG_PERIOD = 128
+_PIECE = {1: 16, 2: 16, 4: 32, 8: 32}
+# Vectors. Blocks of a longer period share few lines.
+_SHORT_PERIOD = 256
+# Of `positions_per_split` periods, which an invocation of a short period folds at least: fewer are less work
+# than the exchange.
+FOLDED_PERIODS = 4
+# Fewer periods would leave too many candidates.
+FEWEST_PERIODS = 4
+_PERIODS = kernels.family("argreduce_periods")
+_COMBINE = kernels.family("argreduce_combine")
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A dimension of the columns."""
+
+    size: int
+    stride: int
+    """In the input, in elements; positive."""
+    weight: int
+    """What a step adds to the position in the reduction; 0 for a kept dimension."""
+    kept: int
+    """Which kept dimension of the layout it is, or -1."""
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """A way to read the input: a block of memory and its repetitions are a stretch; there are several."""
+
+    size: int
+    """Repetitions."""
+    block: int
+    """Elements of one."""
+    weight: int
+    """What a repetition adds to the position in the reduction."""
+    copies: int
+    """Repetitions of a period."""
+    inner: tuple[_Column, ...]
+    """The dimensions of the block, the innermost first."""
+    outer: tuple[_Column, ...]
+    """The dimensions of the stretches, the innermost first."""
+
+    @property
+    def run(self) -> int:
+        """Elements of a period, whole vectors."""
+        return self.block * self.copies
+
+    @property
+    def stretches(self) -> int:
+        return math.prod(column.size for column in self.outer)
+
+    @property
+    def columns(self) -> int:
+        return self.run * self.stretches
+
+
+def repetitions(layout: ReduceLayout, per_vector: int) -> Iterator[Repetition]:
+    """Yield a way for each reduced dimension that repeats a contiguous block."""
+    if not layout.reduced:
+        return
+    weights = [1]
+    for dim in reversed(layout.reduced[1:]):
+        weights.append(weights[-1] * dim.size)
+    columns = [
+        _Column(dim.size, dim.input_stride, 0, number)
+        for number, dim in enumerate(layout.kept)
+        if dim.input_stride
+    ]
+    columns += [
+        _Column(dim.size, dim.input_stride, weight, -1)
+        for dim, weight in zip(layout.reduced, reversed(weights), strict=True)
+    ]
+    columns.sort(key=lambda column: column.stride)
+    if columns[0].stride <= 0:
+        return
+    block = 1
+    for place, column in enumerate(columns):
+        if column.stride != block:
+            return
+        if column.kept < 0:
+            copies = per_vector // math.gcd(block, per_vector)
+            inner, outer = tuple(columns[:place]), tuple(columns[place + 1 :])
+            yield Repetition(column.size, block, column.weight, copies, inner, outer)
+        block *= column.size
+
+
+def best_repetition(layout: ReduceLayout, element: ElementType, input_bytes: int) -> Repetition | None:
+    """Return the way with the fewest columns whose candidates fit the scratch memory, if there is one."""
+    per_vector = VECTOR_BYTES // element.nbytes
+    most = most_candidates(element, input_bytes)
+    good = []
+    for repetition in repetitions(layout, per_vector):
+        splits = ceil_div(repetition.size, repetition.copies * NARROW_SHARE) if element.nbytes < 4 else 1
+        fits = len(repetition.outer) * kernels.number("copied_dim_words") <= _PERIODS.layout_room
+        fits &= repetition.size * repetition.block + 2 * repetition.run < WORDS_LIMIT
+        if (
+            fits
+            and repetition.size >= FEWEST_PERIODS * repetition.copies
+            and repetition.columns * splits <= most
+        ):
+            good.append(repetition)
+    return min(good, key=lambda repetition: repetition.columns, default=None)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How the work of the first kernel is divided."""
+
+    groups_per_block: int
+    lanes: int
+    blocks: int
+    splits: int
+    periods_per_split: int
+    loop_steps: int
+
+
+def _at_once(limits: DeviceLimits) -> int:
+    return _PERIODS.numbers_of("at_once")[-1 if limits.tuning.batched_loads else 0]
+
+
+def _has_short_splits(input_bytes: int, tuning: PeriodTuning) -> bool:
+    """Whether a processor reads so much that workgroups which share lines had better do so soon."""
+    return 0 < 2 * tuning.split_bytes <= input_bytes
+
+
+def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
+    tuning, workgroup_size = limits.tuning, limits.workgroup_size
+    per_vector = VECTOR_BYTES // element.nbytes
+    vectors = repetition.run // per_vector
+    groups = repetition.columns // per_vector
+    periods = _periods(repetition, per_vector)
+    fewest, at_once = tuning.positions_per_split, workgroups_at_once(element, tuning)
+    room = most_candidates(element, input_bytes) // repetition.columns
+    if vectors <= FEWEST_VECTORS and vectors <= workgroup_size:
+        # Whole periods, of several stretches where these are short.
+        lanes = max(min(workgroup_size // vectors, ceil_div(periods, FOLDED_PERIODS * fewest)), 1)
+        side = min(workgroup_size // lanes // vectors, repetition.stretches)
+        if ceil_div(repetition.stretches, side) < tuning.columns_workgroups:
+            side = max(side * ceil_div(repetition.stretches, side) // tuning.columns_workgroups, 1)
+        groups_per_block = side * vectors
+    else:
+        is_short = vectors * VECTOR_BYTES <= tuning.periods.short_bytes
+        segment = tuning.periods.short_segment_bytes if is_short else tuning.periods.segment_bytes
+        side_by_side = segment // VECTOR_BYTES
+        piece = _PIECE[element.nbytes]
+        groups_per_block = _side(vectors, piece, min(workgroup_size, side_by_side))
+        # Narrower blocks fill a device with fewer splits, where scratch memory has room for few.
+        while groups_per_block >= 2 * piece and ceil_div(groups, groups_per_block) * room < at_once:
+            groups_per_block = ceil_div(groups_per_block, 2)
+    lanes = max(min(workgroup_size // groups_per_block, periods // fewest), 1)
+    blocks = ceil_div(groups, groups_per_block)
+    most = max(min(periods, room), 1)
+    longest = max(min(most, periods // (fewest * lanes)), 1)
+    candidate_bytes = repetition.columns * candidate_words(element) * 4
+    shares = (periods / lanes, candidate_bytes / input_bytes)
+    wanted = whole_waves(blocks, longest, *shares, at_once)
+    if groups_per_block < vectors <= _SHORT_PERIOD and _has_short_splits(input_bytes, tuning.periods):
+        # Blocks of a period, which share lines, follow each other within a split.
+        stretch_bytes = repetition.size * repetition.block * element.nbytes
+        wanted = max(wanted, min(ceil_div(stretch_bytes, tuning.periods.split_bytes), longest))
+    if element.nbytes < 4:
+        wanted = max(wanted, ceil_div(periods, NARROW_SHARE))
+
+    def loop_steps(splits: int) -> int:
+        loops = PeriodLoops(workgroup_size, limits.max_workgroup_count)
+        share = ceil_div(periods, splits)
+        return loops.periods(
+            blocks * splits, len(repetition.outer), share, lanes, _at_once(limits), per_vector
+        )
+
+    splits = enough_splits(wanted, most, loop_steps, limits)
+    share = ceil_div(periods, splits)
+    splits = ceil_div(periods, share)
+    check_work("splits", blocks * splits)
+    return _Shape(groups_per_block, lanes, blocks, splits, share, loop_steps(splits))
+
+
+def _side(vectors: int, piece: int, most: int) -> int:
+    """Return how many vectors of a period a workgroup reads side by side, such that few invocations idle."""
+
+    def busy(side: int) -> float:
+        return vectors / (ceil_div(vectors, side) * side) * (most // side * side) / most
+
+    if vectors > _LONG_PERIOD:
+        return min(piece, most)
+    parts = (ceil_div(vectors, count) for count in range(1, vectors // FEWEST_VECTORS + 1))
+    return max(
+        (side for side in parts if side <= most), key=lambda side: (round(busy(side), 1), side), default=most
+    )
+
+
+def _periods(repetition: Repetition, per_vector: int) -> int:
+    """Return how many periods a stretch spans at most, wherever it starts in a vector."""
+    return ceil_div(repetition.size * repetition.block + per_vector - 1, repetition.run)
+
+
+@dataclass(frozen=True)
+class _CombineShape:
+    """How the work of the second kernel is divided."""
+
+    lanes: int
+    blocks: int
+    splits: int
+    candidates_per_split: int
+    loop_steps: int
+
+
+def _combine_shape(layout: ReduceLayout, dims: list[Dim], limits: DeviceLimits) -> _CombineShape:
+    tuning, workgroup_size, outputs = limits.tuning, limits.workgroup_size, layout.outputs
+    candidates = math.prod(dim.size for dim in dims)
+    most = power_of_two_at_least(ceil_div(candidates, CANDIDATES_AT_ONCE))
+    filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
+    lanes = min(workgroup_size, most, power_of_two_at_least(filling))
+    blocks = ceil_div(outputs, workgroup_size // lanes)
+
+    def loop_steps(splits: int) -> int:
+        loops = PeriodLoops(workgroup_size, limits.max_workgroup_count)
+        counts = (len(layout.kept), len(layout.reduced), len(dims))
+        return loops.combine(blocks, splits, *counts, ceil_div(candidates, splits), lanes)
+
+    most = ceil_div(candidates, lanes * CANDIDATES_AT_ONCE)
+    splits = enough_splits(min(ceil_div(tuning.target_workgroups, blocks), most), most, loop_steps, limits)
+    share = ceil_div(candidates, splits)
+    splits = ceil_div(candidates, share)
+    return _CombineShape(lanes, blocks, splits, share, loop_steps(splits))
+
+
+def plan_repetition(
+    repetition: Repetition,
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    results: Results,
+    limits: DeviceLimits,
+) -> Plan:
+    """Plan a reduction that reads the input this way.
+
+    Raises:
+        TooMuchWork: more than the driver's loops make, or than the kernels count.
+    """
+    element = order.element_type
+    check_work("columns", repetition.columns)
+    shape = _shape(repetition, element, input_bytes, limits)
+    strides, dims = _candidate_dims(repetition, shape.splits)
+    combine = _combine_shape(layout, dims, limits)
+
+    # The workspace: layout, counters of the second kernel, its candidates, those of the first.
+    kept_strides = (strides.get(number, 0) for number in range(len(layout.kept)))
+    layout_words = (*dimension_words(layout), *words(kept_strides), *dim_words(reversed(dims)))
+    in_push = len(layout_words) <= _COMBINE.layout_room
+    counters_base = 0 if in_push else len(layout_words)
+    counters = combine.blocks if combine.splits > 1 else 0
+    combined = layout.outputs * combine.splits if combine.splits > 1 else 0
+    candidates_base = counters_base + counters + combined * candidate_words(element)
+
+    rules: dict[str, int | str] = {
+        "workgroup": limits.workgroup_size,
+        **order_rules(layout, order),
+    }
+    common = {
+        **results.flags,
+        **bases(layout),
+        "run": repetition.run,
+        "tiles_per_run": 0,
+        "tile_vectors": 0,
+    }
+    # The splits of the first kernel do not change its code, nor do the results.
+    own = {"layout_in_push": True, "positions_adjacent": False}
+    kernel, constants = _PERIODS.specialize(
+        **element.specialization,
+        **rules,
+        split=False,
+        at_once=_at_once(limits),
+        fixed_flags=fixed_flags(_PERIODS, own, input_bytes, limits),
+    )
+    per_vector = VECTOR_BYTES // element.nbytes
+    first = Step(
+        kernel,
+        constants,
+        _PERIODS.push(
+            **common,
+            **own,
+            lanes=shape.lanes,
+            outputs=repetition.columns,
+            reduce_count=_periods(repetition, per_vector),
+            splits=shape.splits,
+            kept_dims=len(repetition.outer),
+            reduced_dims=0,
+            scratch_base=candidates_base,
+            positions_per_split=shape.periods_per_split,
+            stretch=repetition.size * repetition.block,
+            groups_per_block=shape.groups_per_block,
+            layout_words=words(
+                word for column in reversed(repetition.outer) for word in (column.size, column.stride, 0)
+            ),
+        ),
+        min(shape.blocks * shape.splits, limits.max_workgroup_count),
+        loop_steps=shape.loop_steps,
+    )
+    nearest = dims[0].input_stride if dims else 0
+    own = {
+        "layout_in_push": in_push,
+        "positions_adjacent": not strides or nearest < min(strides.values()),
+    }
+    kernel, constants = _COMBINE.specialize(
+        **{**element.specialization, **rules, "keys": "integer"},
+        split=combine.splits > 1,
+        fixed_flags=fixed_flags(_COMBINE, {**own, **results.flags}, input_bytes, limits),
+    )
+    second = Step(
+        kernel,
+        constants,
+        _COMBINE.push(
+            **common,
+            **own,
+            lanes=combine.lanes,
+            outputs=layout.outputs,
+            reduce_count=layout.reduce_count,
+            splits=combine.splits,
+            kept_dims=len(layout.kept),
+            reduced_dims=len(layout.reduced),
+            scratch_base=counters_base,
+            positions_per_split=combine.candidates_per_split,
+            candidates=math.prod(dim.size for dim in dims),
+            candidate_dims=len(dims),
+            repeated_weight=repetition.weight * repetition.copies,
+            candidates_base=candidates_base,
+            layout_words=layout_words if in_push else (),
+        ),
+        min(combine.blocks * combine.splits, limits.max_workgroup_count),
+        loop_steps=combine.loop_steps,
+    )
+    workspace = candidates_base + repetition.columns * shape.splits * candidate_words(element)
+    return Plan(
+        (checked_step(first, limits), checked_step(second, limits)),
+        buffer_bytes(element, input_bytes, results, workspace),
+        () if in_push else layout_words,
+        counters,
+    )
+
+
+def _candidate_dims(repetition: Repetition, splits: int) -> tuple[dict[int, int], list[Dim]]:
+    """Return the candidates' strides by kept dimension, and the dimensions of the candidates of one output.
+
+    The latter have the innermost first; their inputs are candidates, and their outputs positions.
+    """
+    placed, stride = [(column, column.stride) for column in repetition.inner], repetition.run
+    copies = [Dim(repetition.copies, repetition.block, repetition.weight)]
+    for column in repetition.outer:
+        placed.append((column, stride))
+        stride *= column.size
+    reduced = [Dim(column.size, at, column.weight) for column, at in placed if column.kept < 0]
+    dims = sorted([*reduced, *copies, Dim(splits, repetition.columns, 0)], key=lambda dim: dim.input_stride)
+    return {column.kept: at for column, at in placed if column.kept >= 0}, [
+        dim for dim in dims if dim.size > 1
+    ]
