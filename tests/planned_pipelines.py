@@ -15,11 +15,11 @@ import vkdml
 from vkdml.bench import cases
 from vkdml.common.read_only import fix
 from vkdml.plan import kernels
+from vkdml.plan.device_classes import tuning_for
 from vkdml.plan.elements import SLICE_ELEMENT_BYTES
 from vkdml.plan.gather import INDEX_BYTES, plan_elements, plan_places
 from vkdml.plan.layout import Dim
 from vkdml.plan.plans import UNLIMITED_SUBGROUPS, DeviceLimits, Plan
-from vkdml.plan.tuning import tuning_for
 
 DRAWN_CALLS = 1000
 

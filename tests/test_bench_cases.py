@@ -11,8 +11,8 @@ import pytest
 from vkdml.bench import cases
 from vkdml.bench.cases import GIB, MIB, Case
 from vkdml.plan import kernels
+from vkdml.plan.device_classes import TUNING, tuning_for
 from vkdml.plan.plans import DeviceLimits
-from vkdml.plan.tuning import TUNING, tuning_for
 
 LIMITS = {
     kind: DeviceLimits(tuning, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10)

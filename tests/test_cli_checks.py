@@ -13,8 +13,8 @@ from vkdml.cli.checks import Card, Driver, Facts, Finding, Loader, Trial
 from vkdml.cli.doctor import summary
 from vkdml.cli.text import count, size
 from vkdml.plan import kernels
+from vkdml.plan.device_classes import TUNING
 from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits
-from vkdml.plan.tuning import TUNING
 from vkdml.runtime.device_info import select
 
 LOADER = Loader("/lib/libvulkan.so.1", None, "1.3.239", ("VK_LAYER_KHRONOS_validation",))

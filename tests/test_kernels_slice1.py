@@ -14,9 +14,10 @@ import vkdml
 from vkdml.plan import boxes as boxes_plan
 from vkdml.plan import divisions, kernels, tile_copies
 from vkdml.plan import slice1 as plan_slice1
+from vkdml.plan.device_classes import DISCRETE, SOFTWARE
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
 from vkdml.plan.matrices import shared_bytes, tile_shape, transposed
-from vkdml.plan.tuning import DISCRETE, SOFTWARE, SliceTuning
+from vkdml.plan.tuning import SliceTuning
 
 WIDTHS = kernels.family("slice1_runs").numbers_of("element_bytes")
 NARROW = (1, 2)

@@ -9,10 +9,10 @@ import pytest
 
 from vkdml.plan import kernels
 from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan.device_classes import DISCRETE, SOFTWARE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
-from vkdml.plan.tuning import DISCRETE, SOFTWARE
 
 LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 MIB = 1 << 20

@@ -13,7 +13,7 @@ def is_of_rows(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> 
     """Return whether the output is one run of several rows, each of a vector or more.
 
     >>> from vkdml.plan.layout import Dim
-    >>> from vkdml.plan.tuning import DISCRETE
+    >>> from vkdml.plan.device_classes import DISCRETE
     >>> limits = DeviceLimits(DISCRETE, 1 << 30, 65535, 1024, 32768)
     >>> rows = (Dim(640, 600, 301), Dim(301, 1, 1)), (Dim(640, 600, 9), Dim(9, 1, 1))
     >>> [is_of_rows(CopyLayout(dims, 0, 0), 1, limits) for dims in rows]

@@ -51,23 +51,12 @@ MOST_RANKED = 255
 MOST_UNROLLED = 128
 # Bytes. Of shorter rows a stack is walked rather than read by a loop for its number of positions.
 LONG_STACK_ROW = 1024
-# Bytes. Columns of wider rows are read where they are, if a tile of a stack keeps few invocations busy.
-WIDE_STACK_ROW, WIDE_ALIGNED_STACK_ROW = 80, 96
-# By element width, the fewest bytes of the aligned rows of a stack whose columns are read where they are, and
-# the fewest and the most positions. Halves are read so in shorter rows, too, of up to so many positions.
-COLUMNS_IN_PLACE = {1: (64, 4, 32), 2: (64, 2, 32), 4: (128, 3, 16)}
-MOST_HALVES_IN_SHORT_ROWS = 4
 # Of a stack in a tile. With fewer positions, few invocations read the same bank.
 FEWEST_IN_BANKS = 3
 # Words, in bytes, of which a multiple lies between rows that meet in few banks, wherever they start.
 FEW_BANKS = 32
 # Positions of an unaligned stack: where they start in a word repeats after so many.
 FEWEST_PHASED = 4
-# Positions. Shorter columns of words are walked even where a cache holds them.
-LONG_COLUMN = 128
-# Bytes. Of outputs of several rows each, longer rows are walked only where so many outputs follow each other.
-LONGEST_APART = 1024
-ROWS_SIDE_BY_SIDE = 64
 # Outputs side by side. Of fewer, neighbouring invocations walk in other rows.
 FEW_SIDE_BY_SIDE = 8
 # Indices that a processor stores at once.
@@ -182,15 +171,17 @@ def _is_faster_in_columns(layout: ReduceLayout, tile: Tile, nbytes: int, limits:
         return False
     row_bytes = near.size * nbytes
     is_aligned = are_multiples(layout.row_starts, VECTOR_BYTES // nbytes)
-    if is_aligned and nbytes in COLUMNS_IN_PLACE:
-        least_bytes, fewest, most = COLUMNS_IN_PLACE[nbytes]
+    short = limits.tuning.short
+    if is_aligned and nbytes in dict(short.columns_in_place):
+        least_bytes, fewest, most = dict(short.columns_in_place)[nbytes]
         if row_bytes >= least_bytes and fewest <= positions.size <= most:
             return True
     if nbytes < 4:
-        return is_aligned and nbytes == 2 and positions.size <= MOST_HALVES_IN_SHORT_ROWS
+        return is_aligned and nbytes == 2 and positions.size <= short.most_halves_in_place
     busy = 1 / 4
-    if row_bytes >= WIDE_STACK_ROW:
-        busy = 1 / 2 if is_aligned and row_bytes >= WIDE_ALIGNED_STACK_ROW else 3 / 8
+    wide, wide_aligned = short.wide_rows_in_place
+    if row_bytes >= wide:
+        busy = 1 / 2 if is_aligned and row_bytes >= wide_aligned else 3 / 8
     return tile.outputs <= busy * round_up(tile.outputs, tile.workgroup_size)
 
 
@@ -296,9 +287,9 @@ def _walked_row_bytes(layout: ReduceLayout, nbytes: int, tuning: ShortTuning) ->
     near = layout.kept[-1]
     if near is not layout.innermost_of_outputs:
         # Rows that do not follow each other in the order of the outputs: where no tile takes them.
-        return most, min(most, LONGEST_APART)
-    if len(layout.reduced) > 1 and near.size < ROWS_SIDE_BY_SIDE:
-        most = min(most, LONGEST_APART)
+        return most, min(most, tuning.longest_walked_apart_bytes)
+    if len(layout.reduced) > 1 and near.size < tuning.walked_rows_side_by_side:
+        most = min(most, tuning.longest_walked_apart_bytes)
     return least, most
 
 
@@ -443,7 +434,7 @@ def _are_cached_columns(layout: ReduceLayout, nbytes: int, input_bytes: int, tun
     is_cached = input_bytes <= tuning.cached_columns_bytes
     is_aligned = are_multiples(layout.row_starts, per_vector)
     are_short = near.size * nbytes <= 2 * LINE
-    return is_aligned and (is_cached or are_short) and layout.reduce_count >= LONG_COLUMN
+    return is_aligned and (is_cached or are_short) and layout.reduce_count >= tuning.short.long_column
 
 
 def _are_few_columns(near: Dim, positions: Dim, nbytes: int) -> bool:

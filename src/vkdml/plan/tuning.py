@@ -1,8 +1,34 @@
-"""All tuning numbers, one plain struct per device class. They change speed, never results."""
+"""What there is to tune: plain structs of numbers, which change speed and never results.
+
+``device_classes.py`` has one for each class of devices.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SharingTuning:
+    """The numbers of copies whose parts share sectors of the input. Pairs start with an element width."""
+
+    most_reads: int = 4
+    """Runs that read memory so often, out of a cache, are as fast as boxes."""
+    near_bytes: tuple[tuple[int, int], ...] = ((1, 40), (2, 40), (4, 56), (8, 56), (16, 16))
+    """What lies no further apart is read together: memory is accessed by two sectors. In boxes it takes 0.5
+    to 0.95 of the time (H100, H200)."""
+    words_apart_bytes: int = 8
+    """From element to element of a long row, from which on words are gathered faster than vectors."""
+    fewest_bytes_apart: int = 3
+    """Of bytes that lie nearer to each other, vectors are gathered faster even where parts are long."""
+    least_row_bytes: tuple[tuple[int, int], ...] = ((1, 32), (2, 24), (4, 96))
+    """Words of parts that have shorter rows are slower than boxes."""
+    long_part_bytes: tuple[tuple[int, int], ...] = ((1, 32 * 1024), (2, 2000), (4, 8 * 1024))
+    """Shorter parts that a cache holds are read again for each part: 0.1 to 1.1 of the time."""
+    long_exchanged_part_bytes: int = 2000
+    """The same where invocations exchange what they load."""
+    bytes_in_words_apart: int = 4
+    """From byte to byte, from which on a vector takes a load for each."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +114,7 @@ class SliceTuning:
     elements: a processor foresees reading in one direction."""
     rows_last_first_bytes: tuple[int, int] = (128, 1280)
     """The least and the most of such rows: shorter ones share lines, longer ones it foresees as they are."""
+    sharing: SharingTuning = SharingTuning()
 
 
 @dataclass(frozen=True)
@@ -115,6 +142,16 @@ class ShortTuning:
     rows_in_registers: tuple[tuple[bool, int, int, int], ...] = ()
     """By whether elements are floats and their width, the least and the most bytes of rows that are not taken
     so all the same: a few invocations keep one in registers."""
+    columns_in_place: tuple[tuple[int, tuple[int, int, int]], ...] = ()
+    """By element width, the fewest bytes of the aligned rows of a stack whose columns are read where they
+    are, and the fewest and the most positions."""
+    most_halves_in_place: int = 0
+    """Halves are read so in shorter aligned rows, too, of up to so many positions."""
+    wide_rows_in_place: tuple[int, int] = (80, 96)
+    """Bytes. Columns of wide elements in wider rows, and in aligned ones, are read so where a tile keeps half
+    of its invocations busy."""
+    long_column: int = 128
+    """Positions. Shorter columns of words are walked even where a cache holds them."""
     walked_runs: int = 0
     """Outputs are read each by one invocation where their elements are in at most so many places; 0: none."""
     narrow_walked_runs: int = 0
@@ -127,6 +164,10 @@ class ShortTuning:
     walked_rows: tuple[tuple[int, int, int], ...] = ()
     """By element width, the least bytes of rows that are walked, and of those that are not any more: each
     invocation reads some rows that follow each other, which a processor foresees."""
+    longest_walked_apart_bytes: int = 1024
+    """The same where an output has several rows, or rows do not follow each other in the order of outputs."""
+    walked_rows_side_by_side: int = 64
+    """Outputs. Of so many, whose rows follow each other, the longer ones of several rows are walked, too."""
     from_bytes: int = 0
     """Smaller inputs take other kernels, which have fewer pipelines to build."""
     permuted_tile_bytes: int = 0
@@ -319,232 +360,3 @@ def accepted_range(field: str) -> str:
 
 def _powers_of_two(candidates: tuple[int, ...]) -> bool:
     return all(candidate.bit_count() == 1 for candidate in candidates)
-
-
-_MIB = 1 << 20
-_NEVER = 1 << 62
-
-DISCRETE = Tuning(
-    is_processor=False,
-    workgroup_size=256,
-    row_lanes=32,
-    row_steps=4,
-    widest_workgroup=1024,
-    fewest_vectors_per_lane=4,
-    tile_bytes=32 * 1024,
-    positions_per_lane=4,
-    columns_segment_bytes=256,
-    target_workgroups=1056,
-    # Four to each of 132 multiprocessors: as many as run at once if an invocation takes up to 64 registers.
-    split_workgroups=528,
-    split_bytes=0,
-    shortest_row_bytes=64,
-    positions_per_split=16,
-    subgroups=1,
-    batched_loads=1,
-    memory_order=1,
-    columns_workgroups=2112,
-    far_columns_from_bytes=_NEVER,
-    far_columns_segment_bytes=0,
-    far_columns_workgroups=0,
-    columns_apart=0,
-    across_vectors=16,
-    across_tiles=512,
-    cached_columns_bytes=0,
-    joined_from_bytes=_MIB,
-    most_candidates=8192,
-    fixed_flags_from_bytes=_NEVER,
-    shared_bytes=64 * 1024,
-    # Kernels read 256 MiB of mapped memory 1% slower than other memory, 1 GiB at half the rate (H100).
-    mapped_bytes=16 * _MIB,
-    stream_tile_bytes=32 * _MIB,
-    # Copying to staging memory, uploading and computing then take place at the same time.
-    stream_from_bytes=64 * _MIB,
-    slice1=SliceTuning(
-        runs_workgroup_size=1024,
-        workgroup_vectors=1,
-        full_workgroups=2048,
-        boundaries_from_bytes=_NEVER,
-        tile_shapes=((1, (4, 64)), (2, (8, 60)), (4, (8, 64)), (8, (8, 64)), (16, (8, 16))),
-        tile_band=4,
-        tile_most_band=16,
-        tile_least_bytes=16,
-        gathered_tile_least_bytes=((4, 128), (8, 64), (16, 256)),
-        small_matrices=((1, 1200, 800, 20), (2, 4000, 1000, 20), (4, 8000, 2000, 10), (8, 1300, 1300, 20)),
-        cached_parts_bytes=((1, 4000), (2, 8000)),
-        narrow_tile_least_bytes=8,
-        tile_least_fill=0.4,
-        box_near_bytes=256,
-        box_cache_bytes=16 * _MIB,
-        box_bytes=10 * 1024,
-        narrow_box_bytes=14 * 1024,
-        box_rows=512,
-        box_workgroup_size=128,
-        box_workgroups=2112,
-        byte_box_workgroups=(528, 4224),
-        word_workgroup_size=128,
-        beside_bytes=40,
-        beside_parts_bytes=128,
-        exchanged_from_bytes=8,
-        exchanging_workgroup_size=256,
-        row_workgroup_size=256,
-    ),
-    short=ShortTuning(
-        workgroup_size=128,
-        tile_bytes=8192,
-        fixed_positions=True,
-        direct=False,
-        row_bytes=128,
-        narrow_row_bytes=128,
-        rows_in_registers=((False, 1, 64, 97), (True, 2, 64, 127), (True, 4, 100, 127)),
-        from_bytes=64 * 1024,
-        permuted_tile_bytes=16 * 1024,
-        transposing_tile_bytes=10 * 1024,
-    ),
-    periods=PeriodTuning(
-        from_bytes=_MIB,
-        narrow_from_bytes=64 * _MIB,
-        wide_from_bytes=192 * _MIB,
-        wide_column_bytes=(0, 0),
-        column_bytes=0,
-        split_bytes=0,
-        segment_bytes=_NEVER,
-        short_bytes=0,
-        short_segment_bytes=0,
-        unaligned_rows=0,
-        unsplit_row_bytes=64,
-        longest_row_bytes=4096,
-        long_row_bytes=_NEVER,
-        row_positions=0,
-        out_of_order_from_bytes=64 * _MIB,
-        out_of_order_row_bytes=30,
-        out_of_order_column_bytes=(),
-        narrow_matrices=((16, 400), (48, 1500)),
-    ),
-    spin_microseconds=1000.0,
-    cached_execution_bytes=64 * _MIB,
-    execution_cache_bytes=256 * _MIB,
-    execution_cache_count=256,
-)
-# A barrier costs a processor more than a load, and one invocation after the other reads memory in order.
-SOFTWARE = replace(
-    DISCRETE,
-    is_processor=True,
-    workgroup_size=8,
-    row_lanes=1,
-    widest_workgroup=0,
-    fewest_vectors_per_lane=256,
-    # To start and finish a workgroup takes about 4 us on lavapipe and 15 us on SwiftShader.
-    split_bytes=64 * 1024,
-    positions_per_lane=1024,
-    target_workgroups=32,
-    split_workgroups=32,
-    columns_workgroups=32,
-    positions_per_split=64,
-    far_columns_from_bytes=512,
-    far_columns_segment_bytes=32,
-    far_columns_workgroups=256,
-    columns_apart=1,
-    across_vectors=0,
-    across_tiles=0,
-    cached_columns_bytes=8 * _MIB,
-    joined_from_bytes=_NEVER,
-    # Its drivers execute what a flag excludes, with all invocations masked.
-    fixed_flags_from_bytes=64 * 1024,
-    subgroups=0,
-    # The processor does all of it, so there is nothing to overlap: this only bounds the memory taken.
-    stream_from_bytes=128 * _MIB,
-    # Few workgroups, each of which runs through memory in order; a processor's caches do for tiles.
-    slice1=replace(
-        DISCRETE.slice1,
-        runs_workgroup_size=8,
-        workgroup_vectors=4096,
-        full_workgroups=16,
-        # What is there for these vectors is executed for all others too, with all invocations masked.
-        boundaries_from_bytes=256 * 1024,
-        rows_last_first_from_bytes=4 * _MIB,
-        tile_least_bytes=1 << 32,
-        narrow_tile_least_bytes=1 << 32,
-        box_bytes=0,
-        narrow_box_bytes=0,
-        word_workgroup_size=0,
-        row_workgroup_size=0,
-        block_bytes=128,
-    ),
-    periods=replace(
-        DISCRETE.periods,
-        from_bytes=256 * 1024,
-        wide_from_bytes=_MIB,
-        wide_column_bytes=(2 * 1024, 12 * 1024),
-        column_bytes=128,
-        split_bytes=_MIB,
-        # A line of memory. It waits for one of each period at the same time.
-        segment_bytes=64,
-        short_bytes=320,
-        short_segment_bytes=128,
-        unaligned_rows=256,
-        unsplit_row_bytes=_NEVER,
-        long_row_bytes=256,
-        row_positions=260,
-        out_of_order_from_bytes=256 * 1024,
-        out_of_order_row_bytes=32,
-        out_of_order_column_bytes=(128, 800),
-        narrow_matrices=(),
-        walked_groups=((1, (1024, 5000)), (2, (256, 1000))),
-    ),
-    # A processor takes a row more slowly than the elements of a short one.
-    short=replace(
-        DISCRETE.short,
-        workgroup_size=8,
-        most_fixed_positions=16,
-        narrow_most_fixed_positions=32,
-        most_in_fours=10,
-        direct=True,
-        row_bytes=256,
-        narrow_row_bytes=1024,
-        rows_in_registers=(),
-        walked_runs=8192,
-        narrow_walked_runs=2048,
-        walked_columns=1024,
-        walked_runs_of_periods=256,
-        walked_rows=((1, 128, 2048), (2, 80, 3072), (4, 80, 3072), (8, 160, 64 * 1024)),
-    ),
-)
-TUNING = {
-    "discrete": DISCRETE,
-    "integrated": replace(DISCRETE, target_workgroups=256, split_workgroups=128, columns_workgroups=256),
-    "software": SOFTWARE,
-}
-# Its compiler takes seconds for long code, or all memory.
-_SWIFTSHADER = replace(
-    SOFTWARE,
-    batched_loads=0,
-    memory_order=0,
-    cached_columns_bytes=0,
-    fixed_flags_from_bytes=_NEVER,
-    periods=replace(
-        SOFTWARE.periods,
-        from_bytes=_MIB,
-        wide_from_bytes=_NEVER,
-        column_bytes=0,
-        split_bytes=0,
-        segment_bytes=_NEVER,
-        short_bytes=0,
-        row_positions=0,
-        out_of_order_row_bytes=0,
-    ),
-    far_columns_from_bytes=_NEVER,
-    slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=_NEVER),
-    short=replace(SOFTWARE.short, fixed_positions=False, walked_runs=0, narrow_walked_runs=0, walked_rows=()),
-)
-
-
-def tuning_for(device_type: str, driver_name: str = "") -> Tuning:
-    """Return the struct of a device class; classes without one of their own are taken for discrete.
-
-    >>> tuning_for("software").workgroup_size
-    8
-    """
-    if device_type == "software" and "swiftshader" in driver_name.lower():
-        return _SWIFTSHADER
-    return TUNING.get(device_type, DISCRETE)

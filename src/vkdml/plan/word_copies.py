@@ -22,7 +22,7 @@ def is_of_words(
     """Return whether the output is one run of a word or more, whose words have elements of two rows at most.
 
     >>> from vkdml.plan.layout import Dim
-    >>> from vkdml.plan.tuning import DISCRETE
+    >>> from vkdml.plan.device_classes import DISCRETE
     >>> limits = DeviceLimits(DISCRETE, 1 << 30, 65535, 1024, 32768)
     >>> pixels = (Dim(640, 4, 3), Dim(3, 1, 1)), (Dim(640, 4, 4), Dim(3, 1, 1))
     >>> [is_of_words(CopyLayout(dims, 0, 0), 1, limits) for dims in pixels]

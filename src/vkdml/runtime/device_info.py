@@ -13,9 +13,9 @@ from vkdml.common.integers import index
 from vkdml.common.read_only import ReadOnly, fix, refuses_as_read_only
 from vkdml.common.read_only_dict import read_only
 from vkdml.errors import NoDeviceError
+from vkdml.plan.device_classes import tuning_for
 from vkdml.plan.loop_steps import most_loop_steps
 from vkdml.plan.plans import DeviceLimits
-from vkdml.plan.tuning import tuning_for
 
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
 _UUID = re.compile(r"[0-9a-f]{32}")
