@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from vkdml.plan import kernels, loop_steps
-from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.layout import Dim, ReduceLayout, contiguous
 from vkdml.plan.order import Order
 from vkdml.plan.periodic import Periodicity
 from vkdml.plan.plans import (
@@ -458,11 +458,22 @@ def _most_runs(
         most = short.walked_columns if are_columns else short.walked_runs
     elif are_columns and not is_cached and are_multiples(layout.row_starts, VECTOR_BYTES // nbytes):
         return short.walked_columns
+    elif are_columns and _are_parts_of_vectors(layout, nbytes):
+        return short.walked_columns // nbytes
     else:
         most = short.narrow_walked_runs
     # A processor loads the next line before it is asked for.
     near = walk.pitch(nbytes) < tuning.far_columns_from_bytes
     return most * (2 if near and most < short.walked_runs else 1)
+
+
+def _are_parts_of_vectors(layout: ReduceLayout, nbytes: int) -> bool:
+    """Whether columns follow each other in aligned vectors, but are outputs in groups that fill no vector."""
+    side_by_side, dims = contiguous(layout.kept)
+    starts = (layout.input_base, *(dim.input_stride for dim in (*layout.kept[:-dims], *layout.reduced)))
+    per_vector = VECTOR_BYTES // nbytes
+    are_parts = dims > 1 and layout.kept[-1].size % OUTPUTS_OF_VECTOR != 0
+    return are_parts and side_by_side >= per_vector and are_multiples(starts, per_vector)
 
 
 def _steps_of_walks(
