@@ -30,14 +30,13 @@ struct Tile {
 #endif
 };
 
-// The numbers that an invocation takes. In walks through memory they are neighbours: then the invocations of a subgroup wait
-// for several lines of memory at a time, and what else is in these is read while a cache holds it.
-#define TAKES_NEIGHBOURS (WALKED && DIRECT)
+// The numbers that an invocation takes: neighbours, so that the invocations of a subgroup wait for several lines of memory
+// at a time, and what else is in these is read while a cache holds it; or every so many.
 uint each_of(uint count) { return (count + WORKGROUP - 1u) / WORKGROUP; }
-#define FOR_EACH_OWN(i, count)                                                                   \
-    for (uint i = gl_LocalInvocationIndex * (TAKES_NEIGHBOURS ? each_of(count) : 1u),            \
-         end_of_##i = TAKES_NEIGHBOURS ? min(i + each_of(count), count) : count;                 \
-         i < end_of_##i; i += TAKES_NEIGHBOURS ? 1u : WORKGROUP)
+#define FOR_EACH_OWN(i, count)                                                       \
+    for (uint i = gl_LocalInvocationIndex * (NEIGHBOURS ? each_of(count) : 1u),      \
+         end_of_##i = NEIGHBOURS ? min(i + each_of(count), count) : count;           \
+         i < end_of_##i; i += NEIGHBOURS ? 1u : WORKGROUP)
 
 shared uint tile_words[TILE_WORDS];
 

@@ -454,6 +454,24 @@ def test_processors_walk_rows_that_follow_each_other(sizes, axes, columns):
     assert kernels.table()[step.kernel].variant.get("columns") == columns
 
 
+@pytest.mark.parametrize(
+    ("sizes", "axes", "neighbours"),
+    [
+        ((7, 5000, 17), (0, 2), False),
+        ((16, 5000, 127), (0, 2), False),
+        ((17, 5000, 17), (0, 2), True),
+        ((7, 5000, 128), (0, 2), True),
+        ((5000, 200), (1,), True),  # one run
+        ((50, 5000, 17), (0,), True),  # columns
+    ],
+)
+def test_invocations_walk_side_by_side_through_few_short_runs(sizes, axes, neighbours):
+    (step,) = planned(sizes, row_major_strides(sizes), axes, PROCESSOR).steps
+    kernel = kernels.table()[step.kernel]
+    assert kernel.variant["columns"].startswith("walked")
+    assert kernel.named(step.constants)["neighbours"] == neighbours
+
+
 def test_positions_evenly_apart_a_few_at_a_time_are_walked(device):
     """However far apart they are, and in however many places."""
     limits = limits_of(device, narrow_walked_runs=100, walked_columns=100)

@@ -224,6 +224,7 @@ def _plan(
         evenly_apart=tile.evenly_apart,
         word_aligned=word_aligned,
         direct=work.direct,
+        neighbours=_takes_neighbours(work, element.nbytes, tuning),
         output_vectors=_stores_vectors(work, near, positions_at_once) and not results.with_values,
         long_rows=element.nbytes == 1 and positions.size > MOST_RANKED and walk is None,
         run_apart=walk is not None and positions.input_stride != 1,
@@ -338,6 +339,19 @@ def _meets_in_few_banks(work: _Work, layout: ReduceLayout, nbytes: int, *, word_
     if work.walk is not None and others and count <= FEW_SIDE_BY_SIDE:
         steps.append(others[0][0].input_stride)
     return any(step * nbytes % (4 if work.columns == "fours" else 8) == 0 for step in steps)
+
+
+def _takes_neighbours(work: _Work, nbytes: int, tuning: ShortTuning) -> bool:
+    """Whether an invocation walks through outputs that follow each other, and not through every so many.
+
+    Then a subgroup waits for several lines at a time. Of few short runs, side by side in the lines of a few
+    places, every so many take 0.5 to 1.0 of the time (lavapipe).
+    """
+    if not work.direct or work.walk is None:
+        return False
+    run, (most_runs, run_bytes) = work.walk.run, tuning.walked_side_by_side
+    are_side_by_side = run.input_stride == 1 and run.size * nbytes < run_bytes
+    return not (are_side_by_side and 1 < work.walk.runs <= most_runs)
 
 
 def _stores_vectors(work: _Work, near: Dim, positions_at_once: int) -> bool:

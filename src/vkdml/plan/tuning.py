@@ -159,6 +159,9 @@ class ShortTuning:
     walked_columns: int = 0
     """The same of columns of words, and, where no cache holds the input, of narrow elements in aligned rows:
     vectors read more as fast."""
+    walked_side_by_side: tuple[int, int] = (0, 0)
+    """The most runs of an output, and what is more than their bytes, where neighbouring invocations walk
+    through neighbouring outputs."""
     walked_runs_of_periods: int = 0
     """The same of runs below a line, where the input could be read as periods instead."""
     walked_rows: tuple[tuple[int, int, int], ...] = ()
