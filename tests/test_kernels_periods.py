@@ -174,10 +174,12 @@ def test_processors_read_unaligned_rows_of_wide_elements_as_periods(
 @pytest.mark.parametrize(
     ("rows", "columns", "least"),
     [
-        (1 << 17, 13, 1),  # a small array
+        (1 << 18, 13, 1),  # a small array
         (1 << 20, 13, 13),
         (5 << 20, 13, 65),
         (5 << 20, 5, 1),  # of these a workgroup reads a whole period, without others
+        (1 << 15, 250, 7),
+        (1 << 15, 4000, 62),  # 63 workgroups of half of `Tuning.split_bytes`
         (1 << 15, 5001, 1),  # long periods, whose blocks share few lines
     ],
 )
@@ -186,11 +188,12 @@ def test_splits_of_short_periods_fit_a_processors_cache(rows, columns, least):
     plan = plan_argreduce(layout, Order("int8"), count, PROCESSOR, index_bytes=4, with_values=False)
     family = kernels.table()[plan.steps[0].kernel].family
     assert family.name == "argreduce_periods"
-    splits = family.unpack(plan.steps[0].push)["splits"]
-    cached = PROCESSOR.tuning.periods.split_bytes
+    pushed, tuning = family.unpack(plan.steps[0].push), PROCESSOR.tuning
+    splits, blocks = pushed["splits"], -(-pushed["run"] // 16 // pushed["groups_per_block"])
     assert splits >= least
     if least > 1:
-        assert count / splits <= cached
+        assert count / splits <= max(tuning.periods.split_bytes, blocks * tuning.split_bytes / 2)
+        assert count / splits / blocks >= 0.9 * tuning.split_bytes / 2
     else:
         assert splits < 13
 

@@ -173,7 +173,7 @@ def _at_once(limits: DeviceLimits) -> int:
 
 def _has_short_splits(input_bytes: int, tuning: PeriodTuning) -> bool:
     """Whether a processor reads so much that workgroups which share lines had better do so soon."""
-    return 0 < 2 * tuning.split_bytes <= input_bytes
+    return 0 < 4 * tuning.split_bytes < input_bytes
 
 
 def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
@@ -210,7 +210,10 @@ def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limit
     if groups_per_block < vectors <= _SHORT_PERIOD and _has_short_splits(input_bytes, tuning.periods):
         # Blocks of a period, which share lines, follow each other within a split.
         stretch_bytes = repetition.size * repetition.block * element.nbytes
-        wanted = max(wanted, min(ceil_div(stretch_bytes, tuning.periods.split_bytes), longest))
+        # Each workgroup reads enough that to start and finish it is a small part of its time.
+        of_workgroups = ceil_div(vectors, groups_per_block) * tuning.split_bytes // 2
+        split_bytes = max(tuning.periods.split_bytes, of_workgroups)
+        wanted = max(wanted, min(ceil_div(stretch_bytes, split_bytes), longest))
     if element.nbytes < 4:
         wanted = max(wanted, ceil_div(periods, NARROW_SHARE))
 

@@ -195,8 +195,9 @@ class PeriodTuning:
     column_bytes: int
     """The fewest bytes that any input has for each column, which leaves a candidate; 0: any."""
     split_bytes: int
-    """The most that a processor's workgroups read in turn of an input of at least twice as much: what lines
-    they share, or the processor loads ahead, is then in its second cache. 0: not a processor."""
+    """What a processor's workgroups read in turn of inputs of more than four times as much, if each has half
+    of ``Tuning.split_bytes``: lines that they share, or that it loads ahead, are then in its second cache. 0:
+    not a processor."""
     segment_bytes: int
     """The most of a long period that a workgroup reads side by side, of several periods at once if it can."""
     short_bytes: int
