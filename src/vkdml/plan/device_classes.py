@@ -195,7 +195,7 @@ SOFTWARE = replace(
         walked_columns=1024,
         walked_side_by_side=(16, 128),
         walked_runs_of_periods=256,
-        walked_rows=((1, 128, 2048), (2, 80, 3072), (4, 80, 3072), (8, 160, 64 * 1024)),
+        walked_rows=((1, 128, 2048), (2, 80, 2048), (4, 80, 3072), (8, 160, 64 * 1024)),
     ),
 )
 TUNING = {
