@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import vkdml
-from vkdml.plan.plans import Plan
+from vkdml.plan.device_classes import SOFTWARE
+from vkdml.plan.plans import DeviceLimits, Plan
 from vkdml.runtime.memory import Memory
 from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
 
@@ -54,3 +56,8 @@ def run_plan(
             results[role] = np.empty(sizes[role], np.uint8)
             memories[role].read(0, results[role])
     return results
+
+
+def as_of_a_processor(limits: DeviceLimits) -> DeviceLimits:
+    """Return limits with the numbers of processors: their own, or lavapipe's on a GPU."""
+    return limits if limits.tuning.is_processor else replace(limits, tuning=SOFTWARE)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins_short_rows
-from plans import run_plan
+from plans import as_of_a_processor, run_plan
 from test_kernels import alike_elements, element_bits, of_width
 
 import vkdml
@@ -64,7 +64,8 @@ def device():
 
 
 def limits_of(device, **changes):
-    return replace(device.limits, tuning=replace(device.limits.tuning, short=replace(SMALL, **changes)))
+    limits = as_of_a_processor(device.limits)
+    return replace(limits, tuning=replace(limits.tuning, short=replace(SMALL, **changes)))
 
 
 def plan_case(case: str, name: str, limits, rules=(False, False, False)):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plans import run_plan
+from plans import as_of_a_processor, run_plan
 from test_kernels import element_bits, of_width
 from test_kernels_short_rows import check_ties_and_extremes, plan_view, rules_of, run_both
 
@@ -85,10 +85,9 @@ def device():
 
 
 def limits_of(device, **changes):
-    tuning = replace(
-        device.limits.tuning, short=replace(WALKS, **changes), target_workgroups=1, shortest_row_bytes=1024
-    )
-    return replace(device.limits, tuning=tuning)
+    limits, short = as_of_a_processor(device.limits), replace(WALKS, **changes)
+    tuning = replace(limits.tuning, short=short, target_workgroups=1, shortest_row_bytes=1024)
+    return replace(limits, tuning=tuning)
 
 
 def plan_case(case: str, name: str, limits, rules=(False, False, False)):
@@ -400,7 +399,7 @@ def test_few_columns_are_walked_one_at_a_time(device):
 def test_places_far_apart_are_walked_only_while_they_are_few(device):
     """A cache has lines for fewer places then; the same places near each other are walked."""
     limits = limits_of(device, walked_columns=40)
-    far = device.limits.tuning.far_columns_from_bytes // 4
+    far = limits.tuning.far_columns_from_bytes // 4
     for count, pitch, walked in ((40, far, True), (41, far, False), (41, far - 1, True)):
         (step,) = planned((count, far - 1), (pitch, 1), (0,), limits, "float32").steps
         assert ("walked" in step.kernel) == walked
@@ -475,7 +474,7 @@ def test_invocations_walk_side_by_side_through_few_short_runs(sizes, axes, neigh
 def test_positions_evenly_apart_a_few_at_a_time_are_walked(device):
     """However far apart they are, and in however many places."""
     limits = limits_of(device, narrow_walked_runs=100, walked_columns=100)
-    far = device.limits.tuning.far_columns_from_bytes * 2
+    far = limits.tuning.far_columns_from_bytes * 2
     for name, few, walked in (
         ("uint8", 11, True),
         ("uint8", 12, False),
@@ -491,7 +490,7 @@ def test_positions_evenly_apart_a_few_at_a_time_are_walked(device):
 def test_tiles_of_short_walks_have_lines_of_outputs_in_another_order(device, positions, many):
     """Long walks have many outputs in the lines that they read, and few beside each other."""
     sizes, strides = (2, 75, 6682, positions), (1, 2 * positions, 150 * positions, 2)
-    (step,) = planned(sizes, strides, (3,), device.limits).steps
+    (step,) = planned(sizes, strides, (3,), as_of_a_processor(device.limits)).steps
     pushed = kernels.table()[step.kernel].family.unpack(step.push)
     (along,) = (pushed[f"tile_{i}"] for i in range(3) if pushed[f"output_stride_{i}"] == 1)
     assert "walked" in step.kernel

@@ -18,7 +18,7 @@ from separate import forget_open_devices
 import vkdml
 from vkdml import tune
 from vkdml.common.read_only import fix
-from vkdml.plan import tuning
+from vkdml.plan import device_classes, tuning
 from vkdml.runtime import device as devices
 from vkdml.runtime import profile
 from vkdml.runtime.profile import Profile, ProfileFault
@@ -65,7 +65,7 @@ def test_what_is_searched_is_a_field_whose_defaults_are_accepted(field):
     assert list(tuning.SEARCH[field]) == sorted(set(tuning.SEARCH[field]))
     for value in tuning.SEARCH[field]:
         assert tuning.accepted(field, value)
-    for device_class, numbers in tuning.TUNING.items():
+    for device_class, numbers in device_classes.TUNING.items():
         assert tuning.accepted(field, getattr(numbers, field)), device_class
 
 

@@ -6,7 +6,7 @@ import io
 import json
 import math
 import random
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from vkdml import tune
 from vkdml.cli import main
 from vkdml.cli import tune as command
 from vkdml.measuring import build_kernels
-from vkdml.plan import kernels, tuning
+from vkdml.plan import device_classes, kernels, tuning
 from vkdml.plan.plans import DeviceLimits, Plan, Step
 from vkdml.runtime import device as devices
 from vkdml.runtime import profile
@@ -27,7 +27,7 @@ from vkdml.tune import Case, CaseTimes, Found, Measured, ResultsDifferError, sea
 A, B, C = list(tuning.SEARCH)[:3]
 VALUES = (1, 2, 4, 8, 16, 32, 64)
 CANDIDATES = {A: VALUES, B: VALUES, C: VALUES}
-LIMITS = DeviceLimits(replace(tuning.DISCRETE, **{A: 8, B: 8, C: 8}), 1 << 30, 1 << 16, 1 << 10)
+LIMITS = DeviceLimits(replace(device_classes.DISCRETE, **{A: 8, B: 8, C: 8}), 1 << 30, 1 << 16, 1 << 10)
 
 
 def case(name, *used):
@@ -195,7 +195,7 @@ def test_every_trial_is_reported():
 
 
 def test_candidates_beyond_the_limits_of_the_device_are_plans_that_were_measured_before():
-    limits = replace(LIMITS, tuning=tuning.DISCRETE, max_workgroup_invocations=256)
+    limits = replace(LIMITS, tuning=device_classes.DISCRETE, max_workgroup_invocations=256)
     cases = tune.representative_cases(2 << 20)
 
     def plans(workgroup_size):
@@ -236,7 +236,7 @@ def test_cases_are_planned_differently_and_within_the_input(input_bytes):
 
 def test_every_searched_field_changes_the_plan_of_some_case():
     in_vain = set(tuning.SEARCH)
-    for device_class, numbers in tuning.TUNING.items():
+    for device_class, numbers in device_classes.TUNING.items():
         cases = tune.representative_cases((4 if device_class == "software" else 256) << 20)
         limits = replace(vkdml.devices()[0].plan_limits, max_storage_buffer_range=1 << 30)
         for field, values in tuning.SEARCH.items():
@@ -496,11 +496,12 @@ def test_a_terminal_shows_a_bar_and_the_outcome_of_each_field():
 
 
 def test_fields_of_tuning_are_plain_numbers():
-    """Or tuples of them: records hold them as JSON."""
-    for each in tuning.TUNING.values():
-        numbers = [getattr(each, field.name) for field in fields(tuning.Tuning)]
-        assert all(
-            isinstance(number, int | float | tuple | tuning.SliceTuning | tuning.ShortTuning)
-            for number in numbers
-        )
-        assert json.loads(json.dumps(asdict(each))).keys() == asdict(each).keys()
+    """Or tuples of them, and structs of both: records hold them as JSON."""
+
+    def are_plain(struct) -> bool:
+        values = [getattr(struct, field.name) for field in fields(struct)]
+        return all(isinstance(v, int | float | tuple) or (is_dataclass(v) and are_plain(v)) for v in values)
+
+    for each in device_classes.TUNING.values():
+        assert are_plain(each)
+        json.dumps(asdict(each))
