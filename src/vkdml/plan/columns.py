@@ -78,8 +78,7 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
         side, in_run = contiguous(layout.kept) if may_be_apart else (inner.size, 1)
         if side >= per_vector:
             run, columns, load_bytes, columns_apart = side, per_vector, VECTOR_BYTES, in_run > 1
-            outer = (dim.input_stride for dim in (*layout.kept[:-in_run], *layout.reduced))
-            loads = "vectors" if are_multiples((layout.input_base, *outer), per_vector) else "unaligned"
+            loads = "vectors" if are_multiples(layout.starts_of_rows(in_run), per_vector) else "unaligned"
     # Groups of long unaligned runs start where their indices fill vectors: one more has what lies before.
     led = (
         loads == "unaligned"

@@ -112,7 +112,11 @@ class ReduceLayout:
     @property
     def row_starts(self) -> tuple[int, ...]:
         """Numbers of which multiples add up to where rows of the innermost kept dimension start."""
-        return (self.input_base, *(dim.input_stride for dim in (*self.kept[:-1], *self.reduced)))
+        return self.starts_of_rows(1)
+
+    def starts_of_rows(self, dims: int) -> tuple[int, ...]:
+        """Return the same of rows that so many innermost kept dimensions make up."""
+        return (self.input_base, *(dim.input_stride for dim in (*self.kept[:-dims], *self.reduced)))
 
     @property
     def reduce_count(self) -> int:

@@ -24,7 +24,7 @@ _AT_ONCE = {1: 1 / 4, 2: 1 / 4, 4: 3 / 8, 8: 3 / 8}
 _EXCHANGE_LOADS = 8
 # Elements of a row of outputs of which vectors would be loaded partly in vain, where rows are unaligned.
 SHORT_ROW_OF_OUTPUTS = 48
-# Rows of narrow elements that an invocation takes at once, whose indices are one vector.
+# Indices of 4 bytes in a vector; so many rows of narrow elements an invocation takes at once.
 FOUR = 4
 
 

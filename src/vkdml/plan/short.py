@@ -59,8 +59,7 @@ FEW_BANKS = 32
 FEWEST_PHASED = 4
 # Outputs side by side. Of fewer, neighbouring invocations walk in other rows.
 FEW_SIDE_BY_SIDE = 8
-# Indices that a processor stores at once.
-OUTPUTS_OF_VECTOR = 4
+# Vectors of indices that a processor stores at once. Shorter rows of outputs are mostly ends.
 FEWEST_OF_VECTORS = 4
 # Shared memory is allocated in so many words, since each number is a pipeline.
 SHARED_STEP = 256
@@ -172,8 +171,9 @@ def _is_faster_in_columns(layout: ReduceLayout, tile: Tile, nbytes: int, limits:
     row_bytes = near.size * nbytes
     is_aligned = are_multiples(layout.row_starts, VECTOR_BYTES // nbytes)
     short = limits.tuning.short
-    if is_aligned and nbytes in dict(short.columns_in_place):
-        least_bytes, fewest, most = dict(short.columns_in_place)[nbytes]
+    in_place = dict(short.columns_in_place).get(nbytes)
+    if is_aligned and in_place is not None:
+        least_bytes, fewest, most = in_place
         if row_bytes >= least_bytes and fewest <= positions.size <= most:
             return True
     if nbytes < 4:
@@ -360,7 +360,7 @@ def _stores_vectors(work: _Work, near: Dim, positions_at_once: int) -> bool:
         return False
     along = next(count for dim, count in work.tile.dims if dim is near)
     are_outputs = positions_at_once == 1 and (work.walk is None or work.walk.joined.size == 1)
-    return are_outputs and along >= FEWEST_OF_VECTORS * OUTPUTS_OF_VECTOR
+    return are_outputs and along >= FEWEST_OF_VECTORS * FOUR
 
 
 def _padded(shared_words: int) -> int:
@@ -406,7 +406,8 @@ def _walk(
     longest = max(tuning.shortest_row_bytes, _walked_row_bytes(layout, nbytes, tuning.short)[1])
     if inner.input_stride == 1 and inner.size * nbytes >= longest:
         return None
-    if _are_cached_columns(layout, nbytes, input_bytes, tuning):
+    is_cached = input_bytes <= tuning.cached_columns_bytes
+    if _are_vectors_of_words(layout, nbytes, tuning.short, is_cached=is_cached):
         return None
     near = layout.kept[-1]
     join = nbytes * near.input_stride in (2, 4) and nbytes * near.input_stride * near.size >= COLUMN_BYTES
@@ -430,7 +431,6 @@ def _walk(
     has_periods = periodicity.is_worthwhile() and periodicity.repetition is not None
     if has_periods and periodicity.are_long_walks:
         return None
-    is_cached = input_bytes <= tuning.cached_columns_bytes
     if lines > _most_runs(layout, walk, nbytes, tuning, has_periods=has_periods, is_cached=is_cached):
         return None
     shares_lines = walk.run.size * walk.run.input_stride * nbytes < LINE and (columns == 1 or fills_words)
@@ -440,15 +440,14 @@ def _walk(
     return (walk, columns) if layout.outputs >= fewest else None
 
 
-def _are_cached_columns(layout: ReduceLayout, nbytes: int, input_bytes: int, tuning: Tuning) -> bool:
-    """Whether a processor's cache holds long columns of words, which aligned vectors then read faster."""
+def _are_vectors_of_words(layout: ReduceLayout, nbytes: int, tuning: ShortTuning, *, is_cached: bool) -> bool:
+    """Whether aligned vectors read long columns of words faster: a cache holds them, or rows are short."""
     near, per_vector = layout.kept[-1], VECTOR_BYTES // nbytes
     if nbytes != 4 or near.input_stride != 1 or near.size < per_vector or len(layout.reduced) != 1:
         return False
-    is_cached = input_bytes <= tuning.cached_columns_bytes
     is_aligned = are_multiples(layout.row_starts, per_vector)
     are_short = near.size * nbytes <= 2 * LINE
-    return is_aligned and (is_cached or are_short) and layout.reduce_count >= tuning.short.long_column
+    return is_aligned and (is_cached or are_short) and layout.reduce_count >= tuning.long_column
 
 
 def _are_few_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
@@ -468,33 +467,33 @@ def _most_runs(
     short, are_columns = tuning.short, layout.kept[-1].input_stride == 1
     if are_few_in_turn(layout) and (nbytes >= 4 or not has_periods):
         return short.walked_runs
-    if nbytes >= 4:
-        most = short.walked_columns if are_columns else short.walked_runs
-    elif are_columns and not is_cached and are_multiples(layout.row_starts, VECTOR_BYTES // nbytes):
-        return short.walked_columns
-    elif are_columns and _are_parts_of_vectors(layout, nbytes):
-        return short.walked_columns // nbytes
-    else:
-        most = short.narrow_walked_runs
+    if nbytes >= 4 and not are_columns:
+        return short.walked_runs
+    if nbytes < 4 and are_columns:
+        if not is_cached and are_multiples(layout.row_starts, VECTOR_BYTES // nbytes):
+            return short.walked_columns
+        if _are_parts_of_vectors(layout, nbytes):
+            return short.walked_columns // nbytes
+    most = short.walked_columns if nbytes >= 4 else short.narrow_walked_runs
     # A processor loads the next line before it is asked for.
     near = walk.pitch(nbytes) < tuning.far_columns_from_bytes
-    return most * (2 if near and most < short.walked_runs else 1)
+    return most * (2 if near else 1)
 
 
 def _are_parts_of_vectors(layout: ReduceLayout, nbytes: int) -> bool:
     """Whether columns follow each other in aligned vectors, but are outputs in groups that fill no vector."""
     side_by_side, dims = contiguous(layout.kept)
-    starts = (layout.input_base, *(dim.input_stride for dim in (*layout.kept[:-dims], *layout.reduced)))
     per_vector = VECTOR_BYTES // nbytes
-    are_parts = dims > 1 and layout.kept[-1].size % OUTPUTS_OF_VECTOR != 0
-    return are_parts and side_by_side >= per_vector and are_multiples(starts, per_vector)
+    are_parts = dims > 1 and layout.kept[-1].size % FOUR != 0
+    are_vectors = side_by_side >= per_vector and are_multiples(layout.starts_of_rows(dims), per_vector)
+    return are_parts and are_vectors
 
 
 def _steps_of_walks(
     walk: Walk, tile: Tile, at_once: int, nbytes: int, reduced_dims: int, rounds: int, vectors: int
 ) -> int:
     (_, along), *others = tile.dims
-    before = OUTPUTS_OF_VECTOR - 1 if at_once > 1 else 0  # of a row that starts within a vector
+    before = FOUR - 1 if at_once > 1 else 0  # of a row that starts within a vector
     groups = ceil_div(before + along, at_once) * prod(count for _, count in others)
     run, *runs = walk.sizes
     words = 4 // nbytes if nbytes < 4 and walk.run.input_stride == 1 else 1
