@@ -134,7 +134,7 @@ def test_the_largest_plans_allowed_finish(family: str, device: vkdml.Device, lim
     per_round = 1 + loop_steps.loop(2)
     if family == "elements":
         per_round = 2 + loop_steps.loop(4, loop_steps.loop(2))
-    size = one.workgroup_size
+    size = min(one.workgroup_size, one.tuning.slice1.runs_workgroup_size)
     items = (LAVAPIPE_LOOP_STEPS - 1) // per_round * size
 
     def plan_of(items: int) -> Plan:
