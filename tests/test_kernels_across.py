@@ -152,6 +152,24 @@ def test_tiles_have_whole_sectors_both_ways(name, positions, columns, vectors, r
 
 
 @pytest.mark.parametrize(
+    ("name", "positions", "rows", "vectors", "tile_rows"),
+    [
+        ("float16", 10, 9, 28, 9),  # of 256 invocations, 8 vectors of 32 rows would keep 72 busy
+        ("uint8", 21, 11, 23, 11),
+        ("float32", 40, 8, 32, 8),
+        ("float32", 29, 12, 16, 16),  # three of four are busy
+        ("float32", 29, 120, 16, 16),
+    ],
+)
+def test_few_rows_have_longer_pieces(name, positions, rows, vectors, tile_rows):
+    columns = (1 << 28) // (positions * rows * ELEMENTS[name].nbytes)
+    plan, _ = planned(((positions, rows, columns), (2, 1, 0), (2,), 0), name, LIMITS)
+    assert kernel_of(plan).family.name == "argreduce_across"
+    p = pushed(plan)
+    assert (p["tile_vectors"], p["tile_rows"]) == (vectors, tile_rows)
+
+
+@pytest.mark.parametrize(
     ("name", "memory", "order", "axis"),
     [
         ("float32", (5, 4096, 512), (1, 2, 0), 2),  # outputs lie as the input does

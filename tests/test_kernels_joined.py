@@ -171,6 +171,22 @@ def test_few_elements_side_by_side_are_read_in_vectors(name, pattern, permuted):
         assert pushed["lanes"] >= 2
 
 
+@pytest.mark.parametrize(("name", "pattern", "permuted"), [
+    ("int8", "R4 K2040 R128 R513", True), ("int8", "K3 R7 K2853 R7634", False),
+    ("float16", "K15 R17 K523 R2012", False),
+])  # fmt: skip
+def test_long_runs_of_few_outputs_are_read_in_long_pieces(name, pattern, permuted):
+    """Splits fill the device, not lanes, each of which would read a vector here and there."""
+    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+    layout, count = layout_of(pattern_case(pattern, permuted), (False, False, False))
+    (step,) = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False).steps
+    family = kernels.table()[step.kernel].family
+    assert family.name == "argreduce_joined"
+    pushed = family.unpack(step.push)
+    assert pushed["piece_columns"] * ELEMENTS[name].nbytes >= 500
+    assert step.workgroups >= 512
+
+
 @pytest.mark.parametrize(("name", "pattern"), [
     ("float32", "R8 K4621 R4 K767"), ("uint8", "R5 K11263312 R4"), ("float64", "R5 K1476590 R9"),
     ("uint8", "K2 R140 K1917396"), ("float16", "K16 R28 K7678 R75"), ("float16", "K53 R28 K4000 R80"),

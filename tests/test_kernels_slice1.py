@@ -948,6 +948,23 @@ def test_all_tiles_below_each_other_are_a_band_where_there_are_few(device, width
     assert kernel.named(step.constants)["band"] == band
 
 
+@pytest.mark.parametrize("width", NARROW)
+def test_short_rows_in_groups_are_no_tiles(device, width):
+    """Their ends would be most of what tiles store. Tiles have longer rows, and short ones without groups."""
+    limits = discrete(device, max_shared_memory=48 << 10)
+
+    def is_tile(columns: int, groups: int) -> bool:
+        rows, pitch = 8, 8 + 24 // width
+        dims = (Dim(groups, pitch, rows * columns), Dim(rows, 1, columns), Dim(columns, groups * pitch, 1))
+        layout = CopyLayout(dims[1:] if groups == 1 else dims, 0, 0)
+        count = groups * pitch * columns
+        (step,) = PLAN_SLICE1(layout, width, count, limits, output_elements=count).steps
+        return "tiles" in step.kernel
+
+    assert is_tile(64 // width, 50000)
+    assert not is_tile(60 // width, 50000)
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_tiles_fit_the_least_shared_memory(device, width):
     limits = discrete(device, max_shared_memory=16 << 10)

@@ -254,6 +254,31 @@ def test_tiles_of_single_bytes_are_larger_where_few_compete_and_where_rows_are_l
     assert (tile((1 << 22, 100), 1, u1)[1], tile((1 << 22, 24), 1, f4)[1]) == (64, 40)
 
 
+def test_a_tile_has_a_whole_unaligned_stack_of_narrow_rows_or_none_of_it():
+    """Columns read halves of which a tile has no room for; of bytes, tiles twice as large have some more."""
+    u1, f2, *_ = ELEMENTS
+
+    def columns_in_tile(count, row, el) -> int:
+        """Columns of a tile, of all its stacks; 0: they are read where they are."""
+        (step,) = plan(((256 << 20) // (count * row * el.nbytes), count, row), (1,), el).steps
+        if "columns" in step.kernel:
+            return 0
+        assert "short_packed" in step.kernel
+        pushed = header(step)
+        return pushed.tile_0 * pushed.tile_1 * pushed.tile_2
+
+    for count, row, el in ((8, 257, f2), (7, 513, f2), (4, 1001, f2), (8, 1001, u1), (13, 513, u1)):
+        assert columns_in_tile(count, row, el) == row
+    for count, row in ((8, 513), (5, 1001), (3, 2117)):
+        assert columns_in_tile(count, row, f2) == 0
+    assert columns_in_tile(20, 513, u1) == columns_in_tile(12, 1001, u1) + 513 - 1001 == 513
+    assert columns_in_tile(32, 513, u1) == columns_in_tile(6, 2117, u1) == 0
+    # Tiles of bytes are half as large again where a few compete.
+    assert columns_in_tile(2, 513, u1) == 2 * 513
+    assert columns_in_tile(2, 1401, u1) == 1401
+    assert columns_in_tile(2, 1501, u1) < 1501
+
+
 def test_rows_of_some_vectors_stay_in_registers():
     """Of single bytes, halves and words, from where an invocation or two keep one; halves are floats."""
     u1, f2, f4, i8 = ELEMENTS

