@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,8 +64,17 @@ def test_duplicate_axes(op: str) -> None:
 
 @OPERATORS
 def test_axis_of_the_wrong_type(op: str) -> None:
-    for axis in (1.0, "0", (0.5,), (None,), {0: 1}, object()):
-        refuse(TypeError, (op, "axis"), getattr(vkdml, op), X, axis)
+    for axis in (1.0, "0", "", b"\0", (0.5,), (None,), {0: 1}, np.array([0, 1]), object()):
+        said = (op, "axis must be an integer or a sequence of integers")
+        refuse(TypeError, said, getattr(vkdml, op), X, axis)
+
+
+@OPERATORS
+def test_axes_come_in_any_sequence_of_integers(op: str) -> None:
+    for axes in ([0, 1], range(2), deque([1, 0]), {0, 1}):
+        for x in (X, vkdml.asarray(X)):
+            found = getattr(vkdml, op)(x, axes)
+            assert np.asarray(found).tolist() == getattr(vkdml, op)(X, (0, 1)).tolist()
 
 
 @OPERATORS
@@ -185,7 +195,8 @@ def test_reducing_nothing(op: str) -> None:
 def test_counts_that_do_not_fit(op: str) -> None:
     x = np.broadcast_to(np.int8(1), (3, 2**33))
     for dtype in ("int32", "uint32"):
-        refuse(ValueError, (op, 2**33, dtype, "int64"), getattr(vkdml, op), x, 1, dtype=dtype)
+        wider = "accepted are int64, uint64"
+        refuse(ValueError, (op, 2**33, dtype, wider), getattr(vkdml, op), x, 1, dtype=dtype)
         refuse(ValueError, (op, 3 * 2**33, dtype, "int64"), getattr(vkdml, op), x, None, dtype=dtype)
 
 
@@ -319,6 +330,9 @@ def test_entries_of_the_wrong_type() -> None:
     for name in ("offsets", "sizes", "strides"):
         refuse_slice(TypeError, (name,), **{name: None})
         refuse_slice((TypeError, ValueError), (name,), **{name: 1})
+    for name in ("offsets", "sizes", "strides", "output_sizes"):
+        for without_order in ({1, 2, 3}, frozenset((1, 2, 3)), {1: 0, 2: 0, 3: 0}):
+            refuse_slice(TypeError, (name, "a sequence of 3 integers"), **{name: without_order})
 
 
 def test_element_sizes_that_slice1_does_not_move() -> None:
@@ -474,7 +488,11 @@ def test_what_is_no_array_of_numbers_is_named_by_its_type() -> None:
         )
         refuse(TypeError, (f"{name} of dict: ", "this dict"), function, {}, *operands)
         refuse(TypeError, (f"{name} of list: ", "this list"), function, [1, None, 2], *operands)
-        refuse(ValueError, (f"{name} of list: ",), function, [[1, 2], [3]], *operands)
+        refuse(ValueError, (f"{name} of list: ", "equal lengths"), function, [[1, 2], [3]], *operands)
+        table = type("DataFrame", (), {"shape": (2, 2), "__array__": lambda *_, **__: np.array([None])})()
+        refuse(TypeError, (f"{name} of DataFrame: NumPy makes",), function, table, *operands)
+        group = type("Group", (), {"keys": lambda _: ["x"], "__iter__": lambda _: iter(["x"])})()
+        refuse(TypeError, (f"{name} of Group: ", "by name", "x[name]"), function, group, *operands)
     assert vkdml.argmax(np.ma.array([1, 5, 3], mask=[0, 0, 0])) == 1
     assert type(vkdml.argmax(np.array([[1, 5], [7, 2]]).view(np.matrix), 1)) is np.ndarray
     refuse(TypeError, ("out must be", "MaskedArray"), vkdml.argmax, X, 1, out=np.ma.zeros((2, 4), np.int64))

@@ -395,6 +395,49 @@ def test_the_array_api_subset(device):
         assert hasattr(xp, name)
 
 
+def test_the_array_api_refuses_arrays_of_other_kinds():
+    xp = vkdml.array_api
+    host = np.zeros((3, 2))
+    parts = vkdml.ShardedArray([vkdml.asarray(host)] * 2)
+    for x, named in ((host, "ndarray"), (parts, "ShardedArray"), ([1, 2], "list")):
+        for call in (
+            xp.empty_like, xp.zeros_like, xp.ones_like, xp.expand_dims, xp.flip, xp.unstack,
+            xp.broadcast_arrays,
+            lambda x: xp.full_like(x, 1), lambda x: xp.take(x, xp.asarray([0]), axis=0),
+            lambda x: xp.take_along_axis(x, xp.asarray([[0]])), lambda x: xp.broadcast_to(x, (2, 3, 2)),
+            lambda x: xp.moveaxis(x, 0, 1), lambda x: xp.permute_dims(x, (1, 0)),
+            lambda x: xp.reshape(x, (-1,)), lambda x: xp.squeeze(x, 0),
+        ):  # fmt: skip
+            with pytest.raises(TypeError, match=f"x is an? {named}; accepted: a vkdml.Array"):
+                call(x)
+
+
+def test_axes_that_an_array_does_not_have_are_refused():
+    xp = vkdml.array_api
+    a, scalar = vkdml.zeros((2, 3)), vkdml.asarray(3)
+    for call in (lambda: xp.expand_dims(a, axis=None), lambda: xp.squeeze(a[:1, :1], axis=None)):
+        with pytest.raises(TypeError, match="axis must be an integer or a sequence of integers, not None"):
+            call()
+    for call in (lambda: xp.permute_dims(a, ()), lambda: a.transpose(()), lambda: np.transpose(a, ())):
+        with pytest.raises(ValueError, match=r"axes \(\) are not one for each of 2 dimensions"):
+            call()
+    assert a.transpose().shape == a.transpose(None).shape == np.transpose(a).shape == (3, 2)
+    assert scalar.transpose(()).shape == xp.permute_dims(scalar, ()).shape == xp.flip(scalar).shape == ()
+    assert xp.expand_dims(a, axis=[0, -1]).shape == (1, 2, 3, 1)
+    for call in (
+        lambda: xp.permute_dims(scalar, (3, 4)),
+        lambda: xp.unstack(scalar),
+        lambda: xp.take(scalar, [0], axis=0),
+        lambda: xp.take_along_axis(scalar, xp.asarray([0]), axis=0),
+        lambda: xp.flip(scalar, axis=0),
+        lambda: xp.squeeze(scalar, axis=0),
+        lambda: np.flip(scalar, 0),
+    ):
+        with pytest.raises(np.exceptions.AxisError, match="for array of dimension 0"):
+            call()
+    assert np.take(scalar, np.array([0]), axis=0).tolist() == [3]
+
+
 def test_empty_arrays():
     array = vkdml.asarray(np.empty((0, 3), np.int32))
     assert array.numpy().shape == (0, 3)

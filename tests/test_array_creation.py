@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from separate import separate_device
 
 import vkdml
 
@@ -79,6 +80,26 @@ def test_the_array_api_keeps_the_standards_signatures():
     assert xp.zeros(2).dtype == np.float32
     with pytest.raises(TypeError, match="positional"):
         xp.empty((2,), xp.int8)
+
+
+def test_arrays_like_another_take_from_it_what_is_not_given(device):
+    xp = vkdml.array_api
+    like = vkdml.zeros(2, "u1", device=separate_device())
+    for make in (xp.empty_like, xp.zeros_like, xp.ones_like, lambda x, **given: xp.full_like(x, 7, **given)):
+        assert (make(like).device, make(like).dtype) == (like.device, np.uint8)
+        made = make(like, dtype=xp.int16, device=device.info.index)
+        assert (made.device, made.dtype) == (device, np.int16)
+
+
+def test_numbers_that_do_not_fit_are_refused_as_by_numpy():
+    xp = vkdml.array_api
+    if np.lib.NumpyVersion(np.__version__) >= "2.0.0":  # before, NumPy warned and wrapped
+        with pytest.raises(OverflowError, match=r"assignment of \(2,\) int8: .* 300 out of bounds"):
+            xp.full(2, 300, dtype=xp.int8)
+        with pytest.raises(OverflowError, match=r"assignment of \(1,\) uint8: .* -1 out of bounds"):
+            xp.full_like(vkdml.zeros(1, "u1"), -1)
+    for value in (True, 7, 2.5, np.int64(300), vkdml.asarray(3.5)):
+        assert xp.full(2, value, dtype=xp.int8).tolist() == np.full(2, np.asarray(value), np.int8).tolist()
 
 
 def test_limits_are_named_before_anything_is_made(device):

@@ -107,6 +107,16 @@ def test_views_stay_on_the_device_and_indices_are_found_there():
     out = vkdml.zeros(2, "int64")
     assert np.argmax(a, axis=1, out=out) is out
     assert out.tolist() == [1, 0]
+    for x in (a, shards(HOST)):
+        on_host = np.zeros(2, np.intp)
+        assert np.argmax(x, 1, on_host) is on_host
+        assert on_host.tolist() == [1, 0]
+        with pytest.raises(ValueError, match=r"out must be .* \(2,\) and type int64, not \(3,\)"):
+            np.argmax(x, 1, out=np.zeros(3, np.intp))
+        with pytest.raises(TypeError, match=r"out must be .*, not a list"):
+            np.argmax(x, 1, out=[0, 0])
+        with pytest.raises(TypeError, match="NumPy writes indices of type int64 to out="):
+            np.argmax(x, 1, out=np.zeros(2, np.int32))
     assert isinstance(np.reshape(a, (3, 2), order="F"), np.ndarray)
 
 

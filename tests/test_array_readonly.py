@@ -48,6 +48,9 @@ def test_the_refusal_says_what_would_do():
         del a.shape
     with pytest.raises(AttributeError, match="of ShardedArray are read-only"):
         vkdml.ShardedArray([a]).shards = []
+    for array in (a, vkdml.ShardedArray([a])):
+        with pytest.raises(TypeError, match=r"must be left out by a view, as a\[1:\], not deleted"):
+            del array[0]
 
 
 def test_slots_hold_nothing_public():

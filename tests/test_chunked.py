@@ -414,13 +414,37 @@ def test_an_error_of_reading_comes_out_and_leaves_nothing_behind(two_devices, se
     assert len(z.read) == after
 
 
+@pytest.mark.parametrize("args", [(), (1, 2), (404, "stop")])
+def test_errors_of_sources_and_of_callbacks_keep_their_arguments(two_devices, args):
+    class OwnError(RuntimeError):
+        pass
+
+    def fail(*_):
+        raise OwnError(*args)
+
+    x = np.arange(8192, dtype=np.int32)
+    failing = Pieces(x, (256,))
+    failing._sleep = fail
+    for devices in (two_devices[:1], two_devices):
+        for call in (
+            lambda devices=devices: vkdml.argmax(failing, device=devices),
+            lambda devices=devices: vkdml.argmax(x, device=devices, progress=fail),
+            lambda devices=devices: vkdml.slice1(x, 0, 8, 1, device=devices, progress=fail),
+        ):
+            with pytest.raises(OwnError) as caught:
+                call()
+            assert caught.value.args == args
+            assert hasattr(caught.value, "__notes__") == hasattr(caught.value, "add_note")
+
+
 def test_what_is_read_must_be_what_was_said(tiny):
     class Other(Pieces):
         def __getitem__(self, index):
             return super().__getitem__(index)[:-1]
 
     x = np.arange(4096, dtype=np.int32)
-    with pytest.raises(ValueError, match=r"argmax of \(4096,\) int32: reading \[0:256\].*shape \(255,\)"):
+    said = r"argmax of \(4096,\) int32: reading \[0:256\].* shape \(255,\); accepted is \(256,\)"
+    with pytest.raises(ValueError, match=said):
         vkdml.argmax(Other(x, (256,)), device=tiny)
     z = Pieces(x, (256,))
     z.dtype = np.dtype(np.float32)
@@ -452,6 +476,16 @@ def test_an_out_that_does_not_fit_is_refused_before_reading(tmp_path):
         again = stored_once.file["x"] if library == "h5py" else zarr.open_array(str(tmp_path / "x2"))
         with pytest.raises(ValueError, match="out is the array that is read"):
             vkdml.slice1(stored_once, *window, out=again)
+
+
+def test_stores_in_memory_that_hold_the_same_are_not_the_same():
+    options = {"shape": (4, 4), "chunks": (2, 2), "dtype": "i2"}
+    z, other = zarr.zeros(**options), zarr.zeros(**options)
+    window = ((0, 0), (4, 4), (-1, 1))
+    if hasattr(z, "store_path"):  # zarr 3
+        assert vkdml.slice1(z, *window, out=other) is other
+    with pytest.raises(ValueError, match="out is the array that is read"):
+        vkdml.slice1(z, *window, out=zarr.open_array(z.store, path=z.path))
 
 
 def test_pieces_that_memory_cannot_hold_are_halved():

@@ -228,23 +228,43 @@ def test_doctor_accepts_a_selector_that_names_a_device(device: vkdml.Device) -> 
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("words", "named", "command"),
     [
-        (["devces"], "devces"),
-        (["devices", "--jsn"], "--jsn"),
-        (["doctor", "now"], "now"),
-        (["--frobnicate"], "--frobnicate"),
+        (["devces"], "devces", "vkdml"),
+        (["devices", "--jsn"], "--jsn", "vkdml devices"),
+        (["doctor", "now"], "now", "vkdml doctor"),
+        (["--frobnicate"], "--frobnicate", "vkdml"),
     ],
 )
 def test_a_mistyped_command_is_one_line(
-    words: list[str], named: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], named: str, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2
     said = capsys.readouterr()
     assert said.out == ""
     line = one_line(said.err)
     assert named in line
-    assert "vkdml --help" in line
+    assert line.endswith(f"({command} --help lists what is accepted)")
+
+
+def test_a_message_that_lists_what_is_accepted_points_nowhere_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bench", "--op", "argmean"]) == 2
+    line = one_line(capsys.readouterr().err)
+    assert "accepted are" in line
+    assert "--help" not in line
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
+def test_output_that_cannot_be_written_is_one_line(device: vkdml.Device) -> None:
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "vkdml", "devices"],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert ran.returncode == 1
+    assert one_line(ran.stderr) == "vkdml: the output could not be written: No space left on device"
 
 
 @pytest.mark.parametrize("package", ["typer", "rich"])

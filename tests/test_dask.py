@@ -82,6 +82,23 @@ def test_the_first_of_equals_wins_across_chunks_that_dask_takes_in_another_order
     assert vkdml.dask.argmax(x, direction="decreasing").compute() == 6
 
 
+def test_dask_does_not_fold_with_widths_below_2() -> None:
+    host = np.zeros((4, 4))
+    host[3, 3] = 1
+    x = da.from_array(host, chunks=2)
+    for wrong in ({0: 1}, {0: 0}, {-2: -1}, 1, 0, -1):
+        width = next(iter(wrong.values())) if isinstance(wrong, dict) else wrong
+        said = rf"split_every must be an integer of at least 2, or a dict .* by axis, not {width}$"
+        with pytest.raises(ValueError, match=said):
+            vkdml.dask.argmax(x, axis=0, split_every=wrong)
+    with pytest.raises(np.exceptions.AxisError):
+        vkdml.dask.argmax(x, axis=0, split_every={2: 2})
+    with dask.config.set(split_every=-1), pytest.raises(ValueError, match="split_every must be"):
+        vkdml.dask.argmax(x)
+    for right in (None, False, 2, {0: 2}, {-2: 3}, {1: 0}, {}):
+        assert vkdml.dask.argmax(x, axis=0, split_every=right).compute().tolist() == [0, 0, 0, 3]
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "bool", "int64", ">f8", "float16", "bfloat16"])
 def test_values_come_bit_for_bit_in_the_arrays_type(dtype: str) -> None:
     if dtype == "bfloat16":

@@ -594,6 +594,13 @@ def test_an_output_on_a_device_for_an_input_of_the_host_is_refused() -> None:
 
 
 @needs_device
+def test_faults_of_the_call_begin_with_the_operator() -> None:
+    for x in (np.zeros((2, 3), np.float32), vkdml.zeros((2, 3))):
+        with pytest.raises(TypeError, match=r"^ARGMIN: argmin of \(2, 3\) float32: a device is"):
+            dml.run(ARGMIN, x, device=1.5)  # type: ignore[arg-type]
+
+
+@needs_device
 def test_wrapped_descriptors_are_run_and_compiled(device: vkdml.Device) -> None:
     desc, expected = OUTPUTS["packed"]
     wrapped = dml.TypedOperatorDesc(dml.OperatorType.ARGMIN, desc)  # type: ignore[arg-type]

@@ -151,15 +151,16 @@ def test_indices_of_dimensions_without_elements(device: vkdml.Device) -> None:
     assert none[np.empty(0, int)].shape == (0, 0)
     with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 0 with size 3"):
         none[[3]]
-    with pytest.raises(IndexError, match="index 0 is out of bounds for dimension 1 with size 0"):
+    with pytest.raises(IndexError, match="for dimension 1 with size 0, which has no element"):
         none[:, [0]]
     assert vkdml.empty((3, 2))[[]].shape == (0, 2)
 
 
 def test_indices_do_not_choose_where_to_write(device: vkdml.Device) -> None:
     a = vkdml.asarray([1, 2, 3])
-    with pytest.raises(IndexError, match="arrays of indices and masks would need a copy, which only reading"):
+    with pytest.raises(IndexError, match="arrays of indices and masks would need a copy") as caught:
         a[[0, 1]] = 9
+    assert type(caught.value) is IndexError
     with pytest.raises(IndexError, match="arrays of indices and masks would need a copy"):
         vkdml.ShardedArray([a, a])[[0]]
     assert a.tolist() == [1, 2, 3]

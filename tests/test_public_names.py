@@ -63,6 +63,19 @@ for name in {list(meant)}:
     assert in_a_new_process(script).splitlines() == [wanted.format(*pair) for pair in meant.items()]
 
 
+def test_modules_that_are_imported_apart_are_named() -> None:
+    script = """
+import vkdml
+for name in ("dask", "onnx"):
+    try:
+        getattr(vkdml, name)
+    except AttributeError as error:
+        print(error)
+"""
+    wanted = "module 'vkdml' has no attribute '{0}' yet: import vkdml.{0} first"
+    assert in_a_new_process(script).splitlines() == [wanted.format(name) for name in ("dask", "onnx")]
+
+
 def test_a_name_like_no_other_is_just_missing() -> None:
     for name in ("convolution", "__wrapped__", "_nothing"):
         with pytest.raises(AttributeError, match=f"^module 'vkdml' has no attribute '{name}'$"):

@@ -59,6 +59,7 @@ def prose(page: Path) -> str:
 
 # ---- Python -------------------------------------------------------------------------------------
 
+MAIN_GUARD = 'if __name__ == "__main__":'
 # Each block has names of its own, so that it can be copied alone.
 RUNNER = """
 import contextlib, io, json, sys, warnings
@@ -76,7 +77,26 @@ json.dump(printed, sys.stdout)
 
 
 def printed_by(sources: list[tuple[str, str]], folder: Path) -> list[str]:
-    """Run each source, known by its place, and return what it prints."""
+    """Run each source, known by its place, and return what it prints.
+
+    One with a guard runs as a file, as its user saves it: the processes that it spawns import it.
+    """
+    in_one_process = [source for source in sources if MAIN_GUARD not in source[1]]
+    printed = dict(zip(in_one_process, printed_in_one_process(in_one_process, folder), strict=True))
+    return [printed[source] if source in printed else printed_as_file(*source, folder) for source in sources]
+
+
+def printed_as_file(place: str, source: str, folder: Path) -> str:
+    script = folder / "example.py"
+    script.write_text(source)
+    ran = subprocess.run(
+        [sys.executable, script.name], cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ran.returncode == 0, f"{place}: {ran.stderr}"
+    return ran.stdout
+
+
+def printed_in_one_process(sources: list[tuple[str, str]], folder: Path) -> list[str]:
     ran = subprocess.run(
         [sys.executable, "-c", RUNNER],
         input=json.dumps(sources),

@@ -166,9 +166,14 @@ def test_what_lies_on_one_shard_is_an_array():
         ((0, 0, 0), "3 indices for an array of 2 dimensions"),
         ([1, 2], "arrays of indices and masks would need a copy"),
         (np.ones(6, bool), "arrays of indices and masks would need a copy"),
+        (np.s_[:, [0]], "dimension 1 .* in reading a vkdml.Array, arrays .* would need a copy"),
     ]:
-        with pytest.raises(IndexError, match=message):
+        with pytest.raises(IndexError, match=message) as caught:
             whole[key]
+        with pytest.raises(IndexError, match=message):
+            whole[key] = 0
+        assert type(caught.value) is IndexError
+    assert whole.numpy().tolist() == host.tolist()
 
 
 def test_overlapping_parts_are_read_before_they_are_written():
@@ -180,7 +185,7 @@ def test_overlapping_parts_are_read_before_they_are_written():
         assert np.array_equal(whole.numpy(), host)
     with pytest.raises(TypeError, match="type float32 cannot be assigned to an array of int64 on devices"):
         whole[...] = vkdml.zeros(2)
-    with pytest.raises(ValueError, match="could not be broadcast"):
+    with pytest.raises(ValueError, match=r"shape \(3, 2\) cannot be broadcast to \(10, 2\); accepted are"):
         whole[...] = np.zeros((3, 2))
     assert np.array_equal(whole.numpy(), host)
 
@@ -227,3 +232,24 @@ def test_a_sharded_array_is_shared_out_anew_by_a_list_of_devices(device):
     assert same_bits(vkdml.asarray(whole, "float32").numpy(), host.astype(np.float32))
     with pytest.raises(ValueError, match="copy=False, but a copy is needed"):
         vkdml.asarray(whole, device=[device], copy=False)
+
+
+@pytest.mark.parametrize("value", [300, [300, 300], np.int64(300), None, 1.5, math.nan, "x"], ids=repr)
+@pytest.mark.parametrize("dtype", ["i1", "f4"])
+def test_values_are_converted_as_those_of_an_array(value, dtype):
+    outcomes = []
+    for target in (sharded(np.zeros((4, 2), dtype), 2), vkdml.zeros((4, 2), dtype)):
+        try:
+            target[...] = value
+            outcomes.append(target.numpy().tobytes())
+        except (OverflowError, TypeError, ValueError) as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+    assert isinstance(outcomes[0], bytes) or outcomes[0].startswith("assignment of (4, 2) ")
+
+
+def test_what_is_no_sequence_of_shards_is_named():
+    with pytest.raises(TypeError, match=r"shards are a list or tuple of .*, not one int"):
+        vkdml.ShardedArray(5)
+    with pytest.raises(AttributeError, match=r"accepted is a new array, as of vkdml.asarray\(a, dtype\)$"):
+        sharded(np.zeros((4, 2)), 2).shape = (8,)

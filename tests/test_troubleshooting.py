@@ -60,7 +60,7 @@ INTERNAL = {
     "a buffer that this sequence uses is gone": "the package names the array that was freed",
     "the sequence has not been evaluated yet": "the package says it before",
     "its elements are said to be": "callers put the piece in front",
-    "of shape … it should be": "callers put the piece in front",
+    "its part has shape …; accepted is …, as was asked for": "callers put the piece in front",
     "there is no Vulkan device": "the package selects among those that are there",
 }
 

@@ -69,6 +69,8 @@ __all__ = [
     "zeros",
 ]
 
+_IMPORTED_APART = ("dask", "onnx")
+
 _OTHER_NAMES = {
     "array": "asarray",
     "as_tensor": "asarray",
@@ -88,7 +90,9 @@ if not _typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         message = f"module 'vkdml' has no attribute {name!r}"
-        if not name.startswith("_"):
+        if name in _IMPORTED_APART:
+            message += f" yet: import vkdml.{name} first"
+        elif not name.startswith("_"):
             import difflib
 
             lower = {public.lower(): public for public in __all__}

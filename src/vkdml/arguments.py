@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from types import NoneType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypeGuard, get_args
 
 import numpy as np
 from numpy.exceptions import AxisError
 
 from vkdml.common.integers import index, is_sequence
+from vkdml.common.wording import put_before
 from vkdml.plan import elements
 from vkdml.plan.order import Order
 
@@ -238,10 +239,10 @@ def context(name: str, x: Any) -> Iterator[None]:
         yield
     except AxisError:
         raise
-    except (ValueError, TypeError, MemoryError, RuntimeError) as error:
+    except (ValueError, TypeError, MemoryError, OverflowError, RuntimeError) as error:
         shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-        described = f"{shape} {dtype}" if isinstance(shape, tuple) else type(x).__name__
-        error.args = (f"{name} of {described}: {error}",)
+        is_described = isinstance(shape, tuple) and dtype is not None
+        put_before(error, f"{name} of " + (f"{shape} {dtype}" if is_described else type(x).__name__))
         raise
 
 
@@ -259,15 +260,21 @@ def _choice(what: str, value: Any, accepted: tuple[str, ...]) -> str:
 
 
 def distinct_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
-    """Return distinct axes, ascending and not negative."""
+    """Return the axes to reduce, ascending and not negative; None means all."""
     if axis is None:
         return tuple(range(rank))
-    if isinstance(axis, tuple | list | set | frozenset):
-        given = [integer("axis", a) for a in axis]
-    else:
-        given = [integer("axis", axis)]
-        if rank == 0 and given[0] in (0, -1):  # as in NumPy
-            return ()
+    if rank == 0 and not are_several(axis) and integer("axis", axis) in (0, -1):  # as in NumPy
+        return ()
+    return named_axes(axis, rank, where)
+
+
+def named_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
+    """Return one axis or distinct ones that an array has, ascending and not negative.
+
+    >>> named_axes((-1, 0), 3, "flip")
+    (0, 2)
+    """
+    given = [integer("axis", a) for a in (axis if are_several(axis) else (axis,))]
     for a in given:
         if not -rank <= a < rank:
             raise AxisError(a, rank, where)
@@ -277,7 +284,17 @@ def distinct_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
     return tuple(axes)
 
 
-def integer(what: str, value: Any, accepted: str = "an integer or a tuple of integers") -> int:
+def one_axis(axis: Any, rank: int, where: str) -> int:
+    """Return an axis that an array has, not negative."""
+    return named_axes(integer("axis", axis, "an integer"), rank, where)[0]
+
+
+def are_several(axis: Any) -> TypeGuard[Sequence[Any]]:
+    """Tell whether an axis is given as a sequence or a set."""
+    return isinstance(axis, Sequence | Set) and not isinstance(axis, str | bytes)
+
+
+def integer(what: str, value: Any, accepted: str = "an integer or a sequence of integers") -> int:
     if not isinstance(value, bool):
         try:
             return index(value)
@@ -289,7 +306,7 @@ def integer(what: str, value: Any, accepted: str = "an integer or a tuple of int
 def per_dimension(what: str, values: Any, rank: int) -> tuple[int, ...]:
     """Return an integer for each dimension; one dimension accepts a single integer."""
     accepted = f"a sequence of {rank} integers" if rank != 1 else "an integer or a sequence of one"
-    if isinstance(values, str | bytes) or not is_sequence(values):
+    if isinstance(values, str | bytes | Set | Mapping) or not is_sequence(values):
         if rank == 1 and hasattr(values, "__index__"):
             return (integer(what, values, accepted),)
         raise TypeError(f"{what} must be {accepted}, not {values!r}")

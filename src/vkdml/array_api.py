@@ -20,20 +20,23 @@ Floating-point numbers of Python become float32 here, which devices have, as in 
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from vkdml import ops
-from vkdml.arguments import distinct_axes, integer
+from vkdml.arguments import are_several, named_axes, one_axis
 from vkdml.arrays import creation as _creation
 from vkdml.arrays.array import Array
 from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.creation import from_dlpack
 from vkdml.arrays.gathering import as_indices, taken_along_axis
 from vkdml.arrays.numpy_functions import flipped, reshaped
+from vkdml.common.wording import wrong_type
 from vkdml.runtime.device import Device, DeviceLike
 from vkdml.runtime.device import default_device as _default_device
 from vkdml.runtime.device_info import devices as _devices
@@ -69,6 +72,25 @@ def for_version(api_version: str | None) -> ModuleType:
             f"version {api_version!r} of the array API is not known; accepted are {', '.join(VERSIONS)}"
         )
     return sys.modules[__name__]
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _of_an_array(function: Function) -> Function:
+    """Let a function refuse a first argument that is an array of another kind."""
+
+    @functools.wraps(function)
+    def checked(x: Any, /, *others: Any, **options: Any) -> Any:
+        return function(_own(x), *others, **options)
+
+    return cast("Function", checked)
+
+
+def _own(x: Any) -> Array:
+    if not isinstance(x, Array):
+        raise wrong_type("x", x, "a vkdml.Array, as vkdml.asarray makes one")
+    return x
 
 
 # ---- inspection --------------------------------------------------------------------------------------------
@@ -180,30 +202,34 @@ def empty(shape: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
     return _creation.empty(shape, dtype, device=device)
 
 
+@_of_an_array
 def empty_like(x: Array, /, *, dtype: Any = None, device: DeviceLike = None) -> Array:
     """Return an array of arbitrary elements, of the shape, type and device of another."""
-    return _creation.empty(x.shape, dtype or x.dtype, device=device or x.device)
+    return empty(x.shape, **_as_of(x, dtype, device))
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
     """Return an array of equal elements, by default of the type that a Python number has here."""
     element = np.asarray(fill_value)
-    chosen = dtype or _DEFAULTS.get(element.dtype, element.dtype)
+    chosen = _DEFAULTS.get(element.dtype, element.dtype) if dtype is None else dtype
     result = _creation.empty(shape, chosen, device=device)
-    result[...] = element.astype(result.dtype)
+    # As in numpy.full: Python's integers have to fit, NumPy's numbers wrap.
+    result[...] = fill_value if isinstance(fill_value, int) else element
     return result
 
 
+@_of_an_array
 def full_like(x: Array, /, fill_value: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
     """Return an array of equal elements, of the shape, type and device of another."""
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
+    return full(x.shape, fill_value, **_as_of(x, dtype, device))
 
 
 def ones(shape: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
     """Return an array of ones, by default float32."""
-    return full(shape, 1, dtype=dtype or float32, device=device)
+    return full(shape, 1, dtype=float32 if dtype is None else dtype, device=device)
 
 
+@_of_an_array
 def ones_like(x: Array, /, *, dtype: Any = None, device: DeviceLike = None) -> Array:
     """Return an array of ones, of the shape, type and device of another."""
     return full_like(x, 1, dtype=dtype, device=device)
@@ -214,9 +240,18 @@ def zeros(shape: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
     return _creation.zeros(shape, dtype, device=device)
 
 
+@_of_an_array
 def zeros_like(x: Array, /, *, dtype: Any = None, device: DeviceLike = None) -> Array:
     """Return an array of zeros, of the shape, type and device of another."""
-    return _creation.zeros(x.shape, dtype or x.dtype, device=device or x.device)
+    return zeros(x.shape, **_as_of(x, dtype, device))
+
+
+def _as_of(x: Array, dtype: Any, device: DeviceLike) -> dict[str, Any]:
+    """Return the options of a new array that takes from another what is not given."""
+    return {
+        "dtype": x.dtype if dtype is None else dtype,
+        "device": x.device if device is None else device,
+    }
 
 
 # ---- searching, indexing -----------------------------------------------------------------------------------
@@ -234,19 +269,21 @@ def argmin(x: Array, /, *, axis: int | None = None, keepdims: Any = False) -> Ar
     return result
 
 
+@_of_an_array
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     """Return the elements at these places of an axis, copied on the device."""
     if axis is None:
         if x.ndim != 1:
             raise ValueError(f"axis= is needed for an array of {x.ndim} dimensions; accepted is one of them")
         axis = 0
-    (place,) = distinct_axes(integer("axis", axis), x.ndim, "take")
+    place = one_axis(axis, x.ndim, "take")
     return x[(slice(None),) * place + (as_indices(indices, x),)]
 
 
+@_of_an_array
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     """Return for each of the indices the element at that place of an axis, copied on the device."""
-    (place,) = distinct_axes(integer("axis", axis), x.ndim, "take_along_axis")
+    place = one_axis(axis, x.ndim, "take_along_axis")
     return taken_along_axis(x, indices, place)
 
 
@@ -255,7 +292,7 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
 
 def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
     """Return read-only views of one shape."""
-    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    shape = np.broadcast_shapes(*(_own(x).shape for x in arrays))
     return tuple(x.broadcast_to(shape) for x in arrays)
 
 
@@ -264,52 +301,60 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return np.broadcast_shapes(*shapes)
 
 
+@_of_an_array
 def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
     """Return a read-only view that repeats elements."""
     return x.broadcast_to(shape)
 
 
+@_of_an_array
 def expand_dims(x: Array, /, axis: int | tuple[int, ...] = 0) -> Array:
     """Return a view with a dimension of size 1 put in; several axes are places in the result."""
-    added = len(axis) if isinstance(axis, tuple) else 1
-    places = distinct_axes(axis, x.ndim + added, "expand_dims")
+    added = len(axis) if are_several(axis) else 1
+    places = named_axes(axis, x.ndim + added, "expand_dims")
     return x[tuple(None if place in places else slice(None) for place in range(x.ndim + added))]
 
 
+@_of_an_array
 def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
     """Return a view with some dimensions, or all, running backwards."""
     view: Array = flipped(x, axis)
     return view
 
 
+@_of_an_array
 def moveaxis(x: Array, source: Any, destination: Any, /) -> Array:
     """Return a view with some dimensions moved."""
     return x.moveaxis(source, destination)
 
 
+@_of_an_array
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
     """Return a view with dimensions in another order."""
-    return x.transpose(tuple(axes)) if x.ndim else x[...]
+    return x.transpose(tuple(axes))
 
 
+@_of_an_array
 def reshape(x: Array, /, shape: tuple[int, ...], *, copy: Any = None) -> Array:
     """Return a view of another shape; where there is none, or with ``copy=True``, a copy."""
     result: Array = x.reshape(shape) if copy is False else reshaped(x.copy() if copy else x, shape)
     return result
 
 
+@_of_an_array
 def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
     """Return a view without some dimensions of size 1."""
-    axes = distinct_axes(axis, x.ndim, "squeeze")
+    axes = named_axes(axis, x.ndim, "squeeze")
     for a in axes:
         if x.shape[a] != 1:
             raise ValueError(f"dimension {a} has size {x.shape[a]}; accepted are dimensions of size 1")
     return x[tuple(0 if a in axes else slice(None) for a in range(x.ndim))]
 
 
+@_of_an_array
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     """Return a view for each place of an axis."""
-    (place,) = distinct_axes(integer("axis", axis), x.ndim, "unstack")
+    place = one_axis(axis, x.ndim, "unstack")
     return tuple(x[(slice(None),) * place + (number,)] for number in range(x.shape[place]))
 
 

@@ -47,8 +47,8 @@ def argmax(
             and ``return_values``.
         device: a number, a name, a UUID, or a list of them, which every worker looks up; None takes the
             worker's own default device if it has chosen one, else workers of a host take its devices in turn.
-        split_every: how many chunks' results a task of the tree folds, or a dict of it by axis; None takes
-            Dask's configuration.
+        split_every: how many chunks' results a task of the tree folds, at least 2, or a dict of it by axis;
+            None takes Dask's configuration.
 
     Returns:
         A lazy Dask array of indices in the whole array, or a named tuple ``(indices, values)`` of two that

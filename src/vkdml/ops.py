@@ -59,8 +59,9 @@ def argmax(
             float16, float32, float64, (u)int8 to (u)int64, bool, and ml_dtypes' bfloat16, float8_e4m3fn,
             float8_e5m2. What NumPy would drop (masks, missing elements, categories) is refused; a matrix is
             taken as a plain array.
-        axis: None reduces all axes; an int or a set of distinct ints reduces those, negative ones counted
-            from the end. The index is the row-major position among the reduced axes in ascending order.
+        axis: None reduces all axes; an int or a sequence of distinct ints reduces those, negative ones
+            counted from the end. The index is the row-major position among the reduced axes in ascending
+            order.
         keepdims: True keeps reduced axes with size 1.
         dtype: of the indices: int64 (default), int32, uint64 or uint32.
         direction: of equals, ``"increasing"`` takes the first, ``"decreasing"`` the last.

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from vkdml.arguments import context, distinct_axes, integer, require_movable
 from vkdml.arrays import foreign, host, lending
 from vkdml.arrays.indexing import (
-    ArrayOfIndices,
     View,
     as_shape,
     broadcast,
@@ -20,6 +19,7 @@ from vkdml.arrays.indexing import (
     element_of,
     full_shape,
     indexed,
+    is_array_of_indices,
     reshaped,
 )
 from vkdml.arrays.numpy_functions import NumpyOperand
@@ -48,9 +48,10 @@ class Array(NumpyOperand):
     Indexing with ints, slices, ``...`` and None, and :meth:`transpose`, :meth:`moveaxis`, :meth:`reshape` and
     :meth:`broadcast_to` give views: no element is copied. argmin and argmax read through a view in one
     kernel; :meth:`copy` and :func:`vkdml.slice1` make a new compact array of it. Assigning to a view writes
-    to the array. A single element is a view, too: to swap two, ``copy()`` one. Indexing with arrays of
-    integers, as in ``a[rows, a.argmax(1)]``, gathers a new array on the device. The memory goes back to the
-    device's pool when the last view is gone.
+    to the array. A single element is a view, too: to swap two, ``copy()`` one. ``random.shuffle(a)`` swaps
+    without copies and loses elements; ``a[rng.permutation(len(a))]`` is a shuffled array. Indexing with
+    arrays of integers, as in ``a[rows, a.argmax(1)]``, gathers a new array on the device. The memory goes
+    back to the device's pool when the last view is gone.
     """
 
     __slots__ = ("__weakref__", "_bound", "_dtype", "_memory", "_view", "_writeable")
@@ -110,7 +111,9 @@ class Array(NumpyOperand):
             return self._with(element_of(view, key))
         try:
             found = indexed(view, key)
-        except ArrayOfIndices:
+        except IndexError:
+            if not any(map(is_array_of_indices, key if isinstance(key, tuple) else (key,))):
+                raise
             found = None
         return hooks.indexed_by_arrays(self, key) if found is None else self._with(found)
 
@@ -120,8 +123,8 @@ class Array(NumpyOperand):
         >>> vkdml.asarray([[1, 2, 3]]).transpose(1, 0).shape
         (3, 1)
         """
-        given = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
-        if len(given) == 0 or (len(given) == 1 and given[0] is None):
+        given = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list | None) else axes or None
+        if given is None:
             order = tuple(reversed(range(self.ndim)))
         else:
             order = tuple(integer("axes", axis) for axis in given)

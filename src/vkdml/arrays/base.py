@@ -51,6 +51,11 @@ class DeviceArray(ReadOnly):
     def __getitem__(self, key: Any) -> Any:
         raise NotImplementedError
 
+    def __delitem__(self, key: Any) -> NoReturn:
+        raise TypeError(
+            f"elements of a vkdml.{type(self).__name__} must be left out by a view, as a[1:], not deleted"
+        )
+
     def copy(self: Self) -> Self:
         """Return a new array with the same elements, copied on the device."""
         raise NotImplementedError

@@ -138,11 +138,16 @@ def lies_on_cuda(x: Any) -> bool:
         return False
 
 
+def offers_array(x: Any) -> bool:
+    """Tell whether an object has one of NumPy's interfaces of arrays."""
+    return any(hasattr(x, f"__array{kind}__") for kind in ("", "_interface", "_struct"))
+
+
 def offers_only_dlpack(x: Any) -> bool:
     """Tell whether an object has DLPack, and nothing else that NumPy understands."""
     if not offers_dlpack(x):
         return False
-    if any(hasattr(x, f"__array{kind}__") for kind in ("", "_interface", "_struct")):
+    if offers_array(x):
         return False
     try:
         memoryview(x)

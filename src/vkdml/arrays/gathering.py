@@ -9,7 +9,7 @@ import numpy as np
 
 from vkdml.arguments import context
 from vkdml.arrays.array import Array, allocated, require_same_device, uploaded
-from vkdml.arrays.indexing import integer_index, position
+from vkdml.arrays.indexing import integer_index, is_array_of_indices, out_of_bounds, position
 from vkdml.plan.calls import GatherCall, PlacesCall, plan_for
 from vkdml.plan.gather import INDEX_BYTES
 from vkdml.plan.layout import row_major_strides
@@ -115,8 +115,7 @@ def _parts(x: Array, key: tuple[Any, ...]) -> list[Any]:
     """Return a key as ints, slices, None, Arrays of integers, and ``...`` where it stands, once."""
     parts: list[Any] = []
     for part in key:
-        is_list = isinstance(part, list | tuple | range)
-        if is_list or (getattr(part, "ndim", 0) > 0 and part is not None):
+        if is_array_of_indices(part):
             parts.append(as_indices(part, x))
         elif part is None or part is Ellipsis or isinstance(part, slice):
             parts.append(part)
@@ -238,10 +237,7 @@ def _compute_places(places: Array, indexed: Sequence[_Indexed], ratio: int) -> N
 def _out_of_bounds(dim: _Indexed, number: int) -> IndexError:
     """Return the error for the index of this number, in row-major order."""
     wrong = dim.indices[tuple(map(int, np.unravel_index(number, dim.indices.shape)))].item()
-    return IndexError(
-        f"index {wrong} is out of bounds for dimension {dim.axis} with size {dim.size}; accepted are "
-        f"{-dim.size} to {dim.size - 1}"
-    )
+    return out_of_bounds(wrong, dim.size, dim.axis)
 
 
 def _with_a_size_that_kernels_hold(dim: _Indexed) -> _Indexed:

@@ -49,7 +49,10 @@ def as_host_array(
         array = _converted(x, dtype)
     for element in (array.dtype, dtype):
         if element is not None and element.kind == STRINGS:
-            raise TypeError(f"elements of type {element} are strings; accepted are numbers")
+            raise TypeError(
+                f"elements of type {element} are strings; accepted are numbers and, where they are only "
+                "moved, strings of a fixed length: x.astype('U1') makes some"
+            )
     if dtype is not None and array.dtype != dtype:
         require_host_memory(f"a copy of type {dtype}", array.size * dtype.itemsize)
         converted: npt.NDArray[Any] = array.astype(dtype)
@@ -66,6 +69,11 @@ def as_host_array(
 def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     if foreign.offers_only_dlpack(x):
         return foreign.from_dlpack(x)
+    if callable(foreign.attribute(x, "keys")) and not foreign.offers_array(x):
+        raise TypeError(
+            f"NumPy makes no array of this {type(x).__name__}: it holds what it has by name; accepted are "
+            "its arrays, x[name]"
+        )
     try:
         # Subclasses are looked at before they are dropped: an object's __array__() may give a masked array.
         if dtype is not None and isinstance(x, list | tuple | int | float):
@@ -76,6 +84,13 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
         if foreign.offers_dlpack(x):
             return foreign.from_dlpack(x)
         raise TypeError(f"NumPy makes no array of this {type(x).__name__}: {error}") from None
+    except ValueError as error:
+        if not isinstance(x, list | tuple):
+            raise
+        raise ValueError(
+            f"NumPy makes no array of this {type(x).__name__}: {error}; accepted are nested sequences of "
+            "numbers that have equal lengths at each depth"
+        ) from None
     foreign.require_plain(array)
     if array.dtype.hasobject and not isinstance(x, np.ndarray) and dtype is None:
         hint = ": x.toarray() makes one" if hasattr(x, "toarray") else ""

@@ -120,44 +120,37 @@ def place_of(spelt: tuple[Any, ...], dim: int) -> int:
     return places[dim]
 
 
-class ArrayOfIndices(IndexError):
-    """An index is an array, or what NumPy makes one of: no view has the elements that it chooses."""
-
-    def __init__(self, part: Any, dim: int) -> None:
-        super().__init__(part, dim)
-
-    def __str__(self) -> str:
-        part, dim = self.args
-        return (
-            f"{_refusal(part, dim)}: arrays of indices and masks would need a copy, which only reading a "
-            "vkdml.Array by arrays of integers makes"
-        )
+def is_array_of_indices(part: Any) -> bool:
+    """Tell whether an index is an array, or what NumPy makes one of: no view has what it chooses."""
+    return isinstance(part, list | tuple | range) or getattr(part, "ndim", 0) > 0
 
 
 def position(part: Any, size: int, dim: int) -> int:
     """Return the element of a dimension that an index means.
 
     Raises:
-        ArrayOfIndices: it is one.
         IndexError: no integer, or out of bounds.
     """
     position = integer_index(part, dim)
     if not -size <= position < size:
-        raise IndexError(
-            f"index {position} is out of bounds for dimension {dim} with size {size}; accepted are "
-            f"{-size} to {size - 1}"
-        )
+        raise out_of_bounds(position, size, dim)
     return position % size
+
+
+def out_of_bounds(number: int, size: int, dim: int) -> IndexError:
+    """Return the error for an index that a dimension does not have."""
+    accepted = f"; accepted are {-size} to {size - 1}" if size else ", which has no element"
+    return IndexError(f"index {number} is out of bounds for dimension {dim} with size {size}{accepted}")
 
 
 def integer_index(part: Any, dim: int) -> int:
     """Return an index as an int.
 
     Raises:
-        ArrayOfIndices, IndexError: as :func:`position`.
+        IndexError: no integer.
     """
-    if isinstance(part, list | tuple | range) or getattr(part, "ndim", 0) > 0:
-        raise ArrayOfIndices(part, dim)
+    if is_array_of_indices(part):
+        raise IndexError(f"{_refusal(part, dim)}: arrays of indices and masks would need a copy")
     try:
         if isinstance(part, bool | np.bool_):
             raise TypeError
@@ -169,7 +162,7 @@ def integer_index(part: Any, dim: int) -> int:
 def _refusal(part: Any, dim: int) -> str:
     return (
         f"index {part!r:.200} of dimension {dim} is of type {type(part).__name__}; accepted are integers, "
-        "slices, '...', None (np.newaxis) and, in reading, arrays of integers"
+        "slices, '...', None (np.newaxis) and, in reading a vkdml.Array, arrays of integers"
     )
 
 

@@ -1,6 +1,6 @@
 """NumPy's functions on device arrays: on the device where vkdml implements them, else on host copies.
 
-Views stay on the device; computed results are NumPy arrays and scalars.
+Reshaped, reversed and permuted views stay on the device; computed results are NumPy arrays and scalars.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from vkdml.arguments import distinct_axes
+from vkdml.arguments import named_axes, one_axis
 from vkdml.arrays.base import DeviceArray
 from vkdml.common import hooks
+from vkdml.common.wording import type_of
 
 
 class NumpyOperand(DeviceArray):
@@ -110,11 +111,18 @@ def _argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False)
 
 def _found(operator: Callable[..., Any], axis: Any, out: Any, keepdims: Any) -> Any:
     axis = None if axis is None else index(axis)  # several axes are vkdml's own
-    if out is None:
-        return np.asarray(operator(axis, keepdims=keepdims))[()]
-    if isinstance(out, DeviceArray) and out.dtype != np.intp:
+    if out is not None and getattr(out, "dtype", np.intp) != np.intp:
         raise TypeError(f"NumPy writes indices of type {np.dtype(np.intp)} to out=, not of {out.dtype}")
-    return operator(axis, keepdims=keepdims, out=out)
+    if isinstance(out, DeviceArray):
+        return operator(axis, keepdims=keepdims, out=out)
+    found = np.asarray(operator(axis, keepdims=keepdims))
+    if out is None:
+        return found[()]
+    if getattr(out, "shape", None) != found.shape or not isinstance(out, np.ndarray):
+        kind, given = (ValueError, out.shape) if isinstance(out, np.ndarray) else (TypeError, type_of(out))
+        raise kind(f"out must be a NumPy array of shape {found.shape} and type {found.dtype}, not {given}")
+    out[...] = found
+    return out
 
 
 def _shape(a: Any) -> Any:
@@ -146,20 +154,20 @@ def _reshape(a: Any, /, shape: Any) -> Any:
 
 
 def _flip(m: Any, axis: Any = None) -> Any:
-    return flipped(m, axis) if m.ndim else np.flip(m.numpy(), axis)
+    return flipped(m, axis)
 
 
 def _take(a: Any, indices: Any, axis: Any = None) -> Any:
-    if axis is None or not _are_integers(indices):
+    if axis is None or not a.ndim or not _are_integers(indices):
         return np.take(a.numpy(), _on_host(indices, {}), axis)
-    (place,) = distinct_axes(index(axis), a.ndim, "take")
+    place = one_axis(index(axis), a.ndim, "take")
     return np.asarray(a[(slice(None),) * place + (indices,)])
 
 
 def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     if axis is None or not _are_integers(indices) or indices.ndim != arr.ndim:
         return np.take_along_axis(arr.numpy(), _on_host(indices, {}), axis)
-    (place,) = distinct_axes(index(axis), arr.ndim, "take_along_axis")
+    place = one_axis(index(axis), arr.ndim, "take_along_axis")
     return np.asarray(hooks.taken_along_axis(arr, indices, place))
 
 
@@ -178,7 +186,7 @@ def reshaped(a: Any, shape: Any) -> Any:
 
 def flipped(a: Any, axis: Any = None) -> Any:
     """Return a view with some dimensions, or all, running backwards."""
-    axes = distinct_axes(axis, a.ndim, "flip")
+    axes = range(a.ndim) if axis is None else named_axes(axis, a.ndim, "flip")
     return a[tuple(slice(None, None, -1) if dim in axes else slice(None) for dim in range(a.ndim))]
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml import arguments
-from vkdml.arrays import host, indexing
-from vkdml.arrays.array import Array, uploaded
+from vkdml.arrays import indexing
+from vkdml.arrays.array import Array, host_elements, uploaded
 from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.numpy_functions import NumpyOperand
 from vkdml.common import hooks
+from vkdml.common.integers import is_sequence
 from vkdml.common.read_only import fix
 from vkdml.runtime.device import Device, default_device
 from vkdml.runtime.host_memory import empty
@@ -46,6 +47,7 @@ class ShardedArray(NumpyOperand):
     """
 
     __slots__ = ("__weakref__", "_axis", "_shape", "_shards")
+    _instead = "; accepted is a new array, as of vkdml.asarray(a, dtype)"
     _axis: int
     _shape: tuple[int, ...]
     _shards: tuple[Array, ...]
@@ -53,7 +55,7 @@ class ShardedArray(NumpyOperand):
     # Not __init__(), which could be called again.
     def __new__(cls, shards: Sequence[Array], axis: int = 0) -> ShardedArray:
         """Put Arrays side by side."""
-        if isinstance(shards, DeviceArray | np.ndarray):
+        if isinstance(shards, DeviceArray | np.ndarray) or not is_sequence(shards):
             raise TypeError(
                 f"shards are a list or tuple of vkdml.Arrays, not one {type(shards).__name__}: "
                 "vkdml.asarray(x, device=[...]) shares one out"
@@ -133,6 +135,9 @@ class ShardedArray(NumpyOperand):
 
     def __getitem__(self, key: Any) -> Array | ShardedArray:
         places = indexing.spelt_out(key, self.ndim)
+        for dim, part in enumerate(part for part in places if part is not None):
+            if not isinstance(part, slice):
+                indexing.integer_index(part, dim)  # a shard would accept arrays, and return a copy
         along = indexing.place_of(places, self._axis)
         chosen = places[along]
         axis = sum(part is None or isinstance(part, slice) for part in places[:along])
@@ -164,9 +169,10 @@ class ShardedArray(NumpyOperand):
                     f"elements of type {value.dtype} cannot be assigned to an array of {self.dtype} on "
                     f"devices; accepted are arrays of {self.dtype}, and host arrays of any type"
                 )
-            source = value.numpy() if isinstance(value, DeviceArray) else host.as_host_array(value)
+            source = value.numpy() if isinstance(value, DeviceArray) else host_elements(value, self.dtype)
             while source.ndim > target.ndim and source.shape[0] == 1:
                 source = source[0]
+            indexing.broadcast(indexing.View(source.shape, (0,) * source.ndim, 0), target.shape)
             bits = source.astype(self.dtype, copy=False).view(f"V{self.itemsize}")
             spread = np.broadcast_to(bits, target.shape)
             for part, start in zip(target.shards, target.starts, strict=True):

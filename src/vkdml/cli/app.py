@@ -27,6 +27,9 @@ app.command()(devices)
 app.command()(doctor)
 app.command()(tune)
 
+# Of typer's own messages and vkdml's, those that say what is accepted.
+_LISTING = ("accepted", " is not one of ", " is not in the range ")
+
 
 @app.callback(invoke_without_command=True)
 def _root(
@@ -59,9 +62,13 @@ def run(arguments: Sequence[str]) -> int:
     except vkdml.DeviceError as error:
         return _complain(str(error), status=1)
     except BrokenPipeError:
-        # The reader (head, less) has exited. The interpreter flushes at its end and needs an open file.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # the reader (head, less) has exited
         return 1
+    except OSError as error:
+        if error.filename is not None or error.errno is None:  # of a file, or a library's own
+            raise
+        _discard_output()
+        return _complain(f"the output could not be written: {error.strerror}", status=1)
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except Exception as error:
@@ -69,8 +76,17 @@ def run(arguments: Sequence[str]) -> int:
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        return _complain(f"{message()} (vkdml --help lists what is accepted)", status=2)
+        said = message()
+        if not any(words in said for words in _LISTING):
+            command = getattr(getattr(error, "ctx", None), "command_path", "vkdml")
+            said += f" ({command} --help lists what is accepted)"
+        return _complain(said, status=2)
     return int(status or 0)
+
+
+def _discard_output() -> None:
+    """Send to nowhere what standard output did not take: the interpreter flushes it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, status: int) -> int:

@@ -39,6 +39,20 @@ def wrong_value(where: str, given: object, accepted: object) -> ValueError:
     return ValueError(f"{where} is {given}; accepted: {accepted}")
 
 
+def put_before(error: BaseException, said: str) -> None:
+    """Put words before an error's message; an error that has other arguments keeps them, and gets a note.
+
+    >>> error = ValueError("stride 0")
+    >>> put_before(error, "slice1")
+    >>> error
+    ValueError('slice1: stride 0')
+    """
+    if len(error.args) == 1 and isinstance(error.args[0], str):
+        error.args = (f"{said}: {error.args[0]}",)
+    elif hasattr(error, "add_note"):  # Python 3.11
+        error.add_note(said)
+
+
 def how_to_install(packages: str, extra: str) -> str:
     """Return the command that installs packages, and the one that the pages name: the extra that has them.
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from vkdml.arrays.array import Array, array_in
 from vkdml.arrays.creation import empty
 from vkdml.arrays.indexing import View
-from vkdml.common.wording import type_of, wrong_type
+from vkdml.common.wording import put_before, type_of, wrong_type
 from vkdml.ops import argmax, argmin, slice1
 from vkdml.runtime.device import Device, DevicesLike
 
@@ -108,8 +108,17 @@ def run(
     out: Any = (
         _output_on_device(desc, output, x.device) if isinstance(x, Array) else _output_on_host(desc, output)
     )
+    try:
+        result = _computed(desc, x, out, device)
+    except Exception as error:
+        put_before(error, desc.operator)
+        raise
+    return result if out is None else out
+
+
+def _computed(desc: OperatorDesc, x: Any, out: Any, device: DevicesLike) -> Any:
     if isinstance(desc, Slice1OperatorDesc):
-        result = slice1(
+        return slice1(
             x,
             desc.input_window_offsets,
             desc.input_window_sizes,
@@ -118,18 +127,16 @@ def run(
             out=out,
             device=device,
         )
-    else:
-        result = (argmin if desc.function is ReduceFunction.ARGMIN else argmax)(
-            x,
-            axis=tuple(desc.axes),
-            keepdims=True,
-            dtype=desc.output_tensor.data_type.dtype,
-            direction=_DIRECTIONS[desc.axis_direction],
-            nan_policy="omit",
-            out=out,
-            device=device,
-        )
-    return result if out is None else out
+    return (argmin if desc.function is ReduceFunction.ARGMIN else argmax)(
+        x,
+        axis=tuple(desc.axes),
+        keepdims=True,
+        dtype=desc.output_tensor.data_type.dtype,
+        direction=_DIRECTIONS[desc.axis_direction],
+        nan_policy="omit",
+        out=out,
+        device=device,
+    )
 
 
 def _output_on_host(desc: OperatorDesc, output: Any) -> npt.NDArray[Any] | None:

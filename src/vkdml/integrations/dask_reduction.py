@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml import ops
-from vkdml.arguments import ReduceRequest, Reduction, context
+from vkdml.arguments import ReduceRequest, Reduction, context, integer, one_axis
 from vkdml.integrations.dask_arrays import AnyArray, Begins, begins_of, lazily, require_dask_array
 from vkdml.integrations.dask_devices import Selector, device_of_task, require_portable
 from vkdml.integrations.dask_package import dask
@@ -81,9 +81,24 @@ def _won(x: Any, request: ReduceRequest, reduction: Reduction, split_every: Any)
         keepdims=len(reduction.shape) == x.ndim,
         dtype=candidate,
         combine=_Fold(reduction.order),
-        split_every=split_every,
+        split_every=_tree_widths(split_every, axes, x.ndim),
         meta=np.empty((0,) * len(reduction.shape), candidate),
     )
+
+
+def _tree_widths(split_every: Any, axes: tuple[int, ...], rank: int) -> Any:
+    """Return ``split_every`` for Dask, which folds wrongly with widths below 2 instead of refusing them."""
+    if split_every is None or split_every is False:
+        split_every = dask.config.get("split_every", 4)
+    widths = split_every
+    if isinstance(split_every, Mapping):
+        named = {one_axis(axis, rank, "split_every"): width for axis, width in split_every.items()}
+        widths = {axis: width for axis, width in named.items() if axis in axes}
+    for width in widths.values() if isinstance(widths, dict) else (widths,):
+        accepted = "an integer of at least 2, or a dict of such integers by axis"
+        if integer("split_every", width, accepted) < 2:
+            raise ValueError(f"split_every must be {accepted}, not {width!r}")
+    return widths
 
 
 def candidates_of(chunk: Any, what: ChunkReduction, block_id: tuple[int, ...] = ()) -> AnyArray:

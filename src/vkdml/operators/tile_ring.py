@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from vkdml.common.wording import put_before
 from vkdml.operators.progress import Report
 from vkdml.operators.tile_jobs import TileJob
 from vkdml.operators.tile_source import Copier
@@ -123,7 +124,7 @@ def _run_on_several(job: TileJob, devices: Sequence[Device], copier: Copier, rep
             thread.join()
     if faults:
         device, error = faults[0]
-        error.args = (f"{device!r}: {error}",)
+        put_before(error, repr(device))
         try:
             raise error
         finally:

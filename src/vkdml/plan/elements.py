@@ -62,8 +62,9 @@ def index_dtype(dtype: Any, reduce_count: int) -> np.dtype[Any]:
         raise TypeError(f"indices cannot be {chosen}; accepted are {accepted}")
     greatest = int(np.iinfo(chosen).max)
     if reduce_count - 1 > greatest:
+        wider = ", ".join(name for name in INDEX_DTYPES if np.iinfo(name).max >= reduce_count - 1)
         raise ValueError(
             f"{reduce_count} elements compete for one index, and the greatest index {reduce_count - 1} does "
-            f"not fit dtype {chosen} (at most {greatest}); accepted are wider ones of {accepted}"
+            f"not fit dtype {chosen} (at most {greatest}); accepted are {wider or 'fewer elements'}"
         )
     return chosen
