@@ -216,6 +216,28 @@ def test_processors_read_a_line_of_long_periods_side_by_side_and_two_of_short_on
     assert family.unpack(plan.steps[0].push)["groups_per_block"] == vectors
 
 
+@pytest.mark.parametrize(("name", "columns", "stretches", "times"), [
+    ("uint8", 727, 1, 8), ("float16", 330, 1, 8), ("float32", 769, 2, 8), ("int8", 1000, 1, 8),
+    ("int64", 511, 1, 8), ("uint8", 800, 1, 4),
+    ("uint8", 768, 1, 1),  # whole lines
+    ("uint8", 37, 1, 1),  # short: side by side
+    ("uint8", 2001, 1, 1),  # long: too many candidates
+    ("float32", 769, 40, 1),  # stretches start within lines
+])  # fmt: skip
+def test_periods_of_a_gpu_have_whole_lines(name, columns, stretches, times):
+    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+    nbytes = ELEMENTS[name].nbytes
+    rows = (1 << 29) // (columns * nbytes * stretches)
+    layout, count = layout_of(((stretches, rows, columns), (1, 0, 2), (0,), 0), (False, False, False))
+    plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
+    family = kernels.table()[plan.steps[0].kernel].family
+    assert family.name == "argreduce_periods"
+    per_vector = 16 // nbytes
+    least = columns * per_vector // math.gcd(columns, per_vector)
+    assert family.unpack(plan.steps[0].push)["run"] == times * least
+    assert plan.bytes_of("workspace") <= count * nbytes // 100 + (1 << 20)
+
+
 def test_small_arrays_take_one_kernel():
     limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     layout, count = layout_of(((40, 3, 5), (0, 1, 2), (0, 2), 0), (False, False, False))

@@ -547,6 +547,56 @@ def test_a_processor_divides_a_reduction_among_workgroups_that_have_enough_to_do
         assert first.workgroups > 1 or size < least
 
 
+def test_small_inputs_of_a_gpu_are_divided_among_fewer_workgroups():
+    """Each has enough to read for what it costs to start it, and for the exchange of what its lanes found."""
+    u1, f2, f4, i8 = ELEMENTS
+    tuning = LIMITS["h200"].tuning
+    unbounded = replace(tuning, target_workgroup_bytes=0, columns_workgroup_bytes=0)
+    many = replace(LIMITS["h200"], tuning=unbounded)
+
+    def workgroups(sizes, axes, el) -> tuple[int, int]:
+        """As planned, and where workgroups may have any number of bytes."""
+        found = [plan(sizes, axes, el, limits).steps[0] for limits in (LIMITS["h200"], many)]
+        assert found[0].kernel == found[1].kernel
+        return found[0].workgroups, found[1].workgroups
+
+    small = [
+        ((1693, 7432), (1,), f2),  # rows: fewer invocations share one
+        ((5, 513, 16, 513), (0, 3), u1),  # and its runs
+        ((200_000, 5), (1,), f2),  # tiles of short rows, and of short stacks
+        ((30_000, 9, 7), (1,), u1),
+        ((567, 9, 4924), (1,), u1),  # columns
+        ((5848, 614, 7), (1,), f2),  # joined ones
+        ((8326, 113, 2), (1,), f2),  # periods
+    ]
+    for sizes, axes, el in small:
+        few, all_of_them = workgroups(sizes, axes, el)
+        assert few < all_of_them * 3 // 4, sizes
+    for sizes, axes, el in (
+        ((1693, 80000), (1,), f4),
+        ((513, 1 << 18), (0,), f4),
+        ((1 << 16, 2000), (1,), i8),
+    ):
+        few, all_of_them = workgroups(sizes, axes, el)
+        assert few == all_of_them, sizes
+
+
+def test_many_rows_of_narrow_elements_are_read_in_periods_if_an_input_is_small_too():
+    def is_periods(sizes, el, limits=LIMITS["h200"], **options) -> bool:
+        return "periods" in plan(sizes, (0,), el, limits, **options).steps[0].kernel
+
+    u1, f2, f4, _ = ELEMENTS
+    assert is_periods((4086, 6159), u1)
+    assert is_periods((32768, 512), u1)
+    assert is_periods((7928, 529), f2)
+    assert not is_periods((549, 7639), u1)  # few rows
+    assert not is_periods((3000, 1000), u1)  # a small array
+    assert is_periods((1000, 1001 * 40), u1)  # a large one
+    assert not is_periods((32768, 512), f4)
+    lavapipe = LIMITS["lavapipe"]
+    assert not is_periods((32768, 512), u1, lavapipe)
+
+
 def test_kernels_are_told_what_is_special_in_their_elements():
     for name, element in kernels.elements().items():
         (step,) = plan((9, 100), (1,), element, omit_nan=True).steps
@@ -562,7 +612,7 @@ def test_kernels_are_told_what_is_special_in_their_elements():
 
 
 def test_pipelines_are_shared_by_calls_that_differ_in_shape_only():
-    constants = {plan((rows, 1000), (1,)).steps[0].constants for rows in (1, 7, 5000)}
+    constants = {plan((rows, 1000), (1,)).steps[0].constants for rows in (1, 7, 2000)}
     assert len(constants) == 1
     ints = {
         plan((9, 100), (1,), kernels.elements()["int32"], omit_nan=omit).steps[0].constants for omit in (0, 1)

@@ -6,11 +6,19 @@ import math
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout, contiguous
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, check_work, power_of_two_at_least
+from vkdml.plan.plans import (
+    GPU_LINE,
+    VECTOR_BYTES,
+    DeviceLimits,
+    ceil_div,
+    check_work,
+    power_of_two_at_least,
+)
 from vkdml.plan.reductions import (
     NARROW_SHARE,
     are_far_columns,
     candidate_words,
+    columns_workgroups,
     enough_splits,
     most_splits,
     whole_waves,
@@ -30,13 +38,13 @@ _MORE_IDLE = 0.04
 # Columns of unaligned bytes have one of so many workgroups, which combine fewer candidates (H100 0.96 of the
 # time, H200 0.97).
 _SHARE_OF_BYTES = 2
+# Workgroups of single bytes read so many times as many.
+_TIMES_AS_MUCH = 2
 # Narrow elements that are loaded in vectors are not split if their workgroups make up a wave, nearly, or so
 # many. Of halves so many times as many run at once as where there are splits.
 _HALVES_AT_ONCE = 2
 _NEARLY_WHOLE = 0.95
 _MANY_WAVES = 1.85
-# Bytes. Short segments share lines unless rows start with one.
-_GPU_LINE = 128
 # More invocations that share the positions of narrow columns take longer to exchange than splits.
 MOST_LANES_UNSPLIT = 32
 
@@ -90,7 +98,8 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
 
     # Neighbouring invocations read neighbouring memory: of several outputs, or of one.
     adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)
-    workgroups, segment = tuning.columns_workgroups, tuning.columns_segment_bytes
+    workgroups = columns_workgroups(input_bytes, tuning, _TIMES_AS_MUCH if element.nbytes == 1 else 1)
+    segment = tuning.columns_segment_bytes
     if not tuning.is_processor and loads == "unaligned" and element.nbytes == 1:
         workgroups = ceil_div(workgroups, _SHARE_OF_BYTES)
     if _gains_by_wide_segments(loads, reduce_count, groups, segment // load_bytes):
@@ -105,7 +114,8 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
     enough = min(tuning.split_workgroups, worthwhile)
     in_waves = not tuning.is_processor and element.nbytes < 4 and loads == "vectors" and not adjacent
     run_bytes = run * element.nbytes
-    narrowest = NARROWEST_SEGMENT if run_bytes % _GPU_LINE == 0 or run_bytes <= segment // 2 else segment
+    # Short segments share lines unless rows start with one.
+    narrowest = NARROWEST_SEGMENT if run_bytes % GPU_LINE == 0 or run_bytes <= segment // 2 else segment
     while True:
         side_by_side = 1 if adjacent else min(power_of_two_at_least(groups), segment // load_bytes)
         lanes = min(workgroup_size // min(side_by_side, workgroup_size), most, power_of_two_at_least(filling))

@@ -35,6 +35,7 @@ from vkdml.plan.reductions import (
     Results,
     bases,
     buffer_bytes,
+    columns_workgroups,
     dimension_words,
     enough_splits,
     fixed_flags,
@@ -77,6 +78,8 @@ _SEGMENT_BYTES = 64
 # Lanes leave room for so many bytes side by side of a longer run, and splits fill the device (0.13 to 1.07 of
 # the time, H100).
 _SIDE_BY_SIDE_OF_RUN_BYTES = 512
+# Workgroups that join columns read so many times as many bytes as others.
+_TIMES_AS_MUCH = 2
 # Positions are shared by so many invocations at least, whose exchange leaves room for the columns of all.
 _FEWEST_LANES = 2
 
@@ -241,7 +244,8 @@ def _shape(
     most = max(workgroup_size // groups_of_unit, 1)
     # Neighbouring positions lie beside a short run more often than not.
     beside = _SEGMENT_BYTES // (min(groups_of_run, workgroup_size) * VECTOR_BYTES)
-    filling = ceil_div(tuning.columns_workgroups * workgroup_size, runs * groups_of_run)
+    workgroups = columns_workgroups(input_bytes, tuning, _TIMES_AS_MUCH)
+    filling = ceil_div(workgroups * workgroup_size, runs * groups_of_run)
     filling = min(filling, workgroup_size // min(_SIDE_BY_SIDE_OF_RUN_BYTES // VECTOR_BYTES, groups_of_run))
     lanes = max(power_of_two_at_least(max(filling, beside, 1)), _FEWEST_LANES)
     lanes = min(lanes, power_of_two_at_least(ceil_div(joined.positions, tuning.positions_per_lane)))
@@ -260,7 +264,7 @@ def _shape(
     fitting = power_of_two_up_to(workgroup_size // of_block)
     joiners = min(fitting, power_of_two_at_least(joined.columns))
     wanted = min(
-        ceil_div(tuning.columns_workgroups, blocks),
+        ceil_div(workgroups, blocks),
         ceil_div(joined.positions, tuning.positions_per_split * lanes),
         most_splits(outputs, element, input_bytes),
     )

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.loop_steps import PeriodLoops
 from vkdml.plan.order import Order
 from vkdml.plan.plans import (
+    GPU_LINE,
     VECTOR_BYTES,
     WORDS_LIMIT,
     DeviceLimits,
@@ -35,6 +36,7 @@ from vkdml.plan.reductions import (
     bases,
     buffer_bytes,
     candidate_words,
+    columns_workgroups,
     dimension_words,
     enough_splits,
     fixed_flags,
@@ -59,6 +61,10 @@ _SHORT_PERIOD = 256
 FOLDED_PERIODS = 4
 # Fewer periods would leave too many candidates.
 FEWEST_PERIODS = 4
+# Vectors of a period that becomes one of whole lines: shorter ones are read side by side, and of longer ones
+# there would be too many candidates. More stretches start within lines in any case.
+_PERIODS_OF_LINES = 48, 1024
+_STRETCHES_OF_LINES = 8
 _PERIODS = kernels.family("argreduce_periods")
 _COMBINE = kernels.family("argreduce_combine")
 
@@ -139,20 +145,33 @@ def repetitions(layout: ReduceLayout, per_vector: int) -> Iterator[Repetition]:
 
 def best_repetition(layout: ReduceLayout, element: ElementType, input_bytes: int) -> Repetition | None:
     """Return the way with the fewest columns whose candidates fit the scratch memory, if there is one."""
-    per_vector = VECTOR_BYTES // element.nbytes
-    most = most_candidates(element, input_bytes)
-    good = []
-    for repetition in repetitions(layout, per_vector):
-        splits = ceil_div(repetition.size, repetition.copies * NARROW_SHARE) if element.nbytes < 4 else 1
-        fits = len(repetition.outer) * kernels.number("copied_dim_words") <= _PERIODS.layout_room
-        fits &= repetition.size * repetition.block + 2 * repetition.run < WORDS_LIMIT
-        if (
-            fits
-            and repetition.size >= FEWEST_PERIODS * repetition.copies
-            and repetition.columns * splits <= most
-        ):
-            good.append(repetition)
+    ways = repetitions(layout, VECTOR_BYTES // element.nbytes)
+    good = (repetition for repetition in ways if _fits(repetition, element, input_bytes))
     return min(good, key=lambda repetition: repetition.columns, default=None)
+
+
+def _fits(repetition: Repetition, element: ElementType, input_bytes: int) -> bool:
+    """Whether the kernels count so far, and scratch memory has room for the candidates."""
+    splits = ceil_div(repetition.size, repetition.copies * NARROW_SHARE) if element.nbytes < 4 else 1
+    return (
+        len(repetition.outer) * kernels.number("copied_dim_words") <= _PERIODS.layout_room
+        and repetition.size * repetition.block + 2 * repetition.run < WORDS_LIMIT
+        and repetition.size >= FEWEST_PERIODS * repetition.copies
+        and repetition.columns * splits <= most_candidates(element, input_bytes)
+    )
+
+
+def _in_whole_lines(repetition: Repetition, element: ElementType, input_bytes: int) -> Repetition:
+    """Return it with periods of whole lines of a GPU, so that no block of a period has parts of lines.
+
+    That takes 0.91 to 1.0 of the time (H100).
+    """
+    run_bytes = repetition.run * element.nbytes
+    shortest, longest = _PERIODS_OF_LINES
+    if not shortest <= run_bytes // VECTOR_BYTES <= longest or repetition.stretches > _STRETCHES_OF_LINES:
+        return repetition
+    longer = replace(repetition, copies=repetition.copies * (GPU_LINE // math.gcd(run_bytes, GPU_LINE)))
+    return longer if _fits(longer, element, input_bytes) else repetition
 
 
 @dataclass(frozen=True)
@@ -188,8 +207,9 @@ def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limit
         # Whole periods, of several stretches where these are short.
         lanes = max(min(workgroup_size // vectors, ceil_div(periods, FOLDED_PERIODS * fewest)), 1)
         side = min(workgroup_size // lanes // vectors, repetition.stretches)
-        if ceil_div(repetition.stretches, side) < tuning.columns_workgroups:
-            side = max(side * ceil_div(repetition.stretches, side) // tuning.columns_workgroups, 1)
+        workgroups = columns_workgroups(input_bytes, tuning)
+        if ceil_div(repetition.stretches, side) < workgroups:
+            side = max(side * ceil_div(repetition.stretches, side) // workgroups, 1)
         groups_per_block = side * vectors
     else:
         is_short = vectors * VECTOR_BYTES <= tuning.periods.short_bytes
@@ -295,6 +315,8 @@ def plan_repetition(
         TooMuchWork: more than the driver's loops make, or than the kernels count.
     """
     element = order.element_type
+    if not limits.tuning.is_processor:
+        repetition = _in_whole_lines(repetition, element, input_bytes)
     check_work("columns", repetition.columns)
     shape = _shape(repetition, element, input_bytes, limits)
     strides, dims = _candidate_dims(repetition, shape.splits)

@@ -20,8 +20,9 @@ WORDS_LIMIT = 1 << 32
 # Kernels count work in 32 bits and step over it, so they need some room at the end.
 WORK_LIMIT = 1 << 31
 VECTOR_BYTES = kernels.number("vector_bytes")
-# Bytes of a processor's caches.
+# Bytes of a line of a processor's caches, and of a GPU's.
 LINE = 64
+GPU_LINE = 128
 # Shared memory that a kernel has for each invocation at most.
 SHARED_BYTES = 48
 UNLIMITED_SUBGROUPS = 1 << 32

@@ -17,7 +17,7 @@ from vkdml.plan.plans import (
     power_of_two_up_to,
     round_up,
 )
-from vkdml.plan.reductions import enough_splits, most_splits, worthwhile_workgroups
+from vkdml.plan.reductions import enough_splits, most_splits, rows_workgroups, worthwhile_workgroups
 from vkdml.plan.schema import ElementType
 from vkdml.plan.shapes import Shape, are_multiples, loops_of
 from vkdml.plan.tuning import Tuning
@@ -157,6 +157,7 @@ def limits_of_rows(
             tuning,
             workgroup_size=smaller,
             target_workgroups=tuning.target_workgroups * times,
+            target_workgroup_bytes=tuning.target_workgroup_bytes // times,
             split_workgroups=tuning.split_workgroups * times,
         ),
     )
@@ -192,7 +193,8 @@ def row_shape(
     vectors, whole = _vectors_of(layout, runs, element)
     # As few invocations per output as fill the device: every one of them takes part in the final exchange.
     worthwhile = worthwhile_workgroups(layout, element, tuning)
-    filling = ceil_div(min(tuning.target_workgroups, worthwhile) * workgroup_size, outputs)
+    workgroups = rows_workgroups(outputs * layout.reduce_count * element.nbytes, tuning)
+    filling = ceil_div(min(workgroups, worthwhile) * workgroup_size, outputs)
     if not tuning.is_processor:
         # Other workgroups take some of its runs; software drivers took from half to twice as long so.
         filling = ceil_div(filling, min(segments, most_splits(outputs, element, input_bytes)))
@@ -208,7 +210,7 @@ def row_shape(
     # Splits take tiles in turn, so that at any time they read neighbouring memory.
     wanted = max(tuning.split_workgroups // blocks, 1) if are_split else 1
     if segments > 1:  # each step waits for the previous one
-        wanted = ceil_div(2 * tuning.target_workgroups, blocks)
+        wanted = ceil_div(2 * workgroups, blocks)
     wanted = min(wanted, ceil_div(worthwhile, blocks))
     tiles_per_run, tile_vectors = 1, vectors
     if wanted > segments:

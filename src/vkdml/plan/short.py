@@ -33,6 +33,7 @@ from vkdml.plan.reductions import (
     dimension_words,
     fixed_flags,
     order_rules,
+    rows_workgroups,
 )
 from vkdml.plan.schema import ElementType
 from vkdml.plan.shapes import are_multiples
@@ -165,7 +166,7 @@ def _is_faster_in_columns(layout: ReduceLayout, tile: Tile, nbytes: int, limits:
     positions, near = layout.reduced[0], layout.kept[-1]
     is_stack = near.input_stride == 1 and layout.innermost_of_outputs is near
     total = layout.outputs * positions.size * nbytes
-    is_large = total >= limits.tuning.target_workgroups * limits.tuning.short.tile_bytes
+    is_large = total >= rows_workgroups(total, limits.tuning) * limits.tuning.short.tile_bytes
     if not is_stack or not is_large or limits.tuning.short.direct:
         return False
     row_bytes = near.size * nbytes

@@ -187,6 +187,8 @@ class PeriodTuning:
     """Inputs from this size on may be read so, where other kernels would read memory in short pieces."""
     narrow_from_bytes: int
     """Narrow elements from this size on are wherever that is possible."""
+    narrow_rows: tuple[int, int]
+    """Inputs from this size on are too if as many rows as the second number are reduced to one."""
     wide_from_bytes: int
     """Other elements from this size on are where matrices of many unaligned rows are each reduced to a row;
     floats of 8 bytes only on processors."""
@@ -260,6 +262,8 @@ class Tuning:
     """Contiguous bytes that a workgroup reads along a stride before it takes more positions."""
     target_workgroups: int
     """Workgroups that fill the device with rows."""
+    target_workgroup_bytes: int
+    """The fewest bytes that each of these has, if they are more than ``split_workgroups``; 0: any."""
     split_workgroups: int
     """Workgroups that fewer rows are split over; more would take longer to combine."""
     split_bytes: int
@@ -278,6 +282,8 @@ class Tuning:
     """The most candidates that one workgroup combines after a reduction along a stride."""
     columns_workgroups: int
     """Workgroups that fill the device in a reduction along a stride."""
+    columns_workgroup_bytes: int
+    """The fewest bytes that each of these has, if they are more than ``split_workgroups``; 0: any."""
     far_columns_from_bytes: int
     """Positions along a stride at least so far apart have the two next numbers in place of those above."""
     far_columns_segment_bytes: int
