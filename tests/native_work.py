@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from vkdml import _native
 from vkdml.plan import kernels
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce
 from vkdml.plan.order import Order
-from vkdml.plan.slice1 import plan_slice1
+from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.plan.slice.slice1 import plan_slice1
 
 HOST = _native.MemoryKind.host
 

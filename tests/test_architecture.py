@@ -90,8 +90,7 @@ def test_every_file_that_is_named_exists():
     assert len(named) > 20
     folders = [
         ROOT,
-        ROOT / "src" / "vkdml",
-        *(ROOT / "src" / "vkdml").glob("*/"),
+        *(path for path in (ROOT / "src" / "vkdml").glob("**") if path.is_dir()),
         ROOT / "tests",
         ROOT / "shaders",
     ]

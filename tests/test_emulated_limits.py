@@ -17,11 +17,11 @@ import strategies
 import twins
 from checking import assert_same
 
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.device_classes import TUNING
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.reduce.argreduce import plan_argreduce
 
 CALLS = 47
 

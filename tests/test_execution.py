@@ -13,10 +13,10 @@ from separate import separate_device
 import vkdml
 from vkdml import _native
 from vkdml.plan import kernels
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
+from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.runtime.execution import Execution
 from vkdml.runtime.executions import ExecutionCache
 from vkdml.runtime.memory import Memory

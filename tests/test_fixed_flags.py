@@ -14,10 +14,10 @@ from plans import run_plan
 
 import vkdml
 from vkdml.plan import kernels
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.device_classes import TUNING, tuning_for
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
+from vkdml.plan.reduce.argreduce import plan_argreduce
 
 # Shape, axes and family; the layout of the one with many dimensions does not fit the push constants.
 CASES = {

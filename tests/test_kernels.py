@@ -14,9 +14,9 @@ from plans import run_plan
 
 import vkdml
 from vkdml.plan import kernels
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
+from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.tuning import ShortTuning
 
 # Small tiles, so that small inputs have many of them; few positions, so that little work is split.

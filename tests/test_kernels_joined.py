@@ -17,13 +17,13 @@ from test_kernels_periods import layout_of, pattern_case
 
 import vkdml
 from vkdml.plan import kernels
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.device_classes import DISCRETE
-from vkdml.plan.joined_columns import joined_columns, plan_columns
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
-from vkdml.plan.reductions import NARROW_SHARE, Results
+from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.plan.reduce.joined_columns import joined_columns, plan_columns
+from vkdml.plan.reduce.reductions import NARROW_SHARE, Results
 
 JOINED_KERNELS = {k.name for k in kernels.table().values() if k.family.name == "argreduce_joined"}
 

@@ -14,11 +14,11 @@ from test_kernels import ELEMENTS, element_bits, run_both
 
 import vkdml
 from vkdml.plan import kernels
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.reduce.argreduce import plan_argreduce
 
 # Outputs, sizes of the reduced dimensions as they lie in memory, and elements from the end of an output to
 # the next one.

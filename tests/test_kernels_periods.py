@@ -15,13 +15,14 @@ from plans import run_plan
 from test_kernels import ELEMENTS, SMALL, element_bits, run_both
 
 import vkdml
-from vkdml.plan import kernels, periods
-from vkdml.plan.argreduce import plan_argreduce
+from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE, tuning_for
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
-from vkdml.plan.reductions import NARROW_SHARE, Results
+from vkdml.plan.reduce import periods
+from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.plan.reduce.reductions import NARROW_SHARE, Results
 
 PROCESSOR = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8)
 FAMILIES = {"argreduce_periods", "argreduce_combine"}

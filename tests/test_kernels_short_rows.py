@@ -15,11 +15,11 @@ from test_kernels import alike_elements, element_bits, of_width
 
 import vkdml
 from vkdml.plan import kernels, tuning
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_reduce, extent, row_major_strides
 from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS as LIMIT
 from vkdml.plan.order import Order
+from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.tuning import ShortTuning
 
 ELEMENTS = kernels.elements()

@@ -11,12 +11,13 @@ import twins_slice1
 from plans import run_plan
 
 import vkdml
-from vkdml.plan import boxes as boxes_plan
-from vkdml.plan import divisions, kernels, tile_copies
-from vkdml.plan import slice1 as plan_slice1
+from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE, SOFTWARE
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
-from vkdml.plan.matrices import shared_bytes, tile_shape, transposed
+from vkdml.plan.slice import boxes as boxes_plan
+from vkdml.plan.slice import divisions, tile_copies
+from vkdml.plan.slice import slice1 as plan_slice1
+from vkdml.plan.slice.matrices import shared_bytes, tile_shape, transposed
 from vkdml.plan.tuning import SliceTuning
 
 WIDTHS = kernels.family("slice1_runs").numbers_of("element_bytes")

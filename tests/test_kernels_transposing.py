@@ -14,13 +14,13 @@ from test_kernels_short_rows import SMALL, plan_view, rules_of, run_both
 
 import vkdml
 from vkdml.plan import kernels
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import Dim, ReduceLayout, canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
-from vkdml.plan.short_tiles import along_outputs
-from vkdml.plan.transposing import Stack, sides_of
+from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.plan.reduce.short_tiles import along_outputs
+from vkdml.plan.reduce.transposing import Stack, sides_of
 
 DISCRETE_LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 ALL = slice(None)

@@ -15,12 +15,12 @@ from test_kernels_short_rows import check_ties_and_extremes, plan_view, rules_of
 
 import vkdml
 from vkdml.plan import kernels
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.device_classes import tuning_for
 from vkdml.plan.layout import canonical_reduce, extent, row_major_strides
 from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS as LIMIT
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.tuning import ShortTuning
 
 ELEMENTS = kernels.elements()

@@ -19,14 +19,14 @@ from twins_combine import TWINS as TWINS_OF_COLUMNS
 
 import vkdml
 from vkdml.plan import kernels, loop_steps
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
 from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, Step, checked_step
+from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.schema import Kernel
-from vkdml.plan.slice1 import plan_slice1
+from vkdml.plan.slice.slice1 import plan_slice1
 from vkdml.plan.tuning import ShortTuning, SliceTuning
 
 SMALL = {

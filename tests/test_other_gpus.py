@@ -9,8 +9,8 @@ import compile_amd
 import pytest
 
 from vkdml.plan import kernels
-from vkdml.plan.matrices import shared_bytes
 from vkdml.plan.plans import SHARED_BYTES, round_up
+from vkdml.plan.slice.matrices import shared_bytes
 
 FAMILY = next(family for family in compile_amd.FAMILIES if family.name == "navi21")
 RECORDED = compile_amd.recorded()

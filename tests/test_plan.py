@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from twins import is_split
 
 from vkdml.plan import kernels
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.device_classes import TUNING, tuning_for
 from vkdml.plan.layout import canonical_copy, canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits
-from vkdml.plan.reductions import NARROW_SHARE, workgroups_at_once
-from vkdml.plan.slice1 import plan_slice1
+from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.plan.reduce.reductions import NARROW_SHARE, workgroups_at_once
+from vkdml.plan.slice.slice1 import plan_slice1
 
 LIMITS = {
     "swiftshader": DeviceLimits(tuning_for("software", "SwiftShader driver"), 1 << 30, 65535, 256),

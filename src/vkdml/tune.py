@@ -18,12 +18,12 @@ import numpy.typing as npt
 import vkdml
 from vkdml.measuring import build_kernels, filled, time_plan
 from vkdml.plan import kernels
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, power_of_two_up_to
+from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.schema import ElementType
-from vkdml.plan.slice1 import plan_slice1
+from vkdml.plan.slice.slice1 import plan_slice1
 from vkdml.plan.tuning import SEARCH, Tuning
 from vkdml.runtime.device import Device
 from vkdml.runtime.device_info import DeviceInfo

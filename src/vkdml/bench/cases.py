@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vkdml.plan import elements, kernels
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.layout import canonical_copy, canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan
-from vkdml.plan.slice1 import plan_slice1
+from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.plan.slice.slice1 import plan_slice1
 
 GIB = 1 << 30
 MIB = 1 << 20

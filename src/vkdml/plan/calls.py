@@ -6,7 +6,6 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-from vkdml.plan.argreduce import plan_argreduce
 from vkdml.plan.gather import plan_elements, plan_places
 from vkdml.plan.layout import (
     CopyLayout,
@@ -18,7 +17,8 @@ from vkdml.plan.layout import (
 )
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan
-from vkdml.plan.slice1 import plan_slice1
+from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.plan.slice.slice1 import plan_slice1
 
 
 class Operand(NamedTuple):
@@ -71,7 +71,7 @@ class ReduceCall(NamedTuple):
         )
 
     def plan(self, limits: DeviceLimits) -> Plan:
-        """Plan it for a device; raises as :func:`vkdml.plan.argreduce.plan_argreduce`."""
+        """Plan it for a device; raises as :func:`vkdml.plan.reduce.argreduce.plan_argreduce`."""
         return plan_argreduce(
             self.layout,
             self.order,
@@ -102,7 +102,7 @@ class CopyCall(NamedTuple):
         )
 
     def plan(self, limits: DeviceLimits) -> Plan:
-        """Plan it for a device; raises as :func:`vkdml.plan.slice1.plan_slice1`."""
+        """Plan it for a device; raises as :func:`vkdml.plan.slice.slice1.plan_slice1`."""
         return plan_slice1(
             self.layout, self.element_bytes, self.input.span, limits, output_elements=self.output.span
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from vkdml.plan import kernels, loop_steps
-from vkdml.plan.blocks import Blocks
-from vkdml.plan.divisions import run_words, whole_inverse
 from vkdml.plan.layout import CopyLayout
 from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work
+from vkdml.plan.slice.blocks import Blocks
+from vkdml.plan.slice.divisions import run_words, whole_inverse
 from vkdml.plan.tuning import SliceTuning
 
 

@@ -11,7 +11,6 @@ from math import prod
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import Dim, ReduceLayout, contiguous
 from vkdml.plan.order import Order
-from vkdml.plan.periodic import Periodicity
 from vkdml.plan.plans import (
     LINE,
     VECTOR_BYTES,
@@ -23,7 +22,8 @@ from vkdml.plan.plans import (
     checked_step,
     round_up,
 )
-from vkdml.plan.reductions import (
+from vkdml.plan.reduce.periodic import Periodicity
+from vkdml.plan.reduce.reductions import (
     FOUR,
     NARROW_SHARE,
     Results,
@@ -35,14 +35,14 @@ from vkdml.plan.reductions import (
     order_rules,
     rows_workgroups,
 )
+from vkdml.plan.reduce.shapes import are_multiples
+from vkdml.plan.reduce.short_tile import BOX_DIMS, NO_DIM, Tile
+from vkdml.plan.reduce.short_tiles import are_dense, is_short, tile_of
+from vkdml.plan.reduce.tiles_in_place import tile_of_walks, workgroup_size_of
+from vkdml.plan.reduce.walked_tiles import gains_by_tile, walked_tile_of
+from vkdml.plan.reduce.walks import Walk, walk_of
 from vkdml.plan.schema import ElementType
-from vkdml.plan.shapes import are_multiples
-from vkdml.plan.short_tile import BOX_DIMS, NO_DIM, Tile
-from vkdml.plan.short_tiles import are_dense, is_short, tile_of
-from vkdml.plan.tiles_in_place import tile_of_walks, workgroup_size_of
 from vkdml.plan.tuning import ShortTuning, Tuning
-from vkdml.plan.walked_tiles import gains_by_tile, walked_tile_of
-from vkdml.plan.walks import Walk, walk_of
 
 # Bytes of adjacent columns that an invocation takes.
 COLUMN_BYTES = kernels.number("walked_column_bytes")

@@ -9,7 +9,7 @@ from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, ceil_div, check_work, checked_step
-from vkdml.plan.reductions import (
+from vkdml.plan.reduce.reductions import (
     Results,
     bases,
     buffer_bytes,
@@ -17,8 +17,8 @@ from vkdml.plan.reductions import (
     fixed_flags,
     order_rules,
 )
+from vkdml.plan.reduce.shapes import are_multiples, loops_of
 from vkdml.plan.schema import ElementType
-from vkdml.plan.shapes import are_multiples, loops_of
 
 _FAMILY = kernels.family("argreduce_across")
 (_AT_ONCE,) = _FAMILY.numbers_of("at_once")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vkdml.plan import kernels
 from vkdml.plan.layout import MemoryOrder, ReduceLayout
 from vkdml.plan.plans import dim_words, words
-from vkdml.plan.reductions import reduced_words
+from vkdml.plan.reduce.reductions import reduced_words
 
 _WORD_LIMIT = (1 << 32) - 1
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from vkdml.plan import kernels, loop_steps
-from vkdml.plan.boxes import Boxes, Room, boxes_for, inverse, words_of
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work, power_of_two_up_to, words
+from vkdml.plan.slice.boxes import Boxes, Room, boxes_for, inverse, words_of
 from vkdml.plan.tuning import SliceTuning
 
 # Of single bytes, for each of the fewer workgroups (H200: 30 take less time so, 90 more).

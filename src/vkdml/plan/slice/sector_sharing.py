@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from vkdml.plan.boxes import SECTOR_BYTES
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div
+from vkdml.plan.slice.boxes import SECTOR_BYTES
+from vkdml.plan.slice.word_copies import is_of_words
 from vkdml.plan.tuning import SharingTuning, SliceTuning
-from vkdml.plan.word_copies import is_of_words
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import LINE, DeviceLimits, ceil_div, round_up
-from vkdml.plan.short_tile import BOX_DIMS, Tile
-from vkdml.plan.walks import Walk
+from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile
+from vkdml.plan.reduce.walks import Walk
 
 # Outputs of a tile that is read where it is and written in another order, and those side by side.
 MOST_PERMUTED = 4096

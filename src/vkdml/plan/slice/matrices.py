@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vkdml.plan import kernels
-from vkdml.plan.boxes import SECTOR_BYTES
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, power_of_two_at_least
+from vkdml.plan.slice.boxes import SECTOR_BYTES
 
 # Words of the narrowest tile, or wider elements.
 _LEAST_ACROSS = 8

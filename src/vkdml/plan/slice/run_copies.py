@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from vkdml.plan import kernels, loop_steps
-from vkdml.plan.block_copies import block_step
-from vkdml.plan.blocks import blocks_of
-from vkdml.plan.divisions import run_words, whole_inverse
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, ceil_div, check_work, words
-from vkdml.plan.strips import strips_of
+from vkdml.plan.slice.block_copies import block_step
+from vkdml.plan.slice.blocks import blocks_of
+from vkdml.plan.slice.divisions import run_words, whole_inverse
+from vkdml.plan.slice.strips import strips_of
 from vkdml.plan.tuning import SliceTuning
 
 # Of rows of so many vectors, those that cross from one to the next are few.

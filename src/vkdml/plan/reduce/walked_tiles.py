@@ -7,9 +7,9 @@ from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits
-from vkdml.plan.reductions import SHORT_ROW_OF_OUTPUTS, rows_workgroups
-from vkdml.plan.short_tile import BOX_DIMS, Tile, tile_of_counts
-from vkdml.plan.short_tiles import (
+from vkdml.plan.reduce.reductions import SHORT_ROW_OF_OUTPUTS, rows_workgroups
+from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, tile_of_counts
+from vkdml.plan.reduce.short_tiles import (
     FEWEST_SIDE_BY_SIDE,
     MOST_POSITIONS,
     OUTPUTS_OF_SECTOR,
@@ -18,7 +18,7 @@ from vkdml.plan.short_tiles import (
     of_whole_rounds,
     pitch_of,
 )
-from vkdml.plan.walks import Walk
+from vkdml.plan.reduce.walks import Walk
 
 # Bytes of an output's elements. Of longer ones a tile has too few to keep its invocations busy.
 MOST_BYTES = 1024

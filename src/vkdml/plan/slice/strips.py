@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vkdml.plan.boxes import SECTOR_BYTES
 from vkdml.plan.layout import Dim
 from vkdml.plan.plans import VECTOR_BYTES, ceil_div, power_of_two_at_least
+from vkdml.plan.slice.boxes import SECTOR_BYTES
 from vkdml.plan.tuning import SliceTuning
 
 

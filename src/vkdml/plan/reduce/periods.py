@@ -30,7 +30,7 @@ from vkdml.plan.plans import (
     power_of_two_at_least,
     words,
 )
-from vkdml.plan.reductions import (
+from vkdml.plan.reduce.reductions import (
     NARROW_SHARE,
     Results,
     bases,

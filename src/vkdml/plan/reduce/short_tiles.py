@@ -8,11 +8,11 @@ from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div
-from vkdml.plan.reductions import FOUR, rows_workgroups
+from vkdml.plan.reduce.reductions import FOUR, rows_workgroups
+from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, tile_of_counts
+from vkdml.plan.reduce.tiles_in_place import MOST_PERMUTED, even_count, tile_in_place, workgroup_size_of
+from vkdml.plan.reduce.transposing import Stack, sides_of
 from vkdml.plan.schema import ElementType
-from vkdml.plan.short_tile import BOX_DIMS, Tile, tile_of_counts
-from vkdml.plan.tiles_in_place import MOST_PERMUTED, even_count, tile_in_place, workgroup_size_of
-from vkdml.plan.transposing import Stack, sides_of
 from vkdml.plan.tuning import ShortTuning
 
 # Of a stack. More are as fast elsewhere.

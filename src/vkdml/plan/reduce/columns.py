@@ -14,7 +14,7 @@ from vkdml.plan.plans import (
     check_work,
     power_of_two_at_least,
 )
-from vkdml.plan.reductions import (
+from vkdml.plan.reduce.reductions import (
     NARROW_SHARE,
     are_far_columns,
     candidate_words,
@@ -25,8 +25,8 @@ from vkdml.plan.reductions import (
     workgroups_at_once,
     worthwhile_workgroups,
 )
+from vkdml.plan.reduce.shapes import Shape, are_multiples, loops_of
 from vkdml.plan.schema import ElementType
-from vkdml.plan.shapes import Shape, are_multiples, loops_of
 from vkdml.plan.tuning import Tuning
 
 LED_GROUPS = kernels.number("led_groups")

@@ -29,7 +29,7 @@ from vkdml.plan.plans import (
     round_up,
     words,
 )
-from vkdml.plan.reductions import (
+from vkdml.plan.reduce.reductions import (
     NARROW_SHARE,
     SHORT_ROW_OF_OUTPUTS,
     Results,
@@ -43,9 +43,9 @@ from vkdml.plan.reductions import (
     order_rules,
     split_words,
 )
+from vkdml.plan.reduce.shapes import loops_of
+from vkdml.plan.reduce.walked_tiles import gains_by_tile
 from vkdml.plan.schema import ElementType
-from vkdml.plan.shapes import loops_of
-from vkdml.plan.walked_tiles import gains_by_tile
 
 _FAMILY = kernels.family("argreduce_joined")
 (_AT_ONCE,) = _FAMILY.numbers_of("at_once")

@@ -5,20 +5,7 @@ from __future__ import annotations
 import math
 
 from vkdml.plan import kernels, loop_steps
-from vkdml.plan.box_copies import has_boxes
-from vkdml.plan.boxes import SECTOR_BYTES
-from vkdml.plan.divisions import whole_inverse
 from vkdml.plan.layout import CopyLayout
-from vkdml.plan.matrices import (
-    GroupLimits,
-    Matrices,
-    TileShape,
-    continued,
-    loads_unaligned,
-    tile_shape,
-    transposed,
-    unaligned,
-)
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
@@ -29,6 +16,19 @@ from vkdml.plan.plans import (
     power_of_two_at_least,
     round_up,
     words,
+)
+from vkdml.plan.slice.box_copies import has_boxes
+from vkdml.plan.slice.boxes import SECTOR_BYTES
+from vkdml.plan.slice.divisions import whole_inverse
+from vkdml.plan.slice.matrices import (
+    GroupLimits,
+    Matrices,
+    TileShape,
+    continued,
+    loads_unaligned,
+    tile_shape,
+    transposed,
+    unaligned,
 )
 from vkdml.plan.tuning import SliceTuning
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vkdml.plan.box_copies import box_copy, boxes_of
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import (
     VECTOR_BYTES,
@@ -16,11 +15,12 @@ from vkdml.plan.plans import (
     checked_step,
     round_up,
 )
-from vkdml.plan.row_copies import is_of_rows, row_copy
-from vkdml.plan.run_copies import run_copy
-from vkdml.plan.sector_sharing import Sharing
-from vkdml.plan.tile_copies import fills_tiles, matrices_of, tile_copy
-from vkdml.plan.word_copies import word_copy
+from vkdml.plan.slice.box_copies import box_copy, boxes_of
+from vkdml.plan.slice.row_copies import is_of_rows, row_copy
+from vkdml.plan.slice.run_copies import run_copy
+from vkdml.plan.slice.sector_sharing import Sharing
+from vkdml.plan.slice.tile_copies import fills_tiles, matrices_of, tile_copy
+from vkdml.plan.slice.word_copies import word_copy
 
 
 def plan_slice1(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from vkdml.plan.columns import MOST_LANES_UNSPLIT, column_shape
 from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.order import Order
-from vkdml.plan.periods import Repetition, best_repetition, plan_repetition
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, TooMuchWork
-from vkdml.plan.reductions import Results
+from vkdml.plan.reduce.columns import MOST_LANES_UNSPLIT, column_shape
+from vkdml.plan.reduce.periods import Repetition, best_repetition, plan_repetition
+from vkdml.plan.reduce.reductions import Results
+from vkdml.plan.reduce.shapes import are_multiples
 from vkdml.plan.schema import ElementType
-from vkdml.plan.shapes import are_multiples
 from vkdml.plan.tuning import PeriodTuning
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vkdml.plan.across import plan_across
-from vkdml.plan.columns import column_shape
-from vkdml.plan.joined_columns import plan_joined
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.order import Order
-from vkdml.plan.periodic import Periodicity, plan_periods
 from vkdml.plan.plans import DeviceLimits, Plan, Step, TooMuchWork, check_buffer, check_work, checked_step
-from vkdml.plan.reading import reading_layout_words
-from vkdml.plan.reductions import (
+from vkdml.plan.reduce.across import plan_across
+from vkdml.plan.reduce.columns import column_shape
+from vkdml.plan.reduce.joined_columns import plan_joined
+from vkdml.plan.reduce.periodic import Periodicity, plan_periods
+from vkdml.plan.reduce.reading import reading_layout_words
+from vkdml.plan.reduce.reductions import (
     Results,
     bases,
     buffer_bytes,
@@ -21,15 +21,15 @@ from vkdml.plan.reductions import (
     order_rules,
     split_words,
 )
-from vkdml.plan.rows import (
+from vkdml.plan.reduce.rows import (
     are_many_and_short,
     limits_of_rows,
     limits_of_whole_rows,
     long_runs_of,
     row_shape,
 )
-from vkdml.plan.shapes import Shape
-from vkdml.plan.short import plan_scattered, plan_short
+from vkdml.plan.reduce.shapes import Shape
+from vkdml.plan.reduce.short import plan_scattered, plan_short
 
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
 NOT_REDUCED = Dim(1, 0, 0)

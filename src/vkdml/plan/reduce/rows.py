@@ -17,9 +17,9 @@ from vkdml.plan.plans import (
     power_of_two_up_to,
     round_up,
 )
-from vkdml.plan.reductions import enough_splits, most_splits, rows_workgroups, worthwhile_workgroups
+from vkdml.plan.reduce.reductions import enough_splits, most_splits, rows_workgroups, worthwhile_workgroups
+from vkdml.plan.reduce.shapes import Shape, are_multiples, loops_of
 from vkdml.plan.schema import ElementType
-from vkdml.plan.shapes import Shape, are_multiples, loops_of
 from vkdml.plan.tuning import Tuning
 
 # Vectors of 16 bytes that one invocation loads in one batch.

@@ -1,0 +1,1 @@
+"""Planning argmin and argmax: which kernel reads a reduction, and how its work is divided."""
