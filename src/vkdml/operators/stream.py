@@ -94,7 +94,7 @@ def copy_chunks(
     Args:
         x: to read, its chunks at most once unless those of ``out`` lie otherwise, or a chunk is very large.
         window: of a shape without a 0.
-        out: to write to, its chunks at most once unless one is very large; None makes a new array.
+        out: to write to, its chunks at most once unless very much is read for one; None makes a new array.
         devices: that share the work.
         progress: as for :func:`reduce`.
 

@@ -335,7 +335,8 @@ def cut_at_chunks(
         itemsize: bytes of an element.
         growing: the dimensions, the one along which pieces grow first at the front.
         piece_bytes: that several chunks together may have.
-        most_bytes: that one chunk may have and still be read as a whole.
+        most_bytes: that one chunk may have and still be read as a whole, or that may be read for one that is
+            written as a whole.
         target_chunks: of the array that is written, at whose borders to cut instead, since to write a part of
             a chunk costs more than to read one; at those of both where these meet often enough.
     """
