@@ -117,7 +117,68 @@ def test_views_stay_on_the_device_and_indices_are_found_there():
             np.argmax(x, 1, out=[0, 0])
         with pytest.raises(TypeError, match="NumPy writes indices of type int64 to out="):
             np.argmax(x, 1, out=np.zeros(2, np.int32))
-    assert isinstance(np.reshape(a, (3, 2), order="F"), np.ndarray)
+
+
+def arranged(change) -> tuple[vkdml.Array, np.ndarray]:
+    """The same view of an array on a device and of one on the host."""
+    host = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
+    return change(vkdml.asarray(host)), change(host)
+
+
+ARRANGED = {
+    "in order": lambda x: x,
+    "in order of columns": lambda x: x.transpose(2, 1, 0),
+    "in another order": lambda x: x.transpose(1, 0, 2),
+    "backwards": lambda x: x.transpose(2, 0, 1)[::-1, :, ::-1],
+    "steps": lambda x: x.transpose(2, 1, 0)[::2],
+    "columns of columns": lambda x: x[0].transpose(1, 0)[1:],
+    "one element in a dimension": lambda x: x.transpose(2, 1, 0)[:, None, :1],
+    "no dimension": lambda x: x[1, 2, 3, ...],
+}
+
+
+@pytest.mark.parametrize("name", ARRANGED)
+def test_the_order_of_elements_is_that_of_the_strides(name):
+    a, host = arranged(ARRANGED[name])
+    for order in ("C", "F", "A", "K", "k", None):
+        got = np.ravel(a, order=order)
+        assert isinstance(got, np.ndarray)
+        assert got.tolist() == np.ravel(host, order=order).tolist()
+        assert np.ravel(shards(HOST), order=order).tolist() == np.ravel(HOST, order=order).tolist()
+    for order in ("C", "F", "A", "f", None):
+        for shape in (-1, host.shape[::-1], (1, -1, 1)):
+            got = np.reshape(a, shape, order=order)
+            assert isinstance(got, vkdml.Array)
+            assert np.array_equal(got.numpy(), np.reshape(host, shape, order=order))
+    for function, order in ((np.ravel, "X"), (np.reshape, "X"), (np.reshape, "K")):
+        with pytest.raises(ValueError, match="order"):
+            function(*(a, -1)[: 1 + (function is np.reshape)], order=order)
+
+
+def test_elements_that_are_repeated_have_no_order_in_memory():
+    a = np.broadcast_to(vkdml.asarray(HOST), (2, 2, 3))
+    assert np.ravel(a, order="A").tolist() == np.ravel(np.broadcast_to(HOST, (2, 2, 3)), order="A").tolist()
+    with pytest.raises(TypeError, match="order='K' of a view that repeats elements; accepted are 'C', 'F'"):
+        np.ravel(a, order="K")
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="np.reshape has no copy=")
+def test_reshape_copies_where_it_is_asked_to():
+    a = vkdml.asarray(HOST)
+    for x, order in ((a, "C"), (a, "A"), (a.T, "F"), (a.T, "A")):
+        seen, copied = (np.reshape(x, -1, order=order, copy=copy) for copy in (False, True))
+        assert isinstance(copied, vkdml.Array)
+        assert np.may_share_memory(seen, a)
+        assert not np.may_share_memory(copied, a)
+        assert seen.tolist() == copied.tolist() == np.ravel(HOST).tolist()
+    for x, order in ((a.T, "C"), (a, "F"), (a[:, :2], "A")):
+        with pytest.raises(ValueError, match=r"cannot be seen as .* without a copy"):
+            np.reshape(x, -1, order=order, copy=False)
+        assert np.reshape(x, -1, copy=True).tolist() == np.reshape(x.numpy(), -1).tolist()
+    parts = shards(HOST)
+    with pytest.raises(ValueError, match="cannot be seen by NumPy without a copy"):
+        np.reshape(parts, -1, copy=False)
+    assert np.reshape(parts, -1, order="F", copy=True).tolist() == HOST.reshape(-1, order="F").tolist()
 
 
 @BOTH

@@ -25,6 +25,14 @@ class Converts:
         return self._array
 
 
+class Interface:
+    """Offers elements by NumPy's protocol, whose mask is True where an element counts."""
+
+    def __init__(self, **masks: object) -> None:
+        self._array = np.int64([1, 5, 3])
+        self.__array_interface__ = {**self._array.__array_interface__, **masks}
+
+
 class ExtensionType:
     """pandas' nullable types are no NumPy dtypes."""
 
@@ -64,6 +72,14 @@ REFUSED = {
     "a mask beside the array": (
         Converts(np.arange(3), shape=(3,), mask=np.array([True, True, False])),
         "the mask of this Converts hides elements (2 of them)",
+    ),
+    "a mask of NumPy's protocol": (
+        Interface(mask=np.array([True, False, False])),
+        "the mask of this Interface hides elements (2 of them)",
+    ),
+    "a mask of NumPy's protocol, in a list": (
+        [Interface(mask=Interface(typestr="|b1", shape=(3,), strides=None))],
+        "the mask of this Interface",
     ),
     "missing elements of an extension type": (
         Converts(NAN, dtype=ExtensionType(), isna=lambda: np.isnan(NAN)),
@@ -113,6 +129,9 @@ def test_a_sparse_matrix_is_told_how_it_becomes_dense():
 TAKEN = {
     "a masked array without a mask": (np.ma.array([1, 5, 3]), [1, 5, 3]),
     "a masked array with nothing masked": (np.ma.array([1, 5, 3], mask=[0, 0, 0]), [1, 5, 3]),
+    "NumPy's protocol without a mask": (Interface(), [1, 5, 3]),
+    "NumPy's protocol with a mask of None": (Interface(mask=None), [1, 5, 3]),
+    "NumPy's protocol with nothing masked": (Interface(mask=np.ones(3, bool)), [1, 5, 3]),
     "a matrix": (np.array([[1, 2]]).view(np.matrix), [[1, 2]]),
     "an object that converts": (Converts(np.arange(3)), [0, 1, 2]),
     "a method called mask": (Converts(np.arange(3), mask=lambda condition: None), [0, 1, 2]),

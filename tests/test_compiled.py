@@ -246,6 +246,16 @@ def test_an_output_that_does_not_fit(device):
             op.dispatch(input=x, output=output)
 
 
+@pytest.mark.parametrize("nbytes", [4, 7, 8, 9])
+def test_a_buffer_of_as_many_bytes_as_the_tensor_has_elements(device, nbytes):
+    desc = dml.ArgMaxOperatorDesc(tensor("UINT8", 8, strides=(0,)), tensor("UINT32", 1), (0,))
+    op = device.compile(desc)
+    assert op.dispatch(vkdml.asarray(np.arange(nbytes, dtype=np.uint8))).item() == 0
+    assert op.dispatch(vkdml.zeros(1, np.uint8).broadcast_to(8)).item() == 0
+    with pytest.raises(ValueError, match="is a buffer of 8 bytes with a stride of 2 bytes; accepted: "):
+        op.dispatch(vkdml.zeros(16, np.uint8)[::2])
+
+
 def test_guaranteed_alignment_is_asked_for(device):
     x = tensor("FLOAT32", 4, guaranteed_base_offset_alignment=64)
     op = device.compile(dml.ArgMaxOperatorDesc(x, tensor("UINT32", 1), (0,)))

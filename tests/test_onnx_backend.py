@@ -256,6 +256,16 @@ def test_results_do_not_share_memory_with_inputs_or_constants(device: vkdml.Devi
     assert run(helper.make_node("Identity", ["x"], ["y"]), x) is not x
 
 
+@pytest.mark.parametrize("make", [np.asarray, vkdml.asarray])
+def test_results_do_not_share_memory_with_each_other(make: Any, device: vkdml.Device) -> None:
+    graph = model_of("""g (float[1, 3] x) => (int64[1, 1] i, int64[1, 1] a, int64[1, 1] b, int64[1, 1] c) {
+        i = ArgMax <axis = 1> (x) a = Identity (i) b = Identity (a) c = Cast <to = 7> (b) }""")
+    results = vkdml.onnx.prepare(graph).run([make(np.float32([[1, 2, 0]]))])
+    for number, result in enumerate(results):
+        result[...] = 10 + number
+    assert [result.tolist() for result in results] == [[[10]], [[11]], [[12]], [[13]]]
+
+
 def test_initializers_that_are_inputs_too_are_defaults(device: vkdml.Device) -> None:
     graph = helper.make_graph(
         [helper.make_node("Slice", ["x", "starts", "ends"], ["y"])],

@@ -23,6 +23,9 @@ def test_a_copy_of_a_download_is_not_changed_by_the_next_evaluation(device, with
     if with_out:
         assert found.numpy() is out
         assert np.shares_memory(found.__array__(copy=False), out)
+        assert np.shares_memory(found.__array__(np.int32, copy=False), out)
+        with pytest.raises(ValueError, match="a download of type int32 as int64; accepted: copy=None and"):
+            found.__array__(np.int64, copy=False)
     host += 100
     sequence.eval()
     assert found.numpy().tolist() == host.tolist()

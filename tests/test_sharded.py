@@ -183,7 +183,7 @@ def test_overlapping_parts_are_read_before_they_are_written():
         host[target] = host[source].copy()
         whole[target] = whole[source]
         assert np.array_equal(whole.numpy(), host)
-    with pytest.raises(TypeError, match="type float32 cannot be assigned to an array of int64 on devices"):
+    with pytest.raises(TypeError, match="type float32 cannot be assigned to an array of int64 on the device"):
         whole[...] = vkdml.zeros(2)
     with pytest.raises(ValueError, match=r"shape \(3, 2\) cannot be broadcast to \(10, 2\); accepted are"):
         whole[...] = np.zeros((3, 2))
@@ -253,3 +253,52 @@ def test_what_is_no_sequence_of_shards_is_named():
         vkdml.ShardedArray(5)
     with pytest.raises(AttributeError, match=r"accepted is a new array, as of vkdml.asarray\(a, dtype\)$"):
         sharded(np.zeros((4, 2)), 2).shape = (8,)
+
+
+def test_an_assignment_writes_to_all_shards_or_to_none(device):
+    first = vkdml.asarray(np.zeros(3, np.int32), device=device)
+    repeated = vkdml.zeros(1, np.int32).broadcast_to(2)
+    closed = separate_device()
+    gone = vkdml.zeros(2, np.int32, device=closed)
+    closed.close()
+    for last, error, message in (
+        (repeated, ValueError, "repeats elements and is read-only"),
+        (gone, vkdml.DeviceError, "was closed"),
+    ):
+        whole = vkdml.ShardedArray([first, last])
+        for value in (5, np.arange(5), vkdml.asarray(np.arange(5, dtype=np.int32), device=device)):
+            with pytest.raises(error, match=f"assignment of .*{message}"):
+                whole[...] = value
+            assert first.tolist() == [0, 0, 0]
+        whole[:3] = 1  # the shard that takes it
+        assert first.tolist() == [1, 1, 1]
+        first[...] = 0
+
+
+def test_a_sharded_value_of_another_type_is_refused_as_an_array_is():
+    numbers = np.arange(4, dtype=np.int32)
+    value = sharded(np.arange(4) + 0.5, 2)
+    for target in (sharded(numbers, 2), sharded(numbers, 4), vkdml.asarray(numbers)):
+        for part in (value, value[1:3], vkdml.asarray(value.numpy())):
+            with pytest.raises(TypeError, match="type float64 cannot be assigned to an array of int32"):
+                target[-part.size :] = part
+            assert target.numpy().tolist() == numbers.tolist()
+        target[...] = sharded(numbers[::-1], 1)
+        assert target.numpy().tolist() == numbers[::-1].tolist()
+
+
+def test_an_array_of_any_device_is_assigned_wherever_shards_end(pair):
+    host = np.arange(8, dtype=np.int32)
+    values = [vkdml.asarray(np.int32([77]), device=device) for device in pair]
+    for value in values:
+        for place in (np.s_[:], np.s_[3:5], np.s_[0:1], np.s_[7:8], np.s_[7]):
+            whole, wanted = vkdml.asarray(host, device=pair), host.copy()
+            whole[place] = value if isinstance(place, slice) else value[0]
+            wanted[place] = 77
+            assert whole.numpy().tolist() == wanted.tolist()
+            with pytest.raises(TypeError, match="type float32 cannot be assigned"):
+                whole[place] = vkdml.zeros(1, device=value.device)
+    whole[:2] = whole[-2:]  # from one device to the other
+    assert whole[:2].tolist() == whole[-2:].tolist()
+    with pytest.raises(ValueError, match="arrays on two devices"):
+        whole[:2][...] = whole[-2:]

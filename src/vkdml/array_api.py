@@ -337,7 +337,7 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
 @_of_an_array
 def reshape(x: Array, /, shape: tuple[int, ...], *, copy: Any = None) -> Array:
     """Return a view of another shape; where there is none, or with ``copy=True``, a copy."""
-    result: Array = x.reshape(shape) if copy is False else reshaped(x.copy() if copy else x, shape)
+    result: Array = reshaped(x, shape, copy)
     return result
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from vkdml.arguments import context, distinct_axes, integer, require_movable
 from vkdml.arrays import foreign, host, lending
+from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.indexing import (
     View,
     as_shape,
@@ -220,11 +221,13 @@ class Array(NumpyOperand):
     def __setitem__(self, key: Any, value: Any) -> None:
         target = self._with(indexed(self._view, key))
         with context("assignment", target):
-            if not target._writeable:
-                raise ValueError("this view repeats elements and is read-only: assign to the array itself")
-            if not isinstance(value, Array):
+            target.require_writeable()
+            if not isinstance(value, DeviceArray):
                 on_gpu = foreign.lies_on_cuda(value)
                 value = hooks.from_cuda(value) if on_gpu else host_elements(value, self._dtype)
+            if isinstance(value, DeviceArray):
+                require_same_type(value, self._dtype)
+                value = value if isinstance(value, Array) else value.numpy()
             # As in NumPy, leading dimensions of size 1 are ignored.
             while value.ndim > target.ndim and value.shape[0] == 1:
                 value = value[0]
@@ -235,13 +238,14 @@ class Array(NumpyOperand):
                     target._write(elements)
                     return
                 value = uploaded(elements, self.device)
-            if value._dtype != self._dtype:
-                raise TypeError(
-                    f"elements of type {value.dtype} cannot be assigned to an array of {self.dtype} on the "
-                    f"device; accepted are arrays of {self.dtype}, and host arrays of any type"
-                )
             require_same_device(self.device, value.device)
             value.broadcast_to(target.shape).copied_to(target)
+
+    def require_writeable(self) -> None:
+        """Raise ValueError for a read-only view, DeviceError where the device was lost or closed."""
+        if not self._writeable:
+            raise ValueError("this view repeats elements and is read-only: assign to the array itself")
+        self.device.require_usable()
 
     def _write(self, elements: npt.NDArray[Any]) -> None:
         """Fill this compact view from a contiguous host array of its dtype."""
@@ -437,6 +441,15 @@ def require_same_device(first: Device, second: Device) -> None:
         )
 
 
+def require_same_type(value: DeviceArray, dtype: np.dtype[Any]) -> None:
+    """Raise TypeError where an assignment would convert the elements of an array on a device."""
+    if value.dtype != dtype:
+        raise TypeError(
+            f"elements of type {value.dtype} cannot be assigned to an array of {dtype} on the device; "
+            f"accepted are arrays of {dtype}, and host arrays of any type"
+        )
+
+
 def allocated(
     device: Device,
     shape: tuple[int, ...],
@@ -515,5 +528,6 @@ __all__ = [
     "element_type",
     "host_elements",
     "require_same_device",
+    "require_same_type",
     "uploaded",
 ]

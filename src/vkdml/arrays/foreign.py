@@ -42,6 +42,10 @@ def require_plain(x: Any, nesting: int = 0) -> None:
 
 
 def _require_no_mask(x: Any) -> None:
+    interface = attribute(x, "__array_interface__")
+    valid = interface.get("mask") if isinstance(interface, Mapping) else None
+    if valid is not None:  # in this protocol True marks the elements that count
+        _require_none_hidden(x, ~np.asarray(valid, np.bool_))
     mask = attribute(x, "mask")
     if mask is None or callable(mask):
         return
@@ -49,7 +53,10 @@ def _require_no_mask(x: Any) -> None:
     fields = mask.dtype.names is not None  # records have a mask for each field
     if not (fields or mask.dtype == np.bool_) or mask.shape not in ((), attribute(x, "shape")):
         return
-    hidden = mask != np.zeros((), mask.dtype)
+    _require_none_hidden(x, mask != np.zeros((), mask.dtype))
+
+
+def _require_none_hidden(x: Any, hidden: Any) -> None:
     if hidden.any():
         raise TypeError(
             f"the mask of this {type(x).__name__} hides elements ({np.count_nonzero(hidden)} of them), and "

@@ -14,6 +14,7 @@ import numpy as np
 
 from vkdml.arguments import named_axes, one_axis
 from vkdml.arrays.base import DeviceArray
+from vkdml.arrays.indexing import as_shape
 from vkdml.common import hooks
 from vkdml.common.wording import type_of
 
@@ -149,8 +150,39 @@ def _broadcast_to(array: Any, shape: Any) -> Any:
     return array.broadcast_to(shape)
 
 
-def _reshape(a: Any, /, shape: Any) -> Any:
-    return reshaped(a, shape)
+def _reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: Any = None) -> Any:
+    if not a.is_whole:
+        host = _on_host(a, {}) if copy is None else a.__array__(copy=copy)
+        return np.reshape(host, shape, order)
+    np.reshape(np.empty(0), 0, order)  # raises for an invalid order
+    if _order_of(a, order) == "F":
+        return reshaped(a.T, as_shape(shape, -1)[::-1], copy).T
+    return reshaped(a, shape, copy)
+
+
+def _ravel(a: Any, order: Any = "C") -> Any:
+    np.ravel(np.empty(0), order)  # raises for an invalid order
+    letter: Any = _order_of(a, order)
+    if letter == "K":
+        a, letter = _in_memory_order(a), "C"
+    return np.ravel(_on_host(a, {}), letter)
+
+
+def _order_of(a: Any, order: Any) -> str:
+    """Return NumPy's letter of a valid ``order``, where "A" is "C" or "F" by the strides of the array."""
+    letter = "C" if order is None else (order.decode() if isinstance(order, bytes) else order).upper()
+    if letter != "A":
+        return letter
+    return "F" if a.T.is_compact and not a.is_compact else "C"
+
+
+def _in_memory_order(a: Any) -> Any:
+    """Return the view with dimensions by descending strides: its rows are what NumPy reads for "K"."""
+    if a.is_compact:
+        return a
+    if any(size > 1 and stride == 0 for size, stride in zip(a.shape, a.strides, strict=True)):
+        raise TypeError("order='K' of a view that repeats elements; accepted are 'C', 'F' and 'A'")
+    return a.transpose(sorted(range(a.ndim), key=lambda dim: -abs(a.strides[dim])))
 
 
 def _flip(m: Any, axis: Any = None) -> Any:
@@ -176,11 +208,19 @@ def _are_integers(indices: Any) -> bool:
     return isinstance(indices, np.ndarray | DeviceArray) and indices.dtype.kind in "iu" and indices.ndim > 0
 
 
-def reshaped(a: Any, shape: Any) -> Any:
-    """Return a view of another shape, or a reshaped copy if no view has it."""
+def reshaped(a: Any, shape: Any, copy: Any = None) -> Any:
+    """Return a view of another shape, or a reshaped copy where ``copy`` asks for one or no view has it.
+
+    Raises:
+        ValueError: no view has it, and ``copy`` is False; or the shape is of another number of elements.
+    """
+    if copy:
+        return a.copy().reshape(shape)
     try:
         return a.reshape(shape)
     except ValueError:
+        if copy is not None:
+            raise
         return a.copy().reshape(shape)
 
 
@@ -200,11 +240,12 @@ _ON_DEVICE: dict[Callable[..., Any], Callable[..., Any]] = {
     np.moveaxis: _moveaxis,
     np.broadcast_to: _broadcast_to,
     np.reshape: _reshape,
+    np.ravel: _ravel,
     np.flip: _flip,
     np.take: _take,
     np.take_along_axis: _take_along_axis,
 }
-_OF_SHARDS_TOO = (_argmax, _argmin, _shape, _ndim, _size)
+_OF_SHARDS_TOO = (_argmax, _argmin, _shape, _ndim, _size, _reshape)
 # What NumPy says of an array that it would write to and that is read-only.
 _OF_WRITING = ("read-only", "not writeable", "output array is not acceptable")
 _OF_MEMORY = (np.shares_memory, np.may_share_memory)

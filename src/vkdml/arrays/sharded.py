@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from vkdml import arguments
 from vkdml.arrays import indexing
-from vkdml.arrays.array import Array, host_elements, uploaded
+from vkdml.arrays.array import Array, host_elements, require_same_type, uploaded
 from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.numpy_functions import NumpyOperand
 from vkdml.common import hooks
@@ -38,7 +38,8 @@ class ShardedArray(NumpyOperand):
     NumPy arrays.
 
     Indexing with ints, slices, ``...`` and None gives views: an Array if the elements lie in one shard, else
-    a ShardedArray. Assigning to a view writes to the shards.
+    a ShardedArray. Assigning to a view writes to the shards; an Array of another device is copied by way of
+    the host.
 
     Raises:
         TypeError: shards that are no Arrays, or of several dtypes.
@@ -161,14 +162,14 @@ class ShardedArray(NumpyOperand):
     def __setitem__(self, key: Any, value: Any) -> None:
         target = self[key]
         if isinstance(target, Array):
-            target[...] = value.numpy() if isinstance(value, ShardedArray) else value
+            # Of any device, as for several shards: where the shards end must not decide what is accepted.
+            target[...] = value.to_device(target.device) if isinstance(value, Array) else value
             return
         with arguments.context("assignment", target):
-            if isinstance(value, DeviceArray) and value.dtype != self.dtype:
-                raise TypeError(
-                    f"elements of type {value.dtype} cannot be assigned to an array of {self.dtype} on "
-                    f"devices; accepted are arrays of {self.dtype}, and host arrays of any type"
-                )
+            for part in target.shards:  # all before the first is written
+                part.require_writeable()
+            if isinstance(value, DeviceArray):
+                require_same_type(value, self.dtype)
             source = value.numpy() if isinstance(value, DeviceArray) else host_elements(value, self.dtype)
             while source.ndim > target.ndim and source.shape[0] == 1:
                 source = source[0]

@@ -256,27 +256,39 @@ class _Slot:
             raise TypeError(f"{self.where} is {type_of(array)}{hint}; accepted: {self.accepted}")
         if array.memory.device is not device:
             require_same_device(device, array.device)
-        view, dtype = array.view, array.dtype
-        if dtype == self.dtype and view.shape == self.sizes:
-            if view.strides != self.strides and not self._strides_fit(view.strides):
-                raise ValueError(f"{self.where} has strides {array.strides} bytes; accepted: {self.accepted}")
-        elif dtype != np.uint8 or len(view.shape) != 1:
-            error = ValueError if dtype == self.dtype else TypeError
-            raise error(
-                f"{self.where} is {with_article(dtype)} Array of shape {view.shape}; "
-                f"accepted: {self.accepted}"
-            )
-        elif view.shape[0] < self.total or view.strides[0] != 1:
-            spacing = "" if view.strides[0] == 1 else f" with a stride of {view.strides[0]} bytes"
-            raise ValueError(
-                f"{self.where} is a buffer of {view.shape[0]} bytes{spacing}; accepted: {self.accepted}"
-            )
-        start = view.offset * dtype.itemsize
+        if not self._is_tensor(array):
+            self._require_buffer(array)
+        start = array.view.offset * array.dtype.itemsize
         if start % self.alignment:
             raise ValueError(
                 f"{self.where} starts at byte {start} of its memory; accepted: multiples of {self.alignment}"
             )
         return start
+
+    def _is_tensor(self, array: Array) -> bool:
+        """Whether an array has the tensor's type, sizes and strides."""
+        view = array.view
+        return (
+            array.dtype == self.dtype
+            and view.shape == self.sizes
+            and (view.strides == self.strides or self._strides_fit(view.strides))
+        )
+
+    def _require_buffer(self, array: Array) -> None:
+        """Raise TypeError or ValueError unless an array that is not the tensor is its buffer."""
+        view, dtype = array.view, array.dtype
+        if dtype == np.uint8 and len(view.shape) == 1:
+            (size,), (stride,) = view.shape, view.strides
+            if size >= self.total and stride == 1:
+                return
+            spacing = "" if stride == 1 else f" with a stride of {stride} bytes"
+            raise ValueError(f"{self.where} is a buffer of {size} bytes{spacing}; accepted: {self.accepted}")
+        if dtype == self.dtype and view.shape == self.sizes:
+            raise ValueError(f"{self.where} has strides {array.strides} bytes; accepted: {self.accepted}")
+        error = ValueError if dtype == self.dtype else TypeError
+        raise error(
+            f"{self.where} is {with_article(dtype)} Array of shape {view.shape}; accepted: {self.accepted}"
+        )
 
     def layout_at(self, start: int) -> Layout:
         """Return the layout of a tensor that starts at this byte of its memory."""
@@ -294,7 +306,7 @@ class _Slot:
 
     def array_in(self, array: Array, start: int) -> Array:
         """Return the tensor in a checked array: the array itself, or a view of a buffer."""
-        if array.dtype == self.dtype and array.view.shape == self.sizes:
+        if self._is_tensor(array):
             return array
         return array_in(
             array.memory, self.dtype, View(self.sizes, self.strides, start // self.dtype.itemsize)

@@ -137,6 +137,11 @@ class Download:
             raise ValueError(
                 "NumPy gets a copy of a download that has no out=; accepted: copy=None and copy=True"
             )
+        if copy is False and dtype is not None and np.dtype(dtype) != self._dtype:
+            raise ValueError(
+                f"NumPy gets a copy of a download of type {self._dtype} as {np.dtype(dtype)}; accepted: "
+                "copy=None and copy=True"
+            )
         host = self.numpy()
         wanted = host if dtype is None else host.astype(dtype, copy=False)
         return wanted.copy() if copy and wanted is host and self._out is not None else wanted

@@ -70,12 +70,16 @@ class PreparedModel(onnx.backend.base.BackendRep):
             declared = self._declared[name]
             values[name] = as_input(given, declared.where)
             declared.require(values[name], sizes)
-        lent = {id(value) for value in values.values()}
+        taken = {id(value) for value in values.values()}
         for node in self._nodes:
             found = [values[name] if name else None for name in node.inputs]
             values[node.outputs[0]] = run_node(node, found, self._options)
-        results = [values[name] for name in self.outputs]
-        return self._result(*[r.copy() if id(r) in lent else r for r in results])
+        results = []
+        for name in self.outputs:
+            result = values[name]
+            results.append(result.copy() if id(result) in taken else result)
+            taken.add(id(result))  # an Identity's result is what it is given
+        return self._result(*results)
 
     def _named(self, inputs: Any) -> Mapping[str, Any]:
         accepted = f"accepted are the inputs {', '.join(self.inputs) or '(none)'}"
