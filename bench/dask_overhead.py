@@ -9,8 +9,8 @@ difference to the first, divided by the number of chunks, is the overhead of a c
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -79,6 +79,11 @@ def measured(client: Client) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", nargs="?", metavar="FILE.json", help="write the numbers to this file, too")
+    output = parser.parse_args().file
     warnings.simplefilter("ignore", vkdml.SoftwareDeviceWarning)
     warnings.filterwarnings("ignore", "Sending large graph")  # once, and not timed
     with (
@@ -95,8 +100,8 @@ def main() -> None:
         }
     text = json.dumps(record, indent=1)
     print(text)
-    if len(sys.argv) > 1:
-        with open(sys.argv[1], "w") as file:
+    if output is not None:
+        with open(output, "w") as file:
             file.write(text + "\n")
 
 

@@ -51,6 +51,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--store", help="a zarr array of two dimensions")
     parser.add_argument("--workers", type=int, default=2, help="worker processes")
     options = parser.parse_args(words)
+    if options.workers < 1:
+        parser.error(f"--workers {options.workers}: at least 1 is accepted")
     with (
         tempfile.TemporaryDirectory() as folder,
         LocalCluster(n_workers=options.workers, threads_per_worker=2, dashboard_address=None) as cluster,

@@ -238,7 +238,7 @@ class Case:
     def attributes(self) -> None:
         x, _ = self.any()
         others = [value for pair in self.pairs for value in pair]
-        for thing in (x, x.memory, x.view) if isinstance(x, vkdml.Array) else (x,):
+        for thing in (x, x.memory, x.placement) if isinstance(x, vkdml.Array) else (x,):
             for name in (*dir(thing), "new_attribute"):
                 value = others[self.rng.integers(len(others))]
                 refused(READ_ONLY, lambda n=name, t=thing, v=value: setattr(t, n, v))

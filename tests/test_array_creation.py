@@ -98,6 +98,32 @@ def test_numbers_that_do_not_fit_are_refused_as_by_numpy():
             xp.full(2, 300, dtype=xp.int8)
         with pytest.raises(OverflowError, match=r"assignment of \(1,\) uint8: .* -1 out of bounds"):
             xp.full_like(vkdml.zeros(1, "u1"), -1)
+        for make in (lambda: vkdml.zeros(2, "i1"), lambda: vkdml.ShardedArray([vkdml.zeros(1, "i1")] * 2)):
+            made = make()
+            with pytest.raises(OverflowError, match="300 out of bounds"):
+                made[:] = np.int64(300)
+            assert made.numpy().tolist() == [0, 0]
+    for value, dtype, error in [
+        (1j, "f4", TypeError),
+        (1j, "u8", TypeError),
+        (float("nan"), "i4", ValueError),
+        (np.float64("nan"), "i8", ValueError),
+        (np.datetime64("2020"), "i8", TypeError),
+    ]:
+        made = vkdml.zeros(2, dtype)
+        with pytest.raises(error):
+            made[0] = value
+        assert made.tolist() == [0, 0]
+        with pytest.raises(error):
+            vkdml.ShardedArray([vkdml.zeros(2, dtype)])[:] = value
+        if not isinstance(value, np.generic):
+            with pytest.raises(error):
+                vkdml.asarray(value, dtype)
+            with pytest.raises(error):
+                xp.full(2, value, dtype=dtype)
+    made = vkdml.zeros(3, "f4")
+    made[0], made[1], made[2] = np.float64(1.5), np.int64(2), np.bool_(True)
+    assert made.tolist() == [1.5, 2, 1]
     for value in (True, 7, 2.5, np.int64(300), vkdml.asarray(3.5)):
         assert xp.full(2, value, dtype=xp.int8).tolist() == np.full(2, np.asarray(value), np.int8).tolist()
 

@@ -28,7 +28,7 @@ def test_no_attribute_can_be_set_or_deleted():
     for kind, x, host in kinds():
         things = [(kind, x)]
         if isinstance(x, vkdml.Array):
-            things += [("memory", x.memory), ("view", x.view)]
+            things += [("memory", x.memory), ("placement", x.placement)]
         for where, thing in things:
             for name in (*dir(thing), "shape_", "anything"):
                 for value in values:
@@ -100,7 +100,7 @@ def test_an_array_is_not_made_by_its_name():
         vkdml.Array([1, 2, 3])
     a = vkdml.asarray(HOST)
     # To initialize it again changes nothing.
-    a.__init__(a.memory, np.dtype("float64"), a.view)
+    a.__init__(a.memory, np.dtype("float64"), a.placement)
     a.memory.__init__(a.device, 1)
     assert a.dtype == np.float32
     assert np.array_equal(a.numpy(), HOST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,6 +111,38 @@ def test_missing_files_and_folders_are_refused(tmp_path):
         record.check_writable(tmp_path)
     record.check_writable(tmp_path / "run.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_files_are_written_and_links_stay(tmp_path):
+    path, link, pipe = tmp_path / "run.json", tmp_path / "link.json", tmp_path / "pipe"
+    path.write_text("old")
+    path.chmod(0o600)
+    link.symlink_to("run.json")
+    record.check_writable(link)
+    record.write_whole(link, b"new")
+    assert link.is_symlink()
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o600)
+    (tmp_path / "new.json").symlink_to("made.json")
+    record.write_whole(tmp_path / "new.json", b"first")
+    assert (tmp_path / "made.json").read_text() == "first"
+
+    os.mkfifo(pipe)
+    (tmp_path / "output").symlink_to("/proc/self/fd/1")
+    for other in (pipe, tmp_path / "output"):
+        for write in (record.check_writable, lambda name: record.write_whole(name, b"lost")):
+            with pytest.raises(RecordFault, match="is a device or a pipe; accepted is a file's name"):
+                write(other)
+    assert pipe.is_fifo()
+    assert (tmp_path / "output").is_symlink()
+
+    (tmp_path / "circle").symlink_to("circle")
+    for name in (tmp_path / "circle", tmp_path / ("c" * 300)):
+        with pytest.raises(RecordFault, match=r"cannot be written: (Too many levels|File name too long)"):
+            record.check_writable(name)
+    long = tmp_path / ("c" * 250)  # which leaves no room for a longer temporary name
+    record.check_writable(long)
+    record.write_whole(long, b"new")
+    assert long.read_text() == "new"
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):

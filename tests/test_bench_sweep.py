@@ -17,6 +17,7 @@ from test_plan import LIMITS
 import vkdml
 from vkdml import measuring
 from vkdml.bench import (
+    baseline,
     contents,
     libraries,
     measure,
@@ -420,6 +421,7 @@ def test_what_a_device_cannot_hold_is_refused_and_fails_alone(capsys, monkeypatc
             ["--suite", "sweep", "--case", "1", "--cases", "2"],
             "--case 1 is one case; --cases is not accepted",
         ),
+        (["--shape", "8x8", "--peer-seconds", "inf"], "--peer-seconds inf: more than 0 is accepted, up to"),
         (["--suite", "sweep", "--mib", "0"], "--mib 0: at least 1 is accepted"),
         (["--suite", "sweep", "--peers", "numpy"], "accepted beside --suite sweep are auto, none or torch"),
     ],
@@ -495,6 +497,30 @@ def test_a_sweep_comes_back_from_its_file_and_is_drawn(tmp_path):
     text = (tmp_path / "s-sweep.svg").read_text()
     plots.write(made, tmp_path / "t.svg")
     assert (tmp_path / "t-sweep.svg").read_text() == text
+
+
+def test_sweeps_are_compared_too():
+    old, new = (swept([0.5, 0.9]) for _ in range(2))
+    for case in new.sweep:
+        case.us = case.low_us = case.high_us = 200.0
+    assert {change.verdict for change in baseline.compare(new, old)} == {"slower"}
+    assert {change.verdict for change in baseline.compare(old, old)} == {"same"}
+
+
+def test_peers_are_not_merged_into_a_sweep(tmp_path, capsys):
+    record.save(swept([0.5]), tmp_path / "sweep.json")
+    before = (tmp_path / "sweep.json").read_text()
+    assert main(["bench", "--merge", str(tmp_path / "sweep.json"), "--peers", "numpy"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "is of the suite sweep; accepted are records of the other suites" in said
+    assert (tmp_path / "sweep.json").read_text() == before
+
+
+def test_names_are_printed_as_they_are(tmp_path, capsys):
+    name = tmp_path / "[bold]q[/x.json"
+    name.parent.mkdir()
+    assert main(["bench", "--shape", "8x8", "--peers", "none", "--readings", "1", "--json", str(name)]) == 0
+    assert f"written to {name}" in capsys.readouterr().out
 
 
 def test_a_record_without_a_sweep_has_none(tmp_path):

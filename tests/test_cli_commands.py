@@ -256,6 +256,25 @@ def test_a_message_that_lists_what_is_accepted_points_nowhere_else(
     assert "--help" not in line
 
 
+def test_a_closed_output_is_no_fault(device: vkdml.Device) -> None:
+    for word in ("devices", "--version", "--help"):
+        ran = subprocess.run(
+            ["sh", "-c", f'"$0" -m vkdml {word} >&-', sys.executable],
+            stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_profiles_that_are_ignored_are_said_in_one_line_and_by_the_doctor(device: vkdml.Device) -> None:
+    ran = vkdml_command("devices", VKDML_PROFILE="yes")
+    assert ran.returncode == 0
+    assert one_line(ran.stderr).startswith("vkdml: VKDML_PROFILE is 'yes', so profiles are ignored")
+    ran = vkdml_command("doctor", VKDML_PROFILE="yes")
+    (line,) = [line for line in ran.stdout.splitlines() if "profile: VKDML_PROFILE is 'yes'" in line]
+    assert line.split()[0] == "warning"
+    assert "to fix: set VKDML_PROFILE to on or off, or unset it" in ran.stdout
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
 def test_output_that_cannot_be_written_is_one_line(device: vkdml.Device) -> None:
     with open("/dev/full", "w") as full:

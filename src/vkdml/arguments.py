@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -77,7 +77,8 @@ class ReduceRequest(NamedTuple):
         """
         take_last = _choice("direction", self.direction, DIRECTIONS) == "decreasing"
         omit_nan = _choice("nan_policy", self.nan_policy, NAN_POLICIES) == "omit"
-        element = elements.element_name(dtype.newbyteorder("="))
+        # Types of other packages have their own byte order only, and strings of any length have none.
+        element = elements.element_name(dtype if dtype.isnative else dtype.newbyteorder("="))
         keepdims = flag("keepdims", self.keepdims)
         with_values = flag("return_values", self.return_values)
         axes = distinct_axes(self.axis, len(shape), f"{self.operator} of {shape} {dtype}")
@@ -290,8 +291,8 @@ def one_axis(axis: Any, rank: int, where: str) -> int:
 
 
 def are_several(axis: Any) -> TypeGuard[Sequence[Any]]:
-    """Tell whether an axis is given as a sequence or a set."""
-    return isinstance(axis, Sequence | Set) and not isinstance(axis, str | bytes)
+    """Tell whether an axis is given as a sequence, an array or a set."""
+    return isinstance(axis, Set) or is_sequence(axis)
 
 
 def integer(what: str, value: Any, accepted: str = "an integer or a sequence of integers") -> int:
@@ -306,7 +307,7 @@ def integer(what: str, value: Any, accepted: str = "an integer or a sequence of 
 def per_dimension(what: str, values: Any, rank: int) -> tuple[int, ...]:
     """Return an integer for each dimension; one dimension accepts a single integer."""
     accepted = f"a sequence of {rank} integers" if rank != 1 else "an integer or a sequence of one"
-    if isinstance(values, str | bytes | Set | Mapping) or not is_sequence(values):
+    if not is_sequence(values):
         if rank == 1 and hasattr(values, "__index__"):
             return (integer(what, values, accepted),)
         raise TypeError(f"{what} must be {accepted}, not {values!r}")

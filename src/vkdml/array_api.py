@@ -213,8 +213,8 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: DeviceLike =
     element = np.asarray(fill_value)
     chosen = _DEFAULTS.get(element.dtype, element.dtype) if dtype is None else dtype
     result = _creation.empty(shape, chosen, device=device)
-    # As in numpy.full: Python's integers have to fit, NumPy's numbers wrap.
-    result[...] = fill_value if isinstance(fill_value, int) else element
+    # As in numpy.full: Python's numbers have to fit, NumPy's integers wrap.
+    result[...] = fill_value if isinstance(fill_value, int | float | complex) else element
     return result
 
 

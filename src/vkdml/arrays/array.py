@@ -25,6 +25,7 @@ from vkdml.arrays.indexing import (
 )
 from vkdml.arrays.numpy_functions import NumpyOperand
 from vkdml.common import hooks
+from vkdml.common.integers import is_sequence
 from vkdml.common.overlap import Layout, may_share_bytes
 from vkdml.plan.calls import CopyCall, Operand, plan_for
 from vkdml.plan.layout import extent
@@ -124,7 +125,7 @@ class Array(NumpyOperand):
         >>> vkdml.asarray([[1, 2, 3]]).transpose(1, 0).shape
         (3, 1)
         """
-        given = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list | None) else axes or None
+        given = axes[0] if len(axes) == 1 and (axes[0] is None or is_sequence(axes[0])) else axes or None
         if given is None:
             order = tuple(reversed(range(self.ndim)))
         else:
@@ -143,15 +144,15 @@ class Array(NumpyOperand):
         >>> vkdml.empty((2, 3, 4)).moveaxis(0, -1).shape
         (3, 4, 2)
         """
-        sources = source if isinstance(source, tuple | list) else (source,)
-        destinations = destination if isinstance(destination, tuple | list) else (destination,)
+        sources = tuple(source) if is_sequence(source) else (source,)
+        destinations = tuple(destination) if is_sequence(destination) else (destination,)
         if len(sources) != len(destinations):
             raise ValueError(
                 f"{len(sources)} source axes and {len(destinations)} destinations; accepted is one "
                 "destination for each source"
             )
         for axes in (sources, destinations):
-            distinct_axes(tuple(axes), self.ndim, "moveaxis")
+            distinct_axes(axes, self.ndim, "moveaxis")
         rank = self.ndim
         moved = {
             integer("destination", d) % rank: integer("source", s) % rank
@@ -224,7 +225,7 @@ class Array(NumpyOperand):
             target.require_writeable()
             if not isinstance(value, DeviceArray):
                 on_gpu = foreign.lies_on_cuda(value)
-                value = hooks.from_cuda(value) if on_gpu else host_elements(value, self._dtype)
+                value = hooks.from_cuda(value) if on_gpu else host.assigned(value, self._dtype)
             if isinstance(value, DeviceArray):
                 require_same_type(value, self._dtype)
                 value = value if isinstance(value, Array) else value.numpy()
@@ -332,7 +333,7 @@ class Array(NumpyOperand):
         return self._memory
 
     @property
-    def view(self) -> View:
+    def placement(self) -> View:
         """Where in its memory the elements lie."""
         return self._view
 

@@ -56,7 +56,7 @@ def indexed_by_arrays(x: Array, key: Any) -> Array:
         before: list[_Along] = []
         after: list[_Along] = []
         indexed = []
-        offset, axis = x.view.offset, 0
+        offset, axis = x.placement.offset, 0
         side_by_side = advanced == list(range(advanced[0], advanced[-1] + 1))
         for place, part in enumerate(parts):
             side = after if side_by_side and place > advanced[0] else before
@@ -67,7 +67,7 @@ def indexed_by_arrays(x: Array, key: Any) -> Array:
                 continue
             if part is Ellipsis:
                 continue
-            size, stride = x.shape[axis], x.view.strides[axis]
+            size, stride = x.shape[axis], x.placement.strides[axis]
             if isinstance(part, Array):
                 indexed.append(_Indexed(axis, size, stride, part.broadcast_to(shape)))
             elif isinstance(part, int):
@@ -104,11 +104,11 @@ def taken_along_axis(x: Array, indices: Array, axis: int) -> Array:
         others = tuple(1 if dim == axis else size for dim, size in enumerate(x.shape))
         shape = tuple(np.broadcast_shapes(indices.shape, others))
         along = [
-            _Along(size, 0 if dim == axis or x.shape[dim] == 1 else x.view.strides[dim], place_stride)
+            _Along(size, 0 if dim == axis or x.shape[dim] == 1 else x.placement.strides[dim], place_stride)
             for dim, (size, place_stride) in enumerate(zip(shape, row_major_strides(shape), strict=True))
         ]
-        indexed = _Indexed(axis, x.shape[axis], x.view.strides[axis], indices.broadcast_to(shape))
-        return _gathered(x, x.view.offset, along, [indexed])
+        indexed = _Indexed(axis, x.shape[axis], x.placement.strides[axis], indices.broadcast_to(shape))
+        return _gathered(x, x.placement.offset, along, [indexed])
 
 
 def _parts(x: Array, key: tuple[Any, ...]) -> list[Any]:
@@ -185,7 +185,7 @@ def _gathered(x: Array, offset: int, along: Sequence[_Along], indexed: Sequence[
         return result
     indexed = [_with_a_size_that_kernels_hold(dim) for dim in indexed]
     operand = x.operand
-    base = operand.base + offset - x.view.offset
+    base = operand.base + offset - x.placement.offset
     ratio = _moved_together(x.itemsize, base, along, indexed)
     places = allocated(device, (count,), np.dtype(np.uint32))
     _compute_places(places, indexed, ratio)

@@ -66,6 +66,30 @@ def as_host_array(
     return converted
 
 
+def assigned(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return a host array of what is assigned to elements of a type; an array is not converted.
+
+    A number has to fit, as where NumPy assigns to one element.
+
+    >>> assigned(np.int64(3), np.dtype("int8"))
+    array(3, dtype=int8)
+    >>> assigned(np.float64("nan"), np.dtype("int8"))
+    Traceback (most recent call last):
+        ...
+    ValueError: cannot convert float NaN to integer
+
+    Raises:
+        OverflowError, TypeError, ValueError: a number has no value of this type.
+    """
+    if isinstance(value, np.generic) and value.dtype != dtype:
+        # NumPy wraps its own integers, but not Python's.
+        value = int(value) if value.dtype.kind in "iu" else value
+        result = np.empty((), dtype)
+        result[()] = value
+        return result
+    return as_host_array(value, None if isinstance(value, np.ndarray) else dtype)
+
+
 def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     if foreign.offers_only_dlpack(x):
         return foreign.from_dlpack(x)
@@ -76,7 +100,7 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
         )
     try:
         # Subclasses are looked at before they are dropped: an object's __array__() may give a masked array.
-        if dtype is not None and isinstance(x, list | tuple | int | float):
+        if dtype is not None and isinstance(x, list | tuple | int | float | complex):
             array = np.asanyarray(x, dtype)
         else:
             array = np.asanyarray(x)
@@ -87,9 +111,10 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     except ValueError as error:
         if not isinstance(x, list | tuple):
             raise
+        accepted = "; accepted are nested sequences of numbers that have equal lengths at each depth"
+        is_of_lengths = dtype is None or "sequence" in str(error)  # not of a number that has no such type
         raise ValueError(
-            f"NumPy makes no array of this {type(x).__name__}: {error}; accepted are nested sequences of "
-            "numbers that have equal lengths at each depth"
+            f"NumPy makes no array of this {type(x).__name__}: {error}{accepted if is_of_lengths else ''}"
         ) from None
     foreign.require_plain(array)
     if array.dtype.hasobject and not isinstance(x, np.ndarray) and dtype is None:

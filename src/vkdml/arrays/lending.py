@@ -60,7 +60,7 @@ def capsule(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: A
 
 
 def _description(array: Array, copied: bool) -> Description:
-    dtype, view = array.dtype, array.view
+    dtype, view = array.dtype, array.placement
     code = _SMALL_FLOAT_CODES.get(str(dtype.name), _CODES.get(dtype.kind))
     if code is None:
         raise BufferError(

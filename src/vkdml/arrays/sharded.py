@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from vkdml import arguments
 from vkdml.arrays import indexing
-from vkdml.arrays.array import Array, host_elements, require_same_type, uploaded
+from vkdml.arrays.array import Array, require_same_type, uploaded
 from vkdml.arrays.base import DeviceArray
+from vkdml.arrays.host import assigned
 from vkdml.arrays.numpy_functions import NumpyOperand
 from vkdml.common import hooks
 from vkdml.common.integers import is_sequence
@@ -170,7 +171,7 @@ class ShardedArray(NumpyOperand):
                 part.require_writeable()
             if isinstance(value, DeviceArray):
                 require_same_type(value, self.dtype)
-            source = value.numpy() if isinstance(value, DeviceArray) else host_elements(value, self.dtype)
+            source = value.numpy() if isinstance(value, DeviceArray) else assigned(value, self.dtype)
             while source.ndim > target.ndim and source.shape[0] == 1:
                 source = source[0]
             indexing.broadcast(indexing.View(source.shape, (0,) * source.ndim, 0), target.shape)

@@ -49,11 +49,7 @@ def compare(new: Record, old: Record) -> list[Change]:
     Raises:
         RecordFault: they are of different devices, or have no case in common.
     """
-    if new.device["name"] != old.device["name"]:
-        raise RecordFault(
-            f"the baseline is of {old.device['name']}, the run of {new.device['name']}; accepted is a record "
-            "of the same device"
-        )
+    check_device(old, new.device["name"])
     before = dict(_spreads(old))
     changes = [Change(case, before[case], now) for case, now in _spreads(new) if case in before]
     if not changes:
@@ -63,10 +59,26 @@ def compare(new: Record, old: Record) -> list[Change]:
     return sorted(changes, key=lambda change: -change.ratio)
 
 
+def check_device(old: Record, name: str) -> None:
+    """See that a baseline is of the device with this name.
+
+    Raises:
+        RecordFault: it is of another one.
+    """
+    if old.device["name"] != name:
+        raise RecordFault(
+            f"the baseline is of {old.device['name']}, the run of {name}; accepted is a record of the same "
+            "device"
+        )
+
+
 def _spreads(record: Record) -> Iterator[tuple[str, Spread]]:
     for row in record.rows:
         if row.us > 0:
             yield row.case, Spread(row.us, row.low_us, row.high_us)
+    for case in record.sweep:
+        if case.us is not None and case.low_us is not None and case.high_us is not None:
+            yield case.case, Spread(case.us, case.low_us, case.high_us)
     for latency in record.latency:
         quantiles = latency.ours.quantiles_us
         yield latency.case, Spread(latency.ours.p50_us, quantiles[10], quantiles[90])

@@ -65,6 +65,12 @@ def figures(record: Record) -> dict[str, Figure]:
     return {part: figure for part, figure in drawn.items() if figure is not None}
 
 
+def file_of(path: str | Path, part: str) -> Path:
+    """Return the name of the file that has one of :data:`PARTS`: ``NAME-dtypes.svg`` beside ``NAME.svg``."""
+    target = Path(path)
+    return target.with_name(f"{target.stem}-{part}{target.suffix}")
+
+
 def write(record: Record, path: str | Path) -> list[Path]:
     """Write the plots that the record has data for, as ``NAME-dtypes.svg`` and so on beside ``NAME.svg``.
 
@@ -78,7 +84,7 @@ def write(record: Record, path: str | Path) -> list[Path]:
     target = Path(path)
     written = []
     for part, figure in figures(record).items():
-        file = target.with_name(f"{target.stem}-{part}{target.suffix}")
+        file = file_of(target, part)
         content = io.BytesIO()
         # Without a date the same record gives the same file.
         metadata = {"Date": None} if target.suffix == ".svg" else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -353,6 +354,9 @@ def load(path: str | Path) -> Record:
             for row in content["latency"]
         ]
         content["peers"] = {name: Peer(**peer) for name, peer in content["peers"].items()}
+        for part in ("device", "machine", "settings", "versions"):
+            if not isinstance(content[part], dict):
+                raise TypeError(f"{part} is {json.dumps(content[part])}")
         return Record(**content)
     except (KeyError, TypeError, AttributeError) as error:
         raise RecordFault(f"{path}: not as vkdml bench --json writes it ({error})") from None
@@ -401,15 +405,23 @@ def _rounded(value: Any) -> Any:
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
-    """Write a file so that nobody ever sees a part of it."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    """Write a file so that nobody ever sees a part of it. Links stay, and a file's permissions.
+
+    Raises:
+        RecordFault: another thing than a file has this name.
+    """
+    target = _plain_file(path)
+    handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        if target.exists():
+            mode = stat.S_IMODE(target.stat().st_mode)
+        else:
+            umask = os.umask(0)
+            os.umask(umask)
+            mode = 0o666 & ~umask
+        os.chmod(temporary, mode)
         os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
@@ -422,14 +434,43 @@ def check_writable(path: str | Path) -> None:
     Raises:
         RecordFault: it cannot.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise RecordFault(f"{path}: this is a folder; accepted is a file's name")
     try:
-        with tempfile.NamedTemporaryFile(prefix=f".{target.name}.", dir=target.parent):
+        target = _plain_file(path)
+        if target.exists() and not os.access(target, os.W_OK):
+            raise RecordFault(f"{path}: cannot be written: the file is read-only")
+        with tempfile.NamedTemporaryFile(prefix=_TEMPORARY, dir=target.parent):
             pass
     except OSError as error:
         raise RecordFault(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+_TEMPORARY = ".vkdml-"
+
+
+def _plain_file(path: str | Path) -> Path:
+    """Return the file that a name stands for, be it there or not, with all links followed.
+
+    Raises:
+        OSError: links go round in a circle, or the name is too long.
+        RecordFault: it is a folder, a device, a pipe, or an open file of this process.
+    """
+    target = Path(path)
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG
+    if stat.S_ISDIR(mode):
+        raise RecordFault(f"{path}: this is a folder; accepted is a file's name")
+    while target.is_symlink() and not _is_of_processes(target):
+        target = target.parent / os.readlink(target)
+    # A file renamed onto these would take the place of the device, or not be the one that is open.
+    if not stat.S_ISREG(mode) or _is_of_processes(target):
+        raise RecordFault(f"{path}: this is a device or a pipe; accepted is a file's name")
+    return target
+
+
+def _is_of_processes(path: Path) -> bool:
+    return os.path.realpath(path.parent).startswith("/proc/")
 
 
 def latency_of(seconds: Sequence[float]) -> Latency:

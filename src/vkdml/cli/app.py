@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 import typer
 
@@ -57,8 +58,10 @@ def run(arguments: Sequence[str]) -> int:
         with warnings.catch_warnings():
             # The output of the commands names software devices.
             warnings.simplefilter("ignore", vkdml.SoftwareDeviceWarning)
+            warnings.showwarning = _warn
             status = app(args=list(arguments), prog_name="vkdml", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is where the shell closed it
+            sys.stdout.flush()
     except vkdml.DeviceError as error:
         return _complain(str(error), status=1)
     except BrokenPipeError:
@@ -86,7 +89,26 @@ def run(arguments: Sequence[str]) -> int:
 
 def _discard_output() -> None:
     """Send to nowhere what standard output did not take: the interpreter flushes it at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning of vkdml's as the commands' own messages; others as Python does."""
+    if issubclass(category, vkdml.ProfileWarning):
+        _complain(str(message), status=0)
+    else:
+        _shown_by_python(message, category, filename, lineno, file, line)
+
+
+_shown_by_python = warnings.showwarning
 
 
 def _complain(message: str, status: int) -> int:

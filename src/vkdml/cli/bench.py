@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +71,7 @@ def bench(
     The exit status is 1 if a result was wrong, a time was impossible, or a case became slower than in
     --baseline by more than noise.
     """
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if suite == sweep.SUITE:
         alien = {
             "--op": op, "--dtype": dtype, "--shape": shape, "--axis": axis, "--baseline": baseline_file,
@@ -98,7 +100,7 @@ def bench(
             )
         if resume and (merge or compare_only):
             raise typer.BadParameter("--resume runs what a file has not; --merge is not accepted beside it")
-        goes_on_with = merge or (resume if resume and Path(resume).exists() else "")
+        goes_on_with = merge or (resume if resume and os.path.exists(resume) else "")
         earlier = record.load(goes_on_with) if goes_on_with else None
         _check_outputs(json_file or merge or resume, plot)
         if resume and earlier is not None:
@@ -111,9 +113,15 @@ def bench(
         index_dtype = index_dtype or INDEX_DTYPE
         readings = READINGS if readings is None else readings
         on = opened(device)
+        if before is not None:
+            baseline.check_device(before, on.name)
         options = _options(
             suite, op, dtype, shape, axis, mib, index_dtype, readings, peers_text, peer_seconds, on
         )
+        if merge and earlier is not None and earlier.suite == sweep.SUITE:
+            raise record.RecordFault(
+                f"--merge {merge}: is of the suite {sweep.SUITE}; accepted are records of the other suites"
+            )
         if merge and not options.peers:
             raise typer.BadParameter(f"--merge adds peers: accepted for --peers are {','.join(peers.NAMES)}")
     except (record.RecordFault, peers.PeerFault) as error:
@@ -233,7 +241,8 @@ def _check_outputs(json_file: str, plot: str) -> None:
             )
         if importlib.util.find_spec("matplotlib") is None:
             raise typer.BadParameter(f"--plot needs matplotlib: {how_to_install('matplotlib', 'bench')}")
-        record.check_writable(plot)
+        for part in plots.PARTS:
+            record.check_writable(plots.file_of(plot, part))
 
 
 @dataclass(frozen=True)
@@ -344,8 +353,10 @@ def _check_numbers(index_dtype: str, mib: int | None, readings: int, peer_second
         raise typer.BadParameter(f"--mib {mib}: at least 1 is accepted")
     if readings < 1:
         raise typer.BadParameter(f"--readings {readings}: at least 1 is accepted")
-    if not peer_seconds > 0:
-        raise typer.BadParameter(f"--peer-seconds {peer_seconds:g}: more than 0 is accepted")
+    if not 0 < peer_seconds <= threading.TIMEOUT_MAX:
+        raise typer.BadParameter(
+            f"--peer-seconds {peer_seconds:g}: more than 0 is accepted, up to {threading.TIMEOUT_MAX:g}"
+        )
 
 
 def _accept(option: str, value: str, accepted: Sequence[str]) -> None:

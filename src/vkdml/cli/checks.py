@@ -70,10 +70,14 @@ class Driver:
 
 @dataclass(frozen=True)
 class Trial:
-    """One computation on a device: milliseconds of a second call, or its fault."""
+    """One computation on a device: milliseconds of a second call, or its fault.
+
+    ``profile_fault`` is why the stored profile, or the variable that switches profiles, has no effect.
+    """
 
     milliseconds: float | None
     fault: str | None = None
+    profile_fault: str | None = None
 
 
 @dataclass(frozen=True)
@@ -293,6 +297,15 @@ def device(info: DeviceInfo, facts: Facts) -> Iterator[Finding]:
         yield Finding("ok", subject, f"argmax: right, {trial.milliseconds:.2f} ms")
     elif trial is not None:
         yield Finding(lacking if unmet else "problem", subject, f"argmax: {trial.fault}", another)
+    if trial is not None and trial.profile_fault is not None:
+        yield Finding(
+            "warning",
+            subject,
+            f"profile: {trial.profile_fault}",
+            "set VKDML_PROFILE to on or off, or unset it"
+            if trial.profile_fault.startswith("VKDML_PROFILE")
+            else "run 'vkdml tune', or delete the profile with 'vkdml tune --reset'",
+        )
 
 
 def _heaps(info: DeviceInfo, subject: str) -> Iterator[Finding]:

@@ -36,7 +36,7 @@ def devices(
         listed = [dataclasses.asdict(info) for info in infos]
         print(json.dumps({"default": default, "devices": listed, "error": why_none}, indent=2))
     else:
-        Console(highlight=False).print(table(infos, default))
+        Console(highlight=False, markup=False).print(table(infos, default))
     if why_none is not None:
         print("vkdml: " + " ".join(why_none.split()), file=sys.stderr)
     return 0 if why_none is None else 1
@@ -53,8 +53,8 @@ def _default_index() -> tuple[int | None, str | None]:
 def table(infos: Sequence[vkdml.DeviceInfo], default: int | None) -> Table:
     """Return a table with a row per device; long names wrap, so that it fits 80 columns."""
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold")
-    result.add_column("#", justify="right", no_wrap=True)
-    result.add_column("name", overflow="fold")
+    result.add_column("#", justify="right", no_wrap=True, min_width=2)
+    result.add_column("name", overflow="fold", min_width=12)
     result.add_column("type", no_wrap=True)
     result.add_column("driver", overflow="fold")
     result.add_column("API", no_wrap=True)

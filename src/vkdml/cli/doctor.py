@@ -27,7 +27,7 @@ def doctor(
         said = {"status": checks.worst(found), "findings": [dataclasses.asdict(finding) for finding in found]}
         print(json.dumps(said, indent=2))
     else:
-        console = Console(highlight=False)
+        console = Console(highlight=False, markup=False)
         if console.is_terminal:
             with console.status("checking") as status:
                 facts = probe.gather(lambda doing: status.update(doing))

@@ -71,7 +71,11 @@ def gather(progress: Callable[[str], None] = lambda doing: None) -> Facts:
     for info in devices:
         progress(f"computing on {info.name}")
         answer, fault = _ask("trial", info.index)
-        trials[info.index] = Trial(None, fault) if answer is None else Trial(float(answer["milliseconds"]))
+        trials[info.index] = (
+            Trial(None, fault)
+            if answer is None
+            else Trial(float(answer["milliseconds"]), profile_fault=answer["profile_fault"])
+        )
     return dataclasses.replace(
         facts, devices=devices, default=said["default"], default_fault=said["default_fault"], trials=trials
     )
@@ -139,7 +143,10 @@ def _say_devices(_: object) -> dict[str, Any]:
 def _say_trial(index: int) -> dict[str, Any]:
     # Few distinct numbers, so that the largest one occurs several times: the first occurrence is the answer.
     data = np.random.default_rng(0).integers(0, 1000, _TRIAL_ELEMENTS).astype(np.float32)
-    device = vkdml.Device(index)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", vkdml.ProfileWarning)
+        device = vkdml.Device(index)
+    profile_fault = next((str(each.message) for each in said if each.category is vkdml.ProfileWarning), None)
     milliseconds = 0.0
     for _ in range(2):  # the second call builds nothing
         start = time.perf_counter()
@@ -147,7 +154,7 @@ def _say_trial(index: int) -> dict[str, Any]:
         milliseconds = (time.perf_counter() - start) * 1e3
         if found != np.argmax(data):
             return {"fault": f"argmax of {data.size} float32 gave {found}; NumPy gives {np.argmax(data)}"}
-    return {"milliseconds": milliseconds}
+    return {"milliseconds": milliseconds, "profile_fault": profile_fault}
 
 
 def _loader(said: dict[str, Any]) -> Loader:

@@ -35,7 +35,7 @@ def tune(
     """Find the fastest tuning numbers for a device and store them; no result changes."""
     if dry_run + reset + show > 1:
         raise typer.BadParameter("--dry-run, --reset and --show exclude each other; accepted: one of them")
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     try:
         if show or reset:
             info = _opened(device).info
@@ -63,6 +63,7 @@ def _show(info: vkdml.DeviceInfo, console: Console) -> int:
     except profile.ProfileFault as fault:
         return _complain(f"{path} is ignored: {fault} (run 'vkdml tune', or 'vkdml tune --reset')")
     if stored is None:
+        _print_if_off()
         console.print(f"no profile is stored for {info.name}; 'vkdml tune' stores one")
         return 0
     tried = "" if stored.candidates is None else f", of {count(stored.candidates, 'candidate')}"

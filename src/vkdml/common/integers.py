@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping, Set
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -23,9 +24,16 @@ def index(value: SupportsIndex) -> int:
 
 
 def is_sequence(value: Any) -> bool:
-    """Tell whether a value can be iterated; arrays of no dimensions have the method, but refuse.
+    """Tell whether a value has entries in an order: an array, a list, a range or an iterator.
+
+    Arrays of no dimensions can be iterated, but refuse. Sets and mappings have no order that a caller chose,
+    and the entries of text are no numbers.
 
     >>> is_sequence((3, 4)), is_sequence(np.array([3])), is_sequence(3), is_sequence(np.array(3))
     (True, True, False, False)
+    >>> is_sequence({3, 4}), is_sequence("34")
+    (False, False)
     """
+    if isinstance(value, str | bytes | Set | Mapping):
+        return False
     return hasattr(value, "__iter__") and getattr(value, "ndim", None) != 0

@@ -258,7 +258,7 @@ class _Slot:
             require_same_device(device, array.device)
         if not self._is_tensor(array):
             self._require_buffer(array)
-        start = array.view.offset * array.dtype.itemsize
+        start = array.placement.offset * array.dtype.itemsize
         if start % self.alignment:
             raise ValueError(
                 f"{self.where} starts at byte {start} of its memory; accepted: multiples of {self.alignment}"
@@ -267,7 +267,7 @@ class _Slot:
 
     def _is_tensor(self, array: Array) -> bool:
         """Whether an array has the tensor's type, sizes and strides."""
-        view = array.view
+        view = array.placement
         return (
             array.dtype == self.dtype
             and view.shape == self.sizes
@@ -276,7 +276,7 @@ class _Slot:
 
     def _require_buffer(self, array: Array) -> None:
         """Raise TypeError or ValueError unless an array that is not the tensor is its buffer."""
-        view, dtype = array.view, array.dtype
+        view, dtype = array.placement, array.dtype
         if dtype == np.uint8 and len(view.shape) == 1:
             (size,), (stride,) = view.shape, view.strides
             if size >= self.total and stride == 1:

@@ -187,7 +187,7 @@ def staging_buffer(device: Device, array: Array) -> Buffer:
 def recorded_transfer(device: Device, label: str, array: Array, staging: Buffer) -> RecordedOperation:
     """Return the upload or download of an array: a copy of bytes if it is compact, else a SLICE1 kernel."""
     upload = label == "upload"
-    offset = array.view.offset * array.itemsize if array.is_compact else array.region[1]
+    offset = array.placement.offset * array.itemsize if array.is_compact else array.region[1]
     in_array = Place("output" if upload else "input", ref(array.memory), None, offset)
     staged = Place("input" if upload else "output", None, staging, 0)
     places = (staged, in_array) if upload else (in_array, staged)

@@ -214,7 +214,7 @@ def _require_bytes(
 
 
 def _view_on_device(where: str, tensor: BufferTensorDesc, buffer: Array) -> Array:
-    dtype, start = tensor.data_type.dtype, buffer.view.offset
+    dtype, start = tensor.data_type.dtype, buffer.placement.offset
     if start % dtype.itemsize:
         raise ValueError(
             f"{where} starts at byte {start} of its memory; accepted: multiples of {dtype.itemsize}, "

@@ -215,7 +215,7 @@ def _room(tensor: CudaTensor, count: int) -> Array:
 def _address(array: Array) -> int:
     memory = array.memory
     assert isinstance(memory, SharedMemory)
-    return memory.address + array.view.offset * array.itemsize
+    return memory.address + array.placement.offset * array.itemsize
 
 
 # ---- tensors as results ------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class Output:
         tensor, array = self._tensor, self.array
         if tensor is not None and array.size:
             target = tensor.address, tensor.view.strides
-            source = _address(array), array.view.strides
+            source = _address(array), array.placement.strides
             _copy_elements(tensor.device, target, source, array.shape, array.itemsize, tensor.stream)
             tensor.device.wait(tensor.stream)
         return self.given

@@ -104,7 +104,8 @@ class Device(ReadOnly):
     def memory(self) -> dict[str, int]:
         """Return bytes of memory: ``used`` now, ``pooled`` for reuse, the pool's ``limit``, and ``budget``.
 
-        The budget is what this process may have of the device's memory all together, as its driver tells it;
+        Used are arrays, and the buffers that calls keep for later calls; :meth:`trim` frees the latter. The
+        budget is what this process may have of the device's memory all together, as its driver tells it;
         a driver that does not tell gives the size of that memory.
         """
         self.executions.small_transfers.settle()  # what it writes may be nobody else's any more
