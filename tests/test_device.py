@@ -163,6 +163,8 @@ def test_arrays_know_their_device_by_any_selector(device):
         assert vkdml.argmax(a, 1, device=selector).tolist() == [1, 0]
         assert vkdml.argmin(a, device=[selector]).tolist() == 0
         assert vkdml.slice1(a, (0, 0), (1, 2), (1, 1), device=selector).tolist() == [[1, 5]]
+    with pytest.raises(ValueError, match="stream=3; accepted is None"):
+        a.to_device(device, stream=3)
 
 
 def test_a_list_with_a_device_twice_is_refused(device):

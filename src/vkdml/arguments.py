@@ -292,7 +292,7 @@ def one_axis(axis: Any, rank: int, where: str) -> int:
 
 def are_several(axis: Any) -> TypeGuard[Sequence[Any]]:
     """Tell whether an axis is given as a sequence, an array or a set."""
-    return isinstance(axis, Set) or is_sequence(axis)
+    return is_sequence(axis) or (hasattr(axis, "__iter__") and isinstance(axis, Set))
 
 
 def integer(what: str, value: Any, accepted: str = "an integer or a sequence of integers") -> int:

@@ -211,7 +211,13 @@ class Array(NumpyOperand):
         return compact._memory.elements(compact._view.offset * dtype.itemsize, shape, dtype)
 
     def to_device(self, device: DeviceLike, /, *, stream: None = None) -> Array:
-        """Return the array on another device, copied by way of the host; itself if it is there already."""
+        """Return the array on another device, copied by way of the host; itself if it is there already.
+
+        Raises:
+            ValueError: a stream is given.
+        """
+        if stream is not None:
+            raise ValueError(f"to_device has no streams: stream={stream!r}; accepted is None")
         target = resolve(device)
         return self if target is self.device else uploaded(self.numpy(), target)
 

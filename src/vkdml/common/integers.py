@@ -34,6 +34,8 @@ def is_sequence(value: Any) -> bool:
     >>> is_sequence({3, 4}), is_sequence("34")
     (False, False)
     """
-    if isinstance(value, str | bytes | Set | Mapping):
+    if isinstance(value, tuple | list):  # most are, and the checks below take a microsecond
+        return True
+    if not hasattr(value, "__iter__") or getattr(value, "ndim", None) == 0:
         return False
-    return hasattr(value, "__iter__") and getattr(value, "ndim", None) != 0
+    return not isinstance(value, str | bytes | Set | Mapping)
