@@ -144,8 +144,8 @@ class Array(NumpyOperand):
         >>> vkdml.empty((2, 3, 4)).moveaxis(0, -1).shape
         (3, 4, 2)
         """
-        sources = tuple(source) if is_sequence(source) else (source,)
-        destinations = tuple(destination) if is_sequence(destination) else (destination,)
+        sources = _integers("source", source)
+        destinations = _integers("destination", destination)
         if len(sources) != len(destinations):
             raise ValueError(
                 f"{len(sources)} source axes and {len(destinations)} destinations; accepted is one "
@@ -154,10 +154,7 @@ class Array(NumpyOperand):
         for axes in (sources, destinations):
             distinct_axes(axes, self.ndim, "moveaxis")
         rank = self.ndim
-        moved = {
-            integer("destination", d) % rank: integer("source", s) % rank
-            for s, d in zip(sources, destinations, strict=True)
-        }
+        moved = {d % rank: s % rank for s, d in zip(sources, destinations, strict=True)}
         others = iter([axis for axis in range(rank) if axis not in moved.values()])
         return self.transpose(tuple(moved[a] if a in moved else next(others) for a in range(rank)))
 
@@ -502,6 +499,10 @@ def element_type(dtype: Any) -> np.dtype[Any]:
     require_movable(element)  # before all else: some types have no byte order to ask for
     native: np.dtype[Any] = element.newbyteorder("=")
     return native
+
+
+def _integers(what: str, axes: Any) -> tuple[int, ...]:
+    return tuple(integer(what, axis) for axis in (axes if is_sequence(axes) else (axes,)))
 
 
 def host_elements(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
