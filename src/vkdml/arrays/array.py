@@ -232,10 +232,7 @@ class Array(NumpyOperand):
             if isinstance(value, DeviceArray):
                 require_same_type(value, self._dtype)
                 value = value if isinstance(value, Array) else value.numpy()
-            # As in NumPy, leading dimensions of size 1 are ignored.
-            while value.ndim > target.ndim and value.shape[0] == 1:
-                value = value[0]
-            broadcast(View(value.shape, (0,) * value.ndim, 0), target.shape)
+            value = fitted(value, target.shape)
             if not isinstance(value, Array):
                 elements = np.ascontiguousarray(value, self._dtype).reshape(value.shape)
                 if target.is_compact and value.size == target.size:
@@ -501,6 +498,18 @@ def element_type(dtype: Any) -> np.dtype[Any]:
     return native
 
 
+def fitted(value: Any, shape: tuple[int, ...]) -> Any:
+    """Return what is assigned to elements of a shape, without leading dimensions of size 1, as in NumPy.
+
+    Raises:
+        ValueError: it cannot be broadcast to the shape.
+    """
+    while value.ndim > len(shape) and value.shape[0] == 1:
+        value = value[0]
+    broadcast(View(value.shape, (0,) * value.ndim, 0), shape)
+    return value
+
+
 def _integers(what: str, axes: Any) -> tuple[int, ...]:
     return tuple(integer(what, axis) for axis in (axes if is_sequence(axes) else (axes,)))
 
@@ -534,6 +543,7 @@ __all__ = [
     "allocated",
     "array_in",
     "element_type",
+    "fitted",
     "host_elements",
     "require_same_device",
     "require_same_type",

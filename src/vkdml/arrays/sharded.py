@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from vkdml import arguments
 from vkdml.arrays import indexing
-from vkdml.arrays.array import Array, require_same_type, uploaded
+from vkdml.arrays.array import Array, fitted, require_same_type, uploaded
 from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.host import assigned
 from vkdml.arrays.numpy_functions import NumpyOperand
@@ -172,9 +172,7 @@ class ShardedArray(NumpyOperand):
             if isinstance(value, DeviceArray):
                 require_same_type(value, self.dtype)
             source = value.numpy() if isinstance(value, DeviceArray) else assigned(value, self.dtype)
-            while source.ndim > target.ndim and source.shape[0] == 1:
-                source = source[0]
-            indexing.broadcast(indexing.View(source.shape, (0,) * source.ndim, 0), target.shape)
+            source = fitted(source, target.shape)
             bits = source.astype(self.dtype, copy=False).view(f"V{self.itemsize}")
             spread = np.broadcast_to(bits, target.shape)
             for part, start in zip(target.shards, target.starts, strict=True):

@@ -106,6 +106,11 @@ def are_few_in_turn(layout: ReduceLayout) -> bool:
     return len(layout.reduced) > 1 and layout.reduced[-1].size < FEW_IN_TURN
 
 
+def bytes_of_workgroup(nbytes: int, tuning: Tuning) -> int:
+    """Return how many bytes of an input of so many a workgroup reads, so that there are enough workgroups."""
+    return max(nbytes // rows_workgroups(nbytes, tuning), 1024)
+
+
 def rows_workgroups(nbytes: int, tuning: Tuning) -> int:
     """Return how many workgroups a reduction of rows, of so many bytes, is divided among to fill a device.
 

@@ -8,7 +8,7 @@ from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div
-from vkdml.plan.reduce.reductions import FOUR, rows_workgroups
+from vkdml.plan.reduce.reductions import FOUR, bytes_of_workgroup
 from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, tile_of_counts
 from vkdml.plan.reduce.tiles_in_place import MOST_PERMUTED, even_count, tile_in_place, workgroup_size_of
 from vkdml.plan.reduce.transposing import Stack, sides_of
@@ -85,7 +85,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     full = packed or (fast is near and extent * nbytes < SHORTEST_LONG_ROW) or tuning.direct
     workgroup_size = min(tuning.workgroup_size // (1 if full else 2), limits.workgroup_size)
     budget = tile_bytes if packed or tuning.direct else tile_bytes // 2
-    budget = min(budget, max(total // rows_workgroups(total, limits.tuning), 1024)) // nbytes
+    budget = min(budget, bytes_of_workgroup(total, limits.tuning)) // nbytes
     permuted = fast is not near
     # A GPU's tile may have one whole stack: halves take 0.65 to 0.84 of the time so, bytes 0.55 to 0.98
     # (H100).
@@ -107,7 +107,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
         if not (tuning.direct or permuted or worth_tiles):
             return None
         budget = min((2 if permuted else 1) * tuning.tile_bytes, limits.max_shared_memory // 2)
-        budget = min(budget, max(total // rows_workgroups(total, limits.tuning), 1024)) // nbytes
+        budget = min(budget, bytes_of_workgroup(total, limits.tuning)) // nbytes
         extent, budget = 1, budget // positions.size - 2 * margin
     if near.input_stride > extent + gap or extent + SEGMENT_MARGIN > budget:
         return None
@@ -239,7 +239,7 @@ def _times_as_large(layout: ReduceLayout, tuning: ShortTuning) -> float:
 
 def _permuted_bytes(most: int, total: int, limits: DeviceLimits) -> int:
     """Return the bytes of a tile whose outputs are written in another order, of an input of so many."""
-    return min(most, limits.max_shared_memory // 2, max(total // rows_workgroups(total, limits.tuning), 1024))
+    return min(most, limits.max_shared_memory // 2, bytes_of_workgroup(total, limits.tuning))
 
 
 def _transposing_tile(

@@ -7,7 +7,7 @@ from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits
-from vkdml.plan.reduce.reductions import SHORT_ROW_OF_OUTPUTS, rows_workgroups
+from vkdml.plan.reduce.reductions import SHORT_ROW_OF_OUTPUTS, bytes_of_workgroup
 from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, tile_of_counts
 from vkdml.plan.reduce.short_tiles import (
     FEWEST_SIDE_BY_SIDE,
@@ -75,8 +75,7 @@ def walked_tile_of(
     # Tiles that are written in another order end within sectors of the input and of the output.
     wanted = max(tuning.tile_bytes, workgroup_size * count * nbytes) * (2 if permuted else 1)
     most = 2 * (tuning.permuted_tile_bytes or tuning.tile_bytes)
-    total = layout.outputs * count * nbytes
-    share = max(total // rows_workgroups(total, limits.tuning), 1024)
+    share = bytes_of_workgroup(layout.outputs * count * nbytes, limits.tuning)
     budget = min(wanted, most, share, limits.max_shared_memory // 2) // nbytes
     for apart in (False, True):
         inner = walk.order.dims[apart:]
