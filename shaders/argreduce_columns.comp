@@ -38,11 +38,14 @@ bool leads() {
     return LOADS == LOADS_UNALIGNED && !COLUMNS_APART && run >= uint(LED_GROUPS) * COLUMNS && column_strides().y == 1u;
 }
 
+// Returns the offsets of the first column of a run.
+uvec2 offsets_of_run(uint number) { return offsets_of(number, kept_dims - 1u, uvec2(input_base, output_base)); }
+
 // Returns the columns of group `number` of a run, the first and the one after the last. Where loads may start at any
 // element, groups do so that their indices start with a vector: what lies before, in a long run, is a group of its own.
 uvec2 columns_of_group(uint number, uint run_number) {
     if (COLUMNS == 1u) return uvec2(0u, 1u);
-    uint lead = leads() ? (0u - (output_base + run_number * run)) % COLUMNS : 0u;
+    uint lead = leads() ? (0u - offsets_of_run(run_number).y) % COLUMNS : 0u;
     uint end = number * COLUMNS + (lead == 0u ? COLUMNS : lead);
     return min(uvec2(number == 0u ? 0u : end - COLUMNS, end), run);
 }
@@ -69,7 +72,7 @@ uint output_of_group(uint group, uint groups_per_run) {
 // Returns the offsets of a column of a run.
 uvec2 offsets_of_column(uint run_number, uint column) {
     if (COLUMNS == 1u || COLUMNS_APART) return offsets_of_output(run_number * run + column);
-    return offsets_of(run_number, kept_dims - 1u, uvec2(input_base, output_base)) + column * column_strides();
+    return offsets_of_run(run_number) + column * column_strides();
 }
 
 // Folds the caller's share of positions [first, end), one split; ranks count from `first`.

@@ -6,6 +6,10 @@
 // within a block, `joined` columns belong to an output, `joined_apart` from each other. A workgroup takes pieces of
 // runs, of whole outputs. Positions are walked in the folded dimensions, which follow the layout: the reduced ones without
 // the joined one, and with as many steps of that of the copies as there are runs.
+//
+// With TWO_JOINED the columns of an output lie along two reduced dimensions, and not in the order of their positions. The
+// layout continues after the folded dimensions with the size of the inner one, and the positions within the outer one
+// without the inner one's.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -87,7 +91,15 @@ uint whole_position(uint folded, uint copy, uint column) {
         uint size = layout_word(folded_word(folded_dims - 1u));
         position -= ONE_FOLDED ? (folded + 1u == size ? overlap : 0u) : (folded + 1u) / size * overlap;
     }
-    return joined == 1u ? position : with_coordinate(position, column, joined, joined_step);
+    if (joined == 1u) return position;
+    uint inner = joined;
+    if (TWO_JOINED) {
+        uint word = folded_word(folded_dims), outer = column / layout_word(word);
+        inner = layout_word(word);
+        position = with_coordinate(position, outer, joined / inner, layout_word(word + 1u));
+        column -= outer * inner;
+    }
+    return with_coordinate(position, column, inner, joined_step);
 }
 
 // Returns the number of the first output of a piece.

@@ -14,6 +14,7 @@ from plans import run_plan
 
 import vkdml
 from vkdml.plan import kernels
+from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.reduce.argreduce import plan_argreduce
@@ -373,6 +374,26 @@ def test_columns_side_by_side_in_the_input_only(device, small_limits, name, near
     (step,) = plan_case(case, name, without).steps
     constants = kernels.table()[step.kernel].named(step.constants)
     assert constants["columns_apart"] == (near < 16 // ELEMENTS[name].nbytes)
+
+
+@pytest.mark.parametrize(
+    ("name", "row"), [("int8", 1027), ("float16", 517), ("float32", 259), ("int64", 129)]
+)
+@pytest.mark.parametrize("splits", [1, 2])
+def test_long_unaligned_rows_whose_outputs_are_permuted(device, small_limits, name, row, splits):
+    """Groups of columns start where their indices do with a vector, which differs from row to row."""
+    limits = limits_for(small_limits, fast=False, batched=True)
+    tuning = replace(limits.tuning, columns_workgroups=512 if splits > 1 else 1, short=DISCRETE.short)
+    limits, count = replace(limits, tuning=tuning), 34 * splits**2
+    case = ((3, 2, count, row), (2,), (row, 3 * count * row, 3 * row, 1), 0, 2 * count * 3 * row)
+    rng = np.random.default_rng(row)
+    for rules in ((False, False, False), (True, True, False)):
+        plan = plan_case(case, name, limits, rules)
+        kernel = kernels.table()[plan.steps[0].kernel]
+        assert (kernel.family.name, kernel.variant["loads"]) == ("argreduce_columns", "unaligned")
+        assert row >= kernels.number("led_groups") * 16 // ELEMENTS[name].nbytes
+        assert twins.is_split(plan.steps[0]) == (splits > 1)
+        run_both(device, plan, {"input": element_bits(rng, name, case[-1])})
 
 
 def compiled_in_seconds(device, name: str) -> str:

@@ -45,6 +45,10 @@ CASES = {
     "kept out of order": ((17, 30, 5, 4), (2, 0, 1, 3), (1, 3), 5),
     "blocks of two reduced dimensions": ((3, 46, 3, 2), (0, 1, 2, 3), (1, 3), 0),
     "the same, out of order": ((3, 46, 2, 3), (0, 3, 1, 2), (1, 2), 1),
+    "two inside of kept, inner positions first": ((21, 40, 3, 2), (0, 3, 2, 1), (0, 1, 2), 0),
+    "two, all others between them": ((21, 40, 3, 2), (3, 0, 2, 1), (0, 1, 2), 3),
+    "two, all others within the outer one": ((21, 40, 4, 5), (2, 0, 3, 1), (0, 1, 2), 1),
+    "two and a part": ((200, 2, 3, 2), (3, 0, 2, 1), (0, 1, 2), 2),
     "split": ((2500, 7, 3), (0, 1, 2), (0, 2), 0),
 }
 

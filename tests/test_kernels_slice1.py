@@ -1123,6 +1123,37 @@ def test_wide_matrices_with_a_short_side_that_a_cache_holds_are_gathered(device,
         assert in_tiles == (columns * width >= least)
 
 
+@pytest.mark.parametrize(("width", "least"), DISCRETE.slice1.far_tile_least_bytes)
+def test_few_rows_far_apart_in_the_output_are_copied_in_tiles(device, width, least):
+    """A row that goes on reads again what a cache would have to hold for the rows beside it."""
+    limits = replace(device.limits, tuning=DISCRETE)
+    for rows in (least // width - 1, least // width):
+        layout = CopyLayout((Dim(9, 4001 * 2000, 2000 * rows), Dim(rows, 1, 2000), Dim(2000, 4001, 1)), 0, 0)
+        (step,) = PLAN_SLICE1(layout, width, 1 << 19, limits, output_elements=1 << 19).steps
+        in_tiles = kernels.table()[step.kernel].family.name == "slice1_tiles"
+        assert in_tiles == (rows * width >= least)
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(513, 4096), (130, 18), (60, 18)])
+def test_rows_go_on_in_blocks_where_columns_could_go_on_in_groups(device, columns, rows):
+    """Tiles would load few of the rows that lie side by side, unless rows of the output are short."""
+    limits = discrete(device, max_storage_buffer_range=(1 << 32) - 1)
+    # Of each 20 bytes of many, 4 and 4; one output row goes on where the one before ends.
+    dims = (
+        Dim(4, 1, 2 * rows * columns),
+        Dim(2, 12, rows * columns),
+        Dim(rows, 20, columns),
+        Dim(columns, rows * 20, 1),
+    )
+    plan = PLAN_SLICE1(
+        CopyLayout(dims, 0, 0), 1, rows * columns * 20, limits, output_elements=8 * rows * columns
+    )
+    (step,) = plan.steps
+    named = kernels.table()[step.kernel].named(step.constants)
+    assert bool(named["row_blocks"]) == (columns > 128)
+    assert bool(named["column_groups"]) == (columns < 128)
+
+
 def test_elements_are_as_wide_as_the_layout_allows():
     def width_of(layout: CopyLayout, width: int) -> int:
         return plan_slice1.widened(layout, width)[1]
@@ -1198,7 +1229,7 @@ def test_what_is_copied_in_boxes(device):
     # Sectors hold elements of three dimensions; two of them are far apart in the output.
     pairs_apart = (Dim(7, 2, 2 * 10**6), Dim(2, 1, 10**6), Dim(10**6, -280, 1))
     assert family_of(pairs_apart, 8) == "slice1_tiles"
-    assert family_of(pairs_apart[1:], 8) == "slice1_rows"
+    assert family_of(pairs_apart[1:], 8) == "slice1_tiles"
     assert family_of(narrow_matrix, 8) == "slice1_tiles"
 
 

@@ -279,6 +279,32 @@ def test_a_tile_has_a_whole_unaligned_stack_of_narrow_rows_or_none_of_it():
     assert columns_in_tile(2, 1501, u1) < 1501
 
 
+@pytest.mark.parametrize(
+    ("el", "count", "row", "in_tile"),
+    [
+        (ELEMENTS[0], 20, 150, True),
+        (ELEMENTS[0], 13, 1001, True),
+        (ELEMENTS[0], 13, 1027, False),
+        (ELEMENTS[0], 21, 150, False),
+        (ELEMENTS[1], 2, 50, True),
+        (ELEMENTS[1], 5, 450, True),
+        (ELEMENTS[1], 11, 450, False),
+        (ELEMENTS[1], 3, 513, False),
+        (ELEMENTS[1], 20, 13, True),
+        (ELEMENTS[1], 21, 13, False),
+    ],
+)
+def test_short_unaligned_rows_with_others_between_are_tiles(el, count, row, in_tile):
+    """Columns would store their indices one by one; they are faster where more or longer rows compete."""
+    between = 63
+    outer = (256 << 20) // (count * between * row * el.nbytes)
+    # Outputs have what lies between before what is outermost.
+    sizes, strides = (between, outer, count, row), (row, count * between * row, between * row, 1)
+    (step,) = plan(sizes, (2,), el, strides=strides).steps
+    assert ("short_packed" in step.kernel) == in_tile
+    assert in_tile or "columns_unaligned" in step.kernel
+
+
 def test_rows_of_some_vectors_stay_in_registers():
     """Of single bytes, halves and words, from where an invocation or two keep one; halves are floats."""
     u1, f2, f4, i8 = ELEMENTS

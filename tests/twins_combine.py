@@ -74,7 +74,7 @@ def argreduce_combine(step, buffers) -> None:
 
 def argreduce_joined(step, buffers) -> None:
     s = ReduceStep(step, buffers)
-    p = s.p
+    p, constants = s.p, kernels.table()[step.kernel].named(step.constants)
     layout = s.words["workspace"].tolist()
     folded = layout[3 * p.kept_dims + kernels.number("reduced_dim_words") * p.reduced_dims :]
     sizes = folded[: 2 * p.folded_dims : 2]
@@ -96,8 +96,14 @@ def argreduce_joined(step, buffers) -> None:
         positions = (outer * p.copies + copies) * p.copies_step + inner
         # The last step along the innermost dimension begins inside of the one before.
         positions -= (repetition + 1) // sizes[-1] * p.overlap
+        joined, joined_columns = p.joined, columns
+        if constants["two_joined"]:
+            joined, outer_step = folded[2 * p.folded_dims : 2 * p.folded_dims + 2]
+            outer, inner = np.divmod(positions, outer_step)
+            joined_outer, joined_columns = np.divmod(columns, joined)
+            positions = (outer * (p.joined // joined) + joined_outer) * outer_step + inner
         outer, inner = np.divmod(positions, p.joined_step)
-        positions = (outer * p.joined + columns) * p.joined_step + inner
+        positions = (outer * joined + joined_columns) * p.joined_step + inner
         for number in range(p.outputs):
             found[number, split] = s.best(s.output_offsets(number)[0], positions.reshape(-1))
     s.finish(-(-p.pieces // p.pieces_per_block), found)

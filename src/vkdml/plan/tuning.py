@@ -95,6 +95,8 @@ class SliceTuning:
     gathered_tile_least_bytes: tuple[tuple[int, int], ...] = ()
     """By element width, of wide elements, the least bytes of a side of a matrix whose sectors a cache holds:
     gathering is fast, too."""
+    far_tile_least_bytes: tuple[tuple[int, int], ...] = ()
+    """The same of matrices in which elements of a sector are far apart in the output."""
     small_matrices: tuple[tuple[int, int, int, int], ...] = ()
     """By element width, the most bytes of each of many transposed matrices that are gathered, as a workgroup
     for each would have too little to do; the same where their columns are aligned; and the most rows, but of

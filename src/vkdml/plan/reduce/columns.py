@@ -29,6 +29,7 @@ from vkdml.plan.reduce.shapes import Shape, are_multiples, loops_of
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import Tuning
 
+# Vectors of a row from which on indices are stored in vectors, wherever the row starts.
 LED_GROUPS = kernels.number("led_groups")
 # Bytes. Narrower segments waste memory bandwidth.
 NARROWEST_SEGMENT = 64

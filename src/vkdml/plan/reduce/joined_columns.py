@@ -95,7 +95,7 @@ class Joined:
     apart: int
     """Columns from one of these to the next."""
     step: int
-    """Positions of the reduced dimensions within the joined one."""
+    """Positions of the reduced dimensions within the joined one; of two the inner one."""
     folded: tuple[tuple[int, int], ...]
     """Sizes and input strides of the dimensions whose positions each column has."""
     copies: int = 1
@@ -104,6 +104,9 @@ class Joined:
     """Positions of the reduced dimensions within that one, without the joined one."""
     overlap: int = 0
     """Copies that the last position of the last folded dimension shares with the one before."""
+    inner: tuple[int, int] | None = None
+    """Where two dimensions are joined, in another order than that of their positions: the columns along the
+    inner one, and the positions of the others within the outer one."""
 
     @property
     def run(self) -> int:
@@ -140,9 +143,15 @@ def joined_columns(layout: ReduceLayout, per_vector: int) -> Joined | None:
     if inside is None or not (apart < per_vector or in_vain):
         return None
     others = (*layout.reduced[:inside], *layout.reduced[inside + 1 :])
-    joined = layout.reduced[inside].size
+    joined, inner = layout.reduced[inside].size, None
+    outside = _dim_at(others, apart * joined)
+    if outside is not None and apart == 1:
+        inner = joined, _positions(others[outside + 1 :])
+        joined *= others[outside].size
+        others = (*others[:outside], *others[outside + 1 :])
     block, _ = contiguous(layout.kept[: len(layout.kept) - in_row], apart * joined)
-    whole = Joined(block, joined, apart, _positions(layout.reduced[inside + 1 :]), _folded(others))
+    step = _positions(layout.reduced[inside + 1 :])
+    whole = Joined(block, joined, apart, step, _folded(others), inner=inner)
     if block == joined:  # rows
         return None
     fits = bool(others) and whole.unit <= _MOST_VECTORS * per_vector
@@ -339,6 +348,7 @@ def plan_columns(
     if not shape:
         return None
     layout_words = (*dimension_words(layout), *words(word for dim in joined.folded for word in dim))
+    layout_words += words(joined.inner or ())
     offsets = [layout.input_base, joined.run, shape.piece_columns, joined.overlap * joined.block]
     offsets += [stride for _, stride in joined.folded]
     offsets += [dim.input_stride for dim in _outside(layout, joined)]
@@ -379,6 +389,7 @@ def plan_columns(
         loads="unaligned" if any(offset % per_vector for offset in offsets) else "vectors",
         at_once=_AT_ONCE,
         one_folded=len(joined.folded) == 1,
+        two_joined=joined.inner is not None,
         workgroup=limits.workgroup_size,
         **order_rules(layout, order),
         split=shape.splits > 1,

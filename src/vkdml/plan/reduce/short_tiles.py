@@ -8,6 +8,7 @@ from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div
+from vkdml.plan.reduce.columns import LED_GROUPS
 from vkdml.plan.reduce.reductions import FOUR, bytes_of_workgroup
 from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, tile_of_counts
 from vkdml.plan.reduce.tiles_in_place import MOST_PERMUTED, even_count, tile_in_place, workgroup_size_of
@@ -31,6 +32,8 @@ SHORTEST_LONG_ROW = 12
 FEW_POSITIONS = 8
 # Of a stack of single bytes in short unaligned rows, of which tiles have a part of each row.
 MOST_UNALIGNED_POSITIONS = 11
+# The same where other rows lie between those of a stack; and, for halves, the bytes of a stack.
+MOST_APART_POSITIONS, MOST_APART_BYTES = 20, 4800
 # Of single bytes. Where more compete, folding takes most of a tile's time.
 MOST_POSITIONS_OF_LARGE_TILES = 3
 # The same of a stack whose rows are longer than a sector, and not longer than that.
@@ -321,15 +324,19 @@ def _is_worth_tiles(layout: ReduceLayout, nbytes: int) -> bool:
     """Whether narrow columns whose positions are far apart take longer without shared memory.
 
     Single bytes do where two positions have four times as many bytes of indices, and where few positions lie
-    in short rows that are not aligned (H200). Halves take 0.67 to 1.0 of the time without (H100).
+    in short rows that are not aligned (H200). So do halves where other rows lie between: columns would store
+    their indices one by one (tiles take 0.38 to 1.04 of the time, H100). Elsewhere halves take 0.67 to 1.0 of
+    the time without tiles (H100).
     """
     positions, near = layout.reduced[0], layout.kept[-1]
-    if nbytes > 1:
-        return False
-    short = len(layout.kept) > 1 and near.size < LONG_ROW
-    few = positions.size <= MOST_UNALIGNED_POSITIONS
-    is_unaligned = any(start % VECTOR_BYTES for start in layout.row_starts)
-    return positions.size == 2 or (short and few and is_unaligned)
+    per_vector = VECTOR_BYTES // nbytes
+    is_unaligned = len(layout.kept) > 1 and any(start % per_vector for start in layout.row_starts)
+    if is_unaligned and near.size < LED_GROUPS * per_vector and positions.input_stride >= 2 * near.size:
+        is_small = nbytes == 1 or positions.size * near.size * nbytes <= MOST_APART_BYTES
+        if positions.size <= MOST_APART_POSITIONS and is_small:
+            return True
+    few = is_unaligned and near.size < LONG_ROW and positions.size <= MOST_UNALIGNED_POSITIONS
+    return nbytes == 1 and (positions.size == 2 or few)
 
 
 def _between(layout: ReduceLayout, gap: int) -> Iterator[Dim]:

@@ -66,6 +66,18 @@ class Sharing:
         reads = min(self._apart_bytes, SECTOR_BYTES) / self.element_bytes  # of each sector
         return not self._far or (reads <= self._numbers.most_reads and self._is_cached)
 
+    @property
+    def least_tile_bytes(self) -> tuple[int, ...]:
+        """The least bytes of a side of a matrix for tiles; then of one that nothing larger contains."""
+        tuning = self._tuning
+        if self.element_bytes < 4:
+            return (tuning.narrow_tile_least_bytes,)
+        if not self.gathers_well:
+            return (tuning.tile_least_bytes,)
+        least = dict(tuning.gathered_tile_least_bytes).get(self.element_bytes, 0)
+        least_of_far = dict(tuning.far_tile_least_bytes).get(self.element_bytes, 0) if self._far else 0
+        return tuple(max(number, tuning.tile_least_bytes) for number in (least, least_of_far or least))
+
     @cached_property
     def gathers_by_words(self) -> bool:
         """Whether words read each sector while a cache holds it, and no kernel of vectors is faster."""

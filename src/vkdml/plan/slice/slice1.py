@@ -16,6 +16,7 @@ from vkdml.plan.plans import (
     round_up,
 )
 from vkdml.plan.slice.box_copies import box_copy, boxes_of
+from vkdml.plan.slice.matrices import Matrices
 from vkdml.plan.slice.row_copies import is_of_rows, row_copy
 from vkdml.plan.slice.run_copies import run_copy
 from vkdml.plan.slice.sector_sharing import Sharing
@@ -46,17 +47,7 @@ def plan_slice1(
     tuning = limits.tuning.slice1
     sharing = Sharing(layout, element_bytes, limits)
     gathers_well = sharing.gathers_well
-    least_bytes = tuning.narrow_tile_least_bytes
-    if element_bytes >= 4:
-        gathered = dict(tuning.gathered_tile_least_bytes).get(element_bytes, 0) if gathers_well else 0
-        least_bytes = max(tuning.tile_least_bytes, gathered)
-    least = ceil_div(least_bytes, element_bytes)
-    matrices = matrices_of(layout, element_bytes, least, tuning)
-    filled = matrices is not None and fills_tiles(matrices, element_bytes, limits)
-    if not filled and element_bytes < VECTOR_BYTES:
-        far = matrices_of(layout, element_bytes, least, tuning, far=True)
-        if far is not None and fills_tiles(far, element_bytes, limits):
-            matrices, filled = far, True
+    matrices, filled = _matrices(sharing, limits)
     by_words = not filled and sharing.gathers_by_words
     beside = None if filled or by_words else sharing.words_beside
     by_words = by_words or beside is not None
@@ -89,6 +80,21 @@ def plan_slice1(
         ),
         layout_words,
     )
+
+
+def _matrices(sharing: Sharing, limits: DeviceLimits) -> tuple[Matrices | None, bool]:
+    """Return the matrices that tiles could copy, if there are any, and whether they are worth it."""
+    layout, element_bytes, tuning = sharing.layout, sharing.element_bytes, limits.tuning.slice1
+    found = None
+    for least_bytes in sharing.least_tile_bytes:
+        least = ceil_div(least_bytes, element_bytes)
+        for far in (False, True) if element_bytes < VECTOR_BYTES else (False,):
+            matrices = matrices_of(layout, element_bytes, least, tuning, far=far)
+            if matrices is not None and fills_tiles(matrices, element_bytes, limits):
+                return matrices, True
+            if not far:
+                found = matrices
+    return found, False
 
 
 def _last_vector(layout: CopyLayout, element_bytes: int) -> int:

@@ -59,6 +59,7 @@ def matrices_of(
         least,
         steps=kernels.family("slice1_tiles").numbers_of("row_step", element_bytes=element_bytes),
         group_limits=GroupLimits(
+            sector=sector,
             rows_below=down * VECTOR_BYTES // element_bytes,
             between=(two_sectors if far else sector) - 1,
             short=_SHORT_BYTES // element_bytes,
