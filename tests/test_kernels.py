@@ -396,6 +396,22 @@ def test_long_unaligned_rows_whose_outputs_are_permuted(device, small_limits, na
         run_both(device, plan, {"input": element_bits(rng, name, case[-1])})
 
 
+@pytest.mark.parametrize(("name", "row"), [("int8", 48), ("bool", 27), ("float16", 24), ("float32", 12)])
+def test_indices_of_several_dimensions_are_stored_in_vectors(device, small_limits, name, row):
+    """Positions count the reduced dimensions in another order than that in which these lie in memory."""
+    limits = limits_for(small_limits, fast=False, batched=True)
+    limits = replace(limits, tuning=replace(limits.tuning, columns_workgroups=1, short=DISCRETE.short))
+    case = ((3, 17, 3, row), (1, 2), (row, 3 * row, 17 * 3 * row, 1), 0, 3 * 17 * 3 * row)
+    rng = np.random.default_rng(row)
+    for rules in ((False, False, False), (True, True, False)):
+        plan = plan_case(case, name, limits, rules)
+        kernel = kernels.table()[plan.steps[0].kernel]
+        assert kernel.family.name == "argreduce_columns"
+        assert not kernel.named(plan.steps[0].constants)["one_stride"]
+        assert not twins.is_split(plan.steps[0])
+        run_both(device, plan, {"input": element_bits(rng, name, case[-1])})
+
+
 def compiled_in_seconds(device, name: str) -> str:
     """Return the element, or one as wide whose kernels of subgroups SwiftShader compiles in seconds.
 

@@ -154,6 +154,30 @@ def test_outputs_that_begin_with_a_short_dimension_are_side_by_side_along_the_ne
     assert p["tile_2"] > 1
 
 
+@pytest.mark.parametrize(
+    ("name", "count", "rows", "row", "across"),
+    [
+        ("int8", 8, 357, 3, True),
+        ("int8", 9, 357, 3, False),
+        ("int8", 2, 200, 5, False),
+        ("int8", 2, 357, 8, False),
+        ("float16", 4, 357, 3, True),
+        ("float16", 5, 357, 3, False),
+        ("float32", 5, 357, 3, True),
+        ("int64", 3, 60, 7, True),
+    ],
+)
+def test_short_rows_far_apart_in_the_output_are_written_across(name, count, rows, row, across):
+    """Each sector of indices has several such rows, of which the input has the next far away."""
+    nbytes = kernels.elements()[name].nbytes
+    outer = (64 << 20) // (count * rows * row * nbytes)
+    (step,) = discrete_plan((count, outer, rows, row), (0, 2, 1, 3), (0,), name).steps
+    assert "short" in step.kernel
+    p = pushed(step)
+    along = [p[f"tile_{dim}"] for dim in range(3) if p[f"output_stride_{dim}"] == row]
+    assert (max(along, default=1) >= 8) == across
+
+
 def test_a_short_dimension_that_the_input_has_too_is_followed_only_where_tiles_end():
     layouts = {
         "the input goes on so": (Dim(5000, 6, 3), Dim(3, 2, 1)),

@@ -32,8 +32,12 @@ SHORTEST_LONG_ROW = 12
 FEW_POSITIONS = 8
 # Of a stack of single bytes in short unaligned rows, of which tiles have a part of each row.
 MOST_UNALIGNED_POSITIONS = 11
-# The same where other rows lie between those of a stack; and, for halves, the bytes of a stack.
-MOST_APART_POSITIONS, MOST_APART_BYTES = 20, 4800
+# The same, by bytes of an element, where other rows lie between those of a stack; for halves, the bytes of a
+# stack.
+MOST_APART_POSITIONS, MOST_APART_BYTES = {1: 20, 2: 20, 4: 4}, 4800
+# Positions of such rows within a sector of indices whose outputs are written across the next dimension, if
+# along that one so many bytes of the input lie between them.
+MOST_SCATTERED_POSITIONS, SCATTERED_BYTES = {1: 8, 2: 4, 4: 8, 8: 3}, 1024
 # Of single bytes. Where more compete, folding takes most of a tile's time.
 MOST_POSITIONS_OF_LARGE_TILES = 3
 # The same of a stack whose rows are longer than a sector, and not longer than that.
@@ -78,7 +82,8 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     tuning, positions, near = _tuning_for(layout, nbytes, limits), layout.reduced[0], layout.kept[-1]
     row_bytes = positions.size * nbytes
     goes_on = row_bytes <= SHORT_ROW and not tuning.direct
-    fast = along_outputs(layout, tuning.tile_bytes // nbytes) if goes_on else layout.innermost_of_outputs
+    far_bytes = SCATTERED_BYTES if _are_scattered(layout, nbytes) else tuning.tile_bytes
+    fast = along_outputs(layout, far_bytes // nbytes) if goes_on else layout.innermost_of_outputs
     extent = (positions.size - 1) * positions.input_stride + 1
     total = layout.outputs * positions.size * nbytes
     # The other half of shared memory holds positions and what is left free in tiles.
@@ -106,8 +111,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
             workgroup_size = workgroup_size_of(limits)
             budget = _permuted_bytes(tuning.permuted_tile_bytes, total, limits) // nbytes
     if positions_apart:
-        worth_tiles = packed and _is_worth_tiles(layout, nbytes)
-        if not (tuning.direct or permuted or worth_tiles):
+        if not (tuning.direct or permuted or _is_worth_tiles(layout, nbytes)):
             return None
         budget = min((2 if permuted else 1) * tuning.tile_bytes, limits.max_shared_memory // 2)
         budget = min(budget, bytes_of_workgroup(total, limits.tuning)) // nbytes
@@ -320,20 +324,31 @@ def _positions_apart(layout: ReduceLayout, gap: int, budget: int) -> bool:
     return positions.input_stride > 2 * between + gap or extent + between > budget
 
 
+def _are_scattered(layout: ReduceLayout, nbytes: int) -> bool:
+    """Whether neighbouring rows of less than a sector of indices are far apart in the output.
+
+    Then each sector is written in parts, at different times (0.34 to 0.94 of the time across them, H100).
+    """
+    positions, near = layout.reduced[0], layout.kept[-1]
+    is_short = near.input_stride == 1 and near.size < OUTPUTS_OF_SECTOR
+    are_few = positions.size <= MOST_SCATTERED_POSITIONS.get(nbytes, 0)
+    return is_short and are_few and positions.input_stride >= 2 * near.size
+
+
 def _is_worth_tiles(layout: ReduceLayout, nbytes: int) -> bool:
-    """Whether narrow columns whose positions are far apart take longer without shared memory.
+    """Whether columns whose positions are far apart take longer without shared memory.
 
     Single bytes do where two positions have four times as many bytes of indices, and where few positions lie
-    in short rows that are not aligned (H200). So do halves where other rows lie between: columns would store
-    their indices one by one (tiles take 0.38 to 1.04 of the time, H100). Elsewhere halves take 0.67 to 1.0 of
-    the time without tiles (H100).
+    in short rows that are not aligned (H200). So do halves and words where other rows lie between: columns
+    would store their indices one by one (tiles take 0.38 to 1.04 of the time, H100). Elsewhere halves take
+    0.67 to 1.0 of the time without tiles (H100).
     """
     positions, near = layout.reduced[0], layout.kept[-1]
     per_vector = VECTOR_BYTES // nbytes
     is_unaligned = len(layout.kept) > 1 and any(start % per_vector for start in layout.row_starts)
     if is_unaligned and near.size < LED_GROUPS * per_vector and positions.input_stride >= 2 * near.size:
-        is_small = nbytes == 1 or positions.size * near.size * nbytes <= MOST_APART_BYTES
-        if positions.size <= MOST_APART_POSITIONS and is_small:
+        is_small = nbytes != 2 or positions.size * near.size * nbytes <= MOST_APART_BYTES
+        if positions.size <= MOST_APART_POSITIONS.get(nbytes, 0) and is_small:
             return True
     few = is_unaligned and near.size < LONG_ROW and positions.size <= MOST_UNALIGNED_POSITIONS
     return nbytes == 1 and (positions.size == 2 or few)
