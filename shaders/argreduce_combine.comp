@@ -24,17 +24,20 @@ uint candidate_of_output(uint number) {
     return candidate;
 }
 
+// Returns the step along the repeated dimension from its rank. Where positions descend, the last step is the first position.
+uint step_of(uint rank) { return TAKE_LAST != STEPS_DESCEND ? rank - 1u : ~rank; }
+
 #define LOAD_STEP(i)                                                                                            \
     {                                                                                                           \
         uint word = candidates_base + candidates_at[i] * CANDIDATE_WORDS, step_rank = workspace[word + KEY_WORDS]; \
         keys[i] = LOAD_KEY(workspace, word);                                                                    \
-        ranks[i] = step_rank == 0u ? 0u : rank_of(positions[i] + position_of(step_rank) * repeated_weight);       \
+        ranks[i] = step_rank == 0u ? 0u : rank_of(positions[i] + step_of(step_rank) * repeated_weight);           \
     }
 
 // Loads candidates of an output, whose candidates start at `start`, with the ranks of their positions: several at once,
 // since each waits for its divisions and then for memory.
 void load_steps(uint start, uvec4 numbers, out Key keys[CANDIDATES_AT_ONCE], out uint ranks[CANDIDATES_AT_ONCE]) {
-    uvec4 candidates_at = uvec4(start), positions = uvec4(0u);
+    uvec4 candidates_at = uvec4(start), positions = uvec4(first_position);
     uint dims = reduced_word(reduced_dims) + kept_dims;
     for (uint dim = candidate_dims; dim-- > 0u;) {
         uint word = dims + dim * CANDIDATE_DIM_WORDS, size = layout_word(word);

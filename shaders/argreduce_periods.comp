@@ -2,19 +2,20 @@
 // each period, so that an element of the vector has the same coordinates in all of them but for the repeated dimension.
 // Each element is a column of its own; what columns have in common is left to `argreduce_combine`.
 //
-// A stretch is a part of memory without gaps, of a whole number of repetitions. It may start anywhere in a vector, so
-// columns before its start take part from the second period on. A period is a multiple of a vector: one repetition or
-// several.
+// A stretch is a part of memory, of a whole number of repetitions; what lies in gaps has columns of its own, which nobody asks
+// for. It may start anywhere in a vector, so columns before its start take part from the second period on. A period is a
+// multiple of a vector: one repetition or several. Where loads may start at any element, a period is one repetition, and the
+// columns of its last vector that lie beyond it are left out.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
-// Compile-time: AT_ONCE, the loads in flight.
+// Compile-time: AT_ONCE, the loads in flight; LOADS: aligned vectors of 16 bytes, or vectors that start at any element.
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
-#include "columns_load_vectors.glsl"
+#include "loads.glsl"
 #include "parts.glsl"
 
 #define COLUMNS (uint(PARTS) * PART_COLUMNS)
@@ -31,7 +32,7 @@ struct Best {
 
 // Folds elements [first, end) of the vector at `offset`.
 void fold_part_of_vector(inout Best best, uint offset, uint rank, int first, int end) {
-    Vector v = unpacked(load(offset));
+    Vector v = unpacked(load_until(offset, offset + uint(end) - 1u));
 #define FOLD_SOME(i, bits) \
     fold_some(best.parts[i], bits, rank, first - i * int(PART_COLUMNS), end - i * int(PART_COLUMNS));
     FOR_EACH_PART(FOLD_SOME, v)
@@ -62,6 +63,7 @@ void store_candidates(Best best, uint stretch_number, uint column, uint start, u
     UNROLLED for (uint i = 0u; i < PARTS; i++) {
         UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++) {
             uint at = column + i * PART_COLUMNS + j;
+            if (LOADS == LOADS_UNALIGNED && at >= run) continue;
             uint late = at < start ? 1u : 0u;
             uint number = stretch_number * run + at - start + late * run;
             uint rank = rank_of(first + position_of(rank_in_split(best.parts[i], j)) - late);
@@ -73,7 +75,7 @@ void store_candidates(Best best, uint stretch_number, uint column, uint start, u
 }
 
 void main() {
-    uint groups_per_run = run / COLUMNS, groups = outputs / COLUMNS;
+    uint groups_per_run = (run + COLUMNS - 1u) / COLUMNS, groups = outputs / run * groups_per_run;
     // Neighbouring invocations read neighbouring memory: of a period, then of the next ones, then of other stretches.
     uint side_by_side = min(groups_per_block, groups_per_run), in_stretch = lanes * side_by_side;
     uint stretch_of_block = gl_LocalInvocationIndex / in_stretch;
@@ -89,7 +91,7 @@ void main() {
         uint stretch_number = group / groups_per_run, column = (group - stretch_number * groups_per_run) * COLUMNS;
         uint first = split * positions_per_split;
         uint base = offsets_of_output(stretch_number).x;
-        uint start = base % COLUMNS;
+        uint start = LOADS == LOADS_UNALIGNED ? 0u : base % COLUMNS;
         Best best;
         UNROLLED for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (takes_part)

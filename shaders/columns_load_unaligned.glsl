@@ -1,10 +1,11 @@
-// Loads vectors of 16 bytes that start at any element.
+// Loads vectors of 16 bytes that start at any element. `load_until` reads nothing beyond an element, the last that is wanted.
 #include "columns_vector.glsl"
 
 #if ELEMENT_BYTES == 8
 
 #define Loaded uvec4
 Loaded load(uint offset) { return uvec4(input_pairs[offset], input_pairs[offset + 1u]); }
+Loaded load_until(uint offset, uint last) { return uvec4(input_pairs[offset], input_pairs[min(offset + 1u, last)]); }
 Vector unpacked(Loaded loaded) { return loaded; }
 
 #elif ELEMENT_BYTES == 4
@@ -12,6 +13,10 @@ Vector unpacked(Loaded loaded) { return loaded; }
 #define Loaded uvec4
 Loaded load(uint offset) {
     return uvec4(input_words[offset], input_words[offset + 1u], input_words[offset + 2u], input_words[offset + 3u]);
+}
+Loaded load_until(uint offset, uint last) {
+    uvec4 words = min(offset + uvec4(0u, 1u, 2u, 3u), uvec4(last));
+    return uvec4(input_words[words.x], input_words[words.y], input_words[words.z], input_words[words.w]);
 }
 Vector unpacked(Loaded loaded) { return loaded; }
 
@@ -26,6 +31,15 @@ Loaded load(uint offset) {
     // Not beyond the last element of the vector, where the buffer may end.
     loaded.next = input_words[word + (element == 0u ? 3u : 4u)];
     loaded.shift = element * ELEMENT_BITS;
+    return loaded;
+}
+
+Loaded load_until(uint offset, uint last) {
+    Loaded loaded;
+    uvec4 words = min(offset / ELEMENTS_PER_WORD + uvec4(0u, 1u, 2u, 3u), uvec4(last / ELEMENTS_PER_WORD));
+    loaded.words = uvec4(input_words[words.x], input_words[words.y], input_words[words.z], input_words[words.w]);
+    loaded.next = input_words[min(offset / ELEMENTS_PER_WORD + 4u, last / ELEMENTS_PER_WORD)];
+    loaded.shift = offset % ELEMENTS_PER_WORD * ELEMENT_BITS;
     return loaded;
 }
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import twins
 import twins_combine
-from plans import run_plan
+from plans import never_plans_batched_kernels, run_plan
 from test_kernels import ELEMENTS, SMALL, element_bits, run_both
 
 import vkdml
@@ -43,6 +43,17 @@ CASES = {
 }
 
 
+# Windows, whose blocks have gaps: sizes, strides, axes, where the window starts, the elements of the array.
+WINDOWS = {
+    "every second one, out of order": ((33, 70), (2, 71), (0, 1), 0, 70 * 71),
+    "backwards inside": ((5, 8, 90), (-1, -35, 280), (0, 1, 2), 4 + 7 * 35, 90 * 280),
+    "backwards outside": ((300, 5), (-7, 1), (0, 1), 299 * 7 + 1, 300 * 7 + 1),
+    "kept within": ((7, 17, 120), (38, 2, 281), (1, 2), 3, 120 * 281),
+    "kept, backwards, in stretches": ((3, 90, 4, 3), (2700, -30, 2, 9), (1, 3), 89 * 30, 3 * 2700),
+    "ends within a block": ((61, 9, 3), (40, 4, 1), (0, 2), 0, 60 * 40 + 35),
+}
+
+
 @pytest.fixture(scope="module")
 def device():
     return vkdml.default_device()
@@ -62,7 +73,7 @@ def layout_of(case, rules):
 def plan_case(case, name, limits, rules=(False, False, False)):
     layout, count = layout_of(case, rules)
     input_bytes = count * ELEMENTS[name].nbytes
-    repetition = periods.best_repetition(layout, ELEMENTS[name], input_bytes)
+    repetition = periods.best_repetition(layout, ELEMENTS[name], input_bytes, gaps=True)
     assert repetition is not None
     results = Results(8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1)
     return periods.plan_repetition(repetition, layout, Order(name, *rules), input_bytes, results, limits)
@@ -91,6 +102,48 @@ def test_kernels_write_what_their_twins_write(device, name):
     assert {(combine, False), (combine, True)} <= ran
 
 
+def plan_window(window: str, name: str, rules, limits, *, aligned: bool):
+    sizes, strides, axes, base, count = WINDOWS[window]
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+    layout = canonical_reduce(
+        *(sizes, strides, axes, row_major_strides(kept)), take_last=rules[1], input_base=base
+    )
+    element = ELEMENTS[name]
+    input_bytes = count * element.nbytes
+    assert periods.best_repetition(layout, element, input_bytes, gaps=False) is None
+    repetition = periods.best_repetition(layout, element, input_bytes, gaps=True)
+    assert repetition is not None
+    assert repetition.has_gaps
+    assert (repetition.weight < 0) == ("backwards" in window and "inside" not in window)
+    if not aligned:
+        if repetition.block < 16 // element.nbytes:
+            return None
+        repetition = replace(repetition, copies=1, is_aligned=False)
+    results = Results(4, True, layout.outputs)
+    return periods.plan_repetition(repetition, layout, Order(name, *rules), input_bytes, results, limits)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
+@pytest.mark.parametrize("aligned", [True, False])
+def test_blocks_with_gaps_are_read_whole(device, name, window, aligned):
+    """What lies in the gaps belongs to no output, and positions may descend along any dimension."""
+    if not aligned and never_plans_batched_kernels(device):
+        return
+    count = WINDOWS[window][-1]
+    rng = np.random.default_rng(count)
+    limits = replace(device.limits, tuning=replace(device.limits.tuning, **SMALL, batched_loads=0))
+    content = rng.integers(0, 5, count * ELEMENTS[name].nbytes, np.uint8)  # many are equal
+    ran = 0
+    for rules in itertools.product((False, True), (False, True), (False,)):
+        plan = plan_window(window, name, rules, limits, aligned=aligned)
+        if plan is None:  # blocks shorter than vectors
+            continue
+        run_both(device, plan, {"input": content}, twins_combine.run)
+        ran += 1
+    assert ran == 4 or not aligned
+
+
 def test_every_kernel_is_tested_here():
     limits = DeviceLimits(DISCRETE, 1 << 30, 1 << 16, 256)
     tested = {
@@ -100,6 +153,10 @@ def test_every_kernel_is_tested_here():
         for step in plan_case(
             CASES["vectors"], name, replace(limits, tuning=replace(DISCRETE, batched_loads=batched))
         ).steps
+    }
+    tested |= {
+        plan_window("kept within", name, (False, False, False), limits, aligned=False).steps[0].kernel
+        for name in ELEMENTS
     }
     assert tested == PERIOD_KERNELS
 

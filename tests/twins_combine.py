@@ -16,7 +16,8 @@ def put_candidate(s: ReduceStep, word: int, key: int, rank: int) -> None:
 def argreduce_periods(step, buffers) -> None:
     s = ReduceStep(step, buffers)
     p = s.p
-    per_vector = 16 // s.el.bytes
+    is_aligned = kernels.table()[step.kernel].variant["loads"] == "vectors"
+    per_vector = 16 // s.el.bytes if is_aligned else 1
     assert p.run % per_vector == 0
     for stretch in range(p.outputs // p.run):
         base, _ = s.output_offsets(stretch)
@@ -43,7 +44,8 @@ def argreduce_combine(step, buffers) -> None:
     layout = p.layout_words if p.layout_in_push else s.words["workspace"].tolist()
     own = layout[3 * p.kept_dims + kernels.number("reduced_dim_words") * p.reduced_dims :]
     strides, own = own[: p.kept_dims], own[p.kept_dims :]
-    places, positions = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    descend = kernels.table()[step.kernel].named(step.constants)["steps_descend"]
+    places, positions = np.zeros(1, np.int64), np.full(1, p.first_position, np.int64)
     for dim in range(p.candidate_dims):
         size, stride, weight = own[3 * dim : 3 * dim + 3]
         places = np.add.outer(places, np.arange(size) * stride).reshape(-1)
@@ -64,8 +66,8 @@ def argreduce_combine(step, buffers) -> None:
                 *key_words, step_rank = all_words[word : word + s.candidate_words].tolist()
                 if not step_rank:
                     continue
-                repetition = step_rank - 1 if s.take_last else WORD - 1 - step_rank
-                position += repetition * p.repeated_weight
+                repetition = step_rank - 1 if s.take_last != descend else WORD - 1 - step_rank
+                position = (position + repetition * p.repeated_weight) % WORD
                 rank = position + 1 if s.take_last else WORD - 1 - position
                 best = max(best, (sum(word << 32 * i for i, word in enumerate(key_words)), rank))
             found[number, split] = best

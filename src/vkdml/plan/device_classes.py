@@ -114,6 +114,7 @@ DISCRETE = Tuning(
         longest_row_bytes=4096,
         long_row_bytes=_NEVER,
         row_positions=0,
+        gaps_from_bytes=4 * _MIB,
         out_of_order_from_bytes=64 * _MIB,
         out_of_order_row_bytes=30,
         out_of_order_column_bytes=(),

@@ -219,6 +219,8 @@ class PeriodTuning:
     elements of 8 bytes."""
     row_positions: int
     """0: the number of positions does not matter."""
+    gaps_from_bytes: int
+    """Inputs of this size on whose elements are apart are read whole where that is faster."""
     out_of_order_from_bytes: int
     """Inputs from this size on have the next number."""
     out_of_order_row_bytes: int

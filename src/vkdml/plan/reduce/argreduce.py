@@ -76,10 +76,11 @@ def plan_argreduce(
         )
 
     runs = long_runs_of(layout, element, limits)
+    periodicity = Periodicity(layout, element, input_bytes, limits)
     in_rows = (
         runs is not None
         and not are_many_and_short(runs, layout, element, limits.tuning)
-        and not Periodicity(layout, element, input_bytes, limits).is_out_of_order
+        and not (periodicity.is_out_of_order or periodicity.is_scattered)
     )
     kinds = (plan_across, plan_short) if in_rows else (plan_across, plan_short, plan_periods, plan_joined)
     for plan_kind in kinds:

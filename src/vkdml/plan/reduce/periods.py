@@ -1,8 +1,9 @@
 """Planning reductions of short blocks of memory that repeat again and again, read a period at a time.
 
-One reduced dimension repeats a contiguous block. All other dimensions, kept or reduced, are columns. A first
+One reduced dimension repeats a block of memory. All other dimensions, kept or reduced, are columns. A first
 kernel finds the best of each column, a second one the best of the columns that belong to one output. Along
-one dimension positions ascend with the index, so the others may lie in memory in any order. ``periodic.py``
+one dimension positions ascend or descend, so the others may lie in memory in any order. A block may have
+gaps: what lies in them is read, too, and has columns of its own, which belong to no output. ``periodic.py``
 says which reductions are read so.
 """
 
@@ -77,7 +78,7 @@ class _Column:
     stride: int
     """In the input, in elements; positive."""
     weight: int
-    """What a step adds to the position in the reduction; 0 for a kept dimension."""
+    """What a step adds to the position in the reduction, or takes from it; 0 for a kept dimension."""
     kept: int
     """Which kept dimension of the layout it is, or -1."""
 
@@ -89,19 +90,23 @@ class Repetition:
     size: int
     """Repetitions."""
     block: int
-    """Elements of one."""
+    """Elements of one, and of the gap behind it."""
     weight: int
-    """What a repetition adds to the position in the reduction."""
+    """What a repetition adds to the position in the reduction, or takes from it."""
     copies: int
-    """Repetitions of a period."""
+    """Repetitions of a period; one where loads start at any element."""
     inner: tuple[_Column, ...]
     """The dimensions of the block, the innermost first."""
     outer: tuple[_Column, ...]
     """The dimensions of the stretches, the innermost first."""
+    stretch: int
+    """Elements of one, from the first to the last."""
+    is_aligned: bool = True
+    """Whether loads are of aligned vectors."""
 
     @property
     def run(self) -> int:
-        """Elements of a period, whole vectors."""
+        """Elements of a period; of aligned loads, whole vectors."""
         return self.block * self.copies
 
     @property
@@ -112,42 +117,64 @@ class Repetition:
     def columns(self) -> int:
         return self.run * self.stretches
 
+    @property
+    def elements(self) -> int:
+        """Those that take part."""
+        return self.size * math.prod(column.size for column in (*self.inner, *self.outer))
 
-def repetitions(layout: ReduceLayout, per_vector: int) -> Iterator[Repetition]:
-    """Yield a way for each reduced dimension that repeats a contiguous block."""
+    @property
+    def read(self) -> int:
+        """Elements of all stretches: more than take part where blocks have gaps."""
+        return self.stretch * self.stretches
+
+    @property
+    def has_gaps(self) -> bool:
+        return self.read > self.elements
+
+
+def repetitions(layout: ReduceLayout, per_vector: int, *, gaps: bool) -> Iterator[Repetition]:
+    """Yield a way for each reduced dimension that repeats a block of memory, with gaps in it or without."""
     if not layout.reduced:
         return
-    weights = [1]
-    for dim in reversed(layout.reduced[1:]):
-        weights.append(weights[-1] * dim.size)
     columns = [
         _Column(dim.size, dim.input_stride, 0, number)
         for number, dim in enumerate(layout.kept)
         if dim.input_stride
     ]
     columns += [
-        _Column(dim.size, dim.input_stride, weight, -1)
-        for dim, weight in zip(layout.reduced, reversed(weights), strict=True)
+        _Column(dim.size, dim.input_stride, dim.output_stride, -1) for dim in layout.reading_order.dims
     ]
     columns.sort(key=lambda column: column.stride)
-    if columns[0].stride <= 0:
-        return
-    block = 1
+    extent = 1
     for place, column in enumerate(columns):
-        if column.stride != block:
+        if column.stride < extent or (column.stride > extent and not gaps):
             return
+        extent += (column.size - 1) * column.stride
         if column.kept < 0:
-            copies = per_vector // math.gcd(block, per_vector)
+            copies = per_vector // math.gcd(column.stride, per_vector)
             inner, outer = tuple(columns[:place]), tuple(columns[place + 1 :])
-            yield Repetition(column.size, block, column.weight, copies, inner, outer)
-        block *= column.size
+            yield Repetition(column.size, column.stride, column.weight, copies, inner, outer, extent)
 
 
-def best_repetition(layout: ReduceLayout, element: ElementType, input_bytes: int) -> Repetition | None:
-    """Return the way with the fewest columns whose candidates fit the scratch memory, if there is one."""
-    ways = repetitions(layout, VECTOR_BYTES // element.nbytes)
+def best_repetition(
+    layout: ReduceLayout, element: ElementType, input_bytes: int, *, gaps: bool
+) -> Repetition | None:
+    """Return the way with the fewest columns whose candidates fit the scratch memory, if there is one.
+
+    Args:
+        layout: of the reduction.
+        element: what is reduced.
+        input_bytes: of the input buffer.
+        gaps: whether blocks may have gaps. Loads start at any element where there would be too many columns.
+    """
+    per_vector = VECTOR_BYTES // element.nbytes
+    ways = list(repetitions(layout, per_vector, gaps=gaps))
+    if gaps:
+        # The last vector of a period extends into the next one at most.
+        longer = [way for way in ways if way.copies > 1 and way.has_gaps and way.block >= per_vector]
+        ways += [replace(way, copies=1, is_aligned=False) for way in longer]
     good = (repetition for repetition in ways if _fits(repetition, element, input_bytes))
-    return min(good, key=lambda repetition: repetition.columns, default=None)
+    return min(good, key=lambda way: (not way.is_aligned, way.columns), default=None)
 
 
 def _fits(repetition: Repetition, element: ElementType, input_bytes: int) -> bool:
@@ -155,7 +182,7 @@ def _fits(repetition: Repetition, element: ElementType, input_bytes: int) -> boo
     splits = ceil_div(repetition.size, repetition.copies * NARROW_SHARE) if element.nbytes < 4 else 1
     return (
         len(repetition.outer) * kernels.number("copied_dim_words") <= _PERIODS.layout_room
-        and repetition.size * repetition.block + 2 * repetition.run < WORDS_LIMIT
+        and repetition.stretch + 2 * repetition.run < WORDS_LIMIT
         and repetition.size >= FEWEST_PERIODS * repetition.copies
         and repetition.columns * splits <= most_candidates(element, input_bytes)
     )
@@ -168,7 +195,8 @@ def _in_whole_lines(repetition: Repetition, element: ElementType, input_bytes: i
     """
     run_bytes = repetition.run * element.nbytes
     shortest, longest = _PERIODS_OF_LINES
-    if not shortest <= run_bytes // VECTOR_BYTES <= longest or repetition.stretches > _STRETCHES_OF_LINES:
+    is_of_length = repetition.is_aligned and shortest <= run_bytes // VECTOR_BYTES <= longest
+    if not is_of_length or repetition.stretches > _STRETCHES_OF_LINES:
         return repetition
     longer = replace(repetition, copies=repetition.copies * (GPU_LINE // math.gcd(run_bytes, GPU_LINE)))
     return longer if _fits(longer, element, input_bytes) else repetition
@@ -186,8 +214,13 @@ class _Shape:
     loop_steps: int
 
 
-def _at_once(limits: DeviceLimits) -> int:
-    return _PERIODS.numbers_of("at_once")[-1 if limits.tuning.batched_loads else 0]
+def _at_once(repetition: Repetition, limits: DeviceLimits) -> int:
+    numbers = _PERIODS.numbers_of("at_once", loads=_loads(repetition))
+    return numbers[-1 if limits.tuning.batched_loads else 0]
+
+
+def _loads(repetition: Repetition) -> str:
+    return "vectors" if repetition.is_aligned else "unaligned"
 
 
 def _has_short_splits(input_bytes: int, tuning: PeriodTuning) -> bool:
@@ -198,8 +231,8 @@ def _has_short_splits(input_bytes: int, tuning: PeriodTuning) -> bool:
 def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     per_vector = VECTOR_BYTES // element.nbytes
-    vectors = repetition.run // per_vector
-    groups = repetition.columns // per_vector
+    vectors = ceil_div(repetition.run, per_vector)
+    groups = vectors * repetition.stretches
     periods = _periods(repetition, per_vector)
     fewest, at_once = tuning.positions_per_split, workgroups_at_once(element, tuning)
     room = most_candidates(element, input_bytes) // repetition.columns
@@ -229,7 +262,7 @@ def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limit
     wanted = whole_waves(blocks, longest, *shares, at_once)
     if groups_per_block < vectors <= _SHORT_PERIOD and _has_short_splits(input_bytes, tuning.periods):
         # Blocks of a period, which share lines, follow each other within a split.
-        stretch_bytes = repetition.size * repetition.block * element.nbytes
+        stretch_bytes = repetition.stretch * element.nbytes
         # Each workgroup reads enough that to start and finish it is a small part of its time.
         of_workgroups = ceil_div(vectors, groups_per_block) * tuning.split_bytes // 2
         split_bytes = max(tuning.periods.split_bytes, of_workgroups)
@@ -241,7 +274,8 @@ def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limit
         loops = PeriodLoops(workgroup_size, limits.max_workgroup_count)
         share = ceil_div(periods, splits)
         return loops.periods(
-            blocks * splits, len(repetition.outer), share, lanes, _at_once(limits), per_vector
+            *(blocks * splits, len(repetition.outer), share, lanes),
+            *(_at_once(repetition, limits), per_vector),
         )
 
     splits = enough_splits(wanted, most, loop_steps, limits)
@@ -267,7 +301,7 @@ def _side(vectors: int, piece: int, most: int) -> int:
 
 def _periods(repetition: Repetition, per_vector: int) -> int:
     """Return how many periods a stretch spans at most, wherever it starts in a vector."""
-    return ceil_div(repetition.size * repetition.block + per_vector - 1, repetition.run)
+    return ceil_div(repetition.stretch + per_vector - 1, repetition.run)
 
 
 @dataclass(frozen=True)
@@ -337,18 +371,21 @@ def plan_repetition(
     }
     common = {
         **results.flags,
-        **bases(layout),
         "run": repetition.run,
         "tiles_per_run": 0,
         "tile_vectors": 0,
     }
     # The splits of the first kernel do not change its code, nor do the results.
     own = {"layout_in_push": True, "positions_adjacent": False}
+    in_memory = layout.reading_order
+    descends = repetition.weight < 0
+    starts = bases(layout)
     kernel, constants = _PERIODS.specialize(
         **element.specialization,
-        **rules,
+        **{**rules, "take_last": rules["take_last"] != descends},
         split=False,
-        at_once=_at_once(limits),
+        loads=_loads(repetition),
+        at_once=_at_once(repetition, limits),
         fixed_flags=fixed_flags(_PERIODS, own, input_bytes, limits),
     )
     per_vector = VECTOR_BYTES // element.nbytes
@@ -357,6 +394,7 @@ def plan_repetition(
         constants,
         _PERIODS.push(
             **common,
+            **{**starts, "input_base": starts["input_base"] + in_memory.input_offset},
             **own,
             lanes=shape.lanes,
             outputs=repetition.columns,
@@ -366,7 +404,7 @@ def plan_repetition(
             reduced_dims=0,
             scratch_base=candidates_base,
             positions_per_split=shape.periods_per_split,
-            stretch=repetition.size * repetition.block,
+            stretch=repetition.stretch,
             groups_per_block=shape.groups_per_block,
             layout_words=words(
                 word for column in reversed(repetition.outer) for word in (column.size, column.stride, 0)
@@ -382,6 +420,7 @@ def plan_repetition(
     }
     kernel, constants = _COMBINE.specialize(
         **{**element.specialization, **rules, "keys": "integer"},
+        steps_descend=descends,
         split=combine.splits > 1,
         fixed_flags=fixed_flags(_COMBINE, {**own, **results.flags}, input_bytes, limits),
     )
@@ -390,6 +429,7 @@ def plan_repetition(
         constants,
         _COMBINE.push(
             **common,
+            **starts,
             **own,
             lanes=combine.lanes,
             outputs=layout.outputs,
@@ -401,7 +441,8 @@ def plan_repetition(
             positions_per_split=combine.candidates_per_split,
             candidates=math.prod(dim.size for dim in dims),
             candidate_dims=len(dims),
-            repeated_weight=repetition.weight * repetition.copies,
+            first_position=in_memory.position,
+            repeated_weight=repetition.weight * repetition.copies % WORDS_LIMIT,
             candidates_base=candidates_base,
             layout_words=layout_words if in_push else (),
         ),
