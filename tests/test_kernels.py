@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins
-from plans import run_plan
+from plans import never_plans_batched_kernels, run_plan
 
 import vkdml
 from vkdml.plan import kernels
@@ -382,7 +382,7 @@ def test_columns_side_by_side_in_the_input_only(device, small_limits, name, near
 @pytest.mark.parametrize("splits", [1, 2])
 def test_long_unaligned_rows_whose_outputs_are_permuted(device, small_limits, name, row, splits):
     """Groups of columns start where their indices do with a vector, which differs from row to row."""
-    limits = limits_for(small_limits, fast=False, batched=True)
+    limits = limits_for(small_limits, fast=False, batched=not never_plans_batched_kernels(device))
     tuning = replace(limits.tuning, columns_workgroups=512 if splits > 1 else 1, short=DISCRETE.short)
     limits, count = replace(limits, tuning=tuning), 34 * splits**2
     case = ((3, 2, count, row), (2,), (row, 3 * count * row, 3 * row, 1), 0, 2 * count * 3 * row)
@@ -399,7 +399,7 @@ def test_long_unaligned_rows_whose_outputs_are_permuted(device, small_limits, na
 @pytest.mark.parametrize(("name", "row"), [("int8", 48), ("bool", 27), ("float16", 24), ("float32", 12)])
 def test_indices_of_several_dimensions_are_stored_in_vectors(device, small_limits, name, row):
     """Positions count the reduced dimensions in another order than that in which these lie in memory."""
-    limits = limits_for(small_limits, fast=False, batched=True)
+    limits = limits_for(small_limits, fast=False, batched=not never_plans_batched_kernels(device))
     limits = replace(limits, tuning=replace(limits.tuning, columns_workgroups=1, short=DISCRETE.short))
     case = ((3, 17, 3, row), (1, 2), (row, 3 * row, 17 * 3 * row, 1), 0, 3 * 17 * 3 * row)
     rng = np.random.default_rng(row)

@@ -80,9 +80,13 @@ def plan_argreduce(
     in_rows = (
         runs is not None
         and not are_many_and_short(runs, layout, element, limits.tuning)
-        and not (periodicity.is_out_of_order or periodicity.is_scattered)
+        and not (periodicity.is_out_of_order or periodicity.scattered)
     )
-    kinds = (plan_across, plan_short) if in_rows else (plan_across, plan_short, plan_periods, plan_joined)
+    kinds = [plan_across, plan_short]
+    if not in_rows:
+        # Blocks with gaps are read whole where no kernel reads them in vectors otherwise.
+        has_gaps = periodicity.scattered is not None and periodicity.scattered.has_gaps
+        kinds += [plan_joined, plan_periods] if has_gaps else [plan_periods, plan_joined]
     for plan_kind in kinds:
         plan = plan_kind(layout, order, input_bytes, results, limits)
         if plan is not None:

@@ -16,14 +16,16 @@ from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PeriodTuning
 
 SECTOR_BYTES = 32
-# Bytes that are read for each that is needed, at most: where the nearest elements compete for an output,
-# where they belong to different outputs, and where they are short rows.
-MOST_IN_VAIN, MOST_IN_VAIN_OF_OUTPUTS, MOST_IN_VAIN_OF_ROWS = 4.5, 1.5, 8
+# Bytes that are read for each that is needed, at most: where the nearest elements compete for an output, in
+# the order of positions or not, and where they belong to different outputs.
+MOST_IN_VAIN, MOST_IN_VAIN_OUT_OF_ORDER, MOST_IN_VAIN_OF_OUTPUTS = 4.5, 8, 1.5
 # Of rows out of order. With fewer, rows take less time.
 FEWEST_POSITIONS_OF_ROWS = 128
-# Of the innermost dimension of positions, in order. Longer rows are read as they are, more elements one by
-# one.
-SHORT_ROW_BYTES, FEW_NEAREST = 512, 1200
+# Times as many bytes are needed of elements of 8 bytes, and where only stretches are apart.
+FROM_TIMES = 4
+# Of the innermost dimension of positions, in order: longer rows, with what is read for each, are read as they
+# are, and more elements one by one.
+ROW_AND_GAP_BYTES, FEW_NEAREST = 4096, 1200
 
 
 @dataclass(frozen=True)
@@ -45,17 +47,22 @@ class Periodicity:
 
     @cached_property
     def repetition(self) -> Repetition | None:
-        """How it would be read; None if it cannot be."""
-        gaps = not self.limits.tuning.is_processor
-        return best_repetition(self.layout, self.element, self.input_bytes, gaps=gaps)
+        """How it would be read without gaps in blocks; None if it cannot be."""
+        return best_repetition(self.layout, self.element, self.input_bytes, gaps=False)
+
+    @cached_property
+    def scattered(self) -> Repetition | None:
+        """How memory with gaps is read; None if it has none, and on processors."""
+        if self.limits.tuning.is_processor or len(self.layout.reduced) < 2:
+            return None
+        repetition = best_repetition(self.layout, self.element, self.input_bytes, gaps=True)
+        return repetition if repetition is not None and self._is_faster_whole(repetition) else None
 
     def is_worthwhile(self, *, with_values: bool = False) -> bool:
         """Tell whether other kernels would read the memory in short pieces, and so much that it matters."""
         tuning = self._tuning
         if self.input_bytes < tuning.from_bytes or not self._has_long_columns(tuning.column_bytes):
             return False
-        if self._has_gaps:
-            return self.is_scattered
         if self.is_out_of_order:
             return True
         if not any(dim.input_stride for dim in self.layout.kept):
@@ -64,39 +71,38 @@ class Periodicity:
             return self._are_short_pieces_of_columns(with_values=with_values)
         return self._are_short_rows
 
-    @property
-    def _has_gaps(self) -> bool:
-        return self.repetition is not None and self.repetition.has_gaps
-
-    @cached_property
-    def is_scattered(self) -> bool:
-        """Whether a GPU reads memory with gaps faster whole than element by element, or in short rows.
+    def _is_faster_whole(self, repetition: Repetition) -> bool:
+        """Whether a GPU reads memory with gaps faster so than element by element, or in short rows.
 
         It does where positions lie in another order than memory (0.01 to 0.96 of the time, H100), where the
         nearest ones are few (0.08 to 0.93), and where outputs lie nearest and little is read in vain (0.12 to
         1.04). One reduced dimension takes as long or longer so.
         """
-        repetition, reduced, nbytes = self.repetition, self.layout.reduced, self.element.nbytes
-        if self.limits.tuning.is_processor or repetition is None or not self._has_gaps or len(reduced) < 2:
-            return False
-        if self.input_bytes < self._tuning.gaps_from_bytes:
+        reduced, nbytes = self.layout.reduced, self.element.nbytes
+        if not repetition.is_apart:
             return False
         nearest = min(abs(dim.input_stride) for dim in reduced)
         nearest_output = min(
             (dim.input_stride for dim in self.layout.kept if dim.input_stride), default=nearest
         )
         needed = repetition.elements * min(min(nearest, nearest_output) * nbytes, SECTOR_BYTES)
+        gains_less = nbytes == 8 or not repetition.has_gaps
+        if needed < self._tuning.gaps_from_bytes * (FROM_TIMES if gains_less else 1):
+            return False
+        if not repetition.has_gaps and nbytes >= 4:
+            return False
         in_vain = repetition.read * nbytes / needed
         if nearest_output < nearest:
             return in_vain <= MOST_IN_VAIN_OF_OUTPUTS
         last = reduced[-1]
-        if nearest == last.input_stride == 1 and in_vain <= MOST_IN_VAIN_OF_ROWS:
-            return last.size * nbytes <= SHORT_ROW_BYTES
-        if in_vain > MOST_IN_VAIN:
-            return False
         if abs(last.input_stride) != nearest:
-            return nearest > 1 or repetition.elements >= FEWEST_POSITIONS_OF_ROWS * repetition.columns
-        return nbytes < 8 and last.size <= FEW_NEAREST
+            if in_vain > MOST_IN_VAIN_OUT_OF_ORDER:
+                return False
+            is_whole = nearest > 1 or not self.layout.kept
+            return is_whole or repetition.elements >= FEWEST_POSITIONS_OF_ROWS * repetition.columns
+        if nearest == 1:
+            return last.size * nbytes * in_vain <= ROW_AND_GAP_BYTES
+        return nbytes < 8 and last.size <= FEW_NEAREST and in_vain <= MOST_IN_VAIN
 
     def _has_long_columns(self, least: int) -> bool:
         """Whether there are at least so many bytes for each column, which leaves a candidate."""
@@ -278,9 +284,12 @@ def plan_periods(
 ) -> Plan | None:
     """Plan a reduction so if it is faster than others and possible; arguments as of ``plan_argreduce``."""
     periodicity = Periodicity(layout, order.element_type, input_bytes, limits)
-    if not periodicity.is_worthwhile(with_values=results.with_values) or periodicity.repetition is None:
+    repetition = periodicity.scattered
+    if repetition is None and periodicity.is_worthwhile(with_values=results.with_values):
+        repetition = periodicity.repetition
+    if repetition is None:
         return None
     try:
-        return plan_repetition(periodicity.repetition, layout, order, input_bytes, results, limits)
+        return plan_repetition(repetition, layout, order, input_bytes, results, limits)
     except TooMuchWork:
         return None

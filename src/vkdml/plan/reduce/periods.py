@@ -129,7 +129,18 @@ class Repetition:
 
     @property
     def has_gaps(self) -> bool:
+        """Whether blocks have gaps."""
         return self.read > self.elements
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether there are gaps anywhere, in blocks or between stretches."""
+        run = 1
+        for column in (*self.inner, _Column(self.size, self.block, self.weight, -1), *self.outer):
+            if column.stride != run:
+                return True
+            run *= column.size
+        return False
 
 
 def repetitions(layout: ReduceLayout, per_vector: int, *, gaps: bool) -> Iterator[Repetition]:
