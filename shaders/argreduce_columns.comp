@@ -45,7 +45,7 @@ uvec2 offsets_of_run(uint number) { return offsets_of(number, kept_dims - 1u, uv
 // element, groups do so that their indices start with a vector: what lies before, in a long run, is a group of its own.
 uvec2 columns_of_group(uint number, uint run_number) {
     if (COLUMNS == 1u) return uvec2(0u, 1u);
-    uint lead = leads() ? (0u - offsets_of_run(run_number).y) % COLUMNS : 0u;
+    uint lead = leads() ? (0u - (ONE_RUN ? output_base : offsets_of_run(run_number).y)) % COLUMNS : 0u;
     uint end = number * COLUMNS + (lead == 0u ? COLUMNS : lead);
     return min(uvec2(number == 0u ? 0u : end - COLUMNS, end), run);
 }

@@ -75,7 +75,8 @@ void store_candidates(Best best, uint stretch_number, uint column, uint start, u
 }
 
 void main() {
-    uint groups_per_run = (run + COLUMNS - 1u) / COLUMNS, groups = outputs / run * groups_per_run;
+    uint groups_per_run = (run + COLUMNS - 1u) / COLUMNS;
+    uint groups = LOADS == LOADS_UNALIGNED ? outputs / run * groups_per_run : outputs / COLUMNS;
     // Neighbouring invocations read neighbouring memory: of a period, then of the next ones, then of other stretches.
     uint side_by_side = min(groups_per_block, groups_per_run), in_stretch = lanes * side_by_side;
     uint stretch_of_block = gl_LocalInvocationIndex / in_stretch;
