@@ -7,6 +7,7 @@ import math
 import re
 import time
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import oracle
@@ -49,6 +50,7 @@ from vkdml.plan.calls import CopyCall, Operand, ReduceCall
 
 MANY = sweep_cases(11, 2000, 512 * MIB)
 SMALL = sweep_cases(11, 150, 1 << 13)
+SMALL_WINDOWS = sweep_cases(11, 150, 1 << 13, windows=True)
 CONTENT = contents.content("bits", 1 << 13)
 
 
@@ -160,6 +162,42 @@ def test_no_large_case_leaves_most_of_a_gpu_idle(seed):
         assert first.workgroups >= 200, (case.name, first.kernel)
 
 
+def test_windows_are_reduced_instead_of_copied():
+    """Whole arrays stay as they are, and so does what takes part of the others."""
+    windows = sweep_cases(11, 400, 512 * MIB, windows=True)
+    assert not any(case.is_copy for case in windows)
+    axes = set()
+    for case, other in zip(MANY, windows, strict=False):
+        assert (case == other) == (not case.is_copy)
+        assert (case.window, case.element, case.read_bytes) == (other.window, other.element, other.read_bytes)
+        if case.is_copy:
+            axes.add((other.op, other.axis))
+            assert other.outputs * 4 <= other.written_bytes() < other.outputs * 4 + 32
+            assert other.outputs <= case.outputs
+    assert {op for op, _ in axes} == {"argmax", "argmin"}
+    assert {axis for _, axis in axes} > {None, (0,), (1,), (0, 1), (0, 2, 3)}
+
+
+def test_a_reduced_window_is_the_planners_own_call():
+    case = SweepCase(
+        0, 0, "argmin", "float16", (7, 5), (1, 0), (1,), window=SweepWindow((1, 0), (4, 7), (-2, 3))
+    )
+    call = case.call(8)
+    assert isinstance(call, ReduceCall)
+    assert call.input == Operand((2, 3), (-2, 15), 4, 35)
+    assert call.output.sizes == (2, 1)
+    assert case.name == "argmin f16 5x7 perm 1,0 [4:0:-2,0:7:3] ax 1"
+
+
+def test_torch_reduces_windows_without_negative_steps():
+    window = SweepWindow((1, 0), (4, 7), (2, 3))
+    case = SweepCase(0, 0, "argmax", "float16", (7, 5), (1, 0), (1,), window=window)
+    assert not torch_refusal(case)
+    backwards = replace(case, window=replace(window, steps=(2, -3)))
+    assert "negative steps" in torch_refusal(backwards)
+    assert not torch_refusal(replace(backwards, op="slice1", axis=None))
+
+
 def test_indices_that_do_not_fit_are_refused():
     case = SweepCase(0, 0, "argmax", "int8", (1 << 31, 2), (0, 1))
     with pytest.raises(ValueError, match=rf"indices up to {(1 << 32) - 1} do not fit int32"):
@@ -193,7 +231,7 @@ def touched(operand: Operand, element_bytes: int) -> int:
 
 
 def test_sectors_are_counted_as_they_are_touched():
-    for case in [*SMALL, *sweep_cases(4, 150, 1 << 15)]:
+    for case in [*SMALL, *SMALL_WINDOWS, *sweep_cases(4, 150, 1 << 15)]:
         assert case.read_bytes == touched(case.source, case.element_bytes), case
 
 
@@ -227,13 +265,14 @@ def right(case: SweepCase) -> np.ndarray:
     view = view_of(case, oracle.dtype_named(case.element))
     if case.window is not None:
         window = case.window
-        copied = oracle.slice1(view, window.offsets, window.sizes, window.steps)
-        return np.array(copied.view(f"u{case.element_bytes}"), order="C")
+        view = oracle.slice1(view, window.offsets, window.sizes, window.steps)
+    if case.is_copy:
+        return np.array(view.view(f"u{case.element_bytes}"), order="C")
     return np.array(oracle.argreduce(view, case.axis, case.op)[0], np.int32, order="C")
 
 
 def checked(case: SweepCase, result: np.ndarray) -> None:
-    outputs = {"indices" if case.window is None else "output": result.reshape(-1).view(np.uint8)}
+    outputs = {"output" if case.is_copy else "indices": result.reshape(-1).view(np.uint8)}
     sweep_check.check(case, CONTENT, outputs, 4)
 
 
@@ -244,7 +283,7 @@ def test_right_results_pass_and_one_wrong_element_does_not(monkeypatch, block_by
     monkeypatch.setattr(view_indices, "BLOCK_BYTES", block_bytes)
     monkeypatch.setattr(view_indices, "cores", lambda: core_count)
     random = np.random.default_rng(0)
-    for case in SMALL[:60]:
+    for case in [*SMALL[:60], *(case for case in SMALL_WINDOWS[:60] if case.window)]:
         result = right(case)
         checked(case, result)
         at = tuple(map(int, np.unravel_index(random.integers(result.size), result.shape)))
@@ -580,10 +619,11 @@ def test_torch_computes_the_same():
     torch = pytest.importorskip("torch")
     from vkdml.bench.sweep_torch import torch_call
 
-    for case in [case for case in SMALL if not torch_refusal(case)]:
+    windows = [case for case in SMALL_WINDOWS if case.window]
+    for case in [case for case in [*SMALL, *windows] if not torch_refusal(case)]:
         flat = torch.from_numpy(CONTENT[: case.input_bytes])
         result = torch_call(torch, flat, case)().contiguous()
-        if case.window is None:
+        if not case.is_copy:
             checked(case, result.numpy().astype(np.int32))
         else:
             checked(case, result.reshape(-1).view(torch.uint8).numpy())

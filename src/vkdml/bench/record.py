@@ -158,7 +158,7 @@ class SweepRow:
     permutation: list[int]
     axis: list[int] | None
     offsets: list[int]
-    """Of the window of slice1, as are the next two; empty for reductions."""
+    """Of the window, as are the next two; empty where the whole array takes part."""
     sizes: list[int]
     steps: list[int]
     input_bytes: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from vkdml.bench.cases import ELEMENT_BYTES, SECTOR_BYTES, SHORT_NAMES, window_slices
@@ -17,7 +17,9 @@ SUITE = "sweep"
 CONTENT = "bits"
 """All cases read these random bytes, each as many as it needs."""
 
-OPS = ("argmax", "argmin", "slice1", "slice1")
+COPY = "slice1"
+OPS = ("argmax", "argmin", COPY, COPY)
+REDUCTIONS = ("argmax", "argmin")
 ELEMENTS = ("float32", "float16", "bfloat16", "int8", "uint8", "int64")
 RANKS = (1, 2, 3, 4)
 STEPS = (1, 1, 1, 1, -1, 2, 3, -2)
@@ -34,7 +36,7 @@ _MOST_DRAWS = 64
 
 @dataclass(frozen=True)
 class SweepWindow:
-    """What slice1 copies: half-open ranges of the view, then every ``step``-th, mirrored if negative."""
+    """What takes part: half-open ranges of the view, then every ``step``-th, mirrored if negative."""
 
     offsets: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -42,7 +44,7 @@ class SweepWindow:
 
     @property
     def copied(self) -> tuple[int, ...]:
-        """The shape of the result."""
+        """Its shape."""
         return tuple(1 + (size - 1) // abs(step) for size, step in zip(self.sizes, self.steps, strict=True))
 
 
@@ -61,7 +63,7 @@ class SweepCase:
     axis: tuple[int, ...] | None = None
     """The view's axes to reduce; None are all of them, and what slice1 has."""
     window: SweepWindow | None = None
-    """What slice1 copies of the view; None for reductions."""
+    """What takes part of the view; None is all of it, which only reductions have."""
 
     @property
     def name(self) -> str:
@@ -69,15 +71,23 @@ class SweepCase:
 
         >>> SweepCase(0, 0, "argmax", "float16", (64, 3, 1638), (2, 0, 1), (0, 2)).name
         'argmax f16 1638x64x3 perm 2,0,1 ax 0,2'
+        >>> window = SweepWindow((0, 3), (64, 97), (2, 1))
+        >>> SweepCase(0, 0, "argmin", "int8", (64, 100), (0, 1), (1,), window).name
+        'argmin i8 64x100 [0:64:2,3:100] ax 1'
         """
         words = [self.op, SHORT_NAMES[self.element], "x".join(map(str, self.sizes))]
         if self.is_permuted:
             words.append("perm " + ",".join(map(str, self.permutation)))
-        if self.window is None:
-            words.append("all" if self.axis is None else "ax " + ",".join(map(str, self.axis)))
-        else:
+        if self.window is not None:
             words.append("[" + ",".join(map(_said_of_cut, self.cuts)) + "]")
+        if not self.is_copy:
+            words.append("all" if self.axis is None else "ax " + ",".join(map(str, self.axis)))
         return " ".join(words)
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is slice1, and no reduction."""
+        return self.op == COPY
 
     @property
     def is_permuted(self) -> bool:
@@ -111,19 +121,17 @@ class SweepCase:
     @property
     def axes(self) -> tuple[int, ...]:
         """The view's reduced axes, ascending; none for slice1."""
-        if self.window is not None:
+        if self.is_copy:
             return ()
         return tuple(range(len(self.permutation))) if self.axis is None else self.axis
 
     @property
     def outputs(self) -> int:
-        if self.window is not None:
-            return math.prod(self.window.copied)
-        return math.prod(size for axis, size in enumerate(self.sizes) if axis not in self.axes)
+        return math.prod(size for axis, size in enumerate(self.source.sizes) if axis not in self.axes)
 
     @property
     def cuts(self) -> tuple[slice, ...]:
-        """What slice1 copies, as Python's slices of the view."""
+        """The window, as Python's slices of the view."""
         window = self.window
         assert window is not None
         return window_slices(window.offsets, window.sizes, window.steps)
@@ -145,9 +153,9 @@ class SweepCase:
 
     def call(self, index_bytes: int = 4) -> ReduceCall | CopyCall:
         """Return it as the planner's call."""
-        if self.window is not None:
-            return CopyCall(self.source, Operand.compact(self.window.copied), self.element_bytes)
-        kept = tuple(1 if axis in self.axes else size for axis, size in enumerate(self.sizes))
+        if self.is_copy:
+            return CopyCall(self.source, Operand.compact(self.source.sizes), self.element_bytes)
+        kept = tuple(1 if axis in self.axes else size for axis, size in enumerate(self.source.sizes))
         order = Order(self.element, take_min=self.op == "argmin")
         return ReduceCall(self.source, self.axes, order, Operand.compact(kept), index_bytes, False)
 
@@ -158,7 +166,7 @@ class SweepCase:
             MemoryError: a buffer would exceed the device's limit.
             ValueError: indices that do not fit, or more work than a dispatch does.
         """
-        greatest = math.prod(self.sizes[axis] for axis in self.axes) - 1
+        greatest = math.prod(self.source.sizes[axis] for axis in self.axes) - 1
         if greatest >= 1 << (8 * index_bytes - 1):
             raise ValueError(
                 f"indices up to {greatest} do not fit int{8 * index_bytes}; accepted is --index-dtype int64"
@@ -172,17 +180,18 @@ class SweepCase:
 
     def written_bytes(self, index_bytes: int = 4) -> int:
         """Bytes of the sectors that hold the result."""
-        each = self.element_bytes if self.window is not None else index_bytes
+        each = self.element_bytes if self.is_copy else index_bytes
         return -(-self.outputs * each // SECTOR_BYTES) * SECTOR_BYTES
 
 
-def command(seed: int, number: int, mib: int) -> str:
+def command(seed: int, number: int, mib: int, *, windows: bool = False) -> str:
     """Return the command that runs one case alone.
 
     >>> command(7, 42, 512)
     'vkdml bench --suite sweep --seed 7 --case 42 --mib 512'
     """
-    return f"vkdml bench --suite {SUITE} --seed {seed} --case {number} --mib {mib}"
+    of_windows = " --windows" if windows else ""
+    return f"vkdml bench --suite {SUITE}{of_windows} --seed {seed} --case {number} --mib {mib}"
 
 
 def _said_of_cut(cut: slice) -> str:
@@ -190,14 +199,29 @@ def _said_of_cut(cut: slice) -> str:
     return f"{cut.start}:{stop}" if cut.step == 1 else f"{cut.start}:{stop}:{cut.step}"
 
 
-def sweep_case(seed: int, number: int, most_bytes: int) -> SweepCase:
+def sweep_case(seed: int, number: int, most_bytes: int, *, windows: bool = False) -> SweepCase:
     """Return a case of a sweep; it depends on these numbers alone, and on no other case.
 
     Args:
         seed: of the sweep.
         number: of the case, from 0.
         most_bytes: of the array, which is nearly as large.
+        windows: reduce what slice1 copies else.
     """
+    case = _whole_or_copy(seed, number, most_bytes)
+    if not (windows and case.is_copy):
+        return case
+    random = Random(f"vkdml sweep of windows {seed} {number}")
+    return replace(case, op=random.choice(REDUCTIONS), axis=_axes(random, len(case.permutation)))
+
+
+def _axes(random: Random, rank: int) -> tuple[int, ...] | None:
+    if rank == 1 or random.random() < ALL_AXES_SHARE:
+        return None
+    return tuple(sorted(random.sample(range(rank), random.randrange(1, rank))))
+
+
+def _whole_or_copy(seed: int, number: int, most_bytes: int) -> SweepCase:
     random = Random(f"vkdml sweep {seed} {number}")
     op = random.choice(OPS)
     element = random.choice(ELEMENTS)
@@ -208,12 +232,8 @@ def sweep_case(seed: int, number: int, most_bytes: int) -> SweepCase:
     if rank > 1 and random.random() < PERMUTED_SHARE / several_share:
         while permutation == tuple(range(rank)):
             permutation = tuple(random.sample(range(rank), rank))
-    if op != "slice1":
-        axis = None
-        if rank > 1 and random.random() >= ALL_AXES_SHARE:
-            chosen = random.sample(range(rank), random.randrange(1, rank))
-            axis = tuple(sorted(chosen))
-        return SweepCase(seed, number, op, element, shape, permutation, axis)
+    if op != COPY:
+        return SweepCase(seed, number, op, element, shape, permutation, _axes(random, rank))
     whole = SweepWindow((0,) * rank, tuple(shape[axis] for axis in permutation), (1,) * rank)
     for _ in range(_MOST_DRAWS):
         window = _window(random, whole.sizes)
@@ -223,9 +243,9 @@ def sweep_case(seed: int, number: int, most_bytes: int) -> SweepCase:
     return SweepCase(seed, number, op, element, shape, permutation, window=whole)
 
 
-def sweep_cases(seed: int, count: int, most_bytes: int) -> list[SweepCase]:
+def sweep_cases(seed: int, count: int, most_bytes: int, *, windows: bool = False) -> list[SweepCase]:
     """Return the first cases of a sweep."""
-    return [sweep_case(seed, number, most_bytes) for number in range(count)]
+    return [sweep_case(seed, number, most_bytes, windows=windows) for number in range(count)]
 
 
 def _shape(random: Random, rank: int, most: int) -> tuple[int, ...]:

@@ -82,7 +82,8 @@ def quantile_table(record: Record) -> Table:
     table.add_column(" cases", justify="right", no_wrap=True)
     kinds = {
         "all": record.sweep,
-        "reductions": [row for row in record.sweep if row.op != "slice1"],
+        "reductions": [row for row in record.sweep if row.op != "slice1" and not row.sizes],
+        "of windows": [row for row in record.sweep if row.op != "slice1" and row.sizes],
         "slice1": [row for row in record.sweep if row.op == "slice1"],
     }
     for what, measure, with_mean in (
@@ -142,8 +143,10 @@ def tables(record: Record) -> Iterator[Table]:
 def notes(record: Record) -> Iterator[str]:
     """Yield what the tables leave out: what was refused or wrong, and how bytes are counted."""
     settings = record.settings
+    windows = bool(settings.get("windows"))
+    what = "cases, windows reduced instead of copied," if windows else "cases"
     yield (
-        f"seed {settings['seed']}: {len(record.sweep)} cases of up to {settings['mib']} MiB; "
+        f"seed {settings['seed']}: {len(record.sweep)} {what} of up to {settings['mib']} MiB; "
         "times are those of the kernels, by the device's clock, and every result was checked"
     )
     yield (
@@ -160,7 +163,7 @@ def notes(record: Record) -> Iterator[str]:
     for row in refused:
         yield f"refused: {row.number}: {row.case}: {row.refused}"
     for row in faults(record):
-        alone = command(settings["seed"], row.number, settings["mib"])
+        alone = command(settings["seed"], row.number, settings["mib"], windows=windows)
         yield f"WRONG: {row.number}: {row.case}: {row.wrong}; it runs alone with {alone}"
 
 

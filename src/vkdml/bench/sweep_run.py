@@ -33,6 +33,8 @@ class SweepOptions:
     """What to run."""
 
     seed: int = 0
+    windows: bool = False
+    """Windows are reduced instead of copied."""
     numbers: Sequence[int] = range(DEFAULT_CASES)
     mib: int | None = None
     index_bytes: int = 4
@@ -75,6 +77,7 @@ def run(
     mib = mib_of(device, options.mib)
     settings = {
         "seed": options.seed,
+        "windows": options.windows,
         "numbers": list(options.numbers),
         "mib": mib,
         "index_dtype": f"int{8 * options.index_bytes}",
@@ -82,7 +85,9 @@ def run(
         "warm_seconds": WARM_SECONDS,
     }
     record = measure.new_record(device, SUITE, settings)
-    cases = [sweep_case(options.seed, number, mib * MIB) for number in options.numbers]
+    cases = [
+        sweep_case(options.seed, number, mib * MIB, windows=options.windows) for number in options.numbers
+    ]
     bench = _Bench(device, options, [*cases, *_plain_reads(device, mib * MIB)])
     with phase(record, progress, "ceiling", 0):
         plain = [bench.timed(case)[0] for case in _plain_reads(device, mib * MIB)]
@@ -149,7 +154,7 @@ def _fastest_read(rows: Sequence[SweepRow]) -> tuple[float | None, str]:
     rates = [
         (row.input_bytes / (row.us * 1e3), row.case)
         for row in rows
-        if row.us and row.op != "slice1" and not row.wrong
+        if row.us and not row.sizes and not row.wrong
     ]
     return max(rates, default=(None, ""))
 
@@ -215,7 +220,8 @@ class _Bench:
             row.refused = str(error)
             return row, {}
         except DeviceError as error:
-            alone = command(case.seed, case.number, mib_of(self._device, self._options.mib))
+            mib = mib_of(self._device, self._options.mib)
+            alone = command(case.seed, case.number, mib, windows=self._options.windows)
             raise type(error)(f"{case.name}: {error}; it runs alone with {alone}") from None
         row.us, row.low_us, row.high_us = (
             ns / 1e3 for ns in (reading.median_ns, reading.low_ns, reading.high_ns)

@@ -8,12 +8,16 @@ from typing import Any
 from vkdml.bench.sweep import SweepCase
 
 SEVERAL_AXES = "reduces one axis or all of them"
+BACKWARDS = "has no views with negative steps"
 
 
 def torch_refusal(case: SweepCase) -> str:
     """Say what torch does not have for a case; nothing where it can do the same."""
     one_or_all = case.axis is None or len(case.axis) in (1, len(case.permutation))
-    return "" if one_or_all else SEVERAL_AXES
+    if not one_or_all:
+        return SEVERAL_AXES
+    backwards = case.window is not None and any(step < 0 for step in case.window.steps)
+    return BACKWARDS if backwards and not case.is_copy else ""
 
 
 def torch_call(torch: Any, flat: Any, case: SweepCase) -> Callable[[], Any]:
@@ -27,12 +31,13 @@ def torch_call(torch: Any, flat: Any, case: SweepCase) -> Callable[[], Any]:
         case: that :func:`torch_refusal` has nothing against.
     """
     view = flat.view(getattr(torch, case.element)).view(case.memory_shape).permute(case.permutation)
-    if case.window is None:
+    if case.window is None or not case.is_copy:
         function = torch.argmax if case.op == "argmax" else torch.argmin
+        taken = view if case.window is None else view[case.cuts]
         if case.axis is None or len(case.axis) == len(case.permutation):
-            return lambda: function(view)
+            return lambda: function(taken)
         dim = case.axis[0]
-        return lambda: function(view, dim=dim)
+        return lambda: function(taken, dim=dim)
     flipped = tuple(axis for axis, step in enumerate(case.window.steps) if step < 0)
     cuts = tuple(
         # From the far end a step may not divide the window: the rest is left at the near end.

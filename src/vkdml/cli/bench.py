@@ -53,6 +53,7 @@ def bench(
         None, "--cases", help=f"How many cases the suite sweep has: {sweep_run.DEFAULT_CASES} unless given."
     ),
     case_number: int | None = typer.Option(None, "--case", help="Only the case of this number of a sweep."),
+    windows: bool = typer.Option(False, "--windows", help="A sweep reduces windows instead of copying them."),
     json_file: str = typer.Option("", "--json", help="Write all numbers to this file."),
     plot: str = typer.Option("", help="Write plots: FILE.svg writes FILE-dtypes.svg and others."),
     baseline_file: str = typer.Option("", "--baseline", help="Print what changed since this JSON file."),
@@ -81,12 +82,14 @@ def bench(
             if given:
                 raise typer.BadParameter(f"{name}: not accepted beside --suite {sweep.SUITE}")
         return _sweep(
-            seed, cases_count, case_number, device, mib, index_dtype or INDEX_DTYPE,
+            seed, windows, cases_count, case_number, device, mib, index_dtype or INDEX_DTYPE,
             READINGS if readings is None else readings, peers_text, peer_seconds, json_file, plot, console,
         )  # fmt: skip
     for name, number in (("--seed", seed), ("--cases", cases_count), ("--case", case_number)):
         if number is not None:
             raise typer.BadParameter(f"{name} {number}: accepted beside --suite {sweep.SUITE} only")
+    if windows:
+        raise typer.BadParameter(f"--windows: accepted beside --suite {sweep.SUITE} only")
     try:
         before = record.load(baseline_file) if baseline_file else None
         if compare_only:
@@ -155,6 +158,7 @@ def bench(
 
 def _sweep(
     seed: int | None,
+    windows: bool,
     count: int | None,
     number: int | None,
     device: str | None,
@@ -185,6 +189,7 @@ def _sweep(
         print(f"vkdml: {name} is skipped: {why}", file=sys.stderr)
     options = sweep_run.SweepOptions(
         seed=seed or 0,
+        windows=windows,
         numbers=range(sweep_run.DEFAULT_CASES if count is None else count) if number is None else [number],
         mib=mib,
         index_bytes=int(index_dtype[3:]) // 8,
