@@ -22,7 +22,7 @@ MOST_IN_VAIN, MOST_IN_VAIN_OUT_OF_ORDER, MOST_IN_VAIN_OF_OUTPUTS = 4.5, 8, 1.5
 # Of rows out of order. With fewer, rows take less time.
 FEWEST_POSITIONS_OF_ROWS = 128
 # Times as many bytes are needed of elements of 8 bytes, and where only stretches are apart.
-FROM_TIMES = 4
+WIDEST_FROM, STRETCHES_FROM = 4, 16
 # Of the innermost dimension of positions, in order: longer rows, with what is read for each, are read as they
 # are, and more elements one by one.
 ROW_AND_GAP_BYTES, FEW_NEAREST = 4096, 1200
@@ -86,8 +86,8 @@ class Periodicity:
             (dim.input_stride for dim in self.layout.kept if dim.input_stride), default=nearest
         )
         needed = repetition.elements * min(min(nearest, nearest_output) * nbytes, SECTOR_BYTES)
-        gains_less = nbytes == 8 or not repetition.has_gaps
-        if needed < self._tuning.gaps_from_bytes * (FROM_TIMES if gains_less else 1):
+        times = WIDEST_FROM if nbytes == 8 else 1 if repetition.has_gaps else STRETCHES_FROM
+        if needed < times * self._tuning.gaps_from_bytes:
             return False
         if not repetition.has_gaps and nbytes >= 4:
             return False

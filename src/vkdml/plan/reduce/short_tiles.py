@@ -35,9 +35,10 @@ MOST_UNALIGNED_POSITIONS = 11
 # The same, by bytes of an element, where other rows lie between those of a stack; for halves, the bytes of a
 # stack.
 MOST_APART_POSITIONS, MOST_APART_BYTES = {1: 20, 2: 20, 4: 4}, 4800
-# Positions of such rows within a sector of indices whose outputs are written across the next dimension, if
-# along that one so many bytes of the input lie between them.
-MOST_SCATTERED_POSITIONS, SCATTERED_BYTES = {1: 8, 2: 4, 4: 8, 8: 3}, 1024
+# By bytes of an element: positions of such rows within a sector of indices, whose outputs are written across
+# the next dimension, and the bytes of the input that lie from one to the next along that.
+MOST_SCATTERED_POSITIONS = {1: 8, 2: 4, 4: 8, 8: 3}
+SCATTERED_BYTES = {1: 1024, 2: 2048, 4: 1024, 8: 1024}
 # Of single bytes. Where more compete, folding takes most of a tile's time.
 MOST_POSITIONS_OF_LARGE_TILES = 3
 # The same of a stack whose rows are longer than a sector, and not longer than that.
@@ -82,7 +83,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     tuning, positions, near = _tuning_for(layout, nbytes, limits), layout.reduced[0], layout.kept[-1]
     row_bytes = positions.size * nbytes
     goes_on = row_bytes <= SHORT_ROW and not tuning.direct
-    far_bytes = SCATTERED_BYTES if _are_scattered(layout, nbytes) else tuning.tile_bytes
+    far_bytes = SCATTERED_BYTES[nbytes] if _are_scattered(layout, nbytes) else tuning.tile_bytes
     fast = along_outputs(layout, far_bytes // nbytes) if goes_on else layout.innermost_of_outputs
     extent = (positions.size - 1) * positions.input_stride + 1
     total = layout.outputs * positions.size * nbytes
