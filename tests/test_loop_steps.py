@@ -20,11 +20,13 @@ from twins_combine import TWINS as TWINS_OF_COLUMNS
 import vkdml
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.device_classes import DISCRETE
-from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
+from vkdml.plan.layout import ReduceLayout, canonical_copy, canonical_reduce, extent, row_major_strides
 from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, Step, checked_step
 from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.plan.reduce.periods import plan_repetition, repetitions
+from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.schema import Kernel
 from vkdml.plan.slice.slice1 import plan_slice1
 from vkdml.plan.tuning import ShortTuning, SliceTuning
@@ -194,6 +196,12 @@ GROWING_COLUMNS = {
         "many dimensions": lambda n: Shape((128, 2, 3, 2, n), (1, 768 * n, 128, 384, 768), (1, 3)),
     },
 }
+# Windows, whose rows start anywhere in a vector.
+GROWING_WINDOWS = {
+    "long stretch": lambda n: Shape((17, 16 * n), (2, 35), (0, 1)),
+    "many stretches": lambda n: Shape((n, 17, 40), (1500, 2, 35), (1, 2)),
+    "long period": lambda n: Shape((16 * n, 40), (2, 32 * n + 1), (0, 1)),
+}
 Kind = tuple[str, tuple[tuple[str, str], ...], bool]
 
 
@@ -227,15 +235,28 @@ def kind_of(step: Step) -> Kind:
     return kind
 
 
-def reduce_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
+def layout_of(shape: Shape) -> ReduceLayout:
     kept = tuple(1 if axis in shape.axes else size for axis, size in enumerate(shape.sizes))
-    layout = canonical_reduce(
+    return canonical_reduce(
         *(shape.sizes, shape.strides, shape.axes, row_major_strides(kept)),
         take_last=True,
         input_base=shape.base,
     )
+
+
+def reduce_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
     order = Order(name, take_last=True)
-    return plan_argreduce(layout, order, shape.span, limits, index_bytes=4, with_values=True)
+    return plan_argreduce(layout_of(shape), order, shape.span, limits, index_bytes=4, with_values=True)
+
+
+def window_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
+    """Plan it as GPUs read large windows: whole, with loads that start at any element."""
+    layout, order = layout_of(shape), Order(name, take_last=True)
+    input_bytes = shape.span * order.element_type.nbytes
+    row = shape.strides[shape.axes[-1]]
+    (rows,) = (way for way in repetitions(layout, 1, gaps=True) if way.block == row)
+    results = Results(4, True, layout.outputs)
+    return plan_repetition(replace(rows, is_aligned=False), layout, order, input_bytes, results, limits)
 
 
 @pytest.mark.parametrize("kind", ARGREDUCE_KINDS, ids=str)
@@ -268,6 +289,9 @@ def test_kernels_of_short_blocks_finish_the_largest_plans_allowed(device, kind):
     elif name == "argreduce_across":
         first = {"across_vectors": 8, "across_tiles": 0}
     limits = limits_for(device, batched_loads=int(batched), **first, **(SPLIT if split else {}))
+    if name == "argreduce_periods" and dict(variant)["loads"] == "unaligned":
+        check_largest(device, kind, GROWING_WINDOWS, limits, COLUMN_KINDS.index(kind), window_plan)
+        return
     check_largest(device, kind, GROWING_COLUMNS[name], limits, COLUMN_KINDS.index(kind))
 
 
@@ -277,18 +301,19 @@ def check_largest(
     growing: dict[str, Callable[[int], Shape]],
     limits: DeviceLimits,
     turn: int,
+    plan_of: Callable[[Shape, str, DeviceLimits], Plan] = reduce_plan,
 ) -> None:
     reached = []
     for number, shape_of in enumerate(growing.values()):
         name = list(ELEMENTS)[(number + turn) % len(ELEMENTS)]
         n = largest(
-            lambda n, of=shape_of, name=name: reduce_plan(of(n), name, limits),
+            lambda n, of=shape_of, name=name: plan_of(of(n), name, limits),
             lambda step: kind_of(step) == kind,
         )
         if n is None:
             continue
         shape = shape_of(n)
-        plan = reduce_plan(shape, name, limits)
+        plan = plan_of(shape, name, limits)
         # Of two kernels the first comes to the limit, since scratch memory bounds what the second combines.
         reached.append(max(step.loop_steps for step in plan.steps))
         # Of two values, the last of equals wins: every output's winner lies near the end of its loops.

@@ -53,7 +53,8 @@ def public_call(case: Case, array: Any, index_bytes: int, device: Device | None 
         window = WINDOWS[case.window](case.shape[0], case.shape[1])
         moved = array.T if window.transposed else array
         return lambda: vkdml.slice1(moved, window.offsets, window.sizes, window.steps, device=device)
-    view = array[..., ::2] if case.alternate else array.T if case.transposed else array
+    view = array[..., ::2] if case.alternate else array
+    view = view.T if case.transposed else view
     function: Any = vkdml.argmax if case.op == "argmax" else vkdml.argmin
     return lambda: function(
         view,

@@ -101,7 +101,7 @@ class Case:
     scaled_from: tuple[int, ...] | None = None
     """The shape that was meant, if this device gets a smaller one."""
     transposed: bool = False
-    """The array is read with its axes in reverse order: ``x.T``."""
+    """The array, or what takes part of it, is read with its axes in reverse order: ``x.T``."""
 
     @property
     def name(self) -> str:
@@ -138,16 +138,15 @@ class Case:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The shape of what takes part."""
-        if self.alternate:
-            return (*self.shape[:-1], (self.shape[-1] + 1) // 2)
-        return self.shape[::-1] if self.transposed else self.shape
+        sizes = (*self.shape[:-1], (self.shape[-1] + 1) // 2) if self.alternate else self.shape
+        return sizes[::-1] if self.transposed else sizes
 
     @property
     def strides(self) -> tuple[int, ...]:
         """The strides of what takes part, in elements."""
         strides = row_major_strides(self.shape)
         if self.alternate:
-            return (*strides[:-1], 2)
+            strides = (*strides[:-1], 2)
         return strides[::-1] if self.transposed else strides
 
     @property
@@ -448,9 +447,9 @@ def _every_kernel() -> Iterator[Case]:
 
     Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and with
     few; odd columns of few rows, and in several matrices; rows of 3 and stacks of 7; stacks of 5 whose
-    outputs are transposed; pixels turned from RGB to BGR, and to planes; every third of 9 channels, the first
-    3 of 80; narrow rows backwards, and every third element of them; the greatest of each pixel over all
-    pictures; one element alone.
+    outputs are transposed; every second element of matrices, transposed; pixels turned from RGB to BGR, and
+    to planes; every third of 9 channels, the first 3 of 80; narrow rows backwards, and every third element of
+    them; the greatest of each pixel over all pictures; one element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size
@@ -486,6 +485,9 @@ def _every_kernel() -> Iterator[Case]:
         for columns in (1024, 1021):
             shape = (5, elements // (5 * columns), columns)
             yield Case(EVERY_KERNEL, "argmax", element, shape, (2,), transposed=True)
+        # In periods of aligned vectors these would leave too many candidates.
+        shape = {1: (600, 744, 601), 2: (600, 372, 601), 4: (800, 209, 401), 8: (2000, 128, 131)}[size]
+        yield Case(EVERY_KERNEL, "argmax", element, shape, (0, 1), alternate=True, transposed=True)
         yield _reduce(EVERY_KERNEL, element, (elements // 15, 3, 5), (0, 2))
         yield _reduce(EVERY_KERNEL, element, (64, elements // 256, 4), (0, 2))
         yield _reduce(EVERY_KERNEL, element, (64, elements // 192 - 1, 3), (0, 2))
