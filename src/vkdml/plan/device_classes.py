@@ -175,6 +175,7 @@ SOFTWARE = replace(
     periods=replace(
         DISCRETE.periods,
         from_bytes=256 * 1024,
+        gaps_from_bytes=_MIB,
         narrow_from_bytes=64 * _MIB,
         narrow_rows=(_NEVER, 0),
         wide_from_bytes=_MIB,

@@ -220,7 +220,7 @@ class PeriodTuning:
     row_positions: int
     """0: the number of positions does not matter."""
     gaps_from_bytes: int
-    """Of the sectors that are needed, from which on memory with gaps is read whole where that is faster."""
+    """Of the sectors or lines that are needed, from which on gaps are read, too, where that is faster."""
     out_of_order_from_bytes: int
     """Inputs from this size on have the next number."""
     out_of_order_row_bytes: int

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.order import Order
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, TooMuchWork
+from vkdml.plan.plans import LINE, VECTOR_BYTES, DeviceLimits, Plan, TooMuchWork
 from vkdml.plan.reduce.columns import MOST_LANES_UNSPLIT, column_shape
 from vkdml.plan.reduce.periods import Repetition, best_repetition, plan_repetition
 from vkdml.plan.reduce.reductions import Results
@@ -26,6 +26,10 @@ WIDEST_FROM, STRETCHES_FROM = 4, 16
 # Of the innermost dimension of positions, in order: longer rows, with what is read for each, are read as they
 # are, and more elements one by one.
 ROW_AND_GAP_BYTES, FEW_NEAREST = 4096, 1200
+# Bytes that a processor reads in the time that it takes for an element by itself, near the last one or far
+# from it, to begin a row, and to combine a column.
+BYTES_PER_ELEMENT, BYTES_PER_ROW, BYTES_PER_COLUMN = (4, 8), 300, 300
+NOWHERE = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,28 @@ class Periodicity:
 
     @cached_property
     def scattered(self) -> Repetition | None:
-        """How memory with gaps is read; None if it has none, and on processors."""
-        if self.limits.tuning.is_processor or len(self.layout.reduced) < 2:
+        """How memory with gaps is read whole; None if it has none, or if that is not faster.
+
+        A processor reads gaps only where it would not read periods without them.
+        """
+        is_processor = self.limits.tuning.is_processor
+        if is_processor and self.repetition is not None and self.is_worthwhile():
             return None
-        repetition = best_repetition(self.layout, self.element, self.input_bytes, gaps=True)
-        return repetition if repetition is not None and self._is_faster_whole(repetition) else None
+        if not is_processor and len(self.layout.reduced) < 2:
+            return None
+        repetition = best_repetition(
+            self.layout, self.element, self.input_bytes, gaps=True, unaligned=not is_processor
+        )
+        if repetition is None or not repetition.is_apart:
+            return None
+        is_faster = self._is_faster_whole_to_processors if is_processor else self._is_faster_whole
+        return repetition if is_faster(repetition) else None
+
+    def _nearest(self) -> tuple[int, int]:
+        """Return how far apart the nearest elements are that compete for an output, and those that do not."""
+        competing = min(abs(dim.input_stride) for dim in self.layout.reduced)
+        others = (dim.input_stride for dim in self.layout.kept if dim.input_stride)
+        return competing, min(others, default=NOWHERE)
 
     def is_worthwhile(self, *, with_values: bool = False) -> bool:
         """Tell whether other kernels would read the memory in short pieces, and so much that it matters."""
@@ -79,12 +100,7 @@ class Periodicity:
         1.04). One reduced dimension takes as long or longer so.
         """
         reduced, nbytes = self.layout.reduced, self.element.nbytes
-        if not repetition.is_apart:
-            return False
-        nearest = min(abs(dim.input_stride) for dim in reduced)
-        nearest_output = min(
-            (dim.input_stride for dim in self.layout.kept if dim.input_stride), default=nearest
-        )
+        nearest, nearest_output = self._nearest()
         needed = repetition.elements * min(min(nearest, nearest_output) * nbytes, SECTOR_BYTES)
         times = WIDEST_FROM if nbytes == 8 else 1 if repetition.has_gaps else STRETCHES_FROM
         if needed < times * self._tuning.gaps_from_bytes:
@@ -103,6 +119,27 @@ class Periodicity:
         if nearest == 1:
             return last.size * nbytes * in_vain <= ROW_AND_GAP_BYTES
         return nbytes < 8 and last.size <= FEW_NEAREST and in_vain <= MOST_IN_VAIN
+
+    def _is_faster_whole_to_processors(self, repetition: Repetition) -> bool:
+        """Whether a processor reads blocks with gaps faster so than element by element.
+
+        An element takes 2 ns by itself, 25 ns more to find in rows of up to eight, and less in longer ones
+        (lavapipe). In that time it reads as many bytes as the numbers at the top of this file say.
+        """
+        reduced, nbytes = self.layout.reduced, self.element.nbytes
+        nearest, nearest_output = self._nearest()
+        needed = repetition.elements * min(min(nearest, nearest_output) * nbytes, LINE)
+        if not repetition.has_gaps or needed < self._tuning.gaps_from_bytes:
+            return False
+        # Outputs side by side are loaded in vectors.
+        if nearest_output == 1 or (len(reduced) == 1 and nearest_output < nearest):
+            return False
+        last, step = reduced[-1], abs(reduced[-1].input_stride)
+        # Adjacent elements are loaded in vectors, too.
+        by_itself = nbytes if step == 1 else BYTES_PER_ELEMENT[step * nbytes >= LINE]
+        worth = by_itself + BYTES_PER_ROW / max(last.size, 8)
+        read = repetition.read * nbytes + BYTES_PER_COLUMN * repetition.columns
+        return read <= worth * repetition.elements
 
     def _has_long_columns(self, least: int) -> bool:
         """Whether there are at least so many bytes for each column, which leaves a candidate."""

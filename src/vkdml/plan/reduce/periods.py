@@ -168,7 +168,7 @@ def repetitions(layout: ReduceLayout, per_vector: int, *, gaps: bool) -> Iterato
 
 
 def best_repetition(
-    layout: ReduceLayout, element: ElementType, input_bytes: int, *, gaps: bool
+    layout: ReduceLayout, element: ElementType, input_bytes: int, *, gaps: bool, unaligned: bool = False
 ) -> Repetition | None:
     """Return the way with the fewest columns whose candidates fit the scratch memory, if there is one.
 
@@ -176,11 +176,12 @@ def best_repetition(
         layout: of the reduction.
         element: what is reduced.
         input_bytes: of the input buffer.
-        gaps: whether blocks may have gaps. Loads start at any element where there would be too many columns.
+        gaps: whether blocks may have gaps.
+        unaligned: whether loads of these may start at any element, where columns would be too many else.
     """
     per_vector = VECTOR_BYTES // element.nbytes
     ways = list(repetitions(layout, per_vector, gaps=gaps))
-    if gaps:
+    if unaligned:
         # The last vector of a period extends into the next one at most.
         longer = [way for way in ways if way.copies > 1 and way.has_gaps and way.block >= per_vector]
         ways += [replace(way, copies=1, is_aligned=False) for way in longer]
