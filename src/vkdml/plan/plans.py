@@ -20,6 +20,8 @@ WORDS_LIMIT = 1 << 32
 # Kernels count work in 32 bits and step over it, so they need some room at the end.
 WORK_LIMIT = 1 << 31
 VECTOR_BYTES = kernels.number("vector_bytes")
+# Memory is read and written in sectors: what lies closer together is read together with what lies between.
+SECTOR_BYTES = 32
 # Bytes of a line of a processor's caches, and of a GPU's.
 LINE = 64
 GPU_LINE = 128

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.order import Order
@@ -82,13 +83,15 @@ def plan_argreduce(
         and not are_many_and_short(runs, layout, element, limits.tuning)
         and not (periodicity.is_out_of_order or periodicity.scattered)
     )
-    kinds = [plan_across, plan_short]
+    arguments = layout, order, input_bytes, results, limits
+    kinds = [partial(plan_across, *arguments), partial(plan_short, *arguments)]
     if not in_rows:
         # Blocks with gaps are read whole where no kernel reads them in vectors otherwise.
         has_gaps = periodicity.scattered is not None and periodicity.scattered.has_gaps
-        kinds += [plan_joined, plan_periods] if has_gaps else [plan_periods, plan_joined]
+        joined, periods = partial(plan_joined, *arguments), partial(plan_periods, periodicity, order, results)
+        kinds += [joined, periods] if has_gaps else [periods, joined]
     for plan_kind in kinds:
-        plan = plan_kind(layout, order, input_bytes, results, limits)
+        plan = plan_kind()
         if plan is not None:
             return plan
     if runs is None:

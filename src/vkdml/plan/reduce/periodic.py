@@ -7,7 +7,7 @@ from functools import cached_property
 
 from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.order import Order
-from vkdml.plan.plans import LINE, VECTOR_BYTES, DeviceLimits, Plan, TooMuchWork
+from vkdml.plan.plans import LINE, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, Plan, TooMuchWork
 from vkdml.plan.reduce.columns import MOST_LANES_UNSPLIT, column_shape
 from vkdml.plan.reduce.periods import Repetition, best_repetition, plan_repetition
 from vkdml.plan.reduce.reductions import Results
@@ -15,7 +15,6 @@ from vkdml.plan.reduce.shapes import are_multiples
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PeriodTuning
 
-SECTOR_BYTES = 32
 # Bytes that are read for each that is needed, at most: where the nearest elements compete for an output, in
 # the order of positions or not, and where they belong to different outputs.
 MOST_IN_VAIN, MOST_IN_VAIN_OUT_OF_ORDER, MOST_IN_VAIN_OF_OUTPUTS = 4.5, 8, 1.5
@@ -73,11 +72,16 @@ class Periodicity:
         is_faster = self._is_faster_whole_to_processors if is_processor else self._is_faster_whole
         return repetition if is_faster(repetition) else None
 
+    @cached_property
     def _nearest(self) -> tuple[int, int]:
         """Return how far apart the nearest elements are that compete for an output, and those that do not."""
         competing = min(abs(dim.input_stride) for dim in self.layout.reduced)
         others = (dim.input_stride for dim in self.layout.kept if dim.input_stride)
         return competing, min(others, default=NOWHERE)
+
+    def _needed_bytes(self, repetition: Repetition, piece: int) -> int:
+        """Return the bytes of the pieces of memory, each of so many, that hold what takes part."""
+        return repetition.elements * min(min(self._nearest) * self.element.nbytes, piece)
 
     def is_worthwhile(self, *, with_values: bool = False) -> bool:
         """Tell whether other kernels would read the memory in short pieces, and so much that it matters."""
@@ -100,8 +104,8 @@ class Periodicity:
         1.04). One reduced dimension takes as long or longer so.
         """
         reduced, nbytes = self.layout.reduced, self.element.nbytes
-        nearest, nearest_output = self._nearest()
-        needed = repetition.elements * min(min(nearest, nearest_output) * nbytes, SECTOR_BYTES)
+        nearest, nearest_output = self._nearest
+        needed = self._needed_bytes(repetition, SECTOR_BYTES)
         times = WIDEST_FROM if nbytes == 8 else 1 if repetition.has_gaps else STRETCHES_FROM
         if needed < times * self._tuning.gaps_from_bytes:
             return False
@@ -127,8 +131,8 @@ class Periodicity:
         (lavapipe). In that time it reads as many bytes as the numbers at the top of this file say.
         """
         reduced, nbytes = self.layout.reduced, self.element.nbytes
-        nearest, nearest_output = self._nearest()
-        needed = repetition.elements * min(min(nearest, nearest_output) * nbytes, LINE)
+        nearest, nearest_output = self._nearest
+        needed = self._needed_bytes(repetition, LINE)
         if not repetition.has_gaps or needed < self._tuning.gaps_from_bytes:
             return False
         # Outputs side by side are loaded in vectors.
@@ -312,15 +316,9 @@ class Periodicity:
         return self.layout.reduce_count // side_by_side >= fewest[0 if in_few_words else 1]
 
 
-def plan_periods(
-    layout: ReduceLayout,
-    order: Order,
-    input_bytes: int,
-    results: Results,
-    limits: DeviceLimits,
-) -> Plan | None:
+def plan_periods(periodicity: Periodicity, order: Order, results: Results) -> Plan | None:
     """Plan a reduction so if it is faster than others and possible; arguments as of ``plan_argreduce``."""
-    periodicity = Periodicity(layout, order.element_type, input_bytes, limits)
+    layout, input_bytes, limits = periodicity.layout, periodicity.input_bytes, periodicity.limits
     repetition = periodicity.scattered
     if repetition is None and periodicity.is_worthwhile(with_values=results.with_values):
         repetition = periodicity.repetition

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div
+from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, ceil_div
 from vkdml.plan.reduce.columns import LED_GROUPS
 from vkdml.plan.reduce.reductions import FOUR, bytes_of_workgroup
 from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, tile_of_counts
@@ -18,8 +18,6 @@ from vkdml.plan.tuning import ShortTuning
 
 # Of a stack. More are as fast elsewhere.
 MOST_POSITIONS = 32
-# Bytes. Memory is read and written in sectors, and rows this far apart are read with what lies between.
-SECTOR = 32
 # A segment starts and ends within vectors that it may not share with its neighbours.
 SEGMENT_MARGIN = 2 * VECTOR_BYTES
 # Outputs side by side that a tile writes at least, where others lie nearer in the input.
@@ -71,7 +69,7 @@ def is_short(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -
         return positions.size > 1 and row_bytes < max(tuning.shortest_row_bytes, least) and not in_registers
     if near.input_stride == 1:
         return 1 < positions.size <= MOST_POSITIONS
-    return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR
+    return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR_BYTES
 
 
 def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits) -> Tile | None:
@@ -89,7 +87,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     total = layout.outputs * positions.size * nbytes
     # The other half of shared memory holds positions and what is left free in tiles.
     tile_bytes = min(tuning.tile_bytes, limits.max_shared_memory // 2)
-    per_vector, gap, margin = VECTOR_BYTES // nbytes, 2 * SECTOR // nbytes, SEGMENT_MARGIN // nbytes
+    per_vector, gap, margin = VECTOR_BYTES // nbytes, 2 * SECTOR_BYTES // nbytes, SEGMENT_MARGIN // nbytes
     # Many outputs in few bytes keep more invocations busy.
     full = packed or (fast is near and extent * nbytes < SHORTEST_LONG_ROW) or tuning.direct
     workgroup_size = min(tuning.workgroup_size // (1 if full else 2), limits.workgroup_size)
@@ -234,7 +232,7 @@ def _times_as_large(layout: ReduceLayout, tuning: ShortTuning) -> float:
     if positions.input_stride == 1:
         is_long = positions.size * tuning.workgroup_size > tuning.tile_bytes
         return 1.5 if few else 2 if is_long else 1
-    if row <= SECTOR:
+    if row <= SECTOR_BYTES:
         return 2 if few else 1
     is_stack = layout.innermost_of_outputs is near and near.size >= FEWEST_SIDE_BY_SIDE
     if not is_stack or row > LONG_ROW_OF_LARGE_TILES:
@@ -254,7 +252,7 @@ def _transposing_tile(
     layout: ReduceLayout, fast: Dim, nbytes: int, packed: bool, limits: DeviceLimits
 ) -> Tile | None:
     """Choose a tile of outputs whose positions are far apart and which are written in another order."""
-    positions, gap = layout.reduced[0], 2 * SECTOR // nbytes
+    positions, gap = layout.reduced[0], 2 * SECTOR_BYTES // nbytes
     chain: list[Dim] = []
     extent = 1
     for dim in reversed(layout.kept):
@@ -272,7 +270,7 @@ def _transposing_tile(
         nbytes=nbytes,
         packed=packed,
         gap=gap,
-        input_aligned=all(start * nbytes % SECTOR == 0 for start in layout.row_starts),
+        input_aligned=all(start * nbytes % SECTOR_BYTES == 0 for start in layout.row_starts),
         output_aligned=all(target % OUTPUTS_OF_SECTOR == 0 for target in targets),
     )
     tuning = limits.tuning.short

@@ -13,10 +13,8 @@ from functools import cached_property
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import VECTOR_BYTES, ceil_div, round_up
+from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, ceil_div, round_up
 
-# What lies closer together than a sector of memory is read together with what lies between.
-SECTOR_BYTES = 32
 # Kernels count within a box in 16 bits.
 _MOST = 1 << 16
 _BANKS = 32

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, power_of_two_at_least
-from vkdml.plan.slice.boxes import SECTOR_BYTES
+from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, ceil_div, power_of_two_at_least
 
 # Words of the narrowest tile, or wider elements.
 _LEAST_ACROSS = 8

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div
-from vkdml.plan.slice.boxes import SECTOR_BYTES
+from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, ceil_div
 from vkdml.plan.slice.word_copies import is_of_words
 from vkdml.plan.tuning import SharingTuning, SliceTuning
 
@@ -75,8 +74,9 @@ class Sharing:
         if not self.gathers_well:
             return (tuning.tile_least_bytes,)
         least = dict(tuning.gathered_tile_least_bytes).get(self.element_bytes, 0)
-        least_of_far = dict(tuning.far_tile_least_bytes).get(self.element_bytes, 0) if self._far else 0
-        return tuple(max(number, tuning.tile_least_bytes) for number in (least, least_of_far or least))
+        least_of_far = dict(tuning.far_tile_least_bytes).get(self.element_bytes) if self._far else None
+        numbers = (least,) if least_of_far is None else (least, least_of_far)
+        return tuple(max(number, tuning.tile_least_bytes) for number in numbers)
 
     @cached_property
     def gathers_by_words(self) -> bool:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vkdml.plan.layout import Dim
-from vkdml.plan.plans import VECTOR_BYTES, ceil_div, power_of_two_at_least
-from vkdml.plan.slice.boxes import SECTOR_BYTES
+from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, ceil_div, power_of_two_at_least
 from vkdml.plan.tuning import SliceTuning
 
 

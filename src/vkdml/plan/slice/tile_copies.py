@@ -7,6 +7,7 @@ import math
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import CopyLayout
 from vkdml.plan.plans import (
+    SECTOR_BYTES,
     VECTOR_BYTES,
     DeviceLimits,
     Step,
@@ -18,7 +19,6 @@ from vkdml.plan.plans import (
     words,
 )
 from vkdml.plan.slice.box_copies import has_boxes
-from vkdml.plan.slice.boxes import SECTOR_BYTES
 from vkdml.plan.slice.divisions import whole_inverse
 from vkdml.plan.slice.matrices import (
     GroupLimits,

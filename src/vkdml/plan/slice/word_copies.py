@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work
-from vkdml.plan.slice.boxes import SECTOR_BYTES
+from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits, Step, ceil_div, check_work
 from vkdml.plan.slice.counted_runs import is_one_run, near_dims, units_of_run
 from vkdml.plan.slice.divisions import run_words
 
