@@ -5,6 +5,7 @@ layout(std430, binding = BINDING_INPUT) readonly buffer InputWords { uint input_
 layout(std430, binding = BINDING_INPUT) readonly buffer InputPairs { uvec2 input_pairs[]; };
 layout(std430, binding = BINDING_INPUT) readonly buffer InputVectors { uvec4 input_vectors[]; };
 layout(std430, binding = BINDING_INDICES) writeonly buffer Indices { uint indices[]; };
+layout(std430, binding = BINDING_INDICES) writeonly buffer IndexPairs { uvec2 index_pairs[]; };
 layout(std430, binding = BINDING_INDICES) writeonly buffer IndexVectors { uvec4 index_vectors[]; };
 layout(std430, binding = BINDING_VALUES) buffer Values { uint values[]; };
 layout(std430, binding = BINDING_WORKSPACE) readonly buffer Workspace { uint workspace[]; }; // written by the host
@@ -68,6 +69,7 @@ uint reduced_offset(uint position, uint dims) {
     return offset;
 }
 
+// Returns the index of a position, or its low word where high ones are 0.
 uvec2 index_of_position(uint position) {
     uvec2 index = uvec2(index_base_low, index_base_high);
 #if MEMORY_ORDER
@@ -76,16 +78,21 @@ uvec2 index_of_position(uint position) {
         return index + uvec2(0u, index.x < position);
     }
 #endif
+    bool high_words = flagged(FLAG_HIGH_WORDS);
     for (uint dim = reduced_dims; dim-- > 0u;) {
         uint word = reduced_word(dim);
-        uint coordinate = take_coordinate(position, dim == 0u, word);
-        uint high, low;
-        umulExtended(coordinate, layout_word(word + 2u), high, low);
-        high += coordinate * layout_word(word + 3u);
-        index.x += low;
-        index.y += high + uint(index.x < low);
+        uint coordinate = take_coordinate(position, dim == 0u, word), weight = layout_word(word + 2u);
+        if (high_words) {
+            uint high, low;
+            umulExtended(coordinate, weight, high, low);
+            high += coordinate * layout_word(word + 3u);
+            index.x += low;
+            index.y += high + uint(index.x < low);
+        } else {
+            index.x += coordinate * weight;
+        }
     }
-    return index;
+    return high_words ? index : uvec2(index.x, 0u);
 }
 
 // Copies one element bit for bit. Narrow elements share a word with elements that other invocations write.
@@ -107,11 +114,9 @@ void write_value(uint source, uint target) {
 // Writes the result of the output with these `offsets` (see offsets_of_output).
 void write_result(uvec2 offsets, uint position) {
     uvec2 index = index_of_position(position);
-    if (flagged(FLAG_WIDE_INDICES)) {
-        indices[2u * offsets.y] = index.x;
-        indices[2u * offsets.y + 1u] = index.y;
-    } else {
+    if (flagged(FLAG_WIDE_INDICES))
+        index_pairs[offsets.y] = index;
+    else
         indices[offsets.y] = index.x;
-    }
     if (flagged(FLAG_WITH_VALUES)) write_value(offsets.x + reduced_offset(position, reduced_dims), offsets.y);
 }

@@ -77,12 +77,15 @@ void main() {
         if (first_written < written_at_once && first_row + row_written < rows) {
             uint end = min(tile_vectors * COLUMNS, run - begin);
             uvec2 offsets = offsets_of_row(first_row + row_written) + (begin + first_written) * column_strides;
-            bool narrow = ONE_STRIDE && !flagged(FLAG_WIDE_INDICES) && !flagged(FLAG_WITH_VALUES);
+            bool by_words = ONE_STRIDE && !flagged(FLAG_HIGH_WORDS) && !flagged(FLAG_WITH_VALUES);
+            bool wide = flagged(FLAG_WIDE_INDICES);
             uint weight = layout_word(reduced_word(0u) + 2u);
             for (uint i = first_written; i < end; i += written_at_once) {
                 uint position = positions_found[i * pitch + row_written];
-                if (narrow) indices[offsets.y] = index_base_low + position * weight;
-                else write_result(offsets, position);
+                uint low = index_base_low + position * weight;
+                if (!by_words) write_result(offsets, position);
+                else if (wide) index_pairs[offsets.y] = uvec2(low, 0u);
+                else indices[offsets.y] = low;
                 offsets += written_at_once * column_strides;
             }
         }

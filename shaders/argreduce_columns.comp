@@ -110,7 +110,13 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
 #if MAY_SPLIT
 #include "columns_candidates.glsl"
 #endif
+#define EXCHANGES_WIDE (ELEMENT_BYTES < 4 && AT_ONCE > 1 && LOADS != LOADS_ELEMENTS)
+#if !MUST_SPLIT
 #include "columns_results.glsl"
+#if EXCHANGES_WIDE
+#include "columns_exchange.glsl"
+#endif
+#endif
 
 void main() {
     uint groups_per_block = WORKGROUP >> findLSB(lanes);
@@ -142,6 +148,12 @@ void main() {
             uint begin = output_of_group(block * groups_per_block, groups_per_run);
             uint end = output_of_group(min((block + 1u) * groups_per_block, groups), groups_per_run);
             if (last_to_arrive(block)) combine_splits(blocks, begin, end - begin);
+        }
+#endif
+#if EXCHANGES_WIDE && !MUST_SPLIT
+        if (!SPLIT && !COLUMNS_APART && flagged(FLAG_WIDE_INDICES) && !flagged(FLAG_WITH_VALUES)) {
+            write_together(best, holds_best, place, groups_per_block, offsets.y, first_column, end_column);
+            continue;
         }
 #endif
 #if !MUST_SPLIT

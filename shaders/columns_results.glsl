@@ -12,42 +12,55 @@ uvec4 low_indices_of_positions(uvec4 positions) {
     return indices;
 }
 
+// Stores four indices of two words, of which the high ones are 0, from index `target` on, a multiple of two.
+void store_wide(uint target, uvec4 low) {
+    index_vectors[target / 2u] = uvec4(low.x, 0u, low.y, 0u);
+    index_vectors[target / 2u + 1u] = uvec4(low.z, 0u, low.w, 0u);
+}
+
+// Constant places keep what was found in registers: an array that a loop goes through is kept in memory.
+#define PLACE(column) position_of(rank_in_split(best.parts[(column) / PART_COLUMNS], (column) % PART_COLUMNS))
+#define PLACES(column) uvec4(PLACE(column), PLACE(column + 1u), PLACE(column + 2u), PLACE(column + 3u))
+
 // Writes the results of columns [first_column, end_column) of a group; `number` is the output of its first column.
 void write_results(Best best, uint number, uvec2 offsets, uint first_column, uint end_column) {
     uvec2 strides = column_strides();
+    bool wide = flagged(FLAG_WIDE_INDICES);
 #if LOADS != LOADS_ELEMENTS
     // Contiguous indices are written as whole vectors.
     bool adjacent = !COLUMNS_APART && strides.y == 1u && offsets.y % (ELEMENT_BYTES == 8 ? 2u : 4u) == 0u;
-    if (adjacent && end_column - first_column == COLUMNS && !flagged(FLAG_WITH_VALUES)) {
-        uint places[COLUMNS];
-        UNROLLED for (uint i = 0u; i < PARTS; i++)
-            UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++)
-                places[i * PART_COLUMNS + j] = position_of(rank_in_split(best.parts[i], j));
-        // The code of several dimensions is long: a loop has it once.
-#define STORE_PAIRS                            \
-    for (uint i = 0u; i < COLUMNS; i += 2u)    \
-        index_vectors[(offsets.y + i) / 2u] = uvec4(index_of_position(places[i]), index_of_position(places[i + 1u]));
-        if (flagged(FLAG_WIDE_INDICES)) {
-            if (ONE_STRIDE) {
-                UNROLLED STORE_PAIRS
-            } else {
-                STORE_PAIRS
-            }
-            return;
-        }
-#if ELEMENT_BYTES < 8
-#define PLACES(i) uvec4(places[i], places[i + 1u], places[i + 2u], places[i + 3u])
+    bool by_vectors = adjacent && end_column - first_column == COLUMNS && !flagged(FLAG_WITH_VALUES);
+#if ELEMENT_BYTES == 8
+    if (by_vectors && wide) {
+        index_vectors[offsets.y / 2u] = uvec4(index_of_position(PLACE(0u)), index_of_position(PLACE(1u)));
+        return;
+    }
+#else
+    if (by_vectors && !flagged(FLAG_HIGH_WORDS)) {
         if (ONE_STRIDE) {
             uint weight = layout_word(reduced_word(0u) + 2u);
+#if !EXCHANGES_WIDE
+            if (wide) {
+                UNROLLED for (uint i = 0u; i < COLUMNS; i += 4u)
+                    store_wide(offsets.y + i, index_base_low + weight * PLACES(i));
+                return;
+            }
+#endif
             UNROLLED for (uint i = 0u; i < COLUMNS; i += 4u)
                 index_vectors[(offsets.y + i) / 4u] = index_base_low + weight * PLACES(i);
-        } else {
-            for (uint i = 0u; i < COLUMNS; i += 4u)
-                index_vectors[(offsets.y + i) / 4u] = low_indices_of_positions(PLACES(i));
+            return;
+        }
+        // The code of several dimensions is long: a loop has it once.
+        uvec4 places[COLUMNS / 4u];
+        UNROLLED for (uint i = 0u; i < COLUMNS; i += 4u) places[i / 4u] = PLACES(i);
+        for (uint i = 0u; i < COLUMNS / 4u; i++) {
+            uvec4 low = low_indices_of_positions(places[i]);
+            if (!EXCHANGES_WIDE && wide) store_wide(offsets.y + 4u * i, low);
+            else index_vectors[offsets.y / 4u + i] = low;
         }
         return;
-#endif
     }
+#endif
 #endif
     // What is written is found by unrolled loops; to write it by another keeps the code short.
     uint ranks[COLUMNS];

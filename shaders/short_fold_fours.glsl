@@ -1,5 +1,6 @@
 // Short rows of elements of 1 or 2 bytes, one after the other without gaps: an invocation folds four of them, which are
-// whole words, and writes their four indices. All loops have fixed counts, so that each element's place is known.
+// whole words, and writes their four indices; or two of them, where indices are of two words. All loops have fixed counts,
+// so that each element's place is known.
 #extension GL_EXT_control_flow_attributes : require
 
 // No two elements of a row have one rank, so what lies below the rank decides nothing.
@@ -26,7 +27,44 @@ uvec4 positions_of_four(uint word) {
     return TAKE_LAST ? ranks - 1u : RANK_MASK - ranks;
 }
 
+// The same of the two rows from element `first` on, which start with a word or, single bytes, with half of one.
+uvec2 positions_of_two(uint first) {
+    uvec2 best = uvec2(0u);
+    uint word = first / ELEMENTS_PER_WORD;
+    bool from_half = ELEMENT_BYTES == 1 && POSITIONS % 2u != 0u && first % ELEMENTS_PER_WORD != 0u;
+    [[unroll]] for (uint i = 0u; i < 2u * POSITIONS; i += ELEMENTS_PER_WORD) {
+        uint raw = tile_word(word++);
+        if (from_half) raw = raw >> 16u | (i + 2u < 2u * POSITIONS ? tile_word(word) << 16u : 0u);
+        WordKeys ranks;
+        [[unroll]] for (uint j = 0u; j < ELEMENTS_PER_WORD; j++) ranks[j] = rank_at((i + j) % POSITIONS);
+        WordKeys keys = ranked_keys(raw, ranks);
+        [[unroll]] for (uint j = 0u; j < ELEMENTS_PER_WORD; j++)
+            if (i + j < 2u * POSITIONS) best[(i + j) / POSITIONS] = max(best[(i + j) / POSITIONS], keys[j]);
+    }
+    uvec2 ranks = (best >> RANK_SHIFT) & RANK_MASK;
+    return TAKE_LAST ? ranks - 1u : RANK_MASK - ranks;
+}
+
+// Two indices of two words are a vector: so neighbouring invocations write neighbouring vectors.
+void fold_in_twos(Tile tile) {
+    for (uint output_number = 2u * gl_LocalInvocationIndex; output_number < tile.sizes.x; output_number += 2u * WORKGROUP) {
+        uvec2 found = positions_of_two(tile.start + output_number * POSITIONS);
+        uint target = tile.offsets.y + output_number;
+        bool are_two = output_number + 1u < tile.sizes.x;
+        if (are_two && target % 2u == 0u) {
+            index_vectors[target / 2u] = uvec4(index_of(found.x, tile.weight), index_of(found.y, tile.weight));
+        } else {
+            write_index(target, found.x, tile.weight);
+            if (are_two) write_index(target + 1u, found.y, tile.weight);
+        }
+    }
+}
+
 void fold_tile(Tile tile) {
+    if (!DIRECT && flagged(FLAG_WIDE_INDICES) && !flagged(FLAG_WITH_VALUES)) {
+        fold_in_twos(tile);
+        return;
+    }
     for (uint output_number = 4u * gl_LocalInvocationIndex; output_number < tile.sizes.x; output_number += 4u * WORKGROUP) {
         uvec4 found = positions_of_four((tile.start + output_number * POSITIONS) / ELEMENTS_PER_WORD);
         uint target = tile.offsets.y + output_number, count = min(tile.sizes.x - output_number, 4u);

@@ -1,11 +1,11 @@
 // Writes the positions that were found for outputs of a tile.
-layout(std430, binding = BINDING_INDICES) writeonly buffer IndexPairs { uvec2 index_pairs[]; };
 
 // Whether folds write what they find themselves, or the position of each output is asked for in turn.
 #define FOLDS_WRITE \
     (COLUMNS == COLUMNS_FOURS || (DIRECT && (COLUMNS == COLUMNS_PACKED || COLUMNS == COLUMNS_WALKED_PACKED)))
 
 uvec2 index_of(uint position, uvec2 weight) {
+    if (!flagged(FLAG_HIGH_WORDS)) return uvec2(position * weight.x + index_base_low, 0u);
     uint high, low, carry;
     umulExtended(position, weight.x, high, low);
     low = uaddCarry(low, index_base_low, carry);

@@ -119,6 +119,11 @@ class ReduceLayout:
         return (self.input_base, *(dim.input_stride for dim in (*self.kept[:-dims], *self.reduced)))
 
     @property
+    def greatest_index(self) -> int:
+        """Of those that may be written."""
+        return self.index_base + sum((dim.size - 1) * max(dim.output_stride, 0) for dim in self.reduced)
+
+    @property
     def reduce_count(self) -> int:
         return math.prod(dim.size for dim in self.reduced)
 

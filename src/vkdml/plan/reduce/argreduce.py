@@ -65,7 +65,8 @@ def plan_argreduce(
     if not layout.reduced:
         layout = replace(layout, reduced=(NOT_REDUCED,))
     outputs, reduce_count = layout.outputs, layout.reduce_count
-    results = Results(index_bytes, with_values, outputs if output_elements is None else output_elements)
+    output_elements = outputs if output_elements is None else output_elements
+    results = Results(index_bytes, with_values, output_elements, layout.greatest_index)
     input_bytes = input_elements * element.nbytes
     check_buffer("input", input_bytes, limits)
     check_buffer("output", results.elements * index_bytes, limits)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.order import Order
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, ceil_div, dim_words, round_up, words
+from vkdml.plan.plans import VECTOR_BYTES, WORDS_LIMIT, DeviceLimits, ceil_div, dim_words, round_up, words
 from vkdml.plan.schema import ElementType, Family
 from vkdml.plan.tuning import Tuning
 
@@ -37,11 +37,16 @@ class Results:
     with_values: bool
     elements: int
     """In each output buffer."""
+    greatest_index: int
 
     @property
     def flags(self) -> dict[str, bool]:
         """What kernels are told of it."""
-        return {"wide_indices": self.index_bytes == 8, "with_values": self.with_values}
+        return {
+            "wide_indices": self.index_bytes == 8,
+            "high_words": self.index_bytes == 8 and self.greatest_index >= WORDS_LIMIT,
+            "with_values": self.with_values,
+        }
 
 
 def order_rules(layout: ReduceLayout, order: Order) -> dict[str, int | str]:
