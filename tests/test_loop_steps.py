@@ -255,7 +255,7 @@ def window_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
     input_bytes = shape.span * order.element_type.nbytes
     row = shape.strides[shape.axes[-1]]
     (rows,) = (way for way in repetitions(layout, 1, gaps=True) if way.block == row)
-    results = Results(4, True, layout.outputs)
+    results = Results(4, True, layout.outputs, layout.greatest_index)
     return plan_repetition(replace(rows, is_aligned=False), layout, order, input_bytes, results, limits)
 
 
@@ -456,7 +456,7 @@ def test_a_step_that_the_driver_would_not_finish_is_refused(device):
 
 def test_a_reduction_too_long_for_one_call_is_refused_and_not_left_early(device):
     limits = limits_for(device)
-    with pytest.raises(ValueError, match="loop steps"):
+    with pytest.raises(ValueError, match="splits in one call"):
         reduce_plan(Shape((1 << 20, 1 << 20), (0, 1), (1,)), "int8", limits)
     with pytest.raises(ValueError, match="loop steps"):
         plan_slice1(canonical_copy((1 << 20, 64), (0, -1), (64, 1), input_base=63), 1, 64, limits)

@@ -160,6 +160,14 @@ def test_long_reductions_are_split_until_lavapipe_finishes_their_loops(sizes, st
     assert all(0 < step.loop_steps <= limits.max_loop_steps for step in steps)
 
 
+@pytest.mark.parametrize("el", ELEMENTS)
+def test_repeated_long_rows_are_split_until_lavapipe_finishes_their_loops(el):
+    """Many outputs of one row in memory: each workgroup has several, so its tiles must be short."""
+    for outputs in (16, 64, 1000):
+        (step,) = plan((outputs, 1 << 24), (1,), el, LIMITS["lavapipe"], strides=(0, 1), count=1 << 24).steps
+        assert 0 < step.loop_steps <= LIMITS["lavapipe"].max_loop_steps
+
+
 def test_only_a_limit_on_loop_steps_makes_more_splits():
     limited = replace(LIMITS["lavapipe"], max_storage_buffer_range=1 << 40)
     free = replace(limited, max_loop_steps=1 << 40)

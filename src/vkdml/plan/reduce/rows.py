@@ -212,12 +212,12 @@ def row_shape(
     if segments > 1:  # each step waits for the previous one
         wanted = ceil_div(2 * workgroups, blocks)
     wanted = min(wanted, ceil_div(worthwhile, blocks))
-    tiles_per_run, tile_vectors = 1, vectors
+    tiles_per_run, tile_vectors, chunk = 1, vectors, lanes * CHUNK_VECTORS
     if wanted > segments:
         tile_vectors = ceil_div(vectors, ceil_div(wanted, segments))
         tile_vectors = max(tile_vectors, lanes * tuning.fewest_vectors_per_lane)
         tile_vectors = min(tile_vectors, tuning.tile_bytes // VECTOR_BYTES)
-        tile_vectors = min(round_up(tile_vectors, lanes * CHUNK_VECTORS), vectors)
+        tile_vectors = min(round_up(tile_vectors, chunk), vectors)
         tiles_per_run = ceil_div(vectors, tile_vectors)
     subgroup_size = limits.subgroup_size if tuning.subgroups else 0
     if subgroup_size and (
@@ -231,10 +231,9 @@ def row_shape(
         tiles = segments * tiles_per_run
         return loops.rows(tiles, tile_vectors, CHUNK_VECTORS, in_block, runs.pieces_of(per_vector))
 
-    # A split has at least one tile, and where memory order is not that of positions its loops are long.
-    least = lanes * CHUNK_VECTORS if runs.reading else vectors
-    while loop_steps(segments * tiles_per_run) > limits.max_loop_steps and tile_vectors > least:
-        tile_vectors = round_up(ceil_div(tile_vectors, 2), lanes * CHUNK_VECTORS)
+    # A split has at least one tile: where the loops are too long even so, tiles are shorter.
+    while loop_steps(segments * tiles_per_run) > limits.max_loop_steps and tile_vectors > chunk:
+        tile_vectors = round_up(ceil_div(tile_vectors, 2), chunk)
         tiles_per_run = ceil_div(vectors, tile_vectors)
     units = segments * tiles_per_run
     check_work("tiles", units)
