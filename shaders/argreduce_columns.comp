@@ -151,8 +151,8 @@ void main() {
         }
 #endif
 #if EXCHANGES_WIDE && !MUST_SPLIT
-        if (!SPLIT && !COLUMNS_APART && flagged(FLAG_WIDE_INDICES) && !flagged(FLAG_WITH_VALUES)) {
-            write_together(best, holds_best, place, groups_per_block, offsets.y, first_column, end_column);
+        if (!SPLIT && !COLUMNS_APART && flagged(FLAG_WIDE_INDICES)) {
+            write_together(best, holds_best, place, groups_per_block, offsets, first_column, end_column);
             continue;
         }
 #endif

@@ -17,16 +17,20 @@ uint found_at(uint place, uint column) {
     return (shared_parts[found_word(place, column / 2u)] >> (column % 2u * 16u)) & 0xffffu;
 }
 
-// Writes the indices of columns [first_column, end_column) of a group, which lie at `offset` and from there on, for each
-// invocation that holds the best of one: the groups have places below `places`. All invocations of the workgroup must call it.
+// Writes the results of columns [first_column, end_column) of a group, the first of which is at `offsets`, for each invocation
+// that holds the best of one: the groups have places below `places`. All invocations of the workgroup must call it.
 void write_together(
-    Best best, bool holds_best, uint place, uint places, uint offset, uint first_column, uint end_column) {
+    Best best, bool holds_best, uint place, uint places, uvec2 offsets, uint first_column, uint end_column) {
     if (gl_LocalInvocationIndex < places) shared_ranks[gl_LocalInvocationIndex] = 0u;
     barrier();
     if (holds_best) {
         put_found(best, place);
-        shared_keys[place] = offset;
+        shared_keys[place] = offsets.y;
         shared_ranks[place] = first_column | end_column << 16u;
+        if (flagged(FLAG_WITH_VALUES)) {
+            if (is_whole(offsets, first_column, end_column)) write_values(best, offsets);
+            else write_some_values(best, offsets, first_column, end_column);
+        }
     }
     barrier();
     bool by_words = ONE_STRIDE && !flagged(FLAG_HIGH_WORDS);

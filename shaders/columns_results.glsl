@@ -22,21 +22,33 @@ void store_wide(uint target, uvec4 low) {
 #define PLACE(column) position_of(rank_in_split(best.parts[(column) / PART_COLUMNS], (column) % PART_COLUMNS))
 #define PLACES(column) uvec4(PLACE(column), PLACE(column + 1u), PLACE(column + 2u), PLACE(column + 3u))
 
+#if LOADS != LOADS_ELEMENTS
+#include "columns_values.glsl"
+
+// Whether the outputs of a group are side by side from a word of values on, and all its columns are wanted.
+bool is_whole(uvec2 offsets, uint first_column, uint end_column) {
+    return !COLUMNS_APART && column_strides().y == 1u && offsets.y % max(COLUMNS / 4u, 1u) == 0u &&
+        end_column - first_column == COLUMNS;
+}
+#endif
+
 // Writes the results of columns [first_column, end_column) of a group; `number` is the output of its first column.
 void write_results(Best best, uint number, uvec2 offsets, uint first_column, uint end_column) {
     uvec2 strides = column_strides();
     bool wide = flagged(FLAG_WIDE_INDICES);
 #if LOADS != LOADS_ELEMENTS
     // Contiguous indices are written as whole vectors.
-    bool adjacent = !COLUMNS_APART && strides.y == 1u && offsets.y % (ELEMENT_BYTES == 8 ? 2u : 4u) == 0u;
-    bool by_vectors = adjacent && end_column - first_column == COLUMNS && !flagged(FLAG_WITH_VALUES);
+    bool by_vectors =
+        is_whole(offsets, first_column, end_column) && offsets.y % (ELEMENT_BYTES == 8 ? 2u : 4u) == 0u;
 #if ELEMENT_BYTES == 8
     if (by_vectors && wide) {
+        if (flagged(FLAG_WITH_VALUES)) write_values(best, offsets);
         index_vectors[offsets.y / 2u] = uvec4(index_of_position(PLACE(0u)), index_of_position(PLACE(1u)));
         return;
     }
 #else
     if (by_vectors && !flagged(FLAG_HIGH_WORDS)) {
+        if (flagged(FLAG_WITH_VALUES)) write_values(best, offsets);
         if (ONE_STRIDE) {
             uint weight = layout_word(reduced_word(0u) + 2u);
 #if !EXCHANGES_WIDE

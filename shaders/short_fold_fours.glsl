@@ -45,6 +45,18 @@ uvec2 positions_of_two(uint first) {
     return TAKE_LAST ? ranks - 1u : RANK_MASK - ranks;
 }
 
+// Copies the elements at these places of the tile, those of four rows one after the other: they are whole words.
+void write_values_of_four(uint target, uvec4 found) {
+    [[unroll]] for (uint i = 0u; i < 4u; i += ELEMENTS_PER_WORD) {
+        uint word = 0u;
+        [[unroll]] for (uint j = 0u; j < ELEMENTS_PER_WORD; j++) {
+            uint bits = element_at(found[i + j] + (i + j) * POSITIONS) & ((1u << ELEMENT_BITS) - 1u);
+            word |= bits << (j * ELEMENT_BITS);
+        }
+        values[(target + i) / ELEMENTS_PER_WORD] = word;
+    }
+}
+
 // Two indices of two words are a vector: so neighbouring invocations write neighbouring vectors.
 void fold_in_twos(Tile tile) {
     for (uint output_number = 2u * gl_LocalInvocationIndex; output_number < tile.sizes.x; output_number += 2u * WORKGROUP) {
@@ -66,10 +78,12 @@ void fold_tile(Tile tile) {
         return;
     }
     for (uint output_number = 4u * gl_LocalInvocationIndex; output_number < tile.sizes.x; output_number += 4u * WORKGROUP) {
-        uvec4 found = positions_of_four((tile.start + output_number * POSITIONS) / ELEMENTS_PER_WORD);
+        uint first = tile.start + output_number * POSITIONS;
+        uvec4 found = positions_of_four(first / ELEMENTS_PER_WORD);
         uint target = tile.offsets.y + output_number, count = min(tile.sizes.x - output_number, 4u);
-        if (count == 4u && target % 4u == 0u && !flagged(FLAG_WITH_VALUES)) {
+        if (count == 4u && target % 4u == 0u) {
             write_indices(target, found, tile.weight);
+            if (flagged(FLAG_WITH_VALUES)) write_values_of_four(target, first + found);
         } else {
             [[unroll]] for (uint i = 0u; i < 4u; i++)
                 if (i < count) write_output(tile, uvec3(output_number + i, 0u, 0u), output_number + i, found[i]);

@@ -301,7 +301,7 @@ class Family:
 
         >>> from vkdml.plan import kernels
         >>> hex(kernels.family("argreduce_rows").fixed_flags(layout_in_push=True, with_values=True))
-        '0x80000005'
+        '0x80000009'
 
         Raises:
             TypeError: a flag is none of the family's.
