@@ -42,6 +42,27 @@ def test_zeros_are_zero_where_there_was_something(device):
     assert vkdml.zeros(2, "2i4").numpy().tolist() == [[0, 0], [0, 0]]
 
 
+def test_small_arrays_for_elements_become_dimensions_as_in_numpy(device):
+    separate = separate_device()
+    for dtype in ("2i4", "(2,3)i4", ">2f2", np.dtype((np.dtype("2i1"), (3,)))):
+        for x in (5, [1, 2], np.array([1.5, 2]), [[1, 2], [3, 4]], np.int8(3)):
+            expected = np.asarray(x, dtype)
+            made = [
+                vkdml.asarray(x, dtype),
+                vkdml.array_api.asarray(x, dtype=dtype),
+                vkdml.asarray(vkdml.asarray(x), dtype),
+            ]
+            if expected.ndim > 2:
+                made.append(vkdml.asarray(x, dtype, device=[device, separate]))
+                made.append(vkdml.asarray(vkdml.asarray(x, device=[device, separate]), dtype))
+            for array in made:
+                assert array.dtype == expected.dtype.newbyteorder("=")
+                assert np.array_equal(array.numpy(), expected), (x, dtype)
+        assert vkdml.empty(2, dtype).shape == np.empty(2, dtype).shape
+    with pytest.raises(TypeError, match=r"type \|V3 \(3 bytes\) cannot be moved"):
+        vkdml.empty(2, "2V3")
+
+
 def test_copy_true_always_copies_and_false_never_does():
     host = np.arange(3, dtype=np.float32)
     a = vkdml.asarray(host)

@@ -483,7 +483,10 @@ _PLAIN_TYPES = frozenset(type(np.dtype(code)) for code in "?bhilqBHILQefdFD")
 
 
 def element_type(dtype: Any) -> np.dtype[Any]:
-    """Return an element type that can lie on a device, in the machine's byte order."""
+    """Return an element type that can lie on a device, in the machine's byte order.
+
+    It may be a small array of such elements: :func:`_resolved` makes dimensions of it.
+    """
     if type(dtype) in _PLAIN_TYPES and dtype.isnative:
         return dtype  # type: ignore[no-any-return]
     try:
@@ -493,9 +496,35 @@ def element_type(dtype: Any) -> np.dtype[Any]:
             f"dtype {dtype!r} is no element type ({error}); accepted is what numpy.dtype takes. A device is "
             "named by device="
         ) from None
-    require_movable(element)  # before all else: some types have no byte order to ask for
+    require_movable(_single(element)[0])  # before all else: some types have no byte order to ask for
     native: np.dtype[Any] = element.newbyteorder("=")
     return native
+
+
+def _single(element: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Return the type of single elements, and the dimensions that small arrays of them add.
+
+    >>> _single(np.dtype("(2,3)i1"))
+    (dtype('int8'), (2, 3))
+    """
+    inner: tuple[int, ...] = ()
+    while element.subdtype is not None:
+        element, sizes = element.subdtype
+        inner += sizes
+    return element, inner
+
+
+def _resolved(array: npt.NDArray[Any], element: np.dtype[Any]) -> tuple[npt.NDArray[Any], np.dtype[Any]]:
+    """Return an array, and the type of its elements on a device, of a type that is more than one element's.
+
+    >>> _resolved(np.array([1, 2]), np.dtype("2f4"))[0].tolist()
+    [[1, 1], [2, 2]]
+    """
+    element, inner = _single(element)
+    if inner:
+        each = array.reshape(array.shape + (1,) * len(inner))
+        array = np.broadcast_to(each, array.shape + inner)
+    return array, element
 
 
 def fitted(value: Any, shape: tuple[int, ...]) -> Any:
@@ -516,7 +545,7 @@ def _integers(what: str, axes: Any) -> tuple[int, ...]:
 
 def host_elements(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     """Return a host array of what a user gave; an array is returned as it is, not converted or copied."""
-    return host.as_host_array(x, None if isinstance(x, np.ndarray) else dtype)
+    return host.as_host_array(x, None if dtype is None or isinstance(x, np.ndarray) else _single(dtype)[0])
 
 
 def uploaded(
@@ -524,7 +553,7 @@ def uploaded(
 ) -> Array:
     """Copy a host array, after it was converted to ``dtype``; ``share`` as of :func:`allocated`."""
     try:
-        element = element_type(array.dtype if dtype is None else dtype)
+        array, element = _resolved(array, element_type(array.dtype if dtype is None else dtype))
         # Memory is allocated first: an array that repeats elements may be larger than the host's memory.
         result = allocated(device, array.shape, element, share=share)
         result._write(np.asarray(array, element, order="C"))

@@ -166,11 +166,9 @@ def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, sha
     Source of the rule: the Python array API standard's ``empty``; single precision, as devices have it.
     """
     sizes = as_shape(shape)
-    element = element_type(np.float32 if dtype is None else dtype)
-    if element.subdtype is not None:  # a small array for an element: dimensions of its own
-        element, inner = element.subdtype
-        sizes += inner
-    return allocated(resolve(device), sizes, element, share=_is_shared(share))
+    # A small array for an element becomes dimensions.
+    none = np.empty(0, element_type(np.float32 if dtype is None else dtype))
+    return allocated(resolve(device), sizes + none.shape[1:], none.dtype, share=_is_shared(share))
 
 
 def zeros(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, share: Share = None) -> Array:
