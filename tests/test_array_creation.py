@@ -63,6 +63,37 @@ def test_small_arrays_for_elements_become_dimensions_as_in_numpy(device):
         vkdml.empty(2, "2V3")
 
 
+def test_texts_without_a_length_and_dates_without_a_unit_take_them_from_the_elements(device):
+    dates = ["2020-01-01", "1999"]
+    for x, dtype in [
+        (["abcd", "d"], "S"),
+        (["abcd", "d"], str),
+        ([b"abcd", b"d"], "U"),
+        (np.array(["abcd", "d"]), bytes),
+        (["äb", ""], "2U"),
+        ([1, 2], "S"),
+        ("ab", "U"),
+        ([], "S"),
+        (dates, "M8"),
+        (np.array(dates, "M8[D]"), ">M8"),
+    ]:
+        expected = np.asarray(x, dtype)
+        made = [vkdml.asarray(x, dtype), vkdml.array_api.asarray(x, dtype=dtype)]
+        if expected.ndim:
+            made.append(vkdml.asarray(x, dtype, device=[device, separate_device()]))
+        for array in made:
+            assert array.dtype == expected.dtype.newbyteorder("=")
+            assert array.tolist() == expected.tolist()
+    for make, reference in ((vkdml.empty, np.empty), (vkdml.zeros, np.zeros)):
+        for dtype in ("U", bytes, "2S"):
+            made, expected = make(2, dtype), reference(2, dtype)
+            assert (made.shape, made.dtype) == (expected.shape, expected.dtype)
+    assert vkdml.array_api.full(2, "abc", dtype="S").tolist() == [b"a", b"a"]
+    for x in (np.array([1, 2]), ["abcde"]):
+        with pytest.raises(TypeError, match=r"asarray .*<U(21|5) \((84|20) bytes\) cannot be moved"):
+            vkdml.asarray(x, str)
+
+
 def test_copy_true_always_copies_and_false_never_does():
     host = np.arange(3, dtype=np.float32)
     a = vkdml.asarray(host)

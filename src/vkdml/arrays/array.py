@@ -485,7 +485,7 @@ _PLAIN_TYPES = frozenset(type(np.dtype(code)) for code in "?bhilqBHILQefdFD")
 def element_type(dtype: Any) -> np.dtype[Any]:
     """Return an element type that can lie on a device, in the machine's byte order.
 
-    It may be a small array of such elements: :func:`_resolved` makes dimensions of it.
+    It may be a small array of such elements, and may leave open what :func:`_resolved` finds.
     """
     if type(dtype) in _PLAIN_TYPES and dtype.isnative:
         return dtype  # type: ignore[no-any-return]
@@ -496,9 +496,18 @@ def element_type(dtype: Any) -> np.dtype[Any]:
             f"dtype {dtype!r} is no element type ({error}); accepted is what numpy.dtype takes. A device is "
             "named by device="
         ) from None
-    require_movable(_single(element)[0])  # before all else: some types have no byte order to ask for
+    single, _ = _single(element)
+    if not _is_open(single):
+        require_movable(single)  # before all else: some types have no byte order to ask for
     native: np.dtype[Any] = element.newbyteorder("=")
     return native
+
+
+def _is_open(element: np.dtype[Any]) -> bool:
+    """Tell whether a type leaves open what NumPy takes from the elements: a text's length, a date's unit."""
+    if element.kind in "mM":
+        return bool(np.datetime_data(element)[0] == "generic")
+    return element.kind in "SU" and element.itemsize == 0
 
 
 def _single(element: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
@@ -519,11 +528,17 @@ def _resolved(array: npt.NDArray[Any], element: np.dtype[Any]) -> tuple[npt.NDAr
 
     >>> _resolved(np.array([1, 2]), np.dtype("2f4"))[0].tolist()
     [[1, 1], [2, 2]]
+    >>> _resolved(np.array(["a", "bcde"]), np.dtype("S"))[1]
+    dtype('S4')
     """
     element, inner = _single(element)
     if inner:
         each = array.reshape(array.shape + (1,) * len(inner))
         array = np.broadcast_to(each, array.shape + inner)
+    if _is_open(element):
+        array = np.asarray(array, element)
+        element = array.dtype.newbyteorder("=")
+    require_movable(element)
     return array, element
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from vkdml.arrays import foreign
 from vkdml.arrays.array import Array, allocated, element_type, host_elements, uploaded
 from vkdml.arrays.base import DeviceArray
-from vkdml.arrays.host import as_host_array
 from vkdml.arrays.indexing import as_shape
 from vkdml.arrays.sharded import ShardedArray
 from vkdml.common import hooks
@@ -116,7 +115,7 @@ def asarray(
 
 def shared_out(x: Any, devices: Sequence[Device], dtype: np.dtype[Any] | None = None) -> ShardedArray:
     """Copy an array to several devices, cut along its first axis into parts as even as can be."""
-    array = x.numpy() if isinstance(x, DeviceArray) else as_host_array(x)
+    array = x.numpy() if isinstance(x, DeviceArray) else host_elements(x, dtype)
     if array.ndim == 0:
         raise ValueError("an array of no dimensions cannot be shared out to several devices")
     rows = array.shape[0]
@@ -166,7 +165,7 @@ def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, sha
     Source of the rule: the Python array API standard's ``empty``; single precision, as devices have it.
     """
     sizes = as_shape(shape)
-    # A small array for an element becomes dimensions.
+    # NumPy gives a text without a length one character, and a small array for an element dimensions.
     none = np.empty(0, element_type(np.float32 if dtype is None else dtype))
     return allocated(resolve(device), sizes + none.shape[1:], none.dtype, share=_is_shared(share))
 
