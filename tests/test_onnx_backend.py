@@ -415,6 +415,10 @@ def test_nodes_are_given_what_they_name() -> None:
         ValueError, match="that makes y has value_string; accepted is one of value, value_int"
     ):
         run(helper.make_node("Constant", [], ["y"], value_string="a"))
+    for not_a_node in ("ArgMax", None):
+        for take in (vkdml.onnx.run_node, vkdml.onnx.lower):
+            with pytest.raises(TypeError, match=r"the node is (a str|None); accepted is what onnx\.helper\."):
+                take(not_a_node, [np.zeros(3)])  # type: ignore[arg-type]
 
 
 def test_models_of_other_opsets_are_refused() -> None:
