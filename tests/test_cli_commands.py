@@ -126,6 +126,7 @@ def test_devices_without_a_driver() -> None:
     ran = vkdml_command("devices", **NO_DRIVER)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "vkdml doctor" in one_line(ran.stderr)
+    assert "VK_DRIVER_FILES names /nonexistent/icd.json, which does not exist" in ran.stderr
 
 
 def test_devices_as_json_without_a_driver() -> None:
@@ -143,6 +144,7 @@ def test_doctor_without_a_driver() -> None:
     at = next(number for number, line in enumerate(lines) if "/nonexistent/icd.json: no such file" in line)
     assert lines[at].startswith("problem")
     assert "unset VK_DRIVER_FILES" in lines[at + 1]
+    assert any(line.endswith("icd.json, which does not exist") for line in lines)  # its remedy follows
     assert lines[-1].endswith("fix the problems above first")
 
 

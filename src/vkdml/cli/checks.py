@@ -196,7 +196,7 @@ def drivers(facts: Facts) -> Iterator[Finding]:
 def _without_advice(fault: str) -> str:
     """Return an error message without its general advice: the remedy is more exact."""
     fault = fault.removeprefix("VKDML_DEVICE: ")
-    for advice in (": install ", "; the devices are: ", "; choose one by "):
+    for advice in (": install ", ": unset ", "; the devices are: ", "; choose one by "):
         fault = fault.partition(advice)[0]
     return fault
 
