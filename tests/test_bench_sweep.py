@@ -322,7 +322,7 @@ def test_twelve_cases_take_seconds(tmp_path, capsys, monkeypatch):
     words = ["--seed", "3", "--cases", "12", "--mib", "1", "--peers", "none", "--readings", "3"]
     assert main(["bench", "--suite", "sweep", *words, "--json", str(file), "--plot", str(plot)]) == 0
     assert time.process_time() - start < 60
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     made = record.load(file)
     assert [row.number for row in made.sweep] == list(range(12))
     assert [row.case for row in made.sweep] == [case.name for case in sweep_cases(3, 12, MIB)]

@@ -138,7 +138,7 @@ def bench(
             record.save(measured, json_file or merge or resume)
 
     try:
-        with _progress(console) as progress:
+        with _progress() as progress:
             if merge and earlier is not None:
                 measured = session.merge(on, earlier, options, progress, keep)
             else:
@@ -204,7 +204,7 @@ def _sweep(
             record.save(measured, json_file)
 
     try:
-        with _progress(console) as progress:
+        with _progress() as progress:
             measured = sweep_run.run(on, options, progress, keep)
     except MemoryError as error:
         print(f"vkdml: {error}", file=sys.stderr)
@@ -426,8 +426,7 @@ def _own_cases(
 class _Lines:
     """Prints each step in a line, with the seconds since the start."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self) -> None:
         self._start = time.perf_counter()
         self._at = self._steps = 0
 
@@ -446,7 +445,7 @@ class _Lines:
         self._print(f"  {self._at}/{self._steps} {text}")
 
     def _print(self, text: str) -> None:
-        print(f"[{time.perf_counter() - self._start:6.1f} s] {text}", flush=True)
+        print(f"[{time.perf_counter() - self._start:6.1f} s] {text}", file=sys.stderr, flush=True)
 
 
 class _Bar:
@@ -481,5 +480,7 @@ class _Bar:
         self._bars.update(self._task, advance=1, step=text)
 
 
-def _progress(console: Console) -> _Bar | _Lines:
-    return _Bar(console) if console.is_terminal else _Lines(console)
+def _progress() -> _Bar | _Lines:
+    """Return what shows the steps of a run, on standard error: the report alone goes to standard output."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    return _Bar(console) if console.is_terminal else _Lines()
