@@ -419,17 +419,19 @@ def test_a_wrong_view_or_transfer_is_seen(device, monkeypatch, kind):
         measure.latency.measure(device, case, content, 0.0)
 
 
-def test_an_interrupted_run_leaves_no_file(tmp_path, monkeypatch):
+def test_an_interrupted_run_leaves_no_file(tmp_path, monkeypatch, capsys):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(session.measure, "time_plan", interrupted)
     file = tmp_path / "run.json"
-    assert main([*SMALL, "--json", str(file)]) == 130
-    assert list(tmp_path.iterdir()) == []
+    for words in ([], ["--json", str(file)]):
+        assert main([*SMALL, *words]) == 130
+        assert list(tmp_path.iterdir()) == []
+        assert faults_of(capsys.readouterr().err) == ["vkdml: stopped; nothing was written"]
 
 
-def test_a_long_run_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path, monkeypatch):
+def test_a_long_run_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path, monkeypatch, capsys):
     real = measure.time_plan
 
     def interrupted(device, plan, *arguments, **options):
@@ -443,7 +445,9 @@ def test_a_long_run_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path,
     assert main(words) == 130
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(session, "KEEP_SECONDS", 0.0)
+    capsys.readouterr()
     assert main(words) == 130
+    assert faults_of(capsys.readouterr().err) == [f"vkdml: stopped; {file} has 2 cases"]
     kept = record.load(file)
     assert [row.case for row in kept.rows] == ["f32 40x300 all", "f16 40x300 all"]
     assert kept.ceiling_gb_per_s > 0

@@ -20,6 +20,7 @@ import vkdml
 from vkdml.bench import baseline, cases, measure, peers, plots, record, report, session, sweep, sweep_run
 from vkdml.bench.cases import Case
 from vkdml.bench.check import WrongResult
+from vkdml.cli import text
 from vkdml.cli.opening import opened
 from vkdml.common.wording import how_to_install
 
@@ -133,16 +134,15 @@ def bench(
     for name, why in options.left_out.items():
         print(f"vkdml: {name} is skipped: {why}", file=sys.stderr)
 
-    def keep(measured: record.Record) -> None:
-        if json_file or merge or resume:
-            record.save(measured, json_file or merge or resume)
-
+    keep = _Kept(json_file or merge or resume)
     try:
         with _progress() as progress:
             if merge and earlier is not None:
                 measured = session.merge(on, earlier, options, progress, keep)
             else:
                 measured = session.run(on, options, progress, keep, earlier)
+    except KeyboardInterrupt:
+        return keep.said_when_stopped()
     except (WrongResult, record.ImpossibleTime, MemoryError) as error:
         print(f"vkdml: {error}", file=sys.stderr)
         return 1
@@ -199,13 +199,12 @@ def _sweep(
         peer_seconds=peer_seconds,
     )
 
-    def keep(measured: record.Record) -> None:
-        if json_file:
-            record.save(measured, json_file)
-
+    keep = _Kept(json_file)
     try:
         with _progress() as progress:
             measured = sweep_run.run(on, options, progress, keep)
+    except KeyboardInterrupt:
+        return keep.said_when_stopped()
     except MemoryError as error:
         print(f"vkdml: {error}", file=sys.stderr)
         return 1
@@ -214,6 +213,27 @@ def _sweep(
     report.show(measured, console)
     _said_where(measured, json_file, plot, console)
     return 1 if any(row.wrong for row in measured.sweep) or all(row.refused for row in measured.sweep) else 0
+
+
+class _Kept:
+    """Writes records to a file, if there is one, and knows what it wrote last."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._cases: int | None = None
+
+    def __call__(self, measured: record.Record) -> None:
+        if self._path:
+            record.save(measured, self._path)
+            self._cases = len(measured.rows) + len(measured.latency) + len(measured.sweep)
+
+    def said_when_stopped(self) -> int:
+        """Say what the file of an interrupted run holds; return the status."""
+        wrote = "nothing was written"
+        if self._cases is not None:
+            wrote = f"{self._path} has {text.count(self._cases, 'case')}"
+        print(f"vkdml: stopped; {wrote}", file=sys.stderr)
+        return 130
 
 
 def _said_where(measured: record.Record, json_file: str, plot: str, console: Console) -> None:
