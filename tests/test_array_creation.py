@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
+import processes
 import pytest
 from separate import separate_device
 
@@ -92,6 +95,15 @@ def test_texts_without_a_length_and_dates_without_a_unit_take_them_from_the_elem
     for x in (np.array([1, 2]), ["abcde"]):
         with pytest.raises(TypeError, match=r"asarray .*<U(21|5) \((84|20) bytes\) cannot be moved"):
             vkdml.asarray(x, str)
+
+
+def test_small_floats_need_their_package_installed_but_not_imported(monkeypatch):
+    made = "print(vkdml.asarray([1, 2], 'bfloat16').dtype, vkdml.empty(2, 'float8_e5m2').dtype)"
+    assert processes.printed(made) == "bfloat16 float8_e5m2\n"
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    for make in (vkdml.asarray, vkdml.empty, vkdml.zeros):
+        with pytest.raises(TypeError, match="elements of type bfloat16 need the package ml_dtypes: install"):
+            make([1, 2], "bfloat16")
 
 
 def test_copy_true_always_copies_and_false_never_does():

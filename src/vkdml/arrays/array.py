@@ -28,6 +28,7 @@ from vkdml.common import hooks
 from vkdml.common.integers import is_sequence
 from vkdml.common.overlap import Layout, may_share_bytes
 from vkdml.plan.calls import CopyCall, Operand, plan_for
+from vkdml.plan.elements import ML_DTYPES_ELEMENTS
 from vkdml.plan.layout import extent
 from vkdml.runtime.device import Device, DeviceLike, default_device, resolve
 from vkdml.runtime.host_memory import require_host_memory
@@ -489,6 +490,8 @@ def element_type(dtype: Any) -> np.dtype[Any]:
     """
     if type(dtype) in _PLAIN_TYPES and dtype.isnative:
         return dtype  # type: ignore[no-any-return]
+    if isinstance(dtype, str) and dtype in ML_DTYPES_ELEMENTS:
+        return foreign.small_float(dtype)  # NumPy knows the name only after that package was imported
     try:
         element = np.dtype(dtype)
     except TypeError as error:
