@@ -192,6 +192,20 @@ def test_numbers_that_do_not_fit_are_refused_as_by_numpy():
         assert xp.full(2, value, dtype=xp.int8).tolist() == np.full(2, np.asarray(value), np.int8).tolist()
 
 
+def test_what_numpy_makes_no_array_of_is_named_with_the_function(device):
+    for options in ({}, {"device": [device]}):
+        with pytest.raises(ValueError, match=r"^asarray of list: NumPy makes no array .* at each depth$"):
+            vkdml.asarray([[1, 2], [3]], **options)
+        with pytest.raises(TypeError, match=r"^asarray of object: NumPy makes an array of Python objects"):
+            vkdml.asarray(object(), **options)
+        with pytest.raises(
+            OverflowError, match=r"^asarray of list: .* for int32 are numbers from -2"
+        ):
+            vkdml.asarray([2**70], "i4", **options)
+        with pytest.raises(OverflowError, match=r"^asarray of list: .* for float64 are numbers that it can"):
+            vkdml.asarray([10**400], "f8", **options)
+
+
 def test_limits_are_named_before_anything_is_made(device):
     limit = device.limits.max_storage_buffer_range
     for elements in (2**62, 2**70, 2 * limit, limit + 1):

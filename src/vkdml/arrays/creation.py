@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
+import numpy.typing as npt
 
+from vkdml.arguments import context
 from vkdml.arrays import foreign
 from vkdml.arrays.array import Array, allocated, element_type, host_elements, uploaded
 from vkdml.arrays.base import DeviceArray
@@ -79,6 +81,7 @@ def asarray(
     Raises:
         TypeError: elements of another size, or Python objects; a ``dtype`` that is none.
         ValueError: ``copy=False`` where a copy is needed.
+        OverflowError: a number that ``dtype`` cannot hold.
         MemoryError: more than one buffer of the device can hold, or than is free.
         DeviceError: the device failed.
 
@@ -110,12 +113,12 @@ def asarray(
             return x.copied_to(x.new_result(x.shape, x.dtype, share=True))
         return uploaded(x.numpy(), target, wanted, share=shared)
     _require_copy_allowed(copy)
-    return uploaded(host_elements(x, wanted), resolve(device), wanted, share=shared)
+    return uploaded(_on_host(x, wanted), resolve(device), wanted, share=shared)
 
 
 def shared_out(x: Any, devices: Sequence[Device], dtype: np.dtype[Any] | None = None) -> ShardedArray:
     """Copy an array to several devices, cut along its first axis into parts as even as can be."""
-    array = x.numpy() if isinstance(x, DeviceArray) else host_elements(x, dtype)
+    array = x.numpy() if isinstance(x, DeviceArray) else _on_host(x, dtype)
     if array.ndim == 0:
         raise ValueError("an array of no dimensions cannot be shared out to several devices")
     rows = array.shape[0]
@@ -125,6 +128,14 @@ def shared_out(x: Any, devices: Sequence[Device], dtype: np.dtype[Any] | None = 
         for device, low, high in zip(devices, bounds[:-1], bounds[1:], strict=True)
     ]
     return ShardedArray(parts)
+
+
+def _on_host(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
+    try:
+        return host_elements(x, dtype)
+    except (ValueError, TypeError, MemoryError, OverflowError) as error:
+        with context("asarray", x):  # entered here only: it takes as long as a small copy
+            raise error
 
 
 def _require_copy_allowed(copy: bool | None) -> None:
