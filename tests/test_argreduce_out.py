@@ -60,9 +60,10 @@ def test_out_of_a_full_reduction_has_rank_0() -> None:
     indices, values = np.array(-1, np.int64), np.array(-1, np.float32)
     assert vkdml.argmax(x, out=indices) is indices
     assert indices == oracle.argreduce(x)[0]
-    result = vkdml.argmax(x, return_values=True, out=(indices, values))
-    assert result.indices is indices
-    assert result.values is values
+    for pair in ((indices, values), [indices, values]):
+        result = vkdml.argmax(x, return_values=True, out=pair)
+        assert result.indices is indices
+        assert result.values is values
     assert values == x.max()
     kept = np.full((1, 1), -1, np.int64)
     assert vkdml.argmin(x, keepdims=True, out=kept) is kept

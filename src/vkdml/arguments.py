@@ -62,7 +62,7 @@ class ReduceRequest(NamedTuple):
         """Return ``out=`` for the indices and for the values."""
         if self.out is None or not self.return_values:
             return self.out, None
-        if not isinstance(self.out, tuple) or len(self.out) != 2:
+        if not isinstance(self.out, tuple | list) or len(self.out) != 2:
             raise TypeError(
                 "with return_values=True out must be a pair of arrays (indices, values), either of which may "
                 "be None"
