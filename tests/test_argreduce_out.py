@@ -79,8 +79,10 @@ def test_an_out_that_cannot_hold_indices_is_named() -> None:
     for array, out in ((x, floats), (vkdml.asarray(x), vkdml.asarray(floats))):
         with pytest.raises(TypeError, match=says):
             vkdml.argmax(array, 1, out=out)
-    with pytest.raises(TypeError, match=r"the indices of out has type int16: indices cannot be int16"):
+    with pytest.raises(TypeError, match=r"out for the indices has type int16: indices cannot be int16"):
         vkdml.argmax(x, 1, return_values=True, out=(np.zeros(3, np.int16), None))
+    with pytest.raises(TypeError, match=r"out for the values has type int16, the result has type float32"):
+        vkdml.argmax(x, 1, return_values=True, out=(None, np.zeros(3, np.int16)))
     with pytest.raises(TypeError, match=r"float32: indices cannot be int16"):
         vkdml.argmax(x, 1, dtype=np.int16, out=np.zeros(3, np.int16))
 

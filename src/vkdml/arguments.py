@@ -102,7 +102,7 @@ class ReduceRequest(NamedTuple):
         try:
             return elements.index_dtype(out.dtype, count)
         except (TypeError, ValueError) as error:
-            which = "the indices of out" if self.return_values else "out"
+            which = "out for the indices" if self.return_values else "out"
             raise type(error)(f"{which} has type {out.dtype}: {error}") from None
 
 
