@@ -198,9 +198,7 @@ def test_what_numpy_makes_no_array_of_is_named_with_the_function(device):
             vkdml.asarray([[1, 2], [3]], **options)
         with pytest.raises(TypeError, match=r"^asarray of object: NumPy makes an array of Python objects"):
             vkdml.asarray(object(), **options)
-        with pytest.raises(
-            OverflowError, match=r"^asarray of list: .* for int32 are numbers from -2"
-        ):
+        with pytest.raises(OverflowError, match=r"^asarray of list: .* for int32 are numbers from -2"):
             vkdml.asarray([2**70], "i4", **options)
         with pytest.raises(OverflowError, match=r"^asarray of list: .* for float64 are numbers that it can"):
             vkdml.asarray([10**400], "f8", **options)
