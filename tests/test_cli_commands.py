@@ -107,6 +107,7 @@ def test_the_version_and_the_help_are_printed(capsys: pytest.CaptureFixture[str]
         said = capsys.readouterr().out
         assert "devices" in said
         assert "doctor" in said
+        assert "..." not in said.replace("[ARGS]...", ""), "no summary is cut"
 
 
 def test_the_installed_script_is_this_command() -> None:
