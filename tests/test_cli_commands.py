@@ -47,7 +47,6 @@ def test_devices_fit_a_terminal_of_80_columns() -> None:
     console.print(table(vkdml.devices(), 0))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert max(map(len, lines)) <= 80
-    assert len(lines) > 3 + len(vkdml.devices()), "names wrap"
 
 
 def test_devices_are_listed_and_the_default_is_marked(device: vkdml.Device) -> None:
