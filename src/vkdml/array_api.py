@@ -74,6 +74,10 @@ def for_version(api_version: str | None) -> ModuleType:
     return sys.modules[__name__]
 
 
+def __dir__() -> list[str]:
+    return [*{*__all__, *(name for name in globals() if name.startswith("__"))}]
+
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
