@@ -224,6 +224,21 @@ def test_limits_are_named_before_anything_is_made(device):
             a[...] = wide
 
 
+def test_shapes_that_no_numpy_array_has_are_refused(device):
+    most = vkdml.array_api.__array_namespace_info__().capabilities()["max dimensions"]
+    widest = np.iinfo(np.intp).max // 4
+    xp = vkdml.array_api
+    for make in (vkdml.empty, vkdml.zeros, xp.empty, xp.zeros, xp.ones):
+        for shape in ((1,) * most, (0, widest), (widest, 0)):
+            assert make(shape).numpy().shape == shape
+        with pytest.raises(ValueError, match=rf"a shape of 70 dimensions; accepted are at most {most}, as"):
+            make((1,) * 70)
+        for shape in ((0, 2**62, 4), (0, widest + 1), (2**70, 0)):
+            with pytest.raises(ValueError, match=r"no elements, has \d+ bytes without its zeros; accepted"):
+                make(shape)
+    assert vkdml.empty((1,) * most)[None].ndim == most + 1, "views of a device are not NumPy's"
+
+
 @pytest.mark.parametrize(
     ("x", "message"),
     [

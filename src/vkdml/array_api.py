@@ -105,8 +105,11 @@ class _Info:
 
     def capabilities(self) -> dict[str, Any]:
         """Return which parts of the standard that depend on the elements are here: none."""
-        most = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
-        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": most}
+        return {
+            "boolean indexing": False,
+            "data-dependent shapes": False,
+            "max dimensions": _creation.MOST_DIMENSIONS,
+        }
 
     def default_device(self) -> Device:
         """Return the device of arrays that are made without ``device=``."""

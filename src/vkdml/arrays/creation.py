@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -16,6 +17,10 @@ from vkdml.arrays.indexing import as_shape
 from vkdml.arrays.sharded import ShardedArray
 from vkdml.common import hooks
 from vkdml.runtime.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
+
+MOST_DIMENSIONS = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+"""Of a NumPy array."""
+_MOST_BYTES = int(np.iinfo(np.intp).max)
 
 # At run time typing.overload would keep these functions, and through their globals the open devices, until
 # after the interpreter's end.
@@ -169,7 +174,7 @@ def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, sha
 
     Raises:
         TypeError: elements of another size, or Python objects; a ``dtype`` that is none.
-        ValueError: a negative size, or an unknown ``share``.
+        ValueError: a negative size, a shape that no NumPy array can have, or an unknown ``share``.
         MemoryError: more than one buffer of the device can hold, or than is free.
         DeviceError: the device failed; or ``share`` and it is no device of CUDA's.
 
@@ -178,7 +183,23 @@ def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, sha
     sizes = as_shape(shape)
     # NumPy gives a text without a length one character, and a small array for an element dimensions.
     none = np.empty(0, element_type(np.float32 if dtype is None else dtype))
-    return allocated(resolve(device), sizes + none.shape[1:], none.dtype, share=_is_shared(share))
+    sizes += none.shape[1:]
+    _require_numpy_has(sizes, none.dtype)
+    return allocated(resolve(device), sizes, none.dtype, share=_is_shared(share))
+
+
+def _require_numpy_has(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise ValueError for a shape that no NumPy array can have, so that :meth:`Array.numpy` would fail."""
+    if len(shape) > MOST_DIMENSIONS:
+        raise ValueError(
+            f"a shape of {len(shape)} dimensions; accepted are at most {MOST_DIMENSIONS}, as in NumPy"
+        )
+    nbytes = dtype.itemsize * math.prod(size for size in shape if size)
+    if 0 in shape and nbytes > _MOST_BYTES:  # others have more bytes than any device
+        raise ValueError(
+            f"shape {shape} of {dtype}, which has no elements, has {nbytes} bytes without its zeros; "
+            f"accepted are at most {_MOST_BYTES}, as in NumPy"
+        )
 
 
 def zeros(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, share: Share = None) -> Array:
