@@ -633,6 +633,8 @@ def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypat
         (["--plot", "/nonexistent/run.svg"], "cannot be written"),
         (["--plot", "run.gif"], "accepted are names that end in .svg, .png, .pdf"),
         (["--baseline", "/nonexistent/run.json"], "No such file"),
+        (["--json", ""], "'--json': '': accepted is the name of a file"),
+        (["--resume", ""], "'--resume': '': accepted is the name of a file"),
         (["--compare-only"], "takes two files: --json NEW --baseline OLD"),
         (["--merge", "/nonexistent/run.json"], "No such file"),
     ],

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -28,6 +29,17 @@ DEFAULT_SUITE = "quick"
 INDEX_DTYPE = "int32"
 READINGS = 30
 _LONG_NAMES = {short: name for name, short in cases.SHORT_NAMES.items()}
+
+
+def _file_option(name: str, help: str) -> Any:
+    """Return the option of a file; it is "" where it is not given, and refused where that is given."""
+
+    def named(given: str | None) -> str:
+        if given == "":
+            raise typer.BadParameter("'': accepted is the name of a file")
+        return given or ""
+
+    return typer.Option(None, name, help=help, callback=named)
 
 
 def bench(
@@ -55,15 +67,15 @@ def bench(
     ),
     case_number: int | None = typer.Option(None, "--case", help="Only the case of this number of a sweep."),
     windows: bool = typer.Option(False, "--windows", help="A sweep reduces windows instead of copying them."),
-    json_file: str = typer.Option("", "--json", help="Write all numbers to this file."),
-    plot: str = typer.Option("", help="Write plots: FILE.svg writes FILE-dtypes.svg and others."),
-    baseline_file: str = typer.Option("", "--baseline", help="Print what changed since this JSON file."),
+    json_file: str = _file_option("--json", help="Write all numbers to this file."),
+    plot: str = _file_option("--plot", help="Write plots: FILE.svg writes FILE-dtypes.svg and others."),
+    baseline_file: str = _file_option("--baseline", help="Print what changed since this JSON file."),
     compare_only: bool = typer.Option(False, help="Run nothing; compare --json with --baseline."),
-    merge: str = typer.Option(
-        "", help="Run only --peers on the cases of this JSON file, and add their times to it."
+    merge: str = _file_option(
+        "--merge", help="Run only --peers on the cases of this JSON file, and add their times to it."
     ),
-    resume: str = typer.Option(
-        "",
+    resume: str = _file_option(
+        "--resume",
         help="Go on with the run whose JSON file this is: time the cases and --peers that it has not. Where "
         "there is no such file, the run begins.",
     ),
