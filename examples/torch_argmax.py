@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import sys
 
-import torch
-
 import vkdml
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"torch_argmax: {error.name} is not installed: pip install torch, with CUDA (https://pytorch.org)"
+    )
 
 ROWS, TOKENS = 64, 128256
 

@@ -6,14 +6,19 @@ python examples/zarr_argmax.py scores.zarr    # of two dimensions or more
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-import zarr
 
 import vkdml
+
+try:
+    import zarr
+except ModuleNotFoundError as error:
+    sys.exit(f"zarr_argmax: {error.name} is not installed: pip install {error.name}")
 
 
 def made(folder: str) -> zarr.Array:
@@ -26,8 +31,14 @@ def made(folder: str) -> zarr.Array:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="Find the greatest element of each column of a zarr array.")
+    parser.add_argument("store", nargs="?", help="an array of two dimensions or more; without it one is made")
+    store = parser.parse_args().store
     with tempfile.TemporaryDirectory() as folder:
-        scores = zarr.open_array(sys.argv[1], mode="r") if len(sys.argv) > 1 else made(folder)
+        try:
+            scores = made(folder) if store is None else zarr.open_array(store, mode="r")
+        except FileNotFoundError as error:
+            parser.error(str(error))
         print(f"{scores.shape} {scores.dtype} in chunks of {scores.chunks}, {scores.nbytes >> 20} MiB")
         best = vkdml.argmax(scores, axis=0, return_values=True)
         print("rows:  ", best.indices.ravel()[:5])

@@ -403,7 +403,7 @@ def test_every_argument_is_checked_whatever_there_is_to_compute(op: str, x: Any,
         for _ in range(2):
             refuse(vkdml.NoDeviceError, (where, "garbage"), function, array, axis, device="garbage")
             refuse(TypeError, (where, "device", "1.5"), function, array, axis, device=1.5)
-            for value in ("no", 1, 0, None, "", [], np.int8(1)):
+            for value in ("no", 2, -1, 1.0, 0.0, None, "", [], np.int8(2)):
                 says = where, repr(value), "must be True or False"
                 refuse(TypeError, (*says, "keepdims"), function, array, axis, keepdims=value)
                 refuse(TypeError, (*says, "return_values"), function, array, axis, return_values=value)
@@ -419,6 +419,18 @@ def test_every_argument_is_checked_whatever_there_is_to_compute(op: str, x: Any,
     refuse(
         TypeError, (where, "host arrays", "progress=None"), function, vkdml.asarray(x), axis, progress=print
     )
+
+
+@OPERATORS
+def test_flags_may_be_the_integers_0_and_1_as_numpy_takes_them(op: str) -> None:
+    function = getattr(vkdml, op)
+    for x in (X, vkdml.asarray(X)):
+        for _ in range(2):  # a known call from then on
+            for yes, no in ((1, 0), (np.int8(1), np.uint64(0)), (np.True_, np.False_), (True, False)):
+                assert function(x, 1, keepdims=yes).shape == (2, 1, 4)
+                assert function(x, 1, keepdims=no).shape == (2, 4)
+                assert len(function(x, 1, return_values=yes)) == 2
+                assert function(x, 1, return_values=no, keepdims=yes).shape == (2, 1, 4)
 
 
 @pytest.mark.parametrize("sizes", [(2, 3, 4), (0, 3, 4)])

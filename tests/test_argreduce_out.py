@@ -60,9 +60,10 @@ def test_out_of_a_full_reduction_has_rank_0() -> None:
     indices, values = np.array(-1, np.int64), np.array(-1, np.float32)
     assert vkdml.argmax(x, out=indices) is indices
     assert indices == oracle.argreduce(x)[0]
-    result = vkdml.argmax(x, return_values=True, out=(indices, values))
-    assert result.indices is indices
-    assert result.values is values
+    for pair in ((indices, values), [indices, values]):
+        result = vkdml.argmax(x, return_values=True, out=pair)
+        assert result.indices is indices
+        assert result.values is values
     assert values == x.max()
     kept = np.full((1, 1), -1, np.int64)
     assert vkdml.argmin(x, keepdims=True, out=kept) is kept
@@ -78,8 +79,10 @@ def test_an_out_that_cannot_hold_indices_is_named() -> None:
     for array, out in ((x, floats), (vkdml.asarray(x), vkdml.asarray(floats))):
         with pytest.raises(TypeError, match=says):
             vkdml.argmax(array, 1, out=out)
-    with pytest.raises(TypeError, match=r"the indices of out has type int16: indices cannot be int16"):
+    with pytest.raises(TypeError, match=r"out for the indices has type int16: indices cannot be int16"):
         vkdml.argmax(x, 1, return_values=True, out=(np.zeros(3, np.int16), None))
+    with pytest.raises(TypeError, match=r"out for the values has type int16, the result has type float32"):
+        vkdml.argmax(x, 1, return_values=True, out=(None, np.zeros(3, np.int16)))
     with pytest.raises(TypeError, match=r"float32: indices cannot be int16"):
         vkdml.argmax(x, 1, dtype=np.int16, out=np.zeros(3, np.int16))
 

@@ -521,8 +521,8 @@ def test_a_known_call_gives_each_caller_memory_of_its_own(device):
         ({"axis": 1}, {"axis": True}),
         ({"axis": (1,)}, {"axis": (True,)}),
         ({"axis": 0}, {"axis": 0.0}),
-        ({"keepdims": False}, {"keepdims": 0}),
-        ({"return_values": False}, {"return_values": 0}),
+        ({"keepdims": False}, {"keepdims": 0.0}),
+        ({"return_values": False}, {"return_values": 0.0}),
         ({"direction": "increasing"}, {"direction": ["increasing"]}),
     ],
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
+import processes
 import pytest
 from separate import separate_device
 
@@ -40,6 +43,67 @@ def test_zeros_are_zero_where_there_was_something(device):
             assert made.numpy().tobytes() == np.zeros(shape, dtype).tobytes()
     assert vkdml.zeros(3).dtype == np.float32
     assert vkdml.zeros(2, "2i4").numpy().tolist() == [[0, 0], [0, 0]]
+
+
+def test_small_arrays_for_elements_become_dimensions_as_in_numpy(device):
+    separate = separate_device()
+    for dtype in ("2i4", "(2,3)i4", ">2f2", np.dtype((np.dtype("2i1"), (3,)))):
+        for x in (5, [1, 2], np.array([1.5, 2]), [[1, 2], [3, 4]], np.int8(3)):
+            expected = np.asarray(x, dtype)
+            made = [
+                vkdml.asarray(x, dtype),
+                vkdml.array_api.asarray(x, dtype=dtype),
+                vkdml.asarray(vkdml.asarray(x), dtype),
+            ]
+            if expected.ndim > 2:
+                made.append(vkdml.asarray(x, dtype, device=[device, separate]))
+                made.append(vkdml.asarray(vkdml.asarray(x, device=[device, separate]), dtype))
+            for array in made:
+                assert array.dtype == expected.dtype.newbyteorder("=")
+                assert np.array_equal(array.numpy(), expected), (x, dtype)
+        assert vkdml.empty(2, dtype).shape == np.empty(2, dtype).shape
+    with pytest.raises(TypeError, match=r"type \|V3 \(3 bytes\) cannot be moved"):
+        vkdml.empty(2, "2V3")
+
+
+def test_texts_without_a_length_and_dates_without_a_unit_take_them_from_the_elements(device):
+    dates = ["2020-01-01", "1999"]
+    for x, dtype in [
+        (["abcd", "d"], "S"),
+        (["abcd", "d"], str),
+        ([b"abcd", b"d"], "U"),
+        (np.array(["abcd", "d"]), bytes),
+        (["äb", ""], "2U"),
+        ([1, 2], "S"),
+        ("ab", "U"),
+        ([], "S"),
+        (dates, "M8"),
+        (np.array(dates, "M8[D]"), ">M8"),
+    ]:
+        expected = np.asarray(x, dtype)
+        made = [vkdml.asarray(x, dtype), vkdml.array_api.asarray(x, dtype=dtype)]
+        if expected.ndim:
+            made.append(vkdml.asarray(x, dtype, device=[device, separate_device()]))
+        for array in made:
+            assert array.dtype == expected.dtype.newbyteorder("=")
+            assert array.tolist() == expected.tolist()
+    for make, reference in ((vkdml.empty, np.empty), (vkdml.zeros, np.zeros)):
+        for dtype in ("U", bytes, "2S"):
+            made, expected = make(2, dtype), reference(2, dtype)
+            assert (made.shape, made.dtype) == (expected.shape, expected.dtype)
+    assert vkdml.array_api.full(2, "abc", dtype="S").tolist() == [b"a", b"a"]
+    for x in (np.array([1, 2]), ["abcde"]):
+        with pytest.raises(TypeError, match=r"asarray .*<U(21|5) \((84|20) bytes\) cannot be moved"):
+            vkdml.asarray(x, str)
+
+
+def test_small_floats_need_their_package_installed_but_not_imported(monkeypatch):
+    made = "print(vkdml.asarray([1, 2], 'bfloat16').dtype, vkdml.empty(2, 'float8_e5m2').dtype)"
+    assert processes.printed(made) == "bfloat16 float8_e5m2\n"
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    for make in (vkdml.asarray, vkdml.empty, vkdml.zeros):
+        with pytest.raises(TypeError, match="elements of type bfloat16 need the package ml_dtypes: install"):
+            make([1, 2], "bfloat16")
 
 
 def test_copy_true_always_copies_and_false_never_does():
@@ -128,6 +192,18 @@ def test_numbers_that_do_not_fit_are_refused_as_by_numpy():
         assert xp.full(2, value, dtype=xp.int8).tolist() == np.full(2, np.asarray(value), np.int8).tolist()
 
 
+def test_what_numpy_makes_no_array_of_is_named_with_the_function(device):
+    for options in ({}, {"device": [device]}):
+        with pytest.raises(ValueError, match=r"^asarray of list: NumPy makes no array .* at each depth$"):
+            vkdml.asarray([[1, 2], [3]], **options)
+        with pytest.raises(TypeError, match=r"^asarray of object: NumPy makes an array of Python objects"):
+            vkdml.asarray(object(), **options)
+        with pytest.raises(OverflowError, match=r"^asarray of list: .* for int32 are numbers from -2"):
+            vkdml.asarray([2**70], "i4", **options)
+        with pytest.raises(OverflowError, match=r"^asarray of list: .* for float64 are numbers that it can"):
+            vkdml.asarray([10**400], "f8", **options)
+
+
 def test_limits_are_named_before_anything_is_made(device):
     limit = device.limits.max_storage_buffer_range
     for elements in (2**62, 2**70, 2 * limit, limit + 1):
@@ -146,6 +222,21 @@ def test_limits_are_named_before_anything_is_made(device):
         a = vkdml.empty(3, "int8")
         with pytest.raises(ValueError, match="cannot be broadcast"):
             a[...] = wide
+
+
+def test_shapes_that_no_numpy_array_has_are_refused(device):
+    most = vkdml.array_api.__array_namespace_info__().capabilities()["max dimensions"]
+    widest = np.iinfo(np.intp).max // 4
+    xp = vkdml.array_api
+    for make in (vkdml.empty, vkdml.zeros, xp.empty, xp.zeros, xp.ones):
+        for shape in ((1,) * most, (0, widest), (widest, 0)):
+            assert make(shape).numpy().shape == shape
+        with pytest.raises(ValueError, match=rf"a shape of 70 dimensions; accepted are at most {most}, as"):
+            make((1,) * 70)
+        for shape in ((0, 2**62, 4), (0, widest + 1), (2**70, 0)):
+            with pytest.raises(ValueError, match=r"no elements, has \d+ bytes without its zeros; accepted"):
+                make(shape)
+    assert vkdml.empty((1,) * most)[None].ndim == most + 1, "views of a device are not NumPy's"
 
 
 @pytest.mark.parametrize(

@@ -99,10 +99,10 @@ REFUSED = {
         Converts(NAN, columns=[Converts(None, null_count=0), Converts(None, null_count=3)]),
         "(null or NA, 3 of them)",
     ),
-    "categories": (Converts(np.arange(3), dtype=Categories()), "the categories of this Converts"),
+    "categories": (Converts(np.arange(3), dtype=Categories()), "this Converts holds categories"),
     "a column of categories": (
         Converts(np.arange(3), dtypes=[np.dtype(int), Categories()]),
-        "the categories of this Converts",
+        "this Converts holds categories",
     ),
     "a sparse matrix": (type("csr_array", (), {"toarray": None})(), "of this csr_array; accepted are"),
     "None": (None, "an array of Python objects of this NoneType"),

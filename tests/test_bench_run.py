@@ -28,6 +28,11 @@ def hasty(monkeypatch):
     be_hasty(monkeypatch)
 
 
+def faults_of(said: str) -> list[str]:
+    """The lines on standard error that are not the progress of the run."""
+    return [line for line in said.splitlines() if not line.startswith("[")]
+
+
 # ---- timing -------------------------------------------------------------------------------------
 
 
@@ -186,7 +191,7 @@ def test_a_case_of_a_suite_that_was_made_smaller_says_what_it_was(tmp_path, caps
     assert main(["bench", *words]) == 0
     (row,) = record.load(file).rows
     assert (row.shape, row.scaled_from) == ([1024, 256], [4096, 16384])
-    progress, table = capsys.readouterr().out.split("Python ")
+    table, progress = capsys.readouterr()
     assert "f32 1024x256 ax 0 (made smaller, from 4096x16384)" in progress
     assert "from 4096x16384" in table
     assert "1 of 1 cases were made smaller" in table
@@ -339,7 +344,7 @@ def test_a_call_shorter_than_its_kernel_fails_the_run_and_leaves_no_file(tmp_pat
     monkeypatch.setattr(session.measure, "measure", impossible)
     file = tmp_path / "run.json"
     assert main([*SMALL, "--json", str(file)]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = faults_of(capsys.readouterr().err)
     assert "f32 40x300 all: the whole call took 200.0 us, its kernels 300.0 us" in line
     assert not file.exists()
 
@@ -387,8 +392,7 @@ def test_a_wrong_result_fails_the_run_and_leaves_no_file(op, tmp_path, monkeypat
     file = tmp_path / "run.json"
     words = [] if op == "slice1" else ["--axis", "1"]
     assert main([*SMALL, "--op", op, "--dtype", "i8", *words, "--json", str(file)]) == 1
-    said = capsys.readouterr()
-    (line,) = said.err.splitlines()
+    (line,) = faults_of(capsys.readouterr().err)
     assert "40x300" in line
     assert "expected" in line
     assert ("output 1 is" in line) or ("element (0, 5)" in line)
@@ -415,17 +419,19 @@ def test_a_wrong_view_or_transfer_is_seen(device, monkeypatch, kind):
         measure.latency.measure(device, case, content, 0.0)
 
 
-def test_an_interrupted_run_leaves_no_file(tmp_path, monkeypatch):
+def test_an_interrupted_run_leaves_no_file(tmp_path, monkeypatch, capsys):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(session.measure, "time_plan", interrupted)
     file = tmp_path / "run.json"
-    assert main([*SMALL, "--json", str(file)]) == 130
-    assert list(tmp_path.iterdir()) == []
+    for words in ([], ["--json", str(file)]):
+        assert main([*SMALL, *words]) == 130
+        assert list(tmp_path.iterdir()) == []
+        assert faults_of(capsys.readouterr().err) == ["vkdml: stopped; nothing was written"]
 
 
-def test_a_long_run_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path, monkeypatch):
+def test_a_long_run_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path, monkeypatch, capsys):
     real = measure.time_plan
 
     def interrupted(device, plan, *arguments, **options):
@@ -439,7 +445,9 @@ def test_a_long_run_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path,
     assert main(words) == 130
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(session, "KEEP_SECONDS", 0.0)
+    capsys.readouterr()
     assert main(words) == 130
+    assert faults_of(capsys.readouterr().err) == [f"vkdml: stopped; {file} has 2 cases"]
     kept = record.load(file)
     assert [row.case for row in kept.rows] == ["f32 40x300 all", "f16 40x300 all"]
     assert kept.ceiling_gb_per_s > 0
@@ -595,6 +603,7 @@ def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypat
         (["--suite", "fast"], "accepted are quick, full, latency, slice, real"),
         (["--op", "topk"], "accepted are argmax, argmin, slice1"),
         (["--dtype", "float33"], "accepted are float32, float16"),
+        (["--dtype", "float33"], "float8_e4m3fn, float8_e5m2; with --op slice1 complex128, too"),
         (["--op", "slice1", "--dtype", "uint16"], "accepted are float32, float16, int8, float64, complex128"),
         (["--shape", "4by4"], "accepted are sizes of at least 1 such as 4096x65536"),
         (["--shape", "0x4"], "accepted are sizes of at least 1"),
@@ -608,7 +617,7 @@ def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypat
         (["--axis", "1.5"], "accepted are all, or distinct axes"),
         (["--shape", "4x4", "--axis", "-3"], "accepted are -2 to 1"),
         (["--dtype", "float32,"], "--dtype '': accepted are float32"),
-        (["--shape", "4x4", "--dtype", "complex128"], "--dtype 'complex128': accepted are float32"),
+        (["--shape", "4x4", "--dtype", "complex128"], "float8_e5m2; with --op slice1 complex128, too"),
         (["--shape", "4x4", "--mib", "8"], "--mib, which makes suites smaller, is not accepted"),
         (["--shape", "4x4", "--suite", "full"], "--suite is not accepted beside it"),
         (["--suite", "latency", "--dtype", "float16"], "--op, --dtype and --axis are not accepted"),
@@ -624,6 +633,8 @@ def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypat
         (["--plot", "/nonexistent/run.svg"], "cannot be written"),
         (["--plot", "run.gif"], "accepted are names that end in .svg, .png, .pdf"),
         (["--baseline", "/nonexistent/run.json"], "No such file"),
+        (["--json", ""], "'--json': '': accepted is the name of a file"),
+        (["--resume", ""], "'--resume': '': accepted is the name of a file"),
         (["--compare-only"], "takes two files: --json NEW --baseline OLD"),
         (["--merge", "/nonexistent/run.json"], "No such file"),
     ],
@@ -683,10 +694,12 @@ def test_whatever_a_selector_is_refused_with_is_one_line(capsys, monkeypatch, fa
     assert "two devices match 'e'" in line
 
 
-def test_no_terminal_means_a_line_for_each_step(capsys):
+def test_no_terminal_means_a_line_for_each_step_beside_the_report(capsys):
     assert main([*SMALL, "--dtype", "f16"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("[") and "1/1 f16 40x300" in line for line in lines)
+    said = capsys.readouterr()
+    assert any(line.startswith("[") and "1/1 f16 40x300" in line for line in said.err.splitlines())
+    assert " s] " not in said.out
+    assert "f16 40x300" in said.out
 
 
 @pytest.mark.parametrize("device_type", ["discrete", "software"])

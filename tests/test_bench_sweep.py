@@ -322,7 +322,7 @@ def test_twelve_cases_take_seconds(tmp_path, capsys, monkeypatch):
     words = ["--seed", "3", "--cases", "12", "--mib", "1", "--peers", "none", "--readings", "3"]
     assert main(["bench", "--suite", "sweep", *words, "--json", str(file), "--plot", str(plot)]) == 0
     assert time.process_time() - start < 60
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     made = record.load(file)
     assert [row.number for row in made.sweep] == list(range(12))
     assert [row.case for row in made.sweep] == [case.name for case in sweep_cases(3, 12, MIB)]
@@ -396,7 +396,7 @@ def test_kernels_that_write_nothing_are_found(monkeypatch):
     assert all(row.wrong for row in made.sweep)
 
 
-def test_a_sweep_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path, monkeypatch):
+def test_a_sweep_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path, monkeypatch, capsys):
     real, timed = measuring.time_plan, []
 
     def interrupted(*arguments, **options):
@@ -410,6 +410,7 @@ def test_a_sweep_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path, mo
     file = tmp_path / "sweep.json"
     words = ["--seed", "6", "--cases", "5", "--mib", "1", "--peers", "none", "--readings", "1"]
     assert main(["bench", "--suite", "sweep", *words, "--json", str(file)]) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == f"vkdml: stopped; {file} has 2 cases"
     kept = record.load(file)
     assert [row.number for row in kept.sweep] == [0, 1]
     assert kept.ceiling_gb_per_s > 0

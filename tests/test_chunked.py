@@ -514,10 +514,17 @@ def test_an_interrupted_call_reads_no_more(tiny):
 
 def test_the_example_runs():
     example = Path(__file__).parent.parent / "examples" / "zarr_argmax.py"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(example)], capture_output=True, text=True, timeout=120
-    )
-    assert done.stdout.splitlines()[-2:] == ["rows:   [2500 2500 2500 2500 2500]", "values: [2. 2. 2. 2. 2.]"]
+
+    def run(*words):
+        command = [sys.executable, "-W", "ignore", str(example), *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    rows, values = run().stdout.splitlines()[-2:]
+    assert (rows, values) == ("rows:   [2500 2500 2500 2500 2500]", "values: [2. 2. 2. 2. 2.]")
+    assert run("--help").stdout.startswith("usage: zarr_argmax.py [-h] [store]")
+    nowhere = run("/nonexistent")
+    assert nowhere.returncode == 2
+    assert nowhere.stderr.splitlines()[-1].startswith("zarr_argmax.py: error: /nonexistent")
 
 
 # ---- memory ---------------------------------------------------------------------------------------

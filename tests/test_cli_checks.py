@@ -254,6 +254,18 @@ def test_a_failed_computation_on_an_unfit_device_is_no_graver_than_its_limits() 
     assert [finding.level for finding in faults(machine)] == ["warning", "warning"]
 
 
+def test_a_driver_without_hardware_is_told_by_the_variable_that_makes_it() -> None:
+    """More memory or a newer driver would not help."""
+    machine = facts(a_device(0), a_device(1, heaps=[]), trials={0: Trial(0.5), 1: Trial(None, "no memory")})
+    forced = dataclasses.replace(machine, environment={"RADV_FORCE_FAMILY": "navi21"})
+    for one, remedy in (
+        (forced, "unset RADV_FORCE_FAMILY"),
+        (machine, "choose another device with VKDML_DEVICE"),
+    ):
+        assert [(finding.level, finding.remedy) for finding in faults(one)] == [("warning", remedy)] * 2
+        assert faults(one)[0].detail.startswith("memory: none: its driver compiles kernels for hardware")
+
+
 def test_the_gravest_finding_decides() -> None:
     well, warned, bad = Finding("ok", "a", "b"), Finding("warning", "a", "b"), Finding("problem", "a", "b")
     assert checks.worst([]) == checks.worst([well]) == "ok"

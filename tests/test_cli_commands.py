@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import io
 import json
 import os
 import subprocess
@@ -10,9 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import vkdml
 from vkdml.cli import main, probe
+from vkdml.cli.devices import table
 
 NO_DRIVER = {"VK_DRIVER_FILES": "/nonexistent/icd.json", "VK_ICD_FILENAMES": "/nonexistent/icd.json"}
 
@@ -39,11 +42,17 @@ def one_line(text: str) -> str:
 # ---- where all is well --------------------------------------------------------------------------
 
 
-def test_devices_fit_80_columns_and_the_default_is_marked(device: vkdml.Device) -> None:
+def test_devices_fit_a_terminal_of_80_columns() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(table(vkdml.devices(), 0))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= 80
+
+
+def test_devices_are_listed_and_the_default_is_marked(device: vkdml.Device) -> None:
     ran = vkdml_command("devices")
     assert (ran.returncode, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
     heading = next(line for line in lines if "subgroup" in line)
     assert heading.split() == ["#", "name", "type", "driver", "API", "memory", "subgroup"]
     (marked,) = [line for line in lines if "*" in line]
@@ -60,6 +69,14 @@ def test_devices_as_json_are_what_the_library_says(device: vkdml.Device) -> None
     assert said["default"] == device.info.index
     assert [info["uuid"] for info in said["devices"]] == [info.uuid for info in vkdml.devices()]
     assert said["devices"][0]["limits"]["max_push_constants_size"] >= 128
+
+
+def test_devices_in_a_pipe_have_a_line_each(device: vkdml.Device) -> None:
+    ran = vkdml_command("devices", COLUMNS="40")
+    lines = [line for line in ran.stdout.splitlines() if line.strip()]
+    assert len(lines) == 2 + len(vkdml.devices())
+    assert f" {device.name} " in lines[2 + device.info.index]
+    assert f" {device.info.driver_name} {device.info.driver_info} " in lines[2 + device.info.index]
 
 
 def test_doctor_finds_no_problem_and_computes_on_every_device(device: vkdml.Device) -> None:
@@ -89,6 +106,7 @@ def test_the_version_and_the_help_are_printed(capsys: pytest.CaptureFixture[str]
         said = capsys.readouterr().out
         assert "devices" in said
         assert "doctor" in said
+        assert "..." not in said.replace("[ARGS]...", ""), "no summary is cut"
 
 
 def test_the_installed_script_is_this_command() -> None:
@@ -126,6 +144,7 @@ def test_devices_without_a_driver() -> None:
     ran = vkdml_command("devices", **NO_DRIVER)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "vkdml doctor" in one_line(ran.stderr)
+    assert "VK_DRIVER_FILES names /nonexistent/icd.json, which does not exist" in ran.stderr
 
 
 def test_devices_as_json_without_a_driver() -> None:
@@ -143,6 +162,7 @@ def test_doctor_without_a_driver() -> None:
     at = next(number for number, line in enumerate(lines) if "/nonexistent/icd.json: no such file" in line)
     assert lines[at].startswith("problem")
     assert "unset VK_DRIVER_FILES" in lines[at + 1]
+    assert any(line.endswith("icd.json, which does not exist") for line in lines)  # its remedy follows
     assert lines[-1].endswith("fix the problems above first")
 
 

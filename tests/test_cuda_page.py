@@ -1,9 +1,11 @@
-"""The figures of docs/cuda.md are those of the committed record."""
+"""The figures of docs/cuda.md are those of the committed record; its example says what it needs."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -33,3 +35,12 @@ def test_the_table_has_the_measured_times():
     parts = record["parts_us"]
     for name in ("torch: a kernel, in a row", "torch: a kernel, after Vulkan"):
         assert f"{parts[name]:.0f} us" in " ".join(text.split())
+
+
+def test_the_example_says_what_it_needs():
+    example = str(ROOT / "examples" / "torch_argmax.py")
+    script = f"import runpy, sys; sys.modules['torch'] = None; runpy.run_path({example!r})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("torch_argmax: torch is not installed: pip install torch")

@@ -84,6 +84,15 @@ def test_selectors(made_up, selector, index):
     assert select(selector, made_up).index == index
 
 
+def test_an_info_means_its_device_whatever_number_that_has_now(made_up):
+    for info in made_up:
+        assert select(info, made_up) is info
+    moved = [replace(info, index=index) for index, info in enumerate(made_up[1:])]
+    assert select(made_up[1], moved) is moved[0]
+    with pytest.raises(vkdml.NoDeviceError, match=r"^no device matches 0: llvmpipe .*; the devices"):
+        select(made_up[0], moved)
+
+
 def test_a_whole_name_goes_before_a_part_of_another(made_up):
     assert select(H200.lower(), [made_up[4], made_up[2]]).index == 2
 
@@ -118,7 +127,7 @@ def test_what_matches_several_is_answered_with_these(made_up, selector, indices)
 
 @pytest.mark.parametrize("selector", [True, np.True_, 1.0, 3.5, b"nvidia", {"0": 1}, {0}, np.zeros(2), 1j])
 def test_selectors_of_other_types_are_refused(made_up, selector):
-    message = r"a device is a vkdml\.Device, an index \(int\), a UUID or part of a name .* or None, not "
+    message = r"a device is a vkdml\.Device or vkdml\.DeviceInfo, an index .* part of a name .* or None, not "
     with pytest.raises(TypeError, match=message):
         select(selector, made_up)
     for use in (
@@ -140,7 +149,8 @@ def every_selector(device):
     hyphened = "-".join(info.uuid[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)))
     return [
         info.index, np.int64(info.index), np.uint8(info.index), str(info.index), f" {info.index} ", info.name,
-        info.name.upper(), info.name[: len(info.name) // 2], info.uuid, hyphened.upper(), None, device,
+        info.name.upper(), info.name[: len(info.name) // 2], info.uuid, hyphened.upper(),
+        vkdml.devices()[info.index], None, device,
     ]  # fmt: skip
 
 
@@ -150,7 +160,7 @@ def test_all_that_mean_one_device_are_one_object(device, monkeypatch):
         assert vkdml.asarray([1], device=selector).device is device
     assert vkdml.default_device() is device
     assert len({vkdml.Device(selector) for selector in every_selector(device)}) == 1
-    for selector in every_selector(device)[3:-2]:
+    for selector in every_selector(device)[3:-3]:
         monkeypatch.setenv("VKDML_DEVICE", selector)
         assert vkdml.default_device() is vkdml.Device() is device
 

@@ -83,3 +83,9 @@ def test_it_is_not_the_default_beside_a_device_that_has_memory():
     ).splitlines()
     assert sorted(eval(lines[0])) == ["discrete", "software"]
     assert lines[1] == "software 1"
+
+
+def test_doctor_names_the_variable_that_makes_it():
+    ran = processes.finished("from vkdml.cli import main; main(['doctor'])", **on(radv(), "navi21"))
+    remedies = [line.strip() for line in ran.stdout.splitlines() if "to fix:" in line]
+    assert remedies[:2] == ["to fix: unset RADV_FORCE_FAMILY"] * 2, ran.stdout

@@ -148,6 +148,14 @@ DIRECTIONS = "AxisDirection or its number: INCREASING (0), DECREASING (1)"
             "sizes[0] is a float; accepted: an integer",
         ),
         (
+            lambda: untyped.BufferTensorDesc(dml.DataType.INT8, sizes=(2, True)),
+            "sizes[1] is a bool; accepted: an integer",
+        ),
+        (
+            lambda: untyped.ArgMaxOperatorDesc(X, Y, axes=(True,)),
+            "axes[0] is a bool; accepted: an integer",
+        ),
+        (
             lambda: untyped.ArgMaxOperatorDesc(X, Y, axes=""),
             "axes is a str; accepted: a sequence of integers",
         ),

@@ -372,14 +372,12 @@ def test_an_out_whose_elements_overlap_is_refused_and_not_written(name: str) -> 
     shape, strides = OVERLAPPING[name]
     out, buffer = strided(shape, strides)
     x = np.random.default_rng(0).integers(0, 9, (*shape, 5))
-    fault = (
-        rf"out of shape .* strides of \({strides[0]}, {strides[1]}\) bytes.* elements overlap; accepted are"
-    )
-    with pytest.raises(ValueError, match=fault):
+    fault = rf" of shape .* strides of \({strides[0]}, {strides[1]}\) bytes.* elements overlap; accepted are"
+    with pytest.raises(ValueError, match="out" + fault):
         vkdml.argmax(x, axis=2, out=out)
-    with pytest.raises(ValueError, match="values of " + fault):
+    with pytest.raises(ValueError, match="out for the values" + fault):
         vkdml.argmin(x, axis=2, return_values=True, out=(np.zeros(shape, np.int64), out))
-    with pytest.raises(ValueError, match=fault):
+    with pytest.raises(ValueError, match="out" + fault):
         vkdml.slice1(x[..., 0], (0, 0), shape, (1, 1), out=out)
     assert (buffer == -7).all()
 

@@ -22,5 +22,9 @@ def test_import_works_without_vulkan_and_the_first_use_names_the_remedy(tmp_path
     assert "no Vulkan loader" in done.stdout, done.stderr
     assert "apt install" in done.stdout
     missing = str(tmp_path / "missing.json")
-    done = processes.finished(use, VK_DRIVER_FILES=missing, VK_ICD_FILENAMES=missing)
-    assert "argmax of (3,) int64: the Vulkan loader found no usable driver" in done.stdout, done.stderr
+    for variable in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES"):
+        given = {"VK_DRIVER_FILES": "", "VK_ICD_FILENAMES": "", variable: missing}
+        done = processes.finished(use, **given)
+        assert "argmax of (3,) int64: the Vulkan loader found no usable driver" in done.stdout, done.stderr
+        assert f": {variable} names {missing}, which does not exist: unset this variable" in done.stdout
+        assert "apt install" not in done.stdout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -175,6 +177,16 @@ def test_many_threads_run_one_model(device: vkdml.Device) -> None:
     with ThreadPoolExecutor(4) as pool:
         for x, result in zip(inputs, pool.map(prepared.run, inputs), strict=True):
             assert np.array_equal(result[0], x[:, :, 1::2, ::3].argmax(1))
+
+
+def test_a_prepared_model_says_what_it_is_and_why_it_is_not_pickled(device: vkdml.Device) -> None:
+    model = model_of(TAIL)
+    prepared = vkdml.onnx.prepare(model)
+    assert repr(prepared) == "<vkdml.onnx.PreparedModel logits -> labels device=default>"
+    assert repr(vkdml.onnx.prepare(model, device)).endswith(f" device={device!r}>")
+    with pytest.raises(TypeError, match="cannot be pickled; accepted: the model itself, to be prepared"):
+        pickle.dumps(prepared)
+    assert copy.copy(prepared) is copy.deepcopy(prepared) is prepared
 
 
 def test_a_cast_to_an_index_type_is_taken_into_the_reduction(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,6 +415,10 @@ def test_nodes_are_given_what_they_name() -> None:
         ValueError, match="that makes y has value_string; accepted is one of value, value_int"
     ):
         run(helper.make_node("Constant", [], ["y"], value_string="a"))
+    for not_a_node in ("ArgMax", None):
+        for take in (vkdml.onnx.run_node, vkdml.onnx.lower):
+            with pytest.raises(TypeError, match=r"the node is (a str|None); accepted is what onnx\.helper\."):
+                take(not_a_node, [np.zeros(3)])  # type: ignore[arg-type]
 
 
 def test_models_of_other_opsets_are_refused() -> None:

@@ -23,6 +23,13 @@ def in_a_new_process(script: str) -> str:
     return done.stdout
 
 
+def test_dir_of_the_array_api_shows_the_standards_names_only() -> None:
+    shown = [name for name in dir(vkdml.array_api) if not re.fullmatch("__.*__", name)]
+    assert shown == sorted(name for name in vkdml.array_api.__all__ if not name.startswith("__"))
+    assert {"asarray", "argmax", "float32"} <= set(shown)
+    assert "__array_api_version__" in dir(vkdml.array_api)
+
+
 def test_dir_shows_the_public_names_only() -> None:
     shown = [name for name in dir(vkdml) if not re.fullmatch("__.*__", name)]
     assert shown == sorted(vkdml.__all__)

@@ -51,3 +51,12 @@ def test_a_cleared_sequence_keeps_no_host_arrays_and_writes_none(device):
     del host, out
     gc.collect()
     assert [one() for one in kept] == [None, None]
+
+
+def test_a_download_says_what_it_is_and_whether_it_has_arrived(device):
+    sequence = device.sequence()
+    array = vkdml.asarray(np.int16([[1, 2, 3]]))
+    download = sequence.download(array)
+    assert repr(download) == "<vkdml.Download shape=(1, 3) dtype=int16 (not arrived)>"
+    sequence.eval()
+    assert repr(download) == "<vkdml.Download shape=(1, 3) dtype=int16>"

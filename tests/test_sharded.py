@@ -248,6 +248,16 @@ def test_values_are_converted_as_those_of_an_array(value, dtype):
     assert isinstance(outcomes[0], bytes) or outcomes[0].startswith("assignment of (4, 2) ")
 
 
+def test_what_an_array_on_one_device_has_is_named_for_several(pair):
+    sharded = vkdml.asarray(np.arange(4), device=pair)
+    with pytest.raises(AttributeError, match=r"no attribute 'device'; its shards lie on a\.devices$"):
+        sharded.device  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'to_device'; vkdml\.asarray\(a, device=0\) copies it to one"):
+        sharded.to_device(0)
+    with pytest.raises(AttributeError, match=r"no attribute 'mean'; NumPy has it: np\.asarray\(a\)\.mean"):
+        sharded.mean()
+
+
 def test_what_is_no_sequence_of_shards_is_named():
     with pytest.raises(TypeError, match=r"shards are a list or tuple of .*, not one int"):
         vkdml.ShardedArray(5)

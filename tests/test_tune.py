@@ -449,7 +449,7 @@ def test_too_little_time_is_said(cache, monkeypatch, capsys):
         command, "search", lambda device, *_: Found(device.info.plan_limits.tuning, {}, (), complete=False)
     )
     assert main(["tune", "--seconds", "1"]) == 1
-    assert "1 s are too short" in one_line(capsys.readouterr().err)
+    assert "1 s is too short" in one_line(capsys.readouterr().err)
     assert files(cache) == []
     monkeypatch.setattr(command, "search", lambda device, *_: replace(found_on(device), complete=False))
     assert main(["tune", "--seconds", "7"]) == 0

@@ -55,19 +55,25 @@ std::vector<std::string> split_paths(const char* list) {
     return parts;
 }
 
+std::string environment(const char* name) {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+}
+
+// The variable that names all manifests that the loader looks at; null where none is set.
+const char* forcing_variable() {
+    for (const char* name : {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"})
+        if (!environment(name).empty()) return name;
+    return nullptr;
+}
+
 // The loader's search, as its documentation states it for Linux.
 std::vector<std::string> find_icd_files() {
     namespace fs = std::filesystem;
-    auto environment = [](const char* name) -> std::string {
-        const char* value = std::getenv(name);
-        return value ? value : "";
-    };
     std::vector<std::string> roots;
-    std::string named = environment("VK_DRIVER_FILES");
-    if (named.empty()) named = environment("VK_ICD_FILENAMES");
-    bool only_named = !named.empty();
+    const char* only_named = forcing_variable();
     if (only_named) {
-        roots = split_paths(named.c_str());
+        roots = split_paths(environment(only_named).c_str());
     } else {
         auto add = [&](const std::string& base) { roots.push_back(base + "/vulkan/icd.d"); };
         std::string home = environment("HOME"), config_home = environment("XDG_CONFIG_HOME"),
@@ -91,6 +97,17 @@ std::vector<std::string> find_icd_files() {
         }
     }
     return files;
+}
+
+// What to do where no driver can be used.
+std::string driver_remedy() {
+    if (const char* variable = forcing_variable())
+        for (auto& file : split_paths(environment(variable).c_str()))
+            if (std::error_code error; !std::filesystem::exists(file, error))
+                return std::string(variable) + " names " + file +
+                       ", which does not exist: unset this variable, or set it to the manifest (ICD file) "
+                       "of a driver; 'vkdml doctor' tells more";
+    return remedy;
 }
 
 uint32_t loader_version() {
@@ -159,7 +176,7 @@ vk::Instance instance() {
     try {
         made = vk::createInstance(vk::InstanceCreateInfo({}, &application));
     } catch (const vk::IncompatibleDriverError&) {
-        throw NoDeviceError(std::string("the Vulkan loader found no usable driver: ") + remedy);
+        throw NoDeviceError(std::string("the Vulkan loader found no usable driver: ") + driver_remedy());
     } catch (const vk::OutOfHostMemoryError&) {
         // What the loader returns for a manifest that it cannot parse.
         std::string files;
@@ -188,7 +205,8 @@ std::vector<vk::PhysicalDevice> physical_devices() {
         throw NoDeviceError(std::string("the Vulkan drivers could not be started (") + error.what() +
                             "): " + remedy);
     }
-    if (devices.empty()) throw NoDeviceError(std::string("no Vulkan driver offers a device: ") + remedy);
+    if (devices.empty())
+        throw NoDeviceError(std::string("no Vulkan driver offers a device: ") + driver_remedy());
     return devices;
 }
 

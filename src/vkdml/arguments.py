@@ -62,7 +62,7 @@ class ReduceRequest(NamedTuple):
         """Return ``out=`` for the indices and for the values."""
         if self.out is None or not self.return_values:
             return self.out, None
-        if not isinstance(self.out, tuple) or len(self.out) != 2:
+        if not isinstance(self.out, tuple | list) or len(self.out) != 2:
             raise TypeError(
                 "with return_values=True out must be a pair of arrays (indices, values), either of which may "
                 "be None"
@@ -102,7 +102,7 @@ class ReduceRequest(NamedTuple):
         try:
             return elements.index_dtype(out.dtype, count)
         except (TypeError, ValueError) as error:
-            which = "the indices of out" if self.return_values else "out"
+            which = "out for the indices" if self.return_values else "out"
             raise type(error)(f"{which} has type {out.dtype}: {error}") from None
 
 
@@ -110,14 +110,14 @@ _TELLING_DTYPES = (NoneType, str, type, np.dtype)
 
 
 def are_telling(keepdims: Any, dtype: Any, direction: Any, nan_policy: Any, return_values: Any) -> bool:
-    """Return whether options that equal these mean the same: 0 equals False, but is refused.
+    """Return whether options that equal these mean the same: 0.0 equals False, but is refused.
 
-    >>> are_telling(False, None, "increasing", "omit", True), are_telling(0, None, "increasing", "omit", True)
+    >>> are_telling(False, None, "increasing", "omit", 1), are_telling(0.0, None, "increasing", "omit", True)
     (True, False)
     """
     return (
-        type(keepdims) is bool
-        and type(return_values) is bool
+        type(keepdims) in (bool, int)
+        and type(return_values) in (bool, int)
         and (dtype is None or isinstance(dtype, _TELLING_DTYPES))
     )
 
@@ -248,8 +248,8 @@ def context(name: str, x: Any) -> Iterator[None]:
 
 
 def flag(what: str, value: Any) -> bool:
-    """Return True or False if the value is one of these, or NumPy's."""
-    if not isinstance(value, bool | np.bool_):
+    """Return True or False for these, NumPy's, and the integers 1 and 0, as NumPy does."""
+    if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
         raise TypeError(f"{what} must be True or False, not {value!r}")
     return bool(value)
 

@@ -74,6 +74,10 @@ def for_version(api_version: str | None) -> ModuleType:
     return sys.modules[__name__]
 
 
+def __dir__() -> list[str]:
+    return [*{*__all__, *(name for name in globals() if name.startswith("__"))}]
+
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -101,8 +105,11 @@ class _Info:
 
     def capabilities(self) -> dict[str, Any]:
         """Return which parts of the standard that depend on the elements are here: none."""
-        most = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
-        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": most}
+        return {
+            "boolean indexing": False,
+            "data-dependent shapes": False,
+            "max dimensions": _creation.MOST_DIMENSIONS,
+        }
 
     def default_device(self) -> Device:
         """Return the device of arrays that are made without ``device=``."""

@@ -213,7 +213,7 @@ def _operators_for(x: Any, out: Any) -> Any:
 
 
 def _has_cuda_tensor(out: Any) -> bool:
-    return any(map(lies_on_cuda, out)) if isinstance(out, tuple) else lies_on_cuda(out)
+    return any(map(lies_on_cuda, out)) if isinstance(out, tuple | list) else lies_on_cuda(out)
 
 
 __all__ = ["argmax", "argmin", "slice1"]

@@ -28,6 +28,7 @@ from vkdml.common import hooks
 from vkdml.common.integers import is_sequence
 from vkdml.common.overlap import Layout, may_share_bytes
 from vkdml.plan.calls import CopyCall, Operand, plan_for
+from vkdml.plan.elements import ML_DTYPES_ELEMENTS
 from vkdml.plan.layout import extent
 from vkdml.runtime.device import Device, DeviceLike, default_device, resolve
 from vkdml.runtime.host_memory import require_host_memory
@@ -483,9 +484,14 @@ _PLAIN_TYPES = frozenset(type(np.dtype(code)) for code in "?bhilqBHILQefdFD")
 
 
 def element_type(dtype: Any) -> np.dtype[Any]:
-    """Return an element type that can lie on a device, in the machine's byte order."""
+    """Return an element type that can lie on a device, in the machine's byte order.
+
+    It may be a small array of such elements, and may leave open what :func:`_resolved` finds.
+    """
     if type(dtype) in _PLAIN_TYPES and dtype.isnative:
         return dtype  # type: ignore[no-any-return]
+    if isinstance(dtype, str) and dtype in ML_DTYPES_ELEMENTS:
+        return foreign.small_float(dtype)  # NumPy knows the name only after that package was imported
     try:
         element = np.dtype(dtype)
     except TypeError as error:
@@ -493,9 +499,50 @@ def element_type(dtype: Any) -> np.dtype[Any]:
             f"dtype {dtype!r} is no element type ({error}); accepted is what numpy.dtype takes. A device is "
             "named by device="
         ) from None
-    require_movable(element)  # before all else: some types have no byte order to ask for
+    single, _ = _single(element)
+    if not _is_open(single):
+        require_movable(single)  # before all else: some types have no byte order to ask for
     native: np.dtype[Any] = element.newbyteorder("=")
     return native
+
+
+def _is_open(element: np.dtype[Any]) -> bool:
+    """Tell whether a type leaves open what NumPy takes from the elements: a text's length, a date's unit."""
+    if element.kind in "mM":
+        return bool(np.datetime_data(element)[0] == "generic")
+    return element.kind in "SU" and element.itemsize == 0
+
+
+def _single(element: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Return the type of single elements, and the dimensions that small arrays of them add.
+
+    >>> _single(np.dtype("(2,3)i1"))
+    (dtype('int8'), (2, 3))
+    """
+    inner: tuple[int, ...] = ()
+    while element.subdtype is not None:
+        element, sizes = element.subdtype
+        inner += sizes
+    return element, inner
+
+
+def _resolved(array: npt.NDArray[Any], element: np.dtype[Any]) -> tuple[npt.NDArray[Any], np.dtype[Any]]:
+    """Return an array, and the type of its elements on a device, of a type that is more than one element's.
+
+    >>> _resolved(np.array([1, 2]), np.dtype("2f4"))[0].tolist()
+    [[1, 1], [2, 2]]
+    >>> _resolved(np.array(["a", "bcde"]), np.dtype("S"))[1]
+    dtype('S4')
+    """
+    element, inner = _single(element)
+    if inner:
+        each = array.reshape(array.shape + (1,) * len(inner))
+        array = np.broadcast_to(each, array.shape + inner)
+    if _is_open(element):
+        array = np.asarray(array, element)
+        element = array.dtype.newbyteorder("=")
+    require_movable(element)
+    return array, element
 
 
 def fitted(value: Any, shape: tuple[int, ...]) -> Any:
@@ -516,7 +563,7 @@ def _integers(what: str, axes: Any) -> tuple[int, ...]:
 
 def host_elements(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     """Return a host array of what a user gave; an array is returned as it is, not converted or copied."""
-    return host.as_host_array(x, None if isinstance(x, np.ndarray) else dtype)
+    return host.as_host_array(x, None if dtype is None or isinstance(x, np.ndarray) else _single(dtype)[0])
 
 
 def uploaded(
@@ -524,7 +571,7 @@ def uploaded(
 ) -> Array:
     """Copy a host array, after it was converted to ``dtype``; ``share`` as of :func:`allocated`."""
     try:
-        element = element_type(array.dtype if dtype is None else dtype)
+        array, element = _resolved(array, element_type(array.dtype if dtype is None else dtype))
         # Memory is allocated first: an array that repeats elements may be larger than the host's memory.
         result = allocated(device, array.shape, element, share=share)
         result._write(np.asarray(array, element, order="C"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ class DeviceArray(ReadOnly):
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
+    _attribute_hints: ClassVar[Mapping[str, str]] = {}
+    """What to say of attributes that arrays of another kind have."""
     _instead = "; accepted are new arrays and views, as of vkdml.asarray(a, dtype) and a.reshape(shape)"
 
     def __init_subclass__(cls) -> None:
@@ -202,8 +204,8 @@ class DeviceArray(ReadOnly):
     if not TYPE_CHECKING:  # to a type checker no attribute would then be missing
 
         def __getattr__(self, name: str) -> NoReturn:
-            hint = ""
-            if not name.startswith("_") and hasattr(np.ndarray, name):
+            hint = self._attribute_hints.get(name, "")
+            if not hint and not name.startswith("_") and hasattr(np.ndarray, name):
                 hint = f"; NumPy has it: np.asarray(a).{name}"
             raise AttributeError(f"vkdml.{type(self).__name__} has no attribute {name!r}{hint}")
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
+import numpy.typing as npt
 
+from vkdml.arguments import context
 from vkdml.arrays import foreign
 from vkdml.arrays.array import Array, allocated, element_type, host_elements, uploaded
 from vkdml.arrays.base import DeviceArray
-from vkdml.arrays.host import as_host_array
 from vkdml.arrays.indexing import as_shape
 from vkdml.arrays.sharded import ShardedArray
 from vkdml.common import hooks
 from vkdml.runtime.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
+
+MOST_DIMENSIONS = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+"""Of a NumPy array."""
+_MOST_BYTES = int(np.iinfo(np.intp).max)
 
 # At run time typing.overload would keep these functions, and through their globals the open devices, until
 # after the interpreter's end.
@@ -80,6 +86,7 @@ def asarray(
     Raises:
         TypeError: elements of another size, or Python objects; a ``dtype`` that is none.
         ValueError: ``copy=False`` where a copy is needed.
+        OverflowError: a number that ``dtype`` cannot hold.
         MemoryError: more than one buffer of the device can hold, or than is free.
         DeviceError: the device failed.
 
@@ -111,12 +118,12 @@ def asarray(
             return x.copied_to(x.new_result(x.shape, x.dtype, share=True))
         return uploaded(x.numpy(), target, wanted, share=shared)
     _require_copy_allowed(copy)
-    return uploaded(host_elements(x, wanted), resolve(device), wanted, share=shared)
+    return uploaded(_on_host(x, wanted), resolve(device), wanted, share=shared)
 
 
 def shared_out(x: Any, devices: Sequence[Device], dtype: np.dtype[Any] | None = None) -> ShardedArray:
     """Copy an array to several devices, cut along its first axis into parts as even as can be."""
-    array = x.numpy() if isinstance(x, DeviceArray) else as_host_array(x)
+    array = x.numpy() if isinstance(x, DeviceArray) else _on_host(x, dtype)
     if array.ndim == 0:
         raise ValueError("an array of no dimensions cannot be shared out to several devices")
     rows = array.shape[0]
@@ -126,6 +133,14 @@ def shared_out(x: Any, devices: Sequence[Device], dtype: np.dtype[Any] | None = 
         for device, low, high in zip(devices, bounds[:-1], bounds[1:], strict=True)
     ]
     return ShardedArray(parts)
+
+
+def _on_host(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
+    try:
+        return host_elements(x, dtype)
+    except (ValueError, TypeError, MemoryError, OverflowError) as error:
+        with context("asarray", x):  # entered here only: it takes as long as a small copy
+            raise error
 
 
 def _require_copy_allowed(copy: bool | None) -> None:
@@ -159,18 +174,32 @@ def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, sha
 
     Raises:
         TypeError: elements of another size, or Python objects; a ``dtype`` that is none.
-        ValueError: a negative size, or an unknown ``share``.
+        ValueError: a negative size, a shape that no NumPy array can have, or an unknown ``share``.
         MemoryError: more than one buffer of the device can hold, or than is free.
         DeviceError: the device failed; or ``share`` and it is no device of CUDA's.
 
     Source of the rule: the Python array API standard's ``empty``; single precision, as devices have it.
     """
     sizes = as_shape(shape)
-    element = element_type(np.float32 if dtype is None else dtype)
-    if element.subdtype is not None:  # a small array for an element: dimensions of its own
-        element, inner = element.subdtype
-        sizes += inner
-    return allocated(resolve(device), sizes, element, share=_is_shared(share))
+    # NumPy gives a text without a length one character, and a small array for an element dimensions.
+    none = np.empty(0, element_type(np.float32 if dtype is None else dtype))
+    sizes += none.shape[1:]
+    _require_numpy_has(sizes, none.dtype)
+    return allocated(resolve(device), sizes, none.dtype, share=_is_shared(share))
+
+
+def _require_numpy_has(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise ValueError for a shape that no NumPy array can have, so that :meth:`Array.numpy` would fail."""
+    if len(shape) > MOST_DIMENSIONS:
+        raise ValueError(
+            f"a shape of {len(shape)} dimensions; accepted are at most {MOST_DIMENSIONS}, as in NumPy"
+        )
+    nbytes = dtype.itemsize * math.prod(size for size in shape if size)
+    if 0 in shape and nbytes > _MOST_BYTES:  # others have more bytes than any device
+        raise ValueError(
+            f"shape {shape} of {dtype}, which has no elements, has {nbytes} bytes without its zeros; "
+            f"accepted are at most {_MOST_BYTES}, as in NumPy"
+        )
 
 
 def zeros(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, share: Share = None) -> Array:

@@ -68,10 +68,7 @@ def _require_no_missing(x: Any) -> None:
     """Raise for pandas' and Arrow's missing values and categories, also where xarray holds them."""
     dtypes = _column_dtypes(x)
     if any(attribute(dtype, "categories") is not None for dtype in dtypes):
-        raise TypeError(
-            f"the categories of this {type(x).__name__} have an order of their own, which NumPy would drop; "
-            "accepted are numbers: its codes"
-        )
+        raise TypeError(f"this {type(x).__name__} holds categories; accepted are numbers: its codes")
     # In columns of NumPy's own types, dense or pandas' sparse ones, NaN is a number like any other.
     extension = [
         not any(isinstance(own, np.dtype) for own in (dtype, attribute(dtype, "subtype"))) for dtype in dtypes

@@ -37,6 +37,7 @@ def as_host_array(
     Raises:
         TypeError: the object carries what NumPy would drop (a mask, missing elements, categories), holds no
             numbers but Python objects or strings, or lies on another device.
+        OverflowError: a number that ``dtype`` cannot hold.
         ValueError: NumPy makes no array of it, or only by a copy that ``copy=False`` forbids.
         MemoryError: a copy that the free memory cannot hold.
     """
@@ -108,6 +109,10 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
         if foreign.offers_dlpack(x):
             return foreign.from_dlpack(x)
         raise TypeError(f"NumPy makes no array of this {type(x).__name__}: {error}") from None
+    except OverflowError as error:
+        if dtype is None:
+            raise
+        raise OverflowError(f"{error}; accepted for {dtype} are numbers {_range_of(dtype)}") from None
     except ValueError as error:
         if not isinstance(x, list | tuple):
             raise
@@ -124,6 +129,13 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
             f"nested sequences of numbers{hint}"
         )
     return np.asarray(array)
+
+
+def _range_of(dtype: np.dtype[Any]) -> str:
+    if dtype.kind not in "iu":
+        return "that it can hold"
+    limits = np.iinfo(dtype)
+    return f"from {limits.min} to {limits.max}"
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,10 @@ class ShardedArray(NumpyOperand):
     """
 
     __slots__ = ("__weakref__", "_axis", "_shape", "_shards")
+    _attribute_hints: ClassVar[Mapping[str, str]] = {
+        "device": "; its shards lie on a.devices",
+        "to_device": "; vkdml.asarray(a, device=0) copies it to one device",
+    }
     _instead = "; accepted is a new array, as of vkdml.asarray(a, dtype)"
     _axis: int
     _shape: tuple[int, ...]

@@ -23,10 +23,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(bench)
-app.command()(devices)
-app.command()(doctor)
-app.command()(tune)
+# Short enough for the list of commands, which would be cut.
+app.command(short_help="Time kernels, check results, compare with other libraries.")(bench)
+app.command(short_help="List the Vulkan devices; * marks the default device.")(devices)
+app.command(short_help="Check loader, drivers and devices; say how to fix faults.")(doctor)
+app.command(short_help="Find and store the fastest tuning numbers for a device.")(tune)
 
 # Of typer's own messages and vkdml's, those that say what is accepted.
 _LISTING = ("accepted", " is not one of ", " is not in the range ")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -20,6 +21,7 @@ import vkdml
 from vkdml.bench import baseline, cases, measure, peers, plots, record, report, session, sweep, sweep_run
 from vkdml.bench.cases import Case
 from vkdml.bench.check import WrongResult
+from vkdml.cli import text
 from vkdml.cli.opening import opened
 from vkdml.common.wording import how_to_install
 
@@ -27,6 +29,17 @@ DEFAULT_SUITE = "quick"
 INDEX_DTYPE = "int32"
 READINGS = 30
 _LONG_NAMES = {short: name for name, short in cases.SHORT_NAMES.items()}
+
+
+def _file_option(name: str, help: str) -> Any:
+    """Return the option of a file; it is "" where it is not given, and refused where that is given."""
+
+    def named(given: str | None) -> str:
+        if given == "":
+            raise typer.BadParameter("'': accepted is the name of a file")
+        return given or ""
+
+    return typer.Option(None, name, help=help, callback=named)
 
 
 def bench(
@@ -54,15 +67,15 @@ def bench(
     ),
     case_number: int | None = typer.Option(None, "--case", help="Only the case of this number of a sweep."),
     windows: bool = typer.Option(False, "--windows", help="A sweep reduces windows instead of copying them."),
-    json_file: str = typer.Option("", "--json", help="Write all numbers to this file."),
-    plot: str = typer.Option("", help="Write plots: FILE.svg writes FILE-dtypes.svg and others."),
-    baseline_file: str = typer.Option("", "--baseline", help="Print what changed since this JSON file."),
+    json_file: str = _file_option("--json", help="Write all numbers to this file."),
+    plot: str = _file_option("--plot", help="Write plots: FILE.svg writes FILE-dtypes.svg and others."),
+    baseline_file: str = _file_option("--baseline", help="Print what changed since this JSON file."),
     compare_only: bool = typer.Option(False, help="Run nothing; compare --json with --baseline."),
-    merge: str = typer.Option(
-        "", help="Run only --peers on the cases of this JSON file, and add their times to it."
+    merge: str = _file_option(
+        "--merge", help="Run only --peers on the cases of this JSON file, and add their times to it."
     ),
-    resume: str = typer.Option(
-        "",
+    resume: str = _file_option(
+        "--resume",
         help="Go on with the run whose JSON file this is: time the cases and --peers that it has not. Where "
         "there is no such file, the run begins.",
     ),
@@ -133,16 +146,15 @@ def bench(
     for name, why in options.left_out.items():
         print(f"vkdml: {name} is skipped: {why}", file=sys.stderr)
 
-    def keep(measured: record.Record) -> None:
-        if json_file or merge or resume:
-            record.save(measured, json_file or merge or resume)
-
+    keep = _Kept(json_file or merge or resume)
     try:
-        with _progress(console) as progress:
+        with _progress() as progress:
             if merge and earlier is not None:
                 measured = session.merge(on, earlier, options, progress, keep)
             else:
                 measured = session.run(on, options, progress, keep, earlier)
+    except KeyboardInterrupt:
+        return keep.said_when_stopped()
     except (WrongResult, record.ImpossibleTime, MemoryError) as error:
         print(f"vkdml: {error}", file=sys.stderr)
         return 1
@@ -199,13 +211,12 @@ def _sweep(
         peer_seconds=peer_seconds,
     )
 
-    def keep(measured: record.Record) -> None:
-        if json_file:
-            record.save(measured, json_file)
-
+    keep = _Kept(json_file)
     try:
-        with _progress(console) as progress:
+        with _progress() as progress:
             measured = sweep_run.run(on, options, progress, keep)
+    except KeyboardInterrupt:
+        return keep.said_when_stopped()
     except MemoryError as error:
         print(f"vkdml: {error}", file=sys.stderr)
         return 1
@@ -214,6 +225,27 @@ def _sweep(
     report.show(measured, console)
     _said_where(measured, json_file, plot, console)
     return 1 if any(row.wrong for row in measured.sweep) or all(row.refused for row in measured.sweep) else 0
+
+
+class _Kept:
+    """Writes records to a file, if there is one, and knows what it wrote last."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._cases: int | None = None
+
+    def __call__(self, measured: record.Record) -> None:
+        if self._path:
+            record.save(measured, self._path)
+            self._cases = len(measured.rows) + len(measured.latency) + len(measured.sweep)
+
+    def said_when_stopped(self) -> int:
+        """Say what the file of an interrupted run holds; return the status."""
+        wrote = "nothing was written"
+        if self._cases is not None:
+            wrote = f"{self._path} has {text.count(self._cases, 'case')}"
+        print(f"vkdml: stopped; {wrote}", file=sys.stderr)
+        return 130
 
 
 def _said_where(measured: record.Record, json_file: str, plot: str, console: Console) -> None:
@@ -364,18 +396,20 @@ def _check_numbers(index_dtype: str, mib: int | None, readings: int, peer_second
         )
 
 
-def _accept(option: str, value: str, accepted: Sequence[str]) -> None:
+def _accept(option: str, value: str, accepted: Sequence[str], besides: str = "") -> None:
     if value not in accepted:
-        raise typer.BadParameter(f"{option} {value!r}: accepted are {', '.join(accepted)}")
+        raise typer.BadParameter(f"{option} {value!r}: accepted are {', '.join(accepted)}{besides}")
 
 
 def _elements(text: str, op: str) -> tuple[str, ...]:
-    accepted = tuple(cases.SLICE_ELEMENTS) if op == "slice1" else cases.REDUCE_ELEMENTS
-    if not op:
-        accepted = (*accepted, "complex128")
+    accepted, besides = tuple(cases.SLICE_ELEMENTS), ""
+    if op != "slice1":
+        accepted, besides = cases.REDUCE_ELEMENTS, "; with --op slice1 complex128, too"
     named = [name.strip() for name in text.split(",")] if text else []
     for name in named:
-        _accept("--dtype", _LONG_NAMES.get(name, name), accepted)
+        long = _LONG_NAMES.get(name, name)
+        if op or long != "complex128":  # some suites have cases of slice1
+            _accept("--dtype", long, accepted, besides)
     return tuple(dict.fromkeys(_LONG_NAMES.get(name, name) for name in named))
 
 
@@ -426,8 +460,7 @@ def _own_cases(
 class _Lines:
     """Prints each step in a line, with the seconds since the start."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self) -> None:
         self._start = time.perf_counter()
         self._at = self._steps = 0
 
@@ -446,7 +479,7 @@ class _Lines:
         self._print(f"  {self._at}/{self._steps} {text}")
 
     def _print(self, text: str) -> None:
-        print(f"[{time.perf_counter() - self._start:6.1f} s] {text}", flush=True)
+        print(f"[{time.perf_counter() - self._start:6.1f} s] {text}", file=sys.stderr, flush=True)
 
 
 class _Bar:
@@ -481,5 +514,7 @@ class _Bar:
         self._bars.update(self._task, advance=1, step=text)
 
 
-def _progress(console: Console) -> _Bar | _Lines:
-    return _Bar(console) if console.is_terminal else _Lines(console)
+def _progress() -> _Bar | _Lines:
+    """Return what shows the steps of a run, on standard error: the report alone goes to standard output."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    return _Bar(console) if console.is_terminal else _Lines()

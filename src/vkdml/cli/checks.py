@@ -196,7 +196,7 @@ def drivers(facts: Facts) -> Iterator[Finding]:
 def _without_advice(fault: str) -> str:
     """Return an error message without its general advice: the remedy is more exact."""
     fault = fault.removeprefix("VKDML_DEVICE: ")
-    for advice in (": install ", "; the devices are: ", "; choose one by "):
+    for advice in (": install ", ": unset ", "; the devices are: ", "; choose one by "):
         fault = fault.partition(advice)[0]
     return fault
 
@@ -230,6 +230,8 @@ def layers(facts: Facts) -> Iterator[Finding]:
             )
 
 
+FORCED_FAMILY = "RADV_FORCE_FAMILY"
+"""Set, it makes Mesa's driver for AMD stand for a GPU that is not there."""
 VENDORS = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel"}
 
 
@@ -265,6 +267,9 @@ def device(info: DeviceInfo, facts: Facts) -> Iterator[Finding]:
     subject = f"device {info.index}"
     lacking: Level = "warning" if facts.default not in (None, info.index) else "problem"
     another = "update its driver, or choose another device with VKDML_DEVICE"
+    if not info.heaps:  # a driver that only compiles
+        forced = FORCED_FAMILY in facts.environment
+        another = f"unset {FORCED_FAMILY}" if forced else "choose another device with VKDML_DEVICE"
     driver = f"{info.driver_name} {info.driver_info}".strip()
     yield Finding("ok", subject, f"{info.name}, {info.type}, Vulkan {info.api_version}, driver {driver}")
 
@@ -291,7 +296,12 @@ def device(info: DeviceInfo, facts: Facts) -> Iterator[Finding]:
         text = size(smallest) if isinstance(smallest, int) else str(smallest)
         yield Finding("ok", subject, f"limits: all {len(NEEDS) + 1} are sufficient; largest buffer {text}")
 
-    yield from _heaps(info, subject)
+    if info.heaps:
+        yield from _heaps(info, subject)
+    else:
+        unmet = True
+        hardware = "its driver compiles kernels for hardware that is not here, and runs none"
+        yield Finding(lacking, subject, f"memory: none: {hardware}", another)
     trial = facts.trials.get(info.index)
     if trial is not None and trial.fault is None:
         yield Finding("ok", subject, f"argmax: right, {trial.milliseconds:.2f} ms")

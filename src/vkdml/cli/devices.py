@@ -15,6 +15,9 @@ from rich.table import Table
 import vkdml
 from vkdml.cli.text import size
 
+WIDE = 10_000
+"""Columns: more than any device's line has."""
+
 
 def devices(
     as_json: bool = typer.Option(False, "--json", help="Print all information about each device as JSON."),
@@ -36,7 +39,10 @@ def devices(
         listed = [dataclasses.asdict(info) for info in infos]
         print(json.dumps({"default": default, "devices": listed, "error": why_none}, indent=2))
     else:
-        Console(highlight=False, markup=False).print(table(infos, default))
+        console = Console(highlight=False, markup=False)
+        if not console.is_terminal:
+            console.width = WIDE  # programs read a line per device
+        console.print(table(infos, default))
     if why_none is not None:
         print("vkdml: " + " ".join(why_none.split()), file=sys.stderr)
     return 0 if why_none is None else 1
@@ -51,7 +57,7 @@ def _default_index() -> tuple[int | None, str | None]:
 
 
 def table(infos: Sequence[vkdml.DeviceInfo], default: int | None) -> Table:
-    """Return a table with a row per device; long names wrap, so that it fits 80 columns."""
+    """Return a table with a row per device; long names wrap where the console is narrow."""
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold")
     result.add_column("#", justify="right", no_wrap=True, min_width=2)
     result.add_column("name", overflow="fold", min_width=12)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import vkdml
-from vkdml.cli.checks import Card, Driver, Facts, Loader, Trial
+from vkdml.cli.checks import FORCED_FAMILY, Card, Driver, Facts, Loader, Trial
 from vkdml.runtime import device_info
 
 _VARIABLES = (
@@ -30,6 +30,7 @@ _VARIABLES = (
     "VK_INSTANCE_LAYERS",
     "VK_LOADER_DRIVERS_SELECT",
     "VK_LOADER_DRIVERS_DISABLE",
+    FORCED_FAMILY,
 )
 # The child gets the parent's module path, and no entry for the working directory.
 _CHILD = (

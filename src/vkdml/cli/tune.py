@@ -93,7 +93,7 @@ def _tune(device: vkdml.Device, seconds: int, dry_run: bool, console: Console) -
         _complain("stopped; nothing was stored")
         return 130
     if not found.cases:
-        return _complain(f"{seconds} s are too short to measure the defaults; nothing was stored")
+        return _complain(f"{seconds} s is too short to measure the defaults; nothing was stored")
     console.print(
         f"tried {count(found.candidates, 'candidate')} beside the defaults, "
         f"{count(found.plans, 'different plan')} in all"

@@ -80,6 +80,10 @@ class Download:
         self._dtype = dtype
         self._out = out
 
+    def __repr__(self) -> str:
+        state = "" if self._is_filled else " (not arrived)"
+        return f"<vkdml.Download shape={self._shape} dtype={self._dtype}{state}>"
+
     def numpy(self) -> npt.NDArray[Any]:
         """Wait for the evaluation, and return its elements.
 

@@ -97,7 +97,9 @@ def calc_buffer_tensor_size(
 
 def _integer(where: str, value: int) -> int:
     try:
-        return int(index(value))  # converts True and members of enumerations too
+        if isinstance(value, bool):
+            raise TypeError
+        return int(index(value))  # converts members of enumerations too
     except TypeError:
         raise wrong_type(where, value, "an integer") from None
 

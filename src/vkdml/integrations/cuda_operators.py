@@ -17,7 +17,7 @@ def reduce(x: Any, request: ReduceRequest) -> Any:
     with context(request.operator, x):
         array = _array(x)
         given = request.outputs()
-        outputs = [_output(out, what) for out, what in zip(given, ("out", "the values of out"), strict=True)]
+        outputs = [_output(out, what) for out, what in zip(given, ("out", "out for the values"), strict=True)]
     if not any(outputs):
         return on_device.reduce(array, request)
     written = tuple(

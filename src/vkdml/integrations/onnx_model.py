@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -46,6 +46,26 @@ class PreparedModel(onnx.backend.base.BackendRep):
         """Names of what it returns."""
         self._result = outputs_type(self.outputs)
         self._nodes = _casts_taken_in([n for n in nodes if n.operator != "Constant"], set(self.outputs))
+
+    def __repr__(self) -> str:
+        device = self._options.device
+        where = "default" if device is None else repr(device)
+        return (
+            f"<vkdml.onnx.PreparedModel {', '.join(self.inputs) or '(no inputs)'} -> "
+            f"{', '.join(self.outputs)} device={where}>"
+        )
+
+    def __copy__(self) -> PreparedModel:
+        return self
+
+    def __deepcopy__(self, _: object) -> PreparedModel:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a prepared model is bound to this process and cannot be pickled; accepted: the model itself, to "
+            "be prepared again"
+        )
 
     def run(self, inputs: Any, **options: Any) -> tuple[Any, ...]:
         """Run the model.

@@ -55,7 +55,12 @@ def read_node(node: onnx.NodeProto, opset: int) -> Node:
     Raises:
         ValueError: an operator that vkdml does not have, or an attribute, input or output that the operator
             does not have at this opset.
+        TypeError: no node.
     """
+    if not isinstance(node, onnx.NodeProto):
+        raise TypeError(
+            f"the node is {type_of(node)}; accepted is what onnx.helper.make_node gives, a NodeProto"
+        )
     where = _name_of(node)
     operator = node.op_type
     if node.domain not in ("", "ai.onnx") or operator not in _RUN:

@@ -134,7 +134,7 @@ def reduce(x: Array, request: ReduceRequest) -> Any:
         reduction = request.checked(x.shape, x.dtype)
         out_indices, out_values = request.outputs()
         _check_out(out_indices, x, reduction.shape, reduction.index_dtype, "out")
-        _check_out(out_values, x, reduction.shape, x.dtype, "the values of out")
+        _check_out(out_values, x, reduction.shape, x.dtype, "out for the values")
         if out_indices is not None and out_values is not None and out_indices.shares_bytes(out_values):
             raise ValueError("the indices and the values of out overlap; accepted are separate arrays")
         reduction.require_elements(request.operator)

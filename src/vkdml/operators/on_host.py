@@ -159,7 +159,7 @@ def reduce(x: Any, request: ReduceRequest) -> Any:
         reduction = request.checked(array.shape, array.dtype)
         out_indices, out_values = request.outputs()
         out_indices = _checked_out(out_indices, reduction.shape, reduction.index_dtype, "out")
-        out_values = _checked_out(out_values, reduction.shape, array.dtype, "the values of out")
+        out_values = _checked_out(out_values, reduction.shape, array.dtype, "out for the values")
         if out_indices is not None and out_values is not None and _overlap(out_indices, out_values):
             raise ValueError("the indices and the values of out overlap; accepted are separate arrays")
         where = _where(request)

@@ -53,7 +53,7 @@ class Device(ReadOnly):
     Args:
         selector: an index of :func:`devices`, a UUID, or part of a device's or driver's name in any case (a
             device's whole name goes before a part of several); None takes the default device, as
-            :func:`default_device` does. A Device is returned as it is.
+            :func:`default_device` does. A Device is returned as it is, and a DeviceInfo means its device.
 
     However it is selected, it is the same object, and its first selection opens it. The driver may give it up
     (:class:`DeviceLostError`), or :meth:`close` may end it; it stays so then, and the next selection by
@@ -256,8 +256,9 @@ def default_is_chosen() -> bool:
     return _open_devices.default_is_chosen()
 
 
-DeviceLike = Device | SupportsIndex | str | None
-DevicesLike = DeviceLike | list[Device | SupportsIndex | str] | tuple[Device | SupportsIndex | str, ...]
+_OneDevice = Device | DeviceInfo | SupportsIndex | str
+DeviceLike = _OneDevice | None
+DevicesLike = DeviceLike | list[_OneDevice] | tuple[_OneDevice, ...]
 
 
 def resolve(device: DeviceLike) -> Device:

@@ -97,20 +97,25 @@ def _describe(infos: list[DeviceInfo]) -> str:
     return "; ".join(f"{info.index}: {info.name} ({info.type}, {info.driver_name})" for info in infos)
 
 
-def normal_selector(selector: Any) -> int | str | None:
-    """Return a device's number, name or UUID as an int or a str.
+def hardware(info: DeviceInfo) -> tuple[str, str, str]:
+    """Return what a device is known by, though its number may change; devices that are alike share it."""
+    return info.uuid, info.name, info.driver_name
+
+
+def normal_selector(selector: Any) -> DeviceInfo | int | str | None:
+    """Return a device's number, name or UUID as an int or a str; a DeviceInfo as it is.
 
     Raises:
         TypeError: it is none of these.
     """
-    if selector is None or type(selector) is int or isinstance(selector, str):
+    if selector is None or type(selector) is int or isinstance(selector, str | DeviceInfo):
         return selector
     if not isinstance(selector, bool):
         with suppress(TypeError):
             return index(selector)
     raise TypeError(
-        "a device is a vkdml.Device, an index (int), a UUID or part of a name (str), or None, "
-        f"not {selector!r:.80}"
+        "a device is a vkdml.Device or vkdml.DeviceInfo, an index (int), a UUID or part of a name (str), or "
+        f"None, not {selector!r:.80}"
     )
 
 
@@ -118,8 +123,8 @@ def select(selector: object, infos: list[DeviceInfo]) -> DeviceInfo:
     """Choose one of ``infos`` (not empty): by index, by UUID, by name, or with None the best.
 
     A str of digits is an index. A name is compared without regard to case: a device's whole name goes before
-    a part of several names. The best has memory, is discrete before integrated before software, then of the
-    lowest index.
+    a part of several names. A DeviceInfo means its device, whose index may have changed. The best has memory,
+    is discrete before integrated before software, then of the lowest index.
 
     Raises:
         NoDeviceError: nothing matches, or several do; the message lists them.
@@ -130,17 +135,21 @@ def select(selector: object, infos: list[DeviceInfo]) -> DeviceInfo:
         # A driver that only compiles reports no heaps, whatever hardware it stands for.
         return min(infos, key=lambda info: (not info.heaps, _PREFERENCE.index(info.type), info.index))
     matching = _matching(wanted, infos)
+    said = _describe([wanted]) if isinstance(wanted, DeviceInfo) else repr(wanted)
     if not matching:
-        raise NoDeviceError(f"no device matches {wanted!r}; the devices are: {_describe(infos)}")
+        raise NoDeviceError(f"no device matches {said}; the devices are: {_describe(infos)}")
     if len(matching) > 1:
         raise NoDeviceError(
-            f"{wanted!r} matches {len(matching)} devices: {_describe(matching)}; "
+            f"{said} matches {len(matching)} devices: {_describe(matching)}; "
             "choose one by its number, UUID or whole name"
         )
     return matching[0]
 
 
-def _matching(selector: int | str, infos: list[DeviceInfo]) -> list[DeviceInfo]:
+def _matching(selector: DeviceInfo | int | str, infos: list[DeviceInfo]) -> list[DeviceInfo]:
+    if isinstance(selector, DeviceInfo):
+        alike = [info for info in infos if hardware(info) == hardware(selector)]
+        return [info for info in alike if info.index == selector.index] or alike
     wanted = selector.strip().lower() if isinstance(selector, str) else selector
     if isinstance(wanted, str):
         plain = wanted.replace("-", "")

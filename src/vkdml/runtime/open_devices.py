@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from vkdml.errors import NoDeviceError
-from vkdml.runtime.device_info import DeviceInfo, devices, normal_selector, select
+from vkdml.runtime.device_info import DeviceInfo, devices, hardware, normal_selector, select
 
 if TYPE_CHECKING:
     from vkdml.runtime.device import Device
@@ -82,7 +82,7 @@ class OpenDevices:
         with self._lock:
             self._set_as_default = device
 
-    def _device_for(self, selector: int | str | None, key: Hashable) -> Device:
+    def _device_for(self, selector: DeviceInfo | int | str | None, key: Hashable) -> Device:
         """Return the open device that a selector means; ``key`` is what the choice is remembered by."""
         device = self._chosen.get(key)
         if device is None or device.native.lost:
@@ -122,13 +122,9 @@ class OpenDevices:
 
 def _identity(info: DeviceInfo, infos: list[DeviceInfo]) -> Hashable:
     """Return what a device is known by while the process lasts, though others may come and go."""
-
-    def alike(other: DeviceInfo) -> bool:
-        return (other.uuid, other.name, other.driver_name) == (info.uuid, info.name, info.driver_name)
-
     # A driver may give equal cards one UUID, and one card may have two drivers.
-    before = sum(alike(other) for other in infos if other.index < info.index)
-    return info.uuid, info.name, info.driver_name, before
+    before = sum(hardware(other) == hardware(info) for other in infos if other.index < info.index)
+    return *hardware(info), before
 
 
 def _named_in_environment() -> str | None:
