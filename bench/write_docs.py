@@ -205,8 +205,8 @@ def _cut_short(record: Record, rows: Sequence[Row], libraries: Sequence[str]) ->
     for name, peer in record.peers.items():
         if "not reached" in peer.note and LIBRARY_NAMES[name] in libraries:
             reached = sum(row.peers[name].us is not None for row in rows if name in row.peers)
-            said.append(f"{LIBRARY_NAMES[name]} {reached}")
-    return [f"reached within a time limit: {', '.join(said)}"] if said else []
+            said.append(f"{LIBRARY_NAMES[name]} ran {reached} of them")
+    return [f"within its time limit {said[0]}", *said[1:]] if said else []
 
 
 def _main_figures(record: Record) -> Iterator[str]:
@@ -237,7 +237,7 @@ def _main_figures(record: Record) -> Iterator[str]:
                 (LIBRARY_NAMES[name], peer.p50_us) for name, peer in row.peers.items() if not peer.why
             ]
             times = [f"{name} {microseconds(us)}" for name, us in (("vkdml", row.ours.p50_us), *peer_times)]
-            yield _item(f"{device}, from call to index, {row.case}, median in us: {', '.join(times)}.")
+            yield _item(f"{device}, time of a call on a {row.case}, median in us: {', '.join(times)}.")
 
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:

@@ -58,8 +58,9 @@ void write_results(Best best, uint number, uvec2 offsets, uint first_column, uin
                 return;
             }
 #endif
-            UNROLLED for (uint i = 0u; i < COLUMNS; i += 4u)
-                index_vectors[(offsets.y + i) / 4u] = index_base_low + weight * PLACES(i);
+            uvec4 low[COLUMNS / 4u];
+            UNROLLED for (uint i = 0u; i < COLUMNS; i += 4u) low[i / 4u] = index_base_low + weight * PLACES(i);
+            UNROLLED for (uint i = 0u; i < COLUMNS; i += 4u) index_vectors[(offsets.y + i) / 4u] = low[i / 4u];
             return;
         }
         // The code of several dimensions is long: a loop has it once.

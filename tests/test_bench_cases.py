@@ -64,8 +64,22 @@ def test_each_row_of_the_full_suite_has_its_element_types(row, elements):
 def test_large_cases_have_1_gib_unless_a_model_gives_their_shape():
     shaped_by_models = {"segmentation", "150 classes", "logits", "small", "sizes", "images", "distance table"}
     for case in FULL:
-        if case.row not in shaped_by_models | {cases.EVERY_KERNEL}:
+        if case.row == "many results":
+            assert 0.99 * GIB < 4 * case.input_bytes <= GIB, case.name
+        elif case.row not in shaped_by_models | {cases.EVERY_KERNEL}:
             assert 0.99 * GIB < case.input_bytes <= GIB, case.name
+
+
+def test_indices_of_cases_with_many_results_have_8_bytes():
+    many = [case for case in FULL if case.row == "many results"]
+    assert {case.return_values for case in many} == {False, True}
+    for case in many:
+        assert case.wide_indices
+        assert " int64" in case.name
+        plan = cases.plan_of(case, LIMITS["discrete"], 4)
+        assert plan.bytes_of("indices") == 8 * case.outputs
+        values = case.outputs * case.element_bytes if case.return_values else 0
+        assert case.written_bytes(4) == 8 * case.outputs + values
 
 
 @pytest.mark.parametrize("mib", [1, 4, 64])

@@ -71,7 +71,7 @@ def test_the_summary_has_one_plot_and_the_main_figures_of_each_record(tmp_path: 
     assert "argmax over all axes, 15 element types: " in items[1]
     assert items[1].endswith("data sheet of the memory: 4800 GB/s.")
     assert items[2] == (
-        "NVIDIA H200, from call to index, host array, 1024 f32, median in us: vkdml 16.0, torch 16.0."
+        "NVIDIA H200, time of a call on a host array, 1024 f32, median in us: vkdml 16.0, torch 16.0."
     )
     assert items[3] == (
         "llvmpipe, whole calls on host arrays: 1.00 times as fast as NumPy (geometric mean; 2 cases, "
@@ -89,7 +89,7 @@ def test_the_summary_says_how_many_cases_a_library_reached_whose_time_ended(tmp_
     record = record_of([row_of(CASE, 10, torch=70, jax=60), row_of(CASE, 10, torch=20)])
     record.peers["jax"] = replace(record.peers["jax"], note="1 cases not reached in its time")
     text = " ".join(write_docs.summary([("a.json", record)], tmp_path).split())
-    assert "(geometric mean; 2 cases, slower in 0; reached within a time limit: JAX 1)." in text
+    assert "(geometric mean; 2 cases, slower in 0; within its time limit JAX ran 1 of them)." in text
 
 
 def test_a_record_without_other_libraries_has_no_summary(tmp_path: Path) -> None:

@@ -102,6 +102,8 @@ class Case:
     """The shape that was meant, if this device gets a smaller one."""
     transposed: bool = False
     """The array, or what takes part of it, is read with its axes in reverse order: ``x.T``."""
+    wide_indices: bool = False
+    """Indices have 8 bytes, as those of public calls without ``dtype=``, whatever type the run has else."""
 
     @property
     def name(self) -> str:
@@ -120,6 +122,8 @@ class Case:
             words.append("last")
         if self.nan_policy != "propagate":
             words.append("omit")
+        if self.wide_indices:
+            words.append("int64")
         if self.return_values:
             words.append("values")
         return " ".join(words)
@@ -168,11 +172,17 @@ class Case:
         step = abs(WINDOWS[self.window](self.shape[0], self.shape[1]).steps[1])
         return self.outputs * max(self.element_bytes, min(step * self.element_bytes, SECTOR_BYTES))
 
+    def index_bytes(self, of_run: int) -> int:
+        """Bytes of an index in a run whose indices have so many."""
+        return 8 if self.wide_indices else of_run
+
     def written_bytes(self, index_bytes: int) -> int:
         """Bytes of the results."""
         if self.op == "slice1":
             return self.outputs * self.element_bytes
-        return self.outputs * (index_bytes + (self.element_bytes if self.return_values else 0))
+        return self.outputs * (
+            self.index_bytes(index_bytes) + (self.element_bytes if self.return_values else 0)
+        )
 
     @property
     def content(self) -> str:
@@ -246,7 +256,7 @@ def plan_of(case: Case, limits: DeviceLimits, index_bytes: int = 4) -> Plan:
         Order(case.element, case.op == "argmin", take_last, case.nan_policy == "omit"),
         elements,
         limits,
-        index_bytes=index_bytes,
+        index_bytes=case.index_bytes(index_bytes),
         with_values=case.return_values,
     )
 
@@ -338,6 +348,7 @@ def _full() -> Iterator[Case]:
     yield from _slices()
     yield from _hard_data()
     yield from _options()
+    yield from _many_results()
     yield from _real()
     yield from _every_kernel()
 
@@ -427,6 +438,20 @@ def _options() -> Iterator[Case]:
             if kernels.elements()[element].is_float:
                 yield replace(optional, nan_policy="omit")
             yield replace(optional, return_values=True)
+
+
+def _many_results() -> Iterator[Case]:
+    """Yield what writes as much as it reads, or more: indices of the default type, and values."""
+    for element in _MAIN:
+        elements = 256 * MIB // ELEMENT_BYTES[element]
+        for shape, axis in (
+            ((3, elements // 3), 0),
+            ((elements // 3, 3), 1),
+            ((64, 21, elements // 1344), 1),
+        ):
+            plain = replace(_reduce("many results", element, shape, axis), wide_indices=True)
+            yield plain
+            yield replace(plain, return_values=True)
 
 
 def _real() -> Iterator[Case]:

@@ -131,7 +131,8 @@ def measure(
     for case in cases:
         content, memory = store.of(case)
         plan = plan_of(case, device.limits, index_bytes)
-        call = _host_call(device, case, content, index_bytes) if software else None
+        of_index = case.index_bytes(index_bytes)
+        call = _host_call(device, case, content, of_index) if software else None
         warm_seconds = SOFTWARE_WARM_SECONDS if software else KERNEL_WARM_SECONDS
         patience_seconds = SOFTWARE_PATIENCE_SECONDS if software else 3.0
         # Where calls are timed, the plan runs here only to be checked: on outputs filled with other bytes.
@@ -146,14 +147,14 @@ def measure(
             before=clocks.raise_again,
         )
         reading, discarded = clocks.steady(read)
-        clocks.busy_while(partial(checker.check, case, content, reading.outputs, index_bytes))
+        clocks.busy_while(partial(checker.check, case, content, reading.outputs, of_index))
         if call is None:
             times = _times_of_plan(reading)
         else:
             timed = time_call(
                 device, call, readings=readings, warm_seconds=warm_seconds, patience_seconds=patience_seconds
             )
-            checker.check(case, content, outputs_of(timed.result), index_bytes)
+            checker.check(case, content, outputs_of(timed.result), of_index)
             times = _times_of_call(timed)
         written = case.written_bytes(index_bytes)
         rows.append(
@@ -172,12 +173,13 @@ def measure(
                 window=case.window,
                 scaled_from=list(case.scaled_from) if case.scaled_from else None,
                 transposed=case.transposed,
+                wide_indices=case.wide_indices,
                 discarded_us=[nanoseconds / 1e3 for nanoseconds in discarded],
                 **times,
                 **(
                     {}
                     if kernels_only
-                    else _calls_and_chains(device, clocks, case, plan, content, memory, index_bytes, reading)
+                    else _calls_and_chains(device, clocks, case, plan, content, memory, of_index, reading)
                 ),
                 read_bytes=case.read_bytes,
                 written_bytes=written,
@@ -302,6 +304,7 @@ def refusal(device: Device, case: Case, index_bytes: int) -> str | None:
         )
     if case.op != "slice1":
         greatest = math.prod(case.sizes[axis] for axis in case.axes) - 1
+        index_bytes = case.index_bytes(index_bytes)
         if greatest >= 1 << (8 * index_bytes - 1):
             return (
                 f"indices up to {greatest} do not fit int{8 * index_bytes}; accepted is --index-dtype int64"

@@ -99,6 +99,7 @@ class Row:
     """Of the public function, host array to host array; taken where the device is the host's processor."""
     peers: dict[str, PeerTime] = field(default_factory=dict)
     transposed: bool = False
+    wide_indices: bool = False
     array_call: Times | None = None
     """The public function on an :class:`vkdml.Array`, until the result is there; None for other elements
     than NumPy's."""
@@ -142,6 +143,7 @@ class Row:
             self.window,
             tuple(self.scaled_from) if self.scaled_from else None,
             self.transposed,
+            self.wide_indices,
         )
 
 
