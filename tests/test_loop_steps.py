@@ -246,7 +246,7 @@ def layout_of(shape: Shape) -> ReduceLayout:
 
 def reduce_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
     order = Order(name, take_last=True)
-    return plan_argreduce(layout_of(shape), order, shape.span, limits, index_bytes=4, with_values=True)
+    return plan_argreduce(layout_of(shape), order, shape.span, limits, index_bytes=8, with_values=True)
 
 
 def window_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
@@ -255,7 +255,7 @@ def window_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
     input_bytes = shape.span * order.element_type.nbytes
     row = shape.strides[shape.axes[-1]]
     (rows,) = (way for way in repetitions(layout, 1, gaps=True) if way.block == row)
-    results = Results(4, True, layout.outputs, layout.greatest_index)
+    results = Results(8, True, layout.outputs, layout.greatest_index)
     return plan_repetition(replace(rows, is_aligned=False), layout, order, input_bytes, results, limits)
 
 
@@ -325,7 +325,7 @@ def check_largest(
         want = rows.shape[-1] - 1 - rows[..., ::-1].argmax(axis=-1)
         what = f"{shape}, {name}: {reached[-1]} steps"
         np.testing.assert_array_equal(
-            found["indices"].view(np.uint32)[: want.size], want.reshape(-1), err_msg=what
+            found["indices"].view(np.uint64)[: want.size], want.reshape(-1), err_msg=what
         )
         values = found["values"][: want.size * flat.itemsize].view(flat.dtype)
         np.testing.assert_array_equal(values, rows.max(axis=-1).reshape(-1), err_msg=what)

@@ -156,6 +156,7 @@ class ReduceLoops:
         parts = 3 * loop(columns, loop(1))  # to begin with, to settle, and to gather the places
         members = loop(self.lanes.bit_length(), 2 * loop(columns, loop(1)))
         results = loop(columns, 1 + self.result + (loop(self.kept_dims) if columns_apart else 0))
+        results += 3 * loop(columns + 4)  # to exchange places, and to gather and store words of values
         if self.splits > 1:
             results = loop(columns, loop(1)) + self.combine(outputs_per_block)
         return self.all_items(fold + parts + members + results)
