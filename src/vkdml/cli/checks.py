@@ -357,7 +357,7 @@ def default(facts: Facts) -> Iterator[Finding]:
             "warning",
             subject,
             f"device {chosen.index} is a software driver: results are right, but slower than on a GPU",
-            f"install the GPU's Vulkan driver, or set VKDML_DEVICE to this device's name to keep it",
+            "install the GPU's Vulkan driver, or set VKDML_DEVICE to this device's name to keep it",
         )
 
 
