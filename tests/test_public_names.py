@@ -98,6 +98,10 @@ def test_the_module_can_be_reloaded() -> None:
 
 def test_the_public_classes_say_where_they_are_found() -> None:
     """So that pickle and documentation find them, whatever module they are written in."""
-    for name in ("DeviceError", "NoDeviceError", "DeviceLostError"):
-        error = getattr(vkdml, name)
-        assert getattr(importlib.import_module(error.__module__), name) is error
+    for name in (
+        *("DeviceError", "NoDeviceError", "DeviceLostError"),
+        *("SoftwareDeviceWarning", "ProfileWarning", "ArgReduceResult"),
+    ):
+        public = getattr(vkdml, name)
+        assert public.__module__ == "vkdml"
+        assert getattr(importlib.import_module(public.__module__), name) is public

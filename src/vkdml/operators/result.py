@@ -25,3 +25,5 @@ else:
 
         def __class_getitem__(cls, types: Any) -> Any:
             return cls
+
+    ArgReduceResult.__module__ = "vkdml"  # where users import it from, and pickles find it

@@ -23,6 +23,8 @@ MOST_SELECTORS = 256
 class SoftwareDeviceWarning(UserWarning):
     """The default device is a software driver: results are right, speed is a processor's."""
 
+    __module__ = "vkdml"  # where users import it from
+
 
 class OpenDevices:
     """One device for each piece of hardware, by whatever selector it is asked for. Thread-safe.

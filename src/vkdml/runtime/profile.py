@@ -25,6 +25,8 @@ _MOST_BYTES = 1 << 16
 class ProfileWarning(UserWarning):
     """A stored profile cannot be used; the device runs with the numbers of its class."""
 
+    __module__ = "vkdml"  # where users import it from
+
 
 class ProfileFault(ValueError):
     """Why a stored profile cannot be used, in one line without the file's name."""
