@@ -65,7 +65,9 @@ def small_limits(device, **changes):
 
 def plan_case(case, name, limits, rules=(False, False, False)):
     layout, count = layout_of(case, rules)
-    results = Results(8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1)
+    results = Results(
+        8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1, layout.greatest_index
+    )
     joined = joined_columns(layout, 16 // ELEMENTS[name].nbytes)
     if joined is None:
         return None
@@ -107,7 +109,12 @@ def test_runs_that_overlap_start_where_they_do(device, name, apart):
     assert (joined.run, joined.joined) == (64, 4)
     input_bytes = count * ELEMENTS[name].nbytes
     plan = plan_columns(
-        joined, layout, Order(name), input_bytes, Results(4, False, layout.outputs), small_limits(device)
+        joined,
+        layout,
+        Order(name),
+        input_bytes,
+        Results(4, False, layout.outputs, layout.greatest_index),
+        small_limits(device),
     )
     assert kernels.table()[plan.steps[0].kernel].variant["loads"] == (
         "vectors" if apart == 16 else "unaligned"

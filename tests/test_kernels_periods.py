@@ -75,7 +75,9 @@ def plan_case(case, name, limits, rules=(False, False, False)):
     input_bytes = count * ELEMENTS[name].nbytes
     repetition = periods.best_repetition(layout, ELEMENTS[name], input_bytes, gaps=True)
     assert repetition is not None
-    results = Results(8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1)
+    results = Results(
+        8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1, layout.greatest_index
+    )
     return periods.plan_repetition(repetition, layout, Order(name, *rules), input_bytes, results, limits)
 
 
@@ -119,7 +121,7 @@ def plan_window(window: str, name: str, rules, limits, *, aligned: bool):
         if repetition.block < 16 // element.nbytes:
             return None
         repetition = replace(repetition, copies=1, is_aligned=False)
-    results = Results(4, True, layout.outputs)
+    results = Results(4, True, layout.outputs, layout.greatest_index)
     return periods.plan_repetition(repetition, layout, Order(name, *rules), input_bytes, results, limits)
 
 
