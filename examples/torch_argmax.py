@@ -12,9 +12,7 @@ import vkdml
 try:
     import torch
 except ModuleNotFoundError as error:
-    sys.exit(
-        f"torch_argmax: {error.name} is not installed: pip install torch, with CUDA (https://pytorch.org)"
-    )
+    sys.exit(f"torch_argmax: {error.name} is not installed; this example needs torch with CUDA")
 
 ROWS, TOKENS = 64, 128256
 

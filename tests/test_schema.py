@@ -40,9 +40,15 @@ def test_push_constants_come_back_as_they_were_packed():
 def test_flags_are_bits_and_64_bit_fields_are_two_words():
     names = {name for field in ROWS.push_fields[1:-1] for name in [field.name]}
     fields = dict.fromkeys(names, 0) | {"index_base": (5 << 32) + 7}
-    flags = {"layout_in_push": False, "wide_indices": True, "with_values": False, "positions_adjacent": True}
+    flags = {
+        "layout_in_push": False,
+        "wide_indices": True,
+        "high_words": False,
+        "with_values": False,
+        "positions_adjacent": True,
+    }
     push = ROWS.push(**fields, **flags)
-    assert struct.unpack("<32I", push)[0] == 0b1010
+    assert struct.unpack("<32I", push)[0] == 0b10010
     unpacked = ROWS.unpack(push)
     assert unpacked["index_base"] == (5 << 32) + 7
     assert {flag: bool(unpacked[flag]) for flag in flags} == flags
