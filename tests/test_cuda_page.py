@@ -43,4 +43,4 @@ def test_the_example_says_what_it_needs():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.startswith("torch_argmax: torch is not installed: pip install torch")
+    assert line == "torch_argmax: torch is not installed; this example needs torch with CUDA"
