@@ -117,6 +117,9 @@ def test_views_stay_on_the_device_and_indices_are_found_there():
             np.argmax(x, 1, out=[0, 0])
         with pytest.raises(TypeError, match="NumPy writes indices of type int64 to out="):
             np.argmax(x, 1, out=np.zeros(2, np.int32))
+    # As in NumPy, what is no array is the first fault.
+    with pytest.raises(TypeError, match="out must be .*, not an int"):
+        np.argmax(vkdml.empty((0, 4)), 0, 1)
 
 
 def arranged(change) -> tuple[vkdml.Array, np.ndarray]:

@@ -112,16 +112,19 @@ def _argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False)
 
 def _found(operator: Callable[..., Any], axis: Any, out: Any, keepdims: Any) -> Any:
     axis = None if axis is None else index(axis)  # several axes are vkdml's own
-    if out is not None and getattr(out, "dtype", np.intp) != np.intp:
+    if out is not None and not isinstance(out, np.ndarray | DeviceArray):
+        raise TypeError(f"out must be a NumPy array of type {np.dtype(np.intp)}, not {type_of(out)}")
+    if out is not None and out.dtype != np.intp:
         raise TypeError(f"NumPy writes indices of type {np.dtype(np.intp)} to out=, not of {out.dtype}")
     if isinstance(out, DeviceArray):
         return operator(axis, keepdims=keepdims, out=out)
     found = np.asarray(operator(axis, keepdims=keepdims))
     if out is None:
         return found[()]
-    if getattr(out, "shape", None) != found.shape or not isinstance(out, np.ndarray):
-        kind, given = (ValueError, out.shape) if isinstance(out, np.ndarray) else (TypeError, type_of(out))
-        raise kind(f"out must be a NumPy array of shape {found.shape} and type {found.dtype}, not {given}")
+    if out.shape != found.shape:
+        raise ValueError(
+            f"out must be a NumPy array of shape {found.shape} and type {found.dtype}, not {out.shape}"
+        )
     out[...] = found
     return out
 
