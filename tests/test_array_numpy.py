@@ -118,8 +118,10 @@ def test_views_stay_on_the_device_and_indices_are_found_there():
         with pytest.raises(TypeError, match="NumPy writes indices of type int64 to out="):
             np.argmax(x, 1, out=np.zeros(2, np.int32))
     # As in NumPy, what is no array is the first fault.
-    with pytest.raises(TypeError, match="out must be .*, not an int"):
+    with pytest.raises(TypeError, match=r"out must be .*, not an int"):
         np.argmax(vkdml.empty((0, 4)), 0, 1)
+    with pytest.raises(np.exceptions.AxisError):
+        np.moveaxis(vkdml.empty(3), (), 3)
 
 
 def arranged(change) -> tuple[vkdml.Array, np.ndarray]:

@@ -147,13 +147,13 @@ class Array(NumpyOperand):
         """
         sources = _integers("source", source)
         destinations = _integers("destination", destination)
+        for axes in (sources, destinations):
+            distinct_axes(axes, self.ndim, "moveaxis")
         if len(sources) != len(destinations):
             raise ValueError(
                 f"{len(sources)} source axes and {len(destinations)} destinations; accepted is one "
                 "destination for each source"
             )
-        for axes in (sources, destinations):
-            distinct_axes(axes, self.ndim, "moveaxis")
         rank = self.ndim
         moved = {d % rank: s % rank for s, d in zip(sources, destinations, strict=True)}
         others = iter([axis for axis in range(rank) if axis not in moved.values()])
