@@ -179,6 +179,8 @@ def same(got: Any, wanted: Any) -> bool:
         got = got.numpy()
     if isinstance(wanted, np.ndarray | np.generic) or isinstance(got, np.ndarray | np.generic):
         got, wanted = np.asarray(got), np.asarray(wanted)
+        if wanted.ndim == 0 and wanted.dtype.kind in "SU" and got.dtype.kind == wanted.dtype.kind:
+            wanted = wanted.astype(got.dtype)  # NumPy's scalars of texts do not know their type's length
         if got.shape != wanted.shape or got.dtype != wanted.dtype:
             return False
         if got.dtype.hasobject:
