@@ -150,13 +150,13 @@ void main() {
             if (last_to_arrive(block)) combine_splits(blocks, begin, end - begin);
         }
 #endif
-#if EXCHANGES_WIDE && !MUST_SPLIT
+#if !MUST_SPLIT
+#if EXCHANGES_WIDE
         if (!SPLIT && !COLUMNS_APART && flagged(FLAG_WIDE_INDICES)) {
             write_together(best, holds_best, place, groups_per_block, offsets, first_column, end_column);
             continue;
         }
 #endif
-#if !MUST_SPLIT
         if (!SPLIT && holds_best) write_results(best, number, offsets, first_column, end_column);
 #endif
     }

@@ -112,10 +112,11 @@ def _argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False)
 
 def _found(operator: Callable[..., Any], axis: Any, out: Any, keepdims: Any) -> Any:
     axis = None if axis is None else index(axis)  # several axes are vkdml's own
-    if out is not None and not isinstance(out, np.ndarray | DeviceArray):
-        raise TypeError(f"out must be a NumPy array of type {np.dtype(np.intp)}, not {type_of(out)}")
-    if out is not None and out.dtype != np.intp:
-        raise TypeError(f"NumPy writes indices of type {np.dtype(np.intp)} to out=, not of {out.dtype}")
+    if out is not None:
+        if not isinstance(out, np.ndarray | DeviceArray):
+            raise TypeError(f"out must be a NumPy array of type {np.dtype(np.intp)}, not {type_of(out)}")
+        if out.dtype != np.intp:
+            raise TypeError(f"NumPy writes indices of type {np.dtype(np.intp)} to out=, not of {out.dtype}")
     if isinstance(out, DeviceArray):
         return operator(axis, keepdims=keepdims, out=out)
     found = np.asarray(operator(axis, keepdims=keepdims))

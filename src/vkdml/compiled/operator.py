@@ -8,6 +8,7 @@ import numpy as np
 
 from vkdml.arrays.array import Array, array_in, require_same_device
 from vkdml.arrays.indexing import View
+from vkdml.common.one_object import OneObject
 from vkdml.common.overlap import Layout, may_share_bytes
 from vkdml.common.wording import type_of, with_article, wrong_type
 from vkdml.compiled.explain import explain
@@ -27,7 +28,7 @@ from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
 from vkdml.runtime.recording import Region, recordable_steps
 
 
-class CompiledOperator:
+class CompiledOperator(OneObject):
     """A DirectML operator compiled for a device; made by :meth:`vkdml.Device.compile`. Immutable.
 
     >>> import numpy as np, vkdml
@@ -89,12 +90,6 @@ class CompiledOperator:
             f"<vkdml.CompiledOperator {self._desc.operator} {x.data_type.name} {tuple(x.sizes)} -> "
             f"{y.data_type.name} {tuple(y.sizes)} device={self._device.info.index}: {self._device.name}>"
         )
-
-    def __copy__(self) -> CompiledOperator:
-        return self
-
-    def __deepcopy__(self, _: object) -> CompiledOperator:
-        return self
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from vkdml.common.one_object import OneObject
 from vkdml.integrations.onnx_nodes import (
     INDEX_TYPES,
     Node,
@@ -24,7 +25,7 @@ from vkdml.integrations.onnx_package import onnx
 from vkdml.integrations.onnx_types import array_of, dtype_of
 
 
-class PreparedModel(onnx.backend.base.BackendRep):
+class PreparedModel(OneObject, onnx.backend.base.BackendRep):
     """A model ready to run; made by :func:`vkdml.onnx.prepare`. Any number of threads may run it."""
 
     def __init__(self, model: onnx.ModelProto, options: Options) -> None:
@@ -54,12 +55,6 @@ class PreparedModel(onnx.backend.base.BackendRep):
             f"<vkdml.onnx.PreparedModel {', '.join(self.inputs) or '(no inputs)'} -> "
             f"{', '.join(self.outputs)} device={where}>"
         )
-
-    def __copy__(self) -> PreparedModel:
-        return self
-
-    def __deepcopy__(self, _: object) -> PreparedModel:
-        return self
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

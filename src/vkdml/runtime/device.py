@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, SupportsIndex, final
 
 from vkdml import _native
 from vkdml.common import hooks
+from vkdml.common.one_object import OneObject
 from vkdml.common.read_only import ReadOnly, fix
 from vkdml.errors import DeviceError
 from vkdml.plan.plans import DeviceLimits
@@ -42,7 +43,7 @@ class _Closed:
 
 
 @final
-class Device(ReadOnly):
+class Device(ReadOnly, OneObject):
     """A Vulkan device, open for computing. In a process there is one for each piece of hardware.
 
     >>> vkdml.Device(0) is vkdml.Device("0")
@@ -83,12 +84,6 @@ class Device(ReadOnly):
 
     def __init_subclass__(cls, **_: object) -> NoReturn:
         raise TypeError("vkdml.Device cannot be subclassed: each device is one object, shared by all")
-
-    def __copy__(self) -> Device:
-        return self
-
-    def __deepcopy__(self, _: object) -> Device:
-        return self
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
