@@ -21,11 +21,11 @@ RunDim near_dim(uint place, uint reciprocal) {
     return RunDim(layout_words[word], layout_words[word + 2u], layout_words[reciprocal]);
 }
 
-// Returns the first dimension of a run, with the number of elements inside of it as its size.
-RunDim outermost_dim() {
+// Returns a dimension of a run, with the number of elements inside of it as its size.
+RunDim dim_around(uint dim) {
     uint inside = 1u;
-    for (uint dim = dims_outside_run + 1u; dim < reduced_dims; dim++) inside *= layout_word(reading_dim_word(dim));
-    return RunDim(inside, layout_word(reading_dim_word(dims_outside_run) + 2u), 0xffffffffu / inside);
+    for (uint inner = dim + 1u; inner < reduced_dims; inner++) inside *= layout_word(reading_dim_word(inner));
+    return RunDim(inside, layout_word(reading_dim_word(dim) + 2u), 0xffffffffu / inside);
 }
 
 // Returns the least or the most that the dimensions of a run from `dim` on, but for the last ones, add to a position.
@@ -39,23 +39,33 @@ uint reach_of_dims(uint dim, uint last_ones, bool most) {
 }
 
 #if SUBGROUPS
-shared RunDim outermost;
-shared uint best_inside; // what the dimensions inside of it add to the position that wins
-shared uint best_around; // the same of those around the second
+// The outermost dimensions of a run, and what those inside of each add to the position that wins.
+const uint MOST_REACHES = 8u;
+shared RunDim reach_dims[MOST_REACHES];
+shared uint best_inside[MOST_REACHES];
+
+uint reaches() { return min(reduced_dims - dims_outside_run, MOST_REACHES); }
 
 // What it prepares is asked for after a barrier.
 void prepare_reach() {
-    if (KEPT_VECTORS != 0u || gl_LocalInvocationIndex != 0u) return;
-    outermost = outermost_dim();
-    best_inside = reach_of_dims(dims_outside_run + 1u, 0u, TAKE_LAST);
-    best_around = reach_of_dims(dims_outside_run, 2u, TAKE_LAST);
+    if (KEPT_VECTORS != 0u) return;
+    for (uint place = gl_LocalInvocationIndex; place < reaches(); place += WORKGROUP) {
+        reach_dims[place] = dim_around(dims_outside_run + place);
+        best_inside[place] = reach_of_dims(dims_outside_run + place + 1u, 0u, TAKE_LAST);
+    }
+}
+
+// Whether the last elements in memory are read first. Where all elements are equal, those read first should win: whatever
+// is read later is then refused by its place alone.
+bool reads_backwards() {
+    return KEPT_VECTORS == 0u && (int(layout_word(reading_dim_word(0u) + 2u)) > 0) == TAKE_LAST;
 }
 #else
 RunDim outermost;
 uint least_between, most_between; // of the dimensions between it and the second
 
 void prepare_reach() {
-    outermost = outermost_dim();
+    outermost = dim_around(dims_outside_run);
     least_between = reach_of_dims(dims_outside_run + 1u, 2u, false);
     most_between = reach_of_dims(dims_outside_run + 1u, 2u, true);
 }
@@ -183,21 +193,24 @@ struct Best {
 };
 
 #if SUBGROUPS
-// Returns the best rank that an element of a chunk could have, or more. Where many elements are equal, the best one soon is
-// among the first along the dimension that counts most: as a rule the outermost or the innermost.
-uint most_rank(Tile tile, Chunk chunk) {
-    uint first = max(chunk.vector * ELEMENTS_PER_VECTOR, tile.begin) - tile.begin;
-    uint last = min((chunk.vector + 3u * lanes + 1u) * ELEMENTS_PER_VECTOR, tile.end) - tile.begin - 1u;
-    uint outer = (int(outermost.step) > 0) != TAKE_LAST ? first : last;
-    uint position = tile.position + best_inside + divided(outer, outermost) * outermost.step;
-    if (reduced_dims - dims_outside_run > 1u) {
-        uint column = first, extent = last - first;
-        divided(column, innermost);
-        uint beyond = innermost.size - 1u - column;
-        bool first_wins = (int(innermost.step) > 0) != TAKE_LAST;
-        if (extent <= beyond) position += (first_wins ? column : extent - beyond) * innermost.step;
+// Returns the best rank that elements [first, last] of a run could have, or more. They share their coordinates in the
+// dimensions outside of the first one along which they extend; inside of that one they may be anywhere.
+uint most_rank(Tile tile, uint first, uint last) {
+    uint position = tile.position, inside = 0u;
+    for (uint place = 0u; place < reaches(); place++) {
+        RunDim dim = reach_dims[place];
+        uint from = divided(first, dim), to = divided(last, dim);
+        position += ((int(dim.step) > 0) != TAKE_LAST ? from : to) * dim.step;
+        inside = best_inside[place];
+        if (from != to) break;
     }
-    return rank_of(position);
+    return rank_of(position + inside);
+}
+
+// The same for vectors [first, last].
+uint most_rank_of_vectors(Tile tile, uint first, uint last) {
+    uint begin = max(first * ELEMENTS_PER_VECTOR, tile.begin), end = min((last + 1u) * ELEMENTS_PER_VECTOR, tile.end);
+    return most_rank(tile, begin - tile.begin, end - 1u - tile.begin);
 }
 #endif
 
@@ -209,24 +222,20 @@ uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
     bool first_wins = (int(innermost.step) > 0) != TAKE_LAST;
     uint first = vector * ELEMENTS_PER_VECTOR, element = !ALIGNED && first < tile.begin ? tile.begin - first : 0u;
     InRun found = InRun(0u, 0u);
+    bool in_row = false;
 #if SUBGROUPS
-    if (refuses && reduced_dims - dims_outside_run > 2u) {
-        // Most vectors lie too far along the two innermost dimensions, and the others take slower divisions.
-        uint column = first + element - tile.begin, row = divided(column, innermost);
-        divided(row, second);
-        uint position = tile.position + best_around + row * second.step + column * innermost.step;
-        if (!first_wins) position += (ELEMENTS_PER_VECTOR - 1u) * innermost.step;
-        uint most = rank_of(position);
-        bool in_row = innermost.size - column >= ELEMENTS_PER_VECTOR;
+    if (refuses) {
+        uint most = most_rank_of_vectors(tile, vector, vector);
+        if (most < rank || bound_word(key, most) < bound) return rank;
+    }
+#else
+    if (refuses) {
+        found = place_in_run(tile, first + element - tile.begin);
+        in_row = found.left >= ELEMENTS_PER_VECTOR;
+        uint most = rank_of(found.position + (first_wins ? 0u : (ELEMENTS_PER_VECTOR - 1u) * innermost.step));
         if (in_row && (most < rank || bound_word(key, most) < bound)) return rank;
     }
 #endif
-    if (refuses) found = place_in_run(tile, first + element - tile.begin);
-    bool in_row = found.left >= ELEMENTS_PER_VECTOR;
-    if (in_row) {
-        uint most = rank_of(found.position + (first_wins ? 0u : (ELEMENTS_PER_VECTOR - 1u) * innermost.step));
-        if (most < rank || bound_word(key, most) < bound) return rank;
-    }
     uint equal = equal_in_vector(input_vectors[vector], key);
     if (!ALIGNED) {
         equal &= 0xffffffffu << element;
@@ -285,7 +294,7 @@ void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
     uint bound = shared_bounds[best.place];
     if (bound_word(key, 0xffffffffu) < bound) return;
 #if SUBGROUPS
-    uint most = most_rank(tile, chunk);
+    uint most = most_rank_of_vectors(tile, chunk.vector, chunk.vector + 3u * lanes);
     if (bound_word(key, most) < bound || (key == best.key && most < best.rank)) return;
 #endif
     if (key_less(best.key, key)) {

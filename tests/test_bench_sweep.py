@@ -372,6 +372,27 @@ def test_a_wrong_result_fails_the_run_and_says_how_to_run_it_alone(monkeypatch, 
     assert len(rows) == 5
 
 
+@pytest.mark.parametrize("data", ["bits", "flags", "constant"])
+def test_the_arrays_hold_what_was_asked_for(data, monkeypatch, tmp_path, capsys):
+    seen = []
+    check = sweep_check.check
+
+    def noted(case, content, outputs, index_bytes):
+        seen.append((case.data, len(np.unique(content[: case.input_bytes]))))
+        check(case, content, outputs, index_bytes)
+
+    monkeypatch.setattr(sweep_check, "check", noted)
+    written = tmp_path / "sweep.json"
+    words = ["--cases", "6", "--mib", "1", "--readings", "1", "--peers", "none", "--json", str(written)]
+    assert main(["bench", "--suite", "sweep", "--data", data, *words]) == 0
+    assert seen == [(data, {"bits": 256, "flags": 2, "constant": 1}[data])] * 6
+    assert json.loads(written.read_text())["settings"]["data"] == data
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"of up to 1 MiB of {sweep_report.SAID_OF_DATA[data]};" in said
+    assert " --data" not in command(3, 5, 1)
+    assert command(3, 5, 1, data="flags").endswith(" --data flags --seed 3 --case 5 --mib 1")
+
+
 def test_a_wrong_result_does_not_end_the_cases_after_it(monkeypatch):
     cases = sweep_cases(6, 5, MIB)
     run = sweep_run._Bench(vkdml.default_device(), sweep_run.SweepOptions(readings=1), cases)
@@ -463,6 +484,8 @@ def test_what_a_device_cannot_hold_is_refused_and_fails_alone(capsys, monkeypatc
         ),
         (["--shape", "8x8", "--peer-seconds", "inf"], "--peer-seconds inf: more than 0 is accepted, up to"),
         (["--suite", "sweep", "--mib", "0"], "--mib 0: at least 1 is accepted"),
+        (["--suite", "sweep", "--data", "zeros"], "--data zeros: accepted are bits, flags, constant"),
+        (["--suite", "quick", "--data", "bits"], "--data bits: accepted beside --suite sweep only"),
         (["--suite", "sweep", "--peers", "numpy"], "accepted beside --suite sweep are auto, none or torch"),
     ],
 )

@@ -35,6 +35,8 @@ SHAPES = {
     "long, split": (4, (41, 501), 1),
     "long, four dimensions": (2, (5, 3, 7, 45), 3),
 }
+TEN_DIMENSIONS = "long, ten dimensions"
+ALL_SHAPES = {**SHAPES, TEN_DIMENSIONS: (2, (2, 3, 2, 2, 2, 2, 2, 2, 2, 5), 3)}
 APART = {"runs, split": 16}
 """Elements from the end of a run to the next one."""
 
@@ -52,7 +54,7 @@ def plan_of(
     index_bytes: int = 4,
 ):
     """Return the plan and the elements of its input: reduced dimensions in this order, then the outputs."""
-    outputs, reduced, apart = SHAPES[shape]
+    outputs, reduced, apart = ALL_SHAPES[shape]
     strides = list(row_major_strides(reduced))
     strides[0] += APART.get(shape, 0)
     extent = strides[0] * reduced[0] + apart
@@ -161,9 +163,29 @@ def test_every_way_to_find_the_winner_in_memory_order(device, name):
 
 
 @pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("name", ["uint8", "float16", "int64"])
+def test_equal_elements_in_more_dimensions_than_bounds_know(device, name, last):
+    """Elements are refused by their coordinates in the eight outermost dimensions of a run."""
+    if "SwiftShader" in device.name:
+        return  # its compiler does not come to an end with these kernels
+    rng = np.random.default_rng(last)
+    limits, element, dims = limits_of(device), ELEMENTS[name], len(ALL_SHAPES[TEN_DIMENSIONS][1])
+    for _ in range(6):
+        order = tuple(map(int, rng.permutation(dims)))
+        backwards = tuple(dim for dim in range(dims) if rng.integers(3) == 0)
+        plan, count = plan_of(
+            TEN_DIMENSIONS, name, limits, order, backwards=backwards, rules=(False, last, False)
+        )
+        assert constants_of(plan)["kept_vectors"] == 0
+        for share in (0.003, 0.5, 1):
+            content = (rng.random(count) < share).astype(f"<u{element.nbytes}")
+            run_both(device, plan, {"input": content.view(np.uint8)})
+
+
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("name", ["uint8", "float16"])
 def test_few_equal_winners_in_any_order_of_dimensions(device, name, last):
-    """Vectors are refused by how far they lie along the two innermost dimensions, in any place of others."""
+    """Vectors are refused by the best position that they could have, wherever dimensions lie in memory."""
     if "SwiftShader" in device.name:
         return  # its compiler does not come to an end with these kernels
     rng = np.random.default_rng(last)

@@ -14,8 +14,8 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan
 
 SUITE = "sweep"
-CONTENT = "bits"
-"""All cases read these random bytes, each as many as it needs."""
+DATA = ("bits", "flags", "constant")
+"""What a sweep's cases read, as :mod:`vkdml.bench.contents` names it: few, many or all elements are equal."""
 
 COPY = "slice1"
 OPS = ("argmax", "argmin", COPY, COPY)
@@ -64,6 +64,8 @@ class SweepCase:
     """The view's axes to reduce; None are all of them, and what slice1 has."""
     window: SweepWindow | None = None
     """What takes part of the view; None is all of it, which only reductions have."""
+    data: str = DATA[0]
+    """One of :data:`DATA`: the bytes that all cases of a sweep read, each as many as it needs."""
 
     @property
     def name(self) -> str:
@@ -184,14 +186,15 @@ class SweepCase:
         return -(-self.outputs * each // SECTOR_BYTES) * SECTOR_BYTES
 
 
-def command(seed: int, number: int, mib: int, *, windows: bool = False) -> str:
+def command(seed: int, number: int, mib: int, *, windows: bool = False, data: str = DATA[0]) -> str:
     """Return the command that runs one case alone.
 
     >>> command(7, 42, 512)
     'vkdml bench --suite sweep --seed 7 --case 42 --mib 512'
     """
     of_windows = " --windows" if windows else ""
-    return f"vkdml bench --suite {SUITE}{of_windows} --seed {seed} --case {number} --mib {mib}"
+    of_data = "" if data == DATA[0] else f" --data {data}"
+    return f"vkdml bench --suite {SUITE}{of_windows}{of_data} --seed {seed} --case {number} --mib {mib}"
 
 
 def _said_of_cut(cut: slice) -> str:
@@ -199,16 +202,19 @@ def _said_of_cut(cut: slice) -> str:
     return f"{cut.start}:{stop}" if cut.step == 1 else f"{cut.start}:{stop}:{cut.step}"
 
 
-def sweep_case(seed: int, number: int, most_bytes: int, *, windows: bool = False) -> SweepCase:
-    """Return a case of a sweep; it depends on these numbers alone, and on no other case.
+def sweep_case(
+    seed: int, number: int, most_bytes: int, *, windows: bool = False, data: str = DATA[0]
+) -> SweepCase:
+    """Return a case of a sweep; it depends on these arguments alone, and on no other case.
 
     Args:
         seed: of the sweep.
         number: of the case, from 0.
         most_bytes: of the array, which is nearly as large.
         windows: reduce what slice1 copies else.
+        data: what the array holds, one of :data:`DATA`.
     """
-    case = _whole_or_copy(seed, number, most_bytes)
+    case = replace(_whole_or_copy(seed, number, most_bytes), data=data)
     if not (windows and case.is_copy):
         return case
     random = Random(f"vkdml sweep of windows {seed} {number}")

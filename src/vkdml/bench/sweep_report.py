@@ -9,12 +9,13 @@ from rich import box
 from rich.table import Table
 
 from vkdml.bench.record import Record, Row, SweepRow
-from vkdml.bench.sweep import command
+from vkdml.bench.sweep import DATA, command
 
 WORST = 20
 QUANTILES = (("lowest", 0.0), ("1%", 0.01), ("10%", 0.1), ("median", 0.5))
 PEER = "torch"
 _SAID_AGAIN = 5
+SAID_OF_DATA = {"bits": "random bits", "flags": "random bytes 0 and 1", "constant": "equal elements"}
 
 
 def share(record: Record, row: SweepRow) -> float | None:
@@ -145,9 +146,10 @@ def notes(record: Record) -> Iterator[str]:
     settings = record.settings
     windows = bool(settings.get("windows"))
     what = "cases, windows reduced instead of copied," if windows else "cases"
+    data = settings.get("data", DATA[0])  # not in records of earlier versions
     yield (
-        f"seed {settings['seed']}: {len(record.sweep)} {what} of up to {settings['mib']} MiB; "
-        "times are those of the kernels, by the device's clock, and every result was checked"
+        f"seed {settings['seed']}: {len(record.sweep)} {what} of up to {settings['mib']} MiB of "
+        f"{SAID_OF_DATA[data]}; times are those of the kernels, by the device's clock, and every result was checked"
     )
     yield (
         "GB/s: bytes read and written. A sector of 32 bytes counts whole and once if it holds an element "
@@ -163,7 +165,7 @@ def notes(record: Record) -> Iterator[str]:
     for row in refused:
         yield f"refused: {row.number}: {row.case}: {row.refused}"
     for row in faults(record):
-        alone = command(settings["seed"], row.number, settings["mib"], windows=windows)
+        alone = command(settings["seed"], row.number, settings["mib"], windows=windows, data=data)
         yield f"WRONG: {row.number}: {row.case}: {row.wrong}; it runs alone with {alone}"
 
 

@@ -13,7 +13,7 @@ from vkdml.bench.clocks import WARM_SECONDS, clocks_of
 from vkdml.bench.contents import Bytes
 from vkdml.bench.record import Record, SweepRow
 from vkdml.bench.session import Keep, NowAndThen, Progress, phase
-from vkdml.bench.sweep import CONTENT, SUITE, SweepCase, command, sweep_case
+from vkdml.bench.sweep import DATA, SUITE, SweepCase, command, sweep_case
 from vkdml.errors import DeviceError
 from vkdml.measuring import filled, time_plan
 from vkdml.runtime.device import Device
@@ -35,6 +35,8 @@ class SweepOptions:
     seed: int = 0
     windows: bool = False
     """Windows are reduced instead of copied."""
+    data: str = DATA[0]
+    """What the arrays hold, one of :data:`vkdml.bench.sweep.DATA`."""
     numbers: Sequence[int] = range(DEFAULT_CASES)
     mib: int | None = None
     index_bytes: int = 4
@@ -78,6 +80,7 @@ def run(
     settings = {
         "seed": options.seed,
         "windows": options.windows,
+        "data": options.data,
         "numbers": list(options.numbers),
         "mib": mib,
         "index_dtype": f"int{8 * options.index_bytes}",
@@ -86,7 +89,8 @@ def run(
     }
     record = measure.new_record(device, SUITE, settings)
     cases = [
-        sweep_case(options.seed, number, mib * MIB, windows=options.windows) for number in options.numbers
+        sweep_case(options.seed, number, mib * MIB, windows=options.windows, data=options.data)
+        for number in options.numbers
     ]
     bench = _Bench(device, options, [*cases, *_plain_reads(device, mib * MIB)])
     with phase(record, progress, "ceiling", 0):
@@ -170,7 +174,7 @@ class _Bench:
         held = [case.input_bytes for case in cases if case.input_bytes <= limit]
         nbytes = max(held, default=16)
         # Kernels read whole 16-byte vectors.
-        self._content = contents.content(CONTENT, nbytes + -nbytes % 16)
+        self._content = contents.content(options.data, nbytes + -nbytes % 16)
         self._memory: Memory = filled(device, self._content)
         self._clocks = clocks_of(device)
 
@@ -221,7 +225,9 @@ class _Bench:
             return row, {}
         except DeviceError as error:
             mib = mib_of(self._device, self._options.mib)
-            alone = command(case.seed, case.number, mib, windows=self._options.windows)
+            alone = command(
+                case.seed, case.number, mib, windows=self._options.windows, data=self._options.data
+            )
             raise type(error)(f"{case.name}: {error}; it runs alone with {alone}") from None
         row.us, row.low_us, row.high_us = (
             ns / 1e3 for ns in (reading.median_ns, reading.low_ns, reading.high_ns)

@@ -26,7 +26,7 @@ from vkdml.bench.library import (
     warm,
 )
 from vkdml.bench.record import Times
-from vkdml.bench.sweep import CONTENT, SweepCase
+from vkdml.bench.sweep import SweepCase
 from vkdml.bench.sweep_torch import torch_call, torch_refusal
 
 
@@ -110,7 +110,7 @@ class Torch(Library):
         why = torch_refusal(case)
         if why:
             raise Unsupported(why)
-        flat = self.on_device(CONTENT, self._moved)[: case.input_bytes]
+        flat = self.on_device(case.data, self._moved)[: case.input_bytes]
         return self._readings(torch_call(self.torch, flat, case))
 
     def _readings(self, call: Callable[[], object]) -> list[float]:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,11 @@ def bench(
     ),
     case_number: int | None = typer.Option(None, "--case", help="Only the case of this number of a sweep."),
     windows: bool = typer.Option(False, "--windows", help="A sweep reduces windows instead of copying them."),
+    data: str = typer.Option(
+        "",
+        help="What the arrays of a sweep hold: random bits, unless flags (random bytes 0 and 1) or constant "
+        "is given. Where many elements are equal, the index decides.",
+    ),
     json_file: str = _file_option("--json", help="Write all numbers to this file."),
     plot: str = _file_option("--plot", help="Write plots: FILE.svg writes FILE-dtypes.svg and others."),
     baseline_file: str = _file_option("--baseline", help="Print what changed since this JSON file."),
@@ -94,15 +99,26 @@ def bench(
         for name, given in alien.items():
             if given:
                 raise typer.BadParameter(f"{name}: not accepted beside --suite {sweep.SUITE}")
-        return _sweep(
-            seed, windows, cases_count, case_number, device, mib, index_dtype or INDEX_DTYPE,
-            READINGS if readings is None else readings, peers_text, peer_seconds, json_file, plot, console,
-        )  # fmt: skip
+        index_dtype, readings = index_dtype or INDEX_DTYPE, READINGS if readings is None else readings
+        _check_numbers(index_dtype, mib, readings, peer_seconds)
+        options = sweep_run.SweepOptions(
+            seed=seed or 0,
+            windows=windows,
+            data=_data_of(data),
+            numbers=_sweep_numbers(cases_count, case_number),
+            mib=mib,
+            index_bytes=int(index_dtype[3:]) // 8,
+            readings=readings,
+            peers_named=peers_text != "auto",
+            peer_seconds=peer_seconds,
+        )
+        return _sweep(options, device, peers_text, json_file, plot, console)
     for name, number in (("--seed", seed), ("--cases", cases_count), ("--case", case_number)):
         if number is not None:
             raise typer.BadParameter(f"{name} {number}: accepted beside --suite {sweep.SUITE} only")
-    if windows:
-        raise typer.BadParameter(f"--windows: accepted beside --suite {sweep.SUITE} only")
+    for name, is_given in (("--windows", windows), (f"--data {data}", bool(data))):
+        if is_given:
+            raise typer.BadParameter(f"{name}: accepted beside --suite {sweep.SUITE} only")
     try:
         before = record.load(baseline_file) if baseline_file else None
         if compare_only:
@@ -168,29 +184,33 @@ def bench(
     return _compare(measured, before, console) if before is not None else 0
 
 
-def _sweep(
-    seed: int | None,
-    windows: bool,
-    count: int | None,
-    number: int | None,
-    device: str | None,
-    mib: int | None,
-    index_dtype: str,
-    readings: int,
-    peers_text: str,
-    peer_seconds: float,
-    json_file: str,
-    plot: str,
-    console: Console,
-) -> int:
-    """Run a sweep; the status is 1 if a result was wrong or no case could run."""
+def _sweep_numbers(count: int | None, number: int | None) -> Sequence[int]:
+    """Return the numbers of a sweep's cases."""
     if count is not None and number is not None:
         raise typer.BadParameter(f"--case {number} is one case; --cases is not accepted beside it")
     if count is not None and count < 1:
         raise typer.BadParameter(f"--cases {count}: at least 1 is accepted")
     if number is not None and number < 0:
         raise typer.BadParameter(f"--case {number}: at least 0 is accepted")
-    _check_numbers(index_dtype, mib, readings, peer_seconds)
+    return range(sweep_run.DEFAULT_CASES if count is None else count) if number is None else [number]
+
+
+def _data_of(text: str) -> str:
+    """Return what the arrays of a sweep hold."""
+    if text and text not in sweep.DATA:
+        raise typer.BadParameter(f"--data {text}: accepted are {', '.join(sweep.DATA)}")
+    return text or sweep.DATA[0]
+
+
+def _sweep(
+    options: sweep_run.SweepOptions,
+    device: str | None,
+    peers_text: str,
+    json_file: str,
+    plot: str,
+    console: Console,
+) -> int:
+    """Run a sweep; the status is 1 if a result was wrong or no case could run."""
     try:
         _check_outputs(json_file, plot)
         on = opened(device)
@@ -199,17 +219,7 @@ def _sweep(
         raise typer.BadParameter(str(error)) from None
     for name, why in left_out.items():
         print(f"vkdml: {name} is skipped: {why}", file=sys.stderr)
-    options = sweep_run.SweepOptions(
-        seed=seed or 0,
-        windows=windows,
-        numbers=range(sweep_run.DEFAULT_CASES if count is None else count) if number is None else [number],
-        mib=mib,
-        index_bytes=int(index_dtype[3:]) // 8,
-        readings=readings,
-        peers=chosen,
-        peers_named=peers_text != "auto",
-        peer_seconds=peer_seconds,
-    )
+    options = replace(options, peers=chosen)
 
     keep = _Kept(json_file)
     try:
