@@ -149,7 +149,8 @@ def notes(record: Record) -> Iterator[str]:
     data = settings.get("data", DATA[0])  # not in records of earlier versions
     yield (
         f"seed {settings['seed']}: {len(record.sweep)} {what} of up to {settings['mib']} MiB of "
-        f"{SAID_OF_DATA[data]}; times are those of the kernels, by the device's clock, and every result was checked"
+        f"{SAID_OF_DATA[data]}; "
+        "times are those of the kernels, by the device's clock, and every result was checked"
     )
     yield (
         "GB/s: bytes read and written. A sector of 32 bytes counts whole and once if it holds an element "
