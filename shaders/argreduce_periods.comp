@@ -6,6 +6,9 @@
 // for. It may start anywhere in a vector, so columns before its start take part from the second period on. A period is a
 // multiple of a vector: one repetition or several. Where loads may start at any element, a period is one repetition, and the
 // columns of its last vector that lie beyond it are left out.
+//
+// Where only a part of each period takes part, a stretch has the columns of this part. Other elements of its first and last
+// vectors are left out.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -26,6 +29,8 @@ struct Best {
     Part parts[PARTS];
 };
 
+bool reads_parts() { return width < run; }
+
 #define REST_IN_PAIRS 0
 #include "columns_fold.glsl"
 #include "columns_members.glsl"
@@ -41,7 +46,7 @@ void fold_part_of_vector(inout Best best, uint offset, uint rank, int first, int
 // Folds the caller's share of periods [first, end), one split, in the stretch of elements [start, limit) after `base`;
 // ranks count from `first`.
 void fold_split(inout Best best, uint base, uint column, uint start, uint limit, uint first, uint end, uint member) {
-    uint first_whole = column < start ? 1u : 0u;
+    uint first_whole = column < start && !reads_parts() ? 1u : 0u;
     uint past_whole = (limit - column - COLUMNS) / run + 1u;
     uint mine = max(first, first_whole) + member, last = min(end, past_whole);
     if (mine < last) {
@@ -62,10 +67,10 @@ void fold_split(inout Best best, uint base, uint column, uint start, uint limit,
 void store_candidates(Best best, uint stretch_number, uint column, uint start, uint split, uint first) {
     UNROLLED for (uint i = 0u; i < PARTS; i++) {
         UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++) {
-            uint at = column + i * PART_COLUMNS + j;
-            if (LOADS == LOADS_UNALIGNED && at >= run) continue;
-            uint late = at < start ? 1u : 0u;
-            uint number = stretch_number * run + at - start + late * run;
+            uint place = column + i * PART_COLUMNS + j - start; // wraps before the start
+            uint late = place < width ? 0u : 1u;
+            if (late != 0u && (LOADS == LOADS_UNALIGNED || reads_parts())) continue;
+            uint number = stretch_number * width + place + late * width;
             uint rank = rank_of(first + position_of(rank_in_split(best.parts[i], j)) - late);
             uint word = scratch_base + (split * outputs + number) * CANDIDATE_WORDS;
             STORE_KEY(candidate_words, word, key_of(best.parts[i], j));
@@ -75,10 +80,12 @@ void store_candidates(Best best, uint stretch_number, uint column, uint start, u
 }
 
 void main() {
-    uint groups_per_run = (run + COLUMNS - 1u) / COLUMNS;
-    uint groups = LOADS == LOADS_UNALIGNED ? outputs / run * groups_per_run : outputs / COLUMNS;
+    // A part may begin with the last element of a vector.
+    uint widest = width + (LOADS != LOADS_UNALIGNED && reads_parts() ? COLUMNS - 1u : 0u);
+    uint groups_per_stretch = (widest + COLUMNS - 1u) / COLUMNS;
+    uint groups = outputs / width * groups_per_stretch;
     // Neighbouring invocations read neighbouring memory: of a period, then of the next ones, then of other stretches.
-    uint side_by_side = min(groups_per_block, groups_per_run), in_stretch = lanes * side_by_side;
+    uint side_by_side = min(groups_per_block, groups_per_stretch), in_stretch = lanes * side_by_side;
     uint stretch_of_block = gl_LocalInvocationIndex / in_stretch;
     uint within = gl_LocalInvocationIndex - stretch_of_block * in_stretch, member = within / side_by_side;
     uint place = stretch_of_block * side_by_side + within - member * side_by_side;
@@ -89,10 +96,12 @@ void main() {
         uint split = workgroup / blocks;
         uint group = (workgroup - split * blocks) * groups_per_block + place;
         bool takes_part = group < groups && member < lanes;
-        uint stretch_number = group / groups_per_run, column = (group - stretch_number * groups_per_run) * COLUMNS;
+        uint stretch_number = group / groups_per_stretch;
+        uint column = (group - stretch_number * groups_per_stretch) * COLUMNS;
         uint first = split * positions_per_split;
         uint base = offsets_of_output(stretch_number).x;
         uint start = LOADS == LOADS_UNALIGNED ? 0u : base % COLUMNS;
+        if (reads_parts() && column >= start + width) takes_part = false;
         Best best;
         UNROLLED for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (takes_part)

@@ -19,10 +19,12 @@ def argreduce_periods(step, buffers) -> None:
     is_aligned = kernels.table()[step.kernel].variant["loads"] == "vectors"
     per_vector = 16 // s.el.bytes if is_aligned else 1
     assert p.run % per_vector == 0
-    for stretch in range(p.outputs // p.run):
+    assert p.outputs % p.width == 0
+    assert p.width <= p.run
+    for stretch in range(p.outputs // p.width):
         base, _ = s.output_offsets(stretch)
-        start = base % per_vector
-        for column in range(p.run):
+        start = base % per_vector if p.width == p.run else 0
+        for column in range(p.width):
             offsets = np.arange(column, p.stretch, p.run)
             keys = keys_of(s.elements[base + offsets], s.el, s.take_min, s.omit_nan)
             # The period by vectors, which begins before the stretch.
@@ -34,7 +36,7 @@ def argreduce_periods(step, buffers) -> None:
                     key = int(keys[mine].max())
                     equal = mine[keys[mine] == key]
                     rank = int(equal[-1]) + 1 if s.take_last else WORD - 1 - int(equal[0])
-                number = (split * p.outputs + stretch * p.run + column) * s.candidate_words
+                number = (split * p.outputs + stretch * p.width + column) * s.candidate_words
                 put_candidate(s, p.scratch_base + number, key, rank)
 
 

@@ -101,7 +101,7 @@ def bench(
                 raise typer.BadParameter(f"{name}: not accepted beside --suite {sweep.SUITE}")
         index_dtype, readings = index_dtype or INDEX_DTYPE, READINGS if readings is None else readings
         _check_numbers(index_dtype, mib, readings, peer_seconds)
-        options = sweep_run.SweepOptions(
+        of_sweep = sweep_run.SweepOptions(
             seed=seed or 0,
             windows=windows,
             data=_data_of(data),
@@ -112,7 +112,7 @@ def bench(
             peers_named=peers_text != "auto",
             peer_seconds=peer_seconds,
         )
-        return _sweep(options, device, peers_text, json_file, plot, console)
+        return _sweep(of_sweep, device, peers_text, json_file, plot, console)
     for name, number in (("--seed", seed), ("--cases", cases_count), ("--case", case_number)):
         if number is not None:
             raise typer.BadParameter(f"{name} {number}: accepted beside --suite {sweep.SUITE} only")

@@ -9,7 +9,7 @@ from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.order import Order
 from vkdml.plan.plans import LINE, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, Plan, TooMuchWork
 from vkdml.plan.reduce.columns import MOST_LANES_UNSPLIT, column_shape
-from vkdml.plan.reduce.periods import Repetition, best_repetition, plan_repetition
+from vkdml.plan.reduce.periods import Repetition, best_parts, best_repetition, plan_repetition
 from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.shapes import are_multiples
 from vkdml.plan.schema import ElementType
@@ -28,6 +28,13 @@ ROW_AND_GAP_BYTES, FEW_NEAREST = 4096, 1200
 # Bytes that a processor reads in the time that it takes for an element by itself, near the last one or far
 # from it, to begin a row, and to combine a column.
 BYTES_PER_ELEMENT, BYTES_PER_ROW, BYTES_PER_COLUMN = (4, 8), 300, 300
+# Bytes of a column of parts, at least: with less, its candidate takes longer than the gaps. Where outputs lie
+# nearest; where elements that compete for one do; where these are the innermost positions.
+COLUMN_OF_OUTPUTS_BYTES, COLUMN_BYTES, COLUMN_OF_ROWS_BYTES = 1200, 600, 300
+# Parts of wide elements: the longest of columns, and bytes that are read for each that is needed.
+SHORT_PART_BYTES, MOST_IN_VAIN_OF_PARTS = 256, 2
+# Blocks are read in parts where that is expected to take less than so much of the time of reading them whole.
+PARTS_BELOW = 0.9
 NOWHERE = 1 << 62
 
 
@@ -55,22 +62,24 @@ class Periodicity:
 
     @cached_property
     def scattered(self) -> Repetition | None:
-        """How memory with gaps is read whole; None if it has none, or if that is not faster.
+        """How memory with gaps is read, whole or in parts of blocks; None if that is not faster.
 
         A processor reads gaps only where it would not read periods without them.
         """
         is_processor = self.limits.tuning.is_processor
         if is_processor and self.repetition is not None and self.is_worthwhile():
             return None
-        if not is_processor and len(self.layout.reduced) < 2:
-            return None
-        repetition = best_repetition(
-            self.layout, self.element, self.input_bytes, gaps=True, unaligned=not is_processor
-        )
-        if repetition is None or not repetition.is_apart:
-            return None
-        is_faster = self._is_faster_whole_to_processors if is_processor else self._is_faster_whole
-        return repetition if is_faster(repetition) else None
+        arguments = self.layout, self.element, self.input_bytes
+        whole = best_repetition(*arguments, gaps=True, unaligned=not is_processor)
+        parts = best_parts(*arguments, unaligned=not is_processor)
+        is_faster = self._is_faster_to_processors if is_processor else self._is_faster_whole
+        if whole is None or not (whole.is_apart and is_faster(whole)):
+            is_faster = self._is_faster_to_processors if is_processor else self._is_faster_in_parts
+            return parts if parts is not None and is_faster(parts) else None
+        if parts is None or parts.size * self.element.nbytes < COLUMN_OF_ROWS_BYTES:
+            return whole
+        whole_time, time = (way.read_time(self.element.nbytes) for way in (whole, parts))
+        return parts if time < PARTS_BELOW * whole_time else whole
 
     @cached_property
     def _nearest(self) -> tuple[int, int]:
@@ -104,6 +113,8 @@ class Periodicity:
         1.04). One reduced dimension takes as long or longer so.
         """
         reduced, nbytes = self.layout.reduced, self.element.nbytes
+        if len(reduced) < 2:
+            return False
         nearest, nearest_output = self._nearest
         needed = self._needed_bytes(repetition, SECTOR_BYTES)
         times = WIDEST_FROM if nbytes == 8 else 1 if repetition.has_gaps else STRETCHES_FROM
@@ -124,7 +135,39 @@ class Periodicity:
             return last.size * nbytes * in_vain <= ROW_AND_GAP_BYTES
         return nbytes < 8 and last.size <= FEW_NEAREST and in_vain <= MOST_IN_VAIN
 
-    def _is_faster_whole_to_processors(self, repetition: Repetition) -> bool:
+    def _is_faster_in_parts(self, repetition: Repetition) -> bool:
+        """Whether a GPU reads parts of blocks faster so than by kernels that read what takes part alone.
+
+        It does if short pieces lie near each other, and if columns have many positions (0.15 to 0.97 of the
+        time, H100). Columns of wide elements, and long rows, take as long or longer so.
+        """
+        reduced, nbytes = self.layout.reduced, self.element.nbytes
+        nearest, nearest_output = self._nearest
+        needed, column_bytes = self._needed_bytes(repetition, SECTOR_BYTES), repetition.size * nbytes
+        if needed < self._tuning.gaps_from_bytes or repetition.block * nbytes <= SECTOR_BYTES:
+            return False
+        if nearest_output < nearest:
+            if self._is_narrow:
+                are_pieces = len(reduced) > 1 or nearest_output == 1
+            else:
+                are_pieces = nearest_output == 1 and repetition.part * nbytes <= SHORT_PART_BYTES
+            least = COLUMN_OF_OUTPUTS_BYTES * (2 if nbytes == 8 else 1)
+            return are_pieces and column_bytes >= least
+        if len(reduced) < 2 or nearest * nbytes > SECTOR_BYTES:
+            return False
+        if not self._is_narrow:
+            needed = repetition.sector_bytes(nbytes)
+            if repetition.read_bytes(nbytes) > MOST_IN_VAIN_OF_PARTS * needed:
+                return False
+        innermost = min(reduced, key=lambda dim: abs(dim.input_stride))
+        if nearest == 1 and innermost.size * nbytes > ROW_AND_GAP_BYTES:
+            return False
+        if innermost is not reduced[-1]:
+            return column_bytes >= COLUMN_BYTES
+        are_few = nearest == 1 or (nbytes < 8 and innermost.size <= FEW_NEAREST)
+        return are_few and column_bytes >= COLUMN_OF_ROWS_BYTES
+
+    def _is_faster_to_processors(self, repetition: Repetition) -> bool:
         """Whether a processor reads blocks with gaps faster so than element by element.
 
         An element takes 2 ns by itself, 25 ns more to find in rows of up to eight, and less in longer ones
@@ -142,7 +185,7 @@ class Periodicity:
         # Adjacent elements are loaded in vectors, too.
         by_itself = nbytes if step == 1 else BYTES_PER_ELEMENT[step * nbytes >= LINE]
         worth = by_itself + BYTES_PER_ROW / max(last.size, 8)
-        read = repetition.read * nbytes + BYTES_PER_COLUMN * repetition.columns
+        read = repetition.read_bytes(nbytes) + BYTES_PER_COLUMN * repetition.columns
         return read <= worth * repetition.elements
 
     def _has_long_columns(self, least: int) -> bool:

@@ -3,8 +3,9 @@
 One reduced dimension repeats a block of memory. All other dimensions, kept or reduced, are columns. A first
 kernel finds the best of each column, a second one the best of the columns that belong to one output. Along
 one dimension positions ascend or descend, so the others may lie in memory in any order. A block may have
-gaps: what lies in them is read, too, and has columns of its own, which belong to no output. ``periodic.py``
-says which reductions are read so.
+gaps: what lies in them is read, too, and has columns of its own, which belong to no output. If gaps are wide,
+only a part of each block is read, or several parts as stretches of their own. ``periodic.py`` says which
+reductions are read so.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from vkdml.plan.loop_steps import PeriodLoops
 from vkdml.plan.order import Order
 from vkdml.plan.plans import (
     GPU_LINE,
+    LINE,
+    SECTOR_BYTES,
     VECTOR_BYTES,
     WORDS_LIMIT,
     DeviceLimits,
@@ -29,6 +32,7 @@ from vkdml.plan.plans import (
     checked_step,
     dim_words,
     power_of_two_at_least,
+    round_up,
     words,
 )
 from vkdml.plan.reduce.reductions import (
@@ -66,6 +70,10 @@ FEWEST_PERIODS = 4
 # there would be too many candidates. More stretches start within lines in any case.
 _PERIODS_OF_LINES = 48, 1024
 _STRETCHES_OF_LINES = 8
+# Times as long as aligned vectors take those that start at any element, by element width.
+_UNALIGNED = {1: 1.3, 2: 1.2, 4: 1.1, 8: 1.1}
+# Bytes that are read in the time that the candidate of a column takes.
+_COLUMN_BYTES = 64
 _PERIODS = kernels.family("argreduce_periods")
 _COMBINE = kernels.family("argreduce_combine")
 
@@ -103,6 +111,8 @@ class Repetition:
     """Elements of one, from the first to the last."""
     is_aligned: bool = True
     """Whether loads are of aligned vectors."""
+    part: int = 0
+    """Elements of a block that are read, those of its inner dimensions from the first to the last; 0: all."""
 
     @property
     def run(self) -> int:
@@ -114,8 +124,21 @@ class Repetition:
         return math.prod(column.size for column in self.outer)
 
     @property
+    def width(self) -> int:
+        """Columns of a stretch."""
+        return self.part or self.run
+
+    @property
     def columns(self) -> int:
-        return self.run * self.stretches
+        return self.width * self.stretches
+
+    def vectors(self, per_vector: int) -> int:
+        """Return the vectors of a period that are read, wherever a part begins in a vector."""
+        return ceil_div(self.width + (per_vector - 1 if self.part and self.is_aligned else 0), per_vector)
+
+    def periods(self, per_vector: int) -> int:
+        """Return how many periods a stretch spans at most, wherever it starts in a vector."""
+        return self.size if self.part else ceil_div(self.stretch + per_vector - 1, self.run)
 
     @property
     def elements(self) -> int:
@@ -124,13 +147,37 @@ class Repetition:
 
     @property
     def read(self) -> int:
-        """Elements of all stretches: more than take part where blocks have gaps."""
-        return self.stretch * self.stretches
+        """Elements that are read: more than take part where blocks have gaps."""
+        return (self.size * self.part or self.stretch) * self.stretches
+
+    def read_bytes(self, nbytes: int) -> int:
+        """Return the bytes that are read of elements of so many; a part begins and ends within a line."""
+        if not self.part:
+            return self.read * nbytes
+        nearest = min([self.block, *(column.stride for column in self.outer)])
+        return self.size * self.stretches * min(self.part * nbytes + LINE, nearest * nbytes)
+
+    def sector_bytes(self, nbytes: int) -> int:
+        """Return about how many bytes the sectors have in which elements take part."""
+        repeated = _Column(self.size, self.block, self.weight, -1)
+        pieces, piece = 1, nbytes
+        for column in sorted((*self.inner, repeated, *self.outer), key=lambda column: column.stride):
+            stride = column.stride * nbytes
+            if stride - piece < SECTOR_BYTES:
+                piece += (column.size - 1) * stride
+            else:
+                pieces *= column.size
+        return pieces * round_up(piece, SECTOR_BYTES)
+
+    def read_time(self, nbytes: int) -> float:
+        """Return about how long it takes a GPU to read memory so, as the bytes that it reads meanwhile."""
+        times = 1 if self.is_aligned else _UNALIGNED[nbytes]
+        return self.read_bytes(nbytes) * times + self.columns * _COLUMN_BYTES
 
     @property
     def has_gaps(self) -> bool:
-        """Whether blocks have gaps."""
-        return self.read > self.elements
+        """Whether blocks have gaps, read or not."""
+        return self.part > 0 or self.read > self.elements
 
     @property
     def is_apart(self) -> bool:
@@ -143,10 +190,8 @@ class Repetition:
         return False
 
 
-def repetitions(layout: ReduceLayout, per_vector: int, *, gaps: bool) -> Iterator[Repetition]:
-    """Yield a way for each reduced dimension that repeats a block of memory, with gaps in it or without."""
-    if not layout.reduced:
-        return
+def _columns(layout: ReduceLayout) -> list[_Column]:
+    """Return all dimensions, those of outputs and of positions, the innermost in memory first."""
     columns = [
         _Column(dim.size, dim.input_stride, 0, number)
         for number, dim in enumerate(layout.kept)
@@ -155,8 +200,12 @@ def repetitions(layout: ReduceLayout, per_vector: int, *, gaps: bool) -> Iterato
     columns += [
         _Column(dim.size, dim.input_stride, dim.output_stride, -1) for dim in layout.reading_order.dims
     ]
-    columns.sort(key=lambda column: column.stride)
-    extent = 1
+    return sorted(columns, key=lambda column: column.stride)
+
+
+def repetitions(layout: ReduceLayout, per_vector: int, *, gaps: bool) -> Iterator[Repetition]:
+    """Yield a way for each reduced dimension that repeats a block of memory, with gaps in it or without."""
+    columns, extent = _columns(layout), 1
     for place, column in enumerate(columns):
         if column.stride < extent or (column.stride > extent and not gaps):
             return
@@ -165,6 +214,31 @@ def repetitions(layout: ReduceLayout, per_vector: int, *, gaps: bool) -> Iterato
             copies = per_vector // math.gcd(column.stride, per_vector)
             inner, outer = tuple(columns[:place]), tuple(columns[place + 1 :])
             yield Repetition(column.size, column.stride, column.weight, copies, inner, outer, extent)
+
+
+def partial_repetitions(layout: ReduceLayout, per_vector: int) -> Iterator[Repetition]:
+    """Yield ways to read parts of the blocks that a reduced dimension repeats.
+
+    A part extends along some of the innermost dimensions, with the gaps in it. The others are of stretches;
+    these do not share sectors.
+    """
+    columns, per_sector = _columns(layout), per_vector * SECTOR_BYTES // VECTOR_BYTES
+    for repeated in columns:
+        if repeated.kept >= 0 or repeated.stride < per_vector:
+            continue
+        others, part = [column for column in columns if column is not repeated], 1
+        for place, column in enumerate(others):
+            part += (column.size - 1) * column.stride
+            if part >= repeated.stride:
+                break
+            inner, outer = tuple(others[: place + 1]), tuple(others[place + 1 :])
+            if all(other.stride >= part + per_sector for other in outer):
+                yield Repetition(
+                    *(repeated.size, repeated.stride, repeated.weight, 1, inner, outer),
+                    (repeated.size - 1) * repeated.stride + part,
+                    is_aligned=repeated.stride % per_vector == 0,
+                    part=part,
+                )
 
 
 def best_repetition(
@@ -189,6 +263,21 @@ def best_repetition(
     return min(good, key=lambda way: (not way.is_aligned, way.columns), default=None)
 
 
+def best_parts(
+    layout: ReduceLayout, element: ElementType, input_bytes: int, *, unaligned: bool
+) -> Repetition | None:
+    """Return the fastest way to read parts of blocks, if there is one: see :func:`best_repetition`."""
+    columns = _columns(layout)
+    if math.prod(column.size for column in columns) > sum((c.size - 1) * c.stride for c in columns):
+        return None  # nothing lies between the elements
+    good = (
+        way
+        for way in partial_repetitions(layout, VECTOR_BYTES // element.nbytes)
+        if (way.is_aligned or unaligned) and _fits(way, element, input_bytes)
+    )
+    return min(good, key=lambda way: way.read_time(element.nbytes), default=None)
+
+
 def _fits(repetition: Repetition, element: ElementType, input_bytes: int) -> bool:
     """Whether the kernels count so far, and scratch memory has room for the candidates."""
     splits = ceil_div(repetition.size, repetition.copies * NARROW_SHARE) if element.nbytes < 4 else 1
@@ -207,7 +296,9 @@ def _in_whole_lines(repetition: Repetition, element: ElementType, input_bytes: i
     """
     run_bytes = repetition.run * element.nbytes
     shortest, longest = _PERIODS_OF_LINES
-    is_of_length = repetition.is_aligned and shortest <= run_bytes // VECTOR_BYTES <= longest
+    is_of_length = (
+        repetition.is_aligned and not repetition.part and shortest <= run_bytes // VECTOR_BYTES <= longest
+    )
     if not is_of_length or repetition.stretches > _STRETCHES_OF_LINES:
         return repetition
     longer = replace(repetition, copies=repetition.copies * (GPU_LINE // math.gcd(run_bytes, GPU_LINE)))
@@ -243,9 +334,9 @@ def _has_short_splits(input_bytes: int, tuning: PeriodTuning) -> bool:
 def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     per_vector = VECTOR_BYTES // element.nbytes
-    vectors = ceil_div(repetition.run, per_vector)
+    vectors = repetition.vectors(per_vector)
     groups = vectors * repetition.stretches
-    periods = _periods(repetition, per_vector)
+    periods = repetition.periods(per_vector)
     fewest, at_once = tuning.positions_per_split, workgroups_at_once(element, tuning)
     room = most_candidates(element, input_bytes) // repetition.columns
     if vectors <= FEWEST_VECTORS and vectors <= workgroup_size:
@@ -309,11 +400,6 @@ def _side(vectors: int, piece: int, most: int) -> int:
     return max(
         (side for side in parts if side <= most), key=lambda side: (round(busy(side), 1), side), default=most
     )
-
-
-def _periods(repetition: Repetition, per_vector: int) -> int:
-    """Return how many periods a stretch spans at most, wherever it starts in a vector."""
-    return ceil_div(repetition.stretch + per_vector - 1, repetition.run)
 
 
 @dataclass(frozen=True)
@@ -410,13 +496,14 @@ def plan_repetition(
             **own,
             lanes=shape.lanes,
             outputs=repetition.columns,
-            reduce_count=_periods(repetition, per_vector),
+            reduce_count=repetition.periods(per_vector),
             splits=shape.splits,
             kept_dims=len(repetition.outer),
             reduced_dims=0,
             scratch_base=candidates_base,
             positions_per_split=shape.periods_per_split,
             stretch=repetition.stretch,
+            width=repetition.width,
             groups_per_block=shape.groups_per_block,
             layout_words=words(
                 word for column in reversed(repetition.outer) for word in (column.size, column.stride, 0)
@@ -475,7 +562,7 @@ def _candidate_dims(repetition: Repetition, splits: int) -> tuple[dict[int, int]
 
     The latter have the innermost first; their inputs are candidates, and their outputs positions.
     """
-    placed, stride = [(column, column.stride) for column in repetition.inner], repetition.run
+    placed, stride = [(column, column.stride) for column in repetition.inner], repetition.width
     copies = [Dim(repetition.copies, repetition.block, repetition.weight)]
     for column in repetition.outer:
         placed.append((column, stride))
