@@ -236,6 +236,17 @@ def test_scalars_format_and_round_as_numpys():
     for refused in (int, float):
         with pytest.raises(TypeError, match="would drop the imaginary part"):
             refused(vkdml.asarray(np.complex64(1 + 2j)))
+    for complex_half in ("complex32", "bcomplex32"):
+        if hasattr(ml_dtypes, complex_half):
+            with pytest.raises(TypeError, match="would drop the imaginary part"):
+                int(vkdml.asarray(np.zeros(1, getattr(ml_dtypes, complex_half))))
+    for name in ("float8_e4m3b11fnuz", "float8_e5m2fnuz", "int4", "uint4", "float8_e3m4"):
+        if hasattr(ml_dtypes, name):  # whose codes are those of NumPy's types
+            ones = vkdml.asarray(np.ones(16, getattr(ml_dtypes, name)))
+            assert (ones[9].item(), int(ones[9]), float(ones[9])) == (1, 1, 1.0)
+            if "float" in name:
+                with pytest.raises(TypeError):
+                    operator.index(ones[9])
     small = vkdml.asarray(ml_dtypes.bfloat16(1.5))
     assert f"{small:.2f}" == "1.50"
     for refused in (int, float, bool, round, operator.index):

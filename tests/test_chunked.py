@@ -414,6 +414,30 @@ def test_an_error_of_reading_comes_out_and_leaves_nothing_behind(two_devices, se
     assert len(z.read) == after
 
 
+@pytest.mark.parametrize("kind", [ValueError, RuntimeError, MemoryError, KeyError, OSError])
+def test_errors_of_callbacks_are_passed_on_at_once_as_they_were_raised(two_devices, kind, monkeypatch):
+    monkeypatch.setattr(tile_ring, "SMALLEST_TILE_BYTES", 1)  # so that too little memory is no end
+    reports = []
+
+    def fail(done, total):
+        reports.append(done)
+        raise kind("mine")
+
+    x = np.arange(4 << 20, dtype=np.uint8)
+    for devices in (two_devices[:1], two_devices):
+        for call in (
+            lambda devices=devices: vkdml.argmax(x, device=devices, progress=fail),
+            lambda devices=devices: vkdml.slice1(x, 0, x.size, -1, device=devices, progress=fail),
+            lambda devices=devices: vkdml.argmax(x[:1], device=devices, progress=fail),
+        ):
+            reports.clear()
+            with pytest.raises(kind) as caught:
+                call()
+            assert caught.value.args == ("mine",)
+            assert len(reports) == 1
+    assert vkdml.argmax(x, device=two_devices) == 255
+
+
 @pytest.mark.parametrize("args", [(), (1, 2), (404, "stop")])
 def test_errors_of_sources_and_of_callbacks_keep_their_arguments(two_devices, args):
     class OwnError(RuntimeError):

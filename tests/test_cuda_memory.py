@@ -106,6 +106,9 @@ def test_the_same_call_on_plain_and_shared_arrays(first):
             for result in (a.argmin(1), *a.argmin(1, return_values=True)):
                 assert result.memory.is_shared == a.memory.is_shared
             assert np.array_equal(a.argmin(1).numpy(), x.argmin(1))
+            copied = vkdml.slice1(a, (1, 2), (9, 40), (1, -3))
+            assert copied.memory.is_shared == a.memory.is_shared
+            assert np.array_equal(copied.numpy(), x[1:10, 2:42][:, ::-3])
 
 
 def test_small_results_lie_where_the_host_sees_them(device):

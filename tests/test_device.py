@@ -589,6 +589,10 @@ def test_the_info_is_a_value(device):
     listed = json.loads(json.dumps(dataclasses.asdict(info)))
     assert listed["limits"]["max_push_constants_size"] == info.limits["max_push_constants_size"]
     assert vkdml.DeviceInfo(**listed) == info
+    assert repr(info).startswith(
+        f"<vkdml.DeviceInfo {info.index}: {info.name} ({info.type}), {info.driver_name}"
+    )
+    assert re.fullmatch(r".*, [0-9.]+ GiB>", repr(info))
     assert vkdml.DeviceInfo(**listed).heaps == info.heaps
     assert replace(info, heaps=[]) == info
     assert replace(info, name="another") != info

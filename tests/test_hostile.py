@@ -18,6 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 import vkdml
 from vkdml import dml
 from vkdml.arrays.host import elements_overlap
+from vkdml.common import coinciding
 from vkdml.dml import validation
 from vkdml.plan.layout import CopyLayout
 
@@ -204,11 +205,11 @@ def test_strides_are_judged_alike_where_the_search_for_coinciding_elements_is_gi
 ) -> None:
     searched = outcome(lambda: dml.validate(written(dims)))
     validation._validate.cache_clear()
-    with mock.patch.object(validation, "_SEARCH_STEPS", 0):
+    with mock.patch.object(coinciding, "_SEARCH_STEPS", 0):
         given = outcome(lambda: dml.validate(written(dims)))
         assert str(given) == str(searched)
     validation._validate.cache_clear()
-    with mock.patch.multiple(validation, _SEARCH_STEPS=0, _SUMS=0):
+    with mock.patch.multiple(coinciding, _SEARCH_STEPS=0, _SUMS=0):
         given = outcome(lambda: dml.validate(written(dims)))
         assert str(given) == str(searched) or "too much to tell" in str(given)
 

@@ -11,6 +11,7 @@ from plans import run_plan
 
 import vkdml
 from vkdml.plan import kernels, loop_steps
+from vkdml.plan.device_classes import tuning_for
 from vkdml.plan.gather import INDEX_BYTES, plan_elements, plan_places
 from vkdml.plan.layout import Dim
 from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS
@@ -160,6 +161,20 @@ def test_the_largest_plans_allowed_finish(family: str, device: vkdml.Device, lim
         assert np.array_equal(got["gathered"], source[places])
     with pytest.raises(TooMuchWork, match="loop steps"):
         plan_of(items + 2 * size)
+
+
+@pytest.mark.parametrize(("element_bytes", "rank"), [(1, 1), (1, 6), (2, 7), (4, 12)])
+def test_large_gathers_have_as_many_workgroups_as_loops_require(element_bytes: int, rank: int) -> None:
+    """A driver that ends loops early would else refuse what it can do in more workgroups."""
+    limits = DeviceLimits(
+        tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8, max_loop_steps=LAVAPIPE_LOOP_STEPS
+    )
+    outer = tuple(Dim(2, 0, 3 * 2**place) for place in range(rank - 1))
+    dims = (Dim((64 << 20) >> (rank - 1), 0, 1 << 20), *outer)
+    (step,) = plan_elements(dims, 0, 9, 1 << 22, element_bytes, limits).steps
+    assert step.loop_steps <= LAVAPIPE_LOOP_STEPS
+    assert step.workgroups <= 65535
+    plan_places(dims, 0, 9, limits, index_bytes=8, signed=True, size=9, stride=1, number=0)
 
 
 def test_there_are_tests_for_every_kernel() -> None:

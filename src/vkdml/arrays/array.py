@@ -35,8 +35,8 @@ from vkdml.runtime.host_memory import require_host_memory
 from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
 from vkdml.runtime.recording import Region
 
-_INTEGERS = {code: (np.dtype(code).itemsize, code.islower()) for code in "bhilqBHILQ"}
-"""By NumPy's code of an integer type its bytes, and whether it has a sign."""
+_INTEGERS = {np.dtype(code).num: (np.dtype(code).itemsize, code.islower()) for code in "bhilqBHILQ"}
+"""By NumPy's number of an integer type its bytes, and whether it has a sign."""
 
 
 @final
@@ -264,7 +264,7 @@ class Array(NumpyOperand):
 
     def _integer(self) -> int | None:
         """Return the only element where that takes no more than a look into the host's memory, else None."""
-        form = _INTEGERS.get(self._dtype.char)
+        form = _INTEGERS.get(self._dtype.num)
         shape, _, offset = self._view
         memory = self._memory
         if form is None or memory.is_busy or (shape and math.prod(shape) != 1):

@@ -124,7 +124,7 @@ class DeviceArray(ReadOnly):
         return self._element()
 
     def _real(self, kind: str) -> Any:
-        if self.dtype.kind == "c":
+        if "complex" in self.dtype.name:  # those of ml_dtypes are not of NumPy's kind c
             raise TypeError(f"{kind}() of {self.dtype} would drop the imaginary part; complex() takes both")
         return self._scalar(kind)
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml.arrays import foreign
+from vkdml.common.coinciding import elements_coincide
 from vkdml.plan.layout import extent
 from vkdml.runtime.host_memory import require_host_memory
 
@@ -218,7 +219,7 @@ def _stretch(x: npt.NDArray[Any]) -> tuple[tuple[int, ...], int, int] | None:
 
 
 def elements_overlap(x: npt.NDArray[Any]) -> bool:
-    """Whether two elements of an array share a byte.
+    """Whether two elements of an array share a byte; also True if the answer takes too long to find.
 
     >>> elements_overlap(np.broadcast_to(np.zeros(3), (2, 3)))
     True
@@ -233,9 +234,6 @@ def elements_overlap(x: npt.NDArray[Any]) -> bool:
         covered += (size - 1) * stride
     if nested or x.size * x.itemsize > covered:
         return not nested
-    # Dimensions that interleave may still miss each other: only the places themselves tell.
-    places = np.zeros(1, np.int64)
-    for stride, size in dims:
-        places = (places[:, None] + np.arange(size) * stride).reshape(-1)
-    places.sort()
-    return bool((np.diff(places) < x.itemsize).any())
+    # Dimensions that interleave may still miss each other. An element's bytes are one more dimension.
+    sizes, strides = (size for _, size in dims), (stride for stride, _ in dims)
+    return elements_coincide((*sizes, x.itemsize), (*strides, 1)) is not False

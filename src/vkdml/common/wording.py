@@ -39,15 +39,26 @@ def wrong_value(where: str, given: object, accepted: object) -> ValueError:
     return ValueError(f"{where} is {given}; accepted: {accepted}")
 
 
+def leave_as_raised(error: BaseException) -> None:
+    """Mark an error of the user's own function, which keeps the arguments that it was raised with."""
+    error.__dict__["_vkdml_leaves_as_raised"] = True
+
+
+def is_left_as_raised(error: BaseException) -> bool:
+    """Tell whether :func:`leave_as_raised` marked an error."""
+    return "_vkdml_leaves_as_raised" in error.__dict__
+
+
 def put_before(error: BaseException, said: str) -> None:
-    """Put words before an error's message; an error that has other arguments keeps them, and gets a note.
+    """Put words before an error's message; one with other arguments, or of the user's, gets a note instead.
 
     >>> error = ValueError("stride 0")
     >>> put_before(error, "slice1")
     >>> error
     ValueError('slice1: stride 0')
     """
-    if len(error.args) == 1 and isinstance(error.args[0], str):
+    is_message = len(error.args) == 1 and isinstance(error.args[0], str)
+    if is_message and not is_left_as_raised(error):
         error.args = (f"{said}: {error.args[0]}",)
     elif hasattr(error, "add_note"):  # Python 3.11
         error.add_note(said)

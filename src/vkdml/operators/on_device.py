@@ -64,7 +64,8 @@ def slice1_as_before(x: Array, *window: Any) -> Array | None:
         x: to copy from.
         window: the arguments from ``offsets`` to ``output_sizes``, as the user gave them.
     """
-    if not all(map(is_telling_axis, window)):
+    # Calls on memory shared with CUDA are not remembered, and those on other memory do not fit it.
+    if x.memory.is_shared or not all(map(is_telling_axis, window)):
         return None
     arrays = _called_as_before(x, "slice1", window)
     return arrays[0] if arrays else None

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from vkdml.common.wording import how_to_install
+from vkdml.common.wording import how_to_install, leave_as_raised
 
 Report = Callable[[int, int], object]
 """Called with (done, total) bytes."""
@@ -41,9 +41,22 @@ def reporting(progress: Progress) -> Iterator[Report]:
         with _bar() as report:
             yield report
     elif callable(progress):
-        yield progress
+        yield _passing_on_errors(progress)
     else:
         yield lambda done, total: None
+
+
+def _passing_on_errors(report: Report) -> Report:
+    """Return the user's function; what it raises is passed on, and not taken for a fault of ours."""
+
+    def reported(done: int, total: int) -> None:
+        try:
+            report(done, total)
+        except Exception as error:
+            leave_as_raised(error)
+            raise
+
+    return reported
 
 
 @contextlib.contextmanager

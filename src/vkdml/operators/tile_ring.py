@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from vkdml.common.wording import put_before
+from vkdml.common.wording import is_left_as_raised, put_before
 from vkdml.operators.progress import Report
 from vkdml.operators.tile_jobs import TileJob
 from vkdml.operators.tile_source import Copier
@@ -51,8 +51,8 @@ def run_in_tiles(make: Callable[[int], AnyJob], devices: Sequence[Device], repor
                 else:
                     _run_on_several(job, devices, copier, report_progress)
                 return job
-            except MemoryError:
-                if tile_bytes // 2 < SMALLEST_TILE_BYTES:
+            except MemoryError as error:
+                if tile_bytes // 2 < SMALLEST_TILE_BYTES or is_left_as_raised(error):
                     raise
             finally:
                 job.close()

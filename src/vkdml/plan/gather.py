@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import Dim
@@ -56,7 +58,7 @@ def plan_places(
     check_work("indices", items)
     check_buffer("array of indices", span * index_bytes, limits)
     check_buffer("array of places", items * PLACE_BYTES, limits)
-    workgroup_size, rounds = _shares(items, limits)
+    workgroup_size, rounds = _shares(items, limits, partial(loop_steps.gather, dims=len(dims), per_item=1))
     layout_words = dim_words(dims)
     family = kernels.family("gather_places")
     in_push = len(layout_words) <= family.layout_room
@@ -115,7 +117,8 @@ def plan_elements(
     check_buffer("output", elements * element_bytes, limits)
     per_item = max(4 // element_bytes, 1)
     items = ceil_div(elements, per_item)
-    workgroup_size, rounds = _shares(items, limits)
+    steps = partial(loop_steps.gather, dims=len(dims), per_item=per_item)
+    workgroup_size, rounds = _shares(items, limits, steps)
     layout_words = dim_words(dims)
     family = kernels.family("gather_elements")
     in_push = len(layout_words) <= family.layout_room
@@ -149,9 +152,17 @@ def plan_elements(
     )
 
 
-def _shares(items: int, limits: DeviceLimits) -> tuple[int, int]:
-    """Return the invocations of a workgroup, and how many items each of them has."""
+def _shares(items: int, limits: DeviceLimits, steps: Callable[[int], int]) -> tuple[int, int]:
+    """Return the invocations of a workgroup, and how many items each of them has.
+
+    Args:
+        items: of all.
+        limits: of the device.
+        steps: returns the loop steps of an invocation that has so many items.
+    """
     tuning = limits.tuning.slice1
     size = min(limits.workgroup_size, tuning.runs_workgroup_size)
     rounds = min(items // (size * tuning.full_workgroups), tuning.workgroup_vectors)
+    while rounds > 1 and steps(rounds) > limits.max_loop_steps:
+        rounds //= 2
     return size, max(rounds, 1, ceil_div(items, size * limits.max_workgroup_count))

@@ -51,6 +51,11 @@ class DeviceInfo(ReadOnly):
         for name in ("limits", "features", "subgroup", "heaps"):
             fix(self, name, read_only(getattr(self, name)))
 
+    def __repr__(self) -> str:
+        gib = sum(heap["size"] for heap in self.heaps if heap["device_local"]) / (1 << 30)
+        driver = f"{self.driver_name} {self.driver_info}"
+        return f"<vkdml.DeviceInfo {self.index}: {self.name} ({self.type}), {driver}, {gib:.3g} GiB>"
+
     @property
     def plan_limits(self) -> DeviceLimits:
         """What the planner needs to know, with the tuning numbers of the device's class."""
