@@ -1,5 +1,5 @@
 // Combines candidates that another kernel left in scratch memory: a candidate has the key and the step along the repeated
-// dimension, and its place says the other coordinates. Ranks of positions break ties.
+// dimension, of narrow elements within its split, and its place says the other coordinates. Ranks of positions break ties.
 //
 // The layout continues after the reduced dimensions with the candidates' stride of each kept dimension, and then with
 // the candidate dimensions of one output: size, stride, what a step adds to the position.
@@ -12,6 +12,7 @@
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
+#include "column_candidates.glsl"
 #include "splits.glsl"
 
 // Returns the number of the first candidate of an output.
@@ -24,14 +25,27 @@ uint candidate_of_output(uint number) {
     return candidate;
 }
 
-// Returns the step along the repeated dimension from its rank. Where positions descend, the last step is the first position.
-uint step_of(uint rank) { return TAKE_LAST != STEPS_DESCEND ? rank - 1u : ~rank; }
+// Loads a candidate: its key, and the step along the repeated dimension. Tells whether there is one. Where positions descend,
+// the last step is the first position.
+bool load_candidate(uint word, out Key key, out uint step) {
+    const bool ascends = TAKE_LAST != STEPS_DESCEND;
+#if ELEMENT_BYTES < 4
+    uint ranked = workspace[word], rank = ranked & COLUMN_RANK_MASK;
+    key = ranked >> TOP_SHIFT;
+    step = (ascends ? rank - 1u : ~(rank | ~COLUMN_RANK_MASK)) - 1u;
+#else
+    uint rank = workspace[word + KEY_WORDS];
+    key = LOAD_KEY(workspace, word);
+    step = ascends ? rank - 1u : ~rank;
+#endif
+    return rank != 0u;
+}
 
 #define LOAD_STEP(i)                                                                                            \
     {                                                                                                           \
-        uint word = candidates_base + candidates_at[i] * CANDIDATE_WORDS, step_rank = workspace[word + KEY_WORDS]; \
-        keys[i] = LOAD_KEY(workspace, word);                                                                    \
-        ranks[i] = step_rank == 0u ? 0u : rank_of(positions[i] + step_of(step_rank) * repeated_weight);           \
+        uint step;                                                                                              \
+        bool found = load_candidate(candidates_base + candidates_at[i] * COLUMN_CANDIDATE_WORDS, keys[i], step);  \
+        ranks[i] = found ? rank_of(positions[i] + step * repeated_weight) : 0u;                                 \
     }
 
 // Loads candidates of an output, whose candidates start at `start`, with the ranks of their positions: several at once,

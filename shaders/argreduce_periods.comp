@@ -18,6 +18,7 @@
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
+#include "column_candidates.glsl"
 #include "loads.glsl"
 #include "parts.glsl"
 
@@ -28,8 +29,6 @@ layout(std430, binding = BINDING_WORKSPACE) writeonly buffer Candidates { uint c
 struct Best {
     Part parts[PARTS];
 };
-
-bool reads_parts() { return width < run; }
 
 #define REST_IN_PAIRS 0
 #include "columns_fold.glsl"
@@ -46,7 +45,7 @@ void fold_part_of_vector(inout Best best, uint offset, uint rank, int first, int
 // Folds the caller's share of periods [first, end), one split, in the stretch of elements [start, limit) after `base`;
 // ranks count from `first`.
 void fold_split(inout Best best, uint base, uint column, uint start, uint limit, uint first, uint end, uint member) {
-    uint first_whole = column < start && !reads_parts() ? 1u : 0u;
+    uint first_whole = !READS_PARTS && column < start ? 1u : 0u;
     uint past_whole = (limit - column - COLUMNS) / run + 1u;
     uint mine = max(first, first_whole) + member, last = min(end, past_whole);
     if (mine < last) {
@@ -67,23 +66,31 @@ void fold_split(inout Best best, uint base, uint column, uint start, uint limit,
 void store_candidates(Best best, uint stretch_number, uint column, uint start, uint split, uint first) {
     UNROLLED for (uint i = 0u; i < PARTS; i++) {
         UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++) {
-            uint place = column + i * PART_COLUMNS + j - start; // wraps before the start
-            uint late = place < width ? 0u : 1u;
-            if (late != 0u && (LOADS == LOADS_UNALIGNED || reads_parts())) continue;
-            uint number = stretch_number * width + place + late * width;
+            uint at = column + i * PART_COLUMNS + j;
+            if (READS_PARTS ? at - start >= width : LOADS == LOADS_UNALIGNED && at >= run) continue;
+            uint late = !READS_PARTS && at < start ? 1u : 0u;
+            uint number = stretch_number * (READS_PARTS ? width : run) + at - start + late * run;
+#if ELEMENT_BYTES < 4
+            // A position that is not late counts one more; then all do.
+            uint next = late != 0u ? 0u : TAKE_LAST ? 1u : 0xffffffffu;
+            uint ranked = NARROW_COLUMN(best.parts[i], j) + next;
+            candidate_words[scratch_base + split * outputs + number] = is_empty(best.parts[i], j) ? 0u : ranked;
+#else
             uint rank = rank_of(first + position_of(rank_in_split(best.parts[i], j)) - late);
             uint word = scratch_base + (split * outputs + number) * CANDIDATE_WORDS;
             STORE_KEY(candidate_words, word, key_of(best.parts[i], j));
             candidate_words[word + KEY_WORDS] = is_empty(best.parts[i], j) ? 0u : rank;
+#endif
         }
     }
 }
 
 void main() {
     // A part may begin with the last element of a vector.
-    uint widest = width + (LOADS != LOADS_UNALIGNED && reads_parts() ? COLUMNS - 1u : 0u);
+    uint widest = READS_PARTS ? width + (LOADS == LOADS_UNALIGNED ? 0u : COLUMNS - 1u) : run;
     uint groups_per_stretch = (widest + COLUMNS - 1u) / COLUMNS;
-    uint groups = outputs / width * groups_per_stretch;
+    uint groups = outputs / COLUMNS;
+    if (READS_PARTS || LOADS == LOADS_UNALIGNED) groups = outputs / (READS_PARTS ? width : run) * groups_per_stretch;
     // Neighbouring invocations read neighbouring memory: of a period, then of the next ones, then of other stretches.
     uint side_by_side = min(groups_per_block, groups_per_stretch), in_stretch = lanes * side_by_side;
     uint stretch_of_block = gl_LocalInvocationIndex / in_stretch;
@@ -101,7 +108,7 @@ void main() {
         uint first = split * positions_per_split;
         uint base = offsets_of_output(stretch_number).x;
         uint start = LOADS == LOADS_UNALIGNED ? 0u : base % COLUMNS;
-        if (reads_parts() && column >= start + width) takes_part = false;
+        if (READS_PARTS && column >= start + width) takes_part = false;
         Best best;
         UNROLLED for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (takes_part)

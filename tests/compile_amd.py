@@ -238,7 +238,12 @@ def section(records: Mapping[str, Record]) -> str:
         "### Waves per SIMD\n",
         "Fewest and most over the pipelines of a row, of subgroups of 64 invocations, in whole workgroups. "
         "In brackets: rows\nthat no plan of this GPU uses.\n",
-        *_matrix(families, wide, lambda entries: spread(e["waves_in_whole_workgroups"] for e in entries)),
+        *_matrix(
+            families,
+            wide,
+            lambda entries: spread(e["waves_in_whole_workgroups"] for e in entries),
+            slots=True,
+        ),
         "\n### Vector registers per invocation\n",
         *_matrix(families, wide, lambda entries: spread(e["vgprs"] for e in entries)),
         "\n### Shared memory per workgroup, in bytes\n",
@@ -260,6 +265,7 @@ def section(records: Mapping[str, Record]) -> str:
                     f"{spread(e['vgprs'] for e in entries)} registers"
                 ),
                 bracketed=False,
+                slots=True,
             ),
         ]
     parts += ["\n### Fewest waves\n", *_fewest(families, wide)]
@@ -296,9 +302,17 @@ def _matrix(
     cell: Callable[[list[Entry]], str],
     *,
     bracketed: bool = True,
+    slots: bool = False,
 ) -> Iterator[str]:
+    """Yield a table's lines; ``slots``: the families' heads say how many waves a SIMD has room for."""
     groups = sorted({group_of(entry["kernel"]) for listed in entries.values() for entry in listed})
-    yield "| kernels | " + " | ".join(f"{family.name} (of {family.wave_slots})" for family in families) + " |"
+    yield (
+        "| kernels | "
+        + " | ".join(
+            f"{family.name} (of {family.wave_slots})" if slots else family.name for family in families
+        )
+        + " |"
+    )
     yield "|---|" + "--:|" * len(families)
     for group in groups:
         cells = []

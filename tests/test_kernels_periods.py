@@ -22,7 +22,8 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce import periods
 from vkdml.plan.reduce.argreduce import plan_argreduce
-from vkdml.plan.reduce.reductions import NARROW_SHARE, Results
+from vkdml.plan.reduce.periods import NARROW_STEPS
+from vkdml.plan.reduce.reductions import Results
 
 PROCESSOR = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8)
 FAMILIES = {"argreduce_periods", "argreduce_combine"}
@@ -208,7 +209,7 @@ def test_only_parts_of_blocks_are_read(device, name, window, aligned):
         # Rows that are cut, several parts of a block, parts that are themselves short rows.
         ("float32", (208356, 70), (268, 1), (0, 1), 70, 1),
         ("uint8", (58124, 15, 171), (8000, 513, 1), (0, 1, 2), 171, 15),
-        ("float16", (16000, 256, 27), (8192, 32, 1), (1, 2), 27, 16000),
+        ("float16", (16000, 256, 27), (16384, 64, 1), (1, 2), 27, 16000),
         ("int64", (765, 359, 4, 4), (34464, 48, 4, 1), (0, 1, 2, 3), 16, 359),
         # Outputs lie nearest, with one reduced dimension or several.
         ("uint8", (267040, 280), (1024, 1), (0,), 280, 1),
@@ -397,10 +398,10 @@ def test_small_arrays_take_one_kernel():
 @pytest.mark.parametrize("take_last", [False, True])
 def test_repetitions_beyond_sixteen_bits_are_split(device, take_last):
     """Ranks of narrow elements have 16 bits; periods here have 16 elements, of 2 columns."""
-    periods = NARROW_SHARE + 3
+    periods = NARROW_STEPS + 3
     x = np.zeros((8 * periods, 2), np.uint8)
     limits = replace(device.limits, tuning=replace(device.limits.tuning, columns_workgroups=1))
-    for place in (0, 8 * NARROW_SHARE - 1, 8 * NARROW_SHARE, 8 * periods - 1):
+    for place in (0, 8 * NARROW_STEPS - 1, 8 * NARROW_STEPS, 8 * periods - 1):
         x[place, 1] = 7
         plan = plan_case((x.shape, (0, 1), (0,), 0), "uint8", limits, (False, take_last, False))
         index = np.uint64 if x.size % 5 in (1, 2) else np.uint32

@@ -123,7 +123,7 @@ def check_step(step, limits) -> None:
 
 def check_periods(made, el, input_bytes, candidates) -> None:
     first, second = map(header, made.steps)
-    words = 3 if el.nbytes == 8 else 2
+    words = {1: 1, 2: 1, 4: 2, 8: 3}[el.nbytes]
     assert second.candidates_base == len(made.layout) + made.counters + candidates // 4
     assert first.scratch_base == second.candidates_base
     assert made.bytes_of("workspace") == 4 * (first.scratch_base + first.outputs * first.splits * words)

@@ -8,6 +8,9 @@ from twins import WORD, ReduceStep, keys_of
 from vkdml.plan import kernels
 
 
+RANK_BITS = kernels.number("narrow_rank_bits")
+
+
 def put_candidate(s: ReduceStep, word: int, key: int, rank: int) -> None:
     key_words = [key % WORD, key >> 32][: s.candidate_words - 1]
     s.words["workspace"][word : word + s.candidate_words] = [*key_words, rank]
@@ -32,12 +35,18 @@ def argreduce_periods(step, buffers) -> None:
             for split in range(p.splits):
                 key, rank = 0, 0
                 mine = np.flatnonzero(periods // p.positions_per_split == split)
+                # Of narrow elements the rank counts within the split, and one more.
+                count_from = split * p.positions_per_split - 1 if s.el.bytes < 4 else 0
                 if mine.size:
                     key = int(keys[mine].max())
-                    equal = mine[keys[mine] == key]
+                    equal = mine[keys[mine] == key] - count_from
                     rank = int(equal[-1]) + 1 if s.take_last else WORD - 1 - int(equal[0])
-                number = (split * p.outputs + stretch * p.width + column) * s.candidate_words
-                put_candidate(s, p.scratch_base + number, key, rank)
+                number = split * p.outputs + stretch * p.width + column
+                if s.el.bytes < 4:
+                    word = key << 32 - 8 * s.el.bytes | rank % (1 << RANK_BITS)
+                    s.words["workspace"][p.scratch_base + number] = word
+                else:
+                    put_candidate(s, p.scratch_base + number * s.candidate_words, key, rank)
 
 
 def argreduce_combine(step, buffers) -> None:
@@ -64,11 +73,19 @@ def argreduce_combine(step, buffers) -> None:
             best = (0, 0)
             share = slice(split * p.positions_per_split, (split + 1) * p.positions_per_split)
             for place, position in zip(places[share].tolist(), positions[share].tolist(), strict=True):
-                word = p.candidates_base + (at + place) * s.candidate_words
-                *key_words, step_rank = all_words[word : word + s.candidate_words].tolist()
-                if not step_rank:
+                ascends = s.take_last != descend
+                if s.el.bytes < 4:
+                    word = int(all_words[p.candidates_base + at + place])
+                    key_words, low = [word >> 32 - 8 * s.el.bytes], word % (1 << RANK_BITS)
+                    repetition = (low - 1 if ascends else (1 << RANK_BITS) - 1 - low) - 1
+                    is_there = low > 0
+                else:
+                    word = p.candidates_base + (at + place) * s.candidate_words
+                    *key_words, step_rank = all_words[word : word + s.candidate_words].tolist()
+                    repetition = step_rank - 1 if ascends else WORD - 1 - step_rank
+                    is_there = step_rank > 0
+                if not is_there:
                     continue
-                repetition = step_rank - 1 if s.take_last != descend else WORD - 1 - step_rank
                 position = (position + repetition * p.repeated_weight) % WORD
                 rank = position + 1 if s.take_last else WORD - 1 - position
                 best = max(best, (sum(word << 32 * i for i, word in enumerate(key_words)), rank))

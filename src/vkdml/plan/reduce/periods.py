@@ -45,8 +45,8 @@ from vkdml.plan.reduce.reductions import (
     dimension_words,
     enough_splits,
     fixed_flags,
-    most_candidates,
     order_rules,
+    scratch_words,
     whole_waves,
     workgroups_at_once,
 )
@@ -72,6 +72,8 @@ _PERIODS_OF_LINES = 48, 1024
 _STRETCHES_OF_LINES = 8
 # Times as long as aligned vectors take those that start at any element, by element width.
 _UNALIGNED = {1: 1.3, 2: 1.2, 4: 1.1, 8: 1.1}
+# Periods of a split of narrow elements, whose candidates' ranks count one more.
+NARROW_STEPS = NARROW_SHARE - 1
 # Bytes that are read in the time that the candidate of a column takes.
 _COLUMN_BYTES = 64
 _PERIODS = kernels.family("argreduce_periods")
@@ -259,7 +261,9 @@ def best_repetition(
         # The last vector of a period extends into the next one at most.
         longer = [way for way in ways if way.copies > 1 and way.has_gaps and way.block >= per_vector]
         ways += [replace(way, copies=1, is_aligned=False) for way in longer]
-    good = (repetition for repetition in ways if _fits(repetition, element, input_bytes))
+    # Without gaps other kernels are faster where there are so many columns.
+    each = column_words(element) if gaps else candidate_words(element)
+    good = (repetition for repetition in ways if _fits(repetition, element, input_bytes, each))
     return min(good, key=lambda way: (not way.is_aligned, way.columns), default=None)
 
 
@@ -273,19 +277,19 @@ def best_parts(
     good = (
         way
         for way in partial_repetitions(layout, VECTOR_BYTES // element.nbytes)
-        if (way.is_aligned or unaligned) and _fits(way, element, input_bytes)
+        if (way.is_aligned or unaligned) and _fits(way, element, input_bytes, column_words(element))
     )
     return min(good, key=lambda way: way.read_time(element.nbytes), default=None)
 
 
-def _fits(repetition: Repetition, element: ElementType, input_bytes: int) -> bool:
-    """Whether the kernels count so far, and scratch memory has room for the candidates."""
-    splits = ceil_div(repetition.size, repetition.copies * NARROW_SHARE) if element.nbytes < 4 else 1
+def _fits(repetition: Repetition, element: ElementType, input_bytes: int, candidate: int) -> bool:
+    """Whether the kernels count so far, and scratch memory has room for candidates of so many words."""
+    splits = ceil_div(repetition.size, repetition.copies * NARROW_STEPS) if element.nbytes < 4 else 1
     return (
         len(repetition.outer) * kernels.number("copied_dim_words") <= _PERIODS.layout_room
         and repetition.stretch + 2 * repetition.run < WORDS_LIMIT
         and repetition.size >= FEWEST_PERIODS * repetition.copies
-        and repetition.columns * splits <= most_candidates(element, input_bytes)
+        and repetition.columns * splits * candidate <= scratch_words(input_bytes)
     )
 
 
@@ -302,7 +306,12 @@ def _in_whole_lines(repetition: Repetition, element: ElementType, input_bytes: i
     if not is_of_length or repetition.stretches > _STRETCHES_OF_LINES:
         return repetition
     longer = replace(repetition, copies=repetition.copies * (GPU_LINE // math.gcd(run_bytes, GPU_LINE)))
-    return longer if _fits(longer, element, input_bytes) else repetition
+    return longer if _fits(longer, element, input_bytes, candidate_words(element)) else repetition
+
+
+def column_words(element: ElementType) -> int:
+    """Return the words of a column's candidate; one of a narrow element has a rank that counts within a split."""
+    return candidate_words(element) if element.nbytes >= 4 else 1
 
 
 @dataclass(frozen=True)
@@ -338,7 +347,7 @@ def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limit
     groups = vectors * repetition.stretches
     periods = repetition.periods(per_vector)
     fewest, at_once = tuning.positions_per_split, workgroups_at_once(element, tuning)
-    room = most_candidates(element, input_bytes) // repetition.columns
+    room = scratch_words(input_bytes) // (column_words(element) * repetition.columns)
     if vectors <= FEWEST_VECTORS and vectors <= workgroup_size:
         # Whole periods, of several stretches where these are short.
         lanes = max(min(workgroup_size // vectors, ceil_div(periods, FOLDED_PERIODS * fewest)), 1)
@@ -360,7 +369,7 @@ def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limit
     blocks = ceil_div(groups, groups_per_block)
     most = max(min(periods, room), 1)
     longest = max(min(most, periods // (fewest * lanes)), 1)
-    candidate_bytes = repetition.columns * candidate_words(element) * 4
+    candidate_bytes = repetition.columns * column_words(element) * 4
     shares = (periods / lanes, candidate_bytes / input_bytes)
     wanted = whole_waves(blocks, longest, *shares, at_once)
     if groups_per_block < vectors <= _SHORT_PERIOD and _has_short_splits(input_bytes, tuning.periods):
@@ -371,7 +380,7 @@ def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limit
         split_bytes = max(tuning.periods.split_bytes, of_workgroups)
         wanted = max(wanted, min(ceil_div(stretch_bytes, split_bytes), longest))
     if element.nbytes < 4:
-        wanted = max(wanted, ceil_div(periods, NARROW_SHARE))
+        wanted = max(wanted, ceil_div(periods, NARROW_STEPS))
 
     def loop_steps(splits: int) -> int:
         loops = PeriodLoops(workgroup_size, limits.max_workgroup_count)
@@ -451,7 +460,9 @@ def plan_repetition(
         repetition = _in_whole_lines(repetition, element, input_bytes)
     check_work("columns", repetition.columns)
     shape = _shape(repetition, element, input_bytes, limits)
-    strides, dims = _candidate_dims(repetition, shape.splits)
+    # Ranks of narrow elements count within a split, others from the first on.
+    first_of_split = shape.periods_per_split if element.nbytes < 4 else 0
+    strides, dims = _candidate_dims(repetition, shape.splits, first_of_split)
     combine = _combine_shape(layout, dims, limits)
 
     # The workspace: layout, counters of the second kernel, its candidates, those of the first.
@@ -482,6 +493,7 @@ def plan_repetition(
         **element.specialization,
         **{**rules, "take_last": rules["take_last"] != descends},
         split=False,
+        reads_parts=repetition.part > 0,
         loads=_loads(repetition),
         at_once=_at_once(repetition, limits),
         fixed_flags=fixed_flags(_PERIODS, own, input_bytes, limits),
@@ -548,7 +560,7 @@ def plan_repetition(
         min(combine.blocks * combine.splits, limits.max_workgroup_count),
         loop_steps=combine.loop_steps,
     )
-    workspace = candidates_base + repetition.columns * shape.splits * candidate_words(element)
+    workspace = candidates_base + repetition.columns * shape.splits * column_words(element)
     return Plan(
         (checked_step(first, limits), checked_step(second, limits)),
         buffer_bytes(element, input_bytes, results, workspace),
@@ -557,18 +569,22 @@ def plan_repetition(
     )
 
 
-def _candidate_dims(repetition: Repetition, splits: int) -> tuple[dict[int, int], list[Dim]]:
+def _candidate_dims(
+    repetition: Repetition, splits: int, periods_apart: int
+) -> tuple[dict[int, int], list[Dim]]:
     """Return the candidates' strides by kept dimension, and the dimensions of the candidates of one output.
 
     The latter have the innermost first; their inputs are candidates, and their outputs positions.
     """
     placed, stride = [(column, column.stride) for column in repetition.inner], repetition.width
     copies = [Dim(repetition.copies, repetition.block, repetition.weight)]
+    weight = periods_apart * repetition.copies * repetition.weight
+    of_splits = Dim(splits, repetition.columns, weight)
     for column in repetition.outer:
         placed.append((column, stride))
         stride *= column.size
     reduced = [Dim(column.size, at, column.weight) for column, at in placed if column.kept < 0]
-    dims = sorted([*reduced, *copies, Dim(splits, repetition.columns, 0)], key=lambda dim: dim.input_stride)
+    dims = sorted([*reduced, *copies, of_splits], key=lambda dim: dim.input_stride)
     return {column.kept: at for column, at in placed if column.kept >= 0}, [
         dim for dim in dims if dim.size > 1
     ]

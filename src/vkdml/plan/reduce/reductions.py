@@ -77,8 +77,12 @@ def most_candidates(element: ElementType, input_bytes: int) -> int:
 
     Layout and counters take less than the 64 KiB that are left.
     """
-    scratch = input_bytes // 100 + (1 << 20) - (1 << 16)
-    return scratch // (candidate_words(element) * 4)
+    return scratch_words(input_bytes) // candidate_words(element)
+
+
+def scratch_words(input_bytes: int) -> int:
+    """Return how many words of candidates the scratch memory has room for."""
+    return (input_bytes // 100 + (1 << 20) - (1 << 16)) // 4
 
 
 def most_splits(outputs: int, element: ElementType, input_bytes: int) -> int:
