@@ -11,7 +11,6 @@ from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
     ceil_div,
-    check_work,
     power_of_two_at_least,
 )
 from vkdml.plan.reduce.reductions import (
@@ -19,8 +18,8 @@ from vkdml.plan.reduce.reductions import (
     are_far_columns,
     candidate_words,
     columns_workgroups,
-    enough_splits,
     most_splits,
+    settled_splits,
     whole_waves,
     workgroups_at_once,
     worthwhile_workgroups,
@@ -173,10 +172,7 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
             whole_segments=whole_segments(splits),
         )
 
-    splits = enough_splits(splits, reduce_count, loop_steps, limits)
-    positions = ceil_div(reduce_count, splits)
-    splits = ceil_div(reduce_count, positions)
-    check_work("splits", blocks * splits)
+    splits, positions = settled_splits(splits, reduce_count, reduce_count, blocks, loop_steps, limits)
     variant: dict[str, int | str] = {
         "loads": loads,
         "at_once": at_once,

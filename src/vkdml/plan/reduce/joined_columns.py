@@ -22,7 +22,6 @@ from vkdml.plan.plans import (
     Step,
     TooMuchWork,
     ceil_div,
-    check_work,
     checked_step,
     power_of_two_at_least,
     power_of_two_up_to,
@@ -37,10 +36,10 @@ from vkdml.plan.reduce.reductions import (
     buffer_bytes,
     columns_workgroups,
     dimension_words,
-    enough_splits,
     fixed_flags,
     most_splits,
     order_rules,
+    settled_splits,
     split_words,
 )
 from vkdml.plan.reduce.shapes import loops_of
@@ -289,10 +288,7 @@ def _shape(
         positions, of_joiner = ceil_div(joined.positions, splits), ceil_div(joined.columns, joiners)
         return loops.joined(positions, sizes, _AT_ONCE, per_vector, of_block, of_joiner, joiners)
 
-    splits = enough_splits(wanted, joined.positions, loop_steps, limits)
-    share = ceil_div(joined.positions, splits)
-    splits = ceil_div(joined.positions, share)
-    check_work("splits", blocks * splits)
+    splits, share = settled_splits(wanted, joined.positions, joined.positions, blocks, loop_steps, limits)
     return _Shape(
         lanes, piece_columns, pieces_per_run, pieces_per_block, pieces, blocks, splits, share, joiners,
         loop_steps(splits),

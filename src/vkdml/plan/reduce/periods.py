@@ -43,10 +43,10 @@ from vkdml.plan.reduce.reductions import (
     candidate_words,
     columns_workgroups,
     dimension_words,
-    enough_splits,
     fixed_flags,
     order_rules,
     scratch_words,
+    settled_splits,
     whole_waves,
     workgroups_at_once,
 )
@@ -390,10 +390,7 @@ def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limit
             *(_at_once(repetition, limits), per_vector),
         )
 
-    splits = enough_splits(wanted, most, loop_steps, limits)
-    share = ceil_div(periods, splits)
-    splits = ceil_div(periods, share)
-    check_work("splits", blocks * splits)
+    splits, share = settled_splits(wanted, most, periods, blocks, loop_steps, limits)
     return _Shape(groups_per_block, lanes, blocks, splits, share, loop_steps(splits))
 
 
@@ -436,9 +433,8 @@ def _combine_shape(layout: ReduceLayout, dims: list[Dim], limits: DeviceLimits) 
         return loops.combine(blocks, splits, *counts, ceil_div(candidates, splits), lanes)
 
     most = ceil_div(candidates, lanes * CANDIDATES_AT_ONCE)
-    splits = enough_splits(min(ceil_div(tuning.target_workgroups, blocks), most), most, loop_steps, limits)
-    share = ceil_div(candidates, splits)
-    splits = ceil_div(candidates, share)
+    wanted = min(ceil_div(tuning.target_workgroups, blocks), most)
+    splits, share = settled_splits(wanted, most, candidates, blocks, loop_steps, limits)
     return _CombineShape(lanes, blocks, splits, share, loop_steps(splits))
 
 

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.order import Order
-from vkdml.plan.plans import VECTOR_BYTES, WORDS_LIMIT, DeviceLimits, ceil_div, dim_words, round_up, words
+from vkdml.plan.plans import (
+    VECTOR_BYTES,
+    WORDS_LIMIT,
+    DeviceLimits,
+    ceil_div,
+    check_work,
+    dim_words,
+    round_up,
+    words,
+)
 from vkdml.plan.schema import ElementType, Family
 from vkdml.plan.tuning import Tuning
 
@@ -176,6 +185,33 @@ def enough_splits(wanted: int, most: int, loop_steps: Callable[[int], int], limi
     while loop_steps(splits) > limits.max_loop_steps and splits < most:
         splits = min(ceil_div(splits * 5, 4), most)
     return splits
+
+
+def settled_splits(
+    wanted: int,
+    most: int,
+    positions: int,
+    blocks: int,
+    loop_steps: Callable[[int], int],
+    limits: DeviceLimits,
+) -> tuple[int, int]:
+    """Return the number of splits, and how many positions each of them has: no split has none.
+
+    Args:
+        wanted: splits, unless the loops would be too long.
+        most: splits.
+        positions: that are divided.
+        blocks: workgroups of each split.
+        loop_steps: of an invocation, by the number of splits.
+        limits: of the device.
+
+    Raises:
+        TooMuchWork: more workgroups than the kernels count.
+    """
+    share = ceil_div(positions, enough_splits(wanted, most, loop_steps, limits))
+    splits = ceil_div(positions, share)
+    check_work("splits", blocks * splits)
+    return splits, share
 
 
 def dimension_words(layout: ReduceLayout) -> tuple[int, ...]:
