@@ -59,9 +59,8 @@ def plan_places(
     check_buffer("array of indices", span * index_bytes, limits)
     check_buffer("array of places", items * PLACE_BYTES, limits)
     workgroup_size, rounds = _shares(items, limits, partial(loop_steps.gather, dims=len(dims), per_item=1))
-    layout_words = dim_words(dims)
     family = kernels.family("gather_places")
-    in_push = len(layout_words) <= family.layout_room
+    placed = family.placed(dim_words(dims))
     push = family.push(
         add=number > 0,
         items=items,
@@ -71,10 +70,13 @@ def plan_places(
         size=size,
         stride=stride,
         fault_word=number,
-        layout_words=layout_words if in_push else (),
+        layout_words=placed.pushed,
     )
     kernel, constants = family.specialize(
-        element_bytes=index_bytes, workgroup=workgroup_size, layout_in_push=in_push, signed_elements=signed
+        element_bytes=index_bytes,
+        workgroup=workgroup_size,
+        layout_in_push=placed.in_push,
+        signed_elements=signed,
     )
     step = Step(
         kernel,
@@ -89,9 +91,9 @@ def plan_places(
             ("input", round_up(span * index_bytes, VECTOR_BYTES)),
             ("faults", 4 * (number + 1)),
             ("places", items * PLACE_BYTES),
-            ("workspace", 0 if in_push else 4 * len(layout_words)),
+            ("workspace", 4 * len(placed.stored)),
         ),
-        () if in_push else layout_words,
+        placed.stored,
     )
 
 
@@ -119,19 +121,18 @@ def plan_elements(
     items = ceil_div(elements, per_item)
     steps = partial(loop_steps.gather, dims=len(dims), per_item=per_item)
     workgroup_size, rounds = _shares(items, limits, steps)
-    layout_words = dim_words(dims)
     family = kernels.family("gather_elements")
-    in_push = len(layout_words) <= family.layout_room
+    placed = family.placed(dim_words(dims))
     push = family.push(
         elements=elements,
         items=items,
         items_per_workgroup=rounds * workgroup_size,
         dims=len(dims),
         input_base=base,
-        layout_words=layout_words if in_push else (),
+        layout_words=placed.pushed,
     )
     kernel, constants = family.specialize(
-        element_bytes=element_bytes, workgroup=workgroup_size, layout_in_push=in_push
+        element_bytes=element_bytes, workgroup=workgroup_size, layout_in_push=placed.in_push
     )
     step = Step(
         kernel,
@@ -146,9 +147,9 @@ def plan_elements(
             ("input", round_up(span * element_bytes, VECTOR_BYTES)),
             ("places", places * PLACE_BYTES),
             ("gathered", round_up(elements * element_bytes, 4)),
-            ("workspace", 0 if in_push else 4 * len(layout_words)),
+            ("workspace", 4 * len(placed.stored)),
         ),
-        () if in_push else layout_words,
+        placed.stored,
     )
 
 

@@ -125,6 +125,19 @@ class Kernel:
         return {constant.name: value for constant, value in pairs if constant is not None}
 
 
+@dataclass(frozen=True)
+class PlacedLayout:
+    """Where kernels read the words of a layout: all in the push constants, or all in the workspace."""
+
+    pushed: tuple[int, ...]
+    stored: tuple[int, ...]
+    """What lies at the front of the workspace."""
+
+    @property
+    def in_push(self) -> bool:
+        return not self.stored
+
+
 @dataclass(frozen=True, eq=False)
 class Family:
     """The kernels of one shader file: their inputs and their variants."""
@@ -240,6 +253,17 @@ class Family:
     def layout_room(self) -> int:
         """Words that the last field holds at most."""
         return self.push_bytes // 4 - sum(_WORDS[field.type] for field in self.push_fields)
+
+    def placed(self, layout_words: tuple[int, ...]) -> PlacedLayout:
+        """Return the words where they lie: in the push constants if they fit.
+
+        >>> from vkdml.plan import kernels
+        >>> kernels.family("slice1_runs").placed((9, 0, 1, 1)).in_push
+        True
+        """
+        if len(layout_words) <= self.layout_room:
+            return PlacedLayout(layout_words, ())
+        return PlacedLayout((), layout_words)
 
     def push(self, *, layout_words: Iterable[int] = (), **values: int) -> bytes:
         """Pack push constants; negative numbers are taken modulo 2^32 (or 2^64), as kernels add them.

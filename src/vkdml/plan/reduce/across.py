@@ -137,9 +137,8 @@ def plan_across(
     check_work("tiles", shape.tiles)
     per_vector = VECTOR_BYTES // element.nbytes
     columns = layout.kept[-1]
-    layout_words = dimension_words(layout)
-    in_push = len(layout_words) <= _FAMILY.layout_room
-    flags = {"layout_in_push": in_push, **results.flags, "positions_adjacent": False}
+    placed = _FAMILY.placed(dimension_words(layout))
+    flags = {"layout_in_push": placed.in_push, **results.flags, "positions_adjacent": False}
     push = _FAMILY.push(
         **flags,
         lanes=1,
@@ -156,7 +155,7 @@ def plan_across(
         positions_per_split=layout.reduce_count,
         rows=layout.outputs // columns.size,
         tile_rows=shape.rows,
-        layout_words=layout_words if in_push else (),
+        layout_words=placed.pushed,
     )
     is_aligned = are_multiples(layout.row_starts, per_vector) and columns.size % per_vector == 0
     kernel, constants = _FAMILY.specialize(
@@ -177,6 +176,6 @@ def plan_across(
     steps = loops.across(layout.reduce_count, layout.reduced[-1].size, _AT_ONCE, per_vector, columns_written)
     return Plan(
         (checked_step(Step(kernel, constants, push, workgroups, loop_steps=steps), limits),),
-        buffer_bytes(element, input_bytes, results, 0 if in_push else len(layout_words)),
-        () if in_push else layout_words,
+        buffer_bytes(element, input_bytes, results, len(placed.stored)),
+        placed.stored,
     )

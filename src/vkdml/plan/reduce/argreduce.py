@@ -120,11 +120,11 @@ def _plan_shape(
     layout_words = dimension_words(layout)
     if shape.reading is not None:
         layout_words = reading_layout_words(layout, shape.reading, with_values=results.with_values)
-    in_push = len(layout_words) <= shape.family.layout_room
-    scratch_base = 0 if in_push else len(layout_words)
+    placed = shape.family.placed(layout_words)
+    scratch_base = len(placed.stored)
 
     flags = {
-        "layout_in_push": in_push,
+        "layout_in_push": placed.in_push,
         **results.flags,
         "positions_adjacent": shape.positions_adjacent,
     }
@@ -142,7 +142,7 @@ def _plan_shape(
         tiles_per_run=shape.tiles_per_run,
         tile_vectors=shape.tile_vectors,
         positions_per_split=shape.positions_per_split,
-        layout_words=layout_words[: shape.family.layout_room] if in_push or shape.reading else (),
+        layout_words=layout_words[: shape.family.layout_room] if shape.reading else placed.pushed,
     )
     kernel, constants = shape.family.specialize(
         **element.specialization,
@@ -167,6 +167,6 @@ def _plan_shape(
     return Plan(
         (step,),
         buffer_bytes(element, input_bytes, results, scratch_base + counters + scratch_words),
-        () if in_push else layout_words,
+        placed.stored,
         counters,
     )

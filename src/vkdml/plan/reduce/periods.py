@@ -464,8 +464,8 @@ def plan_repetition(
     # The workspace: layout, counters of the second kernel, its candidates, those of the first.
     kept_strides = (strides.get(number, 0) for number in range(len(layout.kept)))
     layout_words = (*dimension_words(layout), *words(kept_strides), *dim_words(reversed(dims)))
-    in_push = len(layout_words) <= _COMBINE.layout_room
-    counters_base = 0 if in_push else len(layout_words)
+    placed = _COMBINE.placed(layout_words)
+    counters_base = len(placed.stored)
     counters = combine.blocks if combine.splits > 1 else 0
     combined = layout.outputs * combine.splits if combine.splits > 1 else 0
     candidates_base = counters_base + counters + combined * candidate_words(element)
@@ -522,7 +522,7 @@ def plan_repetition(
     )
     nearest = dims[0].input_stride if dims else 0
     own = {
-        "layout_in_push": in_push,
+        "layout_in_push": placed.in_push,
         "positions_adjacent": not strides or nearest < min(strides.values()),
     }
     kernel, constants = _COMBINE.specialize(
@@ -551,7 +551,7 @@ def plan_repetition(
             first_position=in_memory.position,
             repeated_weight=repetition.weight * repetition.copies % WORDS_LIMIT,
             candidates_base=candidates_base,
-            layout_words=layout_words if in_push else (),
+            layout_words=placed.pushed,
         ),
         min(combine.blocks * combine.splits, limits.max_workgroup_count),
         loop_steps=combine.loop_steps,
@@ -560,7 +560,7 @@ def plan_repetition(
     return Plan(
         (checked_step(first, limits), checked_step(second, limits)),
         buffer_bytes(element, input_bytes, results, workspace),
-        () if in_push else layout_words,
+        placed.stored,
         counters,
     )
 

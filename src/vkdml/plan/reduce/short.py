@@ -200,8 +200,8 @@ def _plan(
         positions_at_once = COLUMN_BYTES // element.nbytes // near.size
     family = kernels.family("argreduce_short")
     layout_words = dimension_words(replace(layout, kept=tile.outer)) + (walk.words if walk else ())
-    in_push = len(layout_words) <= family.layout_room
-    flags = {"layout_in_push": in_push, **results.flags}
+    placed = family.placed(layout_words)
+    flags = {"layout_in_push": placed.in_push, **results.flags}
     shared_words = _padded(round_up(words_of(tile.shared_elements, element.nbytes) + 2, SHARED_STEP))
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
     word_aligned = element.nbytes < 4 and _starts_with_words(
@@ -253,9 +253,8 @@ def _plan(
         shared_pitch=tile.shared_pitch,
         position_pitch=tile.position_pitch,
         **box_words,
-        layout_words=layout_words if in_push else (),
+        layout_words=placed.pushed,
     )
-    stored = () if in_push else layout_words
     rounds = loop_steps.rounds_of(tile.tiles, limits.max_workgroup_count)
     vectors = ceil_div(tile.shared_elements * element.nbytes, VECTOR_BYTES)
     if walk:
@@ -271,8 +270,8 @@ def _plan(
     step = checked_step(Step(kernel, constants, push, workgroups, 0, steps), limits)
     return Plan(
         (step,),
-        buffer_bytes(element, input_bytes, results, len(stored)),
-        stored,
+        buffer_bytes(element, input_bytes, results, len(placed.stored)),
+        placed.stored,
     )
 
 

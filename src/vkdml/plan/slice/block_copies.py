@@ -20,8 +20,11 @@ def block_step(
     layout_base: int,
     limits: DeviceLimits,
     tuning: SliceTuning,
-) -> Step:
-    """Return the step that writes all whole words of rows; its words of the workspace begin at a number."""
+) -> tuple[Step, tuple[int, ...]]:
+    """Return the step that writes all whole words of rows, and its layout words if they are not pushed.
+
+    In the workspace, these begin at word ``layout_base``.
+    """
     workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
     per_word = 4 // element_bytes
     rows, row = blocks.rows.size, blocks.row
@@ -30,8 +33,7 @@ def block_step(
     check_work("items", items)
     inner = blocks.columns[-1]
     family = kernels.family("slice1_blocks")
-    layout_words = run_words(blocks.outer)
-    in_push = len(layout_words) <= family.layout_room
+    placed = family.placed(run_words(blocks.outer))
     per_item = loop_steps.loop(len(blocks.outer)) + loop_steps.loop(
         blocks.chunk_groups + blocks.joined, loop_steps.loop(ceil_div(blocks.block_columns, per_word) + 1)
     )
@@ -50,7 +52,7 @@ def block_step(
         items=items,
         items_per_workgroup=rounds * workgroup_size,
         outer_dims=len(blocks.outer),
-        layout_base=0 if in_push else layout_base,
+        layout_base=0 if placed.in_push else layout_base,
         input_base=layout.input_base + blocks.first_input,
         output_base=layout.output_base + blocks.first_output,
         last_vector=last_vector,
@@ -67,12 +69,12 @@ def block_step(
         column_size_inverse=whole_inverse(inner.size),
         column_stride=inner.input_stride,
         column_jump=blocks.column_jump,
-        layout_words=layout_words if in_push else (),
+        layout_words=placed.pushed,
     )
     kernel, constants = family.specialize(
         element_bytes=element_bytes,
         workgroup=workgroup_size,
-        layout_in_push=in_push,
+        layout_in_push=placed.in_push,
         input_aligned=even and all(number % per_word == 0 for number in in_input),
         output_aligned=blocks.output_aligned,
         joined=blocks.joined,
@@ -83,4 +85,5 @@ def block_step(
         short_row=row if blocks.joined and row < per_word else 0,
     )
     loops = loop_steps.loop(rounds, per_item)
-    return Step(kernel, constants, push, ceil_div(items, rounds * workgroup_size), loop_steps=loops)
+    step = Step(kernel, constants, push, ceil_div(items, rounds * workgroup_size), loop_steps=loops)
+    return step, placed.stored

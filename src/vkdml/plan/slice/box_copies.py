@@ -81,7 +81,7 @@ def box_copy(
         )
     )
     family = kernels.family("slice1_boxes")
-    in_push = len(layout_words) <= family.layout_room
+    placed = family.placed(layout_words)
     push = family.push(
         boxes=count,
         grid_dims=len(boxes.grid),
@@ -107,12 +107,12 @@ def box_copy(
         first_gathered=boxes.input_cells,
         output_vectors_of_row=boxes.output_vectors_of_row,
         output_vectors_of_row_inverse=inverse(boxes.output_vectors_of_row),
-        layout_words=layout_words if in_push else (),
+        layout_words=placed.pushed,
     )
     kernel, constants = family.specialize(
         element_bytes=boxes.element_bytes,
         workgroup=workgroup_size,
-        layout_in_push=in_push,
+        layout_in_push=placed.in_push,
         cells=room.cells,
         table=room.rows,
         input_unaligned=boxes.input_unaligned,
@@ -137,4 +137,4 @@ def box_copy(
     rounds = min(ceil_div(count, workgroups), loops.most_boxes(limits.max_loop_steps))
     rounds = max(rounds, ceil_div(count, limits.max_workgroup_count))
     step = Step(kernel, constants, push, ceil_div(count, rounds), loop_steps=loops.boxes(rounds))
-    return step, () if in_push else layout_words
+    return step, placed.stored

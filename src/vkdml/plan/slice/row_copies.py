@@ -60,8 +60,7 @@ def row_copy(
     count = units_of_run(layout, per_vector)
     check_work("vectors", count)
     family = kernels.family("slice1_rows")
-    layout_words = run_words(dims)
-    in_push = len(layout_words) <= family.layout_room
+    placed = family.placed(run_words(dims))
     workgroup_size = _workgroup_size(limits)
     share, near = _share_of(layout, element_bytes, limits)
     assert near is not None
@@ -70,7 +69,7 @@ def row_copy(
         step=stride if stride in family.numbers_of("step", element_bytes=element_bytes) else 0,
         element_bytes=element_bytes,
         workgroup=workgroup_size,
-        layout_in_push=in_push,
+        layout_in_push=placed.in_push,
         dims=len(dims),
         near_dims=near,
     )
@@ -81,8 +80,8 @@ def row_copy(
         input_base=layout.input_base,
         output_base=layout.output_base,
         last_vector=last_vector,
-        layout_words=layout_words if in_push else (),
+        layout_words=placed.pushed,
     )
     loops = loop_steps.copied_rows(len(dims), share // workgroup_size, near)
     step = Step(kernel, constants, push, ceil_div(count, share), loop_steps=loops)
-    return step, () if in_push else layout_words
+    return step, placed.stored

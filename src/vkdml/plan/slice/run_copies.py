@@ -74,7 +74,7 @@ def run_copy(
         strips = strips_of(inner, element_bytes, workgroup_size, tuning)
     if strips is not None:
         layout_words += words((strips.groups, whole_inverse(strips.groups), strips.rows, strips.row))
-    in_push = len(layout_words) <= family.layout_room
+    placed = family.placed(layout_words)
 
     by_words = _row_words(innermost, element_bytes) if 4 <= innermost.size < per_vector else 0
     run_dims = _run_dims(inner, per_vector, whole_vectors=whole_vectors) if is_large else 0
@@ -103,14 +103,14 @@ def run_copy(
             vectors_per_workgroup=per_workgroup,
             last_vector=last_vector,
             boundary_step=boundary_step,
-            layout_words=layout_words if in_push else (),
+            layout_words=placed.pushed,
         )
         kernel, constants = family.specialize(
             whole_vectors=whole_vectors,
             step=innermost.input_stride if has_kernel else 0,
             element_bytes=element_bytes,
             workgroup=workgroup_size,
-            layout_in_push=in_push,
+            layout_in_push=placed.in_push,
             parted=not in_one,
             written=written,
             run_dims=run_dims,
@@ -121,13 +121,16 @@ def run_copy(
         return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
 
     vectors = math.prod(dim.size for dim in outer) * vectors_per_run
+    of_blocks: tuple[int, ...] = ()
     if in_one:
         steps = [step(_Written.ALL, vectors)]
     else:
         if blocks is not None:
-            steps = [
-                block_step(blocks, layout, element_bytes, last_vector, len(layout_words), limits, tuning)
-            ]
+            layout_base = len(layout_words)
+            first, of_blocks = block_step(
+                blocks, layout, element_bytes, last_vector, layout_base, limits, tuning
+            )
+            steps = [first]
         elif strips is not None:
             steps = [step(_Written.IN_STRIPS, strips.vectors, strips.strips, strips.width)]
         else:
@@ -140,9 +143,7 @@ def run_copy(
         if boundary_step and (skipped or boundary_step % per_vector):
             boundaries = run // boundary_step + 1
             steps.append(step(_Written.AT_BOUNDARIES, boundaries, boundary_step=boundary_step))
-    if blocks is not None and len(run_words(blocks.outer)) > kernels.family("slice1_blocks").layout_room:
-        return tuple(steps), layout_words + run_words(blocks.outer)
-    return tuple(steps), () if in_push else layout_words
+    return tuple(steps), layout_words + of_blocks if of_blocks else placed.stored
 
 
 def _row_words(inner: Dim, element_bytes: int) -> int:

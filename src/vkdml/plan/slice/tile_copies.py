@@ -129,9 +129,8 @@ def tile_copy(
     tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
     band = _band(tiles_down, limits.tuning.slice1)
     check_work("tiles", tiles)
-    layout_words = dim_words(outer) + _block_words(matrices)
     family = kernels.family("slice1_tiles")
-    in_push = len(layout_words) <= family.layout_room
+    placed = family.placed(dim_words(outer) + _block_words(matrices))
     push = family.push(
         tiles=tiles,
         tiles_down=tiles_down,
@@ -146,13 +145,13 @@ def tile_copy(
         column_input_stride=columns.dim.input_stride,
         last_vector=last_vector,
         **_places(matrices, shape),
-        layout_words=layout_words if in_push else (),
+        layout_words=placed.pushed,
     )
     workgroup_size = _workgroup_size(shape, limits)
     kernel, constants = family.specialize(
         element_bytes=element_bytes,
         workgroup=workgroup_size,
-        layout_in_push=in_push,
+        layout_in_push=placed.in_push,
         down=shape.down,
         across=shape.across,
         band=band,
@@ -174,7 +173,7 @@ def tile_copy(
         min(tiles, limits.max_workgroup_count),
         loop_steps=loop_steps.loop(tiles_of_workgroup, loop_steps.loop(len(outer)) + per_tile),
     )
-    return step, () if in_push else layout_words
+    return step, placed.stored
 
 
 def _band(tiles_down: int, tuning: SliceTuning) -> int:

@@ -104,8 +104,7 @@ def word_copy(
     count = units_of_run(layout, per_word)
     check_work("words", count)
     family = kernels.family("slice1_words")
-    layout_words = run_words(dims)
-    in_push = len(layout_words) <= family.layout_room
+    placed = family.placed(run_words(dims))
     share = _share_of(layout, element_bytes, limits, beside)
     assert share.near_dims is not None
     parts = beside.size if beside is not None else 1
@@ -119,7 +118,7 @@ def word_copy(
     kernel, constants = family.specialize(
         element_bytes=element_bytes,
         workgroup=share.workgroup_size,
-        layout_in_push=in_push,
+        layout_in_push=placed.in_push,
         dims=len(dims),
         near_dims=share.near_dims,
         at_once=share.at_once,
@@ -135,7 +134,7 @@ def word_copy(
         elements=layout.count,
         input_base=layout.input_base,
         output_base=layout.output_base,
-        layout_words=layout_words if in_push else (),
+        layout_words=placed.pushed,
     )
     step = Step(kernel, constants, push, groups * shares, loop_steps=loops)
-    return step, () if in_push else layout_words
+    return step, placed.stored
