@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vkdml.plan.plans import Plan
-from vkdml.runtime.recording import Region, recordable_steps, workspace_for
+from vkdml.runtime.recording import Region, recordable_steps, spare_binding, workspace_for
 
 if TYPE_CHECKING:
     from vkdml.runtime.executions import ExecutionCache
@@ -29,11 +29,9 @@ class Rebindable:
         self._roles = tuple(role for role, nbytes in plan.buffer_bytes if nbytes and role != "workspace")
         workspace = workspace_for(cache, plan)
         places = {role: (place, role != "input") for place, role in enumerate(self._roles)}
+        spare = (spare_binding(places)[0], False)
         if workspace is not None:
             places["workspace"] = (_WORKSPACE, True)
-        # A binding that the step's constants leave unused still needs some buffer: one that the step writes
-        # anyway, since the shader might write it, and others may read the input at the same time.
-        spare = (len(self._roles) - 1, False)
         steps = [
             (step.kernel, step.push, step.workgroups, [places.get(role, spare) for role in step.roles])
             for step in recordable_steps(cache, plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ NativeSequence = _native.Sequence
 """What the device runs: operations recorded once and evaluated any number of times."""
 Region = tuple[Buffer, int]
 """A buffer, and the byte in it from which on a kernel sees it."""
+
+
+_Bound = TypeVar("_Bound")
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,7 @@ def record_steps(
     given = dict(regions)
     if workspace is not None:
         given["workspace"] = (workspace, 0)
-    # A binding that the step's constants leave unused still needs some buffer: one that the step writes
-    # anyway, since the shader might write it, and others may read the input at the same time.
-    *_, spare = regions.values()
+    spare = spare_binding(regions)
     for step in steps:
         bound = [given.get(role, spare) for role in step.roles]
         sequence.dispatch(
@@ -64,6 +65,16 @@ def record_steps(
             [offset for _, offset in bound],
             [role == "input" or role not in given for role in step.roles],
         )
+
+
+def spare_binding(written_last: Mapping[str, _Bound]) -> _Bound:
+    """Return what a binding gets that a step's constants leave unused, since it still needs some buffer.
+
+    It is one that the steps write anyway: the shader might write it, and others may read the input at the
+    same time.
+    """
+    *_, spare = written_last.values()
+    return spare
 
 
 def workspace_for(cache: ExecutionCache, plan: Plan) -> Buffer | None:
