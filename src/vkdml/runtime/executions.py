@@ -80,12 +80,7 @@ class ExecutionCache:
         kind = _HOST if visible or self.unified_memory else _DEVICE
         if writable and kind is _DEVICE and self.maps(nbytes):
             kind = _MAPPED
-        try:
-            return self.device.buffer(nbytes, kind)
-        except MemoryError:
-            if not self.clear():
-                raise
-        return self.device.buffer(nbytes, kind)
+        return self.insist(lambda: self.device.buffer(nbytes, kind))
 
     def maps(self, nbytes: int) -> bool:
         """Whether the host writes so many bytes to the device's memory itself, faster than a copy is."""
