@@ -470,7 +470,7 @@ def allocated(
         share: CUDA maps it too.
     """
     nbytes = math.prod(shape) * dtype.itemsize
-    near_host = for_host and nbytes <= device.limits.tuning.shared_bytes
+    near_host = for_host and device.executions.is_near_host(nbytes)
     try:
         make = hooks.shared_memory if share else Memory
         memory = make(device, nbytes, near_host=near_host)

@@ -195,7 +195,7 @@ class CompiledOperator(OneObject):
 
     def _new_output(self) -> Array:
         slot = self._output
-        near_host = slot.new_bytes <= self._device.limits.tuning.shared_bytes
+        near_host = self._device.executions.is_near_host(slot.new_bytes)
         try:
             memory = Memory(self._device, slot.new_bytes, near_host=near_host)
         except MemoryError as error:

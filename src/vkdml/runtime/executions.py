@@ -90,13 +90,13 @@ class ExecutionCache:
         """Whether kernels reach so many bytes of the host's where they lie, faster than after a copy."""
         return self._imports_host_memory and nbytes >= IMPORTED_BYTES
 
-    def result_memory(self, nbytes: int) -> tuple[int, _native.MemoryKind]:
-        """Return bytes and kind of memory for a result that the host probably reads soon.
+    def is_near_host(self, nbytes: int) -> bool:
+        """Whether a result of so many bytes, which the host probably reads soon, lies where it sees it."""
+        return self.unified_memory or nbytes <= self.tuning.shared_bytes
 
-        A small one lies where the host sees it.
-        """
-        near_host = self.unified_memory or nbytes <= self.tuning.shared_bytes
-        return whole_vectors(nbytes), _HOST if near_host else _DEVICE
+    def result_memory(self, nbytes: int) -> tuple[int, _native.MemoryKind]:
+        """Return bytes and kind of memory for a result that the host probably reads soon."""
+        return whole_vectors(nbytes), _HOST if self.is_near_host(nbytes) else _DEVICE
 
     def exportable_buffer(self, nbytes: int, *, visible: bool = False) -> Buffer:
         """Return memory like that of :meth:`buffer`, which other libraries on the GPU can map."""
