@@ -11,12 +11,11 @@ import twins_slice1
 from plans import run_plan
 
 import vkdml
-from vkdml.plan import kernels
+from vkdml.plan import divisions, kernels
 from vkdml.plan.device_classes import DISCRETE, SOFTWARE
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
-from vkdml.plan.slice import boxes as boxes_plan
-from vkdml.plan.slice import divisions, tile_copies
 from vkdml.plan.slice import slice1 as plan_slice1
+from vkdml.plan.slice import tile_copies
 from vkdml.plan.slice.matrices import shared_bytes, tile_shape, transposed
 from vkdml.plan.tuning import SliceTuning
 
@@ -1176,16 +1175,17 @@ def test_quotients_by_multiplication():
     rng = np.random.default_rng(1)
     numbers = np.arange(1 << 16, dtype=np.uint64)
     for size in (1, 2, 3, 7, 255, 4097, 65535, *map(int, rng.integers(1, 1 << 16, 50))):
-        inverse = boxes_plan.inverse(size)
+        factor = divisions.exact_reciprocal(size)
         assert np.array_equal(
-            numbers * np.uint64(inverse) >> np.uint64(32) if inverse else numbers, numbers // size
+            numbers * np.uint64(factor) >> np.uint64(32) if factor else numbers, numbers // size
         )
     numbers = np.concatenate([numbers, rng.integers(0, 1 << 32, 10000), (1 << 32) - 1 - numbers]).astype(
         np.uint64
     )
     for size in (1, 2, 3, 65537, (1 << 32) - 1, *map(int, rng.integers(1, 1 << 32, 50))):
-        low = numbers * np.uint64(divisions.whole_inverse(size)) >> np.uint64(32)
-        assert np.isin(numbers // size - low, (0, 1)).all()
+        for factor in (divisions.reciprocal(size), divisions.reciprocal_below(size)):
+            low = numbers * np.uint64(factor) >> np.uint64(32)
+            assert np.isin(numbers // size - low, (0, 1)).all()
 
 
 def test_what_is_copied_in_boxes(device):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from vkdml.plan import kernels
+from vkdml.plan.divisions import reciprocal_below
 from vkdml.plan.layout import MemoryOrder, ReduceLayout
 from vkdml.plan.plans import dim_words, words
 from vkdml.plan.reduce.reductions import reduced_words
-
-_WORD_LIMIT = (1 << 32) - 1
 
 
 def reading_layout_words(layout: ReduceLayout, order: MemoryOrder, *, with_values: bool) -> tuple[int, ...]:
@@ -26,8 +25,8 @@ def reading_layout_words(layout: ReduceLayout, order: MemoryOrder, *, with_value
         number("reading_position"): order.position,
         number("reading_dims_outside_run"): len(order.dims) - order.run_dims,
         number("reading_reduced_dims"): 0 if unneeded else number("reading_words") + len(dims),
-        number("reading_innermost_reciprocal"): _WORD_LIMIT // near[0].size,
-        number("reading_second_reciprocal"): _WORD_LIMIT // near[1].size,
+        number("reading_innermost_reciprocal"): reciprocal_below(near[0].size),
+        number("reading_second_reciprocal"): reciprocal_below(near[1].size),
     }
     reduced = () if unneeded else reduced_words(layout)
     return (*words(header[word] for word in range(number("reading_words"))), *dims, *reduced)

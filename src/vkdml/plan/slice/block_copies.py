@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from vkdml.plan import kernels, loop_steps
+from vkdml.plan.divisions import reciprocal, run_words
 from vkdml.plan.layout import CopyLayout
 from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work
 from vkdml.plan.slice.blocks import Blocks
-from vkdml.plan.slice.divisions import run_words, whole_inverse
 from vkdml.plan.tuning import SliceTuning
 
 
@@ -61,12 +61,12 @@ def block_step(
         row_output_stride=blocks.rows.output_stride,
         chunk_groups=blocks.chunk_groups,
         chunks=chunks,
-        chunks_inverse=whole_inverse(chunks),
+        chunks_inverse=reciprocal(chunks),
         block_columns=blocks.block_columns,
         blocks=of_row,
-        blocks_inverse=whole_inverse(of_row),
+        blocks_inverse=reciprocal(of_row),
         column_size=inner.size,
-        column_size_inverse=whole_inverse(inner.size),
+        column_size_inverse=reciprocal(inner.size),
         column_stride=inner.input_stride,
         column_jump=blocks.column_jump,
         layout_words=placed.pushed,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from vkdml.plan import kernels, loop_steps
+from vkdml.plan.divisions import exact_reciprocal
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work, power_of_two_up_to, words
-from vkdml.plan.slice.boxes import Boxes, Room, boxes_for, inverse, words_of
+from vkdml.plan.slice.boxes import Boxes, Room, boxes_for, words_of
 from vkdml.plan.tuning import SliceTuning
 
 # Of single bytes, for each of the fewer workgroups (H200: 30 take less time so, 90 more).
@@ -94,19 +95,19 @@ def box_copy(
         last_vector=last_vector,
         rows=boxes.rows,
         row_vectors=boxes.row_vectors,
-        row_vectors_inverse=inverse(boxes.row_vectors),
+        row_vectors_inverse=exact_reciprocal(boxes.row_vectors),
         row_words=boxes.row_words,
         row_pitch=boxes.row_pitch,
         first_cell=boxes.first_cell,
         output_row_count=boxes.output_rows,
-        output_row_count_inverse=inverse(boxes.output_rows),
+        output_row_count_inverse=exact_reciprocal(boxes.output_rows),
         output_row_length=boxes.length,
         output_row_words=boxes.output_row_words,
-        output_row_words_inverse=inverse(boxes.output_row_words),
+        output_row_words_inverse=exact_reciprocal(boxes.output_row_words),
         output_row_pitch=boxes.output_row_pitch,
         first_gathered=boxes.input_cells,
         output_vectors_of_row=boxes.output_vectors_of_row,
-        output_vectors_of_row_inverse=inverse(boxes.output_vectors_of_row),
+        output_vectors_of_row_inverse=exact_reciprocal(boxes.output_vectors_of_row),
         layout_words=placed.pushed,
     )
     kernel, constants = family.specialize(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vkdml.plan import kernels
+from vkdml.plan.divisions import exact_reciprocal
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, ceil_div, round_up
 
@@ -347,15 +348,6 @@ def _larger(extent: int, size: int) -> Iterator[int]:
 def words_of(
     pairs: Sequence[tuple[Dim, int]], first: Callable[[Dim], int], second: Callable[[Dim], int]
 ) -> Iterator[int]:
-    """Yield the layout words of dimensions within a box: extent, inverse and two strides."""
+    """Yield the layout words of dimensions within a box: extent, reciprocal and two strides."""
     for dim, extent in pairs:
-        yield from (extent, inverse(extent), first(dim), second(dim))
-
-
-def inverse(divisor: int) -> int:
-    """Return what ``quotient`` in ``slice1_boxes.comp`` takes for a divisor.
-
-    >>> 1000 * inverse(3) >> 32
-    333
-    """
-    return 0 if divisor == 1 else ceil_div(1 << 32, divisor)
+        yield from (extent, exact_reciprocal(extent), first(dim), second(dim))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from vkdml.plan import kernels, loop_steps
+from vkdml.plan.divisions import run_words
 from vkdml.plan.layout import CopyLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, ceil_div, check_work
 from vkdml.plan.slice.counted_runs import is_one_run, near_dims, units_of_run
-from vkdml.plan.slice.divisions import run_words
 
 
 def is_of_rows(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:

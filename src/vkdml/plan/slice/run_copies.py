@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from vkdml.plan import kernels, loop_steps
+from vkdml.plan.divisions import reciprocal, run_words
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, ceil_div, check_work, words
 from vkdml.plan.slice.block_copies import block_step
 from vkdml.plan.slice.blocks import blocks_of
-from vkdml.plan.slice.divisions import run_words, whole_inverse
 from vkdml.plan.slice.strips import strips_of
 from vkdml.plan.tuning import SliceTuning
 
@@ -73,7 +73,7 @@ def run_copy(
     if not (in_one or has_kernel or blocks):
         strips = strips_of(inner, element_bytes, workgroup_size, tuning)
     if strips is not None:
-        layout_words += words((strips.groups, whole_inverse(strips.groups), strips.rows, strips.row))
+        layout_words += words((strips.groups, reciprocal(strips.groups), strips.rows, strips.row))
     placed = family.placed(layout_words)
 
     by_words = _row_words(innermost, element_bytes) if 4 <= innermost.size < per_vector else 0
@@ -99,7 +99,7 @@ def run_copy(
             output_base=layout.output_base,
             run=run,
             vectors_per_run=per_run,
-            vectors_per_run_inverse=whole_inverse(per_run),
+            vectors_per_run_inverse=reciprocal(per_run),
             vectors_per_workgroup=per_workgroup,
             last_vector=last_vector,
             boundary_step=boundary_step,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from vkdml.plan import kernels, loop_steps
+from vkdml.plan.divisions import reciprocal
 from vkdml.plan.layout import CopyLayout
 from vkdml.plan.plans import (
     SECTOR_BYTES,
@@ -19,7 +20,6 @@ from vkdml.plan.plans import (
     words,
 )
 from vkdml.plan.slice.box_copies import has_boxes
-from vkdml.plan.slice.divisions import whole_inverse
 from vkdml.plan.slice.matrices import (
     GroupLimits,
     Matrices,
@@ -135,7 +135,7 @@ def tile_copy(
         tiles=tiles,
         tiles_down=tiles_down,
         tiles_across=tiles_across,
-        tiles_in_band_inverse=whole_inverse(band * tiles_across),
+        tiles_in_band_inverse=reciprocal(band * tiles_across),
         dims=len(outer),
         input_base=matrices.input_base,
         output_base=matrices.output_base,
@@ -195,7 +195,7 @@ def _block_words(matrices: Matrices) -> tuple[int, ...]:
     if rows.groups is None or rows.blocks is None:
         return ()
     in_block = rows.in_block
-    return words((in_block, whole_inverse(in_block), rows.groups.size, rows.blocks.output_stride))
+    return words((in_block, reciprocal(in_block), rows.groups.size, rows.blocks.output_stride))
 
 
 def _places(matrices: Matrices, shape: TileShape) -> dict[str, int]:
@@ -203,15 +203,15 @@ def _places(matrices: Matrices, shape: TileShape) -> dict[str, int]:
     rows, columns = matrices.rows, matrices.columns
     step = rows.step
     return {
-        "tiles_in_matrix_inverse": whole_inverse(math.prod(shape.counts(matrices))),
+        "tiles_in_matrix_inverse": reciprocal(math.prod(shape.counts(matrices))),
         "tile_vectors": shape.vectors,
-        "tile_vectors_inverse": whole_inverse(shape.vectors),
+        "tile_vectors_inverse": reciprocal(shape.vectors),
         "next_row_input_offset": step if rows.dim.output_stride > 0 else -step,
         "group_rows": rows.in_group,
-        "group_rows_inverse": whole_inverse(rows.in_group),
+        "group_rows_inverse": reciprocal(rows.in_group),
         "copied_rows": rows.dim.size,
         "row_group_output_stride": rows.groups.output_stride if rows.groups else 0,
         "group_columns": columns.dim.size,
-        "group_columns_inverse": whole_inverse(columns.dim.size),
+        "group_columns_inverse": reciprocal(columns.dim.size),
         "column_group_input_stride": columns.groups.input_stride if columns.groups else 0,
     }
