@@ -8,8 +8,9 @@ from __future__ import annotations
 import compile_amd
 import pytest
 
+from vkdml.common.rounding import round_up
 from vkdml.plan import kernels
-from vkdml.plan.plans import SHARED_BYTES, round_up
+from vkdml.plan.plans import SHARED_BYTES
 from vkdml.plan.slice.matrices import shared_bytes
 
 FAMILY = next(family for family in compile_amd.FAMILIES if family.name == "navi21")

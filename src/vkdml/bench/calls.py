@@ -16,8 +16,8 @@ from vkdml.bench.check import WrongResult
 from vkdml.bench.contents import Bytes
 from vkdml.bench.keys import run_in_parallel
 from vkdml.bench.library import numpy_dtype
+from vkdml.common.rounding import round_up
 from vkdml.measuring import OUTPUT_ROLES
-from vkdml.plan.plans import round_up
 from vkdml.runtime.device import Device
 from vkdml.runtime.memory import Memory
 

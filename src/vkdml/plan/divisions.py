@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim
-from vkdml.plan.plans import WORDS_LIMIT, ceil_div, words
+from vkdml.plan.plans import WORDS_LIMIT, words
 
 
 def reciprocal(size: int) -> int:

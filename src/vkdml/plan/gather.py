@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import Dim
 from vkdml.plan.plans import (
@@ -13,12 +14,10 @@ from vkdml.plan.plans import (
     DeviceLimits,
     Plan,
     Step,
-    ceil_div,
     check_buffer,
     check_work,
     checked_step,
     dim_words,
-    round_up,
 )
 
 PLACE_BYTES = 4

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 
 LAVAPIPE_LOOP_STEPS = 65535
@@ -78,18 +79,18 @@ class ReduceLoops:
             return 0
         width = 1 << (min(outputs, self.workgroup_size) - 1).bit_length()
         members = self.workgroup_size // width
-        loads = -(-self.splits // (members * _CANDIDATES_AT_ONCE))
+        loads = ceil_div(self.splits, members * _CANDIDATES_AT_ONCE)
         candidates = loop(loads, 2 * loop(_CANDIDATES_AT_ONCE))
         exchange = 2 * self._exchange + loop(self._halvings)
         each = candidates + exchange + loop(self.kept_dims) + self.result
-        return loop(self._halvings) + loop(-(-outputs // width), each)
+        return loop(self._halvings) + loop(ceil_div(outputs, width), each)
 
     @property
     def _exchange(self) -> int:
         """``exchange_greatest`` or ``reduce_candidates``."""
         if not self.subgroup_size:
             return loop(self._halvings)
-        return 2 * loop(self._halvings) + loop(-(-self.workgroup_size // self.subgroup_size**2))
+        return 2 * loop(self._halvings) + loop(ceil_div(self.workgroup_size, self.subgroup_size**2))
 
     def all_items(self, each: int) -> int:
         items = self.blocks * self.splits
@@ -108,8 +109,8 @@ class ReduceLoops:
         offset = loop(self.reduced_dims - 1)
         equal = 2 * loop(batch, loop(4) + offset + loop(pieces, offset)) if pieces else 0
         look = loop(1) + loop(self.lanes) if pieces else 0
-        chunks = loop(-(-tile_vectors // (batch * self.lanes)), look + equal)
-        tiles = loop(-(-units // self.splits), offset + chunks)
+        chunks = loop(ceil_div(tile_vectors, batch * self.lanes), look + equal)
+        tiles = loop(ceil_div(units, self.splits), offset + chunks)
         find = offset + loop(batch) + loop(4)
         each = tiles + 3 * self._exchange + find + self.result + self.combine(outputs_per_block)
         return self.all_items(each) + 4 * loop(self.reduced_dims)
@@ -119,15 +120,15 @@ class ReduceLoops:
     ) -> int:
         """``fold_split`` of columns: positions of these many dimensions, by segments of the innermost one."""
         if whole_segments:
-            segments = -(-(-(-positions // innermost) + 1) // self.lanes)
+            segments = ceil_div(ceil_div(positions, innermost) + 1, self.lanes)
             return loop(segments, loop(dims - 1) + loop(innermost // at_once))
         if dims == 1:
             segments = 1
         elif innermost < self.lanes:
-            segments = -(-positions // self.lanes)
+            segments = ceil_div(positions, self.lanes)
         else:
-            segments = min(-(-positions // innermost) + 1, positions)
-        folds = -(-min(innermost, positions) // self.lanes) // at_once
+            segments = min(ceil_div(positions, innermost) + 1, positions)
+        folds = ceil_div(min(innermost, positions), self.lanes) // at_once
         return loop(segments, loop(dims - 1) + loop(folds))
 
     def columns(
@@ -201,7 +202,7 @@ class ReduceLoops:
         parts = 4 * loop(columns, loop(1))  # to begin with, to settle, to exchange and to leave
         members = loop(self.lanes.bit_length(), 2 * loop(columns, loop(1)))
         each = loop(columns_of_joiner) + self._exchange + loop(self.kept_dims) + self.result
-        rounds = -(-outputs_per_block * joiners // self.workgroup_size)
+        rounds = ceil_div(outputs_per_block * joiners, self.workgroup_size)
         return self.all_items(fold + parts + members + loop(rounds, each) + self.combine(outputs_per_block))
 
 
@@ -265,9 +266,9 @@ def tile(parts: int, rows: int, vectors: int, size: int) -> int:
         vectors: of a row.
         size: invocations of a workgroup.
     """
-    load = loop(-(-parts // size), loop(4, 2 * loop(3)) + loop(4))
-    store = loop(-(-rows // (size // vectors)))
-    return load + store + loop(-(-2 * _END_WORDS * rows // size))
+    load = loop(ceil_div(parts, size), loop(4, 2 * loop(3)) + loop(4))
+    store = loop(ceil_div(rows, size // vectors))
+    return load + store + loop(ceil_div(2 * _END_WORDS * rows, size))
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,7 @@ class BoxLoops:
     output_vectors: int
 
     def _rounds(self, items: int) -> int:
-        return -(-items // self.workgroup_size)
+        return ceil_div(items, self.workgroup_size)
 
     @property
     def first(self) -> int:
@@ -303,7 +304,7 @@ class BoxLoops:
     def each(self) -> int:
         """Steps of a box."""
         # Two vectors at once.
-        load = loop(self._rounds(-(-self.vectors // 2)))
+        load = loop(self._rounds(ceil_div(self.vectors, 2)))
         ends = loop(self._rounds(2 * _END_WORDS * self.output_rows))
         return loop(self.grid_dims) + load + loop(self._rounds(self.output_vectors)) + ends
 
@@ -338,7 +339,7 @@ class PeriodLoops:
             at_once: periods that an invocation loads at once.
             columns: elements of a vector.
         """
-        fold = loop(-(-periods // lanes) // at_once)
+        fold = loop(ceil_div(periods, lanes) // at_once)
         parts = 6 * loop(columns, loop(1))  # to begin with, to settle, twice a part of a vector, to store
         members = loop(self._halvings, 2 * loop(columns, loop(1)))
         return loop(rounds_of(items, self.max_workgroup_count), loop(dims) + fold + parts + members)
@@ -358,10 +359,10 @@ class PeriodLoops:
             self.workgroup_size, 0, lanes, kept_dims, reduced_dims, blocks, splits, self.max_workgroup_count
         )
         batch = loop(candidate_dims) + loop(_CANDIDATES_AT_ONCE)
-        loads = loop(-(-candidates // (lanes * _CANDIDATES_AT_ONCE)), batch)
+        loads = loop(ceil_div(candidates, lanes * _CANDIDATES_AT_ONCE), batch)
         each = loop(kept_dims) + loads + loop(self._halvings) + shared.result
         each += shared.combine(self.workgroup_size // lanes)
-        return loop(-(-_SHARED_LAYOUT_WORDS // self.workgroup_size)) + shared.all_items(each)
+        return loop(ceil_div(_SHARED_LAYOUT_WORDS, self.workgroup_size)) + shared.all_items(each)
 
 
 def short(rounds: int, outer_dims: int, tile_vectors: int, outputs: int, positions: int, size: int) -> int:
@@ -375,8 +376,8 @@ def short(rounds: int, outer_dims: int, tile_vectors: int, outputs: int, positio
         positions: that compete for one output.
         size: invocations of a workgroup.
     """
-    each = -(-outputs // size)
-    load = loop(-(-tile_vectors // (4 * size)))
+    each = ceil_div(outputs, size)
+    load = loop(ceil_div(tile_vectors, 4 * size))
     results = loop(4, loop(1))  # of a word of columns
     return loop(rounds, loop(outer_dims) + load + 2 * loop(each, loop(positions) + results))
 
@@ -405,8 +406,8 @@ def walks(
     fold = 0
     for each in sizes:
         fold = loop(each, fold)
-    load = loop(-(-tile_vectors // (4 * size))) if tile_vectors else 0
-    folds = loop(-(-takes // size), fold + columns * loop(reduced_dims))
+    load = loop(ceil_div(tile_vectors, 4 * size)) if tile_vectors else 0
+    folds = loop(ceil_div(takes, size), fold + columns * loop(reduced_dims))
     return loop(rounds, loop(outer_dims) + load + folds)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from vkdml.common.rounding import round_up
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim
 from vkdml.plan.loop_steps import UNLIMITED_LOOP_STEPS
@@ -116,10 +117,6 @@ def power_of_two_up_to(n: int) -> int:
     return 1 << (max(n, 1).bit_length() - 1)
 
 
-def ceil_div(a: int, b: int) -> int:
-    return -(-a // b)
-
-
 def words(values: Iterable[int]) -> tuple[int, ...]:
     return tuple(value % WORDS_LIMIT for value in values)
 
@@ -156,10 +153,6 @@ def checked_step(step: Step, limits: DeviceLimits) -> Step:
             f"and this driver ends a kernel's loops after {limits.max_loop_steps}: process it in parts"
         )
     return step
-
-
-def round_up(n: int, step: int) -> int:
-    return ceil_div(n, step) * step
 
 
 def whole_vectors(nbytes: int) -> int:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vkdml.common.rounding import ceil_div, round_up
+
 # Shorter contiguous runs are slow to copy and to read from a file.
 RUN_BYTES = 64 << 10
 # Each part of a reduction leaves a candidate per output; this many positions pay for folding it.
@@ -78,7 +80,9 @@ class Tiling:
                 yield Tile(self._by_dimension(start[::-1]), sizes)
 
     def __len__(self) -> int:
-        return math.prod(-(-size // extent) for size, extent in zip(self.sizes, self.extents, strict=True))
+        return math.prod(
+            ceil_div(size, extent) for size, extent in zip(self.sizes, self.extents, strict=True)
+        )
 
     def cuts(self, dims: Iterable[int]) -> bool:
         """Tell whether one of these dimensions is cut."""
@@ -248,7 +252,7 @@ def tile_reduction(
             if dim in kept:
                 return least_run(dim)
             others = math.prod(extents[axis] for axis in axes if axis != dim)
-            return max(-(-LEAST_POSITIONS // others), least_run(dim))
+            return max(ceil_div(LEAST_POSITIONS, others), least_run(dim))
 
         extents = list(sizes)
         _cut(extents, order, order, most, least)
@@ -290,7 +294,7 @@ def tile_copy(
 
 def _covering(nbytes: int, byte_stride: int) -> int:
     """Return how many steps cover ``nbytes``."""
-    return max(-(-nbytes // abs(byte_stride)), 1) if byte_stride else 1
+    return max(ceil_div(nbytes, abs(byte_stride)), 1) if byte_stride else 1
 
 
 def _cut(
@@ -308,9 +312,9 @@ def _evened(sizes: tuple[int, ...], extents: list[int]) -> tuple[int, ...]:
     """Return extents that give as many boxes of more equal sizes."""
     evened = []
     for size, extent in zip(sizes, extents, strict=True):
-        boxes = -(-size // extent)
-        even = -(-size // boxes)
-        aligned = -(-even // ALIGNED_EXTENT) * ALIGNED_EXTENT
+        boxes = ceil_div(size, extent)
+        even = ceil_div(size, boxes)
+        aligned = round_up(even, ALIGNED_EXTENT)
         evened.append(aligned if boxes > 1 and aligned <= extent else even)
     return tuple(evened)
 
@@ -363,7 +367,7 @@ def cut_at_chunks(
         for dim in growing:
             grid = grids[dim]
             times = min(max(piece_bytes // (math.prod(extents) * itemsize), 1), grid.chunks)
-            times = -(-grid.chunks // -(-grid.chunks // times))  # as many pieces of more equal sizes
+            times = ceil_div(grid.chunks, ceil_div(grid.chunks, times))  # as many pieces of more equal sizes
             strides[dim] = times * grid.chunk
             extents[dim] = min(strides[dim], grid.length)
     return Pieces(tuple(grid.cut(stride) for grid, stride in zip(grids, strides, strict=True)))
@@ -411,15 +415,15 @@ def _source_grid(dim: Steps) -> _Grid:
             return -((dim.first - border) // dim.step)
         return (dim.first - border) // -dim.step + 1
 
-    return _Grid(dim.chunk, -(-(high - begin) // dim.chunk), high - low, dim.count, place)
+    return _Grid(dim.chunk, ceil_div(high - begin, dim.chunk), high - low, dim.count, place)
 
 
 def _target_grid(dim: Steps, chunk: int) -> _Grid:
     per_element = dim.read_per_element
     return _Grid(
         chunk * per_element,
-        -(-dim.count // chunk),
+        ceil_div(dim.count, chunk),
         dim.count * per_element,
         dim.count,
-        lambda offset: -(-offset // per_element),
+        lambda offset: ceil_div(offset, per_element),
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.order import Order
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, ceil_div, check_work, checked_step
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, check_work, checked_step
 from vkdml.plan.reduce.reductions import (
     Results,
     bases,

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import math
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout, contiguous
-from vkdml.plan.plans import (
-    GPU_LINE,
-    VECTOR_BYTES,
-    DeviceLimits,
-    ceil_div,
-    power_of_two_at_least,
-)
+from vkdml.plan.plans import GPU_LINE, VECTOR_BYTES, DeviceLimits, power_of_two_at_least
 from vkdml.plan.reduce.reductions import (
     NARROW_SHARE,
     are_far_columns,

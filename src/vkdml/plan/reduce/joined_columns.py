@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout, contiguous
 from vkdml.plan.order import Order
@@ -21,11 +22,9 @@ from vkdml.plan.plans import (
     Plan,
     Step,
     TooMuchWork,
-    ceil_div,
     checked_step,
     power_of_two_at_least,
     power_of_two_up_to,
-    round_up,
     words,
 )
 from vkdml.plan.reduce.reductions import (

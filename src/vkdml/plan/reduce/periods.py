@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.loop_steps import PeriodLoops
@@ -27,12 +28,10 @@ from vkdml.plan.plans import (
     DeviceLimits,
     Plan,
     Step,
-    ceil_div,
     check_work,
     checked_step,
     dim_words,
     power_of_two_at_least,
-    round_up,
     words,
 )
 from vkdml.plan.reduce.reductions import (

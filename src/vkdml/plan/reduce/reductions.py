@@ -6,19 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.order import Order
-from vkdml.plan.plans import (
-    VECTOR_BYTES,
-    WORDS_LIMIT,
-    DeviceLimits,
-    ceil_div,
-    check_work,
-    dim_words,
-    round_up,
-    words,
-)
+from vkdml.plan.plans import VECTOR_BYTES, WORDS_LIMIT, DeviceLimits, check_work, dim_words, words
 from vkdml.plan.schema import ElementType, Family
 from vkdml.plan.tuning import Tuning
 

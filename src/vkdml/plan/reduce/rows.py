@@ -6,17 +6,10 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels
 from vkdml.plan.layout import MemoryOrder, ReduceLayout
-from vkdml.plan.plans import (
-    VECTOR_BYTES,
-    DeviceLimits,
-    ceil_div,
-    check_work,
-    power_of_two_at_least,
-    power_of_two_up_to,
-    round_up,
-)
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, check_work, power_of_two_at_least, power_of_two_up_to
 from vkdml.plan.reduce.reductions import enough_splits, most_splits, rows_workgroups, worthwhile_workgroups
 from vkdml.plan.reduce.shapes import Shape, are_multiples, loops_of
 from vkdml.plan.schema import ElementType

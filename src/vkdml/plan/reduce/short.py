@@ -8,20 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import Dim, ReduceLayout, contiguous
 from vkdml.plan.order import Order
-from vkdml.plan.plans import (
-    LINE,
-    VECTOR_BYTES,
-    DeviceLimits,
-    Plan,
-    Step,
-    ceil_div,
-    check_work,
-    checked_step,
-    round_up,
-)
+from vkdml.plan.plans import LINE, VECTOR_BYTES, DeviceLimits, Plan, Step, check_work, checked_step
 from vkdml.plan.reduce.periodic import Periodicity
 from vkdml.plan.reduce.reductions import (
     FOUR,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim
-from vkdml.plan.plans import ceil_div
 
 # Dimensions of outputs that a tile may have.
 BOX_DIMS = 3

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim, ReduceLayout
-from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, ceil_div
+from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.reduce.columns import LED_GROUPS
 from vkdml.plan.reduce.reductions import FOUR, bytes_of_workgroup
 from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, tile_of_counts

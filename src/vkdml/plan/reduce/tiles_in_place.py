@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan.layout import Dim, ReduceLayout
-from vkdml.plan.plans import LINE, DeviceLimits, ceil_div, round_up
+from vkdml.plan.plans import LINE, DeviceLimits
 from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile
 from vkdml.plan.reduce.walks import Walk
 

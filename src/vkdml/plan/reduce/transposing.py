@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim
-from vkdml.plan.plans import VECTOR_BYTES, ceil_div
+from vkdml.plan.plans import VECTOR_BYTES
 
 # Bytes. What a GPU's memory reads and writes at least.
 _ATOM = 64

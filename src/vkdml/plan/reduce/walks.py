@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim, MemoryOrder, ReduceLayout
-from vkdml.plan.plans import LINE, ceil_div, words
+from vkdml.plan.plans import LINE, words
 
 # Dimensions that a walk may have.
 WALK_DIMS = 3

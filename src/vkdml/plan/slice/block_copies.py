@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import reciprocal, run_words
 from vkdml.plan.layout import CopyLayout
-from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work
+from vkdml.plan.plans import DeviceLimits, Step, check_work
 from vkdml.plan.slice.blocks import Blocks
 from vkdml.plan.tuning import SliceTuning
 

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim
-from vkdml.plan.plans import LINE, ceil_div
+from vkdml.plan.plans import LINE
 
 # Bytes. What is left of shorter matrices of joined rows takes as long as they do.
 SHORTEST_JOINED = 128

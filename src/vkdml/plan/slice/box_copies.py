@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import exact_reciprocal
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import DeviceLimits, Step, ceil_div, check_work, power_of_two_up_to, words
+from vkdml.plan.plans import DeviceLimits, Step, check_work, power_of_two_up_to, words
 from vkdml.plan.slice.boxes import Boxes, Room, boxes_for, words_of
 from vkdml.plan.tuning import SliceTuning
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels
 from vkdml.plan.divisions import exact_reciprocal
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, ceil_div, round_up
+from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES
 
 # Kernels count within a box in 16 bits.
 _MOST = 1 << 16

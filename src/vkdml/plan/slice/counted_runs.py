@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import WORDS_LIMIT, ceil_div
+from vkdml.plan.plans import WORDS_LIMIT
 
 
 def is_one_run(dims: Sequence[Dim]) -> bool:

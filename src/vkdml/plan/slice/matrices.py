@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, ceil_div, power_of_two_at_least
+from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, power_of_two_at_least
 
 # Words of the narrowest tile, or wider elements.
 _LEAST_ACROSS = 8

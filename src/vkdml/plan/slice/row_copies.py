@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import run_words
 from vkdml.plan.layout import CopyLayout
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, ceil_div, check_work
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, check_work
 from vkdml.plan.slice.counted_runs import is_one_run, near_dims, units_of_run
 
 

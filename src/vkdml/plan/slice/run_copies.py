@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from enum import IntEnum
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import reciprocal, run_words
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, ceil_div, check_work, words
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, check_work, words
 from vkdml.plan.slice.block_copies import block_step
 from vkdml.plan.slice.blocks import blocks_of
 from vkdml.plan.slice.strips import strips_of

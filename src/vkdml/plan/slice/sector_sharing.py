@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, ceil_div
+from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.slice.word_copies import is_of_words
 from vkdml.plan.tuning import SharingTuning, SliceTuning
 

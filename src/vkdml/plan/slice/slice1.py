@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import (
-    VECTOR_BYTES,
-    DeviceLimits,
-    Plan,
-    Step,
-    ceil_div,
-    check_buffer,
-    checked_step,
-    round_up,
-)
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, check_buffer, checked_step
 from vkdml.plan.slice.box_copies import box_copy, boxes_of
 from vkdml.plan.slice.matrices import Matrices
 from vkdml.plan.slice.row_copies import is_of_rows, row_copy

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim
-from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, ceil_div, power_of_two_at_least
+from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, power_of_two_at_least
 from vkdml.plan.tuning import SliceTuning
 
 

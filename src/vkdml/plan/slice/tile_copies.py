@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import reciprocal
 from vkdml.plan.layout import CopyLayout
@@ -12,11 +13,9 @@ from vkdml.plan.plans import (
     VECTOR_BYTES,
     DeviceLimits,
     Step,
-    ceil_div,
     check_work,
     dim_words,
     power_of_two_at_least,
-    round_up,
     words,
 )
 from vkdml.plan.slice.box_copies import has_boxes
