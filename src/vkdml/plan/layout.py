@@ -22,6 +22,10 @@ class Dim:
     output_stride: int
 
 
+NO_DIM = Dim(1, 0, 0)
+"""What stands for a dimension where there is none: it has one element."""
+
+
 def contiguous(dims: Sequence[Dim], run: int = 1) -> tuple[int, int]:
     """Return how many elements are side by side in the input, and of how many of the last dimensions.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from vkdml.plan.layout import Dim, ReduceLayout
+from vkdml.plan.layout import NO_DIM, ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, Step, TooMuchWork, check_buffer, check_work, checked_step
 from vkdml.plan.reduce.across import plan_across
@@ -33,7 +33,6 @@ from vkdml.plan.reduce.shapes import Shape
 from vkdml.plan.reduce.short import plan_scattered, plan_short
 
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
-NOT_REDUCED = Dim(1, 0, 0)
 
 
 def plan_argreduce(
@@ -63,7 +62,7 @@ def plan_argreduce(
     """
     element = order.element_type
     if not layout.reduced:
-        layout = replace(layout, reduced=(NOT_REDUCED,))
+        layout = replace(layout, reduced=(NO_DIM,))
     outputs, reduce_count = layout.outputs, layout.reduce_count
     output_elements = outputs if output_elements is None else output_elements
     results = Results(index_bytes, with_values, output_elements, layout.greatest_index)

@@ -6,7 +6,7 @@ import math
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
-from vkdml.plan.layout import Dim, ReduceLayout, contiguous
+from vkdml.plan.layout import NO_DIM, ReduceLayout, contiguous
 from vkdml.plan.plans import GPU_LINE, VECTOR_BYTES, DeviceLimits, power_of_two_at_least
 from vkdml.plan.reduce.reductions import (
     NARROW_SHARE,
@@ -73,7 +73,7 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
     """Return how the outputs, and the positions of each, are divided among invocations and workgroups."""
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     outputs, reduce_count = layout.outputs, layout.reduce_count
-    inner = layout.kept[-1] if layout.kept else Dim(1, 0, 0)
+    inner = layout.kept[-1] if layout.kept else NO_DIM
     loads, run, columns, load_bytes, columns_apart = "elements", 1, 1, element.nbytes, False
     if inner.input_stride == 1:
         per_vector = VECTOR_BYTES // element.nbytes

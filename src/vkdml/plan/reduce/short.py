@@ -10,7 +10,7 @@ from math import prod
 
 from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels, loop_steps
-from vkdml.plan.layout import Dim, ReduceLayout, contiguous
+from vkdml.plan.layout import NO_DIM, Dim, ReduceLayout, contiguous
 from vkdml.plan.order import Order
 from vkdml.plan.plans import LINE, VECTOR_BYTES, DeviceLimits, Plan, Step, check_work, checked_step
 from vkdml.plan.reduce.periodic import Periodicity
@@ -27,7 +27,7 @@ from vkdml.plan.reduce.reductions import (
     rows_workgroups,
 )
 from vkdml.plan.reduce.shapes import are_multiples
-from vkdml.plan.reduce.short_tile import BOX_DIMS, NO_DIM, Tile
+from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile
 from vkdml.plan.reduce.short_tiles import are_dense, is_short, tile_of
 from vkdml.plan.reduce.tiles_in_place import tile_of_walks, workgroup_size_of
 from vkdml.plan.reduce.walked_tiles import gains_by_tile, walked_tile_of

@@ -12,7 +12,6 @@ from vkdml.plan.layout import Dim
 
 # Dimensions of outputs that a tile may have.
 BOX_DIMS = 3
-NO_DIM = Dim(1, 0, 0)
 
 
 @dataclass(frozen=True)

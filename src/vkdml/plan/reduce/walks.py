@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass, replace
 
 from vkdml.common.rounding import ceil_div
-from vkdml.plan.layout import Dim, MemoryOrder, ReduceLayout
+from vkdml.plan.layout import NO_DIM, Dim, MemoryOrder, ReduceLayout
 from vkdml.plan.plans import LINE, words
 
 # Dimensions that a walk may have.
 WALK_DIMS = 3
-NO_DIM = Dim(1, 0, 0)
 
 
 @dataclass(frozen=True)
