@@ -49,6 +49,11 @@ class Tile:
         )
 
 
+def pitch_of(least: int, stride: int, per_vector: int) -> int:
+    """Return the pitch of segments in shared memory that is the stride in memory, modulo a vector."""
+    return least + (stride - least) % per_vector
+
+
 def tile_of_counts(
     kept: Sequence[Dim],
     counts: Mapping[Dim, int],

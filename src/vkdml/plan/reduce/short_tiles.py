@@ -11,7 +11,7 @@ from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.reduce.columns import LED_GROUPS
 from vkdml.plan.reduce.reductions import FOUR, bytes_of_workgroup
-from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, tile_of_counts
+from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, pitch_of, tile_of_counts
 from vkdml.plan.reduce.tiles_in_place import MOST_PERMUTED, even_count, tile_in_place, workgroup_size_of
 from vkdml.plan.reduce.transposing import Stack, sides_of
 from vkdml.plan.schema import ElementType
@@ -306,11 +306,6 @@ def are_dense(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
         and near.input_stride == positions.size <= tuning.most_in_fours
         and layout.input_base * nbytes % 4 == 0
     )
-
-
-def pitch_of(least: int, stride: int, per_vector: int) -> int:
-    """Return the pitch of segments in shared memory that is the stride in memory, modulo a vector."""
-    return least + (stride - least) % per_vector
 
 
 def _positions_apart(layout: ReduceLayout, gap: int, budget: int) -> bool:

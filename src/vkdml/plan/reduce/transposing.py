@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim
 from vkdml.plan.plans import VECTOR_BYTES
+from vkdml.plan.reduce.short_tile import pitch_of
 
 # Bytes. What a GPU's memory reads and writes at least.
 _ATOM = 64
@@ -139,13 +140,12 @@ def _counts(size: int, step: int) -> list[int]:
 
 
 def _pitch(segment: int, stride: int, per_vector: int) -> int:
-    """Return the least pitch that is the stride modulo a vector and with which no vector is in two segments.
+    """Return the least pitch with which no vector is in two segments.
 
     >>> _pitch(16, 6632, 4), _pitch(16, 6633, 4)
     (20, 21)
     """
-    least = segment + per_vector - 1
-    return least + (stride - least) % per_vector
+    return pitch_of(segment + per_vector - 1, stride, per_vector)
 
 
 def _atoms(nbytes: int, aligned: bool) -> float:

@@ -8,14 +8,13 @@ from math import prod
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.reduce.reductions import SHORT_ROW_OF_OUTPUTS, bytes_of_workgroup
-from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, tile_of_counts
+from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, pitch_of, tile_of_counts
 from vkdml.plan.reduce.short_tiles import (
     FEWEST_SIDE_BY_SIDE,
     MOST_POSITIONS,
     OUTPUTS_OF_SECTOR,
     SEGMENT_MARGIN,
     of_whole_rounds,
-    pitch_of,
 )
 from vkdml.plan.reduce.walks import Walk
 
