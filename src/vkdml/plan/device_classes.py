@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vkdml.plan.tuning import PeriodTuning, ShortTuning, SliceTuning, Tuning
+from vkdml.plan.tuning import NEVER, PeriodTuning, ShortTuning, SliceTuning, Tuning
 
 _MIB = 1 << 20
-_NEVER = 1 << 62
 
 DISCRETE = Tuning(
     is_processor=False,
@@ -31,7 +30,7 @@ DISCRETE = Tuning(
     memory_order=1,
     columns_workgroups=2112,
     columns_workgroup_bytes=24 * 1024,
-    far_columns_from_bytes=_NEVER,
+    far_columns_from_bytes=NEVER,
     far_columns_segment_bytes=0,
     far_columns_workgroups=0,
     columns_apart=0,
@@ -40,7 +39,7 @@ DISCRETE = Tuning(
     cached_columns_bytes=0,
     joined_from_bytes=_MIB,
     most_candidates=8192,
-    fixed_flags_from_bytes=_NEVER,
+    fixed_flags_from_bytes=NEVER,
     shared_bytes=64 * 1024,
     # Kernels read 256 MiB of mapped memory 1% slower than other memory, 1 GiB at half the rate (H100).
     mapped_bytes=16 * _MIB,
@@ -51,7 +50,7 @@ DISCRETE = Tuning(
         runs_workgroup_size=1024,
         workgroup_vectors=1,
         full_workgroups=2048,
-        boundaries_from_bytes=_NEVER,
+        boundaries_from_bytes=NEVER,
         tile_shapes=((1, (4, 64)), (2, (8, 60)), (4, (8, 64)), (8, (8, 64)), (16, (8, 16))),
         tile_band=4,
         tile_most_band=16,
@@ -106,13 +105,13 @@ DISCRETE = Tuning(
         wide_column_bytes=(0, 0),
         column_bytes=0,
         split_bytes=0,
-        segment_bytes=_NEVER,
+        segment_bytes=NEVER,
         short_bytes=0,
         short_segment_bytes=0,
         unaligned_rows=0,
         unsplit_row_bytes=64,
         longest_row_bytes=4096,
-        long_row_bytes=_NEVER,
+        long_row_bytes=NEVER,
         row_positions=0,
         gaps_from_bytes=4 * _MIB,
         out_of_order_from_bytes=64 * _MIB,
@@ -149,7 +148,7 @@ SOFTWARE = replace(
     across_vectors=0,
     across_tiles=0,
     cached_columns_bytes=8 * _MIB,
-    joined_from_bytes=_NEVER,
+    joined_from_bytes=NEVER,
     # Its drivers execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,
     subgroups=0,
@@ -164,8 +163,8 @@ SOFTWARE = replace(
         # What is there for these vectors is executed for all others too, with all invocations masked.
         boundaries_from_bytes=256 * 1024,
         rows_last_first_from_bytes=4 * _MIB,
-        tile_least_bytes=1 << 32,
-        narrow_tile_least_bytes=1 << 32,
+        tile_least_bytes=NEVER,
+        narrow_tile_least_bytes=NEVER,
         box_bytes=0,
         narrow_box_bytes=0,
         word_workgroup_size=0,
@@ -177,7 +176,7 @@ SOFTWARE = replace(
         from_bytes=256 * 1024,
         gaps_from_bytes=_MIB,
         narrow_from_bytes=64 * _MIB,
-        narrow_rows=(_NEVER, 0),
+        narrow_rows=(NEVER, 0),
         wide_from_bytes=_MIB,
         wide_column_bytes=(2 * 1024, 12 * 1024),
         column_bytes=128,
@@ -187,7 +186,7 @@ SOFTWARE = replace(
         short_bytes=320,
         short_segment_bytes=128,
         unaligned_rows=256,
-        unsplit_row_bytes=_NEVER,
+        unsplit_row_bytes=NEVER,
         long_row_bytes=256,
         row_positions=260,
         out_of_order_from_bytes=256 * 1024,
@@ -226,20 +225,20 @@ _SWIFTSHADER = replace(
     batched_loads=0,
     memory_order=0,
     cached_columns_bytes=0,
-    fixed_flags_from_bytes=_NEVER,
+    fixed_flags_from_bytes=NEVER,
     periods=replace(
         SOFTWARE.periods,
         from_bytes=_MIB,
-        wide_from_bytes=_NEVER,
+        wide_from_bytes=NEVER,
         column_bytes=0,
         split_bytes=0,
-        segment_bytes=_NEVER,
+        segment_bytes=NEVER,
         short_bytes=0,
         row_positions=0,
         out_of_order_row_bytes=0,
     ),
-    far_columns_from_bytes=_NEVER,
-    slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=_NEVER),
+    far_columns_from_bytes=NEVER,
+    slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=NEVER),
     short=replace(SOFTWARE.short, fixed_positions=False, walked_runs=0, narrow_walked_runs=0, walked_rows=()),
 )
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NEVER = 1 << 62
+"""More bytes than anything has: where something depends on a size, but not on this class of devices."""
+
 
 @dataclass(frozen=True)
 class SharingTuning:
@@ -111,7 +114,7 @@ class SliceTuning:
     second_cache: tuple[int, int] = (1 << 16, 16)
     held_sectors: tuple[int, int] = (1024, 4096)
     """Rows of fewer sectors stay in a cache from row to row: at any pitch, and at a pitch that suits it."""
-    rows_last_first_from_bytes: int = 1 << 62
+    rows_last_first_from_bytes: int = NEVER
     """Copies from this size on take the last row first where rows lie in another direction than their
     elements: a processor foresees reading in one direction."""
     rows_last_first_bytes: tuple[int, int] = (128, 1280)
