@@ -10,7 +10,6 @@ from vkdml.plan.divisions import reciprocal, run_words
 from vkdml.plan.layout import CopyLayout
 from vkdml.plan.plans import DeviceLimits, Step, check_work
 from vkdml.plan.slice.blocks import Blocks
-from vkdml.plan.tuning import SliceTuning
 
 
 def block_step(
@@ -20,12 +19,12 @@ def block_step(
     last_vector: int,
     layout_base: int,
     limits: DeviceLimits,
-    tuning: SliceTuning,
 ) -> tuple[Step, tuple[int, ...]]:
     """Return the step that writes all whole words of rows, and its layout words if they are not pushed.
 
     In the workspace, these begin at word ``layout_base``.
     """
+    tuning = limits.tuning.slice1
     workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
     per_word = 4 // element_bytes
     rows, row = blocks.rows.size, blocks.row

@@ -29,7 +29,7 @@ def boxes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Bo
             dims.append(Dim(more, 1, 1))
         layout = CopyLayout(tuple(dims), layout.input_base * more, layout.output_base * more)
         element_bytes = 4
-    boxes = boxes_for(layout, element_bytes, _room(element_bytes, limits, tuning))
+    boxes = boxes_for(layout, element_bytes, _room(element_bytes, limits))
     return boxes if boxes and boxes.layout_words <= kernels.number("box_layout_words") else None
 
 
@@ -42,27 +42,26 @@ def _shared_bytes(element_bytes: int, tuning: SliceTuning) -> int:
     return tuning.narrow_box_bytes if element_bytes < 4 else tuning.box_bytes
 
 
-def _room(element_bytes: int, limits: DeviceLimits, tuning: SliceTuning) -> Room:
+def _room(element_bytes: int, limits: DeviceLimits) -> Room:
+    tuning = limits.tuning.slice1
     nbytes = min(_shared_bytes(element_bytes, tuning), limits.max_shared_memory)
     rows = min(tuning.box_rows, nbytes // 64)
-    workgroup_size = _workgroup_size(limits, tuning)
+    workgroup_size = _workgroup_size(limits)
     # Beside the cells lie the layout and what is known of the rows.
     cells = nbytes // 4 - 2 * rows - kernels.number("box_layout_words")
     return Room(cells, rows, workgroup_size * kernels.number("box_turns"))
 
 
-def _workgroup_size(limits: DeviceLimits, tuning: SliceTuning) -> int:
-    return min(tuning.box_workgroup_size, power_of_two_up_to(limits.max_workgroup_invocations))
+def _workgroup_size(limits: DeviceLimits) -> int:
+    return min(limits.tuning.slice1.box_workgroup_size, power_of_two_up_to(limits.max_workgroup_invocations))
 
 
-def box_copy(
-    boxes: Boxes, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
-) -> tuple[Step, tuple[int, ...]]:
+def box_copy(boxes: Boxes, last_vector: int, limits: DeviceLimits) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants."""
     count = boxes.count
     check_work("boxes", count)
-    room = _room(boxes.element_bytes, limits, tuning)
-    workgroup_size = _workgroup_size(limits, tuning)
+    room = _room(boxes.element_bytes, limits)
+    workgroup_size = _workgroup_size(limits)
 
     def place(dim: Dim) -> int:
         return boxes.cell_strides.get(dim, 0)
@@ -132,6 +131,7 @@ def box_copy(
         output_rows=boxes.output_rows,
         output_vectors=boxes.output_rows * boxes.output_vectors_of_row,
     )
+    tuning = limits.tuning.slice1
     workgroups = tuning.box_workgroups
     if boxes.element_bytes == 1:
         few, many = tuning.byte_box_workgroups

@@ -35,10 +35,10 @@ class _Written(IntEnum):
 
 
 def run_copy(
-    layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits, tuning: SliceTuning
+    layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits
 ) -> tuple[tuple[Step, ...], tuple[int, ...]]:
     """Return the steps, and the layout words for the workspace if they do not fit the push constants."""
-    per_vector = VECTOR_BYTES // element_bytes
+    tuning, per_vector = limits.tuning.slice1, VECTOR_BYTES // element_bytes
     outer = list(layout.dims)
     inner: list[Dim] = []
     run = 1
@@ -128,9 +128,7 @@ def run_copy(
     else:
         if blocks is not None:
             layout_base = len(layout_words)
-            first, of_blocks = block_step(
-                blocks, layout, element_bytes, last_vector, layout_base, limits, tuning
-            )
+            first, of_blocks = block_step(blocks, layout, element_bytes, last_vector, layout_base, limits)
             steps = [first]
         elif strips is not None:
             steps = [step(_Written.IN_STRIPS, strips.vectors, strips.strips, strips.width)]

@@ -36,7 +36,6 @@ def plan_slice1(
     check_buffer("output", output_bytes, limits)
     last_vector = _last_vector(layout, element_bytes)
     layout, element_bytes = widened(layout, element_bytes)
-    tuning = limits.tuning.slice1
     sharing = Sharing(layout, element_bytes, limits)
     gathers_well = sharing.gathers_well
     matrices, filled = _matrices(sharing, limits)
@@ -53,7 +52,7 @@ def plan_slice1(
         step, layout_words = word_copy(layout, element_bytes, limits, beside)
         steps = (step,)
     elif boxes is not None:
-        step, layout_words = box_copy(boxes, last_vector, limits, tuning)
+        step, layout_words = box_copy(boxes, last_vector, limits)
         steps = (step,)
     elif sharing.are_rows_of_words:
         step, layout_words = word_copy(layout, element_bytes, limits)
@@ -62,7 +61,7 @@ def plan_slice1(
         step, layout_words = row_copy(layout, element_bytes, last_vector, limits)
         steps = (step,)
     else:
-        steps, layout_words = run_copy(layout, element_bytes, last_vector, limits, tuning)
+        steps, layout_words = run_copy(layout, element_bytes, last_vector, limits)
     return Plan(
         tuple(checked_step(step, limits) for step in steps),
         (
