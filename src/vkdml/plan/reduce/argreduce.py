@@ -30,7 +30,7 @@ from vkdml.plan.reduce.rows import (
     row_shape,
 )
 from vkdml.plan.reduce.shapes import Shape
-from vkdml.plan.reduce.short import plan_scattered, plan_short
+from vkdml.plan.reduce.short import plan_short, plan_walked_tiles
 
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
 
@@ -81,13 +81,13 @@ def plan_argreduce(
     in_rows = (
         runs is not None
         and not are_many_and_short(runs, layout, element, limits.tuning)
-        and not (periodicity.is_out_of_order or periodicity.scattered)
+        and not (periodicity.is_out_of_order or periodicity.with_gaps)
     )
     arguments = layout, order, input_bytes, results, limits
     kinds = [partial(plan_across, *arguments), partial(plan_short, *arguments)]
     if not in_rows:
         # Blocks with gaps are read whole where no kernel reads them in vectors otherwise.
-        has_gaps = periodicity.scattered is not None and periodicity.scattered.has_gaps
+        has_gaps = periodicity.with_gaps is not None and periodicity.with_gaps.has_gaps
         joined, periods = partial(plan_joined, *arguments), partial(plan_periods, periodicity, order, results)
         kinds += [joined, periods] if has_gaps else [periods, joined]
     for plan_kind in kinds:
@@ -96,7 +96,7 @@ def plan_argreduce(
             return plan
     if runs is None:
         shape = column_shape(layout, element, input_bytes, limits)
-        plan = plan_scattered(layout, order, input_bytes, results, limits, str(shape.variant["loads"]))
+        plan = plan_walked_tiles(layout, order, input_bytes, results, limits, str(shape.variant["loads"]))
         if plan is not None:
             return plan
     else:

@@ -61,7 +61,7 @@ class Periodicity:
         return best_repetition(self.layout, self.element, self.input_bytes, gaps=False)
 
     @cached_property
-    def scattered(self) -> Repetition | None:
+    def with_gaps(self) -> Repetition | None:
         """How memory with gaps is read, whole or in parts of blocks; None if that is not faster.
 
         A processor reads gaps only where it would not read periods without them.
@@ -362,7 +362,7 @@ class Periodicity:
 def plan_periods(periodicity: Periodicity, order: Order, results: Results) -> Plan | None:
     """Plan a reduction so if it is faster than others and possible; arguments as of ``plan_argreduce``."""
     layout, input_bytes, limits = periodicity.layout, periodicity.input_bytes, periodicity.limits
-    repetition = periodicity.scattered
+    repetition = periodicity.with_gaps
     if repetition is None and periodicity.is_worthwhile(with_values=results.with_values):
         repetition = periodicity.repetition
     if repetition is None:

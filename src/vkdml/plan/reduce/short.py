@@ -90,7 +90,7 @@ def plan_short(
     return _plan_stack(layout, order, input_bytes, results, limits) if short else None
 
 
-def plan_scattered(
+def plan_walked_tiles(
     layout: ReduceLayout,
     order: Order,
     input_bytes: int,

@@ -36,8 +36,8 @@ MOST_UNALIGNED_POSITIONS = 11
 MOST_APART_POSITIONS, MOST_APART_BYTES = {1: 20, 2: 20, 4: 4}, 4800
 # By bytes of an element: positions of such rows within a sector of indices, whose outputs are written across
 # the next dimension, and the bytes of the input that lie from one to the next along that.
-MOST_SCATTERED_POSITIONS = {1: 8, 2: 4, 4: 8, 8: 3}
-SCATTERED_BYTES = {1: 1024, 2: 2048, 4: 1024, 8: 1024}
+MOST_FAR_APART_POSITIONS = {1: 8, 2: 4, 4: 8, 8: 3}
+FAR_APART_BYTES = {1: 1024, 2: 2048, 4: 1024, 8: 1024}
 # Of single bytes. Where more compete, folding takes most of a tile's time.
 MOST_POSITIONS_OF_LARGE_TILES = 3
 # The same of a stack whose rows are longer than a sector, and not longer than that.
@@ -82,7 +82,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     tuning, positions, near = _tuning_for(layout, nbytes, limits), layout.reduced[0], layout.kept[-1]
     row_bytes = positions.size * nbytes
     goes_on = row_bytes <= SHORT_ROW and not tuning.direct
-    far_bytes = SCATTERED_BYTES[nbytes] if _are_scattered(layout, nbytes) else tuning.tile_bytes
+    far_bytes = FAR_APART_BYTES[nbytes] if _outputs_are_far_apart(layout, nbytes) else tuning.tile_bytes
     fast = along_outputs(layout, far_bytes // nbytes) if goes_on else layout.innermost_of_outputs
     extent = (positions.size - 1) * positions.input_stride + 1
     total = layout.outputs * positions.size * nbytes
@@ -319,14 +319,14 @@ def _positions_apart(layout: ReduceLayout, gap: int, budget: int) -> bool:
     return positions.input_stride > 2 * between + gap or extent + between > budget
 
 
-def _are_scattered(layout: ReduceLayout, nbytes: int) -> bool:
+def _outputs_are_far_apart(layout: ReduceLayout, nbytes: int) -> bool:
     """Whether neighbouring rows of less than a sector of indices are far apart in the output.
 
     Then each sector is written in parts, at different times (0.34 to 0.94 of the time across them, H100).
     """
     positions, near = layout.reduced[0], layout.kept[-1]
     is_short = near.input_stride == 1 and near.size < OUTPUTS_OF_SECTOR
-    are_few = positions.size <= MOST_SCATTERED_POSITIONS.get(nbytes, 0)
+    are_few = positions.size <= MOST_FAR_APART_POSITIONS.get(nbytes, 0)
     return is_short and are_few and positions.input_stride >= 2 * near.size
 
 
