@@ -18,7 +18,7 @@ from vkdml.plan.reduce.reductions import (
     fixed_flags,
     order_rules,
 )
-from vkdml.plan.reduce.shapes import are_multiples, loops_of
+from vkdml.plan.reduce.work_division import are_multiples, loops_of
 from vkdml.plan.schema import ElementType
 
 _FAMILY = kernels.family("argreduce_across")
@@ -39,7 +39,7 @@ _BAND = 4
 
 
 @dataclass(frozen=True)
-class _Shape:
+class _Division:
     """How the work is divided; see the push constants in ``shaders/kernels.json``."""
 
     workgroup_size: int
@@ -76,7 +76,7 @@ def _in_output_order(layout: ReduceLayout) -> ReduceLayout:
     return replace(layout, kept=(*rows, columns))
 
 
-def _shape(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> _Shape:
+def _division(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> _Division:
     per_vector, columns = VECTOR_BYTES // element.nbytes, layout.kept[-1].size
     most = limits.tuning.across_vectors
     if layout.reduce_count * element.nbytes <= _FEW_BYTES:
@@ -86,7 +86,7 @@ def _shape(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> 
     while 4 * _found_words(vectors * per_vector, workgroup_size // vectors) > limits.max_shared_memory // 2:
         workgroup_size //= 2
     rows = workgroup_size // vectors
-    return _Shape(
+    return _Division(
         workgroup_size=workgroup_size,
         vectors=vectors,
         rows=rows,
@@ -132,10 +132,10 @@ def plan_across(
     if not _are_across(layout, element, input_bytes, limits):
         return None
     layout = _in_output_order(layout)
-    shape = _shape(layout, element, limits)
-    if shape.tiles < limits.tuning.across_tiles:
+    division = _division(layout, element, limits)
+    if division.tiles < limits.tuning.across_tiles:
         return None
-    check_work("tiles", shape.tiles)
+    check_work("tiles", division.tiles)
     per_vector = VECTOR_BYTES // element.nbytes
     columns = layout.kept[-1]
     placed = _FAMILY.placed(dimension_words(layout))
@@ -151,11 +151,11 @@ def plan_across(
         **bases(layout),
         scratch_base=0,
         run=columns.size,
-        tiles_per_run=shape.pieces,
-        tile_vectors=shape.vectors,
+        tiles_per_run=division.pieces,
+        tile_vectors=division.vectors,
         positions_per_split=layout.reduce_count,
         rows=layout.outputs // columns.size,
-        tile_rows=shape.rows,
+        tile_rows=division.rows,
         layout_words=placed.pushed,
     )
     is_aligned = are_multiples(layout.row_starts, per_vector) and columns.size % per_vector == 0
@@ -164,16 +164,16 @@ def plan_across(
         loads="vectors" if is_aligned else "unaligned",
         at_once=_AT_ONCE,
         one_stride=len(layout.reduced) == 1,
-        found_words=shape.found_words,
+        found_words=division.found_words,
         band=_BAND,
-        workgroup=shape.workgroup_size,
+        workgroup=division.workgroup_size,
         **order_rules(layout, order),
         split=False,
         fixed_flags=fixed_flags(_FAMILY, flags, input_bytes, limits),
     )
-    workgroups = min(shape.tiles, limits.max_workgroup_count)
-    loops = loops_of(layout, limits, 1, shape.tiles, 1)
-    columns_written = ceil_div(shape.vectors * per_vector, shape.workgroup_size // shape.rows)
+    workgroups = min(division.tiles, limits.max_workgroup_count)
+    loops = loops_of(layout, limits, 1, division.tiles, 1)
+    columns_written = ceil_div(division.vectors * per_vector, division.workgroup_size // division.rows)
     steps = loops.across(layout.reduce_count, layout.reduced[-1].size, _AT_ONCE, per_vector, columns_written)
     return Plan(
         (checked_step(Step(kernel, constants, push, workgroups, loop_steps=steps), limits),),

@@ -9,7 +9,7 @@ from vkdml.plan.layout import NO_DIM, ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, Step, TooMuchWork, check_buffer, check_work, checked_step
 from vkdml.plan.reduce.across import plan_across
-from vkdml.plan.reduce.columns import column_shape
+from vkdml.plan.reduce.columns import column_division
 from vkdml.plan.reduce.joined_columns import plan_joined
 from vkdml.plan.reduce.periodic import Periodicity, plan_periods
 from vkdml.plan.reduce.reading import reading_layout_words
@@ -27,10 +27,10 @@ from vkdml.plan.reduce.rows import (
     limits_of_rows,
     limits_of_whole_rows,
     long_runs_of,
-    row_shape,
+    row_division,
 )
-from vkdml.plan.reduce.shapes import Shape
 from vkdml.plan.reduce.short import plan_short, plan_walked_tiles
+from vkdml.plan.reduce.work_division import WorkDivision
 
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
 
@@ -95,19 +95,19 @@ def plan_argreduce(
         if plan is not None:
             return plan
     if runs is None:
-        shape = column_shape(layout, element, input_bytes, limits)
-        plan = plan_walked_tiles(layout, order, input_bytes, results, limits, str(shape.variant["loads"]))
+        division = column_division(layout, element, input_bytes, limits)
+        plan = plan_walked_tiles(layout, order, input_bytes, results, limits, str(division.variant["loads"]))
         if plan is not None:
             return plan
     else:
         keeping = limits_of_whole_rows(layout, runs, element, limits)
         limits = keeping or limits_of_rows(layout, runs, element, limits)
-        shape = row_shape(layout, runs, element, input_bytes, limits, are_split=keeping is None)
-    return _plan_shape(shape, layout, order, input_bytes, results, limits)
+        division = row_division(layout, runs, element, input_bytes, limits, are_split=keeping is None)
+    return _plan_division(division, layout, order, input_bytes, results, limits)
 
 
-def _plan_shape(
-    shape: Shape,
+def _plan_division(
+    division: WorkDivision,
     layout: ReduceLayout,
     order: Order,
     input_bytes: int,
@@ -117,52 +117,52 @@ def _plan_shape(
     """Return the plan of one step that divides the work so."""
     element, outputs = order.element_type, layout.outputs
     layout_words = dimension_words(layout)
-    if shape.reading is not None:
-        layout_words = reading_layout_words(layout, shape.reading, with_values=results.with_values)
-    placed = shape.family.placed(layout_words)
+    if division.reading is not None:
+        layout_words = reading_layout_words(layout, division.reading, with_values=results.with_values)
+    placed = division.family.placed(layout_words)
     scratch_base = len(placed.stored)
 
     flags = {
         "layout_in_push": placed.in_push,
         **results.flags,
-        "positions_adjacent": shape.positions_adjacent,
+        "positions_adjacent": division.positions_adjacent,
     }
-    push = shape.family.push(
+    push = division.family.push(
         **flags,
-        lanes=shape.lanes,
+        lanes=division.lanes,
         outputs=outputs,
         reduce_count=layout.reduce_count,
-        splits=shape.splits,
+        splits=division.splits,
         kept_dims=len(layout.kept),
         reduced_dims=len(layout.reduced),
         **bases(layout),
         scratch_base=scratch_base,
-        run=shape.run,
-        tiles_per_run=shape.tiles_per_run,
-        tile_vectors=shape.tile_vectors,
-        positions_per_split=shape.positions_per_split,
-        layout_words=layout_words[: shape.family.layout_room] if shape.reading else placed.pushed,
+        run=division.run,
+        tiles_per_run=division.tiles_per_run,
+        tile_vectors=division.tile_vectors,
+        positions_per_split=division.positions_per_split,
+        layout_words=layout_words[: division.family.layout_room] if division.reading else placed.pushed,
     )
-    kernel, constants = shape.family.specialize(
+    kernel, constants = division.family.specialize(
         **element.specialization,
-        **shape.variant,
+        **division.variant,
         workgroup=limits.workgroup_size,
         **order_rules(layout, order),
-        split=shape.splits > 1,
-        fixed_flags=fixed_flags(shape.family, flags, input_bytes, limits),
+        split=division.splits > 1,
+        fixed_flags=fixed_flags(division.family, flags, input_bytes, limits),
     )
     step = checked_step(
         Step(
             kernel,
             constants,
             push,
-            min(shape.blocks * shape.splits, limits.max_workgroup_count),
-            shape.subgroup_size,
-            shape.loop_steps,
+            min(division.blocks * division.splits, limits.max_workgroup_count),
+            division.subgroup_size,
+            division.loop_steps,
         ),
         limits,
     )
-    counters, scratch_words = split_words(shape.blocks, outputs, shape.splits, element)
+    counters, scratch_words = split_words(division.blocks, outputs, division.splits, element)
     return Plan(
         (step,),
         buffer_bytes(element, input_bytes, results, scratch_base + counters + scratch_words),

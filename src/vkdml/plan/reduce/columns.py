@@ -19,7 +19,7 @@ from vkdml.plan.reduce.reductions import (
     workgroups_at_once,
     worthwhile_workgroups,
 )
-from vkdml.plan.reduce.shapes import Shape, are_multiples, loops_of
+from vkdml.plan.reduce.work_division import WorkDivision, are_multiples, loops_of
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import Tuning
 
@@ -69,7 +69,9 @@ def _is_whole(waves: float) -> bool:
     return waves >= _NEARLY_WHOLE * math.ceil(waves)
 
 
-def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits) -> Shape:
+def column_division(
+    layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits
+) -> WorkDivision:
     """Return how the outputs, and the positions of each, are divided among invocations and workgroups."""
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     outputs, reduce_count = layout.outputs, layout.reduce_count
@@ -176,16 +178,16 @@ def column_shape(layout: ReduceLayout, element: ElementType, input_bytes: int, l
         "columns_apart": columns_apart,
         "whole_segments": whole_segments(splits),
     }
-    return Shape(
+    return WorkDivision(
         family,
         variant,
         lanes,
         blocks,
         splits,
         run,
-        0,
-        0,
-        positions,
-        loop_steps(splits),
+        tiles_per_run=0,
+        tile_vectors=0,
+        positions_per_split=positions,
+        loop_steps=loop_steps(splits),
         positions_adjacent=adjacent,
     )

@@ -41,8 +41,8 @@ from vkdml.plan.reduce.reductions import (
     settled_splits,
     split_words,
 )
-from vkdml.plan.reduce.shapes import loops_of
 from vkdml.plan.reduce.walked_tiles import gains_by_tile
+from vkdml.plan.reduce.work_division import loops_of
 from vkdml.plan.schema import ElementType
 
 _FAMILY = kernels.family("argreduce_joined")
@@ -228,7 +228,7 @@ def _outside(layout: ReduceLayout, joined: Joined) -> tuple[Dim, ...]:
 
 
 @dataclass(frozen=True)
-class _Shape:
+class _Division:
     """How the work is divided; see the push constants in ``shaders/kernels.json``."""
 
     lanes: int
@@ -243,9 +243,9 @@ class _Shape:
     loop_steps: int
 
 
-def _shape(
+def _division(
     joined: Joined, layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits
-) -> _Shape | None:
+) -> _Division | None:
     """Return it, or None if a workgroup is too small for whole outputs."""
     tuning, workgroup_size, outputs = limits.tuning, limits.workgroup_size, layout.outputs
     per_vector = VECTOR_BYTES // element.nbytes
@@ -288,7 +288,7 @@ def _shape(
         return loops.joined(positions, sizes, _AT_ONCE, per_vector, of_block, of_joiner, joiners)
 
     splits, share = settled_splits(wanted, joined.positions, joined.positions, blocks, loop_steps, limits)
-    return _Shape(
+    return _Division(
         lanes, piece_columns, pieces_per_run, pieces_per_block, pieces, blocks, splits, share, joiners,
         loop_steps(splits),
     )  # fmt: skip
@@ -344,21 +344,21 @@ def plan_columns(
     """
     element = order.element_type
     per_vector = VECTOR_BYTES // element.nbytes
-    shape = _shape(joined, layout, element, input_bytes, limits)
-    if not shape:
+    division = _division(joined, layout, element, input_bytes, limits)
+    if not division:
         return None
     layout_words = (*dimension_words(layout), *words(word for dim in joined.folded for word in dim))
     layout_words += words(joined.inner or ())
-    offsets = [layout.input_base, joined.run, shape.piece_columns, joined.overlap * joined.block]
+    offsets = [layout.input_base, joined.run, division.piece_columns, joined.overlap * joined.block]
     offsets += [stride for _, stride in joined.folded]
     offsets += [dim.input_stride for dim in _outside(layout, joined)]
     flags = {"layout_in_push": False, **results.flags, "positions_adjacent": False}
     push = _FAMILY.push(
         **flags,
-        lanes=shape.lanes,
+        lanes=division.lanes,
         outputs=layout.outputs,
         reduce_count=layout.reduce_count,
-        splits=shape.splits,
+        splits=division.splits,
         kept_dims=len(layout.kept),
         reduced_dims=len(layout.reduced),
         **bases(layout),
@@ -366,7 +366,7 @@ def plan_columns(
         run=joined.run,
         tiles_per_run=0,
         tile_vectors=0,
-        positions_per_split=shape.positions_per_split,
+        positions_per_split=division.positions_per_split,
         positions=joined.positions,
         folded_dims=len(joined.folded),
         joined=joined.joined,
@@ -375,13 +375,13 @@ def plan_columns(
         copies=joined.copies,
         copies_step=joined.copies_step,
         overlap=joined.overlap,
-        piece_columns=shape.piece_columns,
-        outputs_per_piece=shape.piece_columns // joined.columns,
+        piece_columns=division.piece_columns,
+        outputs_per_piece=division.piece_columns // joined.columns,
         outputs_per_run=joined.run // joined.columns,
-        pieces_per_run=shape.pieces_per_run,
-        pieces_per_block=shape.pieces_per_block,
-        pieces=shape.pieces,
-        joiners=shape.joiners,
+        pieces_per_run=division.pieces_per_run,
+        pieces_per_block=division.pieces_per_block,
+        pieces=division.pieces,
+        joiners=division.joiners,
         layout_words=(),
     )
     kernel, constants = _FAMILY.specialize(
@@ -392,14 +392,14 @@ def plan_columns(
         two_joined=joined.inner is not None,
         workgroup=limits.workgroup_size,
         **order_rules(layout, order),
-        split=shape.splits > 1,
+        split=division.splits > 1,
         fixed_flags=fixed_flags(_FAMILY, flags, input_bytes, limits),
     )
-    workgroups = min(shape.blocks * shape.splits, limits.max_workgroup_count)
-    counters, scratch_words = split_words(shape.blocks, layout.outputs, shape.splits, element)
+    workgroups = min(division.blocks * division.splits, limits.max_workgroup_count)
+    counters, scratch_words = split_words(division.blocks, layout.outputs, division.splits, element)
     workspace_words = len(layout_words) + counters + scratch_words
     return Plan(
-        (checked_step(Step(kernel, constants, push, workgroups, loop_steps=shape.loop_steps), limits),),
+        (checked_step(Step(kernel, constants, push, workgroups, loop_steps=division.loop_steps), limits),),
         buffer_bytes(element, input_bytes, results, workspace_words),
         layout_words,
         counters,

@@ -8,10 +8,10 @@ from functools import cached_property
 from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.order import Order
 from vkdml.plan.plans import LINE, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, Plan, TooMuchWork
-from vkdml.plan.reduce.columns import MOST_LANES_UNSPLIT, column_shape
+from vkdml.plan.reduce.columns import MOST_LANES_UNSPLIT, column_division
 from vkdml.plan.reduce.periods import Repetition, best_parts, best_repetition, plan_repetition
 from vkdml.plan.reduce.reductions import Results
-from vkdml.plan.reduce.shapes import are_multiples
+from vkdml.plan.reduce.work_division import are_multiples
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PeriodTuning
 
@@ -271,8 +271,8 @@ class Periodicity:
             return False
         if not are_multiples(self.layout.row_starts, VECTOR_BYTES // self.element.nbytes):
             return False
-        shape = column_shape(self.layout, self.element, self.input_bytes, self.limits)
-        return shape.splits == 1 and shape.lanes <= MOST_LANES_UNSPLIT
+        division = column_division(self.layout, self.element, self.input_bytes, self.limits)
+        return division.splits == 1 and division.lanes <= MOST_LANES_UNSPLIT
 
     @property
     def _is_unaligned_matrix(self) -> bool:

@@ -314,7 +314,7 @@ def column_words(element: ElementType) -> int:
 
 
 @dataclass(frozen=True)
-class _Shape:
+class _Division:
     """How the work of the first kernel is divided."""
 
     groups_per_block: int
@@ -339,7 +339,9 @@ def _has_short_splits(input_bytes: int, tuning: PeriodTuning) -> bool:
     return 0 < 4 * tuning.split_bytes < input_bytes
 
 
-def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limits: DeviceLimits) -> _Shape:
+def _division(
+    repetition: Repetition, element: ElementType, input_bytes: int, limits: DeviceLimits
+) -> _Division:
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     per_vector = VECTOR_BYTES // element.nbytes
     vectors = repetition.vectors(per_vector)
@@ -390,7 +392,7 @@ def _shape(repetition: Repetition, element: ElementType, input_bytes: int, limit
         )
 
     splits, share = settled_splits(wanted, most, periods, blocks, loop_steps, limits)
-    return _Shape(groups_per_block, lanes, blocks, splits, share, loop_steps(splits))
+    return _Division(groups_per_block, lanes, blocks, splits, share, loop_steps(splits))
 
 
 def _side(vectors: int, piece: int, most: int) -> int:
@@ -408,7 +410,7 @@ def _side(vectors: int, piece: int, most: int) -> int:
 
 
 @dataclass(frozen=True)
-class _CombineShape:
+class _CombineDivision:
     """How the work of the second kernel is divided."""
 
     lanes: int
@@ -418,7 +420,7 @@ class _CombineShape:
     loop_steps: int
 
 
-def _combine_shape(layout: ReduceLayout, dims: list[Dim], limits: DeviceLimits) -> _CombineShape:
+def _combine_division(layout: ReduceLayout, dims: list[Dim], limits: DeviceLimits) -> _CombineDivision:
     tuning, workgroup_size, outputs = limits.tuning, limits.workgroup_size, layout.outputs
     candidates = math.prod(dim.size for dim in dims)
     most = power_of_two_at_least(ceil_div(candidates, CANDIDATES_AT_ONCE))
@@ -434,7 +436,7 @@ def _combine_shape(layout: ReduceLayout, dims: list[Dim], limits: DeviceLimits) 
     most = ceil_div(candidates, lanes * CANDIDATES_AT_ONCE)
     wanted = min(ceil_div(tuning.target_workgroups, blocks), most)
     splits, share = settled_splits(wanted, most, candidates, blocks, loop_steps, limits)
-    return _CombineShape(lanes, blocks, splits, share, loop_steps(splits))
+    return _CombineDivision(lanes, blocks, splits, share, loop_steps(splits))
 
 
 def plan_repetition(
@@ -454,11 +456,11 @@ def plan_repetition(
     if not limits.tuning.is_processor:
         repetition = _in_whole_lines(repetition, element, input_bytes)
     check_work("columns", repetition.columns)
-    shape = _shape(repetition, element, input_bytes, limits)
+    division = _division(repetition, element, input_bytes, limits)
     # Ranks of narrow elements count within a split, others from the first on.
-    first_of_split = shape.periods_per_split if element.nbytes < 4 else 0
-    strides, dims = _candidate_dims(repetition, shape.splits, first_of_split)
-    combine = _combine_shape(layout, dims, limits)
+    first_of_split = division.periods_per_split if element.nbytes < 4 else 0
+    strides, dims = _candidate_dims(repetition, division.splits, first_of_split)
+    combine = _combine_division(layout, dims, limits)
 
     # The workspace: layout, counters of the second kernel, its candidates, those of the first.
     kept_strides = (strides.get(number, 0) for number in range(len(layout.kept)))
@@ -501,23 +503,23 @@ def plan_repetition(
             **common,
             **{**starts, "input_base": starts["input_base"] + in_memory.input_offset},
             **own,
-            lanes=shape.lanes,
+            lanes=division.lanes,
             outputs=repetition.columns,
             reduce_count=repetition.periods(per_vector),
-            splits=shape.splits,
+            splits=division.splits,
             kept_dims=len(repetition.outer),
             reduced_dims=0,
             scratch_base=candidates_base,
-            positions_per_split=shape.periods_per_split,
+            positions_per_split=division.periods_per_split,
             stretch=repetition.stretch,
             width=repetition.width,
-            groups_per_block=shape.groups_per_block,
+            groups_per_block=division.groups_per_block,
             layout_words=words(
                 word for column in reversed(repetition.outer) for word in (column.size, column.stride, 0)
             ),
         ),
-        min(shape.blocks * shape.splits, limits.max_workgroup_count),
-        loop_steps=shape.loop_steps,
+        min(division.blocks * division.splits, limits.max_workgroup_count),
+        loop_steps=division.loop_steps,
     )
     nearest = dims[0].input_stride if dims else 0
     own = {
@@ -555,7 +557,7 @@ def plan_repetition(
         min(combine.blocks * combine.splits, limits.max_workgroup_count),
         loop_steps=combine.loop_steps,
     )
-    workspace = candidates_base + repetition.columns * shape.splits * column_words(element)
+    workspace = candidates_base + repetition.columns * division.splits * column_words(element)
     return Plan(
         (checked_step(first, limits), checked_step(second, limits)),
         buffer_bytes(element, input_bytes, results, workspace),

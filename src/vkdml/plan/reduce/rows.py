@@ -11,7 +11,7 @@ from vkdml.plan import kernels
 from vkdml.plan.layout import MemoryOrder, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, check_work, power_of_two_at_least, power_of_two_up_to
 from vkdml.plan.reduce.reductions import enough_splits, most_splits, rows_workgroups, worthwhile_workgroups
-from vkdml.plan.reduce.shapes import Shape, are_multiples, loops_of
+from vkdml.plan.reduce.work_division import WorkDivision, are_multiples, loops_of
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import Tuning
 
@@ -169,7 +169,7 @@ def _runs_are_aligned(layout: ReduceLayout, runs: Runs, per_vector: int) -> bool
     return are_multiples((layout.input_base + runs.first, *runs.outer_strides, *kept), per_vector)
 
 
-def row_shape(
+def row_division(
     layout: ReduceLayout,
     runs: Runs,
     element: ElementType,
@@ -177,7 +177,7 @@ def row_shape(
     limits: DeviceLimits,
     *,
     are_split: bool,
-) -> Shape:
+) -> WorkDivision:
     """Return how rows of such runs are divided among invocations, and over workgroups if they are split."""
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     outputs, run = layout.outputs, runs.length
@@ -245,7 +245,7 @@ def row_shape(
         "one_subgroup": workgroup_size <= limits.subgroup_size,
         "kept_vectors": kept,
     }
-    return Shape(
+    return WorkDivision(
         kernels.family("argreduce_rows"),
         variant,
         lanes,
@@ -254,9 +254,9 @@ def row_shape(
         run,
         tiles_per_run,
         tile_vectors,
-        0,
-        loop_steps(splits),
-        subgroup_size,
+        positions_per_split=0,
+        loop_steps=loop_steps(splits),
+        subgroup_size=subgroup_size,
         reading=runs.reading,
     )
 

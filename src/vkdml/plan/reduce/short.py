@@ -26,12 +26,12 @@ from vkdml.plan.reduce.reductions import (
     order_rules,
     rows_workgroups,
 )
-from vkdml.plan.reduce.shapes import are_multiples
 from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile
 from vkdml.plan.reduce.short_tiles import are_dense, is_short, tile_of
 from vkdml.plan.reduce.tiles_in_place import tile_of_walks, workgroup_size_of
 from vkdml.plan.reduce.walked_tiles import gains_by_tile, walked_tile_of
 from vkdml.plan.reduce.walks import Walk, walk_of
+from vkdml.plan.reduce.work_division import are_multiples
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import ShortTuning, Tuning
 

@@ -12,7 +12,7 @@ from vkdml.plan.schema import Family
 
 
 @dataclass(frozen=True)
-class Shape:
+class WorkDivision:
     """How the work is divided; see the push constants in ``shaders/kernels.json``."""
 
     family: Family
