@@ -53,6 +53,11 @@ void Sequence::require_idle(const char* action) const {
                           " a sequence that is running: wait() for it first");
 }
 
+void Sequence::require_recordable() const {
+    require_idle("record into");
+    if (state_ == State::ready) throw DeviceError("this sequence is complete: clear() it to record another");
+}
+
 bool Sequence::depends_on_earlier(const Operation::Uses& uses) const {
     for (const auto& [tensor, written] : since_barrier_)
         for (const auto& use : uses)
@@ -98,8 +103,7 @@ void Sequence::append(std::shared_ptr<Operation> operation, const Operation::Use
 void Sequence::copy(const Buffer& source, const Buffer& target, uint64_t bytes, uint64_t source_offset,
                     uint64_t target_offset) {
     Use use(*this);
-    require_idle("record into");
-    if (state_ == State::ready) throw DeviceError("this sequence is complete: clear() it to record another");
+    require_recordable();
     if (source.device() != device_ || target.device() != device_)
         throw DeviceError("a sequence copies between buffers of its own device only");
     auto inside = [&](const Buffer& buffer, uint64_t offset) {
@@ -118,8 +122,7 @@ void Sequence::copy(const Buffer& source, const Buffer& target, uint64_t bytes, 
 void Sequence::dispatch(std::shared_ptr<Kernel> kernel, const std::vector<Binding>& bindings,
                         std::vector<uint8_t> push, kp::Workgroup workgroups) {
     Use use(*this);
-    require_idle("record into");
-    if (state_ == State::ready) throw DeviceError("this sequence is complete: clear() it to record another");
+    require_recordable();
     if (kernel->device() != device_->handle()) throw DeviceError("the kernel belongs to another device");
     if (bindings.size() != kernel->bindings() || push.size() != kernel->push_bytes())
         throw std::invalid_argument("the kernel takes " + std::to_string(kernel->bindings()) +

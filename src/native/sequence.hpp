@@ -58,6 +58,7 @@ private:
     void hold_buffers(const std::vector<const Buffer*>& holding);
     void end_recording();
     void require_idle(const char* action) const;
+    void require_recordable() const;
 
     std::shared_ptr<Device> device_;
     std::unique_ptr<Recording> recording_;
