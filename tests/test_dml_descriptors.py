@@ -18,11 +18,20 @@ Y = dml.BufferTensorDesc(dml.DataType.UINT32, sizes=(2, 1))
 untyped: Any = dml  # what a caller without a type checker sees
 
 
-@pytest.mark.parametrize("name", [name for name, element in kernels.elements().items() if element.directml])
+WHOLE_BYTES = [name for name in kernels.elements() if name.upper() in dml.DataType.__members__]
+
+
+def test_kernels_have_all_data_types_of_whole_bytes() -> None:
+    assert {name.upper() for name in WHOLE_BYTES} == {
+        each.name for each in dml.DataType if each.size_in_bits >= 8
+    }
+
+
+@pytest.mark.parametrize("name", WHOLE_BYTES)
 def test_data_type_knows_its_dtype_and_size(name: str) -> None:
     data_type = dml.DataType[name.upper()]
     assert data_type.dtype == np.dtype(name)
-    assert data_type.size_in_bytes == np.dtype(name).itemsize == data_type.size_in_bits // 8
+    assert data_type.size_in_bytes == kernels.elements()[name].nbytes == data_type.size_in_bits // 8
 
 
 @pytest.mark.parametrize("name", ["UNKNOWN", "UINT4", "INT4"])

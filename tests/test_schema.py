@@ -10,7 +10,6 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from vkdml import dml
 from vkdml.plan import kernels, schema
 
 ROWS = kernels.family("argreduce_rows")
@@ -146,13 +145,6 @@ def test_modules_have_the_constants_and_push_constants_of_the_schema(family):
 def test_the_installed_modules_are_those_of_the_table():
     installed = {path.name for path in (resources.files("vkdml") / "spirv").iterdir()}
     assert installed == {f"{name}.spv" for name in kernels.table()} | {"kernels.json"}
-
-
-def test_directml_names_are_data_types_of_the_same_size():
-    for name, element in kernels.elements().items():
-        if element.directml is not None:
-            assert dml.DataType[element.directml].dtype == np.dtype(name)
-            assert dml.DataType[element.directml].size_in_bytes == element.nbytes
 
 
 def test_variants_that_are_listed_twice_or_along_no_axis_are_refused():

@@ -28,8 +28,6 @@ class ElementType:
     """Bit patterns of each sign that are NaN."""
     package: str
     """Which package defines the NumPy type of this name: ``numpy`` or ``ml_dtypes``."""
-    directml: str | None
-    """Its ``DML_TENSOR_DATA_TYPE``, if it has one."""
     short: str
 
     @property
@@ -392,7 +390,6 @@ def parse(content: Mapping[str, Any]) -> Schema:
             facts["kind"],
             facts.get("nan_patterns", 0),
             facts["package"],
-            facts.get("directml"),
             facts["short"],
         )
         for name, facts in content["elements"].items()
