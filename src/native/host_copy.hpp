@@ -5,7 +5,7 @@
 
 namespace vkdml {
 
-// Like memcpy; great copies are shared out to several threads.
+// Like memcpy; large copies are divided among several threads.
 void copy_in_host_memory(void* target, const void* source, size_t bytes);
 
 } // namespace vkdml

@@ -1,1 +1,1 @@
-"""The operators on host arrays, of any size."""
+"""The operators: on host arrays of any size, on arrays on a device, and on shards."""

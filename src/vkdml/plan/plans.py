@@ -1,6 +1,6 @@
 """Plans: the kernels of one operation and their constants. Pure values: no device, no data.
 
-Here is what all plans share; ``argreduce.py`` and ``slice1.py`` make them.
+Here is what all plans share; the modules of ``reduce``, ``slice`` and ``gather`` make them.
 """
 
 from __future__ import annotations

@@ -197,7 +197,8 @@ class Family:
         key = tuple(values.items())
         found = self._specialized.get(key)
         if found is None:
-            # Not many: values are flags, properties of element types and powers of two.
+            # Bounded: constants are flags, facts of element types, powers of two and small counts;
+            # ARCHITECTURE.md lists them.
             found = self._specialized[key] = self._specialize(values)
         return found
 

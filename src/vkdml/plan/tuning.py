@@ -112,6 +112,7 @@ class SliceTuning:
     first_cache: tuple[int, int] = (1 << 12, 8)
     """Of a processor: lines that are so many bytes apart share a set, which holds so many of them."""
     second_cache: tuple[int, int] = (1 << 16, 16)
+    """The same of the next cache."""
     held_sectors: tuple[int, int] = (1024, 4096)
     """Rows of fewer sectors stay in a cache from row to row: at any pitch, and at a pitch that suits it."""
     rows_last_first_from_bytes: int = NEVER
@@ -120,6 +121,7 @@ class SliceTuning:
     rows_last_first_bytes: tuple[int, int] = (128, 1280)
     """The least and the most of such rows: shorter ones share lines, longer ones it foresees as they are."""
     sharing: SharingTuning = SharingTuning()
+    """The numbers of copies whose parts share sectors of the input."""
 
 
 @dataclass(frozen=True)
@@ -141,17 +143,18 @@ class ShortTuning:
     most_in_fours: int = 7
     """Narrow rows of up to so many positions are folded four at a time, by loops that are unrolled."""
     row_bytes: int = 0
-    """Rows below this size are taken so, even if they are not shorter than ``Tuning.shortest_row_bytes``."""
+    """``argreduce_short`` takes rows below this size, even if they are not shorter than
+    ``Tuning.shortest_row_bytes``."""
     narrow_row_bytes: int = 0
     """The same of elements of 1 and 2 bytes."""
     rows_in_registers: tuple[tuple[bool, int, int, int], ...] = ()
-    """By whether elements are floats and their width, the least and the most bytes of rows that are not taken
-    so all the same: a few invocations keep one in registers."""
+    """Is float, element width, least and most bytes: ``argreduce_rows`` takes these rows all the same, since
+    a few invocations keep one in registers."""
     columns_in_place: tuple[tuple[int, tuple[int, int, int]], ...] = ()
     """By element width, the fewest bytes of the aligned rows of a stack whose columns are read where they
     are, and the fewest and the most positions."""
     most_halves_in_place: int = 0
-    """Halves are read so in shorter aligned rows, too, of up to so many positions."""
+    """Columns of aligned rows of halves are read in place up to this many positions, also in shorter rows."""
     wide_rows_in_place: tuple[int, int] = (80, 96)
     """Bytes. Columns of wide elements in wider rows, and in aligned ones, are read so where a tile keeps half
     of its invocations busy."""
@@ -191,7 +194,7 @@ class PeriodTuning:
     from_bytes: int
     """Inputs from this size on may be read so, where other kernels would read memory in short pieces."""
     narrow_from_bytes: int
-    """Narrow elements from this size on are wherever that is possible."""
+    """Narrow elements of inputs from this size on are read in periods wherever that is possible."""
     narrow_rows: tuple[int, int]
     """Inputs from this size on are too if as many rows as the second number are reduced to one."""
     wide_from_bytes: int
@@ -208,8 +211,9 @@ class PeriodTuning:
     segment_bytes: int
     """The most of a long period that a workgroup reads side by side, of several periods at once if it can."""
     short_bytes: int
-    """Of longer periods up to this size, the next number instead."""
+    """Periods up to this size use ``short_segment_bytes``."""
     short_segment_bytes: int
+    """As ``segment_bytes``, of short periods."""
     unaligned_rows: int
     """So many unaligned rows of narrow elements that are reduced to one are read so in small inputs, too; 0:
     none."""
@@ -218,17 +222,17 @@ class PeriodTuning:
     longest_row_bytes: int
     """Longer rows, of which an output has several, are read as rows."""
     long_row_bytes: int
-    """Those from this size on are too where a column would have fewer positions than the next number, but for
-    elements of 8 bytes."""
+    """So are rows from this size on if a column would have fewer than ``row_positions`` positions, except of
+    8-byte elements."""
     row_positions: int
     """0: the number of positions does not matter."""
     gaps_from_bytes: int
     """Of the sectors or lines that are needed, from which on gaps are read, too, where that is faster."""
     out_of_order_from_bytes: int
-    """Inputs from this size on have the next number."""
+    """Smaller inputs are never read in periods because of their order."""
     out_of_order_row_bytes: int
-    """Positions that lie in another order than memory: columns, and narrow elements in rows up to so many
-    bytes, twice as many of three or more dimensions, are read so; 0: never."""
+    """Longest row of narrow elements that is read in periods if positions are out of memory order; twice as
+    long with three or more dimensions. 0: never."""
     out_of_order_column_bytes: tuple[int, ...]
     """If given, it decides instead of the row: the fewest bytes that narrow elements, and others, have for
     each column."""
@@ -296,6 +300,7 @@ class Tuning:
     far_columns_segment_bytes: int
     """Narrow: a processor waits for a line for each invocation, and a cache has the rest of it next."""
     far_columns_workgroups: int
+    """As ``columns_workgroups``, of such columns."""
     columns_apart: int
     """1: columns side by side in the input are loaded together wherever their outputs are; 0: only if fewer
     than a vector of them have their outputs side by side."""
@@ -320,8 +325,11 @@ class Tuning:
     stream_from_bytes: int
     """Host arrays from this size on are streamed even if one buffer could hold them."""
     slice1: SliceTuning
+    """The numbers of slice1."""
     short: ShortTuning
+    """The numbers of short rows and stacks."""
     periods: PeriodTuning
+    """The numbers of reductions that are read in periods."""
     spin_microseconds: float
     """How long a wait polls before it blocks."""
     cached_execution_bytes: int

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 class _Closed:
-    """What a closed device has in place of its native device and its executions: every use raises."""
+    """What a closed device has in place of its native device and its executions.
+
+    Every use raises, except ``lost``.
+    """
 
     lost = True
     """So the next selection opens the device anew."""

@@ -40,8 +40,8 @@ class ExecutionCache:
         self.tuning = tuning
         self._mapped_bytes = tuning.mapped_bytes if device.maps_device_memory and not unified_memory else -1
         self._imports_host_memory = unified_memory and device.imports_host_memory
-        # Unbounded, but not large: a key is a kernel of the table with constants that are flags, properties
-        # of element types and powers of two. A dictionary's own methods are atomic, so threads need no lock.
+        # Bounded: constants are flags, facts of element types, powers of two and small counts;
+        # ARCHITECTURE.md lists them. A dictionary's own methods are atomic, so threads need no lock.
         self._kernels: dict[tuple[str, tuple[int, ...], int], _native.Kernel] = {}
         bounds = tuning.execution_cache_count, tuning.execution_cache_bytes, tuning.cached_execution_bytes
         self._executions: Pool[Plan, Execution] = Pool(*bounds)
