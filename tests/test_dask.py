@@ -221,6 +221,24 @@ def test_chunks_of_unknown_size() -> None:
         vkdml.dask.argmax(none[none[:, 0] > 99], 0).compute()
 
 
+@pytest.mark.parametrize("unknown", [(0,), (1,), (2,), (1, 2), (0, 1, 2)], ids=str)
+def test_several_axes_of_which_some_have_a_single_chunk_of_unknown_size(unknown: tuple[int, ...]) -> None:
+    host = np.random.default_rng(4).integers(0, 4, (4, 5, 3))
+    x = da.from_array(host, chunks=-1)
+    for axis in unknown:
+        kept = np.arange(host.shape[axis]) % 3 != 1
+        host = host.compress(kept, axis)
+        x = da.compress(da.from_array(kept, chunks=-1), x, axis)
+    assert [axis for axis in range(3) if np.isnan(x.shape[axis])] == list(unknown)
+    for axis in AXES:
+        for direction in ("increasing", "decreasing"):
+            options: Any = {"direction": direction, "return_values": True}
+            lazy = vkdml.dask.argmax(x, axis, **options)
+            computed, wanted = dask.compute(*lazy), vkdml.argmax(host, axis, **options)
+            assert np.array_equal(computed[0], wanted.indices), axis
+            assert np.array_equal(computed[1], wanted.values), axis
+
+
 def test_a_computation_carries_nothing_of_a_device(device: vkdml.Device) -> None:
     x = da.zeros((4, 6), chunks=(2, 3))
     for wrong in (device, [device], (0, device)):

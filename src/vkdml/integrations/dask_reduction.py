@@ -28,8 +28,8 @@ class ChunkReduction(NamedTuple):
     order: Order
     begins: tuple[Begins, ...]
     """Of each reduced axis: where its chunks begin."""
-    sizes: tuple[int, ...]
-    """Of each reduced axis of the whole array; of one in a single chunk of unknown size, 0."""
+    sizes: tuple[int | None, ...]
+    """Of each reduced axis of the whole array; None for one in a single chunk of unknown size."""
     device: Selector
 
 
@@ -62,7 +62,7 @@ def _won(x: Any, request: ReduceRequest, reduction: Reduction, split_every: Any)
         axes,
         reduction.order,
         tuple(begins_of(x.chunks[axis]) for axis in axes),
-        tuple(0 if math.isnan(x.shape[axis]) else int(x.shape[axis]) for axis in axes),
+        tuple(None if math.isnan(x.shape[axis]) else int(x.shape[axis]) for axis in axes),
         request.device,
     )
     candidates = x.map_blocks(
@@ -122,7 +122,11 @@ def candidates_of(chunk: Any, what: ChunkReduction, block_id: tuple[int, ...] = 
     candidates["bits"] = values.view(_bits_of(values.dtype))
     starts = [begins(block_id[axis]) for begins, axis in zip(what.begins, axes, strict=True)]
     extents = [chunk.shape[axis] for axis in axes]
-    candidates["index"] = _in_whole(np.asarray(found.indices).astype(np.uint64), extents, starts, what.sizes)
+    sizes = [
+        extent if size is None else size  # a chunk of unknown size is alone along its axis
+        for extent, size in zip(extents, what.sizes, strict=True)
+    ]
+    candidates["index"] = _in_whole(np.asarray(found.indices).astype(np.uint64), extents, starts, sizes)
     return candidates
 
 
