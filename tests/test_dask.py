@@ -239,6 +239,40 @@ def test_several_axes_of_which_some_have_a_single_chunk_of_unknown_size(unknown:
             assert np.array_equal(computed[1], wanted.values), axis
 
 
+def test_a_chunk_of_another_type_than_dask_was_told_is_refused() -> None:
+    host = np.int32([[-5, 3, 9], [7, -2, 8]])
+    for given, told in (("f4", "i4"), ("i8", "i4"), ("u4", "i4"), ("i4", "i8")):
+        x = da.from_array(host, chunks=(1, 3)).map_blocks(lambda b, given=given: b.astype(given), dtype=told)
+        said = f"elements are said to be {np.dtype(told)}, and these are {np.dtype(given)}"
+        with pytest.raises(TypeError, match=said):
+            vkdml.argmax(x)
+        where = r"argmin of \(1, 3\) .*: chunk \(., 0\) of this dask Array"
+        with pytest.raises(TypeError, match=f"{where}: its {said}"):
+            vkdml.dask.argmin(x).compute()
+        with pytest.raises(TypeError, match=said):
+            vkdml.dask.slice1(x, (0, 0), (2, 3), (1, -1)).compute()
+    swapped = da.from_array(host, chunks=(1, 3)).map_blocks(lambda b: b.astype(">i4"), dtype="i4")
+    assert dask.compute(*vkdml.dask.argmax(swapped, return_values=True)) == (2, 9)
+    meta = np.empty((0, 0), "i8")
+    lists = da.from_array(host, chunks=(1, 3)).map_blocks(lambda b: b.tolist(), dtype="i8", meta=meta)
+    assert vkdml.dask.argmax(lists).compute() == 2
+    number = da.from_array(host, chunks=-1).map_blocks(lambda b: int(b.max()), dtype="i8", drop_axis=(0, 1))
+    assert vkdml.dask.argmax(number).compute() == 0
+
+
+@pytest.mark.parametrize("chunks", [(2, 3), ((2, 1, 2, 1), (3, 3)), ((1, 5), (0, 6))], ids=str)
+def test_a_chunk_of_another_shape_than_dask_was_told_is_refused(chunks: Any) -> None:
+    x = da.from_array(np.arange(36).reshape(6, 6), chunks=chunks)
+    told = x.map_blocks(lambda b, block_id: b[: len(b) - (block_id == (1, 1))], dtype=x.dtype)
+    said = r"chunk \(1, 1\) of this dask Array: its part has shape .*; accepted is .*, as was asked for"
+    for axis in (None, 0, 1):
+        with pytest.raises(ValueError, match=said):
+            vkdml.dask.argmax(told, axis).compute()
+    with pytest.raises(ValueError, match=said):
+        vkdml.dask.slice1(told, (0, 0), (6, 6), (-1, 1)).compute()
+    assert vkdml.dask.argmax(told.blocks[:1]).compute() == x.chunks[0][0] * 6 - 1
+
+
 def test_a_computation_carries_nothing_of_a_device(device: vkdml.Device) -> None:
     x = da.zeros((4, 6), chunks=(2, 3))
     for wrong in (device, [device], (0, device)):

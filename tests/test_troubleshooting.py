@@ -59,8 +59,6 @@ INTERNAL = {
     "a buffer that this sequence uses is not among those to be held": "the package holds them",
     "a buffer that this sequence uses is gone": "the package names the array that was freed",
     "the sequence has not been evaluated yet": "the package says it before",
-    "its elements are said to be": "callers put the piece in front",
-    "its part has shape …; accepted is …, as was asked for": "callers put the piece in front",
     "there is no Vulkan device": "the package selects among those that are there",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,11 +86,8 @@ class ChunkedArray:
                 part = part.read().result()
             require_plain(part)
             array = np.asarray(part)
-            if array.dtype.newbyteorder("=") != self.dtype.newbyteorder("="):
-                raise TypeError(f"its elements are said to be {self.dtype}, and these are {array.dtype}")
             shape = tuple(len(range(*s.indices(n))) for s, n in zip(index, self.shape, strict=True))
-            if array.shape != shape:
-                raise ValueError(f"its part has shape {array.shape}; accepted is {shape}, as was asked for")
+            require_as_said(array, self.dtype, shape)
             return array if array.dtype == self.dtype else array.byteswap().view(self.dtype)
 
     def whole(self) -> AnyArray:
@@ -155,6 +152,27 @@ def as_chunked(x: Any) -> ChunkedArray | None:
     if not known and not _are_extents(x.chunks, len(shape)):
         return None
     return ChunkedArray(x, dtype)
+
+
+def require_as_said(part: Any, dtype: np.dtype[Any], shape: Sequence[int | None]) -> None:
+    """Raise if a part of an array is not of the array's type, in either byte order, or of its own shape.
+
+    Args:
+        part: an array.
+        dtype: what the whole array says.
+        shape: None for a size that is not known.
+
+    Raises:
+        TypeError: another type.
+        ValueError: another shape.
+    """
+    if part.dtype.newbyteorder("=") != dtype.newbyteorder("="):
+        raise TypeError(f"its elements are said to be {dtype}, and these are {part.dtype}")
+    if len(part.shape) != len(shape) or any(
+        wanted is not None and size != wanted for size, wanted in zip(part.shape, shape, strict=True)
+    ):
+        accepted = tuple("any" if size is None else size for size in shape)
+        raise ValueError(f"its part has shape {part.shape}; accepted is {accepted}, as was asked for")
 
 
 def _chunks(x: Any) -> Any:

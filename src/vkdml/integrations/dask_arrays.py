@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.arrays.foreign import attribute
-from vkdml.common.wording import type_of
+from vkdml.arrays.chunked import require_as_said
+from vkdml.arrays.foreign import attribute, require_plain
+from vkdml.common.wording import put_before, type_of
 from vkdml.integrations.dask_package import dask
 
 AnyArray = npt.NDArray[Any]
@@ -38,8 +40,10 @@ class Begins(NamedTuple):
     """Where the chunks along a dimension begin; short, as it travels with every task."""
 
     extent: int
-    """Of every chunk but the last, if ``places`` is empty."""
+    """Of every chunk but the last, which is no longer, if ``places`` is empty."""
     places: tuple[int, ...] = ()
+    end: int | None = None
+    """Of the last chunk; None if it is not known."""
 
     def __call__(self, number: int) -> int:
         """Return where a chunk begins.
@@ -49,13 +53,53 @@ class Begins(NamedTuple):
         """
         return self.places[number] if self.places else number * self.extent
 
+    def extent_of(self, number: int) -> int | None:
+        """Return the size of a chunk, or None if it is not known.
+
+        >>> begins_of((5, 5, 2)).extent_of(2), begins_of((1, 5, 2)).extent_of(1)
+        (2, 5)
+        """
+        if self.end is None:
+            return None
+        if not self.places:
+            return min(self.extent, self.end - self(number))
+        return (*self.places, self.end)[number + 1] - self.places[number]
+
 
 def begins_of(extents: Sequence[float]) -> Begins:
-    """Return where chunks of these extents begin; one alone begins at 0 whatever its size."""
-    *full, _ = (int(extent) for extent in extents) if len(extents) > 1 else (0,)
-    if len(set(full)) < 2:
-        return Begins(full[0] if full else 0)
-    return Begins(0, tuple(itertools.accumulate(full, initial=0)))
+    """Return where chunks of these extents begin; of unknown extents, only a first chunk's is right: 0."""
+    if any(math.isnan(extent) for extent in extents):
+        return Begins(0)
+    *full, last = (int(extent) for extent in extents)
+    end = sum(full) + last
+    if all(extent == full[0] for extent in full) and last <= (full or [last])[0]:
+        return Begins((full or [last])[0], (), end)
+    return Begins(0, tuple(itertools.accumulate(full, initial=0)), end)
 
 
-__all__ = ["AnyArray", "Begins", "begins_of", "lazily", "require_dask_array"]
+def checked_chunk(chunk: Any, dtype: np.dtype[Any], dims: Sequence[Begins], place: tuple[int, ...]) -> Any:
+    """Return a chunk if it is of the type and the size that Dask was told, as an array.
+
+    Args:
+        chunk: what Dask computed.
+        dtype: of the whole array.
+        dims: where the chunks along each dimension begin.
+        place: the chunk's number along each of them.
+
+    Raises:
+        TypeError: another type.
+        ValueError: another shape.
+    """
+    try:
+        if not isinstance(attribute(chunk, "dtype"), np.dtype):
+            require_plain(chunk)
+            chunk = np.asarray(chunk)
+        shape = [begins.extent_of(number) for begins, number in zip(dims, place, strict=True)]
+        require_as_said(chunk, dtype, shape)
+    except (TypeError, ValueError) as error:
+        put_before(error, f"chunk {place} of this dask Array")
+        raise
+    return chunk
+
+
+__all__ = ["AnyArray", "Begins", "begins_of", "checked_chunk", "lazily", "require_dask_array"]

@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 from vkdml import ops
 from vkdml.arguments import ReduceRequest, Reduction, context, integer, one_axis
-from vkdml.integrations.dask_arrays import AnyArray, Begins, begins_of, lazily, require_dask_array
+from vkdml.integrations.dask_arrays import (
+    AnyArray,
+    Begins,
+    begins_of,
+    checked_chunk,
+    lazily,
+    require_dask_array,
+)
 from vkdml.integrations.dask_devices import Selector, device_of_task, require_portable
 from vkdml.integrations.dask_package import dask
 from vkdml.operators.fold import fold
@@ -26,10 +33,10 @@ class ChunkReduction(NamedTuple):
     operator: str
     axes: tuple[int, ...]
     order: Order
+    dtype: np.dtype[Any]
+    """Of the whole array."""
     begins: tuple[Begins, ...]
-    """Of each reduced axis: where its chunks begin."""
-    sizes: tuple[int | None, ...]
-    """Of each reduced axis of the whole array; None for one in a single chunk of unknown size."""
+    """Of each dimension: where its chunks begin."""
     device: Selector
 
 
@@ -61,8 +68,8 @@ def _won(x: Any, request: ReduceRequest, reduction: Reduction, split_every: Any)
         request.operator,
         axes,
         reduction.order,
-        tuple(begins_of(x.chunks[axis]) for axis in axes),
-        tuple(None if math.isnan(x.shape[axis]) else int(x.shape[axis]) for axis in axes),
+        x.dtype,
+        tuple(map(begins_of, x.chunks)),
         request.device,
     )
     candidates = x.map_blocks(
@@ -104,6 +111,8 @@ def _tree_widths(split_every: Any, axes: tuple[int, ...], rank: int) -> Any:
 def candidates_of(chunk: Any, what: ChunkReduction, block_id: tuple[int, ...] = ()) -> AnyArray:
     """Return the candidates of a chunk, with the reduced axes kept: indices in the whole array, and bits."""
     axes = what.axes
+    with context(what.operator, chunk):
+        chunk = checked_chunk(chunk, what.dtype, what.begins, block_id)
     shape = tuple(min(size, 1) if axis in axes else size for axis, size in enumerate(chunk.shape))
     candidates = np.empty(shape, [("index", np.uint64), ("bits", f"u{chunk.dtype.itemsize}")])
     if candidates.size == 0:
@@ -120,12 +129,12 @@ def candidates_of(chunk: Any, what: ChunkReduction, block_id: tuple[int, ...] = 
     )
     values = np.asarray(found.values)
     candidates["bits"] = values.view(_bits_of(values.dtype))
-    starts = [begins(block_id[axis]) for begins, axis in zip(what.begins, axes, strict=True)]
+    starts = [what.begins[axis](block_id[axis]) for axis in axes]
     extents = [chunk.shape[axis] for axis in axes]
-    sizes = [
-        extent if size is None else size  # a chunk of unknown size is alone along its axis
-        for extent, size in zip(extents, what.sizes, strict=True)
-    ]
+    sizes = []
+    for axis, extent in zip(axes, extents, strict=True):
+        end = what.begins[axis].end
+        sizes.append(extent if end is None else end)  # a chunk of unknown size is alone along its axis
     candidates["index"] = _in_whole(np.asarray(found.indices).astype(np.uint64), extents, starts, sizes)
     return candidates
 
@@ -202,7 +211,7 @@ def _values(won: AnyArray, dtype: np.dtype[Any]) -> Any:
 
 
 def _zeros(chunk: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
-    return np.zeros(chunk.shape, dtype)
+    return np.zeros(np.shape(chunk), dtype)
 
 
 def _require_places(x: Any, axes: tuple[int, ...]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from vkdml import ops
 from vkdml.arguments import SliceRequest, Window, context, require_movable
-from vkdml.integrations.dask_arrays import AnyArray, Begins, begins_of, require_dask_array
+from vkdml.integrations.dask_arrays import AnyArray, Begins, begins_of, checked_chunk, require_dask_array
 from vkdml.integrations.dask_devices import Selector, device_of_task, require_portable
 from vkdml.integrations.dask_package import dask
 
@@ -50,6 +50,8 @@ class ChunkSlice(NamedTuple):
     """What a task does with a chunk; it travels to the worker."""
 
     dims: tuple[Taken, ...]
+    dtype: np.dtype[Any]
+    """Of the whole array."""
     device: Selector
 
 
@@ -79,7 +81,7 @@ def slice1(x: Any, request: SliceRequest) -> Any:
             for taken, extents in zip(dims, holding.chunks, strict=True)
         )
         return holding.map_blocks(
-            partial(window_of, what=ChunkSlice(dims, request.device)),
+            partial(window_of, what=ChunkSlice(dims, x.dtype, request.device)),
             dtype=x.dtype,
             chunks=chunks,
             meta=np.empty((0,) * x.ndim, x.dtype),
@@ -89,6 +91,9 @@ def slice1(x: Any, request: SliceRequest) -> Any:
 
 def window_of(chunk: Any, what: ChunkSlice, block_id: tuple[int, ...] = ()) -> AnyArray:
     """Return the part of the window that lies in a chunk."""
+    blocks = tuple(taken.blocks[number] for taken, number in zip(what.dims, block_id, strict=True))
+    with context("slice1", chunk):
+        chunk = checked_chunk(chunk, what.dtype, [taken.begins for taken in what.dims], blocks)
     inside = [
         taken.inside(number, extent)
         for taken, number, extent in zip(what.dims, block_id, chunk.shape, strict=True)
