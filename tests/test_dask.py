@@ -273,6 +273,25 @@ def test_a_chunk_of_another_shape_than_dask_was_told_is_refused(chunks: Any) -> 
     assert vkdml.dask.argmax(told.blocks[:1]).compute() == x.chunks[0][0] * 6 - 1
 
 
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        ((0, 0, 2, 4), (2, 2, 2)),
+        ((6,), (0, 0, 6, 0, 0)),
+        ((0, 0, 0, 6), (0, 0, 0, 6)),
+        ((0, 6), (3, 3, 0, 0)),
+    ],
+    ids=str,
+)
+def test_groups_of_empty_chunks_beside_others(chunks: Any) -> None:
+    host = np.random.default_rng(5).integers(0, 3, (6, 6))
+    x = da.from_array(host, chunks=chunks)
+    for axis in (0, 1, (0, 1)):
+        for split_every in (2, 3, None, {0: 2, 1: 3}):
+            lazy = vkdml.dask.argmax(x, axis, split_every=split_every, return_values=True)
+            assert_same(lazy, vkdml.argmax(host, axis, return_values=True))
+
+
 def test_a_computation_carries_nothing_of_a_device(device: vkdml.Device) -> None:
     x = da.zeros((4, 6), chunks=(2, 3))
     for wrong in (device, [device], (0, device)):

@@ -175,7 +175,9 @@ class _Fold:
         count = math.prod(candidates.shape[dim] for dim in axis)
         if count == 0:
             if self.operator is None:
-                return candidates
+                # As long along each axis as groups beside this one, which may hold elements.
+                ends = (min(size, 1) if dim in axis else size for dim, size in enumerate(candidates.shape))
+                return candidates[tuple(map(slice, ends))]
             raise ValueError(
                 f"attempt to get {self.operator} of an empty sequence: the reduced axes {axis} hold no "
                 "element; accepted are axes with at least one"
