@@ -512,6 +512,79 @@ def test_stores_in_memory_that_hold_the_same_are_not_the_same():
         vkdml.slice1(z, *window, out=zarr.open_array(z.store, path=z.path))
 
 
+@pytest.mark.parametrize("version", FORMATS)
+@pytest.mark.parametrize("kept", ["folder", "subfolder", "archive"])
+def test_a_store_is_the_same_by_other_names(kept, version, tmp_path, monkeypatch):
+    if kept == "archive" and not hasattr(zarr, "create_array"):
+        pytest.skip("zarr 2's archives have another interface")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    name = {"folder": "x", "subfolder": "group/x", "archive": "x.zip"}[kept]
+    x = np.arange(12, dtype=np.int32).reshape(4, 3)
+
+    def stored_at(path):
+        return zarr.storage.ZipStore(path, mode="r") if kept == "archive" else path
+
+    if kept == "archive":
+        with zarr.storage.ZipStore(f"real/{name}", mode="w") as store:
+            zarr.create_array(store, data=x, chunks=(2, 3), zarr_format=version)
+    else:
+        new_zarr(tmp_path / "real" / name, version, shape=x.shape, dtype=x.dtype, chunks=(2, 3))[...] = x
+        new_zarr(tmp_path / "real" / "y", version, shape=x.shape, dtype=x.dtype, chunks=(2, 3))
+    one = zarr.open_array(stored_at(str(tmp_path / "real" / name)), mode="r")
+    paths = [f"real/{name}", f"link/{name}", f"{tmp_path}/link/../real/{name}", f"./link/{name}"]
+    others = [zarr.open_array(stored_at(path), mode="r") for path in paths]
+    for other in others:
+        with pytest.raises(ValueError, match="out is the array that is read"):
+            vkdml.slice1(one, (0, 0), (4, 3), (-1, 1), out=other)
+    if kept != "archive":
+        y = zarr.open_array("link/y", mode="r+")
+        assert vkdml.slice1(one, (0, 0), (4, 3), (-1, 1), out=y) is y
+        assert np.array_equal(y[...], x[::-1])
+
+
+def test_a_store_of_tensorstore_is_the_same_by_other_names(tmp_path, monkeypatch):
+    ts = pytest.importorskip("tensorstore")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("real")
+    x = np.arange(36, dtype=np.int32).reshape(6, 6)
+    window = ((0, 0), (6, 6), (-1, 1))
+
+    def opened(kvstore, **options):
+        return ts.open({"driver": "zarr3", "kvstore": kvstore}, **options).result()
+
+    new = {"dtype": ts.int32, "shape": [6, 6], "create": True}
+    for kvstore in ("memory://", f"file://{tmp_path}/real/"):
+        t = opened(kvstore, **new)
+        t[...] = x
+        views = [
+            t,
+            t[0:6],
+            t[ts.d[0, 1].label["x", "y"]],
+            t[ts.d[:].translate_by[3]],
+            t[::-1],
+            t[ts.d[0, 1].transpose[1, 0]],
+        ]
+        if kvstore != "memory://":
+            views += [
+                opened({"driver": "file", "path": path}) for path in ("real", "link/", f"{tmp_path}/link")
+            ]
+            if 3 in FORMATS:
+                views.append(zarr.open_array("link", mode="r+"))
+        for view in views:
+            for source, out in ((view, t), (t, view)):
+                with pytest.raises(ValueError, match="out is the array that is read"):
+                    vkdml.slice1(source, *window, out=out)
+        assert np.array_equal(t, x)
+        # Views that share no element, and another array.
+        vkdml.slice1(t[0:3], (0, 0), (3, 6), (-1, 1), out=t[3:6])
+        assert np.array_equal(t, np.concatenate([x[:3], x[2::-1]]))
+        other = opened("memory://", **new)
+        vkdml.slice1(t, *window, out=other)
+        assert np.array_equal(other, np.array(t)[::-1])
+
+
 def test_pieces_that_memory_cannot_hold_are_halved():
     class Short(Pieces):
         def __getitem__(self, index):

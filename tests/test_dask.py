@@ -385,6 +385,21 @@ def test_a_dask_array_is_no_place_to_write_to() -> None:
         vkdml.slice1(x, (0, 0), (4, 6), (1, 1), out=x)
 
 
+def test_a_store_that_a_dask_array_reads_is_no_place_to_write_to(tmp_path: Any, monkeypatch: Any) -> None:
+    zarr = pytest.importorskip("zarr")
+    monkeypatch.chdir(tmp_path)
+    z, other = (
+        zarr.open_array(name, mode="w", shape=(4, 6), chunks=(2, 3), dtype="i4") for name in ("x", "y")
+    )
+    z[...] = host = np.arange(24, dtype="i4").reshape(4, 6)
+    again = zarr.open_array(str(tmp_path / "x"), mode="r+")
+    for x in (da.from_zarr(z), da.from_array(z, chunks=(1, 6)), da.from_zarr("x") + 0):
+        with pytest.raises(ValueError, match="out is the array that is read"):
+            vkdml.slice1(x, (0, 0), (4, 6), (-1, 1), out=again)
+        assert vkdml.slice1(x, (0, 0), (4, 6), (-1, 1), out=other) is other
+        assert np.array_equal(other[...], host[::-1])
+
+
 def test_a_dask_array_whose_shape_is_not_known_is_computed_first() -> None:
     x = da.arange(10, chunks=5)
     assert vkdml.argmax(x[x > 1]) == 7

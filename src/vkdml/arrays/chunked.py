@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from vkdml.arrays.foreign import attribute, require_plain
+from vkdml.arrays.same_store import share_a_store
 from vkdml.common.wording import put_before
 from vkdml.plan.layout import row_major_strides
 
@@ -100,9 +101,11 @@ class ChunkedArray:
             self._reads[index] = elements
 
     def is_same(self, other: ChunkedArray) -> bool:
-        """Tell whether two objects are known to be one array."""
-        if self.held is other.held:
+        """Tell whether two objects are known to be one array, or this one to be computed from the other."""
+        if self.held is other.held or share_a_store(self.held, other.held):
             return True
+        if not self.is_stored:
+            return any(source.is_same(other) for source in _sources(self.held))
         if type(self.held) is not type(other.held):
             return False
         place, other_place = (str(attribute(one.held, "store_path")) for one in (self, other))
@@ -181,6 +184,19 @@ def _chunks(x: Any) -> Any:
     if _is(x, *DASK):  # its chunks may differ in size along a dimension
         return tuple(max(extents) for extents in x.chunks)
     return attribute(x, "chunks")
+
+
+def _sources(x: Any) -> Iterator[ChunkedArray]:
+    """Yield the arrays in chunks that are an entry of a Dask array's graph, as from_array makes it."""
+    layers = attribute(attribute(x, "dask"), "layers")
+    for layer in layers.values() if isinstance(layers, Mapping) else ():
+        entries = attribute(layer, "mapping")
+        if isinstance(entries, Mapping) and len(entries) == 1:
+            (entry,) = entries.values()
+            for held in (entry, attribute(entry, "value")):
+                source = as_chunked(held)
+                if source is not None:
+                    yield source
 
 
 def _is(x: Any, module: str, name: str) -> bool:
