@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -59,7 +60,20 @@ class Columns(Converts):
         return self.na
 
 
+class Nested(Converts):
+    """As polars' columns of arrays and structures: their own count of nulls leaves out what is within."""
+
+    def __init__(self, *within: object, shape: tuple[int, ...] | None = None) -> None:
+        kind = SimpleNamespace(inner=within[0], shape=shape) if shape else SimpleNamespace(fields=[])
+        super().__init__(np.arange(3), null_count=lambda: 0, dtype=kind)
+        if shape:
+            self.reshape = lambda _: within[0]
+        else:
+            self.struct = SimpleNamespace(unnest=lambda: SimpleNamespace(get_columns=lambda: list(within)))
+
+
 NAN = np.array([1, np.nan, 3])
+NULLS = Converts(NAN, null_count=lambda: 2)
 REFUSED = {
     "a masked array": (MASKED, "the mask of this MaskedArray hides elements (1 of them)"),
     "a masked scalar": (np.ma.masked, "the mask of this MaskedConstant"),
@@ -95,6 +109,13 @@ REFUSED = {
     ),
     "counted nulls": (Converts(NAN, null_count=2), "(null or NA, 2 of them)"),
     "nulls counted by a method": (Converts(NAN, null_count=lambda: 2), "(null or NA, 2 of them)"),
+    "nulls within arrays": (Nested(NULLS, shape=(2,)), "this Nested has missing elements (null or NA, 2 of"),
+    "nulls within structures": (Nested(Nested(NULLS), NULLS), "(null or NA, 4 of them)"),
+    "nulls within arrays of structures": ([Nested(Nested(NULLS), shape=(3, 1))], "(null or NA, 2 of them)"),
+    "a query": (
+        type("LazyFrame", (), {"collect": lambda self: self})(),
+        "this LazyFrame is a query that was",
+    ),
     "nulls of a table": (
         Converts(NAN, columns=[Converts(None, null_count=0), Converts(None, null_count=3)]),
         "(null or NA, 3 of them)",
@@ -149,6 +170,7 @@ TAKEN = {
         Converts(np.array([1, 2]), dtype=OfNumPyType(), isna=lambda: [True, False]),
         [1, 2],
     ),
+    "no nulls within": (Nested(Nested(Converts(np.arange(3), null_count=0)), shape=(1,)), [0, 1, 2]),
     "no nulls": (Converts(np.arange(3), null_count=0), [0, 1, 2]),
     "a range": (range(3), [0, 1, 2]),
     "bytes that can be written": (bytearray(3), [0, 0, 0]),
@@ -163,6 +185,23 @@ def test_what_carries_only_numbers_is_taken(name):
     array = as_host_array(x)
     assert type(array) is np.ndarray
     assert array.tolist() == want
+
+
+def test_missing_elements_within_polars_columns_are_refused():
+    pl = pytest.importorskip("polars")
+    arrays, structures = pl.Array(pl.Int64, 2), pl.Struct({"a": pl.Int64, "b": pl.Int64})
+    for dtype, empty, full in (
+        (arrays, [[1, None], [3, 4]], [[1, 2], [3, 4]]),
+        (structures, [{"a": None, "b": 2}, {"a": 5, "b": 1}], [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
+        (pl.Array(structures, 1), [[{"a": None, "b": 2}]], [[{"a": 1, "b": 2}]]),
+        (pl.Array(arrays, 1), [[[1, None]], [[3, 4]]], [[[1, 2]], [[3, 4]]]),
+    ):
+        with pytest.raises(TypeError, match=r"missing elements \(null or NA, 1 of them\)"):
+            as_host_array(pl.Series(empty, dtype=dtype))
+        array = as_host_array(pl.Series(full, dtype=dtype))
+        assert array.ravel().tolist() == list(range(1, array.size + 1))
+    with pytest.raises(TypeError, match=r"this LazyFrame is a query .*: x\.collect\(\)"):
+        as_host_array(pl.DataFrame({"a": [1]}).lazy())
 
 
 def test_a_plain_array_is_returned_as_it_is():

@@ -30,6 +30,7 @@ def require_plain(x: Any, nesting: int = 0) -> None:
             for item in x:
                 require_plain(item, nesting + 1)
     elif type(x) is not np.ndarray and type(x) not in NUMBERS:
+        _require_computed(x)
         _require_no_mask(x)
         _require_no_missing(x)
         if nesting and not isinstance(x, np.ndarray | DeviceArray) and hasattr(type(x), "__array__"):
@@ -39,6 +40,14 @@ def require_plain(x: Any, nesting: int = 0) -> None:
             except Exception:
                 return
             _require_no_mask(converted)
+
+
+def _require_computed(x: Any) -> None:
+    """Raise for polars' lazy tables, of which NumPy would make one Python object."""
+    if callable(attribute(x, "collect")) and not offers_array(x) and not offers_dlpack(x):
+        raise TypeError(
+            f"this {type(x).__name__} is a query that was not run yet; accepted are its results: x.collect()"
+        )
 
 
 def _require_no_mask(x: Any) -> None:
@@ -80,14 +89,30 @@ def _require_no_missing(x: Any) -> None:
         missing = int(np.count_nonzero(np.asarray(find()))) if callable(find) else 0
     columns = attribute(x, "columns")
     for part in (x, *columns) if isinstance(columns, list) else (x,):
-        count = attribute(part, "null_count")  # Arrow's and polars' missing values
-        if count is not None:
-            missing += int(np.sum(np.asarray(count() if callable(count) else count)))
+        missing += _null_count(part)
     if missing:
         raise TypeError(
             f"this {type(x).__name__} has missing elements (null or NA, {missing} of them), in whose place "
             "NumPy would put others; accepted are arrays without missing elements: fill or drop them first"
         )
+
+
+def _null_count(x: Any) -> int:
+    """Return how many values of Arrow's or polars' are missing, also within polars' arrays and structures."""
+    count = attribute(x, "null_count")
+    if count is None:
+        return 0
+    missing = int(np.sum(np.asarray(count() if callable(count) else count)))
+    if missing:
+        return missing
+    # Polars counts the outermost level only.
+    dtype = attribute(x, "dtype")
+    if attribute(dtype, "inner") is not None and attribute(dtype, "shape") is not None:
+        return _null_count(x.reshape((-1,)))
+    unnest = attribute(attribute(x, "struct"), "unnest")
+    if attribute(dtype, "fields") is not None and callable(unnest):
+        return sum(map(_null_count, unnest().get_columns()))
+    return 0
 
 
 def _column_dtypes(x: Any) -> tuple[Any, ...]:
