@@ -395,6 +395,15 @@ def test_the_array_api_subset(device):
         assert hasattr(xp, name)
 
 
+def test_the_array_api_fills_with_no_masked_element(device):
+    xp = vkdml.array_api
+    for value in (np.ma.masked, np.ma.array(2.0, mask=True), np.ma.array([1, 2, 3], mask=[0, 1, 0])):
+        for call in (lambda v: xp.full((2, 3), v), lambda v: xp.full_like(vkdml.zeros((2, 3)), v)):
+            with pytest.raises(TypeError, match=r"full of .*: the mask of this Masked.* hides elements"):
+                call(value)
+    assert xp.full((2, 3), np.ma.array([1, 2, 3])).tolist() == [[1, 2, 3]] * 2
+
+
 def test_the_array_api_refuses_arrays_of_other_kinds():
     xp = vkdml.array_api
     host = np.zeros((3, 2))

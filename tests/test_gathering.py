@@ -145,6 +145,24 @@ def test_what_is_refused_says_why(key: Any, message: str, device: vkdml.Device) 
     assert a[[3], [4]].shape == (1, 6, 8), "and the device still works"
 
 
+def test_masked_indices_are_refused(device: vkdml.Device) -> None:
+    a, masked = vkdml.asarray(host_of("f4")), np.ma.array([0, 3], mask=[False, True])
+    for call in (
+        lambda: a[masked],
+        lambda: a[0, [masked]],
+        lambda: vkdml.array_api.take(a, masked, axis=0),
+        lambda: vkdml.array_api.take_along_axis(a, np.ma.array([[[[0]]]], mask=True)),
+        lambda: np.take(a, masked, axis=0),
+    ):
+        with pytest.raises(TypeError, match=r"the mask of this MaskedArray hides elements \(1 of them\)"):
+            call()
+    for one in (np.ma.masked, np.ma.array(2, mask=True)):
+        with pytest.raises(IndexError, match=r"of type Masked\w+; accepted are integers"):
+            a[one]
+    assert a[np.ma.array([0, 3])].shape == (2, *a.shape[1:])
+    assert a[np.ma.array(2)].shape == a.shape[1:]
+
+
 def test_indices_of_dimensions_without_elements(device: vkdml.Device) -> None:
     none = vkdml.empty((3, 0))
     assert none[[0, 2]].shape == (2, 0)

@@ -29,11 +29,12 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from vkdml import ops
-from vkdml.arguments import are_several, named_axes, one_axis
+from vkdml.arguments import are_several, context, named_axes, one_axis
 from vkdml.arrays import creation as _creation
 from vkdml.arrays.array import Array
 from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.creation import from_dlpack
+from vkdml.arrays.foreign import require_plain
 from vkdml.arrays.gathering import as_indices, taken_along_axis
 from vkdml.arrays.numpy_functions import flipped, reshaped
 from vkdml.common.wording import wrong_type
@@ -217,6 +218,8 @@ def empty_like(x: Array, /, *, dtype: Any = None, device: DeviceLike = None) -> 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
     """Return an array of equal elements, by default of the type that a Python number has here."""
+    with context("full", fill_value):
+        require_plain(fill_value)
     element = np.asarray(fill_value)
     chosen = _DEFAULTS.get(element.dtype, element.dtype) if dtype is None else dtype
     result = _creation.empty(shape, chosen, device=device)

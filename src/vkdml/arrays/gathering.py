@@ -9,6 +9,7 @@ import numpy as np
 
 from vkdml.arguments import context
 from vkdml.arrays.array import Array, allocated, require_same_device, uploaded
+from vkdml.arrays.foreign import require_plain
 from vkdml.arrays.indexing import integer_index, is_array_of_indices, out_of_bounds, position
 from vkdml.plan.calls import GatherCall, PlacesCall, plan_for
 from vkdml.plan.gather import INDEX_BYTES
@@ -140,9 +141,11 @@ def as_indices(value: Any, x: Array) -> Array:
 
     Raises:
         IndexError: no integers.
+        TypeError: an object, such as a masked array, of which NumPy would silently drop a part.
         ValueError: an Array on another device.
     """
     if not isinstance(value, Array):
+        require_plain(value)
         host = np.asarray(value)
         if host.size == 0 and not isinstance(value, np.ndarray):
             host = host.astype(np.int64)

@@ -152,7 +152,7 @@ def integer_index(part: Any, dim: int) -> int:
     if is_array_of_indices(part):
         raise IndexError(f"{_refusal(part, dim)}: arrays of indices and masks would need a copy")
     try:
-        if isinstance(part, bool | np.bool_):
+        if isinstance(part, bool | np.bool_) or (isinstance(part, np.ma.MaskedArray) and part.mask.any()):
             raise TypeError
         return index(part)
     except TypeError:
