@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+from array import array as flat_array
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -393,6 +394,33 @@ def test_the_array_api_subset(device):
         xp.asarray(host, copy=False)
     for name in xp.__all__:
         assert hasattr(xp, name)
+
+
+def test_only_python_s_numbers_become_float32_in_the_array_api(device):
+    xp = vkdml.array_api
+    great, small = np.array(1e300), np.float32(0.1)
+    on_device = vkdml.asarray(great)
+    for keeping in (
+        great, on_device, np.float64(1e300), [great], [on_device, on_device],
+        [np.array([1e300]), on_device[None]], ([1.5], (np.float64(1e300),)), [1, on_device],
+        [small, great], [[1.5], np.array([1e300])],
+        flat_array("d", [1e300]), [flat_array("d", [1e300])],
+    ):  # fmt: skip
+        wanted = np.asarray(keeping)
+        made = xp.asarray(keeping)
+        assert (made.dtype, made.tolist()) == (np.float64, wanted.tolist()), keeping
+        filled = xp.full((3, *wanted.shape), keeping)
+        assert filled.dtype == np.float64
+        assert np.array_equal(filled, np.full(filled.shape, wanted))
+    assert xp.asarray([np.int64(2**53 + 1), 0.5]).dtype == np.float64
+    assert xp.asarray([1j, great]).dtype == np.complex128
+    for becoming in (1.5, [1.5, 2], [[0.1], (True,)], [small, 0.1], [np.array([1.5], np.float16), [0.1]], []):
+        assert xp.asarray(becoming).dtype == np.float32, becoming
+    for becoming in (1.5, [1.5, 2, 3], [small, 0.1, 1]):
+        assert xp.full((2, 3), becoming).dtype == np.float32, becoming
+    assert xp.asarray([1j, small]).dtype == xp.full(2, 1j).dtype == np.complex64
+    assert xp.full(2, small).dtype == np.float32
+    assert xp.full(2, 3).dtype == np.int64
 
 
 def test_the_array_api_fills_with_no_masked_element(device):

@@ -15,7 +15,7 @@ not here            arithmetic, comparison, statistics, linear algebra, masks: v
 ==================  =====================================================================================
 
 Floating-point numbers of Python become float32 here, which devices have, as in ``empty`` and ``zeros``;
-``vkdml.asarray`` follows NumPy and makes them float64.
+``vkdml.asarray`` follows NumPy and makes them float64. Arrays, and numbers of NumPy's types, keep their type.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ _KINDS: dict[str, tuple[np.dtype[Any], ...]] = {
 }
 _KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
 _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
+_PYTHON_NUMBERS = frozenset({int, float, complex})
 # What NumPy makes of Python's numbers, and what they are here.
 _DEFAULTS = {float64: float32, complex128: complex64}
 
@@ -195,14 +196,32 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: DeviceLike = None, copy: Any = None) -> Array:
     """Copy to a device; an Array of that type on that device is returned as it is, unless ``copy=True``."""
-    if (
-        dtype is None
-        and isinstance(obj, int | float | complex | list | tuple)
-        and not isinstance(obj, np.generic)
-    ):
-        dtype = _DEFAULTS.get(np.asarray(obj).dtype)
-    result: Array = _creation.asarray(obj, dtype, device=device, copy=copy)
+    chosen = _default_type(obj) if dtype is None else dtype
+    result: Array = _creation.asarray(obj, chosen, device=device, copy=copy)
     return result
+
+
+def _default_type(obj: Any) -> np.dtype[Any] | None:
+    """Return the type that Python's numbers have here, or None where NumPy's type is right.
+
+    Arrays, and NumPy's numbers, keep their precision also among Python's numbers.
+    """
+    if not isinstance(obj, int | float | complex | list | tuple) or isinstance(obj, np.generic):
+        return None
+    default = _DEFAULTS.get(np.asarray(obj).dtype)
+    if default is None or any(np.result_type(dtype, default) != default for dtype in _types_within(obj)):
+        return None
+    return default
+
+
+def _types_within(obj: Any) -> set[np.dtype[Any]]:
+    """Return the types of what a nested sequence has beside Python's numbers."""
+    if isinstance(obj, list | tuple):
+        return set().union(*(() if type(item) in _PYTHON_NUMBERS else _types_within(item) for item in obj))
+    if isinstance(obj, int | float | complex) and not isinstance(obj, np.generic):
+        return set()
+    dtype = getattr(obj, "dtype", None)
+    return {dtype if isinstance(dtype, np.dtype) else np.asarray(obj).dtype}
 
 
 def empty(shape: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
@@ -217,11 +236,11 @@ def empty_like(x: Array, /, *, dtype: Any = None, device: DeviceLike = None) -> 
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: DeviceLike = None) -> Array:
-    """Return an array of equal elements, by default of the type that a Python number has here."""
+    """Return an array of equal elements, by default of the value's type; of Python's numbers see above."""
     with context("full", fill_value):
         require_plain(fill_value)
     element = np.asarray(fill_value)
-    chosen = _DEFAULTS.get(element.dtype, element.dtype) if dtype is None else dtype
+    chosen = (_default_type(fill_value) or element.dtype) if dtype is None else dtype
     result = _creation.empty(shape, chosen, device=device)
     # As in numpy.full: Python's numbers have to fit, NumPy's integers wrap.
     result[...] = fill_value if isinstance(fill_value, int | float | complex) else element
