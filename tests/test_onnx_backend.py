@@ -101,7 +101,7 @@ def test_empty_results_are_empty_arrays(device: vkdml.Device) -> None:
         ([2], [1], [1], (0, 4)),
         ([5], [9], [1], (0, 4)),
         ([0], [2], [-1], (0, 4)),
-        ([-9], [-(2**63)], [-1], (0, 4)),  # as NumPy; ONNX's text has it start at 0
+        ([-9], [0], [-1], (0, 4)),
     ):
         got = slice_of(x, starts, ends, [0], steps)
         assert (got.shape, got.dtype) == (shape, x.dtype)
@@ -110,6 +110,33 @@ def test_empty_results_are_empty_arrays(device: vkdml.Device) -> None:
         ValueError, match=r"the ArgMax node that makes y: argmax of \(0, 4\) float32: .* hold no element"
     ):
         run(arg_node(axis=0), np.zeros((0, 4), np.float32))
+
+
+# What ONNX Runtime 1.32's CPU provider gives.
+@pytest.mark.parametrize(
+    ("size", "start", "end", "step", "expected"),
+    [
+        (3, -4, -5, -1, [0]),
+        (3, -4, -100, -1, [0]),
+        (3, -4, -1000, -2, [0]),
+        (3, -(2**63), -(2**63), -1, [0]),
+        (3, -4, -4, -1, [0]),
+        (3, -4, -3, -1, []),
+        (3, -4, 1, -1, []),
+        (3, -3, -4, -1, [0]),
+        (0, -4, -100, -1, []),
+        (0, 5, -100, -1, []),
+    ],
+)
+def test_a_start_below_the_first_element_means_the_first(
+    size: int, start: int, end: int, step: int, expected: list[int], device: vkdml.Device
+) -> None:
+    x = np.arange(size, dtype=np.float32)
+    assert slice_of(x, [start], [end], [0], [step]).tolist() == expected
+    if expected:
+        node = helper.make_node("Slice", ["x", "starts", "ends", "axes", "steps"], ["y"])
+        desc = vkdml.onnx.lower(node, [x, [start], [end], [0], [step]])
+        assert vkdml.dml.run(desc, x).tolist() == expected
 
 
 def test_more_dimensions_than_directml_has(device: vkdml.Device) -> None:

@@ -132,7 +132,8 @@ def window(
     """Return the window that ONNX's Slice means.
 
     It spans all from the lower bound to the upper one, also what the last step does not reach. A start below
-    a dimension's first element selects nothing where the step is negative, as in NumPy.
+    a dimension's first element means the first element, also where the step is negative. onnx's reference
+    evaluator differs there: it follows NumPy, where such a start selects nothing.
 
     >>> w = window((10,), starts=[-2], ends=[-(2**63)], axes=None, steps=[-3], where="Slice")
     >>> w.offsets, w.window_sizes, w.strides, w.output_sizes
@@ -149,8 +150,7 @@ def window(
         ValueError: lists of different lengths, an axis that is named twice, a step of 0.
         numpy.exceptions.AxisError: there is no such axis.
 
-    Source of the rule: ONNX's Slice-13; ONNX Runtime's ``SliceHelper`` for windows; NumPy for starts that
-    are out of range.
+    Source of the rule: ONNX's Slice-13; ONNX Runtime's ``SliceHelper`` for windows.
     """
     counts = {"starts": len(starts), "ends": len(ends)}
     counts |= {name: len(v) for name, v in (("axes", axes), ("steps", steps)) if v is not None}
@@ -170,7 +170,7 @@ def window(
         size = sizes[axis]
         low, high = (bound + size if bound < 0 else bound for bound in (start, end))
         if step < 0:  # from the start down to the element after the end
-            low, high = high + 1, low + 1
+            low, high = high + 1, max(low, 0) + 1
         low, high = min(max(low, 0), size), min(high, size)
         extent = max(high - low, 0)
         offsets[axis], window_sizes[axis] = low, extent
