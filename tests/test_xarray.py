@@ -52,6 +52,15 @@ def test_isel_and_argmax_stay_on_the_device(host: np.ndarray, device: vkdml.Devi
     assert x.sel(band="c").data[4, 7].item() == host[4, 7, 2]
 
 
+def test_equality_needs_copies_on_the_host(host: np.ndarray, device: vkdml.Device) -> None:
+    """As docs/array-api.md says; the sentence goes when xarray, or vkdml, compares."""
+    x, same = (xr.DataArray(vkdml.asarray(host), dims=("north", "east", "band")) for _ in range(2))
+    assert not x.equals(same)
+    assert x.as_numpy().equals(same.as_numpy())
+    assert x.as_numpy().identical(same.as_numpy())
+    assert not x.as_numpy().equals(same[::-1].as_numpy())
+
+
 def test_apply_ufunc_over_dask(host: np.ndarray, device: vkdml.Device) -> None:
     x = xr.DataArray(da.from_array(host, chunks=(20, 20, 3)), dims=("north", "east", "band"))
     found = xr.apply_ufunc(
