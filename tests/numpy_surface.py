@@ -29,7 +29,8 @@ SKIPPED_NAMES = """
     bartlett blackman hamming hanning kaiser is_busday busday_count busday_offset
 """
 # They know no arrays but NumPy's: bmat says None of others, asmatrix does not squeeze them.
-SKIPPED = {*SKIPPED_NAMES.split(), "bmat", "asmatrix"}
+# NumPy 1.26 has asmatrix by the name mat, too.
+SKIPPED = {*SKIPPED_NAMES.split(), "bmat", "asmatrix", "mat"}
 # What NumPy refuses of its own arrays alone: it takes other objects' attribute dtype for a type, and other
 # arrays of one element for a number.
 OF_NUMPYS_OWN = (
