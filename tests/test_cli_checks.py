@@ -164,8 +164,42 @@ def test_a_named_driver_that_is_not_there_is_a_problem(variable: str) -> None:
 
 def test_the_newer_variable_wins() -> None:
     assert checks.forcing_variable({"VK_ICD_FILENAMES": "a", "VK_DRIVER_FILES": "b"}) == "VK_DRIVER_FILES"
-    assert checks.forcing_variable({"VK_ICD_FILENAMES": "a", "VK_DRIVER_FILES": ""}) == "VK_ICD_FILENAMES"
+    assert checks.forcing_variable({"VK_ICD_FILENAMES": "a", "VK_DRIVER_FILES": ""}) == "VK_DRIVER_FILES"
+    assert checks.forcing_variable({"VK_ICD_FILENAMES": ""}) == "VK_ICD_FILENAMES"
     assert checks.forcing_variable({}) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "said", "to_do"),
+    [
+        (
+            "",
+            "VK_DRIVER_FILES is set but empty, so the loader looks at no driver",
+            "unset it, or set it to the manifest (ICD file) of a driver",
+        ),
+        (
+            "/tmp",
+            "VK_DRIVER_FILES names /tmp, which gives no usable driver",
+            "unset it, or set it to a manifest whose library can be loaded",
+        ),
+    ],
+)
+def test_a_variable_that_leaves_no_driver_is_named_and_nothing_is_to_be_installed(
+    value: str, said: str, to_do: str
+) -> None:
+    found = faults(
+        facts(
+            environment={"VK_DRIVER_FILES": value}, drivers=(), devices=(), default=None,
+            devices_fault=f"the Vulkan loader found no usable driver: {said}: {to_do}",
+        )
+    )  # fmt: skip
+    assert [(finding.detail, finding.remedy) for finding in found] == [
+        (said, to_do),
+        (
+            f"the Vulkan loader found no usable driver: {said}",
+            to_do.replace("unset it", "unset VK_DRIVER_FILES"),
+        ),
+    ]
 
 
 def test_a_broken_driver_beside_a_working_one_is_a_warning() -> None:

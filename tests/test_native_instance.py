@@ -2,29 +2,85 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 
 import processes
+import pytest
+
+USE = """
+    try:
+        vkdml.argmax([1, 3, 2])
+    except vkdml.NoDeviceError as error:
+        print(error)
+"""
+VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
+
+
+def said_with(variable, value, **environment):
+    """What the first use says where this variable alone restricts the loader."""
+    unset = f"import os; [os.environ.pop(name, None) for name in {VARIABLES} if name != {variable!r}]"
+    done = processes.finished(unset + textwrap.dedent(USE), **{variable: value}, **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_import_works_without_vulkan_and_the_first_use_names_the_remedy(tmp_path):
     (tmp_path / "libvulkan.so.1").write_text("no library")
-    use = """
-        try:
-            vkdml.argmax([1, 3, 2])
-        except vkdml.NoDeviceError as error:
-            print(error)
-    """
     done = processes.finished(
-        'assert vkdml._native.loader()["path"] is None\n' + textwrap.dedent(use),
+        'assert vkdml._native.loader()["path"] is None\n' + textwrap.dedent(USE),
         LD_LIBRARY_PATH=str(tmp_path),
     )
     assert "no Vulkan loader" in done.stdout, done.stderr
     assert "apt install" in done.stdout
     missing = str(tmp_path / "missing.json")
-    for variable in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES"):
-        given = {"VK_DRIVER_FILES": "", "VK_ICD_FILENAMES": "", variable: missing}
-        done = processes.finished(use, **given)
-        assert "argmax of (3,) int64: the Vulkan loader found no usable driver" in done.stdout, done.stderr
-        assert f": {variable} names {missing}, which does not exist: unset this variable" in done.stdout
-        assert "apt install" not in done.stdout
+    for variable in VARIABLES:
+        said = said_with(variable, missing)
+        assert "argmax of (3,) int64: the Vulkan loader found no usable driver" in said
+        assert f": {variable} names {missing}, which does not exist: unset this variable" in said
+        assert "apt install" not in said
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_a_variable_that_is_set_but_empty_is_named(variable):
+    said = said_with(variable, "")
+    assert f": {variable} is set but empty, so the loader looks at no driver: unset it, or" in said
+    assert "apt install" not in said
+
+
+def test_the_newer_variable_wins_though_it_is_empty():
+    done = processes.finished(USE, VK_DRIVER_FILES="", VK_ICD_FILENAMES="/nonexistent.json")
+    assert ": VK_DRIVER_FILES is set but empty" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["folder", "text", "missing library"])
+def test_a_variable_that_names_no_usable_manifest_is_named(kind, tmp_path):
+    path = tmp_path / {"folder": "", "text": "passwd", "missing library": "icd.json"}[kind]
+    if kind == "text":
+        path.write_text("root:x:0:0")
+    elif kind == "missing library":
+        content = {"file_format_version": "1.0.0", "ICD": {"library_path": "./no.so", "api_version": "1.1.0"}}
+        path.write_text(json.dumps(content))
+    said = said_with("VK_DRIVER_FILES", str(path))
+    assert f"VK_DRIVER_FILES names {path}, which gives no usable driver: unset it, or set it to a man" in said
+    assert "apt install" not in said
+
+
+@pytest.mark.parametrize("damaged", ["{ this is not JSON", '{"ICD": {"library_path": "no.so"', '{"a": }', ""])
+def test_only_the_manifest_that_does_not_parse_is_named(damaged, tmp_path):
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    content = {
+        "file_format_version": "1.0.0",
+        "ICD": {"library_path": "./no.so", "api_version": "1.1.0"},
+        "more": [None, True, -1.5e3, {}, [], 'quoted "text" \\ \u00e9'],
+    }
+    good.write_text(json.dumps(content))
+    bad.write_text(damaged)
+    said = said_with("VK_DRIVER_FILES", f"{good}:{bad}")
+    if damaged:  # the loader passes over an empty file
+        assert f": the manifest of a driver is damaged ({bad}): reinstall that driver, or remove" in said
+    assert "install the Vulkan loader" not in said
+
+
+def test_the_device_variable_is_not_blamed_where_there_is_no_driver():
+    assert "VKDML_DEVICE" not in said_with("VK_DRIVER_FILES", "", VKDML_DEVICE="llvmpipe")

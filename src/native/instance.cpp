@@ -4,11 +4,14 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <mutex>
 #include <sstream>
 
 #include "checked_dispatch.hpp"
 #include "errors.hpp"
+#include "json_syntax.hpp"
 
 namespace vkdml {
 namespace {
@@ -60,10 +63,11 @@ std::string environment(const char* name) {
     return value ? value : "";
 }
 
-// The variable that names all manifests that the loader looks at; null where none is set.
+// The variable that names all manifests that the loader looks at; null where none is set. The loader follows
+// one that is set but empty, too.
 const char* forcing_variable() {
     for (const char* name : {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"})
-        if (!environment(name).empty()) return name;
+        if (std::getenv(name)) return name;
     return nullptr;
 }
 
@@ -101,13 +105,33 @@ std::vector<std::string> find_icd_files() {
 
 // What to do where no driver can be used.
 std::string driver_remedy() {
-    if (const char* variable = forcing_variable())
-        for (auto& file : split_paths(environment(variable).c_str()))
-            if (std::error_code error; !std::filesystem::exists(file, error))
-                return std::string(variable) + " names " + file +
-                       ", which does not exist: unset this variable, or set it to the manifest (ICD file) "
-                       "of a driver; 'vkdml doctor' tells more";
-    return remedy;
+    const char* variable = forcing_variable();
+    if (!variable) return remedy;
+    std::string named = environment(variable);
+    auto paths = split_paths(named.c_str());
+    if (paths.empty())
+        return std::string(variable) + " is set but empty, so the loader looks at no driver: unset it, or "
+                                       "set it to the manifest (ICD "
+                                       "file) of a driver";
+    for (auto& path : paths)
+        if (std::error_code error; !std::filesystem::exists(path, error))
+            return std::string(variable) + " names " + path +
+                   ", which does not exist: unset this variable, or set it to the manifest (ICD file) "
+                   "of a driver; 'vkdml doctor' tells more";
+    return std::string(variable) + " names " + named +
+           ", which gives no usable driver: unset it, or set it to a manifest whose library can be loaded; "
+           "'vkdml doctor' tells more";
+}
+
+// The manifests that the loader cannot parse, separated by commas.
+std::string damaged_manifests() {
+    std::string damaged;
+    for (auto& path : find_icd_files()) {
+        std::ifstream file(path, std::ios::binary);
+        std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+        if (!JsonSyntax::holds(text)) damaged += (damaged.empty() ? "" : ", ") + path;
+    }
+    return damaged;
 }
 
 uint32_t loader_version() {
@@ -179,11 +203,14 @@ vk::Instance instance() {
         throw NoDeviceError(std::string("the Vulkan loader found no usable driver: ") + driver_remedy());
     } catch (const vk::OutOfHostMemoryError&) {
         // What the loader returns for a manifest that it cannot parse.
-        std::string files;
-        for (auto& file : find_icd_files()) files += (files.empty() ? "" : ", ") + file;
-        throw NoDeviceError("the Vulkan loader found no usable driver: memory ran out, or the manifest of a "
-                            "driver is damaged (" +
-                            files + "): " + remedy);
+        std::string damaged = damaged_manifests();
+        if (damaged.empty())
+            throw NoDeviceError(
+                "the Vulkan loader ran out of memory, or cannot read the manifest of a driver: "
+                "end other programs; 'vkdml doctor' tells more");
+        throw NoDeviceError(
+            "the Vulkan loader found no usable driver: the manifest of a driver is damaged (" + damaged +
+            "): reinstall that driver, or remove the file; 'vkdml doctor' tells more");
     } catch (const vk::LayerNotPresentError& error) {
         throw NoDeviceError(
             std::string("a Vulkan layer that the environment asks for (VK_INSTANCE_LAYERS) is "
@@ -203,7 +230,7 @@ std::vector<vk::PhysicalDevice> physical_devices() {
         devices = instance().enumeratePhysicalDevices();
     } catch (const vk::InitializationFailedError& error) {
         throw NoDeviceError(std::string("the Vulkan drivers could not be started (") + error.what() +
-                            "): " + remedy);
+                            "): " + driver_remedy());
     }
     if (devices.empty())
         throw NoDeviceError(std::string("no Vulkan driver offers a device: ") + driver_remedy());

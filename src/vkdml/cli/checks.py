@@ -92,7 +92,8 @@ class Card:
 class Facts:
     """All that `vkdml doctor` checks; memory sizes are in bytes.
 
-    ``environment`` holds the variables that affect Vulkan or vkdml and are set.
+    ``environment`` holds the variables that affect Vulkan or vkdml and are set, the empty ones too: the
+    loader follows them.
     """
 
     versions: Mapping[str, str | None]
@@ -160,12 +161,27 @@ CONTAINER_REMEDY = (
 
 def forcing_variable(environment: Mapping[str, str]) -> str | None:
     """Return the set variable that restricts the loader's drivers; the newer name wins, as in the loader."""
-    return next((name for name in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES") if environment.get(name)), None)
+    return next((name for name in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES") if name in environment), None)
+
+
+def _no_usable_driver(forced: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    """Say what is wrong with a variable that names no usable driver, and the remedy."""
+    if not environment[forced].strip(":"):
+        return (
+            f"{forced} is set but empty, so the loader looks at no driver",
+            "unset it, or set it to the manifest (ICD file) of a driver",
+        )
+    return (
+        f"{forced} names {environment[forced]}, which gives no usable driver",
+        "unset it, or set it to a manifest whose library can be loaded",
+    )
 
 
 def drivers(facts: Facts) -> Iterator[Finding]:
     forced = forcing_variable(facts.environment)
-    if not facts.drivers:
+    if not facts.drivers and forced is not None:
+        yield Finding("problem", "drivers", *_no_usable_driver(forced, facts.environment))
+    elif not facts.drivers:
         yield Finding("problem", "drivers", "the loader finds no driver manifest (ICD file)", DRIVER_REMEDY)
     for driver in facts.drivers:
         if driver.fault is None:
@@ -175,7 +191,7 @@ def drivers(facts: Facts) -> Iterator[Finding]:
                 "problem",
                 "driver",
                 f"{driver.manifest}: {driver.fault}",
-                f"unset {forced}, or set it to an ICD file that exists and can be loaded",
+                f"unset {forced}, or set it to a manifest whose library can be loaded",
             )
         else:
             nvidia = "nvidia" in (driver.library or driver.manifest).lower()
@@ -196,7 +212,7 @@ def drivers(facts: Facts) -> Iterator[Finding]:
 def _without_advice(fault: str) -> str:
     """Return an error message without its general advice: the remedy is more exact."""
     fault = fault.removeprefix("VKDML_DEVICE: ")
-    for advice in (": install ", ": unset ", "; the devices are: ", "; choose one by "):
+    for advice in (": install ", ": unset ", ": reinstall ", "; the devices are: ", "; choose one by "):
         fault = fault.partition(advice)[0]
     return fault
 
@@ -204,7 +220,10 @@ def _without_advice(fault: str) -> str:
 def _devices_remedy(facts: Facts, forced: str | None) -> str:
     usable = [driver.manifest for driver in facts.drivers if driver.fault is None]
     if not usable:
-        return f"unset {forced}" if forced else DRIVER_REMEDY
+        if forced is None:
+            return DRIVER_REMEDY
+        _, remedy = _no_usable_driver(forced, facts.environment)
+        return remedy.replace("unset it", f"unset {forced}")
     if len(usable) < len(facts.drivers):
         return f"exclude the faulty driver: VK_DRIVER_FILES={':'.join(usable)}"
     if len(usable) == 1:

@@ -49,7 +49,7 @@ def gather(progress: Callable[[str], None] = lambda doing: None) -> Facts:
         progress: is called with a few words about each step before it starts.
     """
     progress("looking for the loader")
-    environment = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
+    environment = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
     said, fault = _ask("loader")
     loader = Loader(None, fault, None) if said is None else _loader(said)
     facts = Facts(

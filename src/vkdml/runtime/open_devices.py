@@ -84,12 +84,20 @@ class OpenDevices:
         with self._lock:
             self._set_as_default = device
 
-    def _device_for(self, selector: DeviceInfo | int | str | None, key: Hashable) -> Device:
-        """Return the open device that a selector means; ``key`` is what the choice is remembered by."""
+    def _device_for(
+        self, selector: DeviceInfo | int | str | None, key: Hashable, given_by: str = ""
+    ) -> Device:
+        """Return the open device that a selector means; ``key`` is what the choice is remembered by.
+
+        ``given_by`` goes before the error of a selector that means no device; other faults are not its own.
+        """
         device = self._chosen.get(key)
         if device is None or device.native.lost:
             infos = devices()
-            info = select(selector, infos)
+            try:
+                info = select(selector, infos)
+            except NoDeviceError as error:
+                raise NoDeviceError(f"{given_by}{error}") from None
             identity = _identity(info, infos)
             with self._lock:
                 device = self._open.get(identity)
@@ -114,12 +122,7 @@ class OpenDevices:
                     self._set_as_default = anew
             return anew
         named = _named_in_environment()
-        if named is None:
-            return self._device_for(None, None)
-        try:
-            return self._device_for(named, named)
-        except NoDeviceError as error:
-            raise NoDeviceError(f"{ENVIRONMENT_SELECTOR}: {error}") from None
+        return self._device_for(named, named, "" if named is None else f"{ENVIRONMENT_SELECTOR}: ")
 
 
 def _identity(info: DeviceInfo, infos: list[DeviceInfo]) -> Hashable:
