@@ -163,7 +163,9 @@ def test_other_readings_or_cases_are_refused(tmp_path, capsys):
     assert main([*SMALL, "--peers", "none", "--json", file]) == 0
     capsys.readouterr()
     assert main([*SMALL[:-1], "4", "--peers", "none", "--resume", file]) == 2
-    assert "settings.readings was 3 and is 4" in capsys.readouterr().err
+    assert "--readings was 3 and is 4; accepted is" in capsys.readouterr().err
+    assert main([*SMALL, "--index-dtype", "int64", "--peers", "none", "--resume", file]) == 2
+    assert "--index-dtype was int32 and is int64" in capsys.readouterr().err
     assert main(["bench", "--shape", "40x301", "--peers", "none", "--resume", file]) == 2
     assert "the file has the case f32 40x300 all, and this run has not" in capsys.readouterr().err
     assert main(["bench", "--peers", "none", "--resume", file]) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import re
 import sys
@@ -12,12 +14,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from bench_runs import be_hasty
+from rich.console import Console
 
 import vkdml
 from vkdml import measuring
 from vkdml.bench import check, libraries, measure, peers, record, session, timing
 from vkdml.bench.cases import Case, fitted_suite, plan_of
-from vkdml.cli import main
+from vkdml.cli import bench, main
 from vkdml.runtime.executions import ExecutionCache
 
 SMALL = ["bench", "--shape", "40x300", "--peers", "none", "--readings", "3"]
@@ -192,7 +195,7 @@ def test_a_case_of_a_suite_that_was_made_smaller_says_what_it_was(tmp_path, caps
     (row,) = record.load(file).rows
     assert (row.shape, row.scaled_from) == ([1024, 256], [4096, 16384])
     table, progress = capsys.readouterr()
-    assert "f32 1024x256 ax 0 (made smaller, from 4096x16384)" in progress
+    assert "f32 1024x256 ax 0: " in progress
     assert "from 4096x16384" in table
     assert "1 of 1 cases were made smaller" in table
     assert "inputs have at most 1 MiB" in " ".join(table.split())
@@ -356,7 +359,7 @@ def test_the_drivers_own_copy_is_timed_beside_the_ceiling(tmp_path, capsys):
     assert made.copy_gb_per_s > 0
     assert made.copy_bytes == json.loads(file.read_text())["copy_bytes"] > 0
     said = " ".join(capsys.readouterr().out.split())
-    fastest = re.search(r"Fastest read by vkdml itself in this run: ([\d.]+) GB/s", said)
+    fastest = re.search(r"Fastest read of a large array in this run: ([\d.]+) GB/s", said)
     # The record rounds it, too, so the last digit may differ.
     assert fastest is not None
     assert float(fastest[1]) == pytest.approx(made.ceiling_gb_per_s, rel=1e-3)
@@ -442,10 +445,6 @@ def test_a_long_run_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path,
     monkeypatch.setattr(session.measure, "time_plan", interrupted)
     file = tmp_path / "run.json"
     words = [*SMALL, "--dtype", "f32,f16,int8", "--json", str(file)]
-    assert main(words) == 130
-    assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(session, "KEEP_SECONDS", 0.0)
-    capsys.readouterr()
     assert main(words) == 130
     assert faults_of(capsys.readouterr().err) == [f"vkdml: stopped; {file} has 2 cases"]
     kept = record.load(file)
@@ -629,14 +628,27 @@ def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypat
         (["--readings", "0"], "at least 1 is accepted"),
         (["--peer-seconds", "0"], "more than 0 is accepted"),
         (["--index-dtype", "int16"], "accepted are int32, int64"),
-        (["--json", "/nonexistent/run.json"], "cannot be written"),
-        (["--plot", "/nonexistent/run.svg"], "cannot be written"),
+        (["--json", "/nonexistent/run.json"], "--json /nonexistent/run.json: cannot be written"),
+        (["--resume", "/nonexistent/run.json"], "--resume /nonexistent/run.json: cannot be written"),
+        (["--plot", "/nonexistent/run.svg"], "--plot /nonexistent/run-dtypes.svg: cannot be written"),
         (["--plot", "run.gif"], "accepted are names that end in .svg, .png, .pdf"),
-        (["--baseline", "/nonexistent/run.json"], "No such file"),
+        (["--baseline", "/nonexistent/run.json"], "--baseline /nonexistent/run.json: No such file"),
+        (["--resume", "/tmp"], "--resume /tmp: Is a directory"),
+        (["--json", "-"], "'--json': '-': accepted is the name of a file"),
+        (["--suite", ""], "'--suite': '': accepted: quick, full"),
+        (["--dtype", ""], "'--dtype': '': accepted: float32, float16"),
+        (["--mib", "x"], "'--mib': 'x': accepted is a whole number"),
+        (["--readings", "1.5"], "'--readings': '1.5': accepted is a whole number"),
+        (["--peer-seconds", "x"], "'--peer-seconds': 'x': accepted is a number"),
+        (["--json"], "requires an argument. (vkdml bench --help lists what is accepted)"),
         (["--json", ""], "'--json': '': accepted is the name of a file"),
         (["--resume", ""], "'--resume': '': accepted is the name of a file"),
         (["--compare-only"], "takes two files: --json NEW --baseline OLD"),
-        (["--merge", "/nonexistent/run.json"], "No such file"),
+        *(
+            (["--compare-only", "--json", "a", "--baseline", "b", *besides], "other options are not accepted")
+            for besides in (["--suite", "full"], ["--op", "argmax"], ["--device", "0"], ["--plot", "a.svg"])
+        ),
+        (["--merge", "/nonexistent/run.json"], "--merge /nonexistent/run.json: No such file"),
     ],
 )
 def test_mistakes_are_one_line_that_says_what_is_accepted(words, accepted, capsys, monkeypatch):
@@ -692,6 +704,49 @@ def test_whatever_a_selector_is_refused_with_is_one_line(capsys, monkeypatch, fa
     assert main(["bench", *words]) == status
     (line,) = capsys.readouterr().err.splitlines()
     assert "two devices match 'e'" in line
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_bar_and_the_count_stay_whole_beside_a_long_case(columns):
+    console = Console(file=io.StringIO(), width=columns, force_terminal=True, color_system=None)
+    bar = bench._Bar(console)
+    bar.phase("quick suite", 120)
+    bar.step("f32 1024x1048576 ax 0, options and hard data [::-1, ::2]: 12345.6 us, 4321 GB/s")
+    console.print(bar._bars.get_renderable())
+    (line,) = console.file.getvalue().rstrip("\n").splitlines()
+    assert "  1/120 0:00" in line
+    if columns >= 80:
+        assert line.startswith(
+            f"quick suite {' ':20}   1/120 0:00:00 f32 1024x1048576"
+        )  # no bar without colours
+    assert ("GB/s" in line) == (columns == 200)
+    assert ("…" in line) == (columns == 80)
+
+
+def test_types_without_host_arrays_are_said(capsys, monkeypatch):
+    def find_spec(name):
+        return None if name == "ml_dtypes" else object()
+
+    monkeypatch.setattr(bench.importlib.util, "find_spec", find_spec)
+    bench._say_which_lack_numpy([Case("own", "argmax", name, (8,)) for name in ("float32", "bfloat16")])
+    assert capsys.readouterr().err == (
+        "vkdml: bfloat16 is timed by its kernels only: ml_dtypes is not installed (pip install ml_dtypes)\n"
+    )
+    monkeypatch.undo()
+    bench._say_which_lack_numpy([Case("own", "argmax", "float32", (8,))])
+    assert capsys.readouterr().err == ""
+
+
+def test_a_full_disk_is_said_with_the_files_name(tmp_path, capsys, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(record.os, "replace", full)
+    file = tmp_path / "run.json"
+    assert main([*SMALL, "--dtype", "f16", "--json", str(file)]) == 1
+    said = faults_of(capsys.readouterr().err)
+    assert said == [f"vkdml: {file} cannot be written: No space left on device"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_terminal_means_a_line_for_each_step_beside_the_report(capsys):

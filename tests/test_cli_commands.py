@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 import vkdml
+from vkdml.bench.peers import NAMES as PEERS
 from vkdml.cli import main, probe
 from vkdml.cli.devices import table
 
@@ -304,6 +305,52 @@ def test_output_that_cannot_be_written_is_one_line(device: vkdml.Device) -> None
         )  # fmt: skip
     assert ran.returncode == 1
     assert one_line(ran.stderr) == "vkdml: the output could not be written: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (OSError(24, "Too many open files"), "vkdml: Too many open files"),
+        (KeyboardInterrupt(), None),
+    ],
+)
+def test_a_fault_that_is_not_the_outputs_is_not_taken_for_it(
+    fault: BaseException,
+    said: str | None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> list[vkdml.DeviceInfo]:
+        raise fault
+
+    monkeypatch.setattr(vkdml, "devices", fail)
+    assert main(["devices"]) == (130 if said is None else 1)
+    err = capsys.readouterr().err
+    assert (one_line(err) if err else None) == said
+
+
+def test_an_interrupt_while_the_command_is_imported_is_no_traceback() -> None:
+    program = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *others):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from vkdml.cli import main; sys.exit(main(['doctor']))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (130, "")
+
+
+def test_a_help_of_80_columns_breaks_no_name() -> None:
+    ran = vkdml_command("bench", "--help")
+    assert all(
+        name in ran.stdout.split() or f"{name}," in ran.stdout.split() or f"{name}." in ran.stdout.split()
+        for name in PEERS
+    )
+    assert "<" not in ran.stdout
 
 
 @pytest.mark.parametrize("package", ["typer", "rich"])

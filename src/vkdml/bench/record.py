@@ -33,6 +33,10 @@ class RecordFault(ValueError):
     """A file that cannot be used; the message is one line."""
 
 
+class WriteError(OSError):
+    """A file that cannot be written; the message is one line."""
+
+
 class ImpossibleTime(Exception):
     """A whole call was shorter than its kernels, so that one of the two times is wrong."""
 
@@ -299,8 +303,18 @@ def difference(old: Record, new: Record) -> str:
     )
     for place in [*before, *now]:
         if before.get(place) != now.get(place):
-            return f"{place} was {before.get(place, 'not known')} and is {now.get(place, 'not known')}"
+            said = (leaves.get(place, "not known") for leaves in (before, now))
+            option = _OPTIONS.get(place)
+            if option is not None:
+                said = ("not given" if leaf == "null" else leaf.strip('"') for leaf in said)
+            return f"{option or place} was {next(said)} and is {next(said)}"
     return ""
+
+
+_OPTIONS = {
+    "settings.mib": "--mib", "settings.index_dtype": "--index-dtype", "settings.readings": "--readings"
+}  # fmt: skip
+"""What a user gives, by the setting that it makes."""
 
 
 def _leaves(place: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -411,8 +425,15 @@ def write_whole(path: str | Path, content: bytes) -> None:
 
     Raises:
         RecordFault: another thing than a file has this name.
+        WriteError: it cannot be written, for instance because the disk is full.
     """
-    target = _plain_file(path)
+    try:
+        _write_whole(_plain_file(path), content)
+    except OSError as error:
+        raise WriteError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _write_whole(target: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:

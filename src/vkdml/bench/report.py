@@ -71,7 +71,7 @@ def ceiling(record: Record) -> str:
     """Say what rates are measured against: vkdml's own fastest read, a plain copy, the data sheet."""
     if not record.ceiling_gb_per_s:
         return ""
-    said = [f"Fastest read by vkdml itself in this run: {record.ceiling_gb_per_s:.4g} GB/s"]
+    said = [f"Fastest read of a large array in this run: {record.ceiling_gb_per_s:.4g} GB/s"]
     if record.copy_gb_per_s:
         mib = record.copy_bytes / (1 << 20)
         said.append(
@@ -281,7 +281,7 @@ def notes(record: Record) -> Iterator[str]:
     """Yield the sums of a run and what its table leaves out."""
     if record.ceiling_gb_per_s:
         yield "GB/s: bytes read and written"
-        yield f"%: of the fastest read by vkdml itself in this run ({record.ceiling_case})"
+        yield f"%: of the fastest read of a large array in this run ({record.ceiling_case})"
         yield ceiling(record)
     if any(row.call_us is not None for row in record.rows):
         yield "us, GB/s, %: of the kernels; call us: of the public call, host array to host array"

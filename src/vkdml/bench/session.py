@@ -70,8 +70,8 @@ def run(
         device: on which to run.
         options: what to run.
         progress: told of each step.
-        keep: called with the record every ``KEEP_SECONDS``, when the cases are done and after each peer. It
-            is whole each time.
+        keep: called with the record every ``KEEP_SECONDS``, when the cases are done, after each peer and
+            where the run is interrupted. It is whole each time.
         earlier: what an interrupted run left; it is completed and returned. Cases that it has are not timed
             again, nor with the libraries that were timed on them.
 
@@ -120,7 +120,7 @@ def run(
             measure.build_ahead(
                 device, (partial(plan_of, case, device.limits, options.index_bytes) for case in left)
             )
-        with phase(record, progress, f"{options.suite} suite", len(left)):
+        with kept_when_stopped(record, keep), phase(record, progress, f"{options.suite} suite", len(left)):
             kept = NowAndThen(keep)
 
             def done(row: Row) -> None:
@@ -145,12 +145,13 @@ def run(
         known = {row.case for row in record.latency}
         latency_left = [case for case in latency.latency_cases(most) if case.name not in known]
         if latency_left:
-            with phase(record, progress, "latency", len(latency_left)):
-                record.latency += measure.measure_latency(
-                    device,
-                    latency_left,
-                    lambda row: progress.step(f"{row.case}: p50 {row.ours.p50_us:.1f} us"),
-                )
+
+            def latency_done(row: LatencyRow) -> None:
+                progress.step(f"{row.case}: p50 {row.ours.p50_us:.1f} us")
+                record.latency.append(row)
+
+            with kept_when_stopped(record, keep), phase(record, progress, "latency", len(latency_left)):
+                measure.measure_latency(device, latency_left, latency_done)
     device.trim()
     time_peers(device, record, options, progress, keep, missing_only=earlier is not None)
     return record
@@ -204,7 +205,8 @@ def time_peers(
         rows, latency_rows = rows_for_peer(record, name, missing_only=missing_only)
         if missing_only and not rows and not latency_rows:
             continue
-        with phase(record, progress, name, len(rows) + len(latency_rows)):
+        steps = len(rows) + len(latency_rows)
+        with kept_when_stopped(record, keep), phase(record, progress, name, steps):
             kept = NowAndThen(keep)
 
             def done(said: str, kept: NowAndThen = kept) -> None:
@@ -239,14 +241,24 @@ class NowAndThen:
 
 
 def _said_of(row: Row) -> str:
-    smaller = f" (made smaller, from {row.full_shape})" if row.full_shape else ""
-    return f"{row.case}{smaller}: {row.us:.1f} us, {row.gb_per_s:.4g} GB/s"
+    return f"{row.case}: {row.us:.1f} us, {row.gb_per_s:.4g} GB/s"
 
 
 def latency_cases_of(rows: Sequence[LatencyRow]) -> list[LatencyCase]:
     """Return what a record's rows timed, one for each row."""
     known = {case.name: case for case in latency.latency_cases(max((row.nbytes for row in rows), default=0))}
     return [known.get(row.case) or LatencyCase(row.kind, row.nbytes, 1, row.ours.calls) for row in rows]
+
+
+@contextmanager
+def kept_when_stopped(record: Record, keep: Keep) -> Iterator[None]:
+    """Keep what is done where Ctrl-C ends a part of a run."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if record.rows or record.latency or record.sweep:
+            keep(record)
+        raise
 
 
 @contextmanager

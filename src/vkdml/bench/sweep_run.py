@@ -12,7 +12,7 @@ from vkdml.bench.check import WrongResult
 from vkdml.bench.clocks import WARM_SECONDS, clocks_of
 from vkdml.bench.contents import Bytes
 from vkdml.bench.record import Record, SweepRow
-from vkdml.bench.session import Keep, NowAndThen, Progress, phase
+from vkdml.bench.session import Keep, NowAndThen, Progress, kept_when_stopped, phase
 from vkdml.bench.sweep import DATA, SUITE, SweepCase, command, sweep_case
 from vkdml.errors import DeviceError
 from vkdml.measuring import filled, time_plan
@@ -99,7 +99,10 @@ def run(
         measure.build_ahead(
             device, (partial(case.plan, device.limits, options.index_bytes) for case in cases)
         )
-    with phase(record, progress, f"{SUITE}, seed {options.seed}", len(cases)):
+    with (
+        kept_when_stopped(record, keep),
+        phase(record, progress, f"{SUITE}, seed {options.seed}", len(cases)),
+    ):
         kept = NowAndThen(keep)
         for row in bench.run(cases, lambda row: progress.step(said_of(row))):
             record.sweep.append(row)
@@ -109,7 +112,7 @@ def run(
     device.trim()
     keep(record)
     for name in options.peers:
-        with phase(record, progress, name, len(cases)):
+        with kept_when_stopped(record, keep), phase(record, progress, name, len(cases)):
             peers.time_sweep(
                 name,
                 device,

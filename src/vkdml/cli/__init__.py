@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         from vkdml.cli.app import run
+    except KeyboardInterrupt:
+        return 130
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in _EXTRA:

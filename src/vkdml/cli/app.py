@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -11,6 +12,7 @@ from typing import TextIO
 import typer
 
 import vkdml
+from vkdml.bench.record import WriteError
 from vkdml.cli.bench import bench
 from vkdml.cli.devices import devices
 from vkdml.cli.doctor import doctor
@@ -28,6 +30,9 @@ app.command(short_help="Time kernels, check results, compare with other librarie
 app.command(short_help="List the Vulkan devices; * marks the default device.")(devices)
 app.command(short_help="Check loader, drivers and devices; say how to fix faults.")(doctor)
 app.command(short_help="Find and store the fastest tuning numbers for a device.")(tune)
+
+# How a write to standard output fails; other faults without a file's name come from elsewhere.
+_OF_WRITING = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.ESTALE}
 
 # Of typer's own messages and vkdml's, those that say what is accepted.
 _LISTING = ("accepted", " is not one of ", " is not in the range ")
@@ -68,11 +73,15 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _discard_output()  # the reader (head, less) has exited
         return 1
+    except WriteError as error:
+        return _complain(str(error), status=1)
     except OSError as error:
         if error.filename is not None or error.errno is None:  # of a file, or a library's own
             raise
-        _discard_output()
-        return _complain(f"the output could not be written: {error.strerror}", status=1)
+        if error.errno in _OF_WRITING:
+            _discard_output()
+            return _complain(f"the output could not be written: {error.strerror}", status=1)
+        return _complain(str(error.strerror), status=1)
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except Exception as error:
@@ -82,10 +91,16 @@ def run(arguments: Sequence[str]) -> int:
             raise
         said = message()
         if not any(words in said for words in _LISTING):
-            command = getattr(getattr(error, "ctx", None), "command_path", "vkdml")
+            command = getattr(getattr(error, "ctx", None), "command_path", _command_of(arguments))
             said += f" ({command} --help lists what is accepted)"
         return _complain(said, status=2)
     return int(status or 0)
+
+
+def _command_of(arguments: Sequence[str]) -> str:
+    """Return the command that was begun, for errors that do not tell."""
+    known = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    return f"vkdml {arguments[0]}" if arguments and arguments[0] in known else "vkdml"
 
 
 def _discard_output() -> None:

@@ -10,20 +10,22 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 import vkdml
 from vkdml.bench import baseline, cases, measure, peers, plots, record, report, session, sweep, sweep_run
 from vkdml.bench.cases import Case
 from vkdml.bench.check import WrongResult
-from vkdml.cli import text
+from vkdml.cli import options, text
 from vkdml.cli.opening import opened
 from vkdml.common.wording import how_to_install
+from vkdml.plan.elements import ML_DTYPES_ELEMENTS
 
 DEFAULT_SUITE = "quick"
 INDEX_DTYPE = "int32"
@@ -31,55 +33,105 @@ READINGS = 30
 _LONG_NAMES = {short: name for name, short in cases.SHORT_NAMES.items()}
 
 
-def _file_option(name: str, help: str) -> Any:
-    """Return the option of a file; it is "" where it is not given, and refused where that is given."""
-
-    def named(given: str | None) -> str:
-        if given == "":
-            raise typer.BadParameter("'': accepted is the name of a file")
-        return given or ""
-
-    return typer.Option(None, name, help=help, callback=named)
-
-
 def bench(
-    suite: str = typer.Option("", help="quick (the default), full, latency, slice, real, short or sweep."),
-    op: str = typer.Option("", help="Only this operator: argmax, argmin or slice1."),
-    dtype: str = typer.Option("", help="Only these element types, separated by commas."),
-    shape: str = typer.Option("", help="One array of this shape instead of a suite: 4096x65536."),
-    axis: str = typer.Option("", help="Only this axis; with --shape, the axes to reduce: 1, 0,2 or all."),
-    device: str | None = typer.Option(None, help="Index, UUID or part of the name of a device."),
+    suite: str = options.text(
+        "--suite",
+        help="quick (the default), full, latency, slice, real, short or sweep.",
+        metavar="NAME",
+        accepted=", ".join((*cases.SUITES, sweep.SUITE)),
+    ),
+    op: str = options.text(
+        "--op",
+        help="Only this operator: argmax, argmin or slice1.",
+        metavar="NAME",
+        accepted=", ".join(cases.OPS),
+    ),
+    dtype: str = options.text(
+        "--dtype",
+        help="Only these element types, separated by commas.",
+        metavar="NAMES",
+        accepted=", ".join(cases.REDUCE_ELEMENTS),
+    ),
+    shape: str = options.text(
+        "--shape",
+        help="One array of this shape instead of a suite: 4096x65536.",
+        metavar="SIZES",
+        accepted="sizes of at least 1 such as 4096x65536",
+    ),
+    axis: str = options.text(
+        "--axis",
+        help="Only this axis; with --shape, the axes to reduce: 1, 0,2 or all.",
+        metavar="AXES",
+        accepted="all, or distinct axes such as 1 or 0,2",
+    ),
+    device: str | None = typer.Option(
+        None, help="Index, UUID or part of the name of a device.", metavar="DEVICE"
+    ),
     peers_text: str = typer.Option(
         "auto",
         "--peers",
-        help=f"Libraries to compare with: auto, none, or any of {','.join(peers.NAMES)}. The report says how "
-        "each is timed.",
+        help="Libraries to compare with, separated by commas: auto, none, or any of "
+        f"{', '.join(peers.NAMES)}. The report says how each is timed.",
+        metavar="NAMES",
     ),
-    peer_seconds: float = typer.Option(peers.PEER_SECONDS, help="Time limit of each peer."),
+    peer_seconds: float = typer.Option(
+        peers.PEER_SECONDS, help="Time limit of each peer.", metavar="SECONDS", parser=options.number
+    ),
     mib: int | None = typer.Option(
-        None, help="Largest input of a suite, in MiB; the size of a sweep's arrays."
+        None,
+        help=f"Largest input of a suite, in MiB: unless given, {measure.SOFTWARE_MIB} on software drivers "
+        "and what the device holds on GPUs. Of the suite sweep, the size of its arrays: "
+        f"{measure.SOFTWARE_MIB} or {sweep_run.GPU_MIB}.",
+        metavar="MIB",
+        parser=options.whole_number,
     ),
-    index_dtype: str = typer.Option("", help="Type of the indices: int32, unless int64 is given."),
-    readings: int | None = typer.Option(None, help=f"Readings of each case: {READINGS} unless given."),
-    seed: int | None = typer.Option(None, help="Of the suite sweep: 0 unless given."),
+    index_dtype: str = options.text(
+        "--index-dtype",
+        help="Type of the indices: int32, unless int64 is given.",
+        metavar="NAME",
+        accepted="int32, int64",
+    ),
+    readings: int | None = typer.Option(
+        None,
+        help=f"Readings of each case. Unless given, {READINGS}; with --resume, as many as its file has.",
+        metavar="COUNT",
+        parser=options.whole_number,
+    ),
+    seed: int | None = typer.Option(
+        None, help="Of the suite sweep: 0 unless given.", metavar="NUMBER", parser=options.whole_number
+    ),
     cases_count: int | None = typer.Option(
-        None, "--cases", help=f"How many cases the suite sweep has: {sweep_run.DEFAULT_CASES} unless given."
+        None,
+        "--cases",
+        help=f"How many cases the suite sweep has: {sweep_run.DEFAULT_CASES} unless given.",
+        metavar="COUNT",
+        parser=options.whole_number,
     ),
-    case_number: int | None = typer.Option(None, "--case", help="Only the case of this number of a sweep."),
+    case_number: int | None = typer.Option(
+        None,
+        "--case",
+        help="Only the case of this number of a sweep.",
+        metavar="NUMBER",
+        parser=options.whole_number,
+    ),
     windows: bool = typer.Option(False, "--windows", help="A sweep reduces windows instead of copying them."),
-    data: str = typer.Option(
-        "",
+    data: str = options.text(
+        "--data",
         help="What the arrays of a sweep hold: random bits, unless flags (random bytes 0 and 1) or constant "
         "is given. Where many elements are equal, the index decides.",
+        metavar="NAME",
+        accepted=", ".join(sweep.DATA),
     ),
-    json_file: str = _file_option("--json", help="Write all numbers to this file."),
-    plot: str = _file_option("--plot", help="Write plots: FILE.svg writes FILE-dtypes.svg and others."),
-    baseline_file: str = _file_option("--baseline", help="Print what changed since this JSON file."),
-    compare_only: bool = typer.Option(False, help="Run nothing; compare --json with --baseline."),
-    merge: str = _file_option(
+    json_file: str = options.file("--json", help="Write all numbers to this file."),
+    plot: str = options.file("--plot", help="Write plots: FILE.svg writes FILE-dtypes.svg and others."),
+    baseline_file: str = options.file("--baseline", help="Print what changed since this JSON file."),
+    compare_only: bool = typer.Option(
+        False, "--compare-only", help="Run nothing; compare --json with --baseline."
+    ),
+    merge: str = options.file(
         "--merge", help="Run only --peers on the cases of this JSON file, and add their times to it."
     ),
-    resume: str = _file_option(
+    resume: str = options.file(
         "--resume",
         help="Go on with the run whose JSON file this is: time the cases and --peers that it has not. Where "
         "there is no such file, the run begins.",
@@ -120,21 +172,28 @@ def bench(
         if is_given:
             raise typer.BadParameter(f"{name}: accepted beside --suite {sweep.SUITE} only")
     try:
-        before = record.load(baseline_file) if baseline_file else None
         if compare_only:
-            if before is None or not json_file:
-                raise typer.BadParameter("--compare-only takes two files: --json NEW --baseline OLD")
-            return _compare(record.load(json_file), before, console)
+            besides = (
+                *(suite, op, dtype, shape, axis, index_dtype, plot, merge, resume),
+                *(device is not None, mib is not None, readings is not None, peers_text != "auto"),
+            )
+            if any(besides) or not json_file or not baseline_file:
+                raise typer.BadParameter(
+                    "--compare-only takes two files: --json NEW --baseline OLD; other options are not "
+                    "accepted beside it"
+                )
+            return _compare(_loaded("--json", json_file), _loaded("--baseline", baseline_file), console)
+        before = _loaded("--baseline", baseline_file) if baseline_file else None
         if merge and (suite or op or dtype or shape or axis):
             raise typer.BadParameter(
                 "--merge times the file's cases; --suite, --op, --dtype, --shape "
                 "and --axis are not accepted beside it"
             )
-        if resume and (merge or compare_only):
+        if resume and merge:
             raise typer.BadParameter("--resume runs what a file has not; --merge is not accepted beside it")
         goes_on_with = merge or (resume if resume and os.path.exists(resume) else "")
-        earlier = record.load(goes_on_with) if goes_on_with else None
-        _check_outputs(json_file or merge or resume, plot)
+        earlier = _loaded("--merge" if merge else "--resume", goes_on_with) if goes_on_with else None
+        _check_outputs(json_file or merge or resume, plot, _json_option(json_file, merge))
         if resume and earlier is not None:
             filed = _filed_options(earlier, resume, shape)
             if not shape:
@@ -147,28 +206,30 @@ def bench(
         on = opened(device)
         if before is not None:
             baseline.check_device(before, on.name)
-        options = _options(
+        chosen = _options(
             suite, op, dtype, shape, axis, mib, index_dtype, readings, peers_text, peer_seconds, on
         )
         if merge and earlier is not None and earlier.suite == sweep.SUITE:
             raise record.RecordFault(
                 f"--merge {merge}: is of the suite {sweep.SUITE}; accepted are records of the other suites"
             )
-        if merge and not options.peers:
+        if merge and not chosen.peers:
             raise typer.BadParameter(f"--merge adds peers: accepted for --peers are {','.join(peers.NAMES)}")
     except (record.RecordFault, peers.PeerFault) as error:
         raise typer.BadParameter(str(error)) from None
 
-    for name, why in options.left_out.items():
+    for name, why in chosen.left_out.items():
         print(f"vkdml: {name} is skipped: {why}", file=sys.stderr)
+    if not merge:
+        _say_which_lack_numpy(chosen.cases)
 
     keep = _Kept(json_file or merge or resume)
     try:
         with _progress() as progress:
             if merge and earlier is not None:
-                measured = session.merge(on, earlier, options, progress, keep)
+                measured = session.merge(on, earlier, chosen, progress, keep)
             else:
-                measured = session.run(on, options, progress, keep, earlier)
+                measured = session.run(on, chosen, progress, keep, earlier)
     except KeyboardInterrupt:
         return keep.said_when_stopped()
     except (WrongResult, record.ImpossibleTime, MemoryError) as error:
@@ -203,7 +264,7 @@ def _data_of(text: str) -> str:
 
 
 def _sweep(
-    options: sweep_run.SweepOptions,
+    wanted: sweep_run.SweepOptions,
     device: str | None,
     peers_text: str,
     json_file: str,
@@ -212,19 +273,19 @@ def _sweep(
 ) -> int:
     """Run a sweep; the status is 1 if a result was wrong or no case could run."""
     try:
-        _check_outputs(json_file, plot)
+        _check_outputs(json_file, plot, "--json")
         on = opened(device)
         chosen, left_out = sweep_run.chosen_peers(peers_text, on)
     except (record.RecordFault, peers.PeerFault) as error:
         raise typer.BadParameter(str(error)) from None
     for name, why in left_out.items():
         print(f"vkdml: {name} is skipped: {why}", file=sys.stderr)
-    options = replace(options, peers=chosen)
+    wanted = replace(wanted, peers=chosen)
 
     keep = _Kept(json_file)
     try:
         with _progress() as progress:
-            measured = sweep_run.run(on, options, progress, keep)
+            measured = sweep_run.run(on, wanted, progress, keep)
     except KeyboardInterrupt:
         return keep.said_when_stopped()
     except MemoryError as error:
@@ -277,10 +338,30 @@ def _compare(new: record.Record, old: record.Record, console: Console) -> int:
     return 1 if any(change.verdict == "slower" for change in changes) else 0
 
 
-def _check_outputs(json_file: str, plot: str) -> None:
+def _loaded(option: str, path: str) -> record.Record:
+    """Return the record of an option's file."""
+    try:
+        return record.load(path)
+    except record.RecordFault as error:
+        raise typer.BadParameter(f"{option} {error}") from None
+
+
+def _json_option(json_file: str, merge: str) -> str:
+    """Return the option whose file is written."""
+    return "--json" if json_file else "--merge" if merge else "--resume"
+
+
+def _check_writable(option: str, path: str | Path) -> None:
+    try:
+        record.check_writable(path)
+    except record.RecordFault as error:
+        raise typer.BadParameter(f"{option} {error}") from None
+
+
+def _check_outputs(json_file: str, plot: str, json_option: str) -> None:
     """Raise an error for outputs that cannot be written, before anything runs."""
     if json_file:
-        record.check_writable(json_file)
+        _check_writable(json_option, json_file)
     if plot:
         if Path(plot).suffix not in plots.FORMATS:
             raise typer.BadParameter(
@@ -289,7 +370,19 @@ def _check_outputs(json_file: str, plot: str) -> None:
         if importlib.util.find_spec("matplotlib") is None:
             raise typer.BadParameter(f"--plot needs matplotlib: {how_to_install('matplotlib', 'bench')}")
         for part in plots.PARTS:
-            record.check_writable(plots.file_of(plot, part))
+            _check_writable("--plot", plots.file_of(plot, part))
+
+
+def _say_which_lack_numpy(of: Sequence[Case]) -> None:
+    """Name the types of which there are no host arrays, and so neither calls nor NumPy's times."""
+    lacking = dict.fromkeys(case.element for case in of if case.element in ML_DTYPES_ELEMENTS)
+    if lacking and importlib.util.find_spec("ml_dtypes") is None:
+        verb = "is" if len(lacking) == 1 else "are"
+        print(
+            f"vkdml: {', '.join(lacking)} {verb} timed by {'its' if verb == 'is' else 'their'} kernels only: "
+            "ml_dtypes is not installed (pip install ml_dtypes)",
+            file=sys.stderr,
+        )
 
 
 @dataclass(frozen=True)
@@ -493,15 +586,16 @@ class _Lines:
 
 
 class _Bar:
-    """A progress bar that is removed at the end."""
+    """A progress bar that is removed at the end. What a step says is cut where the line ends."""
 
     def __init__(self, console: Console) -> None:
+        self._console = console
         self._bars = Bars(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=_BAR_COLUMNS),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[step]}", style="dim"),
+            TextColumn("{task.fields[step]}", style="dim", markup=False),
             console=console,
             transient=True,
         )
@@ -518,10 +612,20 @@ class _Bar:
         if self._task is not None:
             self._bars.remove_task(self._task)
         self._task = self._bars.add_task(name, total=steps or None, step="")
+        counts = 2 * len(str(steps)) + 1 if steps else len("0/?")
+        self._fixed = cell_len(name) + _BAR_COLUMNS + counts + _ELAPSED_COLUMNS + _GAPS
 
     def step(self, text: str) -> None:
         assert self._task is not None
-        self._bars.update(self._task, advance=1, step=text)
+        room = self._console.width - self._fixed
+        # Without room, the bar and the numbers are of more use.
+        said = Text(text if room >= _LEAST_STEP_COLUMNS else "")
+        said.truncate(max(room, 0), overflow="ellipsis")
+        self._bars.update(self._task, advance=1, step=said.plain)
+
+
+# Columns of the bar, of the time and between them.
+_BAR_COLUMNS, _ELAPSED_COLUMNS, _GAPS, _LEAST_STEP_COLUMNS = 20, 7, 4, 8
 
 
 def _progress() -> _Bar | _Lines:
