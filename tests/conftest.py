@@ -59,8 +59,8 @@ ANY_DRIVER = frozenset(
         "device_without_memory", "directml_names", "dml_descriptors", "dml_header", "dml_validation",
         "docs", "docstrings", "gallery", "import", "indexing", "indexing_windows", "layout",
         "loop_steps", "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties", "other_gpus",
-        "overlap", "packaging", "pictures", "plan", "plots", "pool", "public_names", "readme", "schema",
-        "soak", "strategies", "targets", "tiles", "troubleshooting", "two_devices", "typing",
+        "overlap", "packaging", "pictures", "plan", "plots", "pool", "public_names", "readme", "run",
+        "schema", "soak", "strategies", "targets", "tiles", "troubleshooting", "two_devices", "typing",
         "validation_plugin", "write_docs", "xarray",
     }
 )  # fmt: skip

@@ -162,6 +162,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--share", type=float, default=1.0, help="of the full counts, to try it out")
     share = parser.parse_args().share
+    if not 0 < share <= 1:
+        parser.error(f"--share {share:g}: more than 0 is accepted, up to 1")
     warnings.simplefilter("ignore", vkdml.SoftwareDeviceWarning)
     device = vkdml.Device()
     results = {
