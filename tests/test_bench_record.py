@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import write_docs
 from bench_records import CASE, full_record, printed, record_of, row_of
+from rich.console import Console
 
 from vkdml.bench import (
     baseline,
@@ -281,6 +284,19 @@ def test_tables_fit_80_columns_whole(kind):
     assert "…" not in text
     for name in made.peers:
         assert f" {report.SHORT_NAMES[name]}" in text
+
+
+def test_a_narrow_terminal_cuts_no_number():
+    made = full_record()
+    told = []
+    for width in (20, 40, 300):
+        console = Console(width=width, file=io.StringIO(), highlight=False)
+        report.show(made, console)
+        table, _, _ = console.file.getvalue().partition("GB/s: bytes")
+        assert "…" not in table
+        told.append(re.findall(r"(?<= )[0-9.]+$|(?<= )[0-9.]+(?= )", table.partition("─")[2]))
+    assert len(told[0]) > 5
+    assert [number for number in told[2] if number not in told[0] or number not in told[1]] == []
 
 
 def test_the_report_says_what_was_left_out_and_scaled():

@@ -15,8 +15,10 @@ from rich.console import Console
 
 import vkdml
 from vkdml.bench.peers import NAMES as PEERS
+from vkdml.bench.tables import print_whole
 from vkdml.cli import main, probe
-from vkdml.cli.devices import table
+from vkdml.cli.devices import device_memory, table
+from vkdml.cli.text import size
 
 NO_DRIVER = {"VK_DRIVER_FILES": "/nonexistent/icd.json", "VK_ICD_FILENAMES": "/nonexistent/icd.json"}
 
@@ -78,6 +80,29 @@ def test_devices_in_a_pipe_have_a_line_each(device: vkdml.Device) -> None:
     assert len(lines) == 2 + len(vkdml.devices())
     assert f" {device.name} " in lines[2 + device.info.index]
     assert f" {device.info.driver_name} {device.info.driver_info} " in lines[2 + device.info.index]
+
+
+@pytest.mark.parametrize("columns", [1, 20, 40, *range(60, 80)])
+def test_a_narrow_terminal_cuts_no_number(columns: int) -> None:
+    console = Console(file=io.StringIO(), width=columns)
+    infos = vkdml.devices()
+    print_whole(console, table(infos, 0))
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert console.width == columns
+    assert "…" not in said
+    for info in infos:
+        numbers = [
+            info.type,
+            info.api_version,
+            *size(device_memory(info)).split(),
+            str(info.subgroup["size"]),
+        ]
+        (line,) = [
+            line
+            for line in said.splitlines()
+            if line.strip().startswith((f"*{info.index} ", f"{info.index} "))
+        ]
+        assert [word for word in line.split() if word in numbers] == numbers
 
 
 def test_doctor_finds_no_problem_and_computes_on_every_device(device: vkdml.Device) -> None:

@@ -13,6 +13,7 @@ from vkdml.bench import sweep_report
 from vkdml.bench.chains import CHAIN
 from vkdml.bench.datasheets import published_rate
 from vkdml.bench.record import PeerTime, Record, Row, Times, best_peer, geometric_mean
+from vkdml.bench.tables import print_whole
 
 LIBRARY_NAMES = {
     "numpy": "NumPy", "torch": "torch", "cupy": "CuPy", "jax": "JAX", "onnxruntime": "ONNX Runtime",
@@ -32,15 +33,15 @@ def show(record: Record, console: Console) -> None:
     for line in heading(record):
         console.print(line)
     if record.rows:
-        console.print(case_table(record))
+        print_whole(console, case_table(record))
         for table in (call_table(record), chain_table(record)):
             if table is not None:
-                console.print(table)
+                print_whole(console, table)
     if record.latency:
-        console.print(latency_table(record))
+        print_whole(console, latency_table(record))
     if record.sweep:
         for table in sweep_report.tables(record):
-            console.print(table)
+            print_whole(console, table)
     for line in sweep_report.notes(record) if record.sweep else notes(record):
         # Brackets are indices.
         console.print(line, markup=False)

@@ -13,10 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 import vkdml
+from vkdml.bench.tables import WIDE, print_whole
 from vkdml.cli.text import size
-
-WIDE = 10_000
-"""Columns: more than any device's line has."""
 
 
 def devices(
@@ -42,7 +40,7 @@ def devices(
         console = Console(highlight=False, markup=False)
         if not console.is_terminal:
             console.width = WIDE  # programs read a line per device
-        console.print(table(infos, default))
+        print_whole(console, table(infos, default))
     if why_none is not None:
         print("vkdml: " + " ".join(why_none.split()), file=sys.stderr)
     return 0 if why_none is None else 1

@@ -15,6 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import vkdml
+from vkdml.bench.tables import print_whole
+from vkdml.cli import options
 from vkdml.cli.opening import opened
 from vkdml.cli.text import count
 from vkdml.plan.tuning import SEARCH, Tuning
@@ -25,9 +27,11 @@ from vkdml.tune import tune as search
 
 def tune(
     device: str | None = typer.Option(
-        None, help="Index, UUID or part of the name; default: the best device."
+        None, help="Index, UUID or part of the name; default: the best device.", metavar="DEVICE"
     ),
-    seconds: int = typer.Option(300, min=1, help="Time limit of the search."),
+    seconds: int = typer.Option(
+        300, help="Time limit of the search.", metavar="SECONDS", parser=options.whole_number
+    ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Search and print, but store nothing."),
     reset: bool = typer.Option(False, "--reset", help="Delete the stored profile."),
     show: bool = typer.Option(False, "--show", help="Print the stored profile."),
@@ -35,6 +39,8 @@ def tune(
     """Find the fastest tuning numbers for a device and store them; no result changes."""
     if dry_run + reset + show > 1:
         raise typer.BadParameter("--dry-run, --reset and --show exclude each other; accepted: one of them")
+    if seconds < 1:
+        raise typer.BadParameter(f"--seconds {seconds}: at least 1 is accepted")
     console = Console(highlight=False, markup=False)
     try:
         if show or reset:
@@ -69,7 +75,7 @@ def _show(info: vkdml.DeviceInfo, console: Console) -> int:
     tried = "" if stored.candidates is None else f", of {count(stored.candidates, 'candidate')}"
     console.print(f"{info.name}, {stored.driver}\nfound {stored.date} by vkdml {stored.vkdml_version}{tried}")
     _print_path(path)
-    console.print(values_table(info.plan_limits.tuning, stored.values))
+    print_whole(console, values_table(info.plan_limits.tuning, stored.values))
     _print_if_off()
     return 0
 
@@ -98,8 +104,8 @@ def _tune(device: vkdml.Device, seconds: int, dry_run: bool, console: Console) -
         f"tried {count(found.candidates, 'candidate')} beside the defaults, "
         f"{count(found.plans, 'different plan')} in all"
     )
-    console.print(cases_table(found))
-    console.print(values_table(found.default, found.values))
+    print_whole(console, cases_table(found))
+    print_whole(console, values_table(found.default, found.values))
     if not found.complete:
         console.print(f"the search did not finish in {seconds} s; more --seconds may find faster numbers")
     if dry_run:

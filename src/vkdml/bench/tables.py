@@ -1,0 +1,31 @@
+"""Prints tables so that no number is cut: where the console is too narrow for one, its lines are longer."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
+WIDE = 10_000
+"""Columns: more than any table has."""
+
+
+def print_whole(console: Console, table: Table) -> None:
+    """Print a table as wide as the console, but no narrower than its numbers and its longest words."""
+    wrapping = [0]
+    for column in table.columns:
+        texts = [str(text) for text in (column.header, *column.cells)]
+        parts = [part for text in texts for part in (text.split("\n") if column.no_wrap else text.split())]
+        column.min_width = max(column.min_width or 1, *map(cell_len, parts))
+        if not column.no_wrap:
+            wrapping.append(column.min_width)
+    least = Measurement.get(console, console.options.update(max_width=WIDE), table).minimum
+    # rich makes wrapping columns equally narrow before it heeds what each needs.
+    least += sum(max(wrapping) - each for each in wrapping[1:])
+    given = console.width
+    console.width = max(given, least)
+    try:
+        console.print(table)
+    finally:
+        console.width = given
