@@ -12,8 +12,10 @@ from plans import run_plan
 
 import vkdml
 from vkdml.plan import divisions, kernels
+from vkdml.plan.calls import CopyCall, Operand, plan_for
 from vkdml.plan.device_classes import DISCRETE, SOFTWARE
 from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
+from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.slice import slice1 as plan_slice1
 from vkdml.plan.slice import tile_copies
 from vkdml.plan.slice.matrices import shared_bytes, tile_shape, transposed
@@ -1101,6 +1103,19 @@ def test_random_boxes(device, monkeypatch):
         )
         ran.add(check(device, layout, int(rng.choice(WIDTHS)), spare=3))
     assert {boxes(width) for width in WIDTHS} <= ran
+
+
+@pytest.mark.parametrize("count", [524287, 999999, 1000001, 2000001])
+@pytest.mark.parametrize("invocations", [256, 1024])
+def test_tiles_of_two_long_rows_have_an_invocation_for_each_vector(count, invocations):
+    """Of ``x[:, :2].transpose(1, 0, 2)``, few parts are loaded, and long rows stored."""
+    gpu = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, invocations, 48 << 10, 32)
+    source = Operand((2, count, 16), (16, 48, 1), 0, 48 * count)
+    (step,) = plan_for(CopyCall(source, Operand.compact((2, count, 16)), 1), gpu).steps
+    kernel = kernels.table()[step.kernel]
+    if kernel.family.name == "slice1_tiles":
+        vectors = kernel.family.unpack(step.push)["tile_vectors"]
+        assert vectors <= kernel.named(step.constants)["workgroup"]
 
 
 def test_small_matrices_are_gathered(device, monkeypatch):

@@ -7,7 +7,6 @@ from twins import WORD, ReduceStep, keys_of
 
 from vkdml.plan import kernels
 
-
 RANK_BITS = kernels.number("narrow_rank_bits")
 
 

@@ -309,7 +309,7 @@ def _in_whole_lines(repetition: Repetition, element: ElementType, input_bytes: i
 
 
 def column_words(element: ElementType) -> int:
-    """Return the words of a column's candidate; one of a narrow element has a rank that counts within a split."""
+    """Return the words of a column's candidate; the rank of a narrow element counts within a split."""
     return candidate_words(element) if element.nbytes >= 4 else 1
 
 

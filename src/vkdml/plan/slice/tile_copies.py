@@ -183,9 +183,13 @@ def _band(tiles_down: int, tuning: SliceTuning) -> int:
 
 
 def _workgroup_size(shape: TileShape, limits: DeviceLimits) -> int:
-    """Return invocations that load a tile in the fewest rounds, each of which occupies nearly all of them."""
+    """Return invocations that load a tile in the fewest rounds, each of which occupies nearly all of them.
+
+    Each invocation stores one vector of a row, so there are at least as many as a row has vectors.
+    """
     rounds = ceil_div(shape.parts, limits.workgroup_size)
-    return min(round_up(ceil_div(shape.parts, rounds), _LEAST_WORKGROUP), limits.workgroup_size)
+    wanted = max(ceil_div(shape.parts, rounds), shape.vectors)
+    return min(round_up(wanted, _LEAST_WORKGROUP), limits.workgroup_size)
 
 
 def _block_words(matrices: Matrices) -> tuple[int, ...]:
