@@ -9,10 +9,15 @@ from rich.table import Table
 
 WIDE = 10_000
 """Columns: more than any table has."""
+ALL_FIT = 80
+"""Columns in which rich fits each of our tables without cutting a number."""
 
 
 def print_whole(console: Console, table: Table) -> None:
     """Print a table as wide as the console, but no narrower than its numbers and its longest words."""
+    if console.width >= ALL_FIT:
+        console.print(table)
+        return
     wrapping = [0]
     for column in table.columns:
         texts = [str(text) for text in (column.header, *column.cells)]
