@@ -4,14 +4,11 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <sstream>
 
 #include "checked_dispatch.hpp"
 #include "errors.hpp"
-#include "json_syntax.hpp"
 
 namespace vkdml {
 namespace {
@@ -123,17 +120,6 @@ std::string driver_remedy() {
            "'vkdml doctor' tells more";
 }
 
-// The manifests that the loader cannot parse, separated by commas.
-std::string damaged_manifests() {
-    std::string damaged;
-    for (auto& path : find_icd_files()) {
-        std::ifstream file(path, std::ios::binary);
-        std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-        if (!JsonSyntax::holds(text)) damaged += (damaged.empty() ? "" : ", ") + path;
-    }
-    return damaged;
-}
-
 uint32_t loader_version() {
     auto& dispatcher = VULKAN_HPP_DEFAULT_DISPATCHER;
     uint32_t version = VK_API_VERSION_1_0;
@@ -202,15 +188,9 @@ vk::Instance instance() {
     } catch (const vk::IncompatibleDriverError&) {
         throw NoDeviceError(std::string("the Vulkan loader found no usable driver: ") + driver_remedy());
     } catch (const vk::OutOfHostMemoryError&) {
-        // What the loader returns for a manifest that it cannot parse.
-        std::string damaged = damaged_manifests();
-        if (damaged.empty())
-            throw NoDeviceError(
-                "the Vulkan loader ran out of memory, or cannot read the manifest of a driver: "
-                "end other programs; 'vkdml doctor' tells more");
-        throw NoDeviceError(
-            "the Vulkan loader found no usable driver: the manifest of a driver is damaged (" + damaged +
-            "): reinstall that driver, or remove the file; 'vkdml doctor' tells more");
+        // What the loader returns for a manifest that it cannot parse, too; Python finds which.
+        throw NoDeviceError("the Vulkan loader ran out of memory, or cannot read the manifest of a driver: "
+                            "end other programs; 'vkdml doctor' tells more");
     } catch (const vk::LayerNotPresentError& error) {
         throw NoDeviceError(
             std::string("a Vulkan layer that the environment asks for (VK_INSTANCE_LAYERS) is "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from vkdml import _native
@@ -19,6 +21,7 @@ from vkdml.plan.plans import DeviceLimits
 
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
 _UUID = re.compile(r"[0-9a-f]{32}")
+_UNREADABLE = "cannot read the manifest of a driver"  # as the native module says it
 
 
 @refuses_as_read_only
@@ -86,7 +89,32 @@ def devices() -> list[DeviceInfo]:
     Raises:
         NoDeviceError: there is no Vulkan loader or no driver; the message says what to install.
     """
-    return [DeviceInfo(**description) for description in _native.devices()]
+    try:
+        described = _native.devices()
+    except NoDeviceError as error:
+        raise _naming_damaged_manifests(error) from None
+    return [DeviceInfo(**description) for description in described]
+
+
+def _naming_damaged_manifests(error: NoDeviceError) -> NoDeviceError:
+    """Return the error; where the loader cannot read a manifest, one that names those that are damaged."""
+    damaged = [path for path in loader()["icd_files"] if not _is_json(path)]
+    if _UNREADABLE not in str(error) or not damaged:
+        return error
+    return NoDeviceError(
+        "the Vulkan loader found no usable driver: the manifest of a driver is damaged "
+        f"({', '.join(damaged)}): reinstall that driver, or remove the file; 'vkdml doctor' tells more"
+    )
+
+
+def _is_json(path: str) -> bool:
+    try:
+        json.loads(Path(path).read_bytes())
+    except OSError:
+        return True  # nobody knows
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def loader() -> dict[str, Any]:
