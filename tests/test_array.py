@@ -313,6 +313,18 @@ def test_scalars_convert():
         len(index)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, "x", None, 1j, 1 << 40, [1, "x"], object()])
+def test_values_that_a_type_cannot_hold_are_refused_with_those_that_it_can(value):
+    array = vkdml.asarray(np.arange(4, dtype=np.int16))
+    with pytest.raises(
+        (TypeError, ValueError, OverflowError), match=r"; accepted for int16 are numbers from -32768 to"
+    ):
+        array[1:3] = value
+    assert array.tolist() == [0, 1, 2, 3]
+    with pytest.raises(TypeError, match="nested sequences of numbers of at most 64 bits"):
+        vkdml.argmax([1 << 64, 1])
+
+
 def test_views_that_do_not_exist_are_refused_with_what_would_do():
     array = vkdml.empty((3, 4), np.int8)
     with pytest.raises(ValueError, match=r"cannot be seen as \(12,\) without a copy: a.copy\(\).reshape"):

@@ -235,7 +235,8 @@ class Array(NumpyOperand):
                 value = value if isinstance(value, Array) else value.numpy()
             value = fitted(value, target.shape)
             if not isinstance(value, Array):
-                elements = np.ascontiguousarray(value, self._dtype).reshape(value.shape)
+                with host.accepting(self._dtype):
+                    elements = np.ascontiguousarray(value, self._dtype).reshape(value.shape)
                 if target.is_compact and value.size == target.size:
                     target._write(elements)
                     return

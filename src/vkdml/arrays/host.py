@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,18 +80,30 @@ def assigned(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     >>> assigned(np.float64("nan"), np.dtype("int8"))
     Traceback (most recent call last):
         ...
-    ValueError: cannot convert float NaN to integer
+    ValueError: cannot convert float NaN to integer; accepted for int8 are numbers from -128 to 127
 
     Raises:
         OverflowError, TypeError, ValueError: a number has no value of this type.
     """
-    if isinstance(value, np.generic) and value.dtype != dtype:
-        # NumPy wraps its own integers, but not Python's.
-        value = int(value) if value.dtype.kind in "iu" else value
-        result = np.empty((), dtype)
-        result[()] = value
-        return result
-    return as_host_array(value, None if isinstance(value, np.ndarray) else dtype)
+    with accepting(dtype):
+        if isinstance(value, np.generic) and value.dtype != dtype:
+            # NumPy wraps its own integers, but not Python's.
+            value = int(value) if value.dtype.kind in "iu" else value
+            result = np.empty((), dtype)
+            result[()] = value
+            return result
+        return as_host_array(value, None if isinstance(value, np.ndarray) else dtype)
+
+
+@contextmanager
+def accepting(dtype: np.dtype[Any]) -> Iterator[None]:
+    """Say which numbers a type holds, after NumPy's message that it does not hold one."""
+    try:
+        yield
+    except (OverflowError, TypeError, ValueError) as error:
+        if len(error.args) == 1 and "accepted" not in str(error):
+            error.args = (f"{error}; accepted for {dtype} are numbers {_range_of(dtype)}",)
+        raise
 
 
 def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
@@ -127,7 +141,7 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
         hint = ": x.toarray() makes one" if hasattr(x, "toarray") else ""
         raise TypeError(
             f"NumPy makes an array of Python objects of this {type(x).__name__}; accepted are arrays and "
-            f"nested sequences of numbers{hint}"
+            f"nested sequences of numbers of at most 64 bits{hint}"
         )
     return np.asarray(array)
 
