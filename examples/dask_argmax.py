@@ -53,6 +53,8 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     if options.workers < 1:
         parser.error(f"--workers {options.workers}: at least 1 is accepted")
+    if options.store and not Path(options.store).exists():
+        parser.error(f"--store {options.store}: there is no such file or folder")
     with (
         tempfile.TemporaryDirectory() as folder,
         LocalCluster(n_workers=options.workers, threads_per_worker=2, dashboard_address=None) as cluster,
