@@ -22,8 +22,8 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce import periods
 from vkdml.plan.reduce.argreduce import plan_argreduce
-from vkdml.plan.reduce.periods import NARROW_STEPS
 from vkdml.plan.reduce.reductions import Results
+from vkdml.plan.reduce.repetition import NARROW_STEPS, best_repetition, partial_repetitions
 
 PROCESSOR = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8)
 FAMILIES = {"argreduce_periods", "argreduce_combine"}
@@ -86,7 +86,7 @@ def layout_of(case, rules):
 def plan_case(case, name, limits, rules=(False, False, False)):
     layout, count = layout_of(case, rules)
     input_bytes = count * ELEMENTS[name].nbytes
-    repetition = periods.best_repetition(layout, ELEMENTS[name], input_bytes, gaps=True)
+    repetition = best_repetition(layout, ELEMENTS[name], input_bytes, gaps=True)
     assert repetition is not None
     results = Results(
         8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1, layout.greatest_index
@@ -125,8 +125,8 @@ def plan_window(window: str, name: str, rules, limits, *, aligned: bool):
     )
     element = ELEMENTS[name]
     input_bytes = count * element.nbytes
-    assert periods.best_repetition(layout, element, input_bytes, gaps=False) is None
-    repetition = periods.best_repetition(layout, element, input_bytes, gaps=True)
+    assert best_repetition(layout, element, input_bytes, gaps=False) is None
+    repetition = best_repetition(layout, element, input_bytes, gaps=True)
     assert repetition is not None
     assert repetition.has_gaps
     assert (repetition.weight < 0) == ("backwards" in window and "inside" not in window)
@@ -166,7 +166,7 @@ def plan_parts(window: str, name: str, rules, limits, *, aligned: bool):
         *(sizes, strides, axes, row_major_strides(kept)), take_last=rules[1], input_base=base
     )
     element = ELEMENTS[name]
-    ways = [way for way in periods.partial_repetitions(layout, 16 // element.nbytes) if way.part == part]
+    ways = [way for way in partial_repetitions(layout, 16 // element.nbytes) if way.part == part]
     repetition = max(ways, key=lambda way: way.size)
     assert repetition.has_gaps
     assert repetition.columns == part * repetition.stretches

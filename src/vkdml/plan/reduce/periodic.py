@@ -9,8 +9,9 @@ from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.order import Order
 from vkdml.plan.plans import LINE, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, Plan, TooMuchWork
 from vkdml.plan.reduce.columns import MOST_LANES_UNSPLIT, column_division
-from vkdml.plan.reduce.periods import Repetition, best_parts, best_repetition, plan_repetition
+from vkdml.plan.reduce.periods import plan_repetition
 from vkdml.plan.reduce.reductions import Results
+from vkdml.plan.reduce.repetition import Repetition, best_parts, best_repetition
 from vkdml.plan.reduce.work_division import are_multiples
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PeriodTuning

@@ -1,28 +1,21 @@
 """Planning reductions of short blocks of memory that repeat again and again, read a period at a time.
 
-One reduced dimension repeats a block of memory. All other dimensions, kept or reduced, are columns. A first
-kernel finds the best of each column, a second one the best of the columns that belong to one output. Along
-one dimension positions ascend or descend, so the others may lie in memory in any order. A block may have
-gaps: what lies in them is read, too, and has columns of its own, which belong to no output. If gaps are wide,
-only a part of each block is read, or several parts as stretches of their own. ``periodic.py`` says which
-reductions are read so.
+A first kernel finds the best of each column, a second one the best of the columns that belong to one output.
+Along one dimension positions ascend or descend, so the others may lie in memory in any order.
+``repetition.py`` has the ways to read memory so, and ``periodic.py`` says which reductions are read so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from vkdml.common.rounding import ceil_div, round_up
+from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.loop_steps import PeriodLoops
 from vkdml.plan.order import Order
 from vkdml.plan.plans import (
-    GPU_LINE,
-    LINE,
-    SECTOR_BYTES,
     VECTOR_BYTES,
     WORDS_LIMIT,
     DeviceLimits,
@@ -35,7 +28,6 @@ from vkdml.plan.plans import (
     words,
 )
 from vkdml.plan.reduce.reductions import (
-    NARROW_SHARE,
     Results,
     bases,
     buffer_bytes,
@@ -49,6 +41,7 @@ from vkdml.plan.reduce.reductions import (
     whole_waves,
     workgroups_at_once,
 )
+from vkdml.plan.reduce.repetition import NARROW_STEPS, PERIODS, Repetition, column_words, in_whole_lines
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PeriodTuning
 
@@ -63,254 +56,7 @@ _SHORT_PERIOD = 256
 # Of `positions_per_split` periods, which an invocation of a short period folds at least: fewer are less work
 # than the exchange.
 FOLDED_PERIODS = 4
-# Fewer periods would leave too many candidates.
-FEWEST_PERIODS = 4
-# Vectors of a period that becomes one of whole lines: shorter ones are read side by side, and of longer ones
-# there would be too many candidates. More stretches start within lines in any case.
-_PERIODS_OF_LINES = 48, 1024
-_STRETCHES_OF_LINES = 8
-# Times as long as aligned vectors take those that start at any element, by element width.
-_UNALIGNED = {1: 1.3, 2: 1.2, 4: 1.1, 8: 1.1}
-# Periods of a split of narrow elements, whose candidates' ranks count one more.
-NARROW_STEPS = NARROW_SHARE - 1
-# Bytes that are read in the time that the candidate of a column takes.
-_COLUMN_BYTES = 64
-_PERIODS = kernels.family("argreduce_periods")
 _COMBINE = kernels.family("argreduce_combine")
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A dimension of the columns."""
-
-    size: int
-    stride: int
-    """In the input, in elements; positive."""
-    weight: int
-    """What a step adds to the position in the reduction, or takes from it; 0 for a kept dimension."""
-    kept: int
-    """Which kept dimension of the layout it is, or -1."""
-
-
-@dataclass(frozen=True)
-class Repetition:
-    """A way to read the input: a block of memory and its repetitions are a stretch; there are several."""
-
-    size: int
-    """Repetitions."""
-    block: int
-    """Elements of one, and of the gap behind it."""
-    weight: int
-    """What a repetition adds to the position in the reduction, or takes from it."""
-    copies: int
-    """Repetitions of a period; one where loads start at any element."""
-    inner: tuple[_Column, ...]
-    """The dimensions of the block, the innermost first."""
-    outer: tuple[_Column, ...]
-    """The dimensions of the stretches, the innermost first."""
-    stretch: int
-    """Elements of one, from the first to the last."""
-    is_aligned: bool = True
-    """Whether loads are of aligned vectors."""
-    part: int = 0
-    """Elements of a block that are read, those of its inner dimensions from the first to the last; 0: all."""
-
-    @property
-    def run(self) -> int:
-        """Elements of a period; of aligned loads, whole vectors."""
-        return self.block * self.copies
-
-    @property
-    def stretches(self) -> int:
-        return math.prod(column.size for column in self.outer)
-
-    @property
-    def width(self) -> int:
-        """Columns of a stretch."""
-        return self.part or self.run
-
-    @property
-    def columns(self) -> int:
-        return self.width * self.stretches
-
-    def vectors(self, per_vector: int) -> int:
-        """Return the vectors of a period that are read, wherever a part begins in a vector."""
-        return ceil_div(self.width + (per_vector - 1 if self.part and self.is_aligned else 0), per_vector)
-
-    def periods(self, per_vector: int) -> int:
-        """Return how many periods a stretch spans at most, wherever it starts in a vector."""
-        return self.size if self.part else ceil_div(self.stretch + per_vector - 1, self.run)
-
-    @property
-    def elements(self) -> int:
-        """Those that take part."""
-        return self.size * math.prod(column.size for column in (*self.inner, *self.outer))
-
-    @property
-    def read(self) -> int:
-        """Elements that are read: more than take part where blocks have gaps."""
-        return (self.size * self.part or self.stretch) * self.stretches
-
-    def read_bytes(self, nbytes: int) -> int:
-        """Return the bytes that are read of elements of so many; a part begins and ends within a line."""
-        if not self.part:
-            return self.read * nbytes
-        nearest = min([self.block, *(column.stride for column in self.outer)])
-        return self.size * self.stretches * min(self.part * nbytes + LINE, nearest * nbytes)
-
-    def sector_bytes(self, nbytes: int) -> int:
-        """Return about how many bytes the sectors have in which elements take part."""
-        repeated = _Column(self.size, self.block, self.weight, -1)
-        pieces, piece = 1, nbytes
-        for column in sorted((*self.inner, repeated, *self.outer), key=lambda column: column.stride):
-            stride = column.stride * nbytes
-            if stride - piece < SECTOR_BYTES:
-                piece += (column.size - 1) * stride
-            else:
-                pieces *= column.size
-        return pieces * round_up(piece, SECTOR_BYTES)
-
-    def read_time(self, nbytes: int) -> float:
-        """Return about how long it takes a GPU to read memory so, as the bytes that it reads meanwhile."""
-        times = 1 if self.is_aligned else _UNALIGNED[nbytes]
-        return self.read_bytes(nbytes) * times + self.columns * _COLUMN_BYTES
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether blocks have gaps, read or not."""
-        return self.part > 0 or self.read > self.elements
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether there are gaps anywhere, in blocks or between stretches."""
-        run = 1
-        for column in (*self.inner, _Column(self.size, self.block, self.weight, -1), *self.outer):
-            if column.stride != run:
-                return True
-            run *= column.size
-        return False
-
-
-def _columns(layout: ReduceLayout) -> list[_Column]:
-    """Return all dimensions, those of outputs and of positions, the innermost in memory first."""
-    columns = [
-        _Column(dim.size, dim.input_stride, 0, number)
-        for number, dim in enumerate(layout.kept)
-        if dim.input_stride
-    ]
-    columns += [
-        _Column(dim.size, dim.input_stride, dim.output_stride, -1) for dim in layout.reading_order.dims
-    ]
-    return sorted(columns, key=lambda column: column.stride)
-
-
-def repetitions(layout: ReduceLayout, per_vector: int, *, gaps: bool) -> Iterator[Repetition]:
-    """Yield a way for each reduced dimension that repeats a block of memory, with gaps in it or without."""
-    columns, extent = _columns(layout), 1
-    for place, column in enumerate(columns):
-        if column.stride < extent or (column.stride > extent and not gaps):
-            return
-        extent += (column.size - 1) * column.stride
-        if column.kept < 0:
-            copies = per_vector // math.gcd(column.stride, per_vector)
-            inner, outer = tuple(columns[:place]), tuple(columns[place + 1 :])
-            yield Repetition(column.size, column.stride, column.weight, copies, inner, outer, extent)
-
-
-def partial_repetitions(layout: ReduceLayout, per_vector: int) -> Iterator[Repetition]:
-    """Yield ways to read parts of the blocks that a reduced dimension repeats.
-
-    A part extends along some of the innermost dimensions, with the gaps in it. The others are of stretches;
-    these do not share sectors.
-    """
-    columns, per_sector = _columns(layout), per_vector * SECTOR_BYTES // VECTOR_BYTES
-    for repeated in columns:
-        if repeated.kept >= 0 or repeated.stride < per_vector:
-            continue
-        others, part = [column for column in columns if column is not repeated], 1
-        for place, column in enumerate(others):
-            part += (column.size - 1) * column.stride
-            if part >= repeated.stride:
-                break
-            inner, outer = tuple(others[: place + 1]), tuple(others[place + 1 :])
-            if all(other.stride >= part + per_sector for other in outer):
-                yield Repetition(
-                    *(repeated.size, repeated.stride, repeated.weight, 1, inner, outer),
-                    (repeated.size - 1) * repeated.stride + part,
-                    is_aligned=repeated.stride % per_vector == 0,
-                    part=part,
-                )
-
-
-def best_repetition(
-    layout: ReduceLayout, element: ElementType, input_bytes: int, *, gaps: bool, unaligned: bool = False
-) -> Repetition | None:
-    """Return the way with the fewest columns whose candidates fit the scratch memory, if there is one.
-
-    Args:
-        layout: of the reduction.
-        element: what is reduced.
-        input_bytes: of the input buffer.
-        gaps: whether blocks may have gaps.
-        unaligned: whether loads of these may start at any element, where columns would be too many else.
-    """
-    per_vector = VECTOR_BYTES // element.nbytes
-    ways = list(repetitions(layout, per_vector, gaps=gaps))
-    if unaligned:
-        # The last vector of a period extends into the next one at most.
-        longer = [way for way in ways if way.copies > 1 and way.has_gaps and way.block >= per_vector]
-        ways += [replace(way, copies=1, is_aligned=False) for way in longer]
-    # Without gaps other kernels are faster where there are so many columns.
-    each = column_words(element) if gaps else candidate_words(element)
-    good = (repetition for repetition in ways if _fits(repetition, element, input_bytes, each))
-    return min(good, key=lambda way: (not way.is_aligned, way.columns), default=None)
-
-
-def best_parts(
-    layout: ReduceLayout, element: ElementType, input_bytes: int, *, unaligned: bool
-) -> Repetition | None:
-    """Return the fastest way to read parts of blocks, if there is one: see :func:`best_repetition`."""
-    columns = _columns(layout)
-    if math.prod(column.size for column in columns) > sum((c.size - 1) * c.stride for c in columns):
-        return None  # nothing lies between the elements
-    good = (
-        way
-        for way in partial_repetitions(layout, VECTOR_BYTES // element.nbytes)
-        if (way.is_aligned or unaligned) and _fits(way, element, input_bytes, column_words(element))
-    )
-    return min(good, key=lambda way: way.read_time(element.nbytes), default=None)
-
-
-def _fits(repetition: Repetition, element: ElementType, input_bytes: int, candidate: int) -> bool:
-    """Whether the kernels count so far, and scratch memory has room for candidates of so many words."""
-    splits = ceil_div(repetition.size, repetition.copies * NARROW_STEPS) if element.nbytes < 4 else 1
-    return (
-        len(repetition.outer) * kernels.number("copied_dim_words") <= _PERIODS.layout_room
-        and repetition.stretch + 2 * repetition.run < WORDS_LIMIT
-        and repetition.size >= FEWEST_PERIODS * repetition.copies
-        and repetition.columns * splits * candidate <= scratch_words(input_bytes)
-    )
-
-
-def _in_whole_lines(repetition: Repetition, element: ElementType, input_bytes: int) -> Repetition:
-    """Return it with periods of whole lines of a GPU, so that no block of a period has parts of lines.
-
-    That takes 0.91 to 1.0 of the time (H100).
-    """
-    run_bytes = repetition.run * element.nbytes
-    shortest, longest = _PERIODS_OF_LINES
-    is_of_length = (
-        repetition.is_aligned and not repetition.part and shortest <= run_bytes // VECTOR_BYTES <= longest
-    )
-    if not is_of_length or repetition.stretches > _STRETCHES_OF_LINES:
-        return repetition
-    longer = replace(repetition, copies=repetition.copies * (GPU_LINE // math.gcd(run_bytes, GPU_LINE)))
-    return longer if _fits(longer, element, input_bytes, candidate_words(element)) else repetition
-
-
-def column_words(element: ElementType) -> int:
-    """Return the words of a column's candidate; the rank of a narrow element counts within a split."""
-    return candidate_words(element) if element.nbytes >= 4 else 1
 
 
 @dataclass(frozen=True)
@@ -326,7 +72,7 @@ class _Division:
 
 
 def _at_once(repetition: Repetition, limits: DeviceLimits) -> int:
-    numbers = _PERIODS.numbers_of("at_once", loads=_loads(repetition))
+    numbers = PERIODS.numbers_of("at_once", loads=_loads(repetition))
     return numbers[-1 if limits.tuning.batched_loads else 0]
 
 
@@ -454,7 +200,7 @@ def plan_repetition(
     """
     element = order.element_type
     if not limits.tuning.is_processor:
-        repetition = _in_whole_lines(repetition, element, input_bytes)
+        repetition = in_whole_lines(repetition, element, input_bytes)
     check_work("columns", repetition.columns)
     division = _division(repetition, element, input_bytes, limits)
     # Ranks of narrow elements count within a split, others from the first on.
@@ -486,20 +232,20 @@ def plan_repetition(
     in_memory = layout.reading_order
     descends = repetition.weight < 0
     starts = bases(layout)
-    kernel, constants = _PERIODS.specialize(
+    kernel, constants = PERIODS.specialize(
         **element.specialization,
         **{**rules, "take_last": rules["take_last"] != descends},
         split=False,
         reads_parts=repetition.part > 0,
         loads=_loads(repetition),
         at_once=_at_once(repetition, limits),
-        fixed_flags=fixed_flags(_PERIODS, own, input_bytes, limits),
+        fixed_flags=fixed_flags(PERIODS, own, input_bytes, limits),
     )
     per_vector = VECTOR_BYTES // element.nbytes
     first = Step(
         kernel,
         constants,
-        _PERIODS.push(
+        PERIODS.push(
             **common,
             **{**starts, "input_base": starts["input_base"] + in_memory.input_offset},
             **own,
