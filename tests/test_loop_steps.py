@@ -25,8 +25,9 @@ from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, Step, checked_step
 from vkdml.plan.reduce.argreduce import plan_argreduce
-from vkdml.plan.reduce.periods import plan_repetition, repetitions
+from vkdml.plan.reduce.periods import plan_repetition
 from vkdml.plan.reduce.reductions import Results
+from vkdml.plan.reduce.repetition import repetitions
 from vkdml.plan.schema import Kernel
 from vkdml.plan.slice.slice1 import plan_slice1
 from vkdml.plan.tuning import ShortTuning, SliceTuning
