@@ -201,7 +201,8 @@ def test_versions_are_honoured():
 
 def test_copies_are_made_where_asked_and_said_to_be_copies():
     a = shared([1, 2, 3])
-    tensor, flags = foreign.dlpack_tensor(a.__dlpack__(max_version=(1, 0), copy=False))
+    lent = a.__dlpack__(max_version=(1, 0), copy=False)  # frees its tensor at its end
+    tensor, flags = foreign.dlpack_tensor(lent)
     address = ctypes.c_uint64.from_address(tensor).value
     assert (address, flags) == (a.memory.address, 0)
     capsule = a.__dlpack__(max_version=(1, 0), copy=True)
