@@ -8,7 +8,7 @@
 // columns of its last vector that lie beyond it are left out.
 //
 // Where only a part of each period takes part, a stretch has the columns of this part. Other elements of its first and last
-// vectors are left out.
+// vectors are left out. Elsewhere `width` is `run`, but is not read: with it, float32 takes up to 1.17 times as long (H100).
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

@@ -72,14 +72,18 @@ def device():
     return vkdml.default_device()
 
 
+def layout_of_window(sizes, strides, axes, base, *, take_last):
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+    return canonical_reduce(
+        sizes, strides, axes, row_major_strides(kept), take_last=take_last, input_base=base
+    )
+
+
 def layout_of(case, rules):
     memory, order, axes, base = case
     memory_strides = row_major_strides(memory)
     sizes, strides = (tuple(each[axis] for axis in order) for each in (memory, memory_strides))
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
-    layout = canonical_reduce(
-        sizes, strides, axes, row_major_strides(kept), take_last=rules[1], input_base=base
-    )
+    layout = layout_of_window(sizes, strides, axes, base, take_last=rules[1])
     return layout, math.prod(memory) + base
 
 
@@ -119,10 +123,7 @@ def test_kernels_write_what_their_twins_write(device, name):
 
 def plan_window(window: str, name: str, rules, limits, *, aligned: bool):
     sizes, strides, axes, base, count = WINDOWS[window]
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
-    layout = canonical_reduce(
-        *(sizes, strides, axes, row_major_strides(kept)), take_last=rules[1], input_base=base
-    )
+    layout = layout_of_window(sizes, strides, axes, base, take_last=rules[1])
     element = ELEMENTS[name]
     input_bytes = count * element.nbytes
     assert best_repetition(layout, element, input_bytes, gaps=False) is None
@@ -161,10 +162,7 @@ def test_blocks_with_gaps_are_read_whole(device, name, window, aligned):
 
 def plan_parts(window: str, name: str, rules, limits, *, aligned: bool):
     sizes, strides, axes, base, count, part = PARTS[window]
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
-    layout = canonical_reduce(
-        *(sizes, strides, axes, row_major_strides(kept)), take_last=rules[1], input_base=base
-    )
+    layout = layout_of_window(sizes, strides, axes, base, take_last=rules[1])
     element = ELEMENTS[name]
     ways = [way for way in partial_repetitions(layout, 16 // element.nbytes) if way.part == part]
     repetition = max(ways, key=lambda way: way.size)
@@ -223,8 +221,7 @@ def test_only_parts_of_blocks_are_read(device, name, window, aligned):
 )
 def test_parts_of_blocks_are_read_where_that_is_faster(name, sizes, strides, axes, part, stretches):
     gpu = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
-    layout = canonical_reduce(sizes, strides, axes, row_major_strides(kept), take_last=False)
+    layout = layout_of_window(sizes, strides, axes, 0, take_last=False)
     count = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     plan = plan_argreduce(layout, Order(name), count, gpu, index_bytes=4, with_values=False)
     family = kernels.table()[plan.steps[0].kernel].family
@@ -463,8 +460,7 @@ def test_results_are_numpys(device, shape, order, axes, direction):
 )
 def test_windows_are_read_whole_where_that_is_faster(name, sizes, strides, axes, on_gpus, on_processors):
     gpu = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
-    layout = canonical_reduce(sizes, strides, axes, row_major_strides(kept), take_last=False)
+    layout = layout_of_window(sizes, strides, axes, 0, take_last=False)
     count = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     for limits, periods_expected in ((gpu, on_gpus), (PROCESSOR, on_processors)):
         plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)

@@ -73,10 +73,11 @@ class Periodicity:
         arguments = self.layout, self.element, self.input_bytes
         whole = best_repetition(*arguments, gaps=True, unaligned=not is_processor)
         parts = best_parts(*arguments, unaligned=not is_processor)
-        is_faster = self._is_faster_to_processors if is_processor else self._is_faster_whole
-        if whole is None or not (whole.is_apart and is_faster(whole)):
-            is_faster = self._is_faster_to_processors if is_processor else self._is_faster_in_parts
-            return parts if parts is not None and is_faster(parts) else None
+        is_whole_faster, is_in_parts_faster = self._is_faster_whole, self._is_faster_in_parts
+        if is_processor:
+            is_whole_faster = is_in_parts_faster = self._is_faster_to_processors
+        if whole is None or not (whole.is_apart and is_whole_faster(whole)):
+            return parts if parts is not None and is_in_parts_faster(parts) else None
         if parts is None or parts.size * self.element.nbytes < COLUMN_OF_ROWS_BYTES:
             return whole
         whole_time, time = (way.read_time(self.element.nbytes) for way in (whole, parts))
@@ -144,7 +145,8 @@ class Periodicity:
         """
         reduced, nbytes = self.layout.reduced, self.element.nbytes
         nearest, nearest_output = self._nearest
-        needed, column_bytes = self._needed_bytes(repetition, SECTOR_BYTES), repetition.size * nbytes
+        column_bytes, read = repetition.size * nbytes, repetition.read_bytes(nbytes)
+        needed = self._needed_bytes(repetition, SECTOR_BYTES)
         if needed < self._tuning.gaps_from_bytes or repetition.block * nbytes <= SECTOR_BYTES:
             return False
         if nearest_output < nearest:
@@ -156,10 +158,8 @@ class Periodicity:
             return are_pieces and column_bytes >= least
         if len(reduced) < 2 or nearest * nbytes > SECTOR_BYTES:
             return False
-        if not self._is_narrow:
-            needed = repetition.sector_bytes(nbytes)
-            if repetition.read_bytes(nbytes) > MOST_IN_VAIN_OF_PARTS * needed:
-                return False
+        if not self._is_narrow and read > MOST_IN_VAIN_OF_PARTS * repetition.sector_bytes(nbytes):
+            return False
         innermost = min(reduced, key=lambda dim: abs(dim.input_stride))
         if nearest == 1 and innermost.size * nbytes > ROW_AND_GAP_BYTES:
             return False

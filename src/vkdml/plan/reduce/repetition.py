@@ -96,9 +96,14 @@ class Repetition:
         return self.size if self.part else ceil_div(self.stretch + per_vector - 1, self.run)
 
     @property
+    def _dims(self) -> tuple[Column, ...]:
+        """All dimensions: those of the block, the one that repeats it, and those of the stretches."""
+        return (*self.inner, Column(self.size, self.block, self.weight, -1), *self.outer)
+
+    @property
     def elements(self) -> int:
         """Those that take part."""
-        return self.size * math.prod(column.size for column in (*self.inner, *self.outer))
+        return math.prod(column.size for column in self._dims)
 
     @property
     def read(self) -> int:
@@ -114,9 +119,8 @@ class Repetition:
 
     def sector_bytes(self, nbytes: int) -> int:
         """Return about how many bytes the sectors have in which elements take part."""
-        repeated = Column(self.size, self.block, self.weight, -1)
         pieces, piece = 1, nbytes
-        for column in sorted((*self.inner, repeated, *self.outer), key=lambda column: column.stride):
+        for column in sorted(self._dims, key=lambda column: column.stride):
             stride = column.stride * nbytes
             if stride - piece < SECTOR_BYTES:
                 piece += (column.size - 1) * stride
@@ -138,7 +142,7 @@ class Repetition:
     def is_apart(self) -> bool:
         """Whether there are gaps anywhere, in blocks or between stretches."""
         run = 1
-        for column in (*self.inner, Column(self.size, self.block, self.weight, -1), *self.outer):
+        for column in self._dims:
             if column.stride != run:
                 return True
             run *= column.size
