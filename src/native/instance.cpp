@@ -107,9 +107,9 @@ std::string driver_remedy() {
     std::string named = environment(variable);
     auto paths = split_paths(named.c_str());
     if (paths.empty())
-        return std::string(variable) + " is set but empty, so the loader looks at no driver: unset it, or "
-                                       "set it to the manifest (ICD "
-                                       "file) of a driver";
+        return std::string(variable) +
+               " is set but empty, so the loader looks at no driver: unset it, or set it to the manifest "
+               "(ICD file) of a driver";
     for (auto& path : paths)
         if (std::error_code error; !std::filesystem::exists(path, error))
             return std::string(variable) + " names " + path +

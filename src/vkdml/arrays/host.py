@@ -102,7 +102,7 @@ def accepting(dtype: np.dtype[Any]) -> Iterator[None]:
         yield
     except (OverflowError, TypeError, ValueError) as error:
         if len(error.args) == 1 and "accepted" not in str(error):
-            error.args = (f"{error}; accepted for {dtype} are numbers {_range_of(dtype)}",)
+            error.args = (f"{error}{_accepted_for(dtype)}",)
         raise
 
 
@@ -127,7 +127,7 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     except OverflowError as error:
         if dtype is None:
             raise
-        raise OverflowError(f"{error}; accepted for {dtype} are numbers {_range_of(dtype)}") from None
+        raise OverflowError(f"{error}{_accepted_for(dtype)}") from None
     except ValueError as error:
         if not isinstance(x, list | tuple):
             raise
@@ -146,11 +146,13 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     return np.asarray(array)
 
 
-def _range_of(dtype: np.dtype[Any]) -> str:
-    if dtype.kind not in "iu":
-        return "that it can hold"
-    limits = np.iinfo(dtype)
-    return f"from {limits.min} to {limits.max}"
+def _accepted_for(dtype: np.dtype[Any]) -> str:
+    """Return what goes after a message that a type does not hold a number."""
+    held = "that it can hold"
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        held = f"from {limits.min} to {limits.max}"
+    return f"; accepted for {dtype} are numbers {held}"
 
 
 @dataclass(frozen=True)

@@ -98,8 +98,10 @@ def devices() -> list[DeviceInfo]:
 
 def _naming_damaged_manifests(error: NoDeviceError) -> NoDeviceError:
     """Return the error; where the loader cannot read a manifest, one that names those that are damaged."""
+    if _UNREADABLE not in str(error):
+        return error
     damaged = [path for path in loader()["icd_files"] if not _is_json(path)]
-    if _UNREADABLE not in str(error) or not damaged:
+    if not damaged:
         return error
     return NoDeviceError(
         "the Vulkan loader found no usable driver: the manifest of a driver is damaged "
