@@ -3,6 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #if SUBGROUPS
+#extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 #define LAYOUT_IN_SHARED MEMORY_ORDER
@@ -175,16 +176,11 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
     Key known_key = KEY_LEAST;
     uint known_rank = 0u;
 #endif
-#if MEMORY_ORDER && SUBGROUPS
-    bool backwards = reads_backwards();
-#else
-    const bool backwards = false;
-#endif
-    uint last_unit = backwards ? units - 1u - (units - 1u - first_unit) % splits : 0u;
+    uint last_unit = READS_BACKWARDS ? units - 1u - (units - 1u - first_unit) % splits : 0u;
     if (wanted) {
         uint tile_step = 0u;
         for (uint unit = first_unit; unit < units; unit += splits, tile_step += steps_per_tile) {
-            Tile tile = tile_of_unit(backwards ? last_unit - (unit - first_unit) : unit, base);
+            Tile tile = tile_of_unit(READS_BACKWARDS ? last_unit - (unit - first_unit) : unit, base);
             if (!ALIGNED && tile.first > tile.last) continue; // possible in unaligned runs only
             bool within = is_within(tile);
             uint steps = ((tile.last - tile.first) >> lane_bits) + 1u, step = 0u, vector = tile.first + lane;
@@ -198,16 +194,16 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
                 consider_two(best, first, second, tile);
                 break;
             }
-            if (backwards) vector += (steps - uint(CHUNK_VECTORS)) * lanes;
+            if (READS_BACKWARDS) vector += (steps - uint(CHUNK_VECTORS)) * lanes;
             for (; step + uint(CHUNK_VECTORS) <= steps; step += uint(CHUNK_VECTORS)) {
                 bool inside = within || (step != 0u && step + uint(CHUNK_VECTORS) < steps);
                 Chunk chunk = loaded_chunk(tile, vector, inside);
                 fold(chunk);
                 consider(best, chunk, tile, tile_step + step);
-                vector += backwards ? 0u - chunk_vectors : chunk_vectors;
+                vector += READS_BACKWARDS ? 0u - chunk_vectors : chunk_vectors;
             }
             if (step < steps) {
-                if (backwards) vector = tile.first + lane;
+                if (READS_BACKWARDS) vector = tile.first + lane;
                 Chunk chunk = loaded_part(tile, vector, steps - step);
                 fold_part(chunk);
                 consider(best, chunk, tile, tile_step + step);

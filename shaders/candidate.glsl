@@ -48,36 +48,69 @@ uint greater(uint a, uint b) { return max(a, b); }
 #if SUBGROUPS
 
 const uint SUBGROUP_COUNT = WORKGROUP / SUBGROUP;
-shared Key subgroup_best[SUBGROUP_COUNT];
+shared Key subgroup_keys[SUBGROUP_COUNT];
+shared uint subgroup_ranks[SUBGROUP_COUNT];
 
 // Numbers the invocations such that consecutive ones share a subgroup. Subgroups are full, so there are no gaps.
 uint invocation() { return gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID; }
 
-// Gives `count` (a power of two) consecutive invocations their greatest value. All invocations must call it.
-#define EXCHANGE_GREATEST(Value, COPY_IN, COPY_OUT)                                                            \
-    Value exchange_greatest(uint count, Value value) {                                                         \
-        for (uint distance = 1u; distance < min(count, SUBGROUP); distance *= 2u)                           \
+uint greatest_of_subgroup(uint value) { return subgroupMax(value); }
+#if KEY_WORDS == 2
+Key greatest_of_subgroup(Key key) {
+    uint high = subgroupMax(key.y);
+    return Key(subgroupMax(key.y == high ? key.x : 0u), high);
+}
+#endif
+
+// Gives `count` (a power of two) consecutive invocations, or those of them in one subgroup, their greatest value. All
+// invocations must call it.
+#define EXCHANGE_NEAR(Value)                                                                                \
+    Value exchange_near(uint count, Value value) {                                                          \
+        if (WHOLE_SUBGROUPS) return greatest_of_subgroup(value);                                            \
+        for (uint distance = 1u; distance < count; distance *= 2u)                                          \
             value = greater(value, subgroupShuffleXor(value, distance));                                    \
-        if (count <= SUBGROUP) return value;                                                                \
-        if (gl_SubgroupInvocationID == 0u) subgroup_best[gl_SubgroupID] COPY_IN = value;                    \
-        barrier();                                                                                          \
-        uint subgroups = count / SUBGROUP, first = gl_SubgroupID & ~(subgroups - 1u);                       \
-        uint each = min(subgroups, SUBGROUP), own = first + (gl_SubgroupInvocationID & (each - 1u));        \
-        value = subgroup_best[own] COPY_OUT;                                                                \
-        for (own += each; own < first + subgroups; own += each)                                             \
-            value = greater(value, subgroup_best[own] COPY_OUT);                                            \
-        for (uint distance = 1u; distance < each; distance *= 2u)                                           \
-            value = greater(value, subgroupShuffleXor(value, distance));                                    \
-        barrier();                                                                                          \
         return value;                                                                                       \
     }
+
+EXCHANGE_NEAR(uint)
+#if KEY_WORDS == 2
+EXCHANGE_NEAR(Key)
+#endif
+
+// Gives the invocations of a subgroup their best candidate.
+void keep_best_of_subgroup(inout Key key, inout uint rank) {
+    Key own = key;
+    key = greatest_of_subgroup(key);
+    rank = greatest_of_subgroup(own == key ? rank : 0u);
+}
+
+// Gives `count` (a power of two) consecutive invocations their best candidate. All invocations must call it. Those in one
+// subgroup already have the same key.
+void exchange_best(uint count, inout Key key, inout uint rank) {
+    rank = exchange_near(count, rank);
+    if (!WHOLE_SUBGROUPS || count == SUBGROUP) return;
+    if (gl_SubgroupInvocationID == 0u) {
+        subgroup_keys[gl_SubgroupID] = key;
+        subgroup_ranks[gl_SubgroupID] = rank;
+    }
+    barrier();
+    uint subgroups = count / SUBGROUP, first = gl_SubgroupID & ~(subgroups - 1u);
+    uint each = min(subgroups, SUBGROUP), own = first + (gl_SubgroupInvocationID & (each - 1u));
+    key = subgroup_keys[own];
+    rank = subgroup_ranks[own];
+    for (own += each; own < first + subgroups; own += each)
+        keep_better(key, rank, subgroup_keys[own], subgroup_ranks[own]);
+    keep_best_of_subgroup(key, rank); // of fewer subgroups, it holds each several times
+    barrier();
+}
 
 #else
 
 uint invocation() { return gl_LocalInvocationIndex; }
 
-#define EXCHANGE_GREATEST(Value, COPY_IN, COPY_OUT)                                                            \
-    Value exchange_greatest(uint count, Value value) {                                                         \
+// Gives `count` (a power of two) consecutive invocations their greatest value. All invocations must call it.
+#define EXCHANGE_NEAR(Value, COPY_IN, COPY_OUT)                                                                \
+    Value exchange_near(uint count, Value value) {                                                          \
         if (count == 1u) return value;                                                                      \
         uint self = invocation(), member = self & (count - 1u);                                             \
         shared_keys[self] COPY_IN = value;                                                                  \
@@ -94,11 +127,15 @@ uint invocation() { return gl_LocalInvocationIndex; }
         return value;                                                                                       \
     }
 
+#if KEY_WORDS == 2
+EXCHANGE_NEAR(Key, , )
+EXCHANGE_NEAR(uint, .x, .x)
+#else
+EXCHANGE_NEAR(uint, , )
 #endif
 
-#if KEY_WORDS == 2
-EXCHANGE_GREATEST(Key, , )
-EXCHANGE_GREATEST(uint, .x, .x)
-#else
-EXCHANGE_GREATEST(uint, , )
+// Gives `count` (a power of two) consecutive invocations their best candidate. All invocations must call it, with the same
+// key.
+void exchange_best(uint count, inout Key key, inout uint rank) { rank = exchange_near(count, rank); }
+
 #endif

@@ -54,12 +54,6 @@ void prepare_reach() {
         best_inside[place] = reach_of_dims(dims_outside_run + place + 1u, 0u, TAKE_LAST);
     }
 }
-
-// Whether the last elements in memory are read first. Where all elements are equal, those read first should win: whatever
-// is read later is then refused by its place alone.
-bool reads_backwards() {
-    return KEPT_VECTORS == 0u && (int(layout_word(reading_dim_word(0u) + 2u)) > 0) == TAKE_LAST;
-}
 #else
 RunDim outermost;
 uint least_between, most_between; // of the dimensions between it and the second
@@ -81,6 +75,12 @@ void prepare() {
     second = near_dim(1u, READING_SECOND_RECIPROCAL);
     prepare_reach();
 }
+
+// Whether runs have at most two dimensions.
+bool is_plane() { return reduced_dims - dims_outside_run <= 2u; }
+
+// Whether of equal elements along a dimension the one with the least coordinate wins.
+bool first_is_best(RunDim dim) { return (int(dim.step) > 0) != TAKE_LAST; }
 
 // Divides without the slow instruction; returns the quotient, and the remainder in place of the number.
 uint divided(inout uint number, RunDim dim) {
@@ -197,10 +197,19 @@ struct Best {
 // dimensions outside of the first one along which they extend; inside of that one they may be anywhere.
 uint most_rank(Tile tile, uint first, uint last) {
     uint position = tile.position, inside = 0u;
+    if (is_plane()) {
+        uint column = first, row = divided(column, innermost), end = column + (last - first);
+        if (end >= innermost.size) {
+            if (!first_is_best(second)) row += divided(end, innermost);
+            column = 0u;
+            end = innermost.size - 1u;
+        }
+        return rank_of(position + row * second.step + (first_is_best(innermost) ? column : end) * innermost.step);
+    }
     for (uint place = 0u; place < reaches(); place++) {
         RunDim dim = reach_dims[place];
         uint from = divided(first, dim), to = divided(last, dim);
-        position += ((int(dim.step) > 0) != TAKE_LAST ? from : to) * dim.step;
+        position += (first_is_best(dim) ? from : to) * dim.step;
         inside = best_inside[place];
         if (from != to) break;
     }
@@ -219,23 +228,25 @@ uint most_rank_of_vectors(Tile tile, uint first, uint last) {
 uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
     // Where vectors are kept, few are asked for. Software drivers divide slowly, and few of wide elements are refused.
     const bool refuses = SUBGROUPS != 0 ? KEPT_VECTORS == 0u : ELEMENT_BYTES < 4;
-    bool first_wins = (int(innermost.step) > 0) != TAKE_LAST;
+    bool first_wins = first_is_best(innermost);
     uint first = vector * ELEMENTS_PER_VECTOR, element = !ALIGNED && first < tile.begin ? tile.begin - first : 0u;
     InRun found = InRun(0u, 0u);
     bool in_row = false;
+    if (refuses) {
+        uint most;
 #if SUBGROUPS
-    if (refuses) {
-        uint most = most_rank_of_vectors(tile, vector, vector);
-        if (most < rank || bound_word(key, most) < bound) return rank;
-    }
-#else
-    if (refuses) {
-        found = place_in_run(tile, first + element - tile.begin);
-        in_row = found.left >= ELEMENTS_PER_VECTOR;
-        uint most = rank_of(found.position + (first_wins ? 0u : (ELEMENTS_PER_VECTOR - 1u) * innermost.step));
-        if (in_row && (most < rank || bound_word(key, most) < bound)) return rank;
-    }
+        if (!is_plane()) {
+            most = most_rank_of_vectors(tile, vector, vector);
+            if (most < rank || bound_word(key, most) < bound) return rank;
+        } else
 #endif
+        {
+            found = place_in_run(tile, first + element - tile.begin);
+            in_row = found.left >= ELEMENTS_PER_VECTOR;
+            most = rank_of(found.position + (first_wins ? 0u : (ELEMENTS_PER_VECTOR - 1u) * innermost.step));
+            if (in_row && (most < rank || bound_word(key, most) < bound)) return rank;
+        }
+    }
     uint equal = equal_in_vector(input_vectors[vector], key);
     if (!ALIGNED) {
         equal &= 0xffffffffu << element;
@@ -367,7 +378,7 @@ void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
 
 // Gives all invocations that share the output the best key and its rank.
 void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
-    key = exchange_greatest(lanes, best.key);
+    key = exchange_near(lanes, best.key);
     rank = best.key == key ? best.rank : 0u;
 #if SUBGROUPS
     // Only winners find positions.
@@ -375,5 +386,5 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
         rank = best_of_hits(best.tile, best.vector, best.hits, key, 0u, 0u);
     }
 #endif
-    rank = exchange_greatest(lanes, rank);
+    exchange_best(lanes, key, rank);
 }

@@ -84,11 +84,11 @@ uint place_of(Chunk first, Chunk second, Key key) {
 
 // Gives all invocations that share the output the best key and its rank.
 void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
-    key = exchange_greatest(lanes, best.key);
+    key = exchange_near(lanes, best.key);
     bool holder = best.found && best.key == key;
     if (KEPT_VECTORS == 0u) {
         rank = holder ? rank_of(best.step) : 0u;
-        holder = exchange_greatest(lanes, rank) == rank && holder;
+        holder = exchange_near(lanes, rank) == rank && holder;
     }
     rank = 0u;
     if (holder) {
@@ -120,5 +120,5 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
         if (!ALIGNED) element = clamp(element, tile.begin, tile.end - 1u);
         rank = rank_of(tile.position + (element - tile.begin));
     }
-    rank = exchange_greatest(lanes, rank);
+    exchange_best(lanes, key, rank);
 }

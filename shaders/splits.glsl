@@ -31,13 +31,34 @@ bool last_to_arrive(uint block) {
     if (gl_LocalInvocationIndex == 0u) shared_arrivals = atomicAdd(scratch[scratch_base + block], 1u);
     barrier();
     if (shared_arrivals != splits - 1u) return false;
-    if (gl_LocalInvocationIndex == 0u) scratch[scratch_base + block] = 0u;
     memoryBarrierBuffer();
+    if (gl_LocalInvocationIndex == 0u) scratch[scratch_base + block] = 0u; // after the barrier, which would wait for it
     return true;
+}
+
+void load_candidates(uint blocks, uint number, uint member, uint members, inout Key key, inout uint rank) {
+    for (uint split = member; split < splits; split += members * uint(CANDIDATES_AT_ONCE)) {
+        Key keys[CANDIDATES_AT_ONCE];
+        uint ranks[CANDIDATES_AT_ONCE];
+        for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++)
+            load_candidate(blocks, number, min(split + i * members, splits - 1u), keys[i], ranks[i]);
+        for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++) keep_better(key, rank, keys[i], ranks[i]);
+    }
 }
 
 // Combines the splits of `count` outputs and writes the results. All invocations must call it.
 void combine_splits(uint blocks, uint first, uint count) {
+#if SUBGROUPS
+    if (count == 1u && splits <= SUBGROUP * uint(CANDIDATES_AT_ONCE)) { // one subgroup loads all at once
+        if (gl_SubgroupID != 0u) return;
+        Key key = KEY_LEAST;
+        uint rank = 0u;
+        load_candidates(blocks, first, gl_SubgroupInvocationID, SUBGROUP, key, rank);
+        keep_best_of_subgroup(key, rank);
+        if (gl_SubgroupInvocationID == 0u) write_result(offsets_of_output(first), position_of(rank));
+        return;
+    }
+#endif
     uint width = 1u;
     while (width < min(count, WORKGROUP)) width *= 2u;
     uint members = WORKGROUP / width, member = gl_LocalInvocationIndex / width;
@@ -45,22 +66,7 @@ void combine_splits(uint blocks, uint first, uint count) {
         uint number = first + side + gl_LocalInvocationIndex % width;
         Key key = KEY_LEAST;
         uint rank = 0u;
-        if (number < first + count) {
-            for (uint split = member; split < splits; split += members * uint(CANDIDATES_AT_ONCE)) {
-                Key keys[CANDIDATES_AT_ONCE];
-                uint ranks[CANDIDATES_AT_ONCE];
-                for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++)
-                    load_candidate(blocks, number, min(split + i * members, splits - 1u), keys[i], ranks[i]);
-                for (uint i = 0u; i < uint(CANDIDATES_AT_ONCE); i++) keep_better(key, rank, keys[i], ranks[i]);
-            }
-        }
-#if SUBGROUPS
-        if (width == 1u) { // exchange within subgroups is faster
-            Key own = key;
-            key = exchange_greatest(WORKGROUP, key);
-            rank = exchange_greatest(WORKGROUP, own == key ? rank : 0u);
-        } else
-#endif
+        if (number < first + count) load_candidates(blocks, number, member, members, key, rank);
         if (members > 1u) reduce_candidates(member, members, width, key, rank);
         if (member == 0u && number < first + count) write_result(offsets_of_output(number), position_of(rank));
         if (members > 1u) barrier();

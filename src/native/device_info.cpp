@@ -108,8 +108,11 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     features = feature_chain.features;
     storage_buffer_16bit_access = access_16bit.storageBuffer16BitAccess;
     const auto compute = vk::ShaderStageFlagBits::eCompute;
-    subgroup_shuffle = (subgroup.supportedStages & compute) &&
-                       (subgroup.supportedOperations & vk::SubgroupFeatureFlagBits::eShuffle);
+    if (subgroup.supportedStages & compute) {
+        using Feature = vk::SubgroupFeatureFlagBits;
+        subgroup_shuffle = bool(subgroup.supportedOperations & Feature::eShuffle);
+        subgroup_arithmetic = bool(subgroup.supportedOperations & Feature::eArithmetic);
+    }
     subgroup_size_control = control.subgroupSizeControl && control.computeFullSubgroups &&
                             (sizes.requiredSubgroupSizeStages & compute) &&
                             subgroup.subgroupSize >= sizes.minSubgroupSize &&

@@ -38,7 +38,7 @@ struct DeviceInfo {
     bool storage_buffer_16bit_access = false, storage_buffer_8bit_access = false, memory_budget = false;
     // Pipelines can ask for full subgroups of a given size, and subgroups can exchange registers by
     // shuffling.
-    bool subgroup_shuffle = false, subgroup_size_control = false;
+    bool subgroup_shuffle = false, subgroup_arithmetic = false, subgroup_size_control = false;
     // Descriptors of a recorded sequence can be changed while it does not run.
     bool update_after_bind = false;
     // All of the device's own memory can be mapped, not only a window of it that drivers need, too.

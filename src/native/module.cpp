@@ -134,6 +134,7 @@ nb::dict describe(const DeviceInfo& info, uint32_t index) {
     feature["memory_budget"] = info.memory_budget;
     feature["exportable_memory"] = info.external_memory.exportable;
     feature["subgroup_shuffle"] = info.subgroup_shuffle;
+    feature["subgroup_arithmetic"] = info.subgroup_arithmetic;
     feature["subgroup_size_control"] = info.subgroup_size_control;
 
     nb::dict subgroup;

@@ -58,6 +58,11 @@ class MemoryOrder:
     """Of the first element read."""
 
     @property
+    def ascends(self) -> bool:
+        """Tell whether the position grows along the outermost dimension."""
+        return self.dims[0].output_stride > 0
+
+    @property
     def run_dims(self) -> int:
         """How many of the last dimensions are side by side in memory."""
         return contiguous(self.dims)[1]

@@ -87,7 +87,7 @@ class ReduceLoops:
 
     @property
     def _exchange(self) -> int:
-        """``exchange_greatest`` or ``reduce_candidates``."""
+        """``exchange_best`` or ``reduce_candidates``."""
         if not self.subgroup_size:
             return loop(self._halvings)
         return 2 * loop(self._halvings) + loop(ceil_div(self.workgroup_size, self.subgroup_size**2))

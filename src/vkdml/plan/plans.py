@@ -41,7 +41,7 @@ class DeviceLimits:
     max_workgroup_invocations: int
     max_shared_memory: int = 16 << 10
     subgroup_size: int = 0
-    """Invocations of a subgroup if kernels may require that size and use shuffles; else 0."""
+    """Invocations of a subgroup if kernels may require that size, use shuffles and arithmetic; else 0."""
     max_loop_steps: int = UNLIMITED_LOOP_STEPS
     """Total steps that the loops of one invocation may make."""
     max_subgroups: int = UNLIMITED_SUBGROUPS

@@ -20,6 +20,8 @@ from vkdml.plan.loop_steps import most_loop_steps
 from vkdml.plan.plans import DeviceLimits
 
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
+# What kernels need to exchange registers.
+_SUBGROUP_FEATURES = ("subgroup_shuffle", "subgroup_arithmetic", "subgroup_size_control")
 _UUID = re.compile(r"[0-9a-f]{32}")
 _UNREADABLE = "cannot read the manifest of a driver"  # as the native module says it
 
@@ -73,7 +75,7 @@ class DeviceInfo(ReadOnly):
             ),
             max_shared_memory=self.limits["max_compute_shared_memory_size"],
             subgroup_size=self.subgroup["size"]
-            if self.features["subgroup_shuffle"] and self.features["subgroup_size_control"]
+            if all(self.features[name] for name in _SUBGROUP_FEATURES)
             else 0,
             max_loop_steps=most_loop_steps(self.driver_name),
             max_subgroups=self.subgroup["max_per_workgroup"],

@@ -102,7 +102,7 @@ def plan_argreduce(
     else:
         keeping = limits_of_whole_rows(layout, runs, element, limits)
         limits = keeping or limits_of_rows(layout, runs, element, limits)
-        division = row_division(layout, runs, element, input_bytes, limits, are_split=keeping is None)
+        division = row_division(layout, runs, order, input_bytes, limits, are_split=keeping is None)
     return _plan_division(division, layout, order, input_bytes, results, limits)
 
 
