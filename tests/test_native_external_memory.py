@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
+import processes
 import pytest
 from native_work import HOST
 from separate import separate_device
@@ -155,3 +156,28 @@ def test_more_than_a_buffer_is_refused_with_the_limit(device):
 def test_a_capsule_has_a_stride_for_each_dimension():
     with pytest.raises(ValueError, match="one stride for each of its 2 dimensions, not 1"):
         _native.dlpack_capsule(0, [2, 3], [1], 0, 8, (1, 0), 0, object(), True)
+
+
+def test_what_ends_with_imported_memory_may_use_the_device():
+    """Whoever frees memory of the host's may run Python code, and waits for Python's lock."""
+    printed = processes.printed("""
+        import weakref
+        import native_work
+        native = vkdml.Device().native
+        if native.imports_host_memory:
+            array, ended = np.zeros(1 << 20, np.uint8), []
+            weakref.finalize(array, lambda: ended.append(native.memory()))
+            buffer, begin = native.imported(array)
+            target = native.buffer(1 << 20, native_work.HOST)
+            before, sequence = native_work.long_sequence(vkdml.Device(), 0.3), native.sequence(0, False)
+            sequence.copy(buffer, target, 1 << 20, begin)
+            before.submit()
+            sequence.submit()
+            del sequence, buffer, array
+            assert not ended
+            while not ended:
+                native.memory()
+                time.sleep(0.01)
+            del ended
+    """)
+    assert printed == ""

@@ -71,6 +71,12 @@ void Recording::end() {
 }
 
 bool Recording::poll() {
+    if (!is_done()) return false;
+    in_flight.clear();
+    return true;
+}
+
+bool Recording::is_done() {
     if (!pending) return true;
     // A submitted fence is signalled after the event, and cannot be reset before.
     const bool done = event_ && !fence_submitted ? device->getEventStatus(event_) == vk::Result::eEventSet
@@ -81,7 +87,7 @@ bool Recording::poll() {
 
 bool Recording::is_finished() noexcept {
     try {
-        return poll();
+        return is_done();
     } catch (const vk::DeviceLostError&) { // a lost device runs nothing
         pending = false;
         return true;
@@ -95,6 +101,7 @@ bool Recording::wait(uint64_t nanoseconds) {
     if (fence_submitted) {
         if (device->waitForFences(fence, true, nanoseconds) != vk::Result::eSuccess) return false;
         finish();
+        in_flight.clear();
         return true;
     }
     // Nothing wakes who waits for an event: it is asked for after pauses that are short beside the wait.
@@ -113,7 +120,6 @@ void Recording::finish() {
     if (fence_submitted) device->resetFences(fence);
     if (event_) device->resetEvent(event_);
     pending = fence_submitted = false;
-    in_flight.clear();
 }
 
 } // namespace vkdml

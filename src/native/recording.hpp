@@ -29,9 +29,10 @@ public:
     // Of the submission: none where the commands end with the event.
     vk::Fence fence_to_submit() const { return event_ ? vk::Fence() : fence; }
     bool poll(); // true when the device is done; the recording is then no longer pending
-    // Like poll(). What the driver cannot tell, or not now, counts as unfinished.
+    // Like poll(), but keeps what was in flight. What the driver cannot tell, or not now, counts as
+    // unfinished.
     bool is_finished() noexcept;
-    bool wait(uint64_t nanoseconds); // the same, but sleeps meanwhile, for so long at most
+    bool wait(uint64_t nanoseconds); // like poll(), but sleeps meanwhile, for so long at most
 
     std::shared_ptr<vk::Device> device;
     vk::CommandPool command_pool;
@@ -46,6 +47,7 @@ public:
     bool pending = false;
 
 private:
+    bool is_done();
     void finish();
     void destroy();
 
