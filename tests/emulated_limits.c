@@ -5,6 +5,10 @@
 // The driver beneath must have one type of memory, as lavapipe and SwiftShader do: what is shown as several
 // is that one. Memory that is shown as not coherent is mapped to a copy, which only vkFlushMappedMemoryRanges
 // and vkInvalidateMappedMemoryRanges bring in line with what the device sees.
+//
+// With VKDML_EMULATED_LEAVES_LATE the driver goes on reading commands that have set an event until the host
+// submits more or waits until all is idle, which is when it can know that they are left.
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -360,6 +364,152 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(VkDevice device, VkPipeli
     return next_vkCreateComputePipelines(device, cache, count, infos, callbacks, pipelines);
 }
 
+// ---- when commands are left ----
+
+BENEATH(vkAllocateCommandBuffers)
+BENEATH(vkResetCommandPool)
+BENEATH(vkDestroyCommandPool)
+BENEATH(vkDestroyDevice)
+BENEATH(vkCreateEvent)
+BENEATH(vkDestroyEvent)
+BENEATH(vkSetEvent)
+BENEATH(vkResetEvent)
+BENEATH(vkCmdSetEvent)
+BENEATH(vkCmdWaitEvents)
+BENEATH(vkQueueSubmit)
+BENEATH(vkQueueWaitIdle)
+BENEATH(vkDeviceWaitIdle)
+
+// Command buffers; those that set an event wait at their end for the host to open a gate.
+static struct {
+    VkDevice device;
+    VkCommandPool pool;
+    VkCommandBuffer commands;
+    VkEvent gate;
+    int has_gate, is_read;
+} buffers[256];
+static const size_t most_buffers = sizeof buffers / sizeof buffers[0];
+static pthread_mutex_t buffers_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static int leaves_late(void) { return wanted("LEAVES_LATE", 0) != 0; }
+
+static size_t buffer_number(VkCommandBuffer commands) {
+    for (size_t i = 0; i < most_buffers; i++)
+        if (buffers[i].commands == commands) return i;
+    violated("more than %zu command buffers, or one that nobody allocated", most_buffers);
+    return 0;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL allocate_commands(VkDevice device,
+                                                        const VkCommandBufferAllocateInfo* info,
+                                                        VkCommandBuffer* commands) {
+    VkResult result = next_vkAllocateCommandBuffers(device, info, commands);
+    if (result != VK_SUCCESS || !leaves_late()) return result;
+    pthread_mutex_lock(&buffers_mutex);
+    for (uint32_t i = 0; i < info->commandBufferCount; i++) {
+        const size_t number = buffer_number(NULL);
+        const VkEventCreateInfo event = {.sType = VK_STRUCTURE_TYPE_EVENT_CREATE_INFO};
+        buffers[number].device = device;
+        buffers[number].pool = info->commandPool;
+        buffers[number].commands = commands[i];
+        if (next_vkCreateEvent(device, &event, NULL, &buffers[number].gate) != VK_SUCCESS)
+            violated("no event for a gate");
+    }
+    pthread_mutex_unlock(&buffers_mutex);
+    return result;
+}
+
+static void require_left(VkCommandPool pool, const char* what) {
+    for (size_t i = 0; i < most_buffers; i++)
+        if (buffers[i].commands && buffers[i].pool == pool && buffers[i].is_read)
+            violated("commands are %s before the driver has left them", what);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL reset_pool(VkDevice device, VkCommandPool pool,
+                                                 VkCommandPoolResetFlags flags) {
+    pthread_mutex_lock(&buffers_mutex);
+    require_left(pool, "reset");
+    for (size_t i = 0; i < most_buffers; i++)
+        if (buffers[i].commands && buffers[i].pool == pool) buffers[i].has_gate = 0;
+    pthread_mutex_unlock(&buffers_mutex);
+    return next_vkResetCommandPool(device, pool, flags);
+}
+
+static VKAPI_ATTR void VKAPI_CALL destroy_pool(VkDevice device, VkCommandPool pool,
+                                               const VkAllocationCallbacks* callbacks) {
+    pthread_mutex_lock(&buffers_mutex);
+    require_left(pool, "freed");
+    for (size_t i = 0; i < most_buffers; i++) {
+        if (!buffers[i].commands || buffers[i].pool != pool) continue;
+        next_vkDestroyEvent(device, buffers[i].gate, NULL);
+        memset(&buffers[i], 0, sizeof buffers[i]);
+    }
+    pthread_mutex_unlock(&buffers_mutex);
+    next_vkDestroyCommandPool(device, pool, callbacks);
+}
+
+static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* callbacks) {
+    for (size_t i = 0; i < most_buffers; i++)
+        if (buffers[i].commands && buffers[i].device == device && buffers[i].is_read)
+            violated("a device is destroyed before its driver has left the commands");
+    next_vkDestroyDevice(device, callbacks);
+}
+
+static VKAPI_ATTR void VKAPI_CALL set_event(VkCommandBuffer commands, VkEvent event,
+                                            VkPipelineStageFlags stages) {
+    next_vkCmdSetEvent(commands, event, stages);
+    if (!leaves_late()) return;
+    pthread_mutex_lock(&buffers_mutex);
+    const size_t number = buffer_number(commands);
+    buffers[number].has_gate = 1;
+    next_vkCmdWaitEvents(commands, 1, &buffers[number].gate, VK_PIPELINE_STAGE_HOST_BIT,
+                         VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, NULL, 0, NULL, 0, NULL);
+    pthread_mutex_unlock(&buffers_mutex);
+}
+
+// With the mutex.
+static void open_gates(void) {
+    for (size_t i = 0; i < most_buffers; i++) {
+        if (!buffers[i].is_read) continue;
+        next_vkSetEvent(buffers[i].device, buffers[i].gate);
+        next_vkDeviceWaitIdle(buffers[i].device);
+        buffers[i].is_read = 0;
+    }
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, const VkSubmitInfo* submits,
+                                             VkFence fence) {
+    if (!leaves_late()) return next_vkQueueSubmit(queue, count, submits, fence);
+    pthread_mutex_lock(&buffers_mutex);
+    open_gates();
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = 0; j < submits[i].commandBufferCount; j++) {
+            const size_t number = buffer_number(submits[i].pCommandBuffers[j]);
+            next_vkResetEvent(buffers[number].device, buffers[number].gate);
+            buffers[number].is_read = buffers[number].has_gate;
+        }
+    }
+    VkResult result = next_vkQueueSubmit(queue, count, submits, fence);
+    pthread_mutex_unlock(&buffers_mutex);
+    return result;
+}
+
+static void open_gates_to_wait(void) {
+    pthread_mutex_lock(&buffers_mutex);
+    open_gates();
+    pthread_mutex_unlock(&buffers_mutex);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL wait_for_queue(VkQueue queue) {
+    open_gates_to_wait();
+    return next_vkQueueWaitIdle(queue);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL wait_for_device(VkDevice device) {
+    open_gates_to_wait();
+    return next_vkDeviceWaitIdle(device);
+}
+
 // ---- the layer's place in the chain ----
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info,
@@ -419,6 +569,19 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, c
     LOAD(vkCmdDispatch);
     LOAD(vkCmdWriteTimestamp);
     LOAD(vkCreateComputePipelines);
+    LOAD(vkAllocateCommandBuffers);
+    LOAD(vkResetCommandPool);
+    LOAD(vkDestroyCommandPool);
+    LOAD(vkDestroyDevice);
+    LOAD(vkCreateEvent);
+    LOAD(vkDestroyEvent);
+    LOAD(vkSetEvent);
+    LOAD(vkResetEvent);
+    LOAD(vkCmdSetEvent);
+    LOAD(vkCmdWaitEvents);
+    LOAD(vkQueueSubmit);
+    LOAD(vkQueueWaitIdle);
+    LOAD(vkDeviceWaitIdle);
 #undef LOAD
     return result;
 }
@@ -438,6 +601,14 @@ static PFN_vkVoidFunction device_function(const char* name) {
         {"vkCmdDispatch", (PFN_vkVoidFunction)dispatch},
         {"vkCmdWriteTimestamp", (PFN_vkVoidFunction)write_timestamp},
         {"vkCreateComputePipelines", (PFN_vkVoidFunction)create_pipelines},
+        {"vkAllocateCommandBuffers", (PFN_vkVoidFunction)allocate_commands},
+        {"vkResetCommandPool", (PFN_vkVoidFunction)reset_pool},
+        {"vkDestroyCommandPool", (PFN_vkVoidFunction)destroy_pool},
+        {"vkDestroyDevice", (PFN_vkVoidFunction)destroy_device},
+        {"vkCmdSetEvent", (PFN_vkVoidFunction)set_event},
+        {"vkQueueSubmit", (PFN_vkVoidFunction)submit},
+        {"vkQueueWaitIdle", (PFN_vkVoidFunction)wait_for_queue},
+        {"vkDeviceWaitIdle", (PFN_vkVoidFunction)wait_for_device},
     };
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         if (!strcmp(ours[i].name, name)) return ours[i].function;

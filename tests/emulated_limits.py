@@ -56,6 +56,11 @@ class Emulated:
     timestamps: bool = True
     memory: str = "one type"
     """``one type``; ``apart``: the host does not see the device's own; ``not coherent``: the cached type."""
+    leaves_late: bool = False
+    """The driver reads commands that have set an event until the host submits more, or waits for all.
+
+    It takes a core meanwhile.
+    """
 
     def environment(self) -> dict[str, str]:
         """What shows it, on lavapipe, to a process that starts with it."""
@@ -71,6 +76,7 @@ class Emulated:
             "SUBGROUPS": int(self.subgroup_size > 0),
             "TIMESTAMPS": int(self.timestamps),
             "MEMORY": self.memory,
+            "LEAVES_LATE": int(self.leaves_late),
         }
         layers = ":".join(filter(None, (os.environ.get("VK_INSTANCE_LAYERS"), LAYER)))
         driver = lavapipe()

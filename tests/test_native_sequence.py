@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 
+import emulated_limits
 import numpy as np
 import processes
 import pytest
@@ -192,3 +193,48 @@ def test_under_validation_layers_a_fence_tells(device, layers):
         "print(vkdml.Device().native.ends_with_events)", VK_INSTANCE_LAYERS="", VK_LOADER_LAYERS_ENABLE=layers
     )
     assert printed == f"{'SwiftShader' not in device.name and layers != '*validation*'}\n"
+
+
+LEAVES_LATE = {
+    **emulated_limits.Emulated("late", "leaves commands late", leaves_late=True).environment(),
+    "VK_INSTANCE_LAYERS": emulated_limits.LAYER,  # no validation: under it there are no events
+    "VK_LOADER_LAYERS_ENABLE": "",
+}
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "",  # the sequence is dropped, and then the device
+        "sequence.clear(); sequence.copy(target, source, 256); sequence.clear()",
+        "run(native.sequence()); sequence.clear(); run(sequence)",
+        "[(sequence.clear(), run(sequence)) for _ in range(5)]",
+        "vkdml.asarray(np.arange(1000), device=device)[::-1].argmax(), vkdml.argmax(x, device=device)",
+    ],
+)
+def test_commands_are_kept_until_the_driver_has_left_them(use):
+    """An event that they set tells that they are done, while the driver may still read what comes after."""
+    printed = processes.printed(
+        f"""
+        import native_work
+        from separate import separate_device
+        device = separate_device()
+        native, x = device.native, np.arange(1000)
+        assert native.ends_with_events
+        source, target = (native.buffer(256, native_work.HOST) for _ in range(2))
+        source.view()[:] = 7
+        def run(sequence):
+            target.view()[:] = 0
+            sequence.copy(source, target, 256)
+            sequence.eval()
+            assert (target.view() == 7).all()
+        sequence = native.sequence()
+        run(sequence)
+        {use}
+        del sequence
+        del native, device, source, target, run
+        print("done")
+        """,
+        **LEAVES_LATE,
+    )
+    assert printed == "done\n"

@@ -89,7 +89,7 @@ void Device::require_usable() const {
                               "select the device again, which opens it anew");
 }
 
-void Device::submit(vk::CommandBuffer commands, vk::Fence fence) {
+uint64_t Device::submit(vk::CommandBuffer commands, vk::Fence fence) {
     require_usable();
     collect_finished();
     note_thread();
@@ -105,6 +105,13 @@ void Device::submit(vk::CommandBuffer commands, vk::Fence fence) {
         mark_lost();
         require_usable();
     }
+    return ++submissions_;
+}
+
+void Device::note_seen(uint64_t submission) {
+    uint64_t before = seen_;
+    while (before < submission)
+        if (seen_.compare_exchange_weak(before, submission)) break;
 }
 
 void Device::finish_later(std::unique_ptr<Recording> recording) {
@@ -114,12 +121,19 @@ void Device::finish_later(std::unique_ptr<Recording> recording) {
 
 void Device::collect_finished() {
     // Freed after the lock is given back: freeing memory of the host's may take Python's lock.
-    std::vector<std::unique_ptr<Recording>> finished;
+    std::vector<std::unique_ptr<Recording>> left;
+    std::vector<Recording::Held> held;
     std::lock_guard lock(unfinished_mutex_);
     if (unfinished_.empty() || lost_) return; // nobody knows what a lost device still uses
-    auto first = std::partition(unfinished_.begin(), unfinished_.end(),
-                                [](const auto& recording) { return !recording->is_finished(); });
-    finished.assign(std::make_move_iterator(first), std::make_move_iterator(unfinished_.end()));
+    for (const auto& recording : unfinished_) {
+        if (!recording->is_finished()) continue;
+        note_seen(recording->number());
+        held.push_back(recording->take_held());
+    }
+    auto first = std::partition(unfinished_.begin(), unfinished_.end(), [this](const auto& recording) {
+        return recording->pending || !recording->is_left(seen_);
+    });
+    left.assign(std::make_move_iterator(first), std::make_move_iterator(unfinished_.end()));
     unfinished_.erase(first, unfinished_.end());
 }
 

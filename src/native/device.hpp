@@ -30,13 +30,17 @@ public:
     // Throws after fork() and after the device was lost.
     void require_usable() const;
     // The fence, which may be null, is signalled when these commands, if any, and all before them are done.
-    void submit(vk::CommandBuffer commands, vk::Fence fence);
+    // Returns the submission's number; they count from 1.
+    uint64_t submit(vk::CommandBuffer commands, vk::Fence fence);
+    // The newest submission that the host has seen done.
+    uint64_t seen() const { return seen_; }
+    void note_seen(uint64_t submission);
     void mark_lost() { lost_ = true; }
     bool lost() const { return lost_; }
 
-    // Takes over a recording whose owner died while the device still ran it.
+    // Takes over a recording whose owner died while the device still ran it, or the driver still read it.
     void finish_later(std::unique_ptr<Recording> recording);
-    // Frees those of them that have finished, and with them the memory that they held.
+    // Frees the memory that those of them held that have finished, and those that the driver has left.
     void collect_finished();
 
 private:
@@ -46,6 +50,8 @@ private:
     std::shared_ptr<MemoryPool> memory_;
     vk::Queue queue_;
     std::mutex queue_mutex_, unfinished_mutex_;
+    uint64_t submissions_ = 0;
+    std::atomic<uint64_t> seen_{0};
     std::vector<std::unique_ptr<Recording>> unfinished_;
     std::atomic<bool> lost_{false};
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace vkdml {
 namespace {
@@ -14,10 +15,9 @@ constexpr int pauses_of_a_wait = 32;
 } // namespace
 
 Recording::Recording(std::shared_ptr<vk::Device> owner, uint32_t queue_family, Options options)
-    : device(std::move(owner)), update_after_bind_(options.update_after_bind) {
+    : device(std::move(owner)), queue_family_(queue_family), update_after_bind_(options.update_after_bind) {
     try {
-        command_pool = device->createCommandPool({{}, queue_family});
-        commands = device->allocateCommandBuffers({command_pool, vk::CommandBufferLevel::ePrimary, 1})[0];
+        now_ = make_commands();
         fence = device->createFence({});
         if (options.ends_with_event) event_ = device->createEvent({});
         if (options.timestamps)
@@ -36,7 +36,20 @@ void Recording::destroy() {
     device->destroyQueryPool(queries);
     device->destroyEvent(event_);
     device->destroyFence(fence);
-    device->destroyCommandPool(command_pool);
+    device->destroyCommandPool(now_.pool);
+    device->destroyCommandPool(other_.pool);
+}
+
+Recording::Commands Recording::make_commands() const {
+    Commands made;
+    made.pool = device->createCommandPool({{}, queue_family_});
+    try {
+        made.buffer = device->allocateCommandBuffers({made.pool, vk::CommandBufferLevel::ePrimary, 1})[0];
+    } catch (...) {
+        device->destroyCommandPool(made.pool);
+        throw;
+    }
+    return made;
 }
 
 vk::DescriptorSet Recording::allocate_set(vk::DescriptorSetLayout layout) {
@@ -52,22 +65,38 @@ vk::DescriptorSet Recording::allocate_set(vk::DescriptorSetLayout layout) {
     return set;
 }
 
-void Recording::reset() {
-    device->resetCommandPool(command_pool);
+void Recording::reset(uint64_t seen) {
+    // The other ones were submitted before these, which are done.
+    Commands& left = now_.is_left(seen) ? now_ : other_;
+    if (!left.pool) left = make_commands();
+    device->resetCommandPool(left.pool);
+    left.told_by = 0;
+    if (&left != &now_) std::swap(now_, other_);
     for (auto pool : descriptor_pools_) device->resetDescriptorPool(pool);
     sets_allocated_ = 0;
     operations.clear();
     owned.clear();
 }
 
-void Recording::begin() { commands.begin(vk::CommandBufferBeginInfo()); }
+void Recording::begin() { now_.buffer.begin(vk::CommandBufferBeginInfo()); }
 
 void Recording::end() {
     // All that a sequence records runs in these two stages.
     if (event_)
-        commands.setEvent(event_,
-                          vk::PipelineStageFlagBits::eComputeShader | vk::PipelineStageFlagBits::eTransfer);
-    commands.end();
+        now_.buffer.setEvent(event_, vk::PipelineStageFlagBits::eComputeShader |
+                                         vk::PipelineStageFlagBits::eTransfer);
+    now_.buffer.end();
+}
+
+void Recording::submitted(uint64_t number) {
+    number_ = number;
+    now_.told_by = event_ ? number : 0;
+    pending = true;
+    fence_submitted = !event_;
+}
+
+Recording::Held Recording::take_held() {
+    return {std::exchange(operations, {}), std::exchange(owned, {}), std::exchange(in_flight, {})};
 }
 
 bool Recording::poll() {
@@ -90,6 +119,7 @@ bool Recording::is_finished() noexcept {
         return is_done();
     } catch (const vk::DeviceLostError&) { // a lost device runs nothing
         pending = false;
+        now_.told_by = other_.told_by = 0;
         return true;
     } catch (...) {
         return false;
@@ -117,7 +147,10 @@ bool Recording::wait(uint64_t nanoseconds) {
 }
 
 void Recording::finish() {
-    if (fence_submitted) device->resetFences(fence);
+    if (fence_submitted) {
+        device->resetFences(fence);
+        now_.told_by = 0;
+    }
     if (event_) device->resetEvent(event_);
     pending = fence_submitted = false;
 }

@@ -44,7 +44,12 @@ Sequence::Sequence(std::shared_ptr<Device> device, uint32_t timestamps, bool own
 }
 
 Sequence::~Sequence() {
-    if (!recording_->is_finished()) device_->finish_later(std::move(recording_));
+    const bool finished = recording_->is_finished();
+    if (finished) {
+        device_->note_seen(recording_->number());
+        recording_->take_held(); // freed here: nothing runs on it
+    }
+    if (!finished || !recording_->is_left(device_->seen())) device_->finish_later(std::move(recording_));
 }
 
 void Sequence::require_idle(const char* action) const {
@@ -66,7 +71,7 @@ bool Sequence::depends_on_earlier(const Operation::Uses& uses) const {
 }
 
 void Sequence::append(std::shared_ptr<Operation> operation, const Operation::Uses& uses) {
-    const auto& commands = recording_->commands;
+    const auto commands = recording_->commands();
     const bool first = state_ == State::empty;
     if (first) {
         recording_->begin();
@@ -178,7 +183,7 @@ void Sequence::clear() {
     Use use(*this);
     require_idle("clear");
     device_->require_usable();
-    recording_->reset();
+    recording_->reset(device_->seen());
     used_.clear();
     since_barrier_.clear();
     state_ = State::empty;
@@ -187,7 +192,7 @@ void Sequence::clear() {
 void Sequence::end_recording() {
     if (state_ == State::ready) return;
     if (state_ == State::empty) throw DeviceError("the sequence is empty: record an operation first");
-    BarrierOperation(BarrierOperation::Before::host).record(recording_->commands);
+    BarrierOperation(BarrierOperation::Before::host).record(recording_->commands());
     recording_->end();
     state_ = State::ready;
 }
@@ -199,13 +204,11 @@ void Sequence::submit(const std::vector<const Buffer*>& holding) {
     end_recording();
     hold_buffers(holding);
     try {
-        device_->submit(recording_->commands, recording_->fence_to_submit());
+        recording_->submitted(device_->submit(recording_->commands(), recording_->fence_to_submit()));
     } catch (...) {
         recording_->in_flight.clear();
         throw;
     }
-    recording_->pending = true;
-    recording_->fence_submitted = bool(recording_->fence_to_submit());
 }
 
 void Sequence::hold_buffers(const std::vector<const Buffer*>& holding) {
@@ -234,7 +237,10 @@ bool Sequence::spin(double microseconds) {
     try {
         do {
             for (int i = 0; i < polls_between_clock_reads; i++) {
-                if (recording_->poll()) return true;
+                if (recording_->poll()) {
+                    device_->note_seen(recording_->number());
+                    return true;
+                }
                 // A software driver's workers need the core; elsewhere a system call costs latency.
                 if (device_->info().is_software()) std::this_thread::yield();
             }
@@ -255,7 +261,10 @@ bool Sequence::block(double seconds, const std::function<void()>& between_slices
             double left = block_slice_seconds;
             if (seconds >= 0)
                 left = std::max(0.0, seconds - std::chrono::duration<double>(Clock::now() - start).count());
-            if (recording_->wait(uint64_t(std::min(left, block_slice_seconds) * 1e9))) return true;
+            if (recording_->wait(uint64_t(std::min(left, block_slice_seconds) * 1e9))) {
+                device_->note_seen(recording_->number());
+                return true;
+            }
             between_slices();
             if (left <= 0) return false;
             if (recording_->fence_submitted) continue;
