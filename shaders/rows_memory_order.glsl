@@ -76,9 +76,6 @@ void prepare() {
     prepare_reach();
 }
 
-// Whether runs have at most two dimensions.
-bool is_plane() { return reduced_dims - dims_outside_run <= 2u; }
-
 // Whether of equal elements along a dimension the one with the least coordinate wins.
 bool first_is_best(RunDim dim) { return (int(dim.step) > 0) != TAKE_LAST; }
 
@@ -197,7 +194,7 @@ struct Best {
 // dimensions outside of the first one along which they extend; inside of that one they may be anywhere.
 uint most_rank(Tile tile, uint first, uint last) {
     uint position = tile.position, inside = 0u;
-    if (is_plane()) {
+    if (RUNS_ARE_PLANES) {
         uint column = first, row = divided(column, innermost), end = column + (last - first);
         if (end >= innermost.size) {
             if (!first_is_best(second)) row += divided(end, innermost);
@@ -235,7 +232,7 @@ uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
     if (refuses) {
         uint most;
 #if SUBGROUPS
-        if (!is_plane()) {
+        if (!RUNS_ARE_PLANES) {
             most = most_rank_of_vectors(tile, vector, vector);
             if (most < rank || bound_word(key, most) < bound) return rank;
         } else

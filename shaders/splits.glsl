@@ -49,13 +49,14 @@ void load_candidates(uint blocks, uint number, uint member, uint members, inout 
 // Combines the splits of `count` outputs and writes the results. All invocations must call it.
 void combine_splits(uint blocks, uint first, uint count) {
 #if SUBGROUPS
-    if (count == 1u && splits <= SUBGROUP * uint(CANDIDATES_AT_ONCE)) { // one subgroup loads all at once
-        if (gl_SubgroupID != 0u) return;
+    // Subgroups take an output each where they load all its candidates at once, or no fewer than all could.
+    if (count <= SUBGROUP_COUNT && (splits <= SUBGROUP * uint(CANDIDATES_AT_ONCE) || 2u * count > SUBGROUP_COUNT)) {
+        if (gl_SubgroupID >= count) return;
+        uint number = first + gl_SubgroupID, rank = 0u;
         Key key = KEY_LEAST;
-        uint rank = 0u;
-        load_candidates(blocks, first, gl_SubgroupInvocationID, SUBGROUP, key, rank);
+        load_candidates(blocks, number, gl_SubgroupInvocationID, SUBGROUP, key, rank);
         keep_best_of_subgroup(key, rank);
-        if (gl_SubgroupInvocationID == 0u) write_result(offsets_of_output(first), position_of(rank));
+        if (gl_SubgroupInvocationID == 0u) write_result(offsets_of_output(number), position_of(rank));
         return;
     }
 #endif
@@ -67,6 +68,12 @@ void combine_splits(uint blocks, uint first, uint count) {
         Key key = KEY_LEAST;
         uint rank = 0u;
         if (number < first + count) load_candidates(blocks, number, member, members, key, rank);
+#if SUBGROUPS
+        if (WHOLE_SUBGROUPS && width == 1u) { // exchange within subgroups is faster
+            keep_best_of_subgroup(key, rank);
+            exchange_best(WORKGROUP, key, rank);
+        } else
+#endif
         if (members > 1u) reduce_candidates(member, members, width, key, rank);
         if (member == 0u && number < first + count) write_result(offsets_of_output(number), position_of(rank));
         if (members > 1u) barrier();

@@ -253,6 +253,7 @@ def row_division(
         "one_subgroup": workgroup_size <= limits.subgroup_size,
         "kept_vectors": kept,
         "reads_backwards": _reads_backwards(layout, runs, order),
+        "runs_are_planes": runs.reading is not None and runs.reading.run_dims <= 2,
         "whole_subgroups": lanes >= subgroup_size,
     }
     return WorkDivision(
