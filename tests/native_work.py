@@ -38,10 +38,11 @@ def status_call(device):
     return "vkGetEventStatus" if device.native.ends_with_events else "vkGetFenceStatus"
 
 
-def long_sequence(device, seconds: float, timestamps: int = 0):
+def long_sequence(device, seconds: float, timestamps: int = 0, first=lambda sequence: None):
     """A recorded sequence that keeps the device busy for about that long (never much less).
 
-    Each dispatch is one workgroup, so that a driver on a processor leaves cores to other programs.
+    ``first`` records what it does before. Each dispatch is one workgroup, so that a driver on a processor
+    leaves cores to other programs.
     """
     plan = rows_plan(device, 1024, 1024, replace(device.limits, max_workgroup_count=1))
     step = plan.steps[0]
@@ -50,8 +51,9 @@ def long_sequence(device, seconds: float, timestamps: int = 0):
     buffers = {role: device.native.buffer(nbytes, kind) for role, nbytes in plan.buffer_bytes if nbytes}
     bound = [buffers.get(role, buffers["indices"]) for role in kernels.table()[step.kernel].bindings]
 
-    def record(times: int):
+    def record(times: int, first=lambda sequence: None):
         sequence = device.native.sequence(timestamps)
+        first(sequence)
         for _ in range(times):
             sequence.dispatch(kernel, bound, step.push, (step.workgroups, 1, 1))
         return sequence
@@ -59,7 +61,7 @@ def long_sequence(device, seconds: float, timestamps: int = 0):
     known = device.info.driver_name, kind, step.kernel
     if known not in _dispatch_seconds:
         _dispatch_seconds[known] = _seconds_of_one(record)
-    return record(max(2, int(1.5 * seconds / _dispatch_seconds[known])))
+    return record(max(2, int(1.5 * seconds / _dispatch_seconds[known])), first)
 
 
 _dispatch_seconds: dict[object, float] = {}

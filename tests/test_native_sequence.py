@@ -37,6 +37,54 @@ def test_a_timeout_harms_nothing_and_can_be_waited_out(device):
     assert sequence.eval(timeout=60) is True
 
 
+@pytest.fixture
+def watched(device):
+    """A sequence that copies two words from the first buffer to the second, and then works for a while."""
+    source, result = (device.native.buffer(8, HOST) for _ in range(2))
+    sequence = long_sequence(device, 0.5, first=lambda sequence: sequence.copy(source, result, 8))
+    sequence.watch(result, 2)
+    return sequence, source.view()[:8].view(np.uint32), result.view()[:8].view(np.uint32)
+
+
+def test_a_wait_ends_with_the_result_that_it_watches(device, watched):
+    sequence, source, result = watched
+    # Of the last the device must tell.
+    for content in ([3, 0], [4, 1], [0xFFFFFFFF, 0]):
+        source[:] = content
+        sequence.submit()
+        started = time.perf_counter()
+        assert sequence.wait(timeout=60) is True
+        is_early = time.perf_counter() - started < 0.25
+        assert result.tolist() == content
+        assert is_early == (device.native.ends_with_events and content[0] < 0xFFFFFFFF)
+
+
+@pytest.mark.parametrize("use", ["submit", "clear", "drop", "wait"])
+def test_a_sequence_whose_result_is_there_is_used_while_the_device_still_runs_it(device, watched, use):
+    sequence, source, result = watched
+    source[:] = 5
+    sequence.eval()
+    source[:] = 6
+    if use == "submit":
+        assert sequence.eval(timeout=60) is True
+        assert result.tolist() == [6, 6]
+    elif use == "clear":
+        sequence.clear()
+        long_sequence(device, 0.01).eval()
+        assert result.tolist() == [5, 5]
+    elif use == "drop":
+        used = device.memory()["used"]
+        del sequence, watched
+        assert result.tolist() == [5, 5]
+        assert device.memory()["used"] <= used
+    else:
+        started = time.perf_counter()
+        assert sequence.wait(timeout=60) is True
+        assert (time.perf_counter() - started > 0.1) == device.native.ends_with_events
+        assert sequence.eval(timeout=60) is True
+    assert vkdml.argmax(np.arange(10.0), device=device) == 9
+
+
 def test_dropping_a_running_sequence_does_not_wait_and_its_memory_stays_until_it_is_done(device):
     sequence = long_sequence(device, 0.6)
     used = device.memory()["used"]

@@ -8,7 +8,7 @@
 #include "checked_dispatch.hpp"
 #include "errors.hpp"
 #include "instance.hpp"
-#include "recording.hpp"
+#include "sequence.hpp"
 
 namespace vkdml {
 namespace {
@@ -23,6 +23,9 @@ vk::PhysicalDevice physical_device(uint32_t index) {
 
 // A thread that has been the only one for so long is taken to stay it.
 constexpr std::chrono::nanoseconds sharing_lasts = std::chrono::milliseconds(20);
+
+// What a device may still do after it wrote a result takes microseconds.
+constexpr std::chrono::milliseconds longest_finish(10);
 
 int64_t now_ns() {
     return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -119,7 +122,33 @@ void Device::finish_later(std::unique_ptr<Recording> recording) {
     unfinished_.push_back(std::move(recording));
 }
 
+void Device::note_answered(Sequence* sequence) {
+    std::lock_guard lock(answered_mutex_);
+    answered_.push_back(sequence);
+}
+
+void Device::forget_answered(Sequence* sequence) {
+    std::lock_guard lock(answered_mutex_);
+    answered_.erase(std::remove(answered_.begin(), answered_.end(), sequence), answered_.end());
+}
+
+bool Device::collect_answered() {
+    std::vector<std::shared_ptr<Tensor>> held; // freed after the lock is given back
+    std::lock_guard lock(answered_mutex_);
+    if (lost_) return true;
+    auto first = std::partition(answered_.begin(), answered_.end(),
+                                [&](Sequence* sequence) { return !sequence->finish_answered(held); });
+    answered_.erase(first, answered_.end());
+    return answered_.empty();
+}
+
+void Device::finish_answered() {
+    const auto end = std::chrono::steady_clock::now() + longest_finish;
+    while (!collect_answered() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+}
+
 void Device::collect_finished() {
+    collect_answered();
     // Freed after the lock is given back: freeing memory of the host's may take Python's lock.
     std::vector<std::unique_ptr<Recording>> left;
     std::vector<Recording::Held> held;

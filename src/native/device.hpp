@@ -12,6 +12,7 @@
 namespace vkdml {
 
 class Recording;
+class Sequence;
 
 // Whether several threads have lately submitted work, to any device: a thread that waits should then leave
 // the others what it does not need.
@@ -42,8 +43,15 @@ public:
     void finish_later(std::unique_ptr<Recording> recording);
     // Frees the memory that those of them held that have finished, and those that the driver has left.
     void collect_finished();
+    // Sequences that are done for their users while the device still runs them: see Sequence::watch().
+    void note_answered(Sequence* sequence);
+    void forget_answered(Sequence* sequence);
+    // Waits for these, which takes microseconds, so that all memory is given back that nobody needs.
+    void finish_answered();
 
 private:
+    bool collect_answered();
+
     DeviceInfo info_;
     std::shared_ptr<vk::PhysicalDevice> physical_;
     std::shared_ptr<vk::Device> handle_;
@@ -53,6 +61,8 @@ private:
     uint64_t submissions_ = 0;
     std::atomic<uint64_t> seen_{0};
     std::vector<std::unique_ptr<Recording>> unfinished_;
+    std::mutex answered_mutex_;
+    std::vector<Sequence*> answered_;
     std::atomic<bool> lost_{false};
 };
 

@@ -394,6 +394,8 @@ NB_MODULE(_native, m) {
             "Offsets are bytes, 0 where none is given; a buffer not said to be read only is taken as "
             "written.")
         .def("clear", &Sequence::clear)
+        .def("watch", &Sequence::watch, "result"_a, "words"_a,
+             "Lets wait() return once the host sees these words of a recorded result, all of them written.")
         .def(
             "submit",
             [](Sequence& sequence, const std::vector<Buffer*>& holding) {
@@ -426,6 +428,7 @@ NB_MODULE(_native, m) {
         .def(
             "start_on",
             [](Replay& replay, const Buffer& input, uint64_t offset) -> nb::object {
+                replay.sequence().settle(); // the last result may have the memory that is kept for the next
                 std::vector<std::shared_ptr<Buffer>> results;
                 std::vector<Replay::Region> regions{{&input, offset}};
                 try {
@@ -436,7 +439,7 @@ NB_MODULE(_native, m) {
                 } catch (const OutOfMemoryError&) {
                     return nb::none();
                 }
-                replay.submit(regions);
+                replay.submit(regions, true);
                 nb::list made;
                 for (auto& result : results) made.append(nb::cast(std::move(result)));
                 return made;
@@ -503,7 +506,7 @@ NB_MODULE(_native, m) {
         .def(
             "replay",
             [](std::shared_ptr<Device> device, std::shared_ptr<Buffer> workspace, const nb::list& steps,
-               const nb::list& results, double spin_us) {
+               const nb::list& results, uint32_t watched_words, double spin_us) {
                 std::vector<Replay::Step> all;
                 for (nb::handle step : steps) {
                     Replay::Step one{nb::cast<std::shared_ptr<Kernel>>(step[0]),
@@ -518,14 +521,16 @@ NB_MODULE(_native, m) {
                 for (nb::handle result : results)
                     made.push_back({nb::cast<uint64_t>(result[0]), nb::cast<MemoryKind>(result[1])});
                 return std::make_shared<Replay>(std::move(device), std::move(workspace), std::move(all),
-                                                std::move(made), spin_us);
+                                                std::move(made), watched_words, spin_us);
             },
-            "workspace"_a.none(), "steps"_a, "results"_a, "spin_us"_a,
+            "workspace"_a.none(), "steps"_a, "results"_a, "watched_words"_a, "spin_us"_a,
             nb::sig("def replay(self, workspace: Buffer | None, "
                     "steps: list[tuple[Kernel, bytes, int, list[tuple[int, bool]]]], "
-                    "results: list[tuple[int, MemoryKind]], spin_us: float) -> Replay"),
+                    "results: list[tuple[int, MemoryKind]], watched_words: int, spin_us: float) -> Replay"),
             "A step is a kernel, its push constants, its workgroups, and for each binding the region that it "
-            "takes (-1: the workspace) and whether it is written. A result is bytes and a kind of memory.")
+            "takes (-1: the workspace) and whether it is written. A result is bytes and a kind of memory. "
+            "So "
+            "many words of the last one start_on() watches, see Sequence.watch().")
         .def("integer", integer_in, "buffer"_a, "offset"_a, "nbytes"_a, "signed"_a,
              nb::sig("def integer(self, buffer: Buffer, offset: int, nbytes: int, signed: bool) -> int"),
              "The integer at a byte of a buffer that the host sees.")
@@ -551,6 +556,7 @@ NB_MODULE(_native, m) {
         .def(
             "memory",
             [](Device& device) {
+                device.finish_answered();
                 device.collect_finished();
                 MemoryUse use = device.memory()->use();
                 nb::dict dict;
@@ -562,6 +568,7 @@ NB_MODULE(_native, m) {
             },
             nb::sig("def memory(self) -> dict[str, int]"))
         .def("trim", [](Device& device) {
+            device.finish_answered();
             device.collect_finished();
             return device.memory()->trim();
         });

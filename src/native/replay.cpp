@@ -6,11 +6,10 @@
 #include <string>
 
 namespace vkdml {
-
 Replay::Replay(std::shared_ptr<Device> device, std::shared_ptr<Buffer> workspace, std::vector<Step> steps,
-               std::vector<Result> results, double spin_us)
+               std::vector<Result> results, uint32_t watched_words, double spin_us)
     : workspace_(std::move(workspace)), steps_(std::move(steps)), results_(std::move(results)),
-      spin_us_(spin_us), sequence_(std::move(device), 0, false) {
+      watched_words_(watched_words), spin_us_(spin_us), sequence_(std::move(device), 0, false) {
     for (const Step& step : steps_)
         for (const Place& place : step.places)
             if (place.region < Place::workspace || (place.region == Place::workspace && !workspace_))
@@ -18,7 +17,7 @@ Replay::Replay(std::shared_ptr<Device> device, std::shared_ptr<Buffer> workspace
                                             ", which there is not");
 }
 
-void Replay::submit(const std::vector<Region>& regions) {
+void Replay::submit(const std::vector<Region>& regions, bool watched) {
     const auto same = [](const Region& region, const std::pair<uint64_t, uint64_t>& before) {
         return region.first->id() == before.first && region.second == before.second;
     };
@@ -34,6 +33,7 @@ void Replay::submit(const std::vector<Region>& regions) {
     }
     held_.clear();
     for (const auto& region : regions) held_.push_back(region.first);
+    if (watched_words_) sequence_.watch(*regions.back().first, watched ? watched_words_ : 0);
     if (workspace_) held_.push_back(workspace_.get());
     sequence_.submit(held_);
 }

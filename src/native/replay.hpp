@@ -33,13 +33,15 @@ public:
         MemoryKind kind;
     };
 
-    // Regions come in one order, inputs before results; `workspace` may be null.
+    // Regions come in one order, inputs before results; `workspace` may be null. `watched_words`: of the last
+    // result; 0: it is not watched.
     Replay(std::shared_ptr<Device> device, std::shared_ptr<Buffer> workspace, std::vector<Step> steps,
-           std::vector<Result> results, double spin_us);
+           std::vector<Result> results, uint32_t watched_words, double spin_us);
 
     // Starts an evaluation. Other regions than last time are recorded anew, or only bound where the device
     // can update after binding: recording takes 3.8 us on an H100.
-    void submit(const std::vector<Region>& regions);
+    // `watched`: the results have new memory, which nobody misses if the device fails.
+    void submit(const std::vector<Region>& regions, bool watched = false);
     const std::vector<Result>& results() const { return results_; }
     double spin_us() const { return spin_us_; } // how long a wait polls before it blocks
     Sequence& sequence() { return sequence_; }
@@ -53,6 +55,7 @@ private:
     std::shared_ptr<Buffer> workspace_;
     std::vector<Step> steps_;
     std::vector<Result> results_;
+    uint32_t watched_words_;
     double spin_us_;
     Sequence sequence_;
     std::vector<std::pair<uint64_t, uint64_t>> recorded_; // number and offset of each region

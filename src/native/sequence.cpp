@@ -13,16 +13,20 @@ using Clock = std::chrono::steady_clock;
 // Long enough to be rare, short enough that Ctrl-C seems immediate.
 constexpr double block_slice_seconds = 0.05;
 constexpr int polls_between_clock_reads = 8;
+constexpr double settling_microseconds = 1000;
+// No word of an index but of 2^32 - 1, of which the host learns when the device is done.
+constexpr uint32_t unwritten = 0xffffffff;
 } // namespace
 
 // Marks the sequence as used by the calling thread for the length of one call.
 class Sequence::Use {
 public:
     explicit Use(Sequence& sequence) : sequence_(sequence) {
-        if (sequence.in_use_.exchange(true))
-            throw DeviceError("another thread is using this sequence: give each thread its own");
+        while (!sequence.claim(User::owner))
+            if (sequence.user_ == User::owner)
+                throw DeviceError("another thread is using this sequence: give each thread its own");
     }
-    ~Use() { sequence_.in_use_ = false; }
+    ~Use() { sequence_.user_ = User::nobody; }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
@@ -43,7 +47,13 @@ Sequence::Sequence(std::shared_ptr<Device> device, uint32_t timestamps, bool own
         Recording::Options{timestamps, info.update_after_bind, info.ends_with_events && !timestamps});
 }
 
+bool Sequence::claim(User user) {
+    User nobody = User::nobody;
+    return user_.compare_exchange_strong(nobody, user);
+}
+
 Sequence::~Sequence() {
+    device_->forget_answered(this);
     const bool finished = recording_->is_finished();
     if (finished) {
         device_->note_seen(recording_->number());
@@ -52,13 +62,14 @@ Sequence::~Sequence() {
     if (!finished || !recording_->is_left(device_->seen())) device_->finish_later(std::move(recording_));
 }
 
-void Sequence::require_idle(const char* action) const {
+void Sequence::require_idle(const char* action) {
+    settle_answered();
     if (recording_->pending)
         throw DeviceError(std::string("cannot ") + action +
                           " a sequence that is running: wait() for it first");
 }
 
-void Sequence::require_recordable() const {
+void Sequence::require_recordable() {
     require_idle("record into");
     if (state_ == State::ready) throw DeviceError("this sequence is complete: clear() it to record another");
 }
@@ -184,6 +195,7 @@ void Sequence::clear() {
     require_idle("clear");
     device_->require_usable();
     recording_->reset(device_->seen());
+    watched_words_ = 0;
     used_.clear();
     since_barrier_.clear();
     state_ = State::empty;
@@ -197,12 +209,53 @@ void Sequence::end_recording() {
     state_ = State::ready;
 }
 
+void Sequence::watch(const Buffer& result, uint32_t words) {
+    const bool can_be_seen = device_->info().ends_with_events && result.kind() == MemoryKind::host;
+    watched_words_ = can_be_seen ? words : 0;
+    watched_ = watched_words_ ? static_cast<volatile uint32_t*>(result.mapped()) : nullptr;
+}
+
+bool Sequence::is_answered() const {
+    return watched_words_ &&
+           std::find(watched_, watched_ + watched_words_, unwritten) == watched_ + watched_words_;
+}
+
+void Sequence::settle() {
+    if (!answered_) return;
+    Use use(*this);
+    settle_answered();
+}
+
+void Sequence::settle_answered() {
+    if (!answered_) return;
+    device_->require_usable(); // a child of fork() must not ask its parent's device
+    if (!poll_for(settling_microseconds)) wait_in_slices(-1, [] {});
+    answered_ = false;
+    device_->forget_answered(this);
+}
+
+bool Sequence::finish_answered(std::vector<std::shared_ptr<Tensor>>& held) {
+    if (!claim(User::device)) return false; // whoever uses it sees to it
+    const bool finished = recording_->is_finished();
+    if (finished) {
+        device_->note_seen(recording_->number());
+        auto& in_flight = recording_->in_flight;
+        held.insert(held.end(), std::make_move_iterator(in_flight.begin()),
+                    std::make_move_iterator(in_flight.end()));
+        in_flight.clear();
+        answered_ = false;
+    }
+    user_ = User::nobody;
+    return finished;
+}
+
 void Sequence::submit(const std::vector<const Buffer*>& holding) {
     Use use(*this);
     require_idle("submit");
     device_->require_usable();
     end_recording();
     hold_buffers(holding);
+    std::fill_n(watched_, watched_words_, unwritten);
     try {
         recording_->submitted(device_->submit(recording_->commands(), recording_->fence_to_submit()));
     } catch (...) {
@@ -233,10 +286,18 @@ void Sequence::hold_buffers(const std::vector<const Buffer*>& holding) {
 bool Sequence::spin(double microseconds) {
     Use use(*this);
     device_->require_usable();
+    return poll_for(microseconds);
+}
+
+bool Sequence::poll_for(double microseconds) {
     const auto end = Clock::now() + std::chrono::duration<double, std::micro>(microseconds);
     try {
         do {
             for (int i = 0; i < polls_between_clock_reads; i++) {
+                if (!answered_ && is_answered()) {
+                    device_->note_answered(this);
+                    return answered_ = true;
+                }
                 if (recording_->poll()) {
                     device_->note_seen(recording_->number());
                     return true;
@@ -255,6 +316,10 @@ bool Sequence::spin(double microseconds) {
 bool Sequence::block(double seconds, const std::function<void()>& between_slices) {
     Use use(*this);
     device_->require_usable();
+    return wait_in_slices(seconds, between_slices);
+}
+
+bool Sequence::wait_in_slices(double seconds, const std::function<void()>& between_slices) {
     const auto start = Clock::now();
     try {
         for (;;) {

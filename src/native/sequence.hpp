@@ -40,6 +40,16 @@ public:
     // device that can update after binding.
     void rebind(const std::vector<std::vector<Binding>>& bindings);
 
+    // Lets the next submissions be done, for who waits, once the host sees all of a result's first words
+    // written: 2.5 us before the device tells that it is done (H200). They are recorded, and written once
+    // each, after all that is read for them. Only where sequences end with events. 0: none.
+    void watch(const Buffer& result, uint32_t words);
+    // Waits for a device that the host has the watched result from, but that has not told of the end.
+    void settle();
+    // For the device: whether it is done with such a sequence that nobody uses now. Its buffers are held no
+    // longer than the caller keeps them.
+    bool finish_answered(std::vector<std::shared_ptr<Tensor>>& held);
+
     void submit(const std::vector<const Buffer*>& holding = {});
     // Both return false while the device still runs the sequence, which stays whole: wait again.
     bool spin(double microseconds);
@@ -57,8 +67,12 @@ private:
     bool depends_on_earlier(const Operation::Uses& uses) const;
     void hold_buffers(const std::vector<const Buffer*>& holding);
     void end_recording();
-    void require_idle(const char* action) const;
-    void require_recordable() const;
+    void require_idle(const char* action);
+    void require_recordable();
+    void settle_answered();
+    bool poll_for(double microseconds);
+    bool wait_in_slices(double seconds, const std::function<void()>& between_slices);
+    bool is_answered() const;
 
     std::shared_ptr<Device> device_;
     std::unique_ptr<Recording> recording_;
@@ -70,8 +84,13 @@ private:
     std::vector<Used> used_;                                    // where the recording does not own them
     std::vector<std::pair<const Tensor*, bool>> since_barrier_; // what was used, and whether it was written
     uint32_t timestamp_room_, timestamps_ = 0;
+    volatile uint32_t* watched_ = nullptr; // the host's view of the words that are watched
+    uint32_t watched_words_ = 0;
+    std::atomic<bool> answered_{false}; // who waited went on, and the device may still run it
     enum class State { empty, recording, ready } state_ = State::empty;
-    std::atomic<bool> in_use_{false};
+    enum class User { nobody, owner, device };
+    bool claim(User user);
+    std::atomic<User> user_{User::nobody};
 };
 
 } // namespace vkdml

@@ -109,6 +109,11 @@ class Sequence:
 
     def clear(self) -> None: ...
 
+    def watch(self, result: Buffer, words: int) -> None:
+        """
+        Lets wait() return once the host sees these words of a recorded result, all of them written.
+        """
+
     def submit(self, holding: _Sequence[Buffer] = []) -> None:
         """
         Starts an evaluation. A sequence that does not own its buffers keeps those given until it ends; they must have the memory of those recorded.
@@ -166,9 +171,9 @@ class Device:
         Bytes that a buffer of so many really has: requests of one size class share it.
         """
 
-    def replay(self, workspace: Buffer | None, steps: list[tuple[Kernel, bytes, int, list[tuple[int, bool]]]], results: list[tuple[int, MemoryKind]], spin_us: float) -> Replay:
+    def replay(self, workspace: Buffer | None, steps: list[tuple[Kernel, bytes, int, list[tuple[int, bool]]]], results: list[tuple[int, MemoryKind]], watched_words: int, spin_us: float) -> Replay:
         """
-        A step is a kernel, its push constants, its workgroups, and for each binding the region that it takes (-1: the workspace) and whether it is written. A result is bytes and a kind of memory.
+        A step is a kernel, its push constants, its workgroups, and for each binding the region that it takes (-1: the workspace) and whether it is written. A result is bytes and a kind of memory. So many words of the last one start_on() watches, see Sequence.watch().
         """
 
     def integer(self, buffer: Buffer, offset: int, nbytes: int, signed: bool) -> int:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from vkdml.plan.plans import Plan
 from vkdml.plan.tuning import Tuning
-from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
+from vkdml.runtime.recording import record_steps, recordable_steps, watched_words, workspace_for
 
 if TYPE_CHECKING:
     from vkdml.runtime.executions import ExecutionCache
@@ -59,6 +59,9 @@ class Execution:
         record_steps(self._sequence, steps, workspace, regions)
         for role in self.downloaded:
             self._sequence.copy(buffers[role], visible[role], sizes[role])
+        words = watched_words(plan)
+        if words and "indices" in direct:
+            self._sequence.watch(buffers["indices"], words)
 
     def typed(self, role: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return the first bytes of a role's view as a compact array, made once for each description."""

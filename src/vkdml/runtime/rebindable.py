@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vkdml.plan.plans import Plan
-from vkdml.runtime.recording import Region, recordable_steps, spare_binding, workspace_for
+from vkdml.runtime.recording import Region, recordable_steps, spare_binding, watched_words, workspace_for
 
 if TYPE_CHECKING:
     from vkdml.runtime.executions import ExecutionCache
@@ -37,7 +37,9 @@ class Rebindable:
             for step in recordable_steps(cache, plan)
         ]
         results = [cache.result_memory(plan.bytes_of(role)) for role in self._roles if role != "input"]
-        self._replay = cache.device.replay(workspace, steps, results, cache.tuning.spin_microseconds)
+        self._replay = cache.device.replay(
+            workspace, steps, results, watched_words(plan), cache.tuning.spin_microseconds
+        )
         # Not methods: they are called where each tenth of a microsecond counts.
         self.start_on = self._replay.start_on
         """Start an evaluation on an input, a buffer from a byte on, and on new memory for each result.

@@ -23,6 +23,9 @@ Region = tuple[Buffer, int]
 """A buffer, and the byte in it from which on a kernel sees it."""
 
 
+MOST_WATCHED_BYTES = 256
+"""Of a result. To look at more takes longer than the device takes to tell that it is done."""
+
 _Bound = TypeVar("_Bound")
 
 
@@ -75,6 +78,16 @@ def spare_binding(written_last: Mapping[str, _Bound]) -> _Bound:
     """
     *_, spare = written_last.values()
     return spare
+
+
+def watched_words(plan: Plan) -> int:
+    """Return the words of a plan's result if the host may take it as soon as all of them are written; else 0.
+
+    That are few indices without values: kernels write each of them once, after all that they read for it.
+    """
+    roles = {role for role, nbytes in plan.buffer_bytes if nbytes}
+    nbytes = plan.bytes_of("indices")
+    return nbytes // 4 if roles <= {"input", "indices", "workspace"} and nbytes <= MOST_WATCHED_BYTES else 0
 
 
 def workspace_for(cache: ExecutionCache, plan: Plan) -> Buffer | None:
