@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vkdml.common import dlpack
 from vkdml.integrations import cuda_driver, cuda_tensors
 from vkdml.plan.layout import extent
 from vkdml.runtime import lent_tensor
@@ -79,7 +80,7 @@ class Tensor:
         code = SMALL.get(array.dtype.name, CODES.get(array.dtype.kind))
         assert code is not None
         strides = tuple(stride // array.itemsize for stride in array.strides)
-        flags = 0 if array.flags.writeable else lent_tensor.READ_ONLY
+        flags = 0 if array.flags.writeable else dlpack.READ_ONLY
         description = lent_tensor.Description(array.shape, strides, 0, code, 8 * array.itemsize, flags)
         address = array.__array_interface__["data"][0]
         versioned = options.get("max_version") is not None

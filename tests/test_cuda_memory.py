@@ -19,9 +19,8 @@ from separate import separate_device
 
 import vkdml
 from vkdml import _native
-from vkdml.arrays import foreign
+from vkdml.common import dlpack
 from vkdml.integrations import cuda_driver
-from vkdml.runtime import lent_tensor
 
 ORDINAL = 1
 OUT_OF_MEMORY, ANOTHER_ERROR = 2, 700
@@ -193,8 +192,8 @@ def test_versions_are_honoured():
     assert name_of(a.__dlpack__(max_version=(1, 0))) == "dltensor_versioned"
     assert name_of(a.__dlpack__(max_version=(2, 5), stream=1)) == "dltensor_versioned"
     read_only = a.broadcast_to((2, 3))
-    _, flags = foreign.dlpack_tensor(read_only.__dlpack__(max_version=(1, 0)))
-    assert flags == lent_tensor.READ_ONLY
+    _, flags = dlpack.tensor_in(read_only.__dlpack__(max_version=(1, 0)))
+    assert flags == dlpack.READ_ONLY
     with pytest.raises(BufferError, match=r"max_version=\(1, 0\)"):
         read_only.__dlpack__()
 
@@ -202,13 +201,13 @@ def test_versions_are_honoured():
 def test_copies_are_made_where_asked_and_said_to_be_copies():
     a = shared([1, 2, 3])
     lent = a.__dlpack__(max_version=(1, 0), copy=False)  # frees its tensor at its end
-    tensor, flags = foreign.dlpack_tensor(lent)
+    tensor, flags = dlpack.tensor_in(lent)
     address = ctypes.c_uint64.from_address(tensor).value
     assert (address, flags) == (a.memory.address, 0)
     capsule = a.__dlpack__(max_version=(1, 0), copy=True)
-    tensor, flags = foreign.dlpack_tensor(capsule)
+    tensor, flags = dlpack.tensor_in(capsule)
     assert ctypes.c_uint64.from_address(tensor).value != a.memory.address
-    assert flags == lent_tensor.COPIED
+    assert flags == dlpack.COPIED
     with pytest.raises(TypeError, match="copy must be"):
         a.__dlpack__(copy="yes")
 
@@ -217,7 +216,7 @@ def test_copies_are_made_where_asked_and_said_to_be_copies():
 def test_the_host_is_given_a_copy(copy):
     a = shared([1, 2, 3])
     capsule = a.__dlpack__(dl_device=(1, 0), copy=copy)
-    assert ctypes.c_int32.from_address(foreign.dlpack_tensor(capsule)[0] + 8).value == 1
+    assert ctypes.c_int32.from_address(dlpack.tensor_in(capsule)[0] + 8).value == 1
     with pytest.raises(BufferError, match="copy=False"):
         a.__dlpack__(dl_device=(1, 0), copy=False)
 
@@ -229,10 +228,10 @@ def test_a_plain_array_is_lent_to_cuda_by_a_copy_on_request():
     with pytest.raises(BufferError, match="copy=False"):
         plain.__dlpack__(dl_device=(2, ORDINAL), copy=False)
     capsule = plain.__dlpack__(dl_device=(2, ORDINAL), max_version=(1, 0), stream=1)
-    tensor, flags = foreign.dlpack_tensor(capsule)
+    tensor, flags = dlpack.tensor_in(capsule)
     elements = (ctypes.c_double * 4).from_address(ctypes.c_uint64.from_address(tensor).value)
     assert list(elements) == [1, 2, 3, 4]
-    assert flags == lent_tensor.COPIED
+    assert flags == dlpack.COPIED
 
 
 def test_other_devices_and_other_streams_are_refused():

@@ -15,7 +15,7 @@ from vkdml.arrays.array import Array, allocated, element_type, host_elements, up
 from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.indexing import as_shape
 from vkdml.arrays.sharded import ShardedArray
-from vkdml.common import hooks
+from vkdml.common import dlpack, hooks
 from vkdml.runtime.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
 
 MOST_DIMENSIONS = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
@@ -258,10 +258,10 @@ def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = Non
     if foreign.lies_on_cuda(x):
         return asarray(x, device=device, copy=copy)
     kind, index = x.__dlpack_device__()
-    if int(kind) not in foreign.HOST_DEVICES:
+    if int(kind) not in dlpack.HOST_DEVICES:
         raise BufferError(
             f"the tensor lies on DLPack device ({int(kind)}, {index}); accepted are tensors in host memory, "
-            f"device ({foreign.DLPACK_CPU}, 0), and CUDA's: copy it there first"
+            f"device ({dlpack.CPU}, 0), and CUDA's: copy it there first"
         )
     return asarray(foreign.from_dlpack(x), device=device, copy=copy)
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml.arrays.base import DeviceArray
+from vkdml.common import dlpack
 
 # Types that hold only a number.
 NUMBERS = frozenset({bool, int, float, complex, np.bool_, *np.sctypeDict.values()})
@@ -136,19 +137,7 @@ def attribute(x: Any, name: str) -> Any:
 
 # ---- DLPack ------------------------------------------------------------------------------------------------
 
-DLPACK_CPU = 1
-DLPACK_UNSIGNED = 1
 NUMPY_TAKES_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-# Devices whose memory the processor reads: its own, and memory pinned for CUDA and ROCm.
-HOST_DEVICES = (1, 3, 11)
-# CUDA's own memory, and memory that it moves to and fro.
-CUDA_DEVICES = (2, 13)
-# ml_dtypes' types by DLPack's code: NumPy takes them as unsigned integers of their width.
-SMALL_FLOATS = {4: ("bfloat16", 16), 10: ("float8_e4m3fn", 8), 12: ("float8_e5m2", 8)}
-# Byte offsets of the DLTensor in a capsule of each name, and of the flags before it where there are any.
-CAPSULES = {b"dltensor": (0, None), b"dltensor_versioned": (32, 24)}
-# Byte offsets in a DLTensor of the type's code and width.
-CODE, BITS = 20, 21
 
 
 def offers_dlpack(x: Any) -> bool:
@@ -162,7 +151,7 @@ def lies_on_cuda(x: Any) -> bool:
         return False
     try:
         kind, _ = x.__dlpack_device__()
-        return int(kind) in CUDA_DEVICES
+        return int(kind) in dlpack.CUDA_DEVICES
     except Exception:  # of kinds that DLPack does not know; libraries raise errors of their own
         return False
 
@@ -193,14 +182,14 @@ def from_dlpack(x: Any) -> npt.NDArray[Any]:
     """
     try:
         kind, index = x.__dlpack_device__()
-        if int(kind) not in HOST_DEVICES:
+        if int(kind) not in dlpack.HOST_DEVICES:
             raise TypeError(
                 f"this {type(x).__name__} lies on DLPack device ({int(kind)}, {index}); accepted are tensors "
-                "in host memory, device (1, 0): copy it there first"
+                f"in host memory, device ({dlpack.CPU}, 0): copy it there first"
             )
         capsule = _capsule(x)
         small_float = _as_unsigned(capsule)
-        array = np.from_dlpack(_Lent(capsule, (1, 0)))
+        array = np.from_dlpack(_Lent(capsule, (dlpack.CPU, 0)))
     except (BufferError, RuntimeError, AttributeError, ValueError) as error:
         raise TypeError(
             f"this {type(x).__name__} cannot be taken through DLPack: {error}; accepted are tensors in host "
@@ -213,7 +202,7 @@ def _capsule(x: Any) -> Any:
     """Return a capsule of the newest version that NumPy takes: older ones cannot lend what is read-only."""
     if NUMPY_TAKES_VERSIONS:
         try:
-            return x.__dlpack__(max_version=(1, 0))
+            return x.__dlpack__(max_version=dlpack.VERSION_WITH_FLAGS)
         except TypeError:  # libraries from before that version
             pass
     return x.__dlpack__()
@@ -234,13 +223,13 @@ class _Lent:
 
 def _as_unsigned(capsule: Any) -> np.dtype[Any] | None:
     """Mark ml_dtypes' elements in a fresh capsule as unsigned integers; return their type, or None."""
-    tensor, _ = dlpack_tensor(capsule)
-    code = ctypes.c_uint8.from_address(tensor + CODE)
-    element, bits = SMALL_FLOATS.get(code.value, ("", 0))
-    if not element or ctypes.c_uint8.from_address(tensor + BITS).value != bits:
+    tensor, _ = dlpack.tensor_in(capsule)
+    code, bits = (ctypes.c_uint8.from_address(tensor + place) for place in (dlpack.CODE, dlpack.BITS))
+    name = dlpack.small_float_name(code.value, bits.value)
+    if name is None:
         return None
-    dtype = small_float(element)
-    code.value = DLPACK_UNSIGNED
+    dtype = small_float(name)
+    code.value = dlpack.UNSIGNED
     return dtype
 
 
@@ -256,22 +245,3 @@ def small_float(name: str) -> np.dtype[Any]:
         raise TypeError(f"elements of type {name} need the package ml_dtypes: install it") from None
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return dtype
-
-
-_get_name, _get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-_get_name.restype, _get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-_get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-
-
-def dlpack_tensor(capsule: Any) -> tuple[int, int]:
-    """Return the address of the DLTensor in a fresh capsule, and the capsule's flags.
-
-    Raises:
-        TypeError: it is no capsule of DLPack's.
-    """
-    name = _get_name(capsule)
-    if name not in CAPSULES:
-        raise TypeError(f"this capsule is named {name!r}; accepted are {', '.join(map(repr, CAPSULES))}")
-    start: int = _get_pointer(capsule, name)
-    tensor, flags = CAPSULES[name]
-    return start + tensor, 0 if flags is None else ctypes.c_uint64.from_address(start + flags).value

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vkdml.arrays.foreign import (
-    CUDA_DEVICES,
-    DLPACK_CPU,
-    DLPACK_UNSIGNED,
-    NUMPY_TAKES_VERSIONS,
-    SMALL_FLOATS,
-)
+from vkdml.arrays.foreign import NUMPY_TAKES_VERSIONS
+from vkdml.common import dlpack
 from vkdml.common.integers import index
-from vkdml.runtime.lent_tensor import COPIED, READ_ONLY, Description
+from vkdml.runtime.lent_tensor import Description
 
 if TYPE_CHECKING:
     from vkdml.arrays.array import Array
-
-# DLPack's codes by NumPy's kinds, and by the names of ml_dtypes' types.
-_CODES = {"i": 0, "u": DLPACK_UNSIGNED, "f": 2, "c": 5, "b": 6}
-_SMALL_FLOAT_CODES = {name: code for code, (name, _) in SMALL_FLOATS.items()}
-# From this version on a capsule tells whether its tensor is read-only.
-_VERSION_WITH_FLAGS = 1
 
 
 def capsule(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
@@ -35,11 +24,11 @@ def capsule(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: A
         raise TypeError(f"copy must be True, False or None, not {copy!r}")
     version = (0, 0) if max_version is None else _pair("max_version", max_version)
     wanted = array.__dlpack_device__() if dl_device is None else _pair("dl_device", dl_device)
-    if wanted[0] == DLPACK_CPU:
+    if wanted[0] == dlpack.CPU:
         _require_copy_allowed(copy)
         host = array.numpy()
         return host.__dlpack__(max_version=version) if NUMPY_TAKES_VERSIONS else host.__dlpack__()
-    if wanted[0] in CUDA_DEVICES:
+    if wanted[0] in dlpack.CUDA_DEVICES:
         _require_cuda_stream(stream)
         if copy or not array.memory.is_shared:
             _require_copy_allowed(copy)
@@ -48,9 +37,9 @@ def capsule(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: A
     if wanted != own:
         raise BufferError(
             f"the array lies on DLPack device {own}, and dl_device= means {wanted}; accepted are its own, "
-            f"and ({DLPACK_CPU}, 0) for a copy on the host"
+            f"and ({dlpack.CPU}, 0) for a copy on the host"
         )
-    versioned = version[0] >= _VERSION_WITH_FLAGS
+    versioned = version[0] >= dlpack.VERSION_WITH_FLAGS[0]
     if not array.writeable and not versioned:
         raise BufferError(
             "this view repeats elements and is read-only, which DLPack capsules tell from version 1.0 on; "
@@ -61,7 +50,7 @@ def capsule(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: A
 
 def _description(array: Array, copied: bool) -> Description:
     dtype, view = array.dtype, array.placement
-    code = _SMALL_FLOAT_CODES.get(str(dtype.name), _CODES.get(dtype.kind))
+    code = dlpack.SMALL_FLOAT_CODES.get(str(dtype.name), dlpack.CODES.get(dtype.kind))
     if code is None:
         raise BufferError(
             f"DLPack has no elements of type {dtype}; accepted are integers, floats, complex numbers and bool"
@@ -72,7 +61,7 @@ def _description(array: Array, copied: bool) -> Description:
         view.offset * dtype.itemsize,
         code,
         8 * dtype.itemsize,
-        (0 if array.writeable else READ_ONLY) | (COPIED if copied else 0),
+        (0 if array.writeable else dlpack.READ_ONLY) | (dlpack.COPIED if copied else 0),
     )
 
 

@@ -12,6 +12,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from vkdml.common import dlpack
 from vkdml.common.read_only import fix
 from vkdml.errors import DeviceError
 from vkdml.integrations import cuda_driver
@@ -22,8 +23,6 @@ from vkdml.runtime.recording import Buffer
 
 if TYPE_CHECKING:
     from vkdml.runtime.device import Device
-
-DLPACK_CUDA = 2
 
 
 class Mapping:
@@ -124,7 +123,7 @@ class SharedMemory(Memory):
     @property
     def dlpack_device(self) -> tuple[int, int]:
         """CUDA's name of the device."""
-        return DLPACK_CUDA, self.cuda.ordinal
+        return dlpack.CUDA, self.cuda.ordinal
 
     @property
     def buffer(self) -> Buffer:

@@ -15,17 +15,13 @@ from vkdml.arrays import foreign
 from vkdml.arrays.array import Array, allocated, array_in
 from vkdml.arrays.host import elements_overlap
 from vkdml.arrays.indexing import View
+from vkdml.common import dlpack
 from vkdml.integrations import cuda_driver
 from vkdml.integrations.cuda_driver import CudaDevice
 from vkdml.integrations.cuda_memory import SharedMemory, memory_at
 from vkdml.plan.layout import extent, row_major_strides
 from vkdml.runtime.device import resolve
 
-# DLTensor: address, device, dimensions, type, sizes, strides, byte offset.
-_TENSOR = struct.Struct("@QiiiBBHQQQ")
-_READ_ONLY = 1
-# NumPy's kinds by DLPack's codes.
-_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 # Widely spread elements are brought together by the copy if the memory between them is more than both.
 SPAN_LIMIT, SPAN_BYTES = 2, 64 << 20
 
@@ -77,15 +73,15 @@ def tensor_of(x: Any) -> CudaTensor:
             f"this {kind} cannot be taken through DLPack: {error}; accepted are tensors that its library "
             "lends as they are"
         ) from None
-    start, flags = foreign.dlpack_tensor(capsule)
-    address, _, _, rank, code, bits, lanes, sizes, strides, offset = _TENSOR.unpack_from(
-        ctypes.string_at(start, _TENSOR.size)
+    start, flags = dlpack.tensor_in(capsule)
+    address, _, _, rank, code, bits, lanes, sizes, strides, offset = dlpack.TENSOR.unpack_from(
+        ctypes.string_at(start, dlpack.TENSOR.size)
     )
     shape = _numbers(sizes, rank)
     if dtype is None:
         dtype = _element_type(code, bits, lanes)
     view = View(shape, _numbers(strides, rank) if strides else row_major_strides(shape), 0)
-    return CudaTensor(address + offset, view, dtype, device, bool(flags & _READ_ONLY), stream, capsule)
+    return CudaTensor(address + offset, view, dtype, device, bool(flags & dlpack.READ_ONLY), stream, capsule)
 
 
 def _current_stream(x: Any, ordinal: int) -> int | None:
@@ -109,12 +105,12 @@ def _as_bytes(x: Any) -> tuple[Any, np.dtype[Any] | None]:
     return x, None
 
 
-_SMALL_FLOATS_OF_A_BYTE = frozenset(name for name, bits in foreign.SMALL_FLOATS.values() if bits == 8)
+_SMALL_FLOATS_OF_A_BYTE = frozenset(name for name, bits in dlpack.SMALL_FLOATS.values() if bits == 8)
 
 
 def _capsule(x: Any, stream: int) -> Any:
     try:
-        return x.__dlpack__(stream=stream, max_version=(1, 0))
+        return x.__dlpack__(stream=stream, max_version=dlpack.VERSION_WITH_FLAGS)
     except TypeError:  # libraries from before that version
         return x.__dlpack__(stream=stream)
 
@@ -124,12 +120,12 @@ def _numbers(address: int, count: int) -> tuple[int, ...]:
 
 
 def _element_type(code: int, bits: int, lanes: int) -> np.dtype[Any]:
-    name, small_bits = foreign.SMALL_FLOATS.get(code, ("", 0))
-    if name and bits == small_bits and lanes == 1:
+    name = dlpack.small_float_name(code, bits)
+    if name is not None and lanes == 1:
         return foreign.small_float(name)
     try:
         if lanes == 1 and bits % 8 == 0:
-            return np.dtype(f"{_KINDS[code]}{bits // 8}")
+            return np.dtype(f"{dlpack.KINDS[code]}{bits // 8}")
     except (KeyError, TypeError):
         pass
     raise TypeError(

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from vkdml import _native
 
-READ_ONLY, COPIED = 1, 2
-
 
 class Description(NamedTuple):
     """Where in memory the elements of a tensor lie, and of what type they are in DLPack's terms."""
@@ -19,7 +17,7 @@ class Description(NamedTuple):
     code: int
     bits: int
     flags: int
-    """:data:`READ_ONLY` and :data:`COPIED`, or 0."""
+    """``READ_ONLY`` and ``COPIED`` of :mod:`vkdml.common.dlpack`, or 0."""
 
 
 def capsule(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from vkdml import _native
 from vkdml._native import MemoryKind
+from vkdml.common import dlpack
 from vkdml.common.read_only import ReadOnly, fix
 from vkdml.plan.plans import whole_vectors
 from vkdml.runtime import lent_tensor
@@ -31,7 +32,6 @@ SHORT_STAGING_BYTES = 1 << 20
 BINDING_ALIGNMENT = 256
 # The host reads so many bytes of mapped memory itself.
 MAPPED_READ_BYTES = _native.most_mapped_read()
-DLPACK_VULKAN = 7
 
 
 class Running(Protocol):
@@ -95,7 +95,7 @@ class Memory(ReadOnly):
     @property
     def dlpack_device(self) -> tuple[int, int]:
         """DLPack's type and number of the device whose pointers reach this memory."""
-        return DLPACK_VULKAN, self._device.info.index
+        return dlpack.VULKAN, self._device.info.index
 
     def wait_for_others(self) -> None:
         """Wait for what other libraries, with which it is shared, were given to do with it."""
