@@ -21,7 +21,7 @@ from vkdml.errors import DeviceError, DeviceLostError, NoDeviceError
 from vkdml.integrations import cuda_memory as _cuda_memory
 from vkdml.integrations import cuda_operators as _cuda_operators
 from vkdml.integrations import cuda_tensors as _cuda_tensors
-from vkdml.operators.on_device import reduce_as_before as _reduce_as_before
+from vkdml.operators.on_device import call_as_before as _call_as_before
 from vkdml.operators.result import ArgReduceResult
 from vkdml.ops import argmax, argmin, slice1
 from vkdml.runtime.device import Device, default_device, set_default_device
@@ -32,7 +32,7 @@ from vkdml.runtime.profile import ProfileWarning
 __version__ = "0.1.0"
 
 _hooks.argmax, _hooks.argmin = argmax, argmin
-_hooks.reduce_as_before = _reduce_as_before
+_hooks.call_as_before = _call_as_before
 _hooks.indexed_by_arrays, _hooks.taken_along_axis = _gathering.indexed_by_arrays, _gathering.taken_along_axis
 _hooks.compile_operator = CompiledOperator
 _hooks.sequence = Sequence

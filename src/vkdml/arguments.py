@@ -24,11 +24,31 @@ DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 NAN_POLICIES: tuple[NanPolicy, ...] = get_args(NanPolicy)
 
 
-def has_default_options(
-    keepdims: Any, dtype: Any, direction: Any, nan_policy: Any, return_values: Any
-) -> bool:
-    """Return whether these options of argmin and argmax are what they are by default."""
-    return (
+CallKey = tuple[Any, ...]
+"""What tells the calls on one array apart, the operator first. Calls of one key mean the same."""
+
+
+def reduce_key(
+    operator: str,
+    axis: Any,
+    keepdims: Any = False,
+    dtype: Any = None,
+    direction: Any = "increasing",
+    nan_policy: Any = "propagate",
+    return_values: Any = False,
+) -> CallKey | None:
+    """Return the key of a call of argmin or argmax, or None if arguments that equal these may mean others.
+
+    Options that are what they are by default are left out. 0.0 equals False, but is refused:
+
+    >>> reduce_key("argmax", (0, 1), False, None, "increasing", "omit", 1)
+    ('argmax', (0, 1), (False, None, 'increasing', 'omit', 1))
+    >>> reduce_key("argmax", 0), reduce_key("argmax", 0, 0.0)
+    (('argmax', 0, ()), None)
+    """
+    if axis is not None and type(axis) is not int and not _is_telling(axis):
+        return None
+    if (
         keepdims is False
         and dtype is None
         and return_values is False
@@ -36,7 +56,38 @@ def has_default_options(
         and direction == "increasing"
         and type(nan_policy) is str
         and nan_policy == "propagate"
-    )
+    ):
+        return operator, axis, ()
+    if (
+        type(keepdims) in (bool, int)
+        and type(return_values) in (bool, int)
+        and (dtype is None or isinstance(dtype, _TELLING_DTYPES))
+    ):
+        return operator, axis, (keepdims, dtype, direction, nan_policy, return_values)
+    return None
+
+
+def slice_key(*window: Any) -> CallKey | None:
+    """Return the key of a call of slice1 from its arguments, or None as :func:`reduce_key`.
+
+    Args:
+        window: the arguments from ``offsets`` to ``output_sizes``.
+    """
+    return ("slice1", window) if all(map(_is_telling, window)) else None
+
+
+_TELLING_DTYPES = (NoneType, str, type, np.dtype)
+
+
+def _is_telling(integers: Any) -> bool:
+    """Return whether what equals an axis or sizes means the same: True and 1.0 equal 1, but are no axes.
+
+    >>> _is_telling((0, 1)), _is_telling((0, True))
+    (True, False)
+    """
+    if type(integers) is tuple:
+        return all(type(one) is int for one in integers)
+    return integers is None or type(integers) is int
 
 
 class ReduceRequest(NamedTuple):
@@ -54,9 +105,9 @@ class ReduceRequest(NamedTuple):
     progress: Any = None
 
     @property
-    def has_default_options(self) -> bool:
-        """Whether all between ``axis`` and ``out`` are what they are by default."""
-        return has_default_options(*self[2:7])
+    def key(self) -> CallKey | None:
+        """As :func:`reduce_key` returns it."""
+        return reduce_key(*self[:7])
 
     def outputs(self) -> tuple[Any, Any]:
         """Return ``out=`` for the indices and for the values."""
@@ -106,33 +157,6 @@ class ReduceRequest(NamedTuple):
             raise type(error)(f"{which} has type {out.dtype}: {error}") from None
 
 
-_TELLING_DTYPES = (NoneType, str, type, np.dtype)
-
-
-def are_telling(keepdims: Any, dtype: Any, direction: Any, nan_policy: Any, return_values: Any) -> bool:
-    """Return whether options that equal these mean the same: 0.0 equals False, but is refused.
-
-    >>> are_telling(False, None, "increasing", "omit", 1), are_telling(0.0, None, "increasing", "omit", True)
-    (True, False)
-    """
-    return (
-        type(keepdims) in (bool, int)
-        and type(return_values) in (bool, int)
-        and (dtype is None or isinstance(dtype, _TELLING_DTYPES))
-    )
-
-
-def is_telling_axis(axis: Any) -> bool:
-    """Return whether an axis that equals this one means the same: True and 1.0 equal 1, but are no axes.
-
-    >>> is_telling_axis((0, 1)), is_telling_axis((0, True))
-    (True, False)
-    """
-    if type(axis) is tuple:
-        return all(type(one) is int for one in axis)
-    return axis is None or type(axis) is int
-
-
 @dataclass(frozen=True)
 class Reduction:
     """What a call of argmin or argmax means for an array."""
@@ -168,6 +192,11 @@ class SliceRequest(NamedTuple):
     out: Any = None
     device: Any = None
     progress: Any = None
+
+    @property
+    def key(self) -> CallKey | None:
+        """As :func:`slice_key` returns it."""
+        return slice_key(*self[:4])
 
     def checked(self, extents: tuple[int, ...]) -> Window:
         """Return the window that the call means for an array of this shape.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.arguments import Direction, NanPolicy, ReduceRequest, SliceRequest, has_default_options
+from vkdml.arguments import CallKey, Direction, NanPolicy, ReduceRequest, SliceRequest, reduce_key, slice_key
 from vkdml.arrays.array import Array
 from vkdml.arrays.foreign import lies_on_cuda
 from vkdml.arrays.sharded import ShardedArray
@@ -92,8 +92,8 @@ def argmax(
     Source of the rule: DirectML's ``DML_ARGMAX_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
     if out is None and progress is None:
-        options = keepdims, dtype, direction, nan_policy, return_values
-        result = _reduced_as_before(x, device, "argmax", axis, options)
+        key = reduce_key("argmax", axis, keepdims, dtype, direction, nan_policy, return_values)
+        result = _reduced_as_before(x, device, key)
         if result is not None:
             return result
     request = ReduceRequest(
@@ -127,8 +127,8 @@ def argmin(
     Source of the rule: DirectML's ``DML_ARGMIN_OPERATOR_DESC``; NumPy for shapes, scalars and NaN.
     """
     if out is None and progress is None:
-        options = keepdims, dtype, direction, nan_policy, return_values
-        result = _reduced_as_before(x, device, "argmin", axis, options)
+        key = reduce_key("argmin", axis, keepdims, dtype, direction, nan_policy, return_values)
+        result = _reduced_as_before(x, device, key)
         if result is not None:
             return result
     request = ReduceRequest(
@@ -184,23 +184,19 @@ def slice1(
     Source of the rule: DirectML's ``DML_SLICE1_OPERATOR_DESC``.
     """
     if type(x) is Array and out is None and device is None and progress is None:
-        result = on_device.slice1_as_before(x, offsets, sizes, strides, output_sizes)
+        result = on_device.call_as_before(x, slice_key(offsets, sizes, strides, output_sizes))
         if result is not None:
             return result
     request = SliceRequest(offsets, sizes, strides, output_sizes, out, device, progress)
     return _operators_for(x, out).slice1(x, request)
 
 
-def _reduced_as_before(
-    x: Any, device: DevicesLike, operator: str, axis: Any, options: tuple[Any, ...]
-) -> Any:
+def _reduced_as_before(x: Any, device: DevicesLike, key: CallKey | None) -> Any:
     """Return the result of a call that is known to be valid, in a fraction of the time; else None."""
-    if has_default_options(*options):
-        options = ()
     kind = type(x)
     if kind is Array and device is None:
-        return on_device.reduce_as_before(x, operator, axis, *options)
-    return on_host.reduce_as_before(device, x, operator, axis, *options) if kind is np.ndarray else None
+        return on_device.call_as_before(x, key)
+    return on_host.reduce_as_before(x, device, key) if kind is np.ndarray else None
 
 
 def _operators_for(x: Any, out: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.arguments import context, distinct_axes, integer, require_movable
+from vkdml.arguments import context, distinct_axes, integer, reduce_key, require_movable
 from vkdml.arrays import foreign, host, lending
 from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.indexing import (
@@ -290,12 +290,12 @@ class Array(NumpyOperand):
 
     def argmax(self, axis: Any = None, **options: Any) -> Any:
         """Return the indices of the greatest elements; all options of :func:`vkdml.argmax`."""
-        result = None if options else hooks.reduce_as_before(self, "argmax", axis)
+        result = None if options else hooks.call_as_before(self, reduce_key("argmax", axis))
         return hooks.argmax(self, axis, **options) if result is None else result
 
     def argmin(self, axis: Any = None, **options: Any) -> Any:
         """Return the indices of the least elements; all options of :func:`vkdml.argmin`."""
-        result = None if options else hooks.reduce_as_before(self, "argmin", axis)
+        result = None if options else hooks.call_as_before(self, reduce_key("argmin", axis))
         return hooks.argmin(self, axis, **options) if result is None else result
 
     # ---- interchange ---------------------------------------------------------------------------------------
@@ -338,6 +338,13 @@ class Array(NumpyOperand):
     def placement(self) -> View:
         """Where in its memory the elements lie."""
         return self._view
+
+    def start_and_layout(self) -> tuple[Memory, int, tuple[Any, ...]]:
+        """Return the memory, the first element's byte in it, and the layout, on which plans depend."""
+        dtype = self._dtype
+        shape, strides, offset = self._view
+        start = offset * dtype.itemsize
+        return self._memory, start, (dtype, shape, strides, start % BINDING_ALIGNMENT)
 
     @property
     def is_compact(self) -> bool:

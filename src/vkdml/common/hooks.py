@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from vkdml.arguments import CallKey
     from vkdml.arrays.array import Array
     from vkdml.compiled.operator import CompiledOperator
     from vkdml.compiled.sequence import Sequence
@@ -47,7 +48,7 @@ from_cuda: Callable[..., Array]
 """For tensors of other libraries on a GPU: the Array of their elements, copied there if need be."""
 on_cuda: Any
 """For the public functions, given such tensors: ``reduce`` and ``slice1``."""
-reduce_as_before: Callable[[Array, str, Any], Any]
+call_as_before: Callable[[Array, CallKey | None], Any]
 """For methods of ``Array``: the result of a call that is known to be valid, or None."""
 array_namespace: Callable[[str | None], ModuleType]
 """For ``Array.__array_namespace__``: the namespace that follows a version of the array API standard."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.arguments import ReduceRequest, Reduction, SliceRequest, are_telling, context, is_telling_axis
+from vkdml.arguments import CallKey, ReduceRequest, Reduction, SliceRequest, context
 from vkdml.arrays.array import Array, allocated, array_in, require_same_device
 from vkdml.arrays.indexing import View
 from vkdml.errors import DeviceError
@@ -38,57 +38,22 @@ class _KnownCall(NamedTuple):
     plan: Plan
 
 
-def reduce_as_before(x: Array, operator: str, axis: Any, *options: Any) -> Any:
-    """Return the result if such a call succeeded before on an array that lies like this one, else None.
-
-    Args:
-        x: to reduce.
-        operator: ``argmax`` or ``argmin``.
-        axis: as the user gave it.
-        options: those between ``axis`` and ``out``; none if all have their defaults.
-    """
-    if axis is not None and type(axis) is not int and not is_telling_axis(axis):
+def call_as_before(x: Array, key: CallKey | None) -> Any:
+    """Return the result if a call of this key succeeded on an array that lies like this one, else None."""
+    if key is None:
         return None
-    if options and not are_telling(*options):
-        return None
-    arrays = _called_as_before(x, operator, (operator, axis, options))
-    if arrays is None or len(arrays) == 1:
-        return arrays[0] if arrays else None
-    return ArgReduceResult(*arrays)
-
-
-def slice1_as_before(x: Array, *window: Any) -> Array | None:
-    """Return the copy if such a call succeeded before on an array that lies like this one, else None.
-
-    Args:
-        x: to copy from.
-        window: the arguments from ``offsets`` to ``output_sizes``, as the user gave them.
-    """
-    # Calls on memory shared with CUDA are not remembered, and those on other memory do not fit it.
-    if x.memory.is_shared or not all(map(is_telling_axis, window)):
-        return None
-    arrays = _called_as_before(x, "slice1", window)
-    return arrays[0] if arrays else None
-
-
-def _called_as_before(x: Array, operator: str, call: tuple[Any, ...]) -> list[Array] | None:
-    """Return the results if such a call is known of an array that lies like this one, else None."""
     # Each line counts: torch's whole call takes 18 us on an H100, of which 16 are the device's.
-    memory, element = x.memory, x.dtype
-    shape, strides, offset = x.placement
-    offset *= element.itemsize
+    memory, offset, layout = x.start_and_layout()
     device = memory.device
     try:
-        known = device.executions.known_calls.get((call, element, shape, strides, offset % BINDING_ALIGNMENT))
+        known = device.executions.known_calls.get((key, layout))
     except (TypeError, DeviceError):  # not hashable; or the device was closed, as the whole way says
         return None
     if known is None:
         return None
-    rebindables, low, results, view, plan = known
+    rebindables, low, results, view, _ = known
     if memory.is_shared:
-        return _reduced_in_shared_memory(
-            x, operator, plan, [x.new_result(view.shape, dtype) for dtype, _ in results]
-        )
+        return _result_in_shared_memory(x, key, known)
     lent = rebindables.borrow()
     if lent is None:
         return None
@@ -107,25 +72,30 @@ def _called_as_before(x: Array, operator: str, call: tuple[Any, ...]) -> list[Ar
         ]
         rebindable.wait()
     except MemoryError as error:
-        with context(operator, x):
+        with context(key[0], x):
             raise device.executions.explained(error, rebindable.plan) from None
     except RuntimeError as error:
-        with context(operator, x):
+        with context(key[0], x):
             raise error
     rebindables.give_back(lent)
-    return arrays
+    return arrays[0] if len(arrays) == 1 else ArgReduceResult(*arrays)
 
 
-def _reduced_in_shared_memory(x: Array, operator: str, plan: Plan, results: list[Array]) -> list[Array]:
-    """Reduce by a plan that is known to fit, with results that CUDA maps as it does the input."""
+def _result_in_shared_memory(x: Array, key: CallKey, known: _KnownCall) -> Any:
+    """Reduce by the plan of a known call, with results that CUDA maps as it does the input."""
+    if key[0] == "slice1":
+        return (
+            None  # copies of memory that CUDA maps are not remembered, and those of other memory do not fit
+        )
+    results = [x.new_result(known.view.shape, dtype) for dtype, _ in known.results]
     roles = ("indices", "values")
     regions = {role: result.region for role, result in zip(roles, results, strict=False)}
     try:
-        x.device.executions.run(plan, {"input": x.region, **regions})
+        x.device.executions.run(known.plan, {"input": x.region, **regions})
     except (MemoryError, RuntimeError) as error:
-        with context(operator, x):
+        with context(key[0], x):
             raise error
-    return results
+    return results[0] if len(results) == 1 else ArgReduceResult(*results)
 
 
 def reduce(x: Array, request: ReduceRequest) -> Any:
@@ -158,29 +128,24 @@ def reduce(x: Array, request: ReduceRequest) -> Any:
 
 
 def _remember(x: Array, request: ReduceRequest, plan: Plan, indices: Array, values: Array | None) -> None:
-    """Let :func:`reduce_as_before` know a call that succeeded."""
+    """Let :func:`call_as_before` know a reduction that succeeded."""
     if request.out is not None or request.device is not None or request.progress is not None:
         return
-    operator, axis, *given = request[:7]
-    options = () if request.has_default_options else tuple(given)
-    if not is_telling_axis(axis) or not (are_telling(*options) if options else True):
-        return
     results = [result for result in (indices, values) if result is not None]
-    _remember_call(x, (operator, axis, options), x, plan, results)
+    _remember_call(x, request.key, x, plan, results)
 
 
-def _remember_call(
-    x: Array, call: tuple[Any, ...], read: Array, plan: Plan, results: Sequence[Array]
-) -> None:
-    """Let :func:`_called_as_before` know a call on an array, of which ``read`` is the view that it reads."""
-    place = x.placement.offset * x.itemsize % BINDING_ALIGNMENT
+def _remember_call(x: Array, key: CallKey | None, read: Array, plan: Plan, results: Sequence[Array]) -> None:
+    """Let :func:`call_as_before` know a call on an array, of which ``read`` is the view that it reads."""
+    if key is None:
+        return
     lowest = read.placement.offset + extent(read.shape, read.placement.strides)[0]
     low = (lowest - x.placement.offset) * x.itemsize
     described = tuple((result.dtype, result.memory.is_visible) for result in results)
     executions = x.device.executions
     known = _KnownCall(executions.rebindable_lender(plan), low, described, results[0].placement, plan)
     with suppress(TypeError):  # not hashable
-        executions.known_calls.put((call, x.dtype, x.shape, x.placement.strides, place), known)
+        executions.known_calls.put((key, x.start_and_layout()[2]), known)
 
 
 def slice1(x: Array, request: SliceRequest) -> Array:
@@ -193,15 +158,15 @@ def slice1(x: Array, request: SliceRequest) -> Array:
         copied = stepped[tuple(slice(size) for size in window.shape)]
         result = copied.copied_to(request.out)
         if request.out is request.device is request.progress is None:
-            _remember_copy(x, request[:4], copied, result)
+            _remember_copy(x, request.key, copied, result)
         return result
 
 
-def _remember_copy(x: Array, window: tuple[Any, ...], copied: Array, result: Array) -> None:
-    """Let :func:`slice1_as_before` know a call that succeeded."""
-    if copied.size and not x.memory.is_shared and all(map(is_telling_axis, window)):
+def _remember_copy(x: Array, key: CallKey | None, copied: Array, result: Array) -> None:
+    """Let :func:`call_as_before` know a copy that succeeded."""
+    if copied.size and not x.memory.is_shared and key is not None:
         plan = plan_for(CopyCall(copied.operand, result.operand, x.itemsize), x.device.limits)
-        _remember_call(x, window, copied, plan, [result])
+        _remember_call(x, key, copied, plan, [result])
 
 
 def _require_usable(x: Array, request: ReduceRequest | SliceRequest) -> None:

@@ -11,15 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml import arguments
-from vkdml.arguments import (
-    ReduceRequest,
-    Reduction,
-    SliceRequest,
-    Window,
-    are_telling,
-    context,
-    is_telling_axis,
-)
+from vkdml.arguments import CallKey, ReduceRequest, Reduction, SliceRequest, Window, context
 from vkdml.arrays.chunked import ChunkedArray, as_chunked
 from vkdml.arrays.host import (
     HostSpan,
@@ -83,28 +75,22 @@ class _KnownReduction(NamedTuple):
     """Role, shape and type."""
 
 
-def reduce_as_before(
-    device: DevicesLike, x: npt.NDArray[Any], operator: str, axis: Any, *options: Any
-) -> Any:
-    """Return the result if such a call succeeded before on an array like this one, else None.
+def reduce_as_before(x: npt.NDArray[Any], device: DevicesLike, key: CallKey | None) -> Any:
+    """Return the result if a call of this key succeeded before on an array like this one, else None.
 
     Args:
-        device: as the user gave it.
         x: to reduce.
-        operator: ``argmax`` or ``argmin``.
-        axis: as the user gave it.
-        options: those between ``axis`` and ``out``; none if all have their defaults.
+        device: as the user gave it.
+        key: of the call.
     """
-    element = x.dtype
-    if not (x.flags.c_contiguous and element.isnative and is_telling_axis(axis)):
-        return None
-    if options and not are_telling(*options):
+    layout = _layout(x)
+    if layout is None or key is None:
         return None
     try:
         there = resolve_if_open(device)
         if there is None:
             return None
-        known = there.executions.known_calls.get((operator, axis, options, element, x.shape))
+        known = there.executions.known_calls.get((key, layout))
     except (TypeError, DeviceError):  # not hashable; or the device was closed, as the whole way says
         return None
     if known is None or known.limits is not there.limits:
@@ -113,7 +99,8 @@ def reduce_as_before(
     if lent is None:
         return None
     execution = lent[0]
-    source = execution.typed("input", x.shape, element)
+    element, shape = layout
+    source = execution.typed("input", shape, element)
     if x.nbytes < SHARED_COPY_BYTES:
         np.copyto(source, x)
     else:
@@ -123,7 +110,7 @@ def reduce_as_before(
     except MemoryError:
         return None  # in tiles there may be room
     except (ValueError, TypeError, RuntimeError) as error:
-        with context(operator, x):
+        with context(key[0], x):
             raise error
     views = [execution.typed(*result) for result in known.results]
     results = [view.copy() if view.ndim else view[()] for view in views]  # a scalar is a copy, too
@@ -133,22 +120,23 @@ def reduce_as_before(
 
 def _remember(x: Any, request: ReduceRequest, device: Device, plan: Plan, results: Results) -> None:
     """Let :func:`reduce_as_before` know a call that succeeded."""
-    operator, axis, *given, out, selector, reported = request
-    options = () if request.has_default_options else tuple(given)
-    if out is not None or reported is not None or type(x) is not np.ndarray:
+    if request.out is not None or request.progress is not None or type(x) is not np.ndarray:
         return
-    if not is_telling_axis(axis) or not (are_telling(*options) if options else True):
-        return
-    if resolve_if_open(selector) is not device:
-        return
-    if not x.flags.c_contiguous or not x.dtype.isnative:
+    key, layout = request.key, _layout(x)
+    if key is None or layout is None or resolve_if_open(request.device) is not device:
         return
     if sum(result.nbytes for result in results.values()) >= SHARED_COPY_BYTES:
         return
     described = tuple((role, result.shape, result.dtype) for role, result in results.items())
     known = _KnownReduction(device.executions.execution_lender(plan), device.limits, described)
     with suppress(TypeError):  # not hashable
-        device.executions.known_calls.put((operator, axis, options, x.dtype, x.shape), known)
+        device.executions.known_calls.put((key, layout), known)
+
+
+def _layout(x: npt.NDArray[Any]) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
+    """Return how the elements of a compact array lie, or None for other arrays."""
+    element = x.dtype
+    return (element, x.shape) if x.flags.c_contiguous and element.isnative else None
 
 
 def reduce(x: Any, request: ReduceRequest) -> Any:
