@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard, get_args
 import numpy as np
 from numpy.exceptions import AxisError
 
+from vkdml.common import windows
 from vkdml.common.integers import index, is_sequence
 from vkdml.common.wording import put_before
 from vkdml.plan import elements
@@ -221,7 +222,7 @@ class SliceRequest(NamedTuple):
                 raise ValueError(
                     f"the stride of dimension {dim} is 0; accepted are positive and negative strides"
                 )
-            most.append(1 + (size - 1) // abs(step) if size else 0)
+            most.append(windows.taken(size, step))
         shape = tuple(most)
         if self.output_sizes is not None:
             shape = per_dimension("output_sizes", self.output_sizes, rank)
@@ -250,6 +251,13 @@ class Window:
         return tuple(
             slice(offset, offset + size) for offset, size in zip(self.offsets, self.sizes, strict=True)
         )
+
+    def view_of(self, x: Any) -> Any:
+        """Return what is copied, as a view of an array of any kind."""
+        # The ellipses keep an array also without dimensions.
+        stepped: tuple[Any, ...] = (*map(windows.as_slice, self.offsets, self.sizes, self.steps), ...)
+        taken: tuple[Any, ...] = (*map(slice, self.shape), ...)
+        return x[stepped][taken]
 
 
 def require_movable(dtype: np.dtype[Any]) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from vkdml.common import windows
 from vkdml.plan import elements, kernels
 from vkdml.plan.layout import canonical_copy, canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
@@ -36,17 +37,6 @@ SECTOR_BYTES = 32
 # Fewer outputs side by side in memory would be another kind of case.
 _FEWEST_SIDE_BY_SIDE = 256
 _LONGEST_PIXEL = 16
-
-
-def window_slices(offsets: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:
-    """Return a slice1 window as Python's slices."""
-    made = []
-    for offset, size, step in zip(offsets, sizes, steps, strict=True):
-        if step > 0:
-            made.append(slice(offset, offset + size, step))
-        else:
-            made.append(slice(offset + size - 1, offset - 1 if offset else None, step))
-    return tuple(made)
 
 
 @dataclass(frozen=True)
@@ -219,7 +209,7 @@ def _short_size(size: int) -> str:
 
 def _steps_taken(case: Case) -> tuple[int, ...]:
     window = WINDOWS[case.window](case.shape[0], case.shape[1])
-    return tuple(1 + (size - 1) // abs(step) for size, step in zip(window.sizes, window.steps, strict=True))
+    return tuple(map(windows.taken, window.sizes, window.steps))
 
 
 def copied_view(case: Case) -> tuple[tuple[int, ...], tuple[int, ...], int]:
@@ -228,10 +218,7 @@ def copied_view(case: Case) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     strides = row_major_strides(case.shape)
     if window.transposed:
         strides = strides[::-1]
-    base = 0
-    for offset, size, step, stride in zip(window.offsets, window.sizes, window.steps, strides, strict=True):
-        base += (offset + (size - 1 if step < 0 else 0)) * stride
-    stepped = tuple(stride * step for stride, step in zip(strides, window.steps, strict=True))
+    base, stepped = windows.placed(window.offsets, window.sizes, window.steps, strides)
     return _steps_taken(case), stepped, base
 
 

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from vkdml.bench import contents
-from vkdml.bench.cases import WINDOWS, Case, Window, window_slices
+from vkdml.bench.cases import WINDOWS, Case, Window
 from vkdml.bench.check import right_indices
 from vkdml.bench.contents import Bytes
 from vkdml.bench.host_clock import call_times
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.record import Times
 from vkdml.bench.sweep import SweepCase
+from vkdml.common import windows
 
 READINGS = 30
 WARM_SECONDS = 0.25
@@ -216,7 +217,7 @@ def queued(call: Callable[[], object], wait: Callable[[], object]) -> list[float
 def cuts(case: Case) -> tuple[slice, ...]:
     """Return what a slice1 case copies as Python slices of its array (transposed where the case says so)."""
     window = window_of(case)
-    return window_slices(window.offsets, window.sizes, window.steps)
+    return tuple(map(windows.as_slice, window.offsets, window.sizes, window.steps))
 
 
 def window_of(case: Case) -> Window:

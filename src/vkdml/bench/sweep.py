@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
-from vkdml.bench.cases import ELEMENT_BYTES, SECTOR_BYTES, SHORT_NAMES, window_slices
+from vkdml.bench.cases import ELEMENT_BYTES, SECTOR_BYTES, SHORT_NAMES
+from vkdml.common import windows
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order
@@ -45,7 +46,7 @@ class SweepWindow:
     @property
     def copied(self) -> tuple[int, ...]:
         """Its shape."""
-        return tuple(1 + (size - 1) // abs(step) for size, step in zip(self.sizes, self.steps, strict=True))
+        return tuple(map(windows.taken, self.sizes, self.steps))
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class SweepCase:
         """The window, as Python's slices of the view."""
         window = self.window
         assert window is not None
-        return window_slices(window.offsets, window.sizes, window.steps)
+        return tuple(map(windows.as_slice, window.offsets, window.sizes, window.steps))
 
     @property
     def source(self) -> Operand:
@@ -144,13 +145,7 @@ class SweepCase:
         if self.window is None:
             return Operand(self.sizes, self.strides, 0, self.elements)
         window = self.window
-        base = sum(
-            (offset + (size - 1 if step < 0 else 0)) * stride
-            for offset, size, step, stride in zip(
-                window.offsets, window.sizes, window.steps, self.strides, strict=True
-            )
-        )
-        strides = tuple(stride * step for stride, step in zip(self.strides, window.steps, strict=True))
+        base, strides = windows.placed(window.offsets, window.sizes, window.steps, self.strides)
         return Operand(window.copied, strides, base, self.elements)
 
     def call(self, index_bytes: int = 4) -> ReduceCall | CopyCall:

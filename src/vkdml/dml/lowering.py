@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vkdml.common import windows
 from vkdml.dml.descriptors import BufferTensorDesc, OperatorDesc, Slice1OperatorDesc, spanned_elements
 from vkdml.dml.enums import AxisDirection, ReduceFunction
 from vkdml.plan import elements
@@ -38,11 +39,9 @@ def call_of(desc: OperatorDesc, input_base: int = 0, output_base: int = 0) -> Re
     span = spanned_elements(x.sizes, x.strides)
     if isinstance(desc, Slice1OperatorDesc):
         steps = tuple(desc.input_window_strides)
-        window = zip(desc.input_window_offsets, desc.input_window_sizes, steps, strides, strict=True)
-        for offset, size, step, stride in window:
-            input_base += (offset + (size - 1 if step < 0 else 0)) * stride
-        stepped = tuple(step * stride for step, stride in zip(steps, strides, strict=True))
-        return CopyCall(Operand(output.sizes, stepped, input_base, span), output, x.data_type.size_in_bytes)
+        first, stepped = windows.placed(desc.input_window_offsets, desc.input_window_sizes, steps, strides)
+        source = Operand(output.sizes, stepped, input_base + first, span)
+        return CopyCall(source, output, x.data_type.size_in_bytes)
     order = Order(
         elements.element_name(x.data_type.dtype),
         take_min=desc.function is ReduceFunction.ARGMIN,

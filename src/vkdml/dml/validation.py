@@ -24,6 +24,7 @@ from math import prod
 
 import numpy as np
 
+from vkdml.common import windows
 from vkdml.common.coinciding import elements_coincide
 from vkdml.common.wording import wrong_value
 
@@ -287,7 +288,7 @@ def _check_window(where: str, desc: Slice1OperatorDesc) -> None:
             )
         if stride == 0:
             raise wrong_value(f"{where}input_window_strides[{dimension}]", stride, "any integer but 0")
-        copyable = 1 + (size - 1) // abs(stride)
+        copyable = windows.taken(size, stride)
         if output_sizes[dimension] > copyable:
             raise wrong_value(
                 f"{where}output_tensor.sizes[{dimension}]",

@@ -11,6 +11,7 @@ import numpy as np
 
 from vkdml import ops
 from vkdml.arguments import SliceRequest, Window, context, require_movable
+from vkdml.common import windows
 from vkdml.integrations.dask_arrays import AnyArray, Begins, begins_of, checked_chunk, require_dask_array
 from vkdml.integrations.dask_devices import Selector, device_of_task, require_portable
 from vkdml.integrations.dask_package import dask
@@ -105,7 +106,7 @@ def window_of(chunk: Any, what: ChunkSlice, block_id: tuple[int, ...] = ()) -> A
 
 def _taken(extents: Sequence[int], window: Window, dim: int) -> Taken:
     step, count = window.steps[dim], window.shape[dim]
-    first = window.offsets[dim] + (window.sizes[dim] - 1 if step < 0 else 0)
+    first = windows.first(window.offsets[dim], window.sizes[dim], step)
     begins = begins_of(extents)
     taken = Taken(first, step, count, begins, ())
     blocks = [

@@ -12,6 +12,7 @@ from numpy.exceptions import AxisError
 
 from vkdml import ops
 from vkdml.arguments import NanPolicy
+from vkdml.common import windows
 from vkdml.dml import (
     TENSOR_DIMENSION_COUNT_MAX1,
     ArgMaxOperatorDesc,
@@ -175,7 +176,7 @@ def window(
         extent = max(high - low, 0)
         offsets[axis], window_sizes[axis] = low, extent
         strides[axis] = min(max(step, _STRIDES.start), _STRIDES.stop - 1)
-        output_sizes[axis] = -(-extent // abs(step))
+        output_sizes[axis] = windows.taken(extent, step)
     return Window(sizes, tuple(offsets), tuple(window_sizes), tuple(strides), tuple(output_sizes))
 
 

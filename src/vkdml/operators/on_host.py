@@ -19,6 +19,7 @@ from vkdml.arrays.host import (
     elements_overlap,
     sent_bytes,
 )
+from vkdml.common import windows
 from vkdml.common.mapped_files import share_bytes_of_a_file
 from vkdml.common.overlap import may_share_bytes
 from vkdml.errors import DeviceError
@@ -200,12 +201,8 @@ def _copy(x: npt.NDArray[Any], window: Window, where: _Where) -> npt.NDArray[Any
     shape = window.shape
 
     def call(span: HostSpan) -> CopyCall:
-        base = span.base
-        strides = []
-        for size, stride, step in zip(span.sizes, span.strides, window.steps, strict=True):
-            base += (size - 1) * stride if step < 0 else 0
-            strides.append(stride * step)
-        source = Operand(shape, tuple(strides), base, span.size)
+        first, strides = windows.placed((0,) * len(shape), span.sizes, window.steps, span.strides)
+        source = Operand(shape, strides, span.base + first, span.size)
         return CopyCall(source, Operand.compact(shape), x.itemsize)
 
     needs = max(sent_bytes(inside), math.prod(shape) * x.itemsize)
@@ -214,8 +211,7 @@ def _copy(x: npt.NDArray[Any], window: Window, where: _Where) -> npt.NDArray[Any
     if piece is not None:
         with _tiles_may_fit(needs, device):
             return one_piece.run(device, piece, {"output": (shape, x.dtype)})["output"]
-    stepped = _view(inside, (slice(None, None, step) for step in window.steps))
-    return stream.copy(_view(stepped, map(slice, shape)), devices=where.devices, progress=where.progress)
+    return stream.copy(window.view_of(x), devices=where.devices, progress=where.progress)
 
 
 def _copy_chunks(

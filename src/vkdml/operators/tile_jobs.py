@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from vkdml.arguments import Reduction, Window
 from vkdml.arrays.chunked import ChunkedArray
+from vkdml.common import windows
 from vkdml.operators.fold import fold
 from vkdml.operators.read_ahead import ChunkedSource, chunk_steps
 from vkdml.operators.tile_source import BITS, AnyArray, Copier, TileSource, first_elements
@@ -236,8 +237,8 @@ class TiledChunkCopy(TiledCopy):
         dtype = x.dtype
         byte_strides = [x.itemsize * stride for stride in row_major_strides(window.shape)]
         if not isinstance(x, ChunkedArray):
-            x = stepped_view(x, window)
-            source = TileSource(x.view(BITS[x.itemsize]))
+            view: AnyArray = window.view_of(x)
+            source = TileSource(view.view(BITS[x.itemsize]))
             byte_strides = list(source.byte_strides)
 
         def tiles(sizes: tuple[int, ...]) -> Tiling:
@@ -307,16 +308,6 @@ def window_steps(x: AnyArray | ChunkedArray, window: Window) -> list[Steps]:
         if chunks is None:
             steps.append(Steps(0, 1, window.shape[dim], 1))
         else:
-            first = offset + (size - 1 if step < 0 else 0)
+            first = windows.first(offset, size, step)
             steps.append(Steps(first, step, window.shape[dim], chunks[dim]))
     return steps
-
-
-def stepped_view(x: AnyArray, window: Window) -> AnyArray:
-    """Return what slice1 copies of an array in memory, as a view."""
-    # The ellipsis keeps an array also without dimensions.
-    inside: tuple[Any, ...] = (*window.inside, ...)
-    steps: tuple[Any, ...] = (*(slice(None, None, step) for step in window.steps), ...)
-    taken: tuple[Any, ...] = (*(slice(size) for size in window.shape), ...)
-    view: AnyArray = x[inside][steps][taken]
-    return view
