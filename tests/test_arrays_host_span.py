@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import vkdml
-from vkdml.arrays.host import host_span
+from vkdml.arrays.host_span import host_span
 from vkdml.runtime.host_memory import empty
 
 

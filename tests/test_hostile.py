@@ -17,8 +17,8 @@ from numpy.lib.stride_tricks import as_strided
 
 import vkdml
 from vkdml import dml
-from vkdml.arrays.host import elements_overlap
 from vkdml.common import coinciding
+from vkdml.common.coinciding import elements_overlap
 from vkdml.dml import validation
 from vkdml.plan.layout import CopyLayout
 

@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import vkdml
 from vkdml.arguments import ReduceRequest
-from vkdml.arrays.host import host_span, sent_bytes
+from vkdml.arrays.host_span import host_span, sent_bytes
 from vkdml.common.overlap import may_share_bytes
 from vkdml.common.read_only import fix
 from vkdml.operators import one_piece, stream

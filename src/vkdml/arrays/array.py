@@ -9,9 +9,11 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.arguments import context, distinct_axes, integer, reduce_key, require_movable
-from vkdml.arrays import foreign, host, lending
+from vkdml.arguments import context, distinct_axes, integer, reduce_key
+from vkdml.arrays import foreign, lending
+from vkdml.arrays.assignment import assigned, fitted, require_same_type
 from vkdml.arrays.base import DeviceArray
+from vkdml.arrays.element_types import accepting, element_type, resolved
 from vkdml.arrays.indexing import (
     View,
     as_shape,
@@ -28,7 +30,6 @@ from vkdml.common import hooks
 from vkdml.common.integers import is_sequence
 from vkdml.common.overlap import Layout, may_share_bytes
 from vkdml.plan.calls import CopyCall, Operand, plan_for
-from vkdml.plan.elements import ML_DTYPES_ELEMENTS
 from vkdml.plan.layout import extent
 from vkdml.runtime.device import Device, DeviceLike, default_device, resolve
 from vkdml.runtime.host_memory import require_host_memory
@@ -229,13 +230,13 @@ class Array(NumpyOperand):
             target.require_writeable()
             if not isinstance(value, DeviceArray):
                 on_gpu = foreign.lies_on_cuda(value)
-                value = hooks.from_cuda(value) if on_gpu else host.assigned(value, self._dtype)
+                value = hooks.from_cuda(value) if on_gpu else assigned(value, self._dtype)
             if isinstance(value, DeviceArray):
                 require_same_type(value, self._dtype)
                 value = value if isinstance(value, Array) else value.numpy()
             value = fitted(value, target.shape)
             if not isinstance(value, Array):
-                with host.accepting(self._dtype):
+                with accepting(self._dtype):
                     elements = np.ascontiguousarray(value, self._dtype).reshape(value.shape)
                 if target.is_compact and value.size == target.size:
                     target._write(elements)
@@ -451,15 +452,6 @@ def require_same_device(first: Device, second: Device) -> None:
         )
 
 
-def require_same_type(value: DeviceArray, dtype: np.dtype[Any]) -> None:
-    """Raise TypeError where an assignment would convert the elements of an array on a device."""
-    if value.dtype != dtype:
-        raise TypeError(
-            f"elements of type {value.dtype} cannot be assigned to an array of {dtype} on the device; "
-            f"accepted are arrays of {dtype}, and host arrays of any type"
-        )
-
-
 def allocated(
     device: Device,
     shape: tuple[int, ...],
@@ -487,91 +479,8 @@ def allocated(
     return array_in(memory, dtype, compact_view(shape))
 
 
-_PLAIN_TYPES = frozenset(type(np.dtype(code)) for code in "?bhilqBHILQefdFD")
-"""Of types whose elements a device can hold in either byte order."""
-
-
-def element_type(dtype: Any) -> np.dtype[Any]:
-    """Return an element type that can lie on a device, in the machine's byte order.
-
-    It may be a small array of such elements, and may leave open what :func:`_resolved` finds.
-    """
-    if type(dtype) in _PLAIN_TYPES and dtype.isnative:
-        return dtype  # type: ignore[no-any-return]
-    if isinstance(dtype, str) and dtype in ML_DTYPES_ELEMENTS:
-        return foreign.small_float(dtype)  # NumPy knows the name only after that package was imported
-    try:
-        element = np.dtype(dtype)
-    except TypeError as error:
-        raise TypeError(
-            f"dtype {dtype!r} is no element type ({error}); accepted is what numpy.dtype takes. A device is "
-            "named by device="
-        ) from None
-    single, _ = _single(element)
-    if not _is_open(single):
-        require_movable(single)  # before all else: some types have no byte order to ask for
-    native: np.dtype[Any] = element.newbyteorder("=")
-    return native
-
-
-def _is_open(element: np.dtype[Any]) -> bool:
-    """Tell whether a type leaves open what NumPy takes from the elements: a text's length, a date's unit."""
-    if element.kind in "mM":
-        return bool(np.datetime_data(element)[0] == "generic")
-    return element.kind in "SU" and element.itemsize == 0
-
-
-def _single(element: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return the type of single elements, and the dimensions that small arrays of them add.
-
-    >>> _single(np.dtype("(2,3)i1"))
-    (dtype('int8'), (2, 3))
-    """
-    inner: tuple[int, ...] = ()
-    while element.subdtype is not None:
-        element, sizes = element.subdtype
-        inner += sizes
-    return element, inner
-
-
-def _resolved(array: npt.NDArray[Any], element: np.dtype[Any]) -> tuple[npt.NDArray[Any], np.dtype[Any]]:
-    """Return an array, and the type of its elements on a device, of a type that is more than one element's.
-
-    >>> _resolved(np.array([1, 2]), np.dtype("2f4"))[0].tolist()
-    [[1, 1], [2, 2]]
-    >>> _resolved(np.array(["a", "bcde"]), np.dtype("S"))[1]
-    dtype('S4')
-    """
-    element, inner = _single(element)
-    if inner:
-        each = array.reshape(array.shape + (1,) * len(inner))
-        array = np.broadcast_to(each, array.shape + inner)
-    if _is_open(element):
-        array = np.asarray(array, element)
-        element = array.dtype.newbyteorder("=")
-    require_movable(element)
-    return array, element
-
-
-def fitted(value: Any, shape: tuple[int, ...]) -> Any:
-    """Return what is assigned to elements of a shape, without leading dimensions of size 1, as in NumPy.
-
-    Raises:
-        ValueError: it cannot be broadcast to the shape.
-    """
-    while value.ndim > len(shape) and value.shape[0] == 1:
-        value = value[0]
-    broadcast(View(value.shape, (0,) * value.ndim, 0), shape)
-    return value
-
-
 def _integers(what: str, axes: Any) -> tuple[int, ...]:
     return tuple(integer(what, axis) for axis in (axes if is_sequence(axes) else (axes,)))
-
-
-def host_elements(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
-    """Return a host array of what a user gave; an array is returned as it is, not converted or copied."""
-    return host.as_host_array(x, None if dtype is None or isinstance(x, np.ndarray) else _single(dtype)[0])
 
 
 def uploaded(
@@ -579,7 +488,7 @@ def uploaded(
 ) -> Array:
     """Copy a host array, after it was converted to ``dtype``; ``share`` as of :func:`allocated`."""
     try:
-        array, element = _resolved(array, element_type(array.dtype if dtype is None else dtype))
+        array, element = resolved(array, element_type(array.dtype if dtype is None else dtype))
         # Memory is allocated first: an array that repeats elements may be larger than the host's memory.
         result = allocated(device, array.shape, element, share=share)
         result._write(np.asarray(array, element, order="C"))
@@ -593,14 +502,4 @@ def _unpickled(elements: npt.NDArray[Any]) -> Array:
     return uploaded(elements, default_device())
 
 
-__all__ = [
-    "Array",
-    "allocated",
-    "array_in",
-    "element_type",
-    "fitted",
-    "host_elements",
-    "require_same_device",
-    "require_same_type",
-    "uploaded",
-]
+__all__ = ["Array", "allocated", "array_in", "require_same_device", "uploaded"]

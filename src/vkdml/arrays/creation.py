@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from vkdml.arguments import context
 from vkdml.arrays import foreign
-from vkdml.arrays.array import Array, allocated, element_type, host_elements, uploaded
+from vkdml.arrays.array import Array, allocated, uploaded
 from vkdml.arrays.base import DeviceArray
+from vkdml.arrays.element_types import element_type, single
+from vkdml.arrays.host import as_host_array
 from vkdml.arrays.indexing import as_shape
 from vkdml.arrays.sharded import ShardedArray
 from vkdml.common import dlpack, hooks
@@ -136,8 +138,10 @@ def shared_out(x: Any, devices: Sequence[Device], dtype: np.dtype[Any] | None = 
 
 
 def _on_host(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
+    """Return a host array of what a user gave; an array is returned as it is, not converted or copied."""
+    wanted = None if dtype is None or isinstance(x, np.ndarray) else single(dtype)[0]
     try:
-        return host_elements(x, dtype)
+        return as_host_array(x, wanted)
     except (ValueError, TypeError, MemoryError, OverflowError) as error:
         with context("asarray", x):  # entered here only: it takes as long as a small copy
             raise error

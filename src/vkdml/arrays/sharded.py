@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from vkdml import arguments
 from vkdml.arrays import indexing
-from vkdml.arrays.array import Array, fitted, require_same_type, uploaded
+from vkdml.arrays.array import Array, uploaded
+from vkdml.arrays.assignment import assigned, fitted, require_same_type
 from vkdml.arrays.base import DeviceArray
-from vkdml.arrays.host import assigned
 from vkdml.arrays.numpy_functions import NumpyOperand
 from vkdml.common import hooks
 from vkdml.common.integers import is_sequence

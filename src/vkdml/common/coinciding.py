@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,3 +83,24 @@ def _sums(half: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64]:
     for stride, steps in half:
         sums = np.add.outer(sums, np.arange(-steps, steps + 1) * stride).reshape(-1)
     return sums
+
+
+def elements_overlap(x: npt.NDArray[Any]) -> bool:
+    """Whether two elements of an array share a byte; also True if the answer takes too long to find.
+
+    >>> elements_overlap(np.broadcast_to(np.zeros(3), (2, 3)))
+    True
+    """
+    if x.size < 2 or x.flags.forc:
+        return False
+    dims = sorted((abs(stride), size) for size, stride in zip(x.shape, x.strides, strict=True) if size > 1)
+    covered = x.itemsize
+    nested = True
+    for stride, size in dims:
+        nested &= stride >= covered
+        covered += (size - 1) * stride
+    if nested or x.size * x.itemsize > covered:
+        return not nested
+    # Dimensions that interleave may still miss each other. An element's bytes are one more dimension.
+    sizes, strides = (size for _, size in dims), (stride for stride, _ in dims)
+    return elements_coincide((*sizes, x.itemsize), (*strides, 1)) is not False

@@ -13,9 +13,9 @@ import numpy as np
 
 from vkdml.arrays import foreign
 from vkdml.arrays.array import Array, allocated, array_in
-from vkdml.arrays.host import elements_overlap
 from vkdml.arrays.indexing import View
 from vkdml.common import dlpack
+from vkdml.common.coinciding import elements_overlap
 from vkdml.integrations import cuda_driver
 from vkdml.integrations.cuda_driver import CudaDevice
 from vkdml.integrations.cuda_memory import SharedMemory, memory_at

@@ -13,13 +13,10 @@ import numpy.typing as npt
 from vkdml import arguments
 from vkdml.arguments import CallKey, ReduceRequest, Reduction, SliceRequest, Window, context
 from vkdml.arrays.chunked import ChunkedArray, as_chunked
-from vkdml.arrays.host import (
-    HostSpan,
-    as_host_array,
-    elements_overlap,
-    sent_bytes,
-)
+from vkdml.arrays.host import as_host_array
+from vkdml.arrays.host_span import HostSpan, sent_bytes
 from vkdml.common import windows
+from vkdml.common.coinciding import elements_overlap
 from vkdml.common.mapped_files import share_bytes_of_a_file
 from vkdml.common.overlap import may_share_bytes
 from vkdml.errors import DeviceError

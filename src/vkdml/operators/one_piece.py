@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.arrays.host import HostSpan, host_span
+from vkdml.arrays.host_span import HostSpan, host_span
 from vkdml.operators import stream
 from vkdml.plan.calls import CopyCall, ReduceCall, plan_for
 from vkdml.plan.plans import Plan, TooMuchWork
