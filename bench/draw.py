@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vkdml.bench import plots
-from vkdml.bench.record import RecordFault, load
+from vkdml.bench.files import RecordFault
+from vkdml.bench.record_file import load
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vkdml.bench.cases import ELEMENT_BYTES, MIB, Case
-from vkdml.bench.record import Record, RecordFault, load
+from vkdml.bench.files import RecordFault
+from vkdml.bench.record import Record
+from vkdml.bench.record_file import load
 
 DEVICE = "H200"
 """Part of the name of the device that the targets of kernels are for."""

@@ -15,8 +15,10 @@ from pathlib import Path
 
 from vkdml.bench.cases import EVERY_KERNEL, SHORT_NAMES
 from vkdml.bench.datasheets import published_rate
+from vkdml.bench.files import RecordFault, write_whole
 from vkdml.bench.plots import PARTS
-from vkdml.bench.record import Record, RecordFault, Row, best_peer, geometric_mean, load, write_whole
+from vkdml.bench.record import Record, Row, best_peer, geometric_mean
+from vkdml.bench.record_file import load
 from vkdml.bench.report import (
     LIBRARY_NAMES,
     ceiling,

@@ -10,9 +10,9 @@ import pytest
 from bench_records import CASE, full_record, printed, record_of, row_of
 
 import vkdml
-from vkdml.bench import calls, chains, check, clocks, host_clock, measure, record, report
+from vkdml.bench import calls, chains, check, clocks, host_clock, measure, record_file, report
 from vkdml.bench.cases import Case, plan_of, suite
-from vkdml.bench.record import Times
+from vkdml.bench.record import Record, Times
 from vkdml.common.read_only import fix
 from vkdml.measuring import OUTPUT_ROLES
 
@@ -181,7 +181,7 @@ def test_long_operations_have_no_chain(device):
 # ---- files and tables ---------------------------------------------------------------------------
 
 
-def timed_record() -> record.Record:
+def timed_record() -> Record:
     made = full_record()
     for number, row in enumerate(made.rows):
         row.array_call = Times(row.us + 10 + number / 100, row.us, row.us + 20, 60)
@@ -198,8 +198,8 @@ def timed_record() -> record.Record:
 def test_calls_and_chains_come_back_from_their_file(tmp_path):
     path = tmp_path / "run.json"
     made = timed_record()
-    record.save(made, path)
-    back = record.load(path)
+    record_file.save(made, path)
+    back = record_file.load(path)
     (row,) = [row for row in back.rows if row.case == "f32 32x1024 ax 1"]
     assert row.chain == Times(2.5, 2.4, 2.6, 15)
     assert row.independent == Times(0.75, 0.7, 0.8, 15)
@@ -211,7 +211,7 @@ def test_calls_and_chains_come_back_from_their_file(tmp_path):
 
 def test_a_record_of_format_3_has_no_calls_on_arrays(tmp_path):
     path = tmp_path / "old.json"
-    record.save(timed_record(), path)
+    record_file.save(timed_record(), path)
     old = json.loads(path.read_text())
     old["format"] = 3
     for row in old["rows"]:
@@ -220,7 +220,7 @@ def test_a_record_of_format_3_has_no_calls_on_arrays(tmp_path):
         for peer in row["peers"].values():
             del peer["call"], peer["chain"]
     path.write_text(json.dumps(old))
-    assert all(row.array_call is row.chain is None for row in record.load(path).rows)
+    assert all(row.array_call is row.chain is None for row in record_file.load(path).rows)
 
 
 def test_the_report_shows_calls_and_chains_beside_other_libraries():

@@ -18,15 +18,18 @@ from vkdml.bench import (
     baseline,
     cases,
     datasheets,
+    files,
     measure,
     plots,
     record,
+    record_file,
     report,
     session,
     sweep_report,
 )  # fmt: skip
 from vkdml.bench.cases import Case
-from vkdml.bench.record import Peer, PeerTime, RecordFault
+from vkdml.bench.files import RecordFault
+from vkdml.bench.record import Peer, PeerTime
 
 ROOT = Path(__file__).resolve().parent.parent
 FULL = full_record()
@@ -37,8 +40,8 @@ FULL = full_record()
 
 def test_a_record_comes_back_from_its_file(tmp_path):
     path = tmp_path / "run.json"
-    record.save(FULL, path)
-    back = record.load(path)
+    record_file.save(FULL, path)
+    back = record_file.load(path)
     assert [row.case for row in back.rows] == [row.case for row in FULL.rows]
     assert back.rows[3].peers == {
         name: replace(time, us=pytest.approx(time.us, rel=1e-5), low_us=pytest.approx(time.us, rel=1e-5),
@@ -48,9 +51,9 @@ def test_a_record_comes_back_from_its_file(tmp_path):
     assert [row.as_case() for row in back.rows] == cases.suite("full")
     assert back.latency[1].peers["cub"].why == "is no Python library"
     assert back.peers == FULL.peers
-    assert json.loads(path.read_text())["format"] == record.FORMAT
+    assert json.loads(path.read_text())["format"] == record_file.FORMAT
     again = tmp_path / "again.json"
-    record.save(back, again)
+    record_file.save(back, again)
     assert again.read_text() == path.read_text()
 
 
@@ -61,13 +64,13 @@ def test_other_files_are_refused_in_one_line(tmp_path, content):
     path = tmp_path / "other.json"
     path.write_text(content)
     with pytest.raises(RecordFault, match=r"vkdml bench --json") as refused:
-        record.load(path)
+        record_file.load(path)
     assert "\n" not in str(refused.value)
 
 
 def test_a_record_of_the_former_format_says_recorded_sequence(tmp_path):
     path = tmp_path / "old.json"
-    record.save(FULL, path)
+    record_file.save(FULL, path)
     old = json.loads(path.read_text())
     old["format"] = 1
     del old["copy_gb_per_s"], old["copy_bytes"]
@@ -77,7 +80,7 @@ def test_a_record_of_the_former_format_says_recorded_sequence(tmp_path):
         row["case"] = row["case"].replace("recorded sequence", "resident array")
     assert "100 resident arrays in turn, 1024 f32" in [row["case"] for row in old["latency"]]
     path.write_text(json.dumps(old))
-    back = record.load(path)
+    back = record_file.load(path)
     assert [(row.case, row.kind) for row in back.latency] == [(row.case, row.kind) for row in FULL.latency]
     assert back.copy_gb_per_s is None
     assert [case.name for case in session.latency_cases_of(back.latency)] == [
@@ -87,13 +90,13 @@ def test_a_record_of_the_former_format_says_recorded_sequence(tmp_path):
 
 def test_a_record_that_holds_goals_for_one_device_is_read_without_them(tmp_path):
     path = tmp_path / "old.json"
-    record.save(FULL, path)
+    record_file.save(FULL, path)
     old = json.loads(path.read_text())
     old["rows"][0] |= {"target": {"unit": "GB/s", "value": 4450, "case": ""}, "met": False}
     old["latency"][1] |= {"target_us": 16.0, "met": None}
     path.write_text(json.dumps(old))
-    record.save(record.load(path), tmp_path / "new.json")
-    record.save(FULL, path)
+    record_file.save(record_file.load(path), tmp_path / "new.json")
+    record_file.save(FULL, path)
     assert (tmp_path / "new.json").read_text() == path.read_text()
 
 
@@ -107,12 +110,12 @@ def test_latency_cases_come_in_the_order_of_the_records_rows():
 
 def test_missing_files_and_folders_are_refused(tmp_path):
     with pytest.raises(RecordFault, match="No such file"):
-        record.load(tmp_path / "none.json")
+        record_file.load(tmp_path / "none.json")
     with pytest.raises(RecordFault, match="cannot be written"):
-        record.check_writable(tmp_path / "none" / "run.json")
+        files.check_writable(tmp_path / "none" / "run.json")
     with pytest.raises(RecordFault, match="is a folder"):
-        record.check_writable(tmp_path)
-    record.check_writable(tmp_path / "run.json")
+        files.check_writable(tmp_path)
+    files.check_writable(tmp_path / "run.json")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -121,18 +124,18 @@ def test_only_files_are_written_and_links_stay(tmp_path):
     path.write_text("old")
     path.chmod(0o600)
     link.symlink_to("run.json")
-    record.check_writable(link)
-    record.write_whole(link, b"new")
+    files.check_writable(link)
+    files.write_whole(link, b"new")
     assert link.is_symlink()
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o600)
     (tmp_path / "new.json").symlink_to("made.json")
-    record.write_whole(tmp_path / "new.json", b"first")
+    files.write_whole(tmp_path / "new.json", b"first")
     assert (tmp_path / "made.json").read_text() == "first"
 
     os.mkfifo(pipe)
     (tmp_path / "output").symlink_to("/proc/self/fd/1")
     for other in (pipe, tmp_path / "output"):
-        for write in (record.check_writable, lambda name: record.write_whole(name, b"lost")):
+        for write in (files.check_writable, lambda name: files.write_whole(name, b"lost")):
             with pytest.raises(RecordFault, match="is a device or a pipe; accepted is a file's name"):
                 write(other)
     assert pipe.is_fifo()
@@ -141,10 +144,10 @@ def test_only_files_are_written_and_links_stay(tmp_path):
     (tmp_path / "circle").symlink_to("circle")
     for name in (tmp_path / "circle", tmp_path / ("c" * 300)):
         with pytest.raises(RecordFault, match=r"cannot be written: (Too many levels|File name too long)"):
-            record.check_writable(name)
+            files.check_writable(name)
     long = tmp_path / ("c" * 250)  # which leaves no room for a longer temporary name
-    record.check_writable(long)
-    record.write_whole(long, b"new")
+    files.check_writable(long)
+    files.write_whole(long, b"new")
     assert long.read_text() == "new"
 
 
@@ -155,9 +158,9 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(record.os, "replace", interrupted)
+    monkeypatch.setattr(files.os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        record.write_whole(path, b"new")
+        files.write_whole(path, b"new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -185,7 +188,7 @@ COMMITTED = sorted((ROOT / "bench" / "results").glob("*.json"))
 
 @pytest.mark.parametrize("path", COMMITTED, ids=[path.stem for path in COMMITTED])
 def test_the_committed_times_are_possible(path):
-    made = record.load(path)
+    made = record_file.load(path)
     record.require_possible(made.rows)
     for row in made.rows:
         assert sum(row.kernels.values()) <= row.us * 1.25 + 5, "kernels are parts of the row's time"

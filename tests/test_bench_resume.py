@@ -6,7 +6,7 @@ import pytest
 from bench_runs import be_hasty
 
 import vkdml
-from vkdml.bench import library, measure, peers, record, session
+from vkdml.bench import library, measure, peers, record_file, session
 from vkdml.bench.cases import Case
 from vkdml.bench.record import PeerTime
 from vkdml.cli import main
@@ -47,13 +47,13 @@ def test_an_interrupted_run_goes_on_where_it_ended(tmp_path, timed):
     words = [*SMALL, "--peers", "numpy", "--resume", file]
     stop_at.append(24000)
     assert main(words) == 130
-    first = record.load(file)
+    first = record_file.load(file)
     assert [row.case for row in first.rows] == CASES[:1]
     stop_at.clear()
     seen.clear()
     assert main(words) == 0
     assert seen == [1 << 16, 24000, 12000], "what the file has is not timed again"
-    whole = record.load(file)
+    whole = record_file.load(file)
     assert [row.case for row in whole.rows] == CASES
     assert whole.rows[0].us == first.rows[0].us
     assert all("numpy" in row.peers for row in whole.rows)
@@ -62,8 +62,8 @@ def test_an_interrupted_run_goes_on_where_it_ended(tmp_path, timed):
     seen.clear()
     alone = str(tmp_path / "alone.json")
     assert main([*SMALL, "--peers", "numpy", "--json", alone]) == 0
-    uninterrupted = record.load(alone)
-    assert record.difference(whole, uninterrupted) == ""
+    uninterrupted = record_file.load(alone)
+    assert record_file.difference(whole, uninterrupted) == ""
     assert [row.as_case() for row in whole.rows] == [row.as_case() for row in uninterrupted.rows]
     assert list(whole.peers) == list(uninterrupted.peers)
     assert whole.seconds.keys() == uninterrupted.seconds.keys()
@@ -71,19 +71,19 @@ def test_an_interrupted_run_goes_on_where_it_ended(tmp_path, timed):
     seen.clear()
     assert main(words) == 0
     assert seen == []
-    assert [row.us for row in record.load(file).rows] == [row.us for row in whole.rows]
+    assert [row.us for row in record_file.load(file).rows] == [row.us for row in whole.rows]
 
 
 def test_rows_get_the_libraries_that_they_lack_and_keep_those_they_have(tmp_path, device, monkeypatch):
     file = tmp_path / "run.json"
     assert main([*SMALL, "--peers", "numpy", "--json", str(file)]) == 0
-    made = record.load(file)
+    made = record_file.load(file)
     made.rows[0].peers["numpy"] = PeerTime(12.5, 12.5, 12.5)
     made.rows[1].peers["numpy"] = PeerTime(why=library.OUT_OF_TIME)
     del made.rows[2].peers["numpy"]
-    record.save(made, file)
+    record_file.save(made, file)
     assert main([*SMALL, "--peers", "numpy", "--resume", str(file)]) == 0
-    rows = record.load(file).rows
+    rows = record_file.load(file).rows
     assert rows[0].peers["numpy"].us == 12.5
     assert all(row.peers["numpy"].us > 0 for row in rows)
 
@@ -100,7 +100,7 @@ def test_a_library_that_is_interrupted_keeps_what_it_was_timed_on(tmp_path, monk
     file = tmp_path / "run.json"
     monkeypatch.setattr(peers, "_ask", one_answer)
     assert main([*SMALL, "--peers", "numpy", "--resume", str(file)]) == 130
-    assert [list(row.peers) for row in record.load(file).rows] == [["numpy"], [], []]
+    assert [list(row.peers) for row in record_file.load(file).rows] == [["numpy"], [], []]
 
     asked = []
 
@@ -113,20 +113,20 @@ def test_a_library_that_is_interrupted_keeps_what_it_was_timed_on(tmp_path, monk
     monkeypatch.setattr(peers, "_ask", the_rest)
     assert main([*SMALL, "--peers", "numpy", "--resume", str(file)]) == 0
     assert asked == ["float16", "int8"]
-    assert [row.peers["numpy"].us for row in record.load(file).rows] == [3.0, 5.0, 5.0]
+    assert [row.peers["numpy"].us for row in record_file.load(file).rows] == [3.0, 5.0, 5.0]
 
 
 def test_times_of_two_versions_of_a_library_do_not_come_together(tmp_path, monkeypatch, capsys):
     file = tmp_path / "run.json"
     assert main([*SMALL, "--peers", "numpy", "--json", str(file)]) == 0
-    made = record.load(file)
+    made = record_file.load(file)
     made.peers["numpy"].version = "0.9"
     del made.rows[2].peers["numpy"]
-    record.save(made, file)
+    record_file.save(made, file)
     assert main([*SMALL, "--peers", "numpy", "--resume", str(file)]) == 2
     said = capsys.readouterr().err
     assert "--peers numpy: the file has times of version 0.9, and" in said
-    assert "numpy" not in record.load(file).rows[2].peers
+    assert "numpy" not in record_file.load(file).rows[2].peers
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_the_file_of_another_run_is_refused(tmp_path, device, capsys, monkeypatc
     }  # fmt: skip
     made = measure.new_record(device, "own", settings)
     change(made)
-    record.save(made, file)
+    record_file.save(made, file)
     before = file.read_bytes()
     monkeypatch.setattr(measure, "measure", lambda *arguments, **options: pytest.fail("nothing may run"))
     assert main(["bench", "--shape", "40x300", "--peers", "none", "--resume", str(file)]) == 2
@@ -178,10 +178,10 @@ def test_a_suites_options_are_taken_from_its_file(tmp_path, device, monkeypatch)
     file = str(tmp_path / "run.json")
     suite = ["bench", "--suite", "quick", "--mib", "1", "--readings", "2", "--op", "slice1"]
     assert main([*suite, "--peers", "none", "--resume", file]) == 0
-    before = record.load(file)
+    before = record_file.load(file)
     monkeypatch.setattr(session.measure, "time_plan", lambda *arguments, **options: pytest.fail("again"))
     assert main(["bench", "--op", "slice1", "--peers", "none", "--resume", file]) == 0
-    after = record.load(file)
+    after = record_file.load(file)
     assert after.suite == "quick"
     assert after.settings == before.settings
     assert [row.us for row in after.rows] == [row.us for row in before.rows]

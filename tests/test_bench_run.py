@@ -18,7 +18,7 @@ from rich.console import Console
 
 import vkdml
 from vkdml import measuring
-from vkdml.bench import check, libraries, measure, peers, record, session, timing
+from vkdml.bench import check, files, libraries, measure, peers, record, record_file, session, timing
 from vkdml.bench.cases import Case, fitted_suite, plan_of
 from vkdml.cli import bench, main
 from vkdml.runtime.executions import ExecutionCache
@@ -93,7 +93,7 @@ def test_a_small_run_leaves_numbers_and_plots(tmp_path, capsys):
     assert main([*SMALL[:3], "--readings", "3", *words, "--peers", "numpy"]) == 0
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 80 or str(tmp_path) in said
-    made = record.load(file)
+    made = record_file.load(file)
     assert [row.case for row in made.rows] == ["f16 40x300 ax 0", "i8 40x300 ax 0"]
     for row in made.rows:
         assert 0 < row.low_us <= row.us <= row.high_us
@@ -118,9 +118,9 @@ def test_a_small_run_leaves_numbers_and_plots(tmp_path, capsys):
 def test_slices_and_64_bit_indices_are_measured(tmp_path):
     file = tmp_path / "run.json"
     assert main([*SMALL, "--op", "slice1", "--dtype", "i8", "--json", str(file)]) == 0
-    assert {row.window for row in record.load(file).rows} >= {"copy", "flip", "transposed"}
+    assert {row.window for row in record_file.load(file).rows} >= {"copy", "flip", "transposed"}
     assert main([*SMALL, "--index-dtype", "int64", "--json", str(file)]) == 0
-    (row,) = record.load(file).rows
+    (row,) = record_file.load(file).rows
     assert row.written_bytes == 8
 
 
@@ -143,11 +143,11 @@ def test_the_latency_suite_measures_and_merges_a_peer(tmp_path, monkeypatch, cap
     assert "int(a[i].argmax())" in said
     assert "asarray(x) and a.numpy()" in said
     assert "resident" not in said
-    made = record.load(file)
+    made = record_file.load(file)
     assert [row.case for row in made.latency] == [case.name for case in few]
     assert all(0 < row.ours.p50_us <= row.ours.p99_us and row.ours.calls == 5 for row in made.latency)
     assert main(["bench", "--merge", str(file), "--peers", "numpy"]) == 0
-    merged = record.load(file)
+    merged = record_file.load(file)
     assert [row.ours for row in merged.latency] == [row.ours for row in made.latency]
     assert [row.peers["numpy"].why for row in merged.latency] == [
         "has no device arrays",
@@ -182,7 +182,7 @@ def test_a_shape_of_the_users_own_is_run_as_it_is(tmp_path, capsys, device):
     file = tmp_path / "run.json"
     words = ["--shape", "700x1000", "--axis", "0", "--peers", "none", "--readings", "1", "--json", str(file)]
     assert main(["bench", *words]) == 0
-    (row,) = record.load(file).rows
+    (row,) = record_file.load(file).rows
     assert (row.shape, row.scaled_from, row.read_bytes) == ([700, 1000], None, 2_800_000)
     assert "made smaller" not in capsys.readouterr().out
 
@@ -192,7 +192,7 @@ def test_a_case_of_a_suite_that_was_made_smaller_says_what_it_was(tmp_path, caps
     file = tmp_path / "run.json"
     words = ["--dtype", "f32", "--axis", "0", "--mib", "1", "--peers", "none", "--json", str(file)]
     assert main(["bench", *words]) == 0
-    (row,) = record.load(file).rows
+    (row,) = record_file.load(file).rows
     assert (row.shape, row.scaled_from) == ([1024, 256], [4096, 16384])
     table, progress = capsys.readouterr()
     assert "f32 1024x256 ax 0: " in progress
@@ -355,7 +355,7 @@ def test_a_call_shorter_than_its_kernel_fails_the_run_and_leaves_no_file(tmp_pat
 def test_the_drivers_own_copy_is_timed_beside_the_ceiling(tmp_path, capsys):
     file = tmp_path / "run.json"
     assert main([*SMALL, "--json", str(file)]) == 0
-    made = record.load(file)
+    made = record_file.load(file)
     assert made.copy_gb_per_s > 0
     assert made.copy_bytes == json.loads(file.read_text())["copy_bytes"] > 0
     said = " ".join(capsys.readouterr().out.split())
@@ -447,7 +447,7 @@ def test_a_long_run_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path,
     words = [*SMALL, "--dtype", "f32,f16,int8", "--json", str(file)]
     assert main(words) == 130
     assert faults_of(capsys.readouterr().err) == [f"vkdml: stopped; {file} has 2 cases"]
-    kept = record.load(file)
+    kept = record_file.load(file)
     assert [row.case for row in kept.rows] == ["f32 40x300 all", "f16 40x300 all"]
     assert kept.ceiling_gb_per_s > 0
     assert kept.ceiling_case
@@ -461,17 +461,17 @@ def test_what_was_measured_is_kept_when_a_peer_is_interrupted(tmp_path, monkeypa
     file = tmp_path / "run.json"
     assert main([*SMALL[:3], "--peers", "numpy", "--json", str(file)]) == 130
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
-    (row,) = record.load(file).rows
+    (row,) = record_file.load(file).rows
     assert row.us > 0
 
 
 def test_a_slower_run_is_said_by_the_exit_status(tmp_path, capsys):
     file, old = tmp_path / "new.json", tmp_path / "old.json"
     assert main([*SMALL, "--json", str(file)]) == 0
-    made = record.load(file)
+    made = record_file.load(file)
     for row in made.rows:
         row.us, row.low_us, row.high_us = row.us / 100, row.low_us / 100, row.low_us / 99
-    record.save(made, old)
+    record_file.save(made, old)
     capsys.readouterr()
     assert main(["bench", "--compare-only", "--json", str(file), "--baseline", str(old)]) == 1
     assert "1 slower" in capsys.readouterr().out
@@ -664,11 +664,11 @@ def test_mistakes_are_one_line_that_says_what_is_accepted(words, accepted, capsy
 def test_a_merge_without_peers_and_of_another_device_is_refused(device, tmp_path, capsys):
     file = tmp_path / "run.json"
     made = one_row_record(device)
-    record.save(made, file)
+    record_file.save(made, file)
     assert main(["bench", "--merge", str(file), "--peers", "none"]) == 2
     assert "--merge adds peers" in capsys.readouterr().err
     made.device["name"] = "another"
-    record.save(made, file)
+    record_file.save(made, file)
     assert main(["bench", "--merge", str(file), "--peers", "numpy"]) == 2
     assert "accepted is a record of the same device" in capsys.readouterr().err
 
@@ -741,7 +741,7 @@ def test_a_full_disk_is_said_with_the_files_name(tmp_path, capsys, monkeypatch):
     def full(*arguments, **options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(record.os, "replace", full)
+    monkeypatch.setattr(files.os, "replace", full)
     file = tmp_path / "run.json"
     assert main([*SMALL, "--dtype", "f16", "--json", str(file)]) == 1
     said = faults_of(capsys.readouterr().err)

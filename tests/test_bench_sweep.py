@@ -24,7 +24,7 @@ from vkdml.bench import (
     measure,
     peers,
     plots,
-    record,
+    record_file,
     session,
     sweep_check,
     sweep_report,
@@ -33,7 +33,7 @@ from vkdml.bench import (
 )  # fmt: skip
 from vkdml.bench.cases import MIB, Case
 from vkdml.bench.check import WrongResult
-from vkdml.bench.record import Peer, PeerTime
+from vkdml.bench.record import Peer, PeerTime, Record
 from vkdml.bench.sweep import (
     ELEMENTS,
     STEPS,
@@ -323,7 +323,7 @@ def test_twelve_cases_take_seconds(tmp_path, capsys, monkeypatch):
     assert main(["bench", "--suite", "sweep", *words, "--json", str(file), "--plot", str(plot)]) == 0
     assert time.process_time() - start < 60
     said = capsys.readouterr().err
-    made = record.load(file)
+    made = record_file.load(file)
     assert [row.number for row in made.sweep] == list(range(12))
     assert [row.case for row in made.sweep] == [case.name for case in sweep_cases(3, 12, MIB)]
     for row in made.sweep:
@@ -344,7 +344,7 @@ def test_twelve_cases_take_seconds(tmp_path, capsys, monkeypatch):
         main(["bench", "--suite", "sweep", "--seed", "3", "--case", "7", *words[4:], "--json", str(file)])
         == 0
     )
-    (alone,) = record.load(file).sweep
+    (alone,) = record_file.load(file).sweep
     assert (alone.number, alone.case) == (7, made.sweep[7].case)
 
 
@@ -367,7 +367,7 @@ def test_a_wrong_result_fails_the_run_and_says_how_to_run_it_alone(monkeypatch, 
     said = " ".join(capsys.readouterr().out.split())
     assert f"it runs alone with {command(6, broken, 1)}" in said
     assert "expected is" in said
-    rows = record.load(file).sweep
+    rows = record_file.load(file).sweep
     assert [row.number for row in rows if row.wrong] == [broken]
     assert len(rows) == 5
 
@@ -432,7 +432,7 @@ def test_a_sweep_that_is_interrupted_leaves_the_cases_that_are_done(tmp_path, mo
     words = ["--seed", "6", "--cases", "5", "--mib", "1", "--peers", "none", "--readings", "1"]
     assert main(["bench", "--suite", "sweep", *words, "--json", str(file)]) == 130
     assert capsys.readouterr().err.splitlines()[-1] == f"vkdml: stopped; {file} has 2 cases"
-    kept = record.load(file)
+    kept = record_file.load(file)
     assert [row.number for row in kept.sweep] == [0, 1]
     assert kept.ceiling_gb_per_s > 0
     assert printed(kept)
@@ -497,7 +497,7 @@ def test_mistakes_are_named(words, said, capsys):
 # ---- reports ------------------------------------------------------------------------------------
 
 
-def swept(shares, ratios=(), kind="discrete") -> record.Record:
+def swept(shares, ratios=(), kind="discrete") -> Record:
     """A record of a sweep that was never run: shares of a fastest read of 1000 GB/s."""
     rows = []
     for number, share in enumerate(shares):
@@ -507,7 +507,7 @@ def swept(shares, ratios=(), kind="discrete") -> record.Record:
         if number < len(ratios):
             row.peers = {"torch": PeerTime(100 * ratios[number], 1.0, 1.0)}
         rows.append(row)
-    return record.Record(
+    return Record(
         date="2026-01-31", suite="sweep",
         versions={"vkdml": "0.1.0", "python": "3.12.3", "numpy": "2.5.2"},
         machine={"processor": "A processor of a long name, Platinum 8480C", "cores": 16, "system": "Linux"},
@@ -553,9 +553,9 @@ def test_a_sweep_comes_back_from_its_file_and_is_drawn(tmp_path):
     made = swept([0.5, 0.9, 1.0, 0.2], [2.0, 0.5])
     made.sweep[3].peers["torch"] = PeerTime(why=SEVERAL_AXES)
     path = tmp_path / "sweep.json"
-    record.save(made, path)
-    assert record.load(path) == made
-    assert json.loads(path.read_text())["format"] == record.FORMAT
+    record_file.save(made, path)
+    assert record_file.load(path) == made
+    assert json.loads(path.read_text())["format"] == record_file.FORMAT
     assert plots.write(made, tmp_path / "s.svg") == [tmp_path / "s-sweep.svg"]
     text = (tmp_path / "s-sweep.svg").read_text()
     plots.write(made, tmp_path / "t.svg")
@@ -571,7 +571,7 @@ def test_sweeps_are_compared_too():
 
 
 def test_peers_are_not_merged_into_a_sweep(tmp_path, capsys):
-    record.save(swept([0.5]), tmp_path / "sweep.json")
+    record_file.save(swept([0.5]), tmp_path / "sweep.json")
     before = (tmp_path / "sweep.json").read_text()
     assert main(["bench", "--merge", str(tmp_path / "sweep.json"), "--peers", "numpy"]) == 2
     said = " ".join(capsys.readouterr().err.split())
@@ -588,11 +588,11 @@ def test_names_are_printed_as_they_are(tmp_path, capsys):
 
 def test_a_record_without_a_sweep_has_none(tmp_path):
     path = tmp_path / "old.json"
-    record.save(swept([0.5]), path)
+    record_file.save(swept([0.5]), path)
     old = json.loads(path.read_text()) | {"format": 2}
     del old["sweep"]
     path.write_text(json.dumps(old))
-    assert record.load(path).sweep == []
+    assert record_file.load(path).sweep == []
 
 
 # ---- torch --------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from vkdml.bench import peers, plot_page, plots
-from vkdml.bench.record import PeerTime, Record, load
+from vkdml.bench.record import PeerTime, Record
+from vkdml.bench.record_file import load
 
 RESULTS = Path(__file__).resolve().parent.parent / "bench" / "results"
 COMMITTED = {

@@ -9,7 +9,7 @@ import targets
 from bench_records import full_record, record_of, row_of
 from targets import Target, target_of, verdicts
 
-from vkdml.bench import cases, record
+from vkdml.bench import cases, record, record_file
 from vkdml.bench.cases import Case
 from vkdml.bench.record import Times
 
@@ -115,7 +115,7 @@ def test_calls_and_chains_are_judged_on_any_gpu() -> None:
 def test_the_script_says_what_was_missed(tmp_path, capsys) -> None:
     made = full_record()
     file = tmp_path / "run.json"
-    record.save(made, file)
+    record_file.save(made, file)
     assert targets.main([str(file)]) == 1
     lines = capsys.readouterr().out.splitlines()
     missed = sum(line.startswith("missed  ") for line in lines)
@@ -130,6 +130,6 @@ def test_runs_without_targets_are_refused(tmp_path, capsys) -> None:
     assert targets.main([]) == 2
     for change in ({"suite": "quick"}, {"device": {"name": "llvmpipe", "type": "software"}}):
         made = replace(full_record(), **change)
-        record.save(made, tmp_path / "run.json")
+        record_file.save(made, tmp_path / "run.json")
         assert targets.main([str(tmp_path / "run.json")]) == 2
         assert "accepted is the full, slice, real, short or latency suite on a GPU" in capsys.readouterr().err

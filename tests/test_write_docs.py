@@ -9,7 +9,7 @@ import pytest
 import write_docs
 from bench_records import CASE, full_record, record_of, row_of
 
-from vkdml.bench import record
+from vkdml.bench import record_file
 
 FULL = full_record()
 RESULTS = write_docs.ROOT / "bench" / "results"
@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
         (tmp_path / folder).mkdir()
     for page in PAGES:
         (tmp_path / page).write_text(f"before\n{write_docs.BEGIN}\nold\n{write_docs.END}\nafter\n")
-    record.save(FULL, tmp_path / "results" / "h200.json")
+    record_file.save(FULL, tmp_path / "results" / "h200.json")
     (tmp_path / "results" / "h200-dtypes.svg").write_text("<svg/>")
     return tmp_path
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vkdml.bench.record import Record, RecordFault
+from vkdml.bench.files import RecordFault
+from vkdml.bench.record import Record
 
 LEAST_CHANGE = 0.02
 """Smaller changes are never said to be any: two runs of the same program differ by as much."""

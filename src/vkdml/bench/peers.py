@@ -21,7 +21,8 @@ from vkdml.bench.cases import MIB, Case
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.libraries import LIBRARIES, answers, nvcc
 from vkdml.bench.library import OUT_OF_TIME, one_line
-from vkdml.bench.record import Latency, LatencyRow, Peer, PeerTime, Record, Row, peer_time
+from vkdml.bench.record import Latency, LatencyRow, Peer, PeerTime, Record, Row
+from vkdml.bench.record_file import peer_time
 from vkdml.bench.sweep import SweepCase
 from vkdml.runtime.device import Device
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkdml.bench import sweep_plot
 from vkdml.bench.cases import SHORT_NAMES
+from vkdml.bench.files import write_whole
 from vkdml.bench.plot_page import (
     DATA_SHEET,
     OWN_READ,
@@ -20,7 +21,7 @@ from vkdml.bench.plot_page import (
     page,
     read_rates,
 )
-from vkdml.bench.record import Record, Row, write_whole
+from vkdml.bench.record import Record, Row
 from vkdml.bench.report import LIBRARY_NAMES, latency_notes
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TextIO
 import typer
 
 import vkdml
-from vkdml.bench.record import WriteError
+from vkdml.bench.files import WriteError
 from vkdml.cli.bench import bench
 from vkdml.cli.devices import devices
 from vkdml.cli.doctor import doctor

@@ -19,9 +19,22 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 import vkdml
-from vkdml.bench import baseline, cases, measure, peers, plots, record, report, session, sweep, sweep_run
+from vkdml.bench import (
+    baseline,
+    cases,
+    files,
+    measure,
+    peers,
+    plots,
+    record_file,
+    report,
+    session,
+    sweep,
+    sweep_run,
+)
 from vkdml.bench.cases import Case
 from vkdml.bench.check import WrongResult
+from vkdml.bench.record import ImpossibleTime, Record
 from vkdml.cli import options, text
 from vkdml.cli.opening import opened
 from vkdml.common.wording import how_to_install
@@ -210,12 +223,12 @@ def bench(
             suite, op, dtype, shape, axis, mib, index_dtype, readings, peers_text, peer_seconds, on
         )
         if merge and earlier is not None and earlier.suite == sweep.SUITE:
-            raise record.RecordFault(
+            raise files.RecordFault(
                 f"--merge {merge}: is of the suite {sweep.SUITE}; accepted are records of the other suites"
             )
         if merge and not chosen.peers:
             raise typer.BadParameter(f"--merge adds peers: accepted for --peers are {','.join(peers.NAMES)}")
-    except (record.RecordFault, peers.PeerFault) as error:
+    except (files.RecordFault, peers.PeerFault) as error:
         raise typer.BadParameter(str(error)) from None
 
     for name, why in chosen.left_out.items():
@@ -232,10 +245,10 @@ def bench(
                 measured = session.run(on, chosen, progress, keep, earlier)
     except KeyboardInterrupt:
         return keep.said_when_stopped()
-    except (WrongResult, record.ImpossibleTime, MemoryError) as error:
+    except (WrongResult, ImpossibleTime, MemoryError) as error:
         print(f"vkdml: {error}", file=sys.stderr)
         return 1
-    except record.RecordFault as error:
+    except files.RecordFault as error:
         raise typer.BadParameter(f"--resume {resume}: {error}" if resume else str(error)) from None
     except peers.PeerFault as error:
         raise typer.BadParameter(str(error)) from None
@@ -276,7 +289,7 @@ def _sweep(
         _check_outputs(json_file, plot, "--json")
         on = opened(device)
         chosen, left_out = sweep_run.chosen_peers(peers_text, on)
-    except (record.RecordFault, peers.PeerFault) as error:
+    except (files.RecordFault, peers.PeerFault) as error:
         raise typer.BadParameter(str(error)) from None
     for name, why in left_out.items():
         print(f"vkdml: {name} is skipped: {why}", file=sys.stderr)
@@ -305,9 +318,9 @@ class _Kept:
         self._path = path
         self._cases: int | None = None
 
-    def __call__(self, measured: record.Record) -> None:
+    def __call__(self, measured: Record) -> None:
         if self._path:
-            record.save(measured, self._path)
+            record_file.save(measured, self._path)
             self._cases = len(measured.rows) + len(measured.latency) + len(measured.sweep)
 
     def said_when_stopped(self) -> int:
@@ -319,7 +332,7 @@ class _Kept:
         return 130
 
 
-def _said_where(measured: record.Record, json_file: str, plot: str, console: Console) -> None:
+def _said_where(measured: Record, json_file: str, plot: str, console: Console) -> None:
     """Write the plots, and say which files there are."""
     if json_file:
         console.print(f"written to {json_file}", soft_wrap=True)
@@ -328,21 +341,21 @@ def _said_where(measured: record.Record, json_file: str, plot: str, console: Con
             console.print(f"written to {path}", soft_wrap=True)
 
 
-def _compare(new: record.Record, old: record.Record, console: Console) -> int:
+def _compare(new: Record, old: Record, console: Console) -> int:
     try:
         changes = baseline.compare(new, old)
-    except record.RecordFault as error:
+    except files.RecordFault as error:
         raise typer.BadParameter(str(error)) from None
     for line in baseline.describe(changes):
         console.print(line, soft_wrap=True)
     return 1 if any(change.verdict == "slower" for change in changes) else 0
 
 
-def _loaded(option: str, path: str) -> record.Record:
+def _loaded(option: str, path: str) -> Record:
     """Return the record of an option's file."""
     try:
-        return record.load(path)
-    except record.RecordFault as error:
+        return record_file.load(path)
+    except files.RecordFault as error:
         raise typer.BadParameter(f"{option} {error}") from None
 
 
@@ -353,8 +366,8 @@ def _json_option(json_file: str, merge: str) -> str:
 
 def _check_writable(option: str, path: str | Path) -> None:
     try:
-        record.check_writable(path)
-    except record.RecordFault as error:
+        files.check_writable(path)
+    except files.RecordFault as error:
         raise typer.BadParameter(f"{option} {error}") from None
 
 
@@ -395,19 +408,19 @@ class _Filed:
     readings: int | None
 
 
-def _filed_options(earlier: record.Record, path: str, shape: str) -> _Filed:
+def _filed_options(earlier: Record, path: str, shape: str) -> _Filed:
     """Return the options of an earlier run, which hold unless others are given.
 
     Raises:
         RecordFault: they are not in its file.
     """
     if earlier.suite == sweep.SUITE:
-        raise record.RecordFault(
+        raise files.RecordFault(
             f"--resume {path}: is of the suite {sweep.SUITE}; accepted are records of the other suites"
         )
     own = earlier.suite == session.OWN_SUITE
     if own and not shape:
-        raise record.RecordFault(
+        raise files.RecordFault(
             f"--resume {path}: is of cases of your own; accepted is the same --shape beside it"
         )
     settings = earlier.settings
