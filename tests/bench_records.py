@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from vkdml.bench import cases, record, report
+from vkdml.bench import record, report, suites
 from vkdml.bench.cases import Case
 from vkdml.bench.latency import latency_cases
 from vkdml.bench.record import LatencyRow, Peer, PeerTime, Record, Row
@@ -55,7 +55,7 @@ def record_of(rows: list[Row], kind: str = "discrete", with_latency: bool = Fals
 
 def full_record(with_latency: bool = True) -> Record:
     rows = []
-    for number, case in enumerate(cases.suite("full")):
+    for number, case in enumerate(suites.suite("full")):
         us = case.read_bytes / 4.4e6 + 3
         times = {name: us * (1.1 + 0.1 * place + number % 7) for place, name in enumerate(PEERS)}
         rows.append(row_of(case, us, **(times if case.is_compared else {})))

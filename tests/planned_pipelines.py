@@ -12,7 +12,7 @@ import strategies
 from hypothesis import strategies as st
 
 import vkdml
-from vkdml.bench import cases
+from vkdml.bench import cases, suites
 from vkdml.common.read_only import fix
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import tuning_for
@@ -52,8 +52,8 @@ def of_plan(plan: Plan) -> Iterator[Pipeline]:
 def of_benchmark(limits: DeviceLimits) -> set[Pipeline]:
     """The pipelines of the benchmark's cases, made smaller where a buffer of the device is."""
     found: set[Pipeline] = set()
-    for name in cases.SUITES:
-        for case in cases.fitted_suite(cases.suite(name), limits.max_storage_buffer_range // 2):
+    for name in suites.SUITES:
+        for case in cases.fitted_suite(suites.suite(name), limits.max_storage_buffer_range // 2):
             for index_bytes in (4, 8):
                 found.update(of_plan(cases.plan_of(case, limits, index_bytes)))
     return found

@@ -11,8 +11,9 @@ from bench_records import CASE, full_record, printed, record_of, row_of
 
 import vkdml
 from vkdml.bench import calls, chains, check, clocks, host_clock, measure, record_file, report
-from vkdml.bench.cases import Case, plan_of, suite
+from vkdml.bench.cases import Case, plan_of
 from vkdml.bench.record import Record, Times
+from vkdml.bench.suites import suite
 from vkdml.common.read_only import fix
 from vkdml.measuring import OUTPUT_ROLES
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vkdml.bench import cases
+from vkdml.bench import cases, suites
 from vkdml.bench.cases import GIB, MIB, Case
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import TUNING, tuning_for
@@ -20,23 +20,23 @@ LIMITS = {
 }
 LIMITS["swiftshader"] = replace(LIMITS["software"], tuning=tuning_for("software", "SwiftShader driver"))
 LIMITS["subgroups"] = replace(LIMITS["discrete"], subgroup_size=32)
-FULL = cases.suite("full")
+FULL = suites.suite("full")
 
 
-@pytest.mark.parametrize("name", cases.SUITES)
+@pytest.mark.parametrize("name", suites.SUITES)
 def test_no_two_cases_of_a_suite_have_one_name(name):
-    names = [case.name for case in cases.suite(name)]
+    names = [case.name for case in suites.suite(name)]
     assert len(names) == len(set(names))
     assert bool(names) == (name != "latency")
 
 
 def test_every_kernel_of_the_table_is_timed_by_the_full_suite():
-    assert cases.untimed_kernels(FULL, LIMITS.values()) == set()
+    assert suites.untimed_kernels(FULL, LIMITS.values()) == set()
 
 
 def test_a_kernel_that_no_case_uses_is_named():
     without = [case for case in FULL if case.op != "slice1"]
-    untimed = cases.untimed_kernels(without, LIMITS.values())
+    untimed = suites.untimed_kernels(without, LIMITS.values())
     assert untimed == {name for name, entry in kernels.table().items() if "output" in entry.bindings}
 
 

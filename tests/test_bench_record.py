@@ -16,7 +16,6 @@ from rich.console import Console
 
 from vkdml.bench import (
     baseline,
-    cases,
     datasheets,
     files,
     measure,
@@ -25,6 +24,7 @@ from vkdml.bench import (
     record_file,
     report,
     session,
+    suites,
     sweep_report,
 )  # fmt: skip
 from vkdml.bench.cases import Case
@@ -48,7 +48,7 @@ def test_a_record_comes_back_from_its_file(tmp_path):
                       high_us=pytest.approx(time.us, rel=1e-5))
         for name, time in FULL.rows[3].peers.items()
     }  # fmt: skip
-    assert [row.as_case() for row in back.rows] == cases.suite("full")
+    assert [row.as_case() for row in back.rows] == suites.suite("full")
     assert back.latency[1].peers["cub"].why == "is no Python library"
     assert back.peers == FULL.peers
     assert json.loads(path.read_text())["format"] == record_file.FORMAT

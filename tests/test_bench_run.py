@@ -18,7 +18,7 @@ from rich.console import Console
 
 import vkdml
 from vkdml import measuring
-from vkdml.bench import check, files, libraries, measure, peers, record, record_file, session, timing
+from vkdml.bench import check, files, libraries, measure, peers, record, record_file, session, suites, timing
 from vkdml.bench.cases import Case, fitted_suite, plan_of
 from vkdml.cli import bench, main
 from vkdml.runtime.executions import ExecutionCache
@@ -169,9 +169,8 @@ def test_the_quick_suite_is_right_on_this_device(device):
 
 
 def measure_cases() -> list[Case]:
-    from vkdml.bench import cases
 
-    return [replaced for replaced in cases.suite("quick") if replaced.row != "segmentation"]
+    return [replaced for replaced in suites.suite("quick") if replaced.row != "segmentation"]
 
 
 # ---- the user's own shapes ----------------------------------------------------------------------

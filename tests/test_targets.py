@@ -9,11 +9,11 @@ import targets
 from bench_records import full_record, record_of, row_of
 from targets import Target, target_of, verdicts
 
-from vkdml.bench import cases, record, record_file
+from vkdml.bench import cases, record, record_file, suites
 from vkdml.bench.cases import Case
 from vkdml.bench.record import Times
 
-FULL = cases.suite("full")
+FULL = suites.suite("full")
 NAMES = {case.name for case in FULL}
 
 

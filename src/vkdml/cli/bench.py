@@ -29,6 +29,7 @@ from vkdml.bench import (
     record_file,
     report,
     session,
+    suites,
     sweep,
     sweep_run,
 )
@@ -51,7 +52,7 @@ def bench(
         "--suite",
         help="quick (the default), full, latency, slice, real, short or sweep.",
         metavar="NAME",
-        accepted=", ".join((*cases.SUITES, sweep.SUITE)),
+        accepted=", ".join((*suites.SUITES, sweep.SUITE)),
     ),
     op: str = options.text(
         "--op",
@@ -459,7 +460,7 @@ def _options(
             "--suite latency has no cases to choose from: --op, --dtype and --axis are not accepted"
         )
     suite = suite or DEFAULT_SUITE
-    _accept("--suite", suite, (*cases.SUITES, sweep.SUITE))
+    _accept("--suite", suite, (*suites.SUITES, sweep.SUITE))
     if op:
         _accept("--op", op, cases.OPS)
     _check_numbers(index_dtype, mib, readings, peer_seconds)
@@ -475,7 +476,7 @@ def _options(
     else:
         selected = [
             case
-            for case in cases.suite(suite)
+            for case in suites.suite(suite)
             if (not op or case.op == op)
             and (not elements or case.element in elements)
             and (axes is None or (case.op != "slice1" and case.axis == axes[0]))
