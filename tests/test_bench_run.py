@@ -18,7 +18,19 @@ from rich.console import Console
 
 import vkdml
 from vkdml import measuring
-from vkdml.bench import check, files, libraries, measure, peers, record, record_file, session, suites, timing
+from vkdml.bench import (
+    check,
+    cub_library,
+    files,
+    libraries,
+    measure,
+    peers,
+    record,
+    record_file,
+    session,
+    suites,
+    timing,
+)
 from vkdml.bench.cases import Case, fitted_suite, plan_of
 from vkdml.cli import bench, main
 from vkdml.runtime.executions import ExecutionCache
@@ -558,8 +570,8 @@ os.chmod(path, 0o755)
 def test_cubs_program_is_built_once_and_asked(tmp_path, monkeypatch, fails_on):
     monkeypatch.setenv("VKDML_CACHE_DIR", str(tmp_path / "cache"))
     nvcc = compiler(tmp_path, fails_on)
-    monkeypatch.setattr(libraries, "nvcc", lambda: nvcc)
-    cub = libraries.Cub(True, 0)
+    monkeypatch.setattr(cub_library, "nvcc", lambda: nvcc)
+    cub = cub_library.Cub(True, 0)
     assert cub.time(Case("", "argmax", "float32", (100,))) == [3, 2, 4]
     with pytest.raises(libraries.Unsupported, match="has no int8"):
         cub.time(Case("", "argmax", "int8", (100,)))
@@ -568,7 +580,7 @@ def test_cubs_program_is_built_once_and_asked(tmp_path, monkeypatch, fails_on):
     built = list((tmp_path / "cache" / "bench").iterdir())
     assert len(built) == 1
     (tmp_path / "nvcc").write_text("")
-    assert libraries.build_cub(nvcc) == str(built[0])
+    assert cub_library.build_cub(nvcc) == str(built[0])
     cub._program.stdin.close()
     cub._program.wait()
     cub._program.stdout.close()
@@ -577,7 +589,7 @@ def test_cubs_program_is_built_once_and_asked(tmp_path, monkeypatch, fails_on):
 def test_a_compiler_that_refuses_is_a_reason(tmp_path, monkeypatch):
     monkeypatch.setenv("VKDML_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.raises(libraries.Unsupported, match=r"nvcc: cub.cuh: no such file$"):
-        libraries.build_cub(compiler(tmp_path, "all"))
+        cub_library.build_cub(compiler(tmp_path, "all"))
 
 
 def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypatch):

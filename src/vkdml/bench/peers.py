@@ -18,8 +18,9 @@ from dataclasses import asdict
 from typing import IO, Any
 
 from vkdml.bench.cases import MIB, Case
+from vkdml.bench.cub_library import nvcc
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.libraries import LIBRARIES, answers, nvcc
+from vkdml.bench.libraries import LIBRARIES, answers
 from vkdml.bench.library import OUT_OF_TIME, one_line
 from vkdml.bench.record import Latency, LatencyRow, Peer, PeerTime, Record, Row
 from vkdml.bench.record_file import peer_time
