@@ -32,7 +32,7 @@ from vkdml.bench import (
     timing,
 )
 from vkdml.bench.cases import Case, fitted_suite, plan_of
-from vkdml.cli import bench, main
+from vkdml.cli import bench, bench_progress, main
 from vkdml.runtime.executions import ExecutionCache
 
 SMALL = ["bench", "--shape", "40x300", "--peers", "none", "--readings", "3"]
@@ -720,7 +720,7 @@ def test_whatever_a_selector_is_refused_with_is_one_line(capsys, monkeypatch, fa
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_the_bar_and_the_count_stay_whole_beside_a_long_case(columns):
     console = Console(file=io.StringIO(), width=columns, force_terminal=True, color_system=None)
-    bar = bench._Bar(console)
+    bar = bench_progress.Bar(console)
     bar.phase("quick suite", 120)
     bar.step("f32 1024x1048576 ax 0, options and hard data [::-1, ::2]: 12345.6 us, 4321 GB/s")
     console.print(bar._bars.get_renderable())
