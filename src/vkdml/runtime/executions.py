@@ -107,9 +107,13 @@ class ExecutionCache:
         """Make something that needs memory; what waits for another call must never be why it fails."""
         try:
             return make()
-        except MemoryError:
-            if not self.clear():
-                raise
+        except MemoryError as error:
+            return self._again(make, error)
+
+    def _again(self, make: Callable[[], _Made], error: MemoryError) -> _Made:
+        """Make once more what failed, if anything that waits for another call can be dropped."""
+        if not self.clear():
+            raise error
         return make()
 
     def explained(self, error: MemoryError, plan: Plan) -> MemoryError:
@@ -173,13 +177,11 @@ class ExecutionCache:
     def _made_again(
         self, make: Callable[[ExecutionCache, Plan], _Made], plan: Plan, error: MemoryError
     ) -> _Made:
-        """Make once more what failed, if anything that waits for another call can be dropped."""
+        """Make a plan ready once more; the error says what it needs."""
         try:
-            if self.clear():
-                return make(self, plan)
-        except MemoryError as second:
-            error = second
-        raise self.explained(error, plan) from None
+            return self._again(lambda: make(self, plan), error)
+        except MemoryError as last:
+            raise self.explained(last, plan) from None
 
     # ---- sequences -----------------------------------------------------------------------------------------
 
