@@ -1,0 +1,31 @@
+// The parts of the Python bindings: types in, types out, the GIL given up where a call blocks.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include "buffer.hpp"
+
+namespace vkdml {
+
+// Each adds its classes to the module. Classes come before those that take or return them.
+void bind_buffer(nanobind::module_& module);
+void bind_sequence(nanobind::module_& module); // and kernels, and replays
+void bind_device(nanobind::module_& module);
+
+// What the drivers tell of each device, and what is known of the loader.
+nanobind::list described_devices();
+nanobind::dict described_loader();
+
+using HostView = nanobind::ndarray<nanobind::numpy, uint8_t, nanobind::ndim<1>>;
+using ConstHostView = nanobind::ndarray<nanobind::numpy, const uint8_t, nanobind::ndim<1>>;
+
+// Memory that is kept for reuse is had at once; only an allocation is worth giving up the GIL.
+std::shared_ptr<Buffer> buffer_of(const std::shared_ptr<Device>& device, uint64_t bytes, MemoryKind kind);
+
+inline std::vector<uint8_t> to_bytes(const nanobind::bytes& bytes) {
+    auto data = static_cast<const uint8_t*>(bytes.data());
+    return {data, data + bytes.size()};
+}
+
+} // namespace vkdml
