@@ -17,7 +17,7 @@ VARIABLE = "VKDML_TEST_MEMORY"
 # Small, and no power of two: what tests transfer goes in several pieces, at starts of all kinds.
 STAGING_BYTES = 1000
 # Results of tests lie on both sides of it.
-SHARED_BYTES = 256
+HOST_MEMORY_BYTES = 256
 # Arrays of tests, too.
 MAPPED_BYTES = 512
 
@@ -39,7 +39,9 @@ def force() -> None:
 
     def tuned(device_type: str, driver_name: str = "") -> Any:
         return dataclasses.replace(
-            tuning_for(device_type, driver_name), shared_bytes=SHARED_BYTES, mapped_bytes=MAPPED_BYTES
+            tuning_for(device_type, driver_name),
+            host_memory_bytes=HOST_MEMORY_BYTES,
+            mapped_bytes=MAPPED_BYTES,
         )
 
     _native.devices = discrete

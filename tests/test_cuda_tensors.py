@@ -285,7 +285,7 @@ def test_creation_takes_tensors():
     tensor = Tensor(x, ORDINAL)
     for a in (vkdml.asarray(tensor), vkdml.from_dlpack(tensor), vkdml.from_dlpack(tensor, copy=True)):
         assert np.array_equal(a.numpy(), x)
-        assert a.memory.is_shared
+        assert a.memory.is_cuda
     assert vkdml.asarray(tensor, "float64").dtype == np.float64
     assert np.array_equal(vkdml.from_dlpack(tensor, device=0).numpy(), x)
     for make in (vkdml.asarray, vkdml.from_dlpack):

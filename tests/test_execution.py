@@ -26,8 +26,8 @@ HOST, LOCAL = _native.MemoryKind.host, _native.MemoryKind.device
 ROWS, COLUMNS = 3, 40_000
 
 
-def cache_of(device, shared_bytes: int, mapped_bytes: int = -1) -> ExecutionCache:
-    tuning = replace(device.limits.tuning, shared_bytes=shared_bytes, mapped_bytes=mapped_bytes)
+def cache_of(device, host_memory_bytes: int, mapped_bytes: int = -1) -> ExecutionCache:
+    tuning = replace(device.limits.tuning, host_memory_bytes=host_memory_bytes, mapped_bytes=mapped_bytes)
     return ExecutionCache(device.native, False, tuning)
 
 
@@ -77,10 +77,10 @@ def test_a_workspace_starts_with_its_layout_and_zeros(device, sizes):
 
 
 @pytest.mark.parametrize("mapped_bytes", [0, 1 << 20])
-@pytest.mark.parametrize("shared_bytes", [0, 1 << 20])
-def test_what_is_not_shared_is_copied_in_and_out(device, shared_bytes, mapped_bytes):
+@pytest.mark.parametrize("host_memory_bytes", [0, 1 << 20])
+def test_what_the_host_does_not_see_is_copied_in_and_out(device, host_memory_bytes, mapped_bytes):
     """Twice, with other elements: all of the input arrives, and all that was found."""
-    execution = Execution(cache_of(device, shared_bytes, mapped_bytes), reduction(device))
+    execution = Execution(cache_of(device, host_memory_bytes, mapped_bytes), reduction(device))
     rng = np.random.default_rng(3)
     for _ in range(2):
         x = rng.integers(-99, 99, (ROWS, COLUMNS)).astype(np.int16)
@@ -92,16 +92,16 @@ def test_what_is_not_shared_is_copied_in_and_out(device, shared_bytes, mapped_by
         assert execution.views["indices"][: 8 * ROWS].view(np.int64).tolist() == x.argmax(1).tolist()
         assert execution.views["values"][: 2 * ROWS].view(np.int16).tolist() == [100] * ROWS
     is_written = mapped_bytes and device.native.maps_device_memory
-    assert execution.uploaded == (() if shared_bytes or is_written else ("input",))
-    assert execution.downloaded == (("values",) if shared_bytes else ("indices", "values"))
+    assert execution.uploaded == (() if host_memory_bytes or is_written else ("input",))
+    assert execution.downloaded == (("values",) if host_memory_bytes else ("indices", "values"))
 
 
 @pytest.mark.parametrize("count", [1, 3, 16, 1001])
-@pytest.mark.parametrize("shared_bytes", [0, 1 << 20])
-def test_a_copy_of_any_length_arrives_whole(device, shared_bytes, count):
+@pytest.mark.parametrize("host_memory_bytes", [0, 1 << 20])
+def test_a_copy_of_any_length_arrives_whole(device, host_memory_bytes, count):
     source, target = Operand((count,), (-1,), count - 1, count), Operand((count,), (1,), 0, count)
     plan = plan_for(CopyCall(source, target, 1), device.limits)
-    execution = Execution(cache_of(device, shared_bytes), plan)
+    execution = Execution(cache_of(device, host_memory_bytes), plan)
     x = np.random.default_rng(count).integers(0, 256, count, np.uint8)
     execution.views["input"][:count] = x
     execution.views["output"][...] = 0

@@ -42,11 +42,11 @@ std::vector<Replay::Region> all_given(const std::vector<std::pair<Buffer*, uint6
 // The GIL is kept while spinning (giving it up costs milliseconds when another thread computes) unless other
 // threads submit work too, and given up to block; signals are looked at between slices, so Ctrl-C works.
 bool wait(Sequence& sequence, std::optional<double> timeout, double spin_us) {
-    const bool shared = several_threads_submit();
+    const bool contended = several_threads_submit();
     if (timeout) spin_us = std::min(spin_us, std::max(*timeout, 0.0) * 1e6);
-    if (sequence.spin(shared ? 0 : spin_us)) return true;
+    if (sequence.spin(contended ? 0 : spin_us)) return true;
     WithoutGil release;
-    if (shared && !sequence.device()->info().is_software() && sequence.spin(spin_us)) return true;
+    if (contended && !sequence.device()->info().is_software() && sequence.spin(spin_us)) return true;
     return sequence.block(timeout.value_or(-1), [] {
         WithGil acquire;
         if (PyErr_CheckSignals()) throw nb::python_error();

@@ -305,7 +305,7 @@ class Array(NumpyOperand):
         return hooks.array_namespace(api_version)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return DLPack's type and number of the device: Vulkan's, or CUDA's of memory shared with it."""
+        """Return DLPack's type and number of the device: Vulkan's, or CUDA's of memory that it maps."""
         return self._memory.dlpack_device
 
     def __dlpack__(
@@ -361,7 +361,7 @@ class Array(NumpyOperand):
     def region(self) -> Region:
         """The buffer that holds the elements, and the aligned byte at which a kernel's binding starts."""
         region = (self._bound or self._bind())[0]
-        if self._memory.is_shared:
+        if self._memory.is_cuda:
             self._memory.wait_for_others()
         return region
 
@@ -392,9 +392,9 @@ class Array(NumpyOperand):
         device.executions.run(plan, {"input": source.region, "output": result.region})
         return result
 
-    def new_result(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, share: bool = False) -> Array:
-        """Return a new array for what is computed of this one; CUDA maps it if this one's or ``share``."""
-        return allocated(self.device, shape, dtype, for_host=True, share=share or self._memory.is_shared)
+    def new_result(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, on_cuda: bool = False) -> Array:
+        """Return a new array for what is computed of this one; CUDA maps it if this one's or ``on_cuda``."""
+        return allocated(self.device, shape, dtype, for_host=True, on_cuda=on_cuda or self._memory.is_cuda)
 
     def byte_range(self) -> tuple[int, int]:
         """Return the first byte of the memory that elements lie in, and one past the last."""
@@ -458,7 +458,7 @@ def allocated(
     dtype: np.dtype[Any],
     *,
     for_host: bool = False,
-    share: bool = False,
+    on_cuda: bool = False,
 ) -> Array:
     """Return a new compact array of arbitrary elements.
 
@@ -467,12 +467,12 @@ def allocated(
         shape: of the array.
         dtype: movable, in the machine's byte order.
         for_host: it is a result that the host probably reads soon: a small one lies where the host sees it.
-        share: CUDA maps it too.
+        on_cuda: CUDA maps it too.
     """
     nbytes = math.prod(shape) * dtype.itemsize
     near_host = for_host and device.executions.is_near_host(nbytes)
     try:
-        make = hooks.shared_memory if share else Memory
+        make = hooks.cuda_memory if on_cuda else Memory
         memory = make(device, nbytes, near_host=near_host)
     except MemoryError as error:
         raise MemoryError(f"an array of {shape} {dtype} on {device.name}: {error}") from None
@@ -484,13 +484,13 @@ def _integers(what: str, axes: Any) -> tuple[int, ...]:
 
 
 def uploaded(
-    array: npt.NDArray[Any], device: Device, dtype: np.dtype[Any] | None = None, *, share: bool = False
+    array: npt.NDArray[Any], device: Device, dtype: np.dtype[Any] | None = None, *, on_cuda: bool = False
 ) -> Array:
-    """Copy a host array, after it was converted to ``dtype``; ``share`` as of :func:`allocated`."""
+    """Copy a host array, after it was converted to ``dtype``; ``on_cuda`` as of :func:`allocated`."""
     try:
         array, element = resolved(array, element_type(array.dtype if dtype is None else dtype))
         # Memory is allocated first: an array that repeats elements may be larger than the host's memory.
-        result = allocated(device, array.shape, element, share=share)
+        result = allocated(device, array.shape, element, on_cuda=on_cuda)
         result._write(np.asarray(array, element, order="C"))
     except (ValueError, TypeError, MemoryError, RuntimeError) as error:
         with context("asarray", array):

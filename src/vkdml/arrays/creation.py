@@ -97,10 +97,10 @@ def asarray(
     wanted = None if dtype is None else element_type(dtype)
     if not isinstance(copy, bool | None):
         raise TypeError(f"copy must be True, False or None, not {copy!r}")
-    shared = _is_shared(share)
+    on_cuda = _is_on_cuda(share)
     if not isinstance(x, DeviceArray) and foreign.lies_on_cuda(x):
         x, copy = hooks.from_cuda(x, copy=copy), None
-    if shared and (isinstance(device, list | tuple) or isinstance(x, ShardedArray)):
+    if on_cuda and (isinstance(device, list | tuple) or isinstance(x, ShardedArray)):
         raise ValueError('share="cuda" is for an array on one device; accepted is share=None')
     if isinstance(device, list | tuple):
         _require_copy_allowed(copy)
@@ -113,14 +113,14 @@ def asarray(
     if isinstance(x, Array):
         target = x.device if device is None else resolve(device)
         is_there = target is x.device and (wanted is None or wanted == x.dtype)
-        if is_there and (x.memory.is_shared or not shared):
+        if is_there and (x.memory.is_cuda or not on_cuda):
             return x.copy() if copy else x
         _require_copy_allowed(copy)
         if is_there:
-            return x.copied_to(x.new_result(x.shape, x.dtype, share=True))
-        return uploaded(x.numpy(), target, wanted, share=shared)
+            return x.copied_to(x.new_result(x.shape, x.dtype, on_cuda=True))
+        return uploaded(x.numpy(), target, wanted, on_cuda=on_cuda)
     _require_copy_allowed(copy)
-    return uploaded(_on_host(x, wanted), resolve(device), wanted, share=shared)
+    return uploaded(_on_host(x, wanted), resolve(device), wanted, on_cuda=on_cuda)
 
 
 def shared_out(x: Any, devices: Sequence[Device], dtype: np.dtype[Any] | None = None) -> ShardedArray:
@@ -155,7 +155,7 @@ def _require_copy_allowed(copy: bool | None) -> None:
         )
 
 
-def _is_shared(share: object) -> bool:
+def _is_on_cuda(share: object) -> bool:
     if share is None:
         return False
     if share != "cuda":
@@ -189,7 +189,7 @@ def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, sha
     none = np.empty(0, element_type(np.float32 if dtype is None else dtype))
     sizes += none.shape[1:]
     _require_numpy_has(sizes, none.dtype)
-    return allocated(resolve(device), sizes, none.dtype, share=_is_shared(share))
+    return allocated(resolve(device), sizes, none.dtype, on_cuda=_is_on_cuda(share))
 
 
 def _require_numpy_has(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

@@ -30,9 +30,9 @@ def capsule(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: A
         return host.__dlpack__(max_version=version) if NUMPY_TAKES_VERSIONS else host.__dlpack__()
     if wanted[0] in dlpack.CUDA_DEVICES:
         _require_cuda_stream(stream)
-        if copy or not array.memory.is_shared:
+        if copy or not array.memory.is_cuda:
             _require_copy_allowed(copy)
-            array, copy = array.copied_to(array.new_result(array.shape, array.dtype, share=True)), True
+            array, copy = array.copied_to(array.new_result(array.shape, array.dtype, on_cuda=True)), True
     own = array.__dlpack_device__()
     if wanted != own:
         raise BufferError(

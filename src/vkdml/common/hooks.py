@@ -42,7 +42,7 @@ argmax: Callable[..., Any]
 """For methods of ``Array`` and ``ShardedArray``: the public function."""
 argmin: Callable[..., Any]
 """The same."""
-shared_memory: Callable[..., Memory]
+cuda_memory: Callable[..., Memory]
 """For arrays that CUDA maps too: made like ``Memory``."""
 from_cuda: Callable[..., Array]
 """For tensors of other libraries on a GPU: the Array of their elements, copied there if need be."""

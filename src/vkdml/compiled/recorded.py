@@ -79,7 +79,7 @@ class RecordedOperation:
         for place in self.places:
             memory = None if place.memory is None else place.memory()
             if memory is not None:
-                if memory.is_shared:
+                if memory.is_cuda:
                     memory.wait_for_others()
             elif place.is_gone:
                 raise self._freed(number, place)

@@ -56,7 +56,7 @@ class Mapping:
                 self.cuda.free_memory(self._external, self.address)
 
 
-class SharedMemory(Memory):
+class CudaMemory(Memory):
     """An allocation that CUDA maps.
 
     Vulkan and the host wait for CUDA before they use memory that was lent, since nobody tells which streams
@@ -67,9 +67,9 @@ class SharedMemory(Memory):
     _mapping: Mapping
     _give_back: Callable[[Mapping], None]
 
-    is_shared = True
+    is_cuda = True
 
-    def __new__(cls, device: Device, nbytes: int, *, near_host: bool = False) -> SharedMemory:
+    def __new__(cls, device: Device, nbytes: int, *, near_host: bool = False) -> CudaMemory:
         """Allocate, or take what an earlier array has left.
 
         Raises:
@@ -79,7 +79,7 @@ class SharedMemory(Memory):
         cls.require_within_limit(device, nbytes)
         size_class = device.native.capacity_for(whole_vectors(nbytes))
         visible = near_host or device.info.unified_memory
-        pool, key = device.executions.shared_memory, (size_class, visible)
+        pool, key = device.executions.cuda_mappings, (size_class, visible)
         mapping = pool.take(key)
         if mapping is None:
             mapping = device.executions.insist(lambda: Mapping(device, size_class, visible))
@@ -162,21 +162,21 @@ class SharedMemory(Memory):
         return lent_tensor.capsule(self.address, tensor, self.dlpack_device, self, versioned=versioned)
 
 
-def shared_memory(device: Device, nbytes: int, *, near_host: bool = False) -> SharedMemory:
-    """Return memory that Vulkan and CUDA share; ``near_host`` as of :class:`Memory`."""
+def allocated(device: Device, nbytes: int, *, near_host: bool = False) -> CudaMemory:
+    """Return new memory, as :class:`CudaMemory`; an error names the option that asked for it."""
     try:
-        return SharedMemory(device, nbytes, near_host=near_host)
+        return CudaMemory(device, nbytes, near_host=near_host)
     except DeviceError as error:
         raise type(error)(f'share="cuda": {error}') from None
 
 
 # Memory that was lent, by address: a tensor made from it comes back without a copy.
 _lock = threading.RLock()
-_lent: dict[int, ref[SharedMemory]] = {}
+_lent: dict[int, ref[CudaMemory]] = {}
 _addresses: list[int] = []
 
 
-def _remember(memory: SharedMemory) -> None:
+def _remember(memory: CudaMemory) -> None:
     with _lock:
         if memory.address not in _lent:
             insort(_addresses, memory.address)
@@ -189,8 +189,8 @@ def _forget(address: int) -> None:
             del _addresses[bisect_right(_addresses, address) - 1]
 
 
-def memory_at(address: int, nbytes: int) -> SharedMemory | None:
-    """Return the shared memory that has these bytes of CUDA's, or None if they are not of vkdml's."""
+def memory_at(address: int, nbytes: int) -> CudaMemory | None:
+    """Return the memory that has these bytes of CUDA's, or None if they are not of vkdml's."""
     with _lock:
         place = bisect_right(_addresses, address) - 1
         memory = _lent[_addresses[place]]() if place >= 0 else None

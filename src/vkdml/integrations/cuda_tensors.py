@@ -18,7 +18,7 @@ from vkdml.common import dlpack
 from vkdml.common.coinciding import elements_overlap
 from vkdml.integrations import cuda_driver
 from vkdml.integrations.cuda_driver import CudaDevice
-from vkdml.integrations.cuda_memory import SharedMemory, memory_at
+from vkdml.integrations.cuda_memory import CudaMemory, memory_at
 from vkdml.plan.layout import extent, row_major_strides
 from vkdml.runtime.device import resolve
 
@@ -179,7 +179,7 @@ def _copied(tensor: CudaTensor) -> Array:
     shape, strides, _ = tensor.view
     itemsize, size = tensor.dtype.itemsize, math.prod(shape)
     if not size:
-        return allocated(resolve(tensor.device.uuid), shape, tensor.dtype, share=True)
+        return allocated(resolve(tensor.device.uuid), shape, tensor.dtype, on_cuda=True)
     # Elements that a stride of 0 repeats are copied once.
     once = tuple(1 if stride == 0 else extent for extent, stride in zip(shape, strides, strict=True))
     low, high = extent(once, strides)
@@ -205,12 +205,12 @@ def _copied(tensor: CudaTensor) -> Array:
 
 
 def _room(tensor: CudaTensor, count: int) -> Array:
-    return allocated(resolve(tensor.device.uuid), (count,), tensor.dtype, share=True)
+    return allocated(resolve(tensor.device.uuid), (count,), tensor.dtype, on_cuda=True)
 
 
 def _address(array: Array) -> int:
     memory = array.memory
-    assert isinstance(memory, SharedMemory)
+    assert isinstance(memory, CudaMemory)
     return memory.address + array.placement.offset * array.itemsize
 
 
@@ -229,7 +229,7 @@ class Output:
         self.given = x
         self._tensor = None if own is not None else tensor
         self.array = (
-            allocated(resolve(tensor.device.uuid), shape, tensor.dtype, share=True) if own is None else own
+            allocated(resolve(tensor.device.uuid), shape, tensor.dtype, on_cuda=True) if own is None else own
         )
 
     def deliver(self) -> Any:

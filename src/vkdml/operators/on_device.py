@@ -52,8 +52,8 @@ def call_as_before(x: Array, key: CallKey | None) -> Any:
     if known is None:
         return None
     rebindables, low, results, view, _ = known
-    if memory.is_shared:
-        return _result_in_shared_memory(x, key, known)
+    if memory.is_cuda:
+        return _result_in_cuda_memory(x, key, known)
     lent = rebindables.borrow()
     if lent is None:
         return None
@@ -81,7 +81,7 @@ def call_as_before(x: Array, key: CallKey | None) -> Any:
     return arrays[0] if len(arrays) == 1 else ArgReduceResult(*arrays)
 
 
-def _result_in_shared_memory(x: Array, key: CallKey, known: _KnownCall) -> Any:
+def _result_in_cuda_memory(x: Array, key: CallKey, known: _KnownCall) -> Any:
     """Reduce by the plan of a known call, with results that CUDA maps as it does the input."""
     if key[0] == "slice1":
         return (
@@ -163,7 +163,7 @@ def slice1(x: Array, request: SliceRequest) -> Array:
 
 def _remember_copy(x: Array, key: CallKey | None, copied: Array, result: Array) -> None:
     """Let :func:`call_as_before` know a copy that succeeded."""
-    if copied.size and not x.memory.is_shared and key is not None:
+    if copied.size and not x.memory.is_cuda and key is not None:
         plan = plan_for(CopyCall(copied.operand, result.operand, x.itemsize), x.device.limits)
         _remember_call(x, key, copied, plan, [result])
 

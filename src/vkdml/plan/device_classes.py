@@ -40,7 +40,7 @@ DISCRETE = Tuning(
     joined_from_bytes=_MIB,
     most_candidates=8192,
     fixed_flags_from_bytes=NEVER,
-    shared_bytes=64 * 1024,
+    host_memory_bytes=64 * 1024,
     # Kernels read 256 MiB of mapped memory 1% slower than other memory, 1 GiB at half the rate (H100).
     mapped_bytes=16 * _MIB,
     stream_tile_bytes=32 * _MIB,

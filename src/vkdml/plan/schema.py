@@ -403,7 +403,7 @@ def parse(content: Mapping[str, Any]) -> Schema:
 
 
 def _family(name: str, facts: Mapping[str, Any], content: Mapping[str, Any]) -> Family:
-    shared = content["interfaces"][facts["interface"]]
+    interface = content["interfaces"][facts["interface"]]
     constants = tuple(
         Constant(
             entry["name"],
@@ -412,19 +412,21 @@ def _family(name: str, facts: Mapping[str, Any], content: Mapping[str, Any]) -> 
             tuple(entry.get("only", {}).items()),
             entry.get("about", ""),
         )
-        for entry in (*shared.get("constants", ()), *facts.get("constants", ()))
+        for entry in (*interface.get("constants", ()), *facts.get("constants", ()))
     )
     push = tuple(
         Field(entry["name"], entry["type"], tuple(entry.get("flags", ())), entry.get("about", ""))
-        for entry in (*shared.get("push", ()), *facts.get("push", ()))
+        for entry in (*interface.get("push", ()), *facts.get("push", ()))
     )
     push = tuple(sorted(push, key=lambda field: field.type == "words"))  # they take the rest
-    files = {**shared.get("files", {}), **facts.get("files", {})}
+    files = {**interface.get("files", {}), **facts.get("files", {})}
     used = {axis for group in facts["variants"] for axis in group}
     axes = {axis: values for axis, values in content["axes"].items() if axis in used}
     if used - axes.keys():
         raise KeyError(f"{name} has variants along {sorted(used - axes.keys())}, which are no axes")
-    family = Family(name, tuple(shared["bindings"]), constants, push, content["push_bytes"], axes, files, {})
+    family = Family(
+        name, tuple(interface["bindings"]), constants, push, content["push_bytes"], axes, files, {}
+    )
     for group in facts["variants"]:
         _add_variants(family, group)
     return family

@@ -316,7 +316,7 @@ class Tuning:
     """Inputs from this size on have columns joined where other kernels would read single elements."""
     fixed_flags_from_bytes: int
     """Inputs from this size on have their flags compiled in, so that there are more pipelines."""
-    shared_bytes: int
+    host_memory_bytes: int
     """Inputs and results up to this size stay in host memory instead of being copied."""
     mapped_bytes: int
     """The host writes arrays up to this size into the device's memory itself, where all of it is mapped."""

@@ -33,14 +33,14 @@ class Execution:
         unified = cache.unified_memory
         sizes = {role: nbytes for role, nbytes in plan.buffer_bytes if nbytes and role != "workspace"}
         self.nbytes = (sum(sizes.values()) + plan.bytes_of("workspace")) * (1 if unified else 2)
-        # Roles whose buffers the host and the kernels share, so that nothing is copied.
-        shared = set(sizes) if unified else _read_over_the_bus(plan, cache.tuning)
+        # Roles whose buffers kernels use in memory that the host sees, so that nothing is copied.
+        host_visible = set(sizes) if unified else _read_over_the_bus(plan, cache.tuning)
         written = {"input"} if cache.maps(plan.bytes_of("input")) else set[str]()
         buffers = {
-            role: cache.buffer(n, visible=role in shared - written, writable=role in written)
+            role: cache.buffer(n, visible=role in host_visible - written, writable=role in written)
             for role, n in sizes.items()
         }
-        direct = shared | written
+        direct = host_visible | written
         visible = {
             role: buffer if role in direct else cache.buffer(sizes[role], visible=True)
             for role, buffer in buffers.items()
@@ -90,4 +90,4 @@ class Execution:
 def _read_over_the_bus(plan: Plan, tuning: Tuning) -> set[str]:
     """Of small plans what is read or written once, where a copy would take longer than the way there."""
     roles: set[str] = {"input", "indices"} & dict(plan.buffer_bytes).keys()
-    return roles if sum(map(plan.bytes_of, roles)) <= tuning.shared_bytes else set()
+    return roles if sum(map(plan.bytes_of, roles)) <= tuning.host_memory_bytes else set()

@@ -20,7 +20,7 @@ from vkdml.runtime.small_transfers import SmallTransfers
 _Made = TypeVar("_Made")
 
 IDLE_SEQUENCES = 16
-IDLE_SHARED_MEMORIES = 256
+IDLE_CUDA_MAPPINGS = 256
 # From here on a copy on the host takes longer than giving a kernel other memory at each call.
 IMPORTED_BYTES = 1 << 20
 _HOST, _DEVICE, _MAPPED = _native.MemoryKind.host, _native.MemoryKind.device, _native.MemoryKind.mapped
@@ -48,7 +48,7 @@ class ExecutionCache:
         self._rebindables: Pool[Plan, Rebindable] = Pool(*bounds)
         self._sequences: Pool[None, NativeSequence] = Pool(IDLE_SEQUENCES, 0)
         # By size class and whether the host sees it; what CUDA maps is slow to make.
-        self.shared_memory: Pool[tuple[int, bool], Any] = Pool(IDLE_SHARED_MEMORIES, device.memory()["limit"])
+        self.cuda_mappings: Pool[tuple[int, bool], Any] = Pool(IDLE_CUDA_MAPPINGS, device.memory()["limit"])
         self.small_transfers = SmallTransfers(self)
         self.known_calls: CallCache[Any] = CallCache(MOST_CALLS)
         """Of the public functions on this device; whoever fills it knows what it holds."""
@@ -92,7 +92,7 @@ class ExecutionCache:
 
     def is_near_host(self, nbytes: int) -> bool:
         """Whether a result of so many bytes, which the host probably reads soon, lies where it sees it."""
-        return self.unified_memory or nbytes <= self.tuning.shared_bytes
+        return self.unified_memory or nbytes <= self.tuning.host_memory_bytes
 
     def result_memory(self, nbytes: int) -> tuple[int, _native.MemoryKind]:
         """Return bytes and kind of memory for a result that the host probably reads soon."""
@@ -127,7 +127,7 @@ class ExecutionCache:
 
     def clear(self) -> bool:
         """Drop all that waits for another call; False when there was nothing."""
-        pools = self._executions, self._rebindables, self._sequences, self.shared_memory
+        pools = self._executions, self._rebindables, self._sequences, self.cuda_mappings
         dropped = [each.clear() for each in (*pools, self.small_transfers)]
         return any(dropped)
 

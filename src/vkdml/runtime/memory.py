@@ -51,8 +51,8 @@ class Memory(ReadOnly):
     _users: tuple[ref[Running], ...]
     _visible: Bytes | None
 
-    is_shared = False
-    """Whether other libraries on the GPU map it too."""
+    is_cuda = False
+    """Whether CUDA maps it too, for other libraries."""
 
     # Not __init__(), which could be called again and leave arrays with less than they cover.
     def __new__(cls, device: Device, nbytes: int, *, near_host: bool = False) -> Memory:
@@ -98,10 +98,10 @@ class Memory(ReadOnly):
         return dlpack.VULKAN, self._device.info.index
 
     def wait_for_others(self) -> None:
-        """Wait for what other libraries, with which it is shared, were given to do with it."""
+        """Wait for what other libraries, which CUDA maps it for, were given to do with it."""
 
     def lend(self, tensor: lent_tensor.Description, *, versioned: bool) -> Any:
-        """Return a DLPack capsule of elements of this memory, where it is shared."""
+        """Return a DLPack capsule of elements of this memory, where CUDA maps it."""
         raise BufferError(
             "Vulkan memory of its own cannot be shared with another library; accepted are "
             'vkdml.asarray(a, share="cuda"), which copies it on the device, and a copy on the host: '
