@@ -18,11 +18,7 @@ CASE = Case("", "argmax", "float32", (1 << 20,))
 def row_of(case: Case, us: float, **peers: float) -> Row:
     written = case.written_bytes(4)
     return Row(
-        case=case.name, row=case.row, op=case.op, element=case.element, shape=list(case.shape),
-        axis=None if case.axis is None else list(case.axis), data=case.data, direction=case.direction,
-        nan_policy=case.nan_policy, return_values=case.return_values, alternate=case.alternate,
-        transposed=case.transposed, wide_indices=case.wide_indices, window=case.window, scaled_from=None,
-        us=us, low_us=us * 0.99, high_us=us * 1.01, readings=30,
+        **record.fields_of(case), us=us, low_us=us * 0.99, high_us=us * 1.01, readings=30,
         kernels={"argreduce_rows_float32": us}, read_bytes=case.read_bytes, written_bytes=written,
         gb_per_s=(case.read_bytes + written) / us / 1e3, input_gb_per_s=case.read_bytes / us / 1e3,
         peers={name: PeerTime(time, time, time) for name, time in peers.items()},

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from vkdml.bench.contents import Bytes, cores
 from vkdml.bench.host_clock import time_calls
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.library import Unsupported
-from vkdml.bench.record import LatencyRow, Record, Row, Times
+from vkdml.bench.record import LatencyRow, Record, Row, Times, fields_of
 from vkdml.bench.timing import CallReading, time_call, time_copy
 from vkdml.measuring import Reading, build_kernels, filled, time_plan
 from vkdml.plan.plans import Plan
@@ -126,71 +126,73 @@ def measure(
     checker = Checker()
     clocks = clocks or clocks_of(device)
     store = Contents(device, cases, clocks)
-    software = device.info.type == "software"
     rows = []
     for case in cases:
         content, memory = store.of(case)
-        plan = plan_of(case, device.limits, index_bytes)
-        of_index = case.index_bytes(index_bytes)
-        call = _host_call(device, case, content, of_index) if software else None
-        warm_seconds = SOFTWARE_WARM_SECONDS if software else KERNEL_WARM_SECONDS
-        patience_seconds = SOFTWARE_PATIENCE_SECONDS if software else 3.0
-        # Where calls are timed, the plan runs here only to be checked: on outputs filled with other bytes.
-        read = partial(
-            time_plan,
-            device,
-            plan,
-            {"input": memory},
-            readings=readings if call is None else 1,
-            warm_seconds=warm_seconds if call is None else 0.0,
-            patience_seconds=patience_seconds,
-            before=clocks.raise_again,
-        )
-        reading, discarded = clocks.steady(read)
-        clocks.busy_while(partial(checker.check, case, content, reading.outputs, of_index))
-        if call is None:
-            times = _times_of_plan(reading)
-        else:
-            timed = time_call(
-                device, call, readings=readings, warm_seconds=warm_seconds, patience_seconds=patience_seconds
-            )
-            checker.check(case, content, outputs_of(timed.result), of_index)
-            times = _times_of_call(timed)
+        plan, of_index = plan_of(case, device.limits, index_bytes), case.index_bytes(index_bytes)
+        planned = _Planned(case, plan, content, memory, of_index)
+        reading, discarded, times = _timed_and_checked(device, clocks, checker, planned, readings)
+        more = {} if kernels_only else _calls_and_chains(device, clocks, planned, reading)
         written = case.written_bytes(index_bytes)
-        rows.append(
-            Row(
-                case=case.name,
-                row=case.row,
-                op=case.op,
-                element=case.element,
-                shape=list(case.shape),
-                axis=None if case.axis is None else list(case.axis),
-                data=case.data,
-                direction=case.direction,
-                nan_policy=case.nan_policy,
-                return_values=case.return_values,
-                alternate=case.alternate,
-                window=case.window,
-                scaled_from=list(case.scaled_from) if case.scaled_from else None,
-                transposed=case.transposed,
-                wide_indices=case.wide_indices,
-                discarded_us=[nanoseconds / 1e3 for nanoseconds in discarded],
-                **times,
-                **(
-                    {}
-                    if kernels_only
-                    else _calls_and_chains(device, clocks, case, plan, content, memory, of_index, reading)
-                ),
-                read_bytes=case.read_bytes,
-                written_bytes=written,
-                gb_per_s=_rate(case.read_bytes + written, times["us"]),
-                input_gb_per_s=_rate(case.read_bytes, times["us"]),
-            )
+        row = Row(
+            **fields_of(case),
+            discarded_us=[nanoseconds / 1e3 for nanoseconds in discarded],
+            **times,
+            **more,
+            read_bytes=case.read_bytes,
+            written_bytes=written,
+            gb_per_s=_rate(case.read_bytes + written, times["us"]),
+            input_gb_per_s=_rate(case.read_bytes, times["us"]),
         )
+        rows.append(row)
         if store.done(case):
             checker.forget(case.content)
-        done(rows[-1])
+        done(row)
     return rows
+
+
+class _Planned(NamedTuple):
+    """A case, its plan, and its input on the host and on the device."""
+
+    case: Case
+    plan: Plan
+    content: Bytes
+    memory: Memory
+    index_bytes: int
+
+
+def _timed_and_checked(
+    device: Device, clocks: Clocks, checker: Checker, planned: _Planned, readings: int
+) -> tuple[Reading, list[float], dict[str, Any]]:
+    """Time a case and check its results; return the plan's reading, those discarded, and a row's times.
+
+    On software devices the times are those of the public call; the plan runs only to be checked there: on
+    outputs filled with other bytes.
+    """
+    case, plan, content, memory, of_index = planned
+    software = device.info.type == "software"
+    call = _host_call(device, case, content, of_index) if software else None
+    warm_seconds = SOFTWARE_WARM_SECONDS if software else KERNEL_WARM_SECONDS
+    patience_seconds = SOFTWARE_PATIENCE_SECONDS if software else 3.0
+    read = partial(
+        time_plan,
+        device,
+        plan,
+        {"input": memory},
+        readings=readings if call is None else 1,
+        warm_seconds=warm_seconds if call is None else 0.0,
+        patience_seconds=patience_seconds,
+        before=clocks.raise_again,
+    )
+    reading, discarded = clocks.steady(read)
+    clocks.busy_while(partial(checker.check, case, content, reading.outputs, of_index))
+    if call is None:
+        return reading, discarded, _times_of_plan(reading)
+    timed = time_call(
+        device, call, readings=readings, warm_seconds=warm_seconds, patience_seconds=patience_seconds
+    )
+    checker.check(case, content, outputs_of(timed.result), of_index)
+    return reading, discarded, _times_of_call(timed)
 
 
 def build_ahead(device: Device, makers: Iterable[Callable[[], Plan]]) -> None:
@@ -215,17 +217,9 @@ def _host_call(device: Device, case: Case, content: Bytes, index_bytes: int) -> 
         return None
 
 
-def _calls_and_chains(
-    device: Device,
-    clocks: Clocks,
-    case: Case,
-    plan: Plan,
-    content: Bytes,
-    memory: Memory,
-    index_bytes: int,
-    reading: Reading,
-) -> dict[str, Any]:
+def _calls_and_chains(device: Device, clocks: Clocks, planned: _Planned, reading: Reading) -> dict[str, Any]:
     """Time what else is timed of a case, and check it against outputs that were found right."""
+    case, plan, content, memory, index_bytes = planned
     right, times = reading.outputs, dict[str, Any]()
     try:
         array = device_array(case, memory)

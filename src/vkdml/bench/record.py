@@ -128,6 +128,27 @@ class Row:
         )
 
 
+def fields_of(case: Case) -> dict[str, Any]:
+    """Return the fields of a row that say what was timed: :meth:`Row.as_case` reads them."""
+    return {
+        "case": case.name,
+        "row": case.row,
+        "op": case.op,
+        "element": case.element,
+        "shape": list(case.shape),
+        "axis": None if case.axis is None else list(case.axis),
+        "data": case.data,
+        "direction": case.direction,
+        "nan_policy": case.nan_policy,
+        "return_values": case.return_values,
+        "alternate": case.alternate,
+        "window": case.window,
+        "scaled_from": list(case.scaled_from) if case.scaled_from else None,
+        "transposed": case.transposed,
+        "wide_indices": case.wide_indices,
+    }
+
+
 @dataclass
 class SweepRow:
     """One case of a sweep: timed and found right, or refused, or wrong. Times as in :class:`Row`."""

@@ -98,65 +98,76 @@ def run(
     if earlier is not None:
         _require_same_run(earlier, record, cases)
         record = earlier
-    timed = {row.case for row in record.rows}
-    left = [case for case in cases if case.name not in timed]
-    if left:
-        with phase(record, progress, "ceiling", 0):
-            clocks = clocks_of(device)
-            ceiling = measure.measure(
-                device,
-                measure.ceiling_cases(most),
-                readings=options.readings,
-                kernels_only=True,
-                clocks=clocks,
-            )
-            if record.copy_gb_per_s is None:
-                record.copy_gb_per_s, record.copy_bytes = measure.copy_rate(device, most, options.readings)
-
-        def note_ceiling() -> None:
-            rate, case = measure.read_ceiling([*ceiling, *record.rows], most)
-            if rate is not None and rate > (record.ceiling_gb_per_s or 0.0):
-                record.ceiling_gb_per_s, record.ceiling_case = rate, case
-
-        with phase(record, progress, "kernels", 0):
-            measure.build_ahead(
-                device, (partial(plan_of, case, device.limits, options.index_bytes) for case in left)
-            )
-        with kept_when_stopped(record, keep), phase(record, progress, f"{options.suite} suite", len(left)):
-            kept = NowAndThen(keep)
-
-            def done(row: Row) -> None:
-                progress.step(_said_of(row))
-                record.rows.append(row)
-                note_ceiling()
-                kept(record)
-
-            measure.measure(
-                device,
-                left,
-                done,
-                index_bytes=options.index_bytes,
-                readings=options.readings,
-                clocks=clocks,
-            )
-        require_possible([*ceiling, *record.rows])
-        note_ceiling()
-        places = {case.name: place for place, case in enumerate(cases)}
-        record.rows.sort(key=lambda row: places[row.case])
+    _time_cases(device, record, cases, options, most, progress, keep)
     if options.with_latency:
-        known = {row.case for row in record.latency}
-        latency_left = [case for case in latency.latency_cases(most) if case.name not in known]
-        if latency_left:
-
-            def latency_done(row: LatencyRow) -> None:
-                progress.step(f"{row.case}: p50 {row.ours.p50_us:.1f} us")
-                record.latency.append(row)
-
-            with kept_when_stopped(record, keep), phase(record, progress, "latency", len(latency_left)):
-                measure.measure_latency(device, latency_left, latency_done)
+        _time_latency(device, record, most, progress, keep)
     device.trim()
     time_peers(device, record, options, progress, keep, missing_only=earlier is not None)
     return record
+
+
+def _time_cases(
+    device: Device,
+    record: Record,
+    cases: Sequence[Case],
+    options: Options,
+    most: int,
+    progress: Progress,
+    keep: Keep,
+) -> None:
+    """Add the rows of those cases that the record has not, and the fastest read."""
+    timed = {row.case for row in record.rows}
+    left = [case for case in cases if case.name not in timed]
+    if not left:
+        return
+    with phase(record, progress, "ceiling", 0):
+        clocks = clocks_of(device)
+        ceiling = measure.measure(
+            device, measure.ceiling_cases(most), readings=options.readings, kernels_only=True, clocks=clocks
+        )
+        if record.copy_gb_per_s is None:
+            record.copy_gb_per_s, record.copy_bytes = measure.copy_rate(device, most, options.readings)
+
+    def note_ceiling() -> None:
+        rate, case = measure.read_ceiling([*ceiling, *record.rows], most)
+        if rate is not None and rate > (record.ceiling_gb_per_s or 0.0):
+            record.ceiling_gb_per_s, record.ceiling_case = rate, case
+
+    with phase(record, progress, "kernels", 0):
+        measure.build_ahead(
+            device, (partial(plan_of, case, device.limits, options.index_bytes) for case in left)
+        )
+    with kept_when_stopped(record, keep), phase(record, progress, f"{options.suite} suite", len(left)):
+        kept = NowAndThen(keep)
+
+        def done(row: Row) -> None:
+            progress.step(_said_of(row))
+            record.rows.append(row)
+            note_ceiling()
+            kept(record)
+
+        measure.measure(
+            device, left, done, index_bytes=options.index_bytes, readings=options.readings, clocks=clocks
+        )
+    require_possible([*ceiling, *record.rows])
+    note_ceiling()
+    places = {case.name: place for place, case in enumerate(cases)}
+    record.rows.sort(key=lambda row: places[row.case])
+
+
+def _time_latency(device: Device, record: Record, most: int, progress: Progress, keep: Keep) -> None:
+    """Add the rows of those calls whose latency the record has not."""
+    known = {row.case for row in record.latency}
+    left = [case for case in latency.latency_cases(most) if case.name not in known]
+    if not left:
+        return
+
+    def done(row: LatencyRow) -> None:
+        progress.step(f"{row.case}: p50 {row.ours.p50_us:.1f} us")
+        record.latency.append(row)
+
+    with kept_when_stopped(record, keep), phase(record, progress, "latency", len(left)):
+        measure.measure_latency(device, left, done)
 
 
 def _require_same_run(earlier: Record, record: Record, cases: Sequence[Case]) -> None:
