@@ -9,7 +9,7 @@ import pytest
 
 import vkdml
 from vkdml.cli import checks
-from vkdml.cli.checks import Card, Driver, Facts, Finding, Loader, Trial
+from vkdml.cli.checks import Card, Driver, Facts, Finding, Loader, NamedDrivers, Trial
 from vkdml.cli.doctor import summary
 from vkdml.cli.text import count, size
 from vkdml.plan import kernels
@@ -18,6 +18,8 @@ from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits
 from vkdml.runtime.device_info import select
 
 LOADER = Loader("/lib/libvulkan.so.1", None, "1.3.239", ("VK_LAYER_KHRONOS_validation",))
+NAMED = NamedDrivers("VK_ICD_FILENAMES", "VK_ICD_FILENAMES names /no", "unset it, or set it to another")
+LOADER_OF_NAMED = dataclasses.replace(LOADER, named_drivers=NAMED)
 ENOUGH = {need.limit: need.least for need in checks.NEEDS}
 
 
@@ -145,11 +147,10 @@ def test_without_a_loader_only_the_loader_is_named() -> None:
     assert "apt install libvulkan1" in fault.remedy
 
 
-@pytest.mark.parametrize("variable", ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"])
-def test_a_named_driver_that_is_not_there_is_a_problem(variable: str) -> None:
+def test_a_named_driver_that_is_not_there_is_a_problem() -> None:
     found = faults(
         facts(
-            environment={variable: "/no.json"}, drivers=(Driver("/no.json", fault="no such file"),),
+            loader=LOADER_OF_NAMED, drivers=(Driver("/no.json", fault="no such file"),),
             devices=(), default=None, devices_fault="no usable driver: install the Vulkan loader",
         )
     )  # fmt: skip
@@ -159,46 +160,20 @@ def test_a_named_driver_that_is_not_there_is_a_problem(variable: str) -> None:
     ]
     assert found[0].detail == "/no.json: no such file"
     assert found[1].detail == "no usable driver"
-    assert all(finding.remedy is not None and f"unset {variable}" in finding.remedy for finding in found)
+    assert all(finding.remedy is not None and "unset VK_ICD_FILENAMES" in finding.remedy for finding in found)
 
 
-def test_the_newer_variable_wins() -> None:
-    assert checks.forcing_variable({"VK_ICD_FILENAMES": "a", "VK_DRIVER_FILES": "b"}) == "VK_DRIVER_FILES"
-    assert checks.forcing_variable({"VK_ICD_FILENAMES": "a", "VK_DRIVER_FILES": ""}) == "VK_DRIVER_FILES"
-    assert checks.forcing_variable({"VK_ICD_FILENAMES": ""}) == "VK_ICD_FILENAMES"
-    assert checks.forcing_variable({}) is None
-
-
-@pytest.mark.parametrize(
-    ("value", "said", "to_do"),
-    [
-        (
-            "",
-            "VK_DRIVER_FILES is set but empty, so the loader looks at no driver",
-            "unset it, or set it to the manifest (ICD file) of a driver",
-        ),
-        (
-            "/tmp",
-            "VK_DRIVER_FILES names /tmp, which gives no usable driver",
-            "unset it, or set it to a manifest whose library can be loaded",
-        ),
-    ],
-)
-def test_a_variable_that_leaves_no_driver_is_named_and_nothing_is_to_be_installed(
-    value: str, said: str, to_do: str
-) -> None:
+def test_a_variable_that_leaves_no_driver_is_named_and_nothing_is_to_be_installed() -> None:
+    said, to_do = NAMED.fault, NAMED.remedy
     found = faults(
         facts(
-            environment={"VK_DRIVER_FILES": value}, drivers=(), devices=(), default=None,
+            loader=LOADER_OF_NAMED, drivers=(), devices=(), default=None,
             devices_fault=f"the Vulkan loader found no usable driver: {said}: {to_do}",
         )
     )  # fmt: skip
     assert [(finding.detail, finding.remedy) for finding in found] == [
         (said, to_do),
-        (
-            f"the Vulkan loader found no usable driver: {said}",
-            to_do.replace("unset it", "unset VK_DRIVER_FILES"),
-        ),
+        (f"the Vulkan loader found no usable driver: {said}", "unset VK_ICD_FILENAMES, or set it to another"),
     ]
 
 
@@ -354,7 +329,7 @@ def test_a_card_without_a_vulkan_driver_is_a_warning() -> None:
     fault = only_fault(facts(cards=(amd, nvidia, virtual)))
     assert fault.level == "warning"
     assert "AMD card 1002:73bf" in fault.detail
-    assert faults(facts(cards=(amd,), environment={"VK_DRIVER_FILES": "/icd.json"})) == []
+    assert faults(facts(cards=(amd,), loader=LOADER_OF_NAMED)) == []
 
 
 def test_a_render_node_that_is_closed_to_the_user_is_a_warning() -> None:
@@ -372,7 +347,7 @@ def test_ml_dtypes_is_optional() -> None:
 def test_every_fault_comes_with_its_remedy() -> None:
     broken = facts(
         a_device(limits=dict.fromkeys(ENOUGH, 0), api_version="1.0.0", heaps=[]),
-        environment={"VKDML_DEVICE": "x", "VK_DRIVER_FILES": "/no", "VK_INSTANCE_LAYERS": "none"},
+        environment={"VKDML_DEVICE": "x", "VK_INSTANCE_LAYERS": "none"}, loader=LOADER_OF_NAMED,
         drivers=(Driver("/no", fault="no such file"),), default=None, trials={0: Trial(None, "crashed")},
         closed_nodes=("/dev/dri/renderD128",), free_memory=0,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import textwrap
 
@@ -46,6 +47,22 @@ def test_a_variable_that_is_set_but_empty_is_named(variable):
     said = said_with(variable, "")
     assert f": {variable} is set but empty, so the loader looks at no driver: unset it, or" in said
     assert "apt install" not in said
+
+
+@pytest.mark.parametrize("value", ["", "/tmp"])
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_what_the_loader_is_said_to_look_at_is_what_the_error_says(variable, value):
+    said = said_with(variable, value)
+    report = "print(vkdml._native.loader()['named_drivers'])"
+    unset = f"import os; [os.environ.pop(name, None) for name in {VARIABLES} if name != {variable!r}]\n"
+    named = ast.literal_eval(processes.finished(unset + report, **{variable: value}).stdout)
+    assert named["variable"] == variable
+    assert f": {named['fault']}: {named['remedy']}" in said
+
+
+def test_no_variable_names_the_drivers_by_default():
+    unset = f"import os; [os.environ.pop(name, None) for name in {VARIABLES}]\n"
+    assert processes.finished(unset + "print(vkdml._native.loader()['named_drivers'])").stdout == "None\n"
 
 
 def test_the_newer_variable_wins_though_it_is_empty():

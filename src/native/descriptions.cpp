@@ -113,6 +113,14 @@ nb::dict described_loader() {
     dict["api_version"] = or_none(report.api_version);
     dict["layers"] = report.layers;
     dict["icd_files"] = report.icd_files;
+    dict["named_drivers"] = nb::none();
+    if (auto& named = report.named_drivers) {
+        nb::dict entry;
+        entry["variable"] = named->variable;
+        entry["fault"] = named->fault;
+        entry["remedy"] = named->remedy;
+        dict["named_drivers"] = entry;
+    }
     return dict;
 }
 

@@ -100,24 +100,28 @@ std::vector<std::string> find_icd_files() {
     return files;
 }
 
+std::optional<NamedDrivers> named_drivers() {
+    const char* variable = forcing_variable();
+    if (!variable) return std::nullopt;
+    std::string name = variable, named = environment(variable);
+    if (split_paths(named.c_str()).empty())
+        return NamedDrivers{name, name + " is set but empty, so the loader looks at no driver",
+                            "unset it, or set it to the manifest (ICD file) of a driver"};
+    return NamedDrivers{name, name + " names " + named + ", which gives no usable driver",
+                        "unset it, or set it to a manifest whose library can be loaded"};
+}
+
 // What to do where no driver can be used.
 std::string driver_remedy() {
-    const char* variable = forcing_variable();
-    if (!variable) return remedy;
-    std::string named = environment(variable);
-    auto paths = split_paths(named.c_str());
-    if (paths.empty())
-        return std::string(variable) +
-               " is set but empty, so the loader looks at no driver: unset it, or set it to the manifest "
-               "(ICD file) of a driver";
+    auto named = named_drivers();
+    if (!named) return remedy;
+    auto paths = split_paths(environment(named->variable.c_str()).c_str());
     for (auto& path : paths)
         if (std::error_code error; !std::filesystem::exists(path, error))
-            return std::string(variable) + " names " + path +
+            return named->variable + " names " + path +
                    ", which does not exist: unset this variable, or set it to the manifest (ICD file) "
                    "of a driver; 'vkdml doctor' tells more";
-    return std::string(variable) + " names " + named +
-           ", which gives no usable driver: unset it, or set it to a manifest whose library can be loaded; "
-           "'vkdml doctor' tells more";
+    return named->fault + ": " + named->remedy + (paths.empty() ? "" : "; 'vkdml doctor' tells more");
 }
 
 uint32_t loader_version() {
@@ -140,6 +144,7 @@ std::string version_string(uint32_t version) {
 LoaderReport report_loader() {
     LoaderReport report;
     report.icd_files = find_icd_files();
+    report.named_drivers = named_drivers();
     Loader loader = open_loader();
     report.error = loader.error;
     if (!loader.handle) return report;

@@ -50,6 +50,20 @@ NEEDS = (
 
 
 @dataclass(frozen=True)
+class NamedDrivers:
+    """The variable that names all of the loader's drivers, and its fault if none of them can be used."""
+
+    variable: str
+    fault: str
+    remedy: str
+
+    @property
+    def whole_remedy(self) -> str:
+        """The remedy where the fault does not stand beside it."""
+        return self.remedy.replace("unset it", f"unset {self.variable}")
+
+
+@dataclass(frozen=True)
 class Loader:
     """The Vulkan loader: the path of the opened library, or the reason why none could be opened."""
 
@@ -57,6 +71,7 @@ class Loader:
     error: str | None
     api_version: str | None
     layers: tuple[str, ...] = ()
+    named_drivers: NamedDrivers | None = None
 
 
 @dataclass(frozen=True)
@@ -159,39 +174,21 @@ CONTAINER_REMEDY = (
 )
 
 
-def forcing_variable(environment: Mapping[str, str]) -> str | None:
-    """Return the set variable that restricts the loader's drivers; the newer name wins, as in the loader."""
-    return next((name for name in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES") if name in environment), None)
-
-
-def _no_usable_driver(forced: str, environment: Mapping[str, str]) -> tuple[str, str]:
-    """Say what is wrong with a variable that names no usable driver, and the remedy."""
-    if not environment[forced].strip(":"):
-        return (
-            f"{forced} is set but empty, so the loader looks at no driver",
-            "unset it, or set it to the manifest (ICD file) of a driver",
-        )
-    return (
-        f"{forced} names {environment[forced]}, which gives no usable driver",
-        "unset it, or set it to a manifest whose library can be loaded",
-    )
-
-
 def drivers(facts: Facts) -> Iterator[Finding]:
-    forced = forcing_variable(facts.environment)
-    if not facts.drivers and forced is not None:
-        yield Finding("problem", "drivers", *_no_usable_driver(forced, facts.environment))
+    named = facts.loader.named_drivers
+    if not facts.drivers and named is not None:
+        yield Finding("problem", "drivers", named.fault, named.remedy)
     elif not facts.drivers:
         yield Finding("problem", "drivers", "the loader finds no driver manifest (ICD file)", DRIVER_REMEDY)
     for driver in facts.drivers:
         if driver.fault is None:
             yield Finding("ok", "driver", f"{driver.manifest}: {driver.library}")
-        elif forced is not None:
+        elif named is not None:
             yield Finding(
                 "problem",
                 "driver",
                 f"{driver.manifest}: {driver.fault}",
-                f"unset {forced}, or set it to a manifest whose library can be loaded",
+                named.whole_remedy,
             )
         else:
             nvidia = "nvidia" in (driver.library or driver.manifest).lower()
@@ -204,9 +201,7 @@ def drivers(facts: Facts) -> Iterator[Finding]:
                 else "reinstall the package this file belongs to, or remove the file",
             )
     if facts.devices_fault is not None:
-        yield Finding(
-            "problem", "devices", _without_advice(facts.devices_fault), _devices_remedy(facts, forced)
-        )
+        yield Finding("problem", "devices", _without_advice(facts.devices_fault), _devices_remedy(facts))
 
 
 def _without_advice(fault: str) -> str:
@@ -217,13 +212,13 @@ def _without_advice(fault: str) -> str:
     return fault
 
 
-def _devices_remedy(facts: Facts, forced: str | None) -> str:
+def _devices_remedy(facts: Facts) -> str:
+    named = facts.loader.named_drivers
     usable = [driver.manifest for driver in facts.drivers if driver.fault is None]
     if not usable:
-        if forced is None:
+        if named is None:
             return DRIVER_REMEDY
-        _, remedy = _no_usable_driver(forced, facts.environment)
-        return remedy.replace("unset it", f"unset {forced}")
+        return named.whole_remedy
     if len(usable) < len(facts.drivers):
         return f"exclude the faulty driver: VK_DRIVER_FILES={':'.join(usable)}"
     if len(usable) == 1:
@@ -263,7 +258,7 @@ def cards(facts: Facts) -> Iterator[Finding]:
             f"this user may not open {node}",
             "sudo usermod -aG render,video $USER, then log in again",
         )
-    if forcing_variable(facts.environment) is not None:
+    if facts.loader.named_drivers is not None:
         return
     served = {info.vendor_id for info in facts.devices}
     for card in facts.cards:

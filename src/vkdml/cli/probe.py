@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import vkdml
-from vkdml.cli.checks import FORCED_FAMILY, Card, Driver, Facts, Loader, Trial
+from vkdml.cli.checks import FORCED_FAMILY, Card, Driver, Facts, Loader, NamedDrivers, Trial
 from vkdml.runtime import device_info
 
 _VARIABLES = (
@@ -160,7 +160,8 @@ def _say_trial(index: int) -> dict[str, Any]:
 
 def _loader(said: dict[str, Any]) -> Loader:
     error = said["error"] or (None if said["path"] else "no Vulkan loader was found")
-    return Loader(said["path"], error, said["api_version"], tuple(said["layers"]))
+    named = said["named_drivers"] and NamedDrivers(**said["named_drivers"])
+    return Loader(said["path"], error, said["api_version"], tuple(said["layers"]), named)
 
 
 def _versions() -> dict[str, str | None]:

@@ -126,6 +126,8 @@ def loader() -> dict[str, Any]:
 
     ``path`` is None where there is none, and ``error`` says why; ``api_version``, ``layers`` and
     ``icd_files`` are what it says of itself, of its layers, and the manifests that it will look at.
+    ``named_drivers`` is the ``variable`` that names all of these, and its ``fault`` and ``remedy`` if none of
+    their drivers can be used; None where no variable does.
     """
     return _native.loader()
 
