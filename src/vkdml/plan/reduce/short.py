@@ -5,28 +5,14 @@ A workgroup copies a tile of the input to shared memory; see ``shaders/short_til
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import prod
-
-from vkdml.common.rounding import ceil_div, round_up
-from vkdml.plan import kernels, loop_steps
-from vkdml.plan.layout import NO_DIM, Dim, ReduceLayout, contiguous
+from vkdml.common.rounding import round_up
+from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.order import Order
-from vkdml.plan.plans import LINE, VECTOR_BYTES, DeviceLimits, Plan, Step, check_work, checked_step
+from vkdml.plan.plans import LINE, VECTOR_BYTES, DeviceLimits, Plan
 from vkdml.plan.reduce.periodic import Periodicity
-from vkdml.plan.reduce.reductions import (
-    FOUR,
-    NARROW_SHARE,
-    Results,
-    are_few_in_turn,
-    bases,
-    buffer_bytes,
-    dimension_words,
-    fixed_flags,
-    order_rules,
-    rows_workgroups,
-)
-from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile
+from vkdml.plan.reduce.reductions import FOUR, NARROW_SHARE, Results, are_few_in_turn, rows_workgroups
+from vkdml.plan.reduce.short_step import COLUMN_BYTES, Work, are_few_columns, most_fixed, plan_of_work
+from vkdml.plan.reduce.short_tile import Tile
 from vkdml.plan.reduce.short_tiles import are_dense, is_short, tile_of
 from vkdml.plan.reduce.tiles_in_place import tile_of_walks, workgroup_size_of
 from vkdml.plan.reduce.walked_tiles import gains_by_tile, walked_tile_of
@@ -35,26 +21,8 @@ from vkdml.plan.reduce.work_division import are_multiples
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import ShortTuning, Tuning
 
-# Bytes of adjacent columns that an invocation takes.
-COLUMN_BYTES = kernels.number("walked_column_bytes")
-# Positions of a row of single bytes whose ranks, which start at 1, are bytes too.
-MOST_RANKED = 255
-# Positions. Loops for more of them are not unrolled, since each number is a pipeline.
-MOST_UNROLLED = 128
-# Bytes. Of shorter rows a stack is walked rather than read by a loop for its number of positions.
-LONG_STACK_ROW = 1024
-# Of a stack in a tile. With fewer positions, few invocations read the same bank.
-FEWEST_IN_BANKS = 3
-# Words, in bytes, of which a multiple lies between rows that meet in few banks, wherever they start.
-FEW_BANKS = 32
 # Positions of an unaligned stack: where they start in a word repeats after so many.
 FEWEST_PHASED = 4
-# Outputs side by side. Of fewer, neighbouring invocations walk in other rows.
-FEW_SIDE_BY_SIDE = 8
-# Vectors of indices that a processor stores at once. Shorter rows of outputs are mostly ends.
-FEWEST_OF_VECTORS = 4
-# Shared memory is allocated in so many words, since each number is a pipeline.
-SHARED_STEP = 256
 
 
 def plan_short(
@@ -85,8 +53,8 @@ def plan_short(
         walk, at_once = _walk(layout, element, input_bytes, limits) or (None, 1)
         if walk is not None:
             tile = tile_of_walks(layout, walk, element.nbytes, at_once, limits)
-            work = _Work(tile, "walked_packed" if at_once > 1 else "walked", walk, at_once, direct=True)
-            return _plan(work, layout, order, input_bytes, results, limits)
+            work = Work(tile, "walked_packed" if at_once > 1 else "walked", walk, at_once, direct=True)
+            return plan_of_work(work, layout, order, input_bytes, results, limits)
     return _plan_stack(layout, order, input_bytes, results, limits) if short else None
 
 
@@ -112,25 +80,7 @@ def plan_walked_tiles(
     if chosen is None:
         return None
     walk, tile = chosen
-    return _plan(_Work(tile, "walked", walk), layout, order, input_bytes, results, limits)
-
-
-@dataclass(frozen=True)
-class _Work:
-    """How the outputs of a tile are found."""
-
-    tile: Tile
-    columns: str
-    """The variant of the kernel."""
-    walk: Walk | None = None
-    at_once: int = 1
-    """Columns that an invocation of a walk takes."""
-    direct: bool = False
-    """Elements are read where they are."""
-
-    @property
-    def packed(self) -> bool:
-        return self.columns in ("packed", "walked_packed")
+    return plan_of_work(Work(tile, "walked", walk), layout, order, input_bytes, results, limits)
 
 
 def _plan_stack(
@@ -143,8 +93,8 @@ def _plan_stack(
     if tile is None or _is_faster_in_columns(layout, tile, nbytes, limits):
         return None
     columns = "fours" if _is_in_fours(layout, tile, nbytes, limits) else columns
-    work = _Work(tile, columns, direct=limits.tuning.short.direct)
-    return _plan(work, layout, order, input_bytes, results, limits)
+    work = Work(tile, columns, direct=limits.tuning.short.direct)
+    return plan_of_work(work, layout, order, input_bytes, results, limits)
 
 
 def _is_faster_in_columns(layout: ReduceLayout, tile: Tile, nbytes: int, limits: DeviceLimits) -> bool:
@@ -177,95 +127,6 @@ def _is_faster_in_columns(layout: ReduceLayout, tile: Tile, nbytes: int, limits:
     return tile.outputs <= busy * round_up(tile.outputs, tile.workgroup_size)
 
 
-def _plan(
-    work: _Work, layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
-) -> Plan | None:
-    """Return the plan of this work; None if it makes more loop steps than walks may."""
-    tuning, element = limits.tuning.short, order.element_type
-    tile, walk, packed = work.tile, work.walk, work.packed
-    positions = walk.run if walk else layout.reduced[0]
-    near = layout.kept[-1]
-    check_work("tiles", tile.tiles)
-    positions_at_once = 1
-    if walk and packed and _are_few_columns(near, positions, element.nbytes):
-        positions_at_once = COLUMN_BYTES // element.nbytes // near.size
-    family = kernels.family("argreduce_short")
-    layout_words = dimension_words(replace(layout, kept=tile.outer)) + (walk.words if walk else ())
-    placed = family.placed(layout_words)
-    flags = {"layout_in_push": placed.in_push, **results.flags}
-    shared_words = _padded(round_up(words_of(tile.shared_elements, element.nbytes) + 2, SHARED_STEP))
-    box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
-    word_aligned = element.nbytes < 4 and _starts_with_words(
-        layout, tile, 4 // element.nbytes, packed, walk, positions_at_once
-    )
-    kernel, constants = family.specialize(
-        **element.specialization,
-        columns=work.columns,
-        workgroup=tile.workgroup_size,
-        **order_rules(layout, order),
-        fixed_flags=fixed_flags(family, flags, input_bytes, limits),
-        tile_words=1 if work.direct else shared_words,
-        result_words=SHARED_STEP if work.direct else round_up(tile.outputs, SHARED_STEP),
-        near=[dim for dim, _ in tile.dims].index(near),
-        positions=positions.size
-        if tuning.fixed_positions and positions.size <= _most_fixed(positions, near, element.nbytes, tuning)
-        else 0,
-        segments_along=tile.segments_along,
-        positions_apart=tile.position_pitch > 0,
-        dims=max(len(tile.dims), 2 if tile.outer else 1),
-        evenly_apart=tile.evenly_apart,
-        word_aligned=word_aligned,
-        direct=work.direct,
-        neighbours=_takes_neighbours(work, element.nbytes, tuning),
-        output_vectors=_stores_vectors(work, near, positions_at_once) and not results.with_values,
-        long_rows=element.nbytes == 1 and positions.size > MOST_RANKED and walk is None,
-        run_apart=walk is not None and positions.input_stride != 1,
-        joined=walk.joined.size if walk else 1,
-        positions_at_once=positions_at_once,
-        padded=_meets_in_few_banks(work, layout, element.nbytes, word_aligned=word_aligned),
-    )
-    box_words = {
-        name: value
-        for i, (dim, count) in enumerate(box)
-        for name, value in (
-            (f"size_{i}", dim.size),
-            (f"tile_{i}", count),
-            (f"tiles_{i}", ceil_div(dim.size, count)),
-            (f"input_stride_{i}", dim.input_stride),
-            (f"output_stride_{i}", dim.output_stride),
-        )
-    }
-    push = family.push(
-        **flags,
-        tiles=tile.tiles,
-        kept_dims=len(tile.outer),
-        reduced_dims=len(layout.reduced),
-        **bases(layout),
-        shared_pitch=tile.shared_pitch,
-        position_pitch=tile.position_pitch,
-        **box_words,
-        layout_words=placed.pushed,
-    )
-    rounds = loop_steps.rounds_of(tile.tiles, limits.max_workgroup_count)
-    vectors = ceil_div(tile.shared_elements * element.nbytes, VECTOR_BYTES)
-    if walk:
-        reduced_dims = len(layout.reduced)
-        steps = _steps_of_walks(walk, tile, work.at_once, element.nbytes, reduced_dims, rounds, vectors)
-        if steps > limits.max_loop_steps:
-            return None
-    else:
-        steps = loop_steps.short(
-            *(rounds, len(tile.outer), vectors, tile.outputs, positions.size, tile.workgroup_size)
-        )
-    workgroups = min(tile.tiles, limits.max_workgroup_count)
-    step = checked_step(Step(kernel, constants, push, workgroups, 0, steps), limits)
-    return Plan(
-        (step,),
-        buffer_bytes(element, input_bytes, results, len(placed.stored)),
-        placed.stored,
-    )
-
-
 def _walks_rows(layout: ReduceLayout, nbytes: int, tuning: ShortTuning) -> bool:
     """Whether rows are long enough to be walked."""
     least, most = _walked_row_bytes(layout, nbytes, tuning)
@@ -294,94 +155,16 @@ def _walks_stacks(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bo
     positions, near = layout.reduced[0], layout.kept[-1]
     if nbytes >= 4 or positions.input_stride == 1 or near.input_stride != 1:
         return False
-    most = _most_fixed(positions, near, nbytes, limits.tuning.short)
-    if positions.size > most or _are_few_columns(near, positions, nbytes):
+    most = most_fixed(positions, near, nbytes, limits.tuning.short)
+    if positions.size > most or are_few_columns(near, positions, nbytes):
         return True
     return positions.size < FEWEST_PHASED and not are_multiples(layout.row_starts, 4 // nbytes)
-
-
-def _most_fixed(positions: Dim, near: Dim, nbytes: int, tuning: ShortTuning) -> int:
-    """Return up to how many positions their number is compiled in."""
-    in_short_rows = positions.input_stride != 1 and near.size * nbytes < LONG_STACK_ROW
-    most = tuning.most_fixed_positions if nbytes >= 4 or in_short_rows else tuning.narrow_most_fixed_positions
-    return min(most, MOST_UNROLLED)
 
 
 def _is_in_fours(layout: ReduceLayout, tile: Tile, nbytes: int, limits: DeviceLimits) -> bool:
     """Whether an invocation folds four rows."""
     count = tile.dims[0][1]
     return are_dense(layout, nbytes, limits) and (count % FOUR == 0 or count == layout.kept[0].size)
-
-
-def words_of(elements: int, nbytes: int) -> int:
-    return ceil_div(elements * nbytes, 4)
-
-
-def _meets_in_few_banks(work: _Work, layout: ReduceLayout, nbytes: int, *, word_aligned: bool) -> bool:
-    """Whether neighbouring invocations would read few banks of shared memory if no words were left out."""
-    if work.direct:
-        return False
-    if work.packed:
-        positions = layout.reduced[0]
-        pitch = positions.size * positions.input_stride * nbytes
-        return positions.size >= FEWEST_IN_BANKS and (word_aligned or pitch % FEW_BANKS == 0)
-    (along, count), *others = work.tile.dims
-    steps = [along.input_stride]
-    if work.walk is not None and others and count <= FEW_SIDE_BY_SIDE:
-        steps.append(others[0][0].input_stride)
-    return any(step * nbytes % (4 if work.columns == "fours" else 8) == 0 for step in steps)
-
-
-def _takes_neighbours(work: _Work, nbytes: int, tuning: ShortTuning) -> bool:
-    """Whether an invocation walks through outputs that follow each other, and not through every so many.
-
-    Then a subgroup waits for several lines at a time. Of few short runs, side by side in the lines of a few
-    places, every so many take 0.5 to 1.0 of the time (lavapipe).
-    """
-    if not work.direct or work.walk is None:
-        return False
-    run, (most_runs, run_bytes) = work.walk.run, tuning.walked_side_by_side
-    are_side_by_side = run.input_stride == 1 and run.size * nbytes < run_bytes
-    return not (are_side_by_side and 1 < work.walk.runs <= most_runs)
-
-
-def _stores_vectors(work: _Work, near: Dim, positions_at_once: int) -> bool:
-    """Whether columns are outputs that a processor stores as vectors: rows of them are long enough."""
-    if not (work.direct and work.packed) or near.output_stride != 1:
-        return False
-    along = next(count for dim, count in work.tile.dims if dim is near)
-    are_outputs = positions_at_once == 1 and (work.walk is None or work.walk.joined.size == 1)
-    return are_outputs and along >= FEWEST_OF_VECTORS * FOUR
-
-
-def _padded(shared_words: int) -> int:
-    """Words of shared memory with one more for each 32; see ``bank_of``."""
-    return shared_words + ceil_div(shared_words, 32)
-
-
-def _starts_with_words(
-    layout: ReduceLayout,
-    tile: Tile,
-    per_word: int,
-    packed: bool,
-    walk: Walk | None,
-    positions_at_once: int = 1,
-) -> bool:
-    """Whether every row, run of a walk, or row of a stack's words of columns, starts with a word."""
-    near = layout.kept[-1]
-    steps = [layout.input_base, tile.shared_pitch, *(dim.input_stride for dim in layout.kept[:-1])]
-    if packed:
-        steps += [
-            *(
-                (*walk.starts, walk.run.input_stride)
-                if walk
-                else (dim.input_stride for dim in layout.reduced)
-            ),
-            *(n * near.input_stride for dim, n in tile.dims if dim is near and n < dim.size),
-        ]
-    else:
-        steps += [near.input_stride, *(walk.starts if walk else ())]
-    return all(step % per_word == 0 for step in steps)
 
 
 def _walk(
@@ -408,7 +191,7 @@ def _walk(
     are_columns = near.input_stride == 1 or walk.joined.size > 1
     packed = nbytes < 4 and are_columns and walk.run.input_stride != 1
     columns = COLUMN_BYTES // nbytes // walk.joined.size if packed else 1
-    fills_words = _are_few_columns(near, walk.run, nbytes)
+    fills_words = are_few_columns(near, walk.run, nbytes)
     if fills_words:
         columns = near.size
     few_columns = near.size < columns
@@ -441,16 +224,6 @@ def _are_vectors_of_words(layout: ReduceLayout, nbytes: int, tuning: ShortTuning
     return is_aligned and (is_cached or are_short) and layout.reduce_count >= tuning.long_column
 
 
-def _are_few_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
-    """Whether columns make up a word or half of one, and their positions follow each other."""
-    return (
-        near.input_stride == 1
-        and near.size == positions.input_stride
-        and near.size > 1
-        and near.size * nbytes in (2, 4)
-    )
-
-
 def _most_runs(
     layout: ReduceLayout, walk: Walk, nbytes: int, tuning: Tuning, *, has_periods: bool, is_cached: bool
 ) -> int:
@@ -478,16 +251,3 @@ def _are_parts_of_vectors(layout: ReduceLayout, nbytes: int) -> bool:
     are_parts = dims > 1 and layout.kept[-1].size % FOUR != 0
     are_vectors = side_by_side >= per_vector and are_multiples(layout.starts_of_rows(dims), per_vector)
     return are_parts and are_vectors
-
-
-def _steps_of_walks(
-    walk: Walk, tile: Tile, at_once: int, nbytes: int, reduced_dims: int, rounds: int, vectors: int
-) -> int:
-    (_, along), *others = tile.dims
-    before = FOUR - 1 if at_once > 1 else 0  # of a row that starts within a vector
-    groups = ceil_div(before + along, at_once) * prod(count for _, count in others)
-    run, *runs = walk.sizes
-    words = 4 // nbytes if nbytes < 4 and walk.run.input_stride == 1 else 1
-    sizes = (ceil_div(run, words), *runs)
-    dims = len(tile.outer), reduced_dims
-    return loop_steps.walks(rounds, dims, groups, at_once, sizes, tile.workgroup_size, vectors)
