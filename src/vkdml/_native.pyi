@@ -173,7 +173,7 @@ class Device:
 
     def replay(self, workspace: Buffer | None, steps: list[tuple[Kernel, bytes, int, list[tuple[int, bool]]]], results: list[tuple[int, MemoryKind]], watched_words: int, spin_us: float) -> Replay:
         """
-        A step is a kernel, its push constants, its workgroups, and for each binding the region that it takes (-1: the workspace) and whether it is written. A result is bytes and a kind of memory. So many words of the last one start_on() watches, see Sequence.watch().
+        A step is a kernel, its push constants, its workgroups, and for each binding the region that it takes (-1: the workspace) and whether it is written. A result is bytes and a kind of memory; start_on() watches so many words of the last one, see Sequence.watch().
         """
 
     def integer(self, buffer: Buffer, offset: int, nbytes: int, signed: bool) -> int:
