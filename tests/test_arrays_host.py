@@ -332,5 +332,25 @@ def test_tensors_on_other_devices_are_named(kind):
         as_host_array(kind(np.zeros(3), device=(2, 1)))
 
 
+@pytest.mark.parametrize("kind", [OnlyDLPack, Torch])
+@pytest.mark.parametrize("negative", [True, False])
+def test_views_with_another_sign_than_is_stored_are_refused(kind, negative):
+    tensor = kind(np.arange(3.0))
+    tensor.is_neg = lambda: negative  # as torch's, which lends what is stored
+    if negative:
+        with pytest.raises(TypeError, match=r"changes the sign of what .*: x\.resolve_neg\(\) makes"):
+            as_host_array(tensor)
+    else:
+        assert as_host_array(tensor).tolist() == [0, 1, 2]
+
+
+def test_views_with_another_sign_of_torchs_are_refused():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
+    with pytest.raises(TypeError, match="its negative bit is set"):
+        as_host_array(x)
+    assert as_host_array(x.resolve_neg()).tolist() == [-2, 4]
+
+
 def test_pinned_memory_is_host_memory():
     assert as_host_array(OnlyDLPack(np.arange(3), device=(3, 0))).tolist() == [0, 1, 2]

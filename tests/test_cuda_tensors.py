@@ -318,6 +318,20 @@ def test_what_its_library_does_not_lend_is_refused_with_its_reason():
         vkdml.argmax(Refusing(elements(4), ORDINAL))
 
 
+def test_views_with_another_sign_than_is_stored_are_refused():
+    tensor = Tensor(elements(4), ORDINAL)
+    tensor.is_neg = lambda: True  # type: ignore[attr-defined]  # as torch's
+    indices = Tensor(np.zeros(2, "int64"), ORDINAL)
+    indices.is_neg = lambda: True  # type: ignore[attr-defined]
+    for call in (
+        lambda: vkdml.argmax(tensor),
+        lambda: vkdml.from_dlpack(tensor),
+        lambda: vkdml.argmax(vkdml.asarray(elements(2, 3)), axis=1, out=indices),
+    ):
+        with pytest.raises(TypeError, match=r"changes the sign of what .*: x\.resolve_neg\(\) makes"):
+            call()
+
+
 @pytest.mark.parametrize("kind", [4, 7, 10, 99])
 def test_tensors_elsewhere_are_refused_as_before(kind):
     tensor = Tensor(elements(4), device_type=kind)

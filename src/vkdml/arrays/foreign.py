@@ -180,6 +180,7 @@ def from_dlpack(x: Any) -> npt.NDArray[Any]:
     Raises:
         TypeError: it lies on another device, or its producer or NumPy refuses.
     """
+    require_sign_as_stored(x)
     try:
         kind, index = x.__dlpack_device__()
         if int(kind) not in dlpack.HOST_DEVICES:
@@ -196,6 +197,20 @@ def from_dlpack(x: Any) -> npt.NDArray[Any]:
             "memory that numpy.from_dlpack takes"
         ) from None
     return array if small_float is None else array.view(small_float)
+
+
+def require_sign_as_stored(x: Any) -> None:
+    """Raise TypeError for torch's views with the other sign, such as ``x.conj().imag``.
+
+    Torch lends what is stored, and neither it nor the capsule says that the sign is another.
+    """
+    is_negative = attribute(x, "is_neg")
+    if callable(is_negative) and is_negative() is True:
+        raise TypeError(
+            f"this {type(x).__name__} is a view that changes the sign of what is stored (its negative bit is "
+            "set), and DLPack does not tell so; accepted are tensors that hold their elements: "
+            "x.resolve_neg() makes one"
+        )
 
 
 def _capsule(x: Any) -> Any:

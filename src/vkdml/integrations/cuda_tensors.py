@@ -63,6 +63,7 @@ def tensor_of(x: Any) -> CudaTensor:
         DeviceError: CUDA is not there, or failed.
     """
     kind = type(x).__name__
+    foreign.require_sign_as_stored(x)
     device = cuda_driver.numbered(int(x.__dlpack_device__()[1]))
     stream = _current_stream(x, device.ordinal) or device.stream
     lent, dtype = _as_bytes(x)
