@@ -82,6 +82,10 @@ REFUSED = {
     "a masked array in a list": ([np.arange(3), MASKED], "(1 of them)"),
     "a masked scalar in a tuple of tuples": (((1, np.ma.masked), (1, 2)), "(1 of them)"),
     "what converts to a masked array": (Converts(MASKED), "the mask of this MaskedArray"),
+    "a setting called mask, and a masked array": (
+        Converts(MASKED, shape=(3,), mask=True),
+        "the mask of this MaskedArray",
+    ),
     "what converts to a masked array, in a list": ([np.arange(3), Converts(MASKED)], "of this MaskedArray"),
     "a mask beside the array": (
         Converts(np.arange(3), shape=(3,), mask=np.array([True, True, False])),
@@ -157,6 +161,7 @@ TAKEN = {
     "an object that converts": (Converts(np.arange(3)), [0, 1, 2]),
     "a method called mask": (Converts(np.arange(3), mask=lambda condition: None), [0, 1, 2]),
     "another attribute called mask": (Converts(np.arange(3), mask="a file"), [0, 1, 2]),
+    "a setting called mask": (Converts(np.ma.array([1, 5, 3]), shape=(3,), mask=True), [1, 5, 3]),
     "another attribute called columns": (Converts(np.arange(3), columns=80), [0, 1, 2]),
     "an extension type with nothing missing": (
         Converts(np.arange(3), dtype=ExtensionType(), isna=lambda: [False] * 3),

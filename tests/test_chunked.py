@@ -253,6 +253,14 @@ def test_missing_chunks_hold_the_fill_value(tiny, tmp_path):
         assert vkdml.argmax(z, direction="decreasing", device=tiny, return_values=True) == (3599, 3)
 
 
+def test_a_dataset_of_a_closed_file_is_named(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        dataset = file.create_dataset("x", data=np.arange(3.0))
+    for name, call in (("argmax", vkdml.argmax), ("slice1", lambda x: vkdml.slice1(x, 0, 3, 1))):
+        with pytest.raises(TypeError, match=rf"^{name} of Dataset: NumPy makes no array of this Dataset: "):
+            call(dataset)
+
+
 @pytest.mark.skipif(3 not in FORMATS, reason="shards are of format 3")
 def test_shards_are_written_once_and_their_chunks_read(tiny, tmp_path):
     x = np.random.default_rng(1).integers(0, 99, (64, 64)).astype("i4")

@@ -278,10 +278,18 @@ def context(name: str, x: Any) -> Iterator[None]:
     except AxisError:
         raise
     except (ValueError, TypeError, MemoryError, OverflowError, RuntimeError) as error:
-        shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-        is_described = isinstance(shape, tuple) and dtype is not None
-        put_before(error, f"{name} of " + (f"{shape} {dtype}" if is_described else type(x).__name__))
+        put_before(error, f"{name} of {_described(x)}")
         raise
+
+
+def _described(x: Any) -> str:
+    try:
+        shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+        if isinstance(shape, tuple) and dtype is not None:
+            return f"{shape} {dtype}"
+    except Exception:  # of what has none, or was closed; the error itself is what matters
+        pass
+    return type(x).__name__
 
 
 def flag(what: str, value: Any) -> bool:

@@ -57,7 +57,8 @@ def _require_no_mask(x: Any) -> None:
     if valid is not None:  # in this protocol True marks the elements that count
         _require_none_hidden(x, ~np.asarray(valid, np.bool_))
     mask = attribute(x, "mask")
-    if mask is None or callable(mask):
+    # Python's booleans are no masks but settings: netCDF4's variables say whether they give masked arrays.
+    if mask is None or isinstance(mask, bool) or callable(mask):
         return
     mask = np.asarray(mask)
     fields = mask.dtype.names is not None  # records have a mask for each field
