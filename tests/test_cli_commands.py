@@ -204,6 +204,11 @@ FAULTS_OF_MANIFESTS = {
     "{": "not an ICD file",
     "[]": "not an ICD file",
     '{"ICD": {}}': "not an ICD file",
+    '{"ICD": {"library_path": null, "api_version": "1.1.0"}}': "not an ICD file",
+    '{"ICD": {"library_path": "", "api_version": "1.1.0"}}': "not an ICD file",
+    '{"ICD": {"library_path": "a\\u0000b", "api_version": "1.1.0"}}': "not an ICD file",
+    '{"ICD": {"library_path": "./libvulkan_lvp.so"}}': "accepted: JSON with ICD.library_path and ICD.api_ver",
+    '{"ICD": {"library_path": "./libé.so", "api_version": "1.1.0"}}': "libé.so: cannot open",
     '{"ICD": {"library_path": "./nosuch.so", "api_version": "1.1.0"}}': "nosuch.so: cannot open",
     '{"ICD": {"library_path": "libnosuch.so.7", "api_version": "1.1.0"}}': "libnosuch.so.7: cannot open",
 }
@@ -212,7 +217,7 @@ FAULTS_OF_MANIFESTS = {
 def test_doctor_names_what_is_wrong_with_each_driver_manifest(tmp_path: Path) -> None:
     files = [tmp_path / f"icd{number}.json" for number in range(len(FAULTS_OF_MANIFESTS))]
     for file, manifest in zip(files, FAULTS_OF_MANIFESTS, strict=True):
-        file.write_text(manifest)
+        file.write_text(manifest, encoding="utf-8")
     listed = os.pathsep.join(map(str, files))
     ran = vkdml_command("doctor", VK_DRIVER_FILES=listed, VK_ICD_FILENAMES=listed)
     assert (ran.returncode, ran.stderr) == (1, "")
@@ -220,6 +225,17 @@ def test_doctor_names_what_is_wrong_with_each_driver_manifest(tmp_path: Path) ->
     for line, file, fault in zip(lines, files, FAULTS_OF_MANIFESTS.values(), strict=True):
         assert str(file) in line
         assert fault in line
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_doctor_escapes_what_the_encoding_of_its_output_lacks(encoding: str) -> None:
+    named = "/nosuch/\udcff\u65e5.json"  # a byte that is no text, and a letter beyond Latin-1
+    ran = vkdml_command("doctor", VK_DRIVER_FILES=named, VK_ICD_FILENAMES=named, PYTHONIOENCODING=encoding)
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert "driver    /nosuch/\\udcff" in ran.stdout
+    ran = vkdml_command("devices", VK_DRIVER_FILES=named, VK_ICD_FILENAMES=named, PYTHONIOENCODING=encoding)
+    assert ran.returncode == 1
+    assert "VK_DRIVER_FILES names /nosuch/\\udcff" in one_line(ran.stderr)
 
 
 UNREADABLE = os.fsdecode(b"\xff\xfe")

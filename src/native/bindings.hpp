@@ -1,6 +1,9 @@
 // The parts of the Python bindings: types in, types out, the GIL given up where a call blocks.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -22,6 +25,12 @@ using ConstHostView = nanobind::ndarray<nanobind::numpy, const uint8_t, nanobind
 
 // Memory that is kept for reuse is had at once; only an allocation is worth giving up the GIL.
 std::shared_ptr<Buffer> buffer_of(const std::shared_ptr<Device>& device, uint64_t bytes, MemoryKind kind);
+
+// Of names of files, and of messages that name them: they are bytes, and need not be UTF-8.
+inline nanobind::object as_str(const std::string& bytes) {
+    PyObject* text = PyUnicode_DecodeUTF8(bytes.data(), Py_ssize_t(bytes.size()), "surrogateescape");
+    return nanobind::steal(text);
+}
 
 inline std::vector<uint8_t> to_bytes(const nanobind::bytes& bytes) {
     auto data = static_cast<const uint8_t*>(bytes.data());

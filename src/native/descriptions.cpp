@@ -105,14 +105,16 @@ nb::list described_devices() {
 nb::dict described_loader() {
     LoaderReport report = report_loader();
     auto or_none = [](const std::string& text) -> nb::object {
-        return text.empty() ? nb::none() : nb::object(nb::str(text.c_str()));
+        return text.empty() ? nb::none() : as_str(text);
     };
     nb::dict dict;
     dict["path"] = or_none(report.path);
     dict["error"] = or_none(report.error);
     dict["api_version"] = or_none(report.api_version);
     dict["layers"] = report.layers;
-    dict["icd_files"] = report.icd_files;
+    nb::list icd_files;
+    for (auto& file : report.icd_files) icd_files.append(as_str(file));
+    dict["icd_files"] = icd_files;
     dict["named_drivers"] = nb::none();
     if (auto& named = report.named_drivers) {
         nb::dict entry;

@@ -21,27 +21,31 @@ namespace {
 
 PyObject *device_error, *no_device_error, *device_lost_error;
 
+void set_error(PyObject* type, const char* message) {
+    if (nb::object text = as_str(message); text.is_valid()) PyErr_SetObject(type, text.ptr());
+}
+
 void translate(const std::exception_ptr& thrown, void*) {
     try {
         std::rethrow_exception(thrown);
     } catch (const OutOfMemoryError& error) {
-        PyErr_SetString(PyExc_MemoryError, error.what());
+        set_error(PyExc_MemoryError, error.what());
     } catch (const NoDeviceError& error) {
-        PyErr_SetString(no_device_error, error.what());
+        set_error(no_device_error, error.what());
     } catch (const DeviceLostError& error) {
-        PyErr_SetString(device_lost_error, error.what());
+        set_error(device_lost_error, error.what());
     } catch (const DeviceError& error) {
-        PyErr_SetString(device_error, error.what());
+        set_error(device_error, error.what());
     } catch (const vk::SystemError& error) {
         auto result = VkResult(error.code().value());
         PyObject* type = is_out_of_memory(result)         ? PyExc_MemoryError
                          : result == VK_ERROR_DEVICE_LOST ? device_lost_error
                                                           : device_error;
-        PyErr_SetString(type, error.what());
+        set_error(type, error.what());
     } catch (const nb::builtin_exception&) { // nanobind's own, which it knows how to translate
         throw;
     } catch (const std::runtime_error& error) { // Kompute's, and the system's: threads, files
-        PyErr_SetString(device_error, error.what());
+        set_error(device_error, error.what());
     }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import warnings
@@ -60,6 +61,7 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         0 if the command succeeded, 1 if it found a fault, 2 for wrong arguments, 130 if it was interrupted.
     """
+    _write_any_text()
     try:
         with warnings.catch_warnings():
             # The output of the commands names software devices.
@@ -101,6 +103,12 @@ def _command_of(arguments: Sequence[str]) -> str:
     """Return the command that was begun, for errors that do not tell."""
     known = {command.callback.__name__ for command in app.registered_commands if command.callback}
     return f"vkdml {arguments[0]}" if arguments and arguments[0] in known else "vkdml"
+
+
+def _write_any_text() -> None:
+    """Let standard output escape what its encoding lacks, as standard error does: paths, names of devices."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _discard_output() -> None:

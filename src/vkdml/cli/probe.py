@@ -180,13 +180,17 @@ def _versions() -> dict[str, str | None]:
 def _driver(manifest: str) -> Driver:
     """Read one ICD file, and open the library that it names in a child process."""
     try:
-        library = json.loads(Path(manifest).read_text())["ICD"]["library_path"]
+        icd = json.loads(Path(manifest).read_bytes())["ICD"]
+        library, version = icd["library_path"], icd["api_version"]
+        if not isinstance(library, str) or not library or "\0" in library or not isinstance(version, str):
+            raise ValueError
     except FileNotFoundError:
         return Driver(manifest, fault="no such file")
     except OSError as error:
         return Driver(manifest, fault=error.strerror or str(error))
     except (ValueError, KeyError, TypeError):
-        return Driver(manifest, fault="not an ICD file; accepted: JSON with ICD.library_path")
+        accepted = "JSON with ICD.library_path and ICD.api_version"
+        return Driver(manifest, fault=f"not an ICD file; accepted: {accepted}")
     # A path with a slash is relative to the manifest; the system searches for a bare name.
     path = str(Path(manifest).parent / library) if "/" in library else library
     _, fault = _run_child(["-S", "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", path])
