@@ -263,6 +263,14 @@ def test_a_failed_computation_on_an_unfit_device_is_no_graver_than_its_limits() 
     assert [finding.level for finding in faults(machine)] == ["warning", "warning"]
 
 
+def test_the_disk_of_the_drivers_cache_is_named_where_a_full_one_ends_the_process() -> None:
+    crash = "a driver crashed the process (SIGBUS)"
+    fault = only_fault(facts(a_device(0), trials={0: Trial(None, crash)}))
+    assert "MESA_SHADER_CACHE_DISABLE=true" in str(fault.remedy)
+    fault = only_fault(facts(a_device(0), trials={0: Trial(None, crash.replace("BUS", "SEGV"))}))
+    assert str(fault.remedy).startswith("update its driver")
+
+
 def test_a_driver_without_hardware_is_told_by_the_variable_that_makes_it() -> None:
     """More memory or a newer driver would not help."""
     machine = facts(a_device(0), a_device(1, heaps=[]), trials={0: Trial(0.5), 1: Trial(None, "no memory")})

@@ -173,6 +173,12 @@ CONTAINER_REMEDY = (
     "install the NVIDIA driver's graphics libraries; in a container set NVIDIA_DRIVER_CAPABILITIES=all"
 )
 
+# Mesa writes its cache of kernels to mapped memory, which ends in this signal where the disk is full.
+FULL_DISK_REMEDY = (
+    "make room on the disk of the driver's cache (Mesa's: ~/.cache/mesa_shader_cache), or set "
+    "MESA_SHADER_CACHE_DISABLE=true"
+)
+
 
 def drivers(facts: Facts) -> Iterator[Finding]:
     named = facts.loader.named_drivers
@@ -320,7 +326,8 @@ def device(info: DeviceInfo, facts: Facts) -> Iterator[Finding]:
     if trial is not None and trial.fault is None:
         yield Finding("ok", subject, f"argmax: right, {trial.milliseconds:.2f} ms")
     elif trial is not None:
-        yield Finding(lacking if unmet else "problem", subject, f"argmax: {trial.fault}", another)
+        remedy = FULL_DISK_REMEDY if trial.fault is not None and "SIGBUS" in trial.fault else another
+        yield Finding(lacking if unmet else "problem", subject, f"argmax: {trial.fault}", remedy)
     if trial is not None and trial.profile_fault is not None:
         yield Finding(
             "warning",
