@@ -205,7 +205,7 @@ def suite_options(given: Given, device: vkdml.Device) -> session.Options:
     sizes = _sizes(given.shape) if given.shape else None
     axes = _axes(given.axis, None if sizes is None else len(sizes)) if given.axis else None
     if sizes is None:
-        selected = _selected(suite, given.op, elements, axes)
+        selected = _selected(suite, given, elements, axes)
     else:
         selected = _own_cases(given.op or "argmax", elements or ("float32",), sizes, axes)
         for case in selected:
@@ -229,19 +229,25 @@ def suite_options(given: Given, device: vkdml.Device) -> session.Options:
 
 
 def _selected(
-    suite: str, op: str, elements: Sequence[str], axes: tuple[tuple[int, ...] | None] | None
+    suite: str, given: Given, elements: Sequence[str], axes: tuple[tuple[int, ...] | None] | None
 ) -> list[Case]:
     """Return the cases of a suite that --op, --dtype and --axis leave."""
+    every = suites.suite(suite)
     selected = [
         case
-        for case in suites.suite(suite)
-        if (not op or case.op == op)
+        for case in every
+        if (not given.op or case.op == given.op)
         and (not elements or case.element in elements)
         and (axes is None or (case.op != "slice1" and case.axis == axes[0]))
     ]
     if not selected and suite != "latency":
+        options = {"--op": given.op, "--dtype": given.dtype, "--axis": given.axis}
+        asked = " ".join(f"{option} {value}" for option, value in options.items() if value)
+        ops = ", ".join(dict.fromkeys(case.op for case in every))
+        types = ", ".join(dict.fromkeys(case.element for case in every))
         raise typer.BadParameter(
-            f"--op, --dtype and --axis leave no case of the suite {suite}; --shape makes one of your own"
+            f"{asked}: the suite {suite} has no such case; accepted are those that it has, of --op {ops} "
+            f"and --dtype {types}, and a --shape of your own"
         )
     return selected
 
