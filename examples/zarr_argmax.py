@@ -37,8 +37,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
             scores = made(folder) if store is None else zarr.open_array(store, mode="r")
-        except FileNotFoundError as error:
-            parser.error(str(error))
+        except (FileNotFoundError, ValueError) as error:  # ValueErrors are those of zarr 2
+            parser.error(f"{store}: {error}")
         print(f"{scores.shape} {scores.dtype} in chunks of {scores.chunks}, {scores.nbytes >> 20} MiB")
         best = vkdml.argmax(scores, axis=0, return_values=True)
         print("rows:  ", best.indices.ravel()[:5])
