@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from types import SimpleNamespace
 
@@ -10,6 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from vkdml.arrays import element_types
+from vkdml.arrays.assignment import assigned
 from vkdml.arrays.host import as_host_array
 
 MASKED = np.ma.array([1, 5, 3], mask=[False, True, False])
@@ -238,6 +241,20 @@ def test_a_copy_that_no_memory_can_hold_is_refused_before_numpy_asks_for_it():
         as_host_array(x, copy=True)
     with pytest.raises(MemoryError, match=rf"of type int64 of {1 << 53} bytes does not fit in the \d+ bytes"):
         as_host_array(x, np.int64)
+
+
+def test_numbers_fit_an_integer_type_also_where_numpy_wraps_them(monkeypatch):
+    monkeypatch.setattr(element_types, "WRAPS", True)  # as before NumPy 2
+    for dtype, outside, held in (
+        ("int8", (128, -129, [0, 300], [[1.5, -129.5]], np.int64(300), math.inf), [127, -128.9]),
+        ("uint8", (-1, 256, [1, -1], [256.5]), [0, 255]),
+        ("uint64", (-1, [-1, 2], 1 << 64), [(1 << 64) - 1, 1 << 63]),
+        ("int64", (1 << 63, [-1.0, 1e30]), [(1 << 63) - 1, -(1 << 63)]),
+    ):
+        for value in outside:
+            with pytest.raises(OverflowError, match=rf"; accepted for {dtype} are numbers from "):
+                assigned(value, np.dtype(dtype))
+        assert assigned(held, np.dtype(dtype)).tolist() == [int(number) for number in held]
 
 
 def test_an_error_of_the_object_itself_is_named():

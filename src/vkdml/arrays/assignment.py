@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml.arrays.base import DeviceArray
-from vkdml.arrays.element_types import accepting
+from vkdml.arrays.element_types import accepting, require_fit
 from vkdml.arrays.host import as_host_array
 from vkdml.arrays.indexing import View, broadcast
 
@@ -32,6 +32,7 @@ def assigned(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         if isinstance(value, np.generic) and value.dtype != dtype:
             # NumPy wraps its own integers, but not Python's.
             value = int(value) if value.dtype.kind in "iu" else value
+            require_fit(value, dtype)
             result = np.empty((), dtype)
             result[()] = value
             return result

@@ -13,6 +13,8 @@ from vkdml.arguments import require_movable
 from vkdml.arrays import foreign
 from vkdml.plan.elements import ML_DTYPES_ELEMENTS
 
+# Before NumPy 2, integers that an integer type does not hold wrap, with a warning that few ever see.
+WRAPS = np.lib.NumpyVersion(np.__version__) < "2.0.0"
 _PLAIN_TYPES = frozenset(type(np.dtype(code)) for code in "?bhilqBHILQefdFD")
 """Of types whose elements a device can hold in either byte order."""
 
@@ -88,6 +90,23 @@ def accepting(dtype: np.dtype[Any]) -> Iterator[None]:
         if len(error.args) == 1 and "accepted" not in str(error):
             error.args = (f"{error}{accepted_for(dtype)}",)
         raise
+
+
+def require_fit(x: Any, dtype: np.dtype[Any]) -> None:
+    """Raise OverflowError, as NumPy 2 does, for numbers that an integer type does not hold.
+
+    >>> require_fit([-128, 127.5], np.dtype("int8"))
+    """
+    if not WRAPS or dtype.kind not in "iu":
+        return
+    numbers = np.asarray(x)
+    if numbers.dtype.kind not in "iuf":  # of more than 64 bits, which NumPy refuses itself, or no numbers
+        return
+    whole = np.trunc(numbers) if numbers.dtype.kind == "f" else numbers
+    limits = np.iinfo(dtype)
+    outside = whole[(whole < limits.min) | (whole > limits.max)]
+    if outside.size:
+        raise OverflowError(f"Python integer {int(outside[0])} out of bounds for {dtype}")
 
 
 def accepted_for(dtype: np.dtype[Any]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml.arrays import foreign
-from vkdml.arrays.element_types import accepted_for
+from vkdml.arrays.element_types import accepted_for, require_fit
 from vkdml.runtime.host_memory import require_host_memory
 
 # NumPy's strings of any length: their elements point to bytes elsewhere.
@@ -75,6 +75,7 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     try:
         # Subclasses are looked at before they are dropped: an object's __array__() may give a masked array.
         if dtype is not None and isinstance(x, list | tuple | int | float | complex):
+            require_fit(x, dtype)
             array = np.asanyarray(x, dtype)
         else:
             array = np.asanyarray(x)
