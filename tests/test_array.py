@@ -451,7 +451,7 @@ def test_the_array_api_refuses_arrays_of_other_kinds():
     for x, named in ((host, "ndarray"), (parts, "ShardedArray"), ([1, 2], "list")):
         for call in (
             xp.empty_like, xp.zeros_like, xp.ones_like, xp.expand_dims, xp.flip, xp.unstack,
-            xp.broadcast_arrays,
+            xp.broadcast_arrays, xp.argmax, xp.argmin,
             lambda x: xp.full_like(x, 1), lambda x: xp.take(x, xp.asarray([0]), axis=0),
             lambda x: xp.take_along_axis(x, xp.asarray([[0]])), lambda x: xp.broadcast_to(x, (2, 3, 2)),
             lambda x: xp.moveaxis(x, 0, 1), lambda x: xp.permute_dims(x, (1, 0)),
@@ -467,6 +467,9 @@ def test_axes_that_an_array_does_not_have_are_refused():
     for call in (lambda: xp.expand_dims(a, axis=None), lambda: xp.squeeze(a[:1, :1], axis=None)):
         with pytest.raises(TypeError, match="axis must be an integer or a sequence of integers, not None"):
             call()
+    for axes in (None, 0, {0, 1}, "10"):
+        with pytest.raises(TypeError, match=r"axes is .*; accepted: a sequence of integers"):
+            xp.permute_dims(a, axes)
     for call in (lambda: xp.permute_dims(a, ()), lambda: a.transpose(()), lambda: np.transpose(a, ())):
         with pytest.raises(ValueError, match=r"axes \(\) are not one for each of 2 dimensions"):
             call()

@@ -287,7 +287,7 @@ def test_right_results_pass_and_one_wrong_element_does_not(monkeypatch, block_by
         result = right(case)
         checked(case, result)
         at = tuple(map(int, np.unravel_index(random.integers(result.size), result.shape)))
-        result[at] = result[at] ^ 1
+        result[at] = result[at] ^ result.dtype.type(1)
         with pytest.raises(WrongResult) as wrong:
             checked(case, result)
         assert str(at) in str(wrong.value), case

@@ -37,6 +37,7 @@ from vkdml.arrays.creation import from_dlpack
 from vkdml.arrays.foreign import require_plain
 from vkdml.arrays.gathering import as_indices, taken_along_axis
 from vkdml.arrays.numpy_functions import flipped, reshaped
+from vkdml.common.integers import is_sequence
 from vkdml.common.wording import wrong_type
 from vkdml.runtime.device import Device, DeviceLike
 from vkdml.runtime.device import default_device as _default_device
@@ -286,12 +287,14 @@ def _as_of(x: Array, dtype: Any, device: DeviceLike) -> dict[str, Any]:
 # ---- searching, indexing -----------------------------------------------------------------------------------
 
 
+@_of_an_array
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: Any = False) -> Array:
     """Return the indices of the greatest elements along an axis, or of all."""
     result: Array = ops.argmax(x, axis, keepdims=keepdims)
     return result
 
 
+@_of_an_array
 def argmin(x: Array, /, *, axis: int | None = None, keepdims: Any = False) -> Array:
     """Return the indices of the least elements along an axis, or of all."""
     result: Array = ops.argmin(x, axis, keepdims=keepdims)
@@ -360,6 +363,8 @@ def moveaxis(x: Array, source: Any, destination: Any, /) -> Array:
 @_of_an_array
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
     """Return a view with dimensions in another order."""
+    if not is_sequence(axes):  # None would reverse them
+        raise wrong_type("axes", axes, "a sequence of integers")
     return x.transpose(tuple(axes))
 
 
