@@ -73,6 +73,34 @@ sequences = st.lists(entries, max_size=5) | st.lists(st.integers(0, 4), min_size
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 
 
+ENDLESS: tuple[Callable[[Any], object], ...] = (
+    lambda ones: vkdml.argmax(X, ones),
+    lambda ones: vkdml.slice1(X, ones, (1, 1, 1), (1, 1, 1)),
+    lambda ones: vkdml.empty(ones),
+    lambda ones: vkdml.zeros(3).reshape(ones),
+    lambda ones: vkdml.zeros(3).broadcast_to(ones),
+    lambda ones: vkdml.zeros(3).transpose(ones),
+    lambda ones: vkdml.zeros(3).moveaxis(ones, 0),
+    lambda ones: vkdml.array_api.permute_dims(vkdml.zeros(3), ones),
+    lambda ones: dml.BufferTensorDesc(dml.DataType.INT8, sizes=ones),
+)
+
+
+@pytest.mark.parametrize("call", ENDLESS)
+def test_endless_sequences_and_large_arrays_are_not_read_to_their_end(call: Callable[[Any], object]) -> None:
+    read = []
+
+    def ones() -> Iterator[int]:
+        for _ in range(100_000):
+            read.append(1)
+            yield 1
+
+    for endless in (ones(), np.ones(100_000, np.int64)):
+        with pytest.raises(ValueError, match="has more than 1000 entries; accepted is at most one for each"):
+            call(endless)
+    assert len(read) < 2000
+
+
 @pytest.fixture(scope="module", autouse=True)
 def the_device_still_works() -> Iterator[None]:
     yield

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from types import NoneType
 from typing import Any, Literal, NamedTuple, TypeGuard, get_args
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.exceptions import AxisError
 
 from vkdml.common import windows
-from vkdml.common.integers import index, is_sequence
+from vkdml.common.integers import entries, index, is_sequence
 from vkdml.common.wording import put_before
 from vkdml.plan import elements
 from vkdml.plan.order import Order
@@ -320,7 +319,7 @@ def named_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
     >>> named_axes((-1, 0), 3, "flip")
     (0, 2)
     """
-    given = [integer("axis", a) for a in (axis if are_several(axis) else (axis,))]
+    given = [integer("axis", a) for a in (entries("axis", axis) if are_several(axis) else (axis,))]
     for a in given:
         if not -rank <= a < rank:
             raise AxisError(a, rank, where)
@@ -356,11 +355,9 @@ def per_dimension(what: str, values: Any, rank: int) -> tuple[int, ...]:
         if rank == 1 and hasattr(values, "__index__"):
             return (integer(what, values, accepted),)
         raise TypeError(f"{what} must be {accepted}, not {values!r}")
-    # An endless sequence is read up to a bound.
-    looked_at = islice(values, rank + 1000)
-    numbers = tuple(integer(f"each entry of {what}", value, "an integer") for value in looked_at)
+    numbers = tuple(integer(f"each entry of {what}", value, "an integer") for value in entries(what, values))
     if len(numbers) != rank:
-        entries = "1 entry" if len(numbers) == 1 else f"{len(numbers)} entries"
+        given = "1 entry" if len(numbers) == 1 else f"{len(numbers)} entries"
         dimensions = "1 dimension" if rank == 1 else f"{rank} dimensions"
-        raise ValueError(f"{what} has {entries}; accepted is one for each of {dimensions}")
+        raise ValueError(f"{what} has {given}; accepted is one for each of {dimensions}")
     return numbers

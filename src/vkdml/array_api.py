@@ -37,7 +37,7 @@ from vkdml.arrays.creation import from_dlpack
 from vkdml.arrays.foreign import require_plain
 from vkdml.arrays.gathering import as_indices, taken_along_axis
 from vkdml.arrays.numpy_functions import flipped, reshaped
-from vkdml.common.integers import is_sequence
+from vkdml.common.integers import entries, is_sequence
 from vkdml.common.wording import wrong_type
 from vkdml.runtime.device import Device, DeviceLike
 from vkdml.runtime.device import default_device as _default_device
@@ -365,7 +365,7 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
     """Return a view with dimensions in another order."""
     if not is_sequence(axes):  # None would reverse them
         raise wrong_type("axes", axes, "a sequence of integers")
-    return x.transpose(tuple(axes))
+    return x.transpose(entries("axes", axes))
 
 
 @_of_an_array

@@ -27,7 +27,7 @@ from vkdml.arrays.indexing import (
 )
 from vkdml.arrays.numpy_functions import NumpyOperand
 from vkdml.common import hooks
-from vkdml.common.integers import is_sequence
+from vkdml.common.integers import entries, is_sequence
 from vkdml.common.overlap import Layout, may_share_bytes
 from vkdml.plan.calls import CopyCall, Operand, plan_for
 from vkdml.plan.layout import extent
@@ -131,7 +131,7 @@ class Array(NumpyOperand):
         if given is None:
             order = tuple(reversed(range(self.ndim)))
         else:
-            order = tuple(integer("axes", axis) for axis in given)
+            order = tuple(integer("axes", axis) for axis in entries("axes", given))
             distinct_axes(order, self.ndim, "transpose")
             if len(order) != self.ndim:
                 raise ValueError(f"axes {order} are not one for each of {self.ndim} dimensions")
@@ -480,7 +480,8 @@ def allocated(
 
 
 def _integers(what: str, axes: Any) -> tuple[int, ...]:
-    return tuple(integer(what, axis) for axis in (axes if is_sequence(axes) else (axes,)))
+    given = entries(what, axes) if is_sequence(axes) else (axes,)
+    return tuple(integer(what, axis) for axis in given)
 
 
 def uploaded(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vkdml.common.integers import index, is_sequence
+from vkdml.common.integers import entries, index, is_sequence
 from vkdml.plan.layout import row_major_strides
 
 _ALL = slice(None)
@@ -192,12 +192,13 @@ def as_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
 
     Raises:
         TypeError: not integers.
-        ValueError: a size less than ``least``.
+        ValueError: a size less than ``least``, or more sizes than an array has dimensions.
     """
+    given = entries("a shape", shape) if is_sequence(shape) else (shape,)
     try:
-        sizes = tuple(map(index, shape)) if is_sequence(shape) else (index(shape),)
+        sizes = tuple(map(index, given))
     except TypeError:
-        raise TypeError(f"a shape is an integer or a sequence of integers, not {shape!r}") from None
+        raise TypeError(f"a shape is an integer or a sequence of integers, not {shape!r:.200}") from None
     for size in sizes:
         if size < least:
             raise ValueError(f"size {size} of shape {sizes} is negative; accepted are sizes from {least} on")

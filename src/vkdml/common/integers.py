@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
+from itertools import islice
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -21,6 +22,27 @@ def index(value: SupportsIndex) -> int:
     if isinstance(value, np.bool_):
         raise TypeError("a NumPy boolean is not an integer")
     return operator.index(value)
+
+
+MOST_ENTRIES = 1000
+"""Of what has at most one for each dimension; more than any array has dimensions."""
+
+
+def entries(what: str, values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the entries of a sequence or a set; an endless iterator or a large array is not read to its end.
+
+    >>> entries("axis", iter([2, 0]))
+    (2, 0)
+
+    Raises:
+        ValueError: there are more than an array can have dimensions.
+    """
+    found = tuple(islice(values, MOST_ENTRIES + 1))
+    if len(found) > MOST_ENTRIES:
+        raise ValueError(
+            f"{what} has more than {MOST_ENTRIES} entries; accepted is at most one for each dimension"
+        )
+    return found
 
 
 def is_sequence(value: Any) -> bool:

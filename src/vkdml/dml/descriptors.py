@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from math import prod
 from typing import ClassVar, TypeAlias
 
-from vkdml.common.integers import index
+from vkdml.common.integers import entries, index
 from vkdml.common.wording import wrong_type, wrong_value
 
 from .c_struct import COUNT, c_struct
@@ -108,10 +108,10 @@ def _integers(where: str, values: Iterable[int]) -> tuple[int, ...]:
     try:
         if isinstance(values, str):  # an empty one would pass for an empty array
             raise TypeError
-        entries = tuple(values)
+        given = entries(where, values)
     except TypeError:
         raise wrong_type(where, values, "a sequence of integers") from None
-    return tuple(_integer(f"{where}[{position}]", value) for position, value in enumerate(entries))
+    return tuple(_integer(f"{where}[{position}]", value) for position, value in enumerate(given))
 
 
 def _store(desc: object, /, **values: object) -> None:
