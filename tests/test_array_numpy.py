@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import operator
 import pickle
@@ -273,6 +274,23 @@ def test_copies_and_pickles_hold_the_elements(make, dtype):
     if isinstance(x, vkdml.Array):
         view = pickle.loads(pickle.dumps(x[:, ::-1]))
         assert view.numpy().tobytes() == host[:, ::-1].tobytes()
+
+
+def test_options_as_numpys_wrappers_pass_them_on():
+    host = np.arange(6).reshape(2, 3)
+    array = vkdml.asarray(host)
+    no_value = inspect.signature(np.argmax).parameters["keepdims"].default
+    for function in (np.argmax, np.argmin):
+        found = function(array, axis=1, out=None, keepdims=no_value)
+        assert found.tolist() == function(host, axis=1, out=None, keepdims=no_value).tolist()
+    for axis in (True, 1.0):
+        for call in (
+            lambda axis: np.argmax(array, axis=axis),
+            lambda axis: np.take(array, np.array([0]), axis=axis),
+            lambda axis: np.take_along_axis(array, np.array([[0]]), axis=axis),
+        ):
+            with pytest.raises(TypeError, match="axis must be an integer, not"):
+                call(axis)
 
 
 def test_huge_arrays_print_at_once(monkeypatch):

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 import numpy as np
 
-from vkdml.arguments import named_axes, one_axis
+from vkdml.arguments import integer, named_axes, one_axis
 from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.indexing import as_shape
 from vkdml.common import hooks
@@ -102,6 +101,10 @@ def _on_host(value: Any, copies: dict[int, Any]) -> Any:
 # ---- on the device: NumPy's names and order of arguments --------------------------------------------------
 
 
+# What NumPy's own signatures have for options that are not given; wrappers of its functions pass it on.
+_NOT_GIVEN = inspect.signature(np.argmax).parameters["keepdims"].default
+
+
 def _argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
     return _found(a.argmax, axis, out, keepdims)
 
@@ -111,7 +114,8 @@ def _argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False)
 
 
 def _found(operator: Callable[..., Any], axis: Any, out: Any, keepdims: Any) -> Any:
-    axis = None if axis is None else index(axis)  # several axes are vkdml's own
+    axis = None if axis is None else integer("axis", axis, "an integer")  # several axes are vkdml's own
+    keepdims = False if keepdims is _NOT_GIVEN else keepdims
     if out is not None:
         if not isinstance(out, np.ndarray | DeviceArray):
             raise TypeError(f"out must be a NumPy array of type {np.dtype(np.intp)}, not {type_of(out)}")
@@ -196,14 +200,14 @@ def _flip(m: Any, axis: Any = None) -> Any:
 def _take(a: Any, indices: Any, axis: Any = None) -> Any:
     if axis is None or not a.ndim or not _are_integers(indices):
         return np.take(a.numpy(), _on_host(indices, {}), axis)
-    place = one_axis(index(axis), a.ndim, "take")
+    place = one_axis(axis, a.ndim, "take")
     return np.asarray(a[(slice(None),) * place + (indices,)])
 
 
 def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     if axis is None or not _are_integers(indices) or indices.ndim != arr.ndim:
         return np.take_along_axis(arr.numpy(), _on_host(indices, {}), axis)
-    place = one_axis(index(axis), arr.ndim, "take_along_axis")
+    place = one_axis(axis, arr.ndim, "take_along_axis")
     return np.asarray(hooks.taken_along_axis(arr, indices, place))
 
 
