@@ -405,6 +405,29 @@ def test_rows_of_whole_vectors_are_kept_by_few_invocations_or_processed_in_many_
     assert (header(step).lanes, constants(step)["kept_vectors"]) == (lanes, kept)
 
 
+@pytest.mark.parametrize(("name", "size", "splits"), [
+    ("float32", 1 << 18, 64), ("float32", 1 << 20, 128), ("float32", 1 << 21, 512), ("uint8", 3 << 20, 96),
+    ("int64", 1 << 19, 128), ("float16", 1 << 21, 128),
+])  # fmt: skip
+def test_a_subgroup_combines_as_many_splits_as_it_loads_candidates_at_once(name, size, splits):
+    """Four each of 32 invocations: tiles are made larger for it, while an invocation keeps their vectors."""
+    (step,) = plan((size,), (0,), kernels.elements()[name]).steps
+    assert header(step).splits == splits
+    assert header(step).tile_vectors <= 8 * header(step).lanes
+
+
+@pytest.mark.parametrize("tie", ["first", "last"])
+@pytest.mark.parametrize("flipped", [False, True])
+def test_memory_is_read_from_the_end_whose_elements_win_among_equals(tie, flipped):
+    sizes, strides = (4096, 8192), (1, -4096 if flipped else 4096)
+    layout = canonical_reduce(sizes, strides, (0, 1), (0, 0), take_last=tie == "last")
+    order = Order("float32", take_last=tie == "last")
+    (step,) = plan_argreduce(layout, order, 1 << 25, LIMITS["h200"], index_bytes=8, with_values=False).steps
+    assert "memory_order" in step.kernel
+    assert constants(step)["runs_are_planes"]
+    assert constants(step)["reads_backwards"] == (flipped != (tie == "last"))
+
+
 def test_narrow_elements_of_very_short_rows_of_outputs_are_walked_in_tiles():
     """Single bytes of up to 160 positions; two bytes only where a cache has few lines for them."""
     u1, f2, f4, _ = ELEMENTS
