@@ -216,8 +216,8 @@ void Sequence::watch(const Buffer& result, uint32_t words) {
 }
 
 bool Sequence::is_answered() const {
-    return watched_words_ &&
-           std::find(watched_, watched_ + watched_words_, unwritten) == watched_ + watched_words_;
+    const auto is_unwritten = [](uint32_t word) { return word == unwritten; };
+    return watched_words_ && std::none_of(watched_, watched_ + watched_words_, is_unwritten);
 }
 
 void Sequence::settle() {
@@ -255,7 +255,7 @@ void Sequence::submit(const std::vector<const Buffer*>& holding) {
     device_->require_usable();
     end_recording();
     hold_buffers(holding);
-    std::fill_n(watched_, watched_words_, unwritten);
+    for (uint32_t i = 0; i < watched_words_; i++) watched_[i] = unwritten;
     try {
         recording_->submitted(device_->submit(recording_->commands(), recording_->fence_to_submit()));
     } catch (...) {
