@@ -59,6 +59,18 @@ def test_a_wait_ends_with_the_result_that_it_watches(device, watched):
         assert is_early == (device.native.ends_with_events and content[0] < 0xFFFFFFFF)
 
 
+def test_timestamps_are_waited_for_though_the_result_is_there(device):
+    source, result = (device.native.buffer(8, HOST) for _ in range(2))
+    source.view()[:] = 7
+    sequence = long_sequence(device, 0.3, 1, first=lambda sequence: sequence.copy(source, result, 8))
+    sequence.watch(result, 2)
+    sequence.submit()
+    started = time.perf_counter()
+    assert sequence.wait(timeout=60) is True
+    assert time.perf_counter() - started > 0.1
+    assert len(sequence.timings()) == 1
+
+
 @pytest.mark.parametrize("use", ["submit", "clear", "drop", "wait"])
 def test_a_sequence_whose_result_is_there_is_used_while_the_device_still_runs_it(device, watched, use):
     sequence, source, result = watched

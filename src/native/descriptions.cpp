@@ -119,8 +119,8 @@ nb::dict described_loader() {
     if (auto& named = report.named_drivers) {
         nb::dict entry;
         entry["variable"] = named->variable;
-        entry["fault"] = named->fault;
-        entry["remedy"] = named->remedy;
+        entry["fault"] = as_str(named->fault);
+        entry["remedy"] = as_str(named->remedy);
         dict["named_drivers"] = entry;
     }
     return dict;

@@ -210,7 +210,7 @@ void Sequence::end_recording() {
 }
 
 void Sequence::watch(const Buffer& result, uint32_t words) {
-    const bool can_be_seen = device_->info().ends_with_events && result.kind() == MemoryKind::host;
+    const bool can_be_seen = !recording_->fence_to_submit() && result.kind() == MemoryKind::host;
     watched_words_ = can_be_seen ? words : 0;
     watched_ = watched_words_ ? static_cast<volatile uint32_t*>(result.mapped()) : nullptr;
 }

@@ -42,7 +42,7 @@ public:
 
     // Lets the next submissions be done, for who waits, once the host sees all of a result's first words
     // written: 2.5 us before the device tells that it is done (H200). They are recorded, and written once
-    // each, after all that is read for them. Only where sequences end with events. 0: none.
+    // each, after all that is read for them. Only where the sequence ends with an event. 0: none.
     void watch(const Buffer& result, uint32_t words);
     // Waits for a device that the host has the watched result from, but that has not told of the end.
     void settle();
