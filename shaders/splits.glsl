@@ -38,6 +38,8 @@ bool last_to_arrive(uint block) {
 }
 
 #if SUBGROUPS
+// Combines the splits of one output; all invocations of the subgroup must call it. The loop stands in combine_splits, too:
+// with one function for both, NVIDIA's compiler made columns that took up to 1.3 of the time.
 void combine_in_subgroup(uint blocks, uint number) {
     Key key = KEY_LEAST;
     uint rank = 0u;

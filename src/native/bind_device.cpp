@@ -172,7 +172,6 @@ void bind_device(nb::module_& m) {
             "memory",
             [](Device& device) {
                 device.finish_answered();
-                device.collect_finished();
                 MemoryUse use = device.memory()->use();
                 nb::dict dict;
                 dict["used"] = use.used;
@@ -184,7 +183,6 @@ void bind_device(nb::module_& m) {
             nb::sig("def memory(self) -> dict[str, int]"))
         .def("trim", [](Device& device) {
             device.finish_answered();
-            device.collect_finished();
             return device.memory()->trim();
         });
 }

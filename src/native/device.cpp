@@ -145,6 +145,7 @@ bool Device::collect_answered() {
 void Device::finish_answered() {
     const auto end = std::chrono::steady_clock::now() + longest_finish;
     while (!collect_answered() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    collect_finished();
 }
 
 void Device::collect_finished() {

@@ -46,7 +46,7 @@ public:
     // Sequences that are done for their users while the device still runs them: see Sequence::watch().
     void note_answered(Sequence* sequence);
     void forget_answered(Sequence* sequence);
-    // Waits for these, which takes microseconds, so that all memory is given back that nobody needs.
+    // Waits for these, which takes microseconds, and collects: all memory is given back that nobody needs.
     void finish_answered();
 
 private:

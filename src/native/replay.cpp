@@ -6,6 +6,7 @@
 #include <string>
 
 namespace vkdml {
+
 Replay::Replay(std::shared_ptr<Device> device, std::shared_ptr<Buffer> workspace, std::vector<Step> steps,
                std::vector<Result> results, uint32_t watched_words, double spin_us)
     : workspace_(std::move(workspace)), steps_(std::move(steps)), results_(std::move(results)),
