@@ -17,6 +17,7 @@ from vkdml.plan import kernels
 from vkdml.plan.device_classes import TUNING, tuning_for
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
+from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
 
 # Shape, axes and family; the layout of the one with many dimensions does not fit the push constants.
@@ -33,6 +34,10 @@ RESULTS = [(4, False), (8, True), (4, True), (8, False)]
 
 def plan_case(case: str, limits, index_bytes: int, with_values: bool, name: str):
     shape, axes, _ = CASES[case]
+    return plan_of(shape, axes, limits, index_bytes, with_values, name)
+
+
+def plan_of(shape, axes, limits, index_bytes: int, with_values: bool, name: str):
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
     order = Order(name, False, True, False)
     layout = canonical_reduce(
@@ -46,7 +51,13 @@ def plan_case(case: str, limits, index_bytes: int, with_values: bool, name: str)
 def limits_with(limits, from_bytes: int):
     short = replace(limits.tuning.short, from_bytes=0)
     periods = replace(limits.tuning.periods, from_bytes=0)
-    changed = replace(limits.tuning, fixed_flags_from_bytes=from_bytes, periods=periods, short=short)
+    changed = replace(
+        limits.tuning,
+        fixed_flags_from_bytes=from_bytes,
+        fixed_vector_flags_from_bytes=from_bytes,
+        periods=periods,
+        short=short,
+    )
     return replace(limits, tuning=changed)
 
 
@@ -96,7 +107,30 @@ def test_without_fixed_flags_all_calls_of_one_kind_share_a_kernel(case):
     assert {flags_of(step)[0] for plan in plans for step in plan.steps} == {0}
 
 
-def test_only_lavapipe_has_them_and_only_for_inputs_that_pay_for_a_pipeline():
+def test_only_lavapipe_has_them_in_all_kernels_and_only_for_inputs_that_pay_for_a_pipeline():
     assert tuning_for("software", "llvmpipe").fixed_flags_from_bytes == 64 * 1024
     others = [TUNING["discrete"], TUNING["integrated"], tuning_for("software", "SwiftShader driver")]
     assert min(tuning.fixed_flags_from_bytes for tuning in others) > 1 << 40
+
+
+# Shape, axes, and whether the kernel writes vectors of results.
+VECTOR_CASES = {
+    "columns": ((40, 1 << 18), (0,), True),
+    "columns of one vector": ((1 << 17, 40), (0,), False),
+    "split columns": ((1 << 14, 1 << 9), (0,), False),
+    "short rows": ((1 << 21, 5), (1,), True),
+    "rows": ((1 << 12, 1 << 11), (1,), False),
+    "too few bytes": ((40, 1 << 12), (0,), False),
+}
+
+
+@pytest.mark.parametrize("case", VECTOR_CASES)
+def test_gpus_have_them_in_kernels_that_write_vectors(case):
+    shape, axes, are_fixed = VECTOR_CASES[case]
+    limits = DeviceLimits(
+        TUNING["discrete"], (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32
+    )
+    plan = plan_of(shape, axes, limits, 4, False, "float32")
+    assert [flags_of(step)[0] != 0 for step in plan.steps] == [are_fixed] * len(plan.steps)
+    swiftshader = replace(limits, tuning=tuning_for("software", "SwiftShader driver"))
+    assert {flags_of(step)[0] for step in plan_of(shape, axes, swiftshader, 4, False, "float32").steps} == {0}

@@ -55,7 +55,7 @@ def bench(
         accepted="all, or distinct axes such as 1 or 0,2",
     ),
     device: str | None = typer.Option(
-        None, help="Index, UUID or part of the name of a device.", metavar="DEVICE"
+        None, "--device", help="Index, UUID or part of the name of a device.", metavar="DEVICE"
     ),
     peers_text: str = typer.Option(
         "auto",
@@ -65,10 +65,15 @@ def bench(
         metavar="NAMES",
     ),
     peer_seconds: float = typer.Option(
-        peers.PEER_SECONDS, help="Time limit of each peer.", metavar="SECONDS", parser=options.number
+        peers.PEER_SECONDS,
+        "--peer-seconds",
+        help="Time limit of each peer.",
+        metavar="SECONDS",
+        parser=options.number,
     ),
     mib: int | None = typer.Option(
         None,
+        "--mib",
         help=f"Largest input of a suite, in MiB: unless given, {measure.SOFTWARE_MIB} on software drivers "
         "and what the device holds on GPUs. Of the suite sweep, the size of its arrays: "
         f"{measure.SOFTWARE_MIB} or {sweep_run.GPU_MIB}.",
@@ -83,12 +88,17 @@ def bench(
     ),
     readings: int | None = typer.Option(
         None,
+        "--readings",
         help=f"Readings of each case. Unless given, {READINGS}; with --resume, as many as its file has.",
         metavar="COUNT",
         parser=options.whole_number,
     ),
     seed: int | None = typer.Option(
-        None, help="Of the suite sweep: 0 unless given.", metavar="NUMBER", parser=options.whole_number
+        None,
+        "--seed",
+        help="Of the suite sweep: 0 unless given.",
+        metavar="NUMBER",
+        parser=options.whole_number,
     ),
     cases_count: int | None = typer.Option(
         None,

@@ -27,10 +27,10 @@ from vkdml.tune import tune as search
 
 def tune(
     device: str | None = typer.Option(
-        None, help="Index, UUID or part of the name; default: the best device.", metavar="DEVICE"
+        None, "--device", help="Index, UUID or part of the name; default: the best device.", metavar="DEVICE"
     ),
     seconds: int = typer.Option(
-        300, help="Time limit of the search.", metavar="SECONDS", parser=options.whole_number
+        300, "--seconds", help="Time limit of the search.", metavar="SECONDS", parser=options.whole_number
     ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Search and print, but store nothing."),
     reset: bool = typer.Option(False, "--reset", help="Delete the stored profile."),

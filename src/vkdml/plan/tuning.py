@@ -219,6 +219,10 @@ class PeriodTuning:
     none."""
     unsplit_row_bytes: int
     """Aligned rows of narrow elements from this size on are columns instead, if these are not split."""
+    unsplit_workgroups: int
+    """And if there are at least so many workgroups of these,"""
+    unsplit_workgroup_bytes: int
+    """or each has at most so many bytes."""
     longest_row_bytes: int
     """Longer rows, of which an output has several, are read as rows."""
     long_row_bytes: int
@@ -316,6 +320,8 @@ class Tuning:
     """Inputs from this size on have columns joined where other kernels would read single elements."""
     fixed_flags_from_bytes: int
     """Inputs from this size on have their flags compiled in, so that there are more pipelines."""
+    fixed_vector_flags_from_bytes: int
+    """As above, of kernels that write vectors of results: the code for all kinds of them takes registers."""
     host_memory_bytes: int
     """Inputs and results up to this size stay in host memory instead of being copied."""
     mapped_bytes: int

@@ -169,7 +169,7 @@ def plan_across(
         workgroup=division.workgroup_size,
         **order_rules(layout, order),
         split=False,
-        fixed_flags=fixed_flags(_FAMILY, flags, input_bytes, limits),
+        fixed_flags=fixed_flags(_FAMILY, flags, input_bytes, limits, writes_vectors=True),
     )
     workgroups = min(division.tiles, limits.max_workgroup_count)
     loops = loops_of(layout, limits, 1, division.tiles, 1)

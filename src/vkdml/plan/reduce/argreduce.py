@@ -95,7 +95,7 @@ def plan_argreduce(
         if plan is not None:
             return plan
     if runs is None:
-        division = column_division(layout, element, input_bytes, limits)
+        division = column_division(layout, element, input_bytes, limits, with_values=results.with_values)
         plan = plan_walked_tiles(layout, order, input_bytes, results, limits, str(division.variant["loads"]))
         if plan is not None:
             return plan
@@ -149,7 +149,9 @@ def _plan_division(
         workgroup=limits.workgroup_size,
         **order_rules(layout, order),
         split=division.splits > 1,
-        fixed_flags=fixed_flags(division.family, flags, input_bytes, limits),
+        fixed_flags=fixed_flags(
+            division.family, flags, input_bytes, limits, writes_vectors=division.writes_vectors
+        ),
     )
     step = checked_step(
         Step(

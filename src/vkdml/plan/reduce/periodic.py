@@ -8,7 +8,7 @@ from functools import cached_property
 from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.order import Order
 from vkdml.plan.plans import LINE, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, Plan, TooMuchWork
-from vkdml.plan.reduce.columns import MOST_LANES_UNSPLIT, column_division
+from vkdml.plan.reduce.columns import column_division
 from vkdml.plan.reduce.periods import plan_repetition
 from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import Repetition, best_parts, best_repetition
@@ -239,7 +239,7 @@ class Periodicity:
         if self._is_narrow and (self.input_bytes >= tuning.narrow_from_bytes or self._are_many_narrow_rows):
             # With values single bytes take 3% to 6% longer so.
             in_columns = self.element.nbytes > 1 or not with_values
-            return not (in_columns and self._are_unsplit_columns)
+            return not (in_columns and self._are_unsplit_columns(with_values=with_values))
         if self._is_narrow and self._is_unaligned_matrix:
             return True
         if self.input_bytes >= tuning.wide_from_bytes:
@@ -262,18 +262,22 @@ class Periodicity:
         from_bytes, rows = self._tuning.narrow_rows
         return self.input_bytes >= from_bytes and self.repetition is not None and self.repetition.size >= rows
 
-    @property
-    def _are_unsplit_columns(self) -> bool:
+    def _are_unsplit_columns(self, *, with_values: bool) -> bool:
         """Whether narrow columns in aligned rows fill a GPU unsplit, which takes less time.
 
-        Single bytes take 0.82 to 0.94 of the time, halves 0.85 to 1.0 (H100, H200). Shorter rows take longer.
+        They take 0.67 to 1.07 of the time (H100, H200); if they are fewer than fill one, up to 1.6.
         """
         if self._row_of_outputs_bytes < self._tuning.unsplit_row_bytes:
             return False
         if not are_multiples(self.layout.row_starts, VECTOR_BYTES // self.element.nbytes):
             return False
-        division = column_division(self.layout, self.element, self.input_bytes, self.limits)
-        return division.splits == 1 and division.lanes <= MOST_LANES_UNSPLIT
+        division = column_division(
+            self.layout, self.element, self.input_bytes, self.limits, with_values=with_values
+        )
+        fill = division.blocks >= self._tuning.unsplit_workgroups
+        return division.splits == 1 and (
+            fill or self.input_bytes <= division.blocks * self._tuning.unsplit_workgroup_bytes
+        )
 
     @property
     def _is_unaligned_matrix(self) -> bool:

@@ -220,11 +220,19 @@ def reduced_words(layout: ReduceLayout) -> tuple[int, ...]:
     )
 
 
-def fixed_flags(family: Family, flags: Mapping[str, bool], input_bytes: int, limits: DeviceLimits) -> int:
+def fixed_flags(
+    family: Family,
+    flags: Mapping[str, bool],
+    input_bytes: int,
+    limits: DeviceLimits,
+    *,
+    writes_vectors: bool = False,
+) -> int:
     """Return the constant that compiles these flags in; 0 where kernels ask for them, and share pipelines."""
-    if input_bytes < limits.tuning.fixed_flags_from_bytes:
-        return 0
-    return family.fixed_flags(**flags)
+    from_bytes = limits.tuning.fixed_flags_from_bytes
+    if writes_vectors:
+        from_bytes = min(from_bytes, limits.tuning.fixed_vector_flags_from_bytes)
+    return family.fixed_flags(**flags) if input_bytes >= from_bytes else 0
 
 
 def buffer_bytes(

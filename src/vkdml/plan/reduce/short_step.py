@@ -75,7 +75,7 @@ def plan_of_work(
         **element.specialization,
         workgroup=tile.workgroup_size,
         **order_rules(layout, order),
-        fixed_flags=fixed_flags(family, flags, input_bytes, limits),
+        fixed_flags=fixed_flags(family, flags, input_bytes, limits, writes_vectors=True),
         **_variant(work, layout, element.nbytes, limits.tuning.short, with_values=results.with_values),
     )
     push = family.push(

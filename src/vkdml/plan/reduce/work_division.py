@@ -30,6 +30,8 @@ class WorkDivision:
     """Steps that the loops of one invocation make at most."""
     subgroup_size: int = 0
     positions_adjacent: bool = False
+    writes_vectors: bool = False
+    """Whether invocations write vectors of results."""
     reading: MemoryOrder | None = None
     """In which order the elements are read, if not in that of positions."""
 

@@ -1,0 +1,159 @@
+"""Which division of columns takes the least time on a GPU: a model of it, fitted to measurements.
+
+Its unit is the load of one vector of 16 bytes by each invocation of ``Tuning.columns_workgroups / 2``
+workgroups, as many as run at once in the best case. The figures below come from 1400 shapes of 4 MiB to
+1 GiB, each divided in up to 70 ways, on an H100 and an H200. What the model chooses takes 1.015 of the time
+of the best of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from vkdml.common.rounding import ceil_div
+from vkdml.plan.plans import GPU_LINE, VECTOR_BYTES, power_of_two_at_least
+from vkdml.plan.reduce.reductions import candidate_words
+from vkdml.plan.schema import ElementType
+from vkdml.plan.tuning import Tuning
+
+# Shares of `columns_workgroups`, by how columns are loaded and the bytes of an element: those that run at
+# once with the registers they take, and those that are enough to reach the memory's rate.
+_AT_ONCE = {
+    "vectors": {1: 1 / 4, 2: 1 / 2, 4: 1 / 2, 8: 1 / 2},
+    "unaligned": {1: 3 / 16, 2: 7 / 16, 4: 1 / 2, 8: 1 / 2},
+}
+_ENOUGH = {
+    "vectors": {1: 1 / 8, 2: 1 / 4, 4: 1 / 4, 8: 1 / 4},
+    "unaligned": {1: 3 / 16, 2: 3 / 8, 4: 5 / 16, 8: 5 / 16},
+}
+_AT_ONCE_OF_DOUBLES = 3 / 8
+# With values fewer run at once.
+_WITH_VALUES = 3 / 4
+# A cache holds inputs of so many loads. Fewer workgroups reach its rate, unless elements are long to unpack.
+_CACHED_LOADS = 8
+_ENOUGH_IF_CACHED = 0.43
+# Of the time of a full wave, what a last one with few workgroups takes.
+_LAST_WAVE = 0.4
+# Loads: to start a wave of workgroups; for its invocations to exchange what they found, and for each step of
+# that; to combine splits, by columns that an invocation loads; and for the candidates, as many times as it
+# takes to load as many bytes.
+_START = 1
+_EXCHANGE = 0.4
+_EXCHANGE_STEP = 0.14
+_COMBINING = 3
+_COMBINING_COLUMN = 1.5
+_COMBINING_COLUMN_OF_SPLIT = 0.0125
+_CANDIDATES = 19
+# Bytes side by side that a workgroup loads at least. So few take longer than more, by this factor.
+NARROWEST_SEGMENT = 64
+_OF_NARROW_SEGMENTS = 1.26
+# If rows do not all start with a line, segments take as long as if they had so many bytes more.
+_BEYOND_SEGMENT = 20
+_FEW_SPLITS = range(2, 9)
+_WAVES = range(1, 5)
+
+
+@dataclass(frozen=True)
+class ColumnWork:
+    """Columns that are loaded in vectors. A group is a vector of them."""
+
+    loads: str
+    """``vectors`` or ``unaligned``."""
+    groups: int
+    columns: int
+    """Of a group."""
+    positions: int
+    outputs: int
+    element: ElementType
+    row_bytes: int
+    """Of columns side by side."""
+    with_values: bool
+    workgroup_size: int
+    tuning: Tuning
+
+    def cheapest_division(
+        self, most_lanes: int, least_splits: int, most_splits: Callable[[int], int]
+    ) -> tuple[int, int]:
+        """Return lanes and splits.
+
+        Args:
+            most_lanes: that share the positions of a group, a power of two.
+            least_splits: that are needed, even if they are more than there should be.
+            most_splits: that there should be, by lanes.
+        """
+        lanes = self.workgroup_size // min(power_of_two_at_least(self.groups), self.workgroup_size)
+        lanes = min(lanes, most_lanes)
+        widest = max(min(self.workgroup_size * VECTOR_BYTES // NARROWEST_SEGMENT, most_lanes), lanes)
+        choices = []
+        while lanes <= widest:
+            blocks = ceil_div(self.groups, self.workgroup_size // lanes)
+            in_waves = [waves * self._at_once // blocks for waves in _WAVES]
+            wanted = {1, *in_waves, *(splits for splits in _FEW_SPLITS if splits < in_waves[-1])}
+            most = most_splits(lanes)
+            for splits in {max(min(n, most), least_splits) for n in wanted}:
+                choices.append((self._time(lanes, splits, blocks), lanes, splits))
+            lanes *= 2
+        _, lanes, splits = min(choices)
+        return lanes, splits
+
+    @cached_property
+    def _load_bytes(self) -> float:
+        """Bytes that a load is, of the whole device."""
+        return self.tuning.columns_workgroups / 2 * self.workgroup_size * VECTOR_BYTES
+
+    @cached_property
+    def _loads(self) -> float:
+        """Loads that the elements are, if nothing else takes time."""
+        return self.outputs * self.positions * self.element.nbytes / self._load_bytes
+
+    @cached_property
+    def _at_once(self) -> int:
+        """Workgroups that run at the same time."""
+        share = _AT_ONCE[self.loads][self.element.nbytes]
+        if self.element.nbytes == 8 and self.element.is_float:
+            share = _AT_ONCE_OF_DOUBLES
+        if self.with_values:
+            share *= _WITH_VALUES
+        return max(int(self.tuning.columns_workgroups * share), 1)
+
+    @cached_property
+    def _enough(self) -> float:
+        """Workgroups that reach the memory's rate together, or a cache's."""
+        share = _ENOUGH[self.loads][self.element.nbytes]
+        are_unpacked = self.element.nbytes == 1 or (self.element.nbytes == 2 and self.loads == "unaligned")
+        if self._loads < _CACHED_LOADS and not are_unpacked:
+            share *= _ENOUGH_IF_CACHED
+        return self.tuning.columns_workgroups * share
+
+    @cached_property
+    def _candidate_bytes(self) -> int:
+        """Bytes of the candidates of each split."""
+        return self.outputs * candidate_words(self.element) * 4
+
+    def _time(self, lanes: int, splits: int, blocks: int) -> float:
+        """Return how long this division takes, in loads."""
+        workgroups = blocks * splits
+        time = self._loads
+        last_wave = workgroups % self._at_once if workgroups > self._at_once else 0
+        if last_wave:
+            time += _LAST_WAVE * (self._at_once - last_wave) / workgroups * self._loads
+        side_by_side = self.workgroup_size // lanes
+        # A block of fewer groups leaves invocations idle.
+        busy = workgroups * min(self.groups / side_by_side, 1)
+        time *= max(1, self._enough / busy)
+        segment = side_by_side * VECTOR_BYTES
+        if segment <= NARROWEST_SEGMENT:
+            time *= _OF_NARROW_SEGMENTS
+        if self.row_bytes % GPU_LINE:
+            time *= 1 + _BEYOND_SEGMENT / segment
+        waves = workgroups / (self.tuning.columns_workgroups / 2)
+        time += _START * waves
+        if lanes > 1:
+            time += max(1, waves) * (_EXCHANGE + _EXCHANGE_STEP * math.log2(lanes))
+        if splits > 1:
+            time += _COMBINING + self.columns * (_COMBINING_COLUMN + _COMBINING_COLUMN_OF_SPLIT * splits)
+            time += _CANDIDATES * splits * self._candidate_bytes / self._load_bytes
+        return time
