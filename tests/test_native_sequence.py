@@ -53,7 +53,7 @@ def test_a_wait_ends_with_the_result_that_it_watches(device, watched):
     for content in ([3, 0], [4, 1], [0xFFFFFFFF, 0]):
         source[:] = content
         sequence.submit()
-        assert sequence.wait(timeout=60) is True
+        assert sequence.wait(timeout=60, spin_us=60e6) is True  # unless told, it looks for a millisecond only
         is_early = last.tolist() != content
         assert result.tolist() == content
         assert is_early == (device.native.ends_with_events and content[0] < 0xFFFFFFFF)
@@ -75,7 +75,8 @@ def test_timestamps_are_waited_for_though_the_result_is_there(device):
 def test_a_sequence_whose_result_is_there_is_used_while_the_device_still_runs_it(device, watched, use):
     sequence, source, result, _ = watched
     source[:] = 5
-    sequence.eval()
+    sequence.submit()
+    assert sequence.wait(timeout=60, spin_us=60e6) is True
     source[:] = 6
     if use == "submit":
         assert sequence.eval(timeout=60) is True
