@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
@@ -29,6 +29,7 @@ from vkdml.plan.tuning import Tuning
 LED_GROUPS = kernels.number("led_groups")
 # Workgroups of single bytes read so many times as many.
 _TIMES_AS_MUCH = 2
+_FAMILY = kernels.family("argreduce_columns")
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,6 @@ class _Groups:
     """Columns side by side, which are divided among groups."""
     columns_apart: bool
     """Whether those are side by side in the input, but not in the output."""
-
-    def load_bytes(self, element: ElementType) -> int:
-        return self.columns * element.nbytes
 
 
 def _groups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> _Groups:
@@ -66,130 +64,150 @@ def _groups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> _Grou
     return _Groups(layout.outputs // run * groups_of_run, per_vector, loads, run, columns_apart)
 
 
-def _filling_division(
-    layout: ReduceLayout,
-    element: ElementType,
-    groups: _Groups,
-    input_bytes: int,
-    most_lanes: int,
-    most_splits: Callable[[int], int],
-    limits: DeviceLimits,
-    *,
-    adjacent: bool,
-) -> tuple[int, int]:
-    """Return the lanes and splits that fill a device: a processor, or a GPU that loads single elements."""
-    tuning, workgroup_size, load_bytes = limits.tuning, limits.workgroup_size, groups.load_bytes(element)
-    workgroups = columns_workgroups(input_bytes, tuning, _TIMES_AS_MUCH if element.nbytes == 1 else 1)
-    segment = tuning.columns_segment_bytes
-    if groups.columns > 1 and are_far_columns(layout, element.nbytes, tuning):
-        workgroups, segment = tuning.far_columns_workgroups, tuning.far_columns_segment_bytes
-    worthwhile = worthwhile_workgroups(layout, element, tuning)
-    workgroups = min(workgroups, worthwhile)
-    filling = ceil_div(workgroups * workgroup_size, groups.count)
-    segment = max(segment, load_bytes)
-    enough = min(tuning.split_workgroups, worthwhile)
-    while True:
-        side_by_side = 1 if adjacent else min(power_of_two_at_least(groups.count), segment // load_bytes)
-        lanes = workgroup_size // min(side_by_side, workgroup_size)
-        lanes = min(lanes, most_lanes, power_of_two_at_least(filling))
-        blocks = ceil_div(groups.count, workgroup_size // lanes)
-        splits, longest = ceil_div(workgroups, blocks), most_splits(lanes)
-        if splits > 1 and not tuning.is_processor and element.nbytes >= 4:
-            candidates = layout.outputs * candidate_words(element) * 4 / input_bytes
-            at_once = workgroups_at_once(element, tuning)
-            splits = whole_waves(blocks, longest, layout.reduce_count / lanes, candidates, at_once)
-        splits = min(splits, longest)
-        # A narrower block has fewer candidates to combine, so there may be more splits.
-        if adjacent or segment <= NARROWEST_SEGMENT or blocks * splits >= enough:
-            return lanes, splits
-        segment //= 2
-
-
 def column_division(
     layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits, *, with_values: bool
 ) -> WorkDivision:
     """Return how the outputs, and the positions of each, are divided among invocations and workgroups."""
-    tuning, workgroup_size = limits.tuning, limits.workgroup_size
-    outputs, reduce_count = layout.outputs, layout.reduce_count
-    groups = _groups(layout, element, tuning)
-    # Neighbouring invocations read neighbouring memory: of several outputs, or of one.
-    inner = layout.kept[-1] if layout.kept else NO_DIM
-    adjacent = outputs == 1 or 0 < abs(layout.reduced[-1].input_stride) < abs(inner.input_stride)
-    most_lanes = power_of_two_at_least(ceil_div(reduce_count, tuning.positions_per_lane))
-    least_splits = ceil_div(reduce_count, NARROW_SHARE) if element.nbytes < 4 else 1
+    return _Columns(layout, element, input_bytes, limits, with_values).division()
 
-    def longest(lanes: int) -> int:
+
+@dataclass(frozen=True)
+class _Columns:
+    """A reduction along a stride."""
+
+    layout: ReduceLayout
+    element: ElementType
+    input_bytes: int
+    limits: DeviceLimits
+    with_values: bool
+
+    @cached_property
+    def _groups(self) -> _Groups:
+        return _groups(self.layout, self.element, self.limits.tuning)
+
+    @cached_property
+    def _are_adjacent(self) -> bool:
+        """Whether neighbouring invocations read neighbouring positions, and not neighbouring groups."""
+        inner = self.layout.kept[-1] if self.layout.kept else NO_DIM
+        stride = abs(self.layout.reduced[-1].input_stride)
+        return self.layout.outputs == 1 or 0 < stride < abs(inner.input_stride)
+
+    @cached_property
+    def _at_once(self) -> int:
+        """Loads along a stride that an invocation may have in flight."""
+        numbers = _FAMILY.numbers_of("at_once", loads=self._groups.loads)
+        return numbers[-1 if self.limits.tuning.batched_loads else 0]
+
+    @cached_property
+    def _most_lanes(self) -> int:
+        positions = ceil_div(self.layout.reduce_count, self.limits.tuning.positions_per_lane)
+        return power_of_two_at_least(positions)
+
+    @cached_property
+    def _least_splits(self) -> int:
+        return ceil_div(self.layout.reduce_count, NARROW_SHARE) if self.element.nbytes < 4 else 1
+
+    def _most_splits(self, lanes: int) -> int:
         """Return the most splits, so that each has enough positions and their candidates have room."""
+        tuning, groups = self.limits.tuning, self._groups
+        columns = min(self.limits.workgroup_size // lanes, groups.count) * groups.columns
         return min(
-            ceil_div(reduce_count, tuning.positions_per_split * lanes),
-            max(tuning.most_candidates // (min(workgroup_size // lanes, groups.count) * groups.columns), 1),
-            most_splits(outputs, element, input_bytes),
+            ceil_div(self.layout.reduce_count, tuning.positions_per_split * lanes),
+            max(tuning.most_candidates // columns, 1),
+            most_splits(self.layout.outputs, self.element, self.input_bytes),
         )
 
-    if groups.columns > 1 and not tuning.is_processor:
+    def _cheapest(self) -> tuple[int, int]:
+        """Return the lanes and splits that take a GPU the least time."""
         work = ColumnWork(
-            loads=groups.loads,
-            groups=groups.count,
-            columns=groups.columns,
-            positions=reduce_count,
-            outputs=outputs,
-            element=element,
-            row_bytes=groups.run * element.nbytes,
-            with_values=with_values,
-            workgroup_size=workgroup_size,
-            tuning=tuning,
+            loads=self._groups.loads,
+            groups=self._groups.count,
+            columns=self._groups.columns,
+            positions=self.layout.reduce_count,
+            outputs=self.layout.outputs,
+            element=self.element,
+            row_bytes=self._groups.run * self.element.nbytes,
+            with_values=self.with_values,
+            workgroup_size=self.limits.workgroup_size,
+            tuning=self.limits.tuning,
         )
-        lanes, splits = work.cheapest_division(most_lanes, least_splits, longest)
-    else:
-        lanes, splits = _filling_division(
-            layout, element, groups, input_bytes, most_lanes, longest, limits, adjacent=adjacent
-        )
-    splits = max(splits, least_splits)
-    block_groups = workgroup_size // lanes
-    blocks = ceil_div(groups.count, block_groups)
-    family = kernels.family("argreduce_columns")
-    # Loads along a stride that an invocation may have in flight.
-    at_once = family.numbers_of("at_once", loads=groups.loads)[-1 if tuning.batched_loads else 0]
+        return work.cheapest_division(self._most_lanes, self._least_splits, self._most_splits)
 
-    innermost = layout.reduced[-1].size
+    def _filling(self) -> tuple[int, int]:
+        """Return the lanes and splits that fill a processor, or a GPU that loads single elements."""
+        tuning, workgroup_size, nbytes = self.limits.tuning, self.limits.workgroup_size, self.element.nbytes
+        groups, load_bytes = self._groups.count, self._groups.columns * nbytes
+        workgroups = columns_workgroups(self.input_bytes, tuning, _TIMES_AS_MUCH if nbytes == 1 else 1)
+        segment = tuning.columns_segment_bytes
+        if self._groups.columns > 1 and are_far_columns(self.layout, nbytes, tuning):
+            workgroups, segment = tuning.far_columns_workgroups, tuning.far_columns_segment_bytes
+        worthwhile = worthwhile_workgroups(self.layout, self.element, tuning)
+        workgroups = min(workgroups, worthwhile)
+        filling = ceil_div(workgroups * workgroup_size, groups)
+        segment = max(segment, load_bytes)
+        enough = min(tuning.split_workgroups, worthwhile)
+        while True:
+            side_by_side = 1 if self._are_adjacent else segment // load_bytes
+            side_by_side = min(side_by_side, power_of_two_at_least(groups), workgroup_size)
+            lanes = min(workgroup_size // side_by_side, self._most_lanes, power_of_two_at_least(filling))
+            blocks = ceil_div(groups, workgroup_size // lanes)
+            splits, longest = ceil_div(workgroups, blocks), self._most_splits(lanes)
+            if splits > 1 and not tuning.is_processor and nbytes >= 4:
+                candidates = self.layout.outputs * candidate_words(self.element) * 4 / self.input_bytes
+                at_once = workgroups_at_once(self.element, tuning)
+                splits = whole_waves(blocks, longest, self.layout.reduce_count / lanes, candidates, at_once)
+            splits = min(splits, longest)
+            # A narrower block has fewer candidates to combine, so there may be more splits.
+            if self._are_adjacent or segment <= NARROWEST_SEGMENT or blocks * splits >= enough:
+                return lanes, splits
+            segment //= 2
 
-    def whole_segments(splits: int) -> bool:
+    def _takes_whole_segments(self, lanes: int, splits: int) -> bool:
         """Whether each lane takes the innermost dimension whole: on GPUs, where it is few loads for each."""
-        few = not tuning.is_processor and not adjacent and lanes > 1 and innermost < lanes * at_once
-        return bool(few) and len(layout.reduced) > 1 and reduce_count // splits >= innermost * lanes
+        innermost, is_processor = self.layout.reduced[-1].size, self.limits.tuning.is_processor
+        few = not is_processor and not self._are_adjacent and lanes > 1 and innermost < lanes * self._at_once
+        share = self.layout.reduce_count // splits
+        return bool(few) and len(self.layout.reduced) > 1 and share >= innermost * lanes
 
-    def loop_steps(splits: int) -> int:
-        loops = loops_of(layout, limits, lanes, blocks, splits)
-        positions, columns_of_block = (
-            ceil_div(reduce_count, splits),
-            min(block_groups * groups.columns, outputs),
-        )
-        return loops.columns(
-            *(positions, innermost, at_once, groups.columns, columns_of_block),
-            columns_apart=groups.columns_apart,
-            whole_segments=whole_segments(splits),
-        )
+    def division(self) -> WorkDivision:
+        """Return how the work is divided."""
+        layout, limits, groups = self.layout, self.limits, self._groups
+        is_by_cost = groups.columns > 1 and not limits.tuning.is_processor
+        lanes, splits = self._cheapest() if is_by_cost else self._filling()
+        block_groups = limits.workgroup_size // lanes
+        blocks = ceil_div(groups.count, block_groups)
 
-    splits, positions = settled_splits(splits, reduce_count, reduce_count, blocks, loop_steps, limits)
-    variant: dict[str, int | str] = {
-        "loads": groups.loads,
-        "at_once": at_once,
-        "one_stride": len(layout.reduced) == 1,
-        "one_run": groups.run == outputs,
-        "columns_apart": groups.columns_apart,
-        "whole_segments": whole_segments(splits),
-    }
-    return WorkDivision(
-        family,
-        variant,
-        lanes,
-        blocks,
-        splits,
-        groups.run,
-        tiles_per_run=0,
-        tile_vectors=0,
-        positions_per_split=positions,
-        loop_steps=loop_steps(splits),
-        positions_adjacent=adjacent,
-        writes_vectors=splits == 1 and groups.columns > 1,
-    )
+        def loop_steps(splits: int) -> int:
+            loops = loops_of(layout, limits, lanes, blocks, splits)
+            columns_of_block = min(block_groups * groups.columns, layout.outputs)
+            return loops.columns(
+                *(ceil_div(layout.reduce_count, splits), layout.reduced[-1].size),
+                *(self._at_once, groups.columns, columns_of_block),
+                columns_apart=groups.columns_apart,
+                whole_segments=self._takes_whole_segments(lanes, splits),
+            )
+
+        wanted, count = max(splits, self._least_splits), layout.reduce_count
+        splits, positions = settled_splits(wanted, count, count, blocks, loop_steps, limits)
+        variant: dict[str, int | str] = {
+            "loads": groups.loads,
+            "at_once": self._at_once,
+            "one_stride": len(layout.reduced) == 1,
+            "one_run": groups.run == layout.outputs,
+            "columns_apart": groups.columns_apart,
+            "whole_segments": self._takes_whole_segments(lanes, splits),
+        }
+        return WorkDivision(
+            _FAMILY,
+            variant,
+            lanes,
+            blocks,
+            splits,
+            groups.run,
+            tiles_per_run=0,
+            tile_vectors=0,
+            positions_per_split=positions,
+            loop_steps=loop_steps(splits),
+            positions_adjacent=self._are_adjacent,
+            writes_vectors=splits == 1 and groups.columns > 1,
+        )
