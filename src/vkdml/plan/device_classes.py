@@ -28,6 +28,7 @@ DISCRETE = Tuning(
     subgroups=1,
     batched_loads=1,
     memory_order=1,
+    # 16 to each of 132 multiprocessors, of which 8 run at once.
     columns_workgroups=2112,
     columns_workgroup_bytes=24 * 1024,
     far_columns_from_bytes=NEVER,
