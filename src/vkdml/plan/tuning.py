@@ -296,7 +296,7 @@ class Tuning:
     most_candidates: int
     """The most candidates that one workgroup combines after a reduction along a stride."""
     columns_workgroups: int
-    """Workgroups that fill the device in a reduction along a stride; of a GPU, twice as many as run at once."""
+    """Workgroups that fill the device in a reduction along a stride; twice as many as a GPU runs at once."""
     columns_workgroup_bytes: int
     """The fewest bytes that each of these has, if they are more than ``split_workgroups``; 0: any."""
     far_columns_from_bytes: int
