@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 
 import numpy as np
@@ -237,6 +238,21 @@ def test_shapes_that_no_numpy_array_has_are_refused(device):
             with pytest.raises(ValueError, match=r"no elements, has \d+ bytes without its zeros; accepted"):
                 make(shape)
     assert vkdml.empty((1,) * most)[None].ndim == most + 1, "views of a device are not NumPy's"
+
+
+def test_views_that_no_numpy_array_can_hold_are_refused_where_they_go_to_the_host(device):
+    most = vkdml.array_api.__array_namespace_info__().capabilities()["max dimensions"]
+    a = vkdml.zeros((2, 3))
+    for view in (a[(None,) * most], a.reshape((1,) * most + (6,)), a.broadcast_to((1,) * most + (2, 3))):
+        for read in (vkdml.Array.numpy, vkdml.Array.tolist, np.asarray, pickle.dumps):
+            with pytest.raises(ValueError, match=rf"a shape of {view.ndim} dimensions; accepted are at most"):
+                read(view)
+        assert view.reshape(6).tolist() == [0] * 6
+    none = vkdml.empty((0, 1))
+    for view in (none.broadcast_to((0, 2**62)), none.reshape((0, 2**31, 2**31))):
+        for read in (vkdml.Array.numpy, lambda view: vkdml.ShardedArray([view]).numpy()):
+            with pytest.raises(ValueError, match=r"no elements, has \d+ bytes without its zeros; accepted"):
+                read(view)
 
 
 @pytest.mark.parametrize(

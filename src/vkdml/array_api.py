@@ -42,6 +42,7 @@ from vkdml.common.wording import wrong_type
 from vkdml.runtime.device import Device, DeviceLike
 from vkdml.runtime.device import default_device as _default_device
 from vkdml.runtime.device_info import devices as _devices
+from vkdml.runtime.host_memory import MOST_DIMENSIONS
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 """Of the standard, whose rules for these functions are the same in all."""
@@ -111,7 +112,7 @@ class _Info:
         return {
             "boolean indexing": False,
             "data-dependent shapes": False,
-            "max dimensions": _creation.MOST_DIMENSIONS,
+            "max dimensions": MOST_DIMENSIONS,
         }
 
     def default_device(self) -> Device:

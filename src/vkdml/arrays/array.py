@@ -32,7 +32,7 @@ from vkdml.common.overlap import Layout, may_share_bytes
 from vkdml.plan.calls import CopyCall, Operand, plan_for
 from vkdml.plan.layout import extent
 from vkdml.runtime.device import Device, DeviceLike, default_device, resolve
-from vkdml.runtime.host_memory import require_host_memory
+from vkdml.runtime.host_memory import require_host_memory, require_numpy_has
 from vkdml.runtime.memory import BINDING_ALIGNMENT, Memory
 from vkdml.runtime.recording import Region
 
@@ -199,11 +199,13 @@ class Array(NumpyOperand):
         """Return the elements as a new NumPy array.
 
         Raises:
+            ValueError: a view of a shape that no NumPy array can have, as of more than 64 dimensions.
             MemoryError: the device has no room to bring a view's elements together.
             DeviceError: the device failed.
         """
         dtype = self.dtype
         shape = self._view.shape
+        require_numpy_has(shape, dtype)
         # Before the device works for it: the host's memory may not hold the result.
         require_host_memory("the result", math.prod(shape) * dtype.itemsize)
         compact = self if self.is_compact or 0 in shape else self.copy()

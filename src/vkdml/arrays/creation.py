@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -19,10 +18,7 @@ from vkdml.arrays.indexing import as_shape
 from vkdml.arrays.sharded import ShardedArray
 from vkdml.common import dlpack, hooks
 from vkdml.runtime.device import Device, DeviceLike, DevicesLike, resolve, resolve_all
-
-MOST_DIMENSIONS = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
-"""Of a NumPy array."""
-_MOST_BYTES = int(np.iinfo(np.intp).max)
+from vkdml.runtime.host_memory import require_numpy_has
 
 # At run time typing.overload would keep these functions, and through their globals the open devices, until
 # after the interpreter's end.
@@ -188,22 +184,8 @@ def empty(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, sha
     # NumPy gives a text without a length one character, and a small array for an element dimensions.
     none = np.empty(0, element_type(np.float32 if dtype is None else dtype))
     sizes += none.shape[1:]
-    _require_numpy_has(sizes, none.dtype)
+    require_numpy_has(sizes, none.dtype)  # else numpy() would fail
     return allocated(resolve(device), sizes, none.dtype, on_cuda=_is_on_cuda(share))
-
-
-def _require_numpy_has(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Raise ValueError for a shape that no NumPy array can have, so that :meth:`Array.numpy` would fail."""
-    if len(shape) > MOST_DIMENSIONS:
-        raise ValueError(
-            f"a shape of {len(shape)} dimensions; accepted are at most {MOST_DIMENSIONS}, as in NumPy"
-        )
-    nbytes = dtype.itemsize * math.prod(size for size in shape if size)
-    if 0 in shape and nbytes > _MOST_BYTES:  # others have more bytes than any device
-        raise ValueError(
-            f"shape {shape} of {dtype}, which has no elements, has {nbytes} bytes without its zeros; "
-            f"accepted are at most {_MOST_BYTES}, as in NumPy"
-        )
 
 
 def zeros(shape: Any, dtype: Any = np.float32, *, device: DeviceLike = None, share: Share = None) -> Array:

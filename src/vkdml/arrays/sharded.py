@@ -202,6 +202,7 @@ class ShardedArray(NumpyOperand):
         """Return all elements as one NumPy array.
 
         Raises:
+            ValueError: as :meth:`Array.numpy`.
             MemoryError: the host has no room for it.
             DeviceError: a device failed.
         """

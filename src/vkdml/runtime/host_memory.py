@@ -14,6 +14,9 @@ from vkdml import _native
 SHARED_COPY_BYTES = 2 << 20
 # Smaller results are not worth a look at what is free.
 LARGE_RESULT_BYTES = 1 << 30
+MOST_DIMENSIONS = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+"""Of a NumPy array."""
+_MOST_BYTES = int(np.iinfo(np.intp).max)
 
 
 def available() -> int:
@@ -35,14 +38,32 @@ def require_host_memory(what: str, nbytes: int) -> None:
             )
 
 
+def require_numpy_has(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise ValueError for a shape that no NumPy array can have, however much memory there is."""
+    if len(shape) > MOST_DIMENSIONS:
+        raise ValueError(
+            f"a shape of {len(shape)} dimensions; accepted are at most {MOST_DIMENSIONS}, as in NumPy"
+        )
+    if 0 not in shape:  # others have more bytes than any device
+        return
+    nbytes = dtype.itemsize * math.prod(size for size in shape if size)
+    if nbytes > _MOST_BYTES:
+        raise ValueError(
+            f"shape {shape} of {dtype}, which has no elements, has {nbytes} bytes without its zeros; "
+            f"accepted are at most {_MOST_BYTES}, as in NumPy"
+        )
+
+
 def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Return a NumPy array for a result, of arbitrary elements.
 
     Raises:
+        ValueError: a shape that no NumPy array can have.
         MemoryError: a large one that the free memory cannot hold. Systems that promise more memory than
             there is would give it, and end the process when it is filled.
     """
     element = np.dtype(dtype)
+    require_numpy_has(shape, element)
     require_host_memory("the result", math.prod(shape) * element.itemsize)
     return np.empty(shape, element)
 
