@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import math
 from array import array as flat_array
@@ -323,6 +324,27 @@ def test_values_that_a_type_cannot_hold_are_refused_with_those_that_it_can(value
     assert array.tolist() == [0, 1, 2, 3]
     with pytest.raises(TypeError, match="nested sequences of numbers of at most 64 bits"):
         vkdml.argmax([1 << 64, 1])
+    with pytest.raises(ValueError, match="cannot convert float NaN to integer; accepted for int16 are numb"):
+        vkdml.asarray([np.nan], np.int16)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "held", "accepted"),
+    [
+        ("M8[D]", "noon", datetime.date(2026, 1, 31), "dates and times: numpy.datetime64, .*'2026-01-31'$"),
+        ("M8[D]", 1.5, "2026-01-31", "dates and times"),
+        ("m8[s]", "noon", datetime.timedelta(seconds=3), "durations: numpy.timedelta64, .* and integers$"),
+        ([("a", "i4"), ("b", "f4")], (1, 2, 3), (1, 2), "tuples of the fields a, b$"),
+    ],
+)
+def test_values_that_are_no_numbers_are_accepted_for_types_that_are_none(dtype, value, held, accepted):
+    array = vkdml.asarray(np.zeros(2, dtype))
+    with pytest.raises(ValueError, match=rf"; accepted for .* are {accepted}"):
+        array[0] = value
+    with pytest.raises(ValueError, match=rf"; accepted for .* are {accepted}"):
+        vkdml.asarray([value], dtype)
+    array[0] = held
+    assert array[0].numpy() == np.array(held, dtype)
 
 
 def test_views_that_do_not_exist_are_refused_with_what_would_do():

@@ -110,9 +110,15 @@ def require_fit(x: Any, dtype: np.dtype[Any]) -> None:
 
 
 def accepted_for(dtype: np.dtype[Any]) -> str:
-    """Return what goes after a message that a type does not hold a number."""
-    held = "that it can hold"
+    """Return what goes after a message that a type does not hold a value."""
+    held = "numbers that it can hold"
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        held = f"from {limits.min} to {limits.max}"
-    return f"; accepted for {dtype} are numbers {held}"
+        held = f"numbers from {limits.min} to {limits.max}"
+    elif dtype.kind == "M":
+        held = "dates and times: numpy.datetime64, Python's, and texts such as '2026-01-31'"
+    elif dtype.kind == "m":
+        held = "durations: numpy.timedelta64, Python's, and integers"
+    elif dtype.names is not None:
+        held = f"tuples of the fields {', '.join(dtype.names)}"
+    return f"; accepted for {dtype} are {held}"

@@ -91,10 +91,9 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
         if not isinstance(x, list | tuple):
             raise
         accepted = "; accepted are nested sequences of numbers that have equal lengths at each depth"
-        is_of_lengths = dtype is None or "sequence" in str(error)  # not of a number that has no such type
-        raise ValueError(
-            f"NumPy makes no array of this {type(x).__name__}: {error}{accepted if is_of_lengths else ''}"
-        ) from None
+        if dtype is not None and "sequence" not in str(error):  # but of a value that has no such type
+            accepted = accepted_for(dtype)
+        raise ValueError(f"NumPy makes no array of this {type(x).__name__}: {error}{accepted}") from None
     foreign.require_plain(array)
     if array.dtype.hasobject and not isinstance(x, np.ndarray) and dtype is None:
         hint = ": x.toarray() makes one" if hasattr(x, "toarray") else ""
