@@ -256,9 +256,21 @@ def test_missing_chunks_hold_the_fill_value(tiny, tmp_path):
 def test_a_dataset_of_a_closed_file_is_named(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         dataset = file.create_dataset("x", data=np.arange(3.0))
+    without = "this Dataset has no shape: its file was closed, .*; accepted are arrays in open files$"
     for name, call in (("argmax", vkdml.argmax), ("slice1", lambda x: vkdml.slice1(x, 0, 3, 1))):
-        with pytest.raises(TypeError, match=rf"^{name} of Dataset: NumPy makes no array of this Dataset: "):
+        with pytest.raises(TypeError, match=rf"^{name} of Dataset: {without}"):
             call(dataset)
+    with pytest.raises(TypeError, match=rf"^slice1 of \(3,\) float64: {without}"):
+        vkdml.slice1(np.arange(3.0), 0, 3, 1, out=dataset)
+    with pytest.raises(TypeError, match=rf"^asarray of Dataset: {without}"):
+        vkdml.asarray(dataset)
+
+
+def test_a_dataset_without_a_shape_is_named(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        nothing = file.create_dataset("x", data=h5py.Empty("f4"))
+        with pytest.raises(TypeError, match=r"^argmax of Dataset: .*, or it was made without one; accepted"):
+            vkdml.argmax(nothing)
 
 
 @pytest.mark.skipif(3 not in FORMATS, reason="shards are of format 3")

@@ -31,6 +31,7 @@ def require_plain(x: Any, nesting: int = 0) -> None:
             for item in x:
                 require_plain(item, nesting + 1)
     elif type(x) is not np.ndarray and type(x) not in NUMBERS:
+        require_open(x)
         _require_computed(x)
         _require_no_mask(x)
         _require_no_missing(x)
@@ -41,6 +42,16 @@ def require_plain(x: Any, nesting: int = 0) -> None:
             except Exception:
                 return
             _require_no_mask(converted)
+
+
+def require_open(x: Any) -> None:
+    """Raise TypeError for h5py's datasets of closed files, and for those that were made without a shape."""
+    kind = type(x)
+    if hasattr(kind, "chunks") and hasattr(kind, "shape") and attribute(x, "shape") is None:
+        raise TypeError(
+            f"this {kind.__name__} has no shape: its file was closed, or it was made without one; accepted "
+            "are arrays in open files"
+        )
 
 
 def _require_computed(x: Any) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from vkdml import arguments
 from vkdml.arguments import CallKey, ReduceRequest, Reduction, SliceRequest, Window, context
 from vkdml.arrays.chunked import ChunkedArray, as_chunked
+from vkdml.arrays.foreign import require_open
 from vkdml.arrays.host import as_host_array
 from vkdml.arrays.host_span import HostSpan, sent_bytes
 from vkdml.common import windows
@@ -330,6 +331,7 @@ def _checked_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: s
         if chunked.dtype.newbyteorder("=") != dtype.newbyteorder("="):
             raise TypeError(f"{what} has type {chunked.dtype}, the result has type {dtype}")
         return chunked
+    require_open(out)
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(
             f"{what} must be a NumPy array of shape {shape} and type {dtype}, not {type(out).__name__}"
