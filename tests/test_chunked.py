@@ -284,6 +284,30 @@ def test_shards_are_written_once_and_their_chunks_read(tiny, tmp_path):
     assert vkdml.argmax(z, device=tiny) == x.argmax()
 
 
+def test_indices_have_the_type_of_an_out_in_chunks_in_either_byte_order(tiny, tmp_path):
+    ts = pytest.importorskip("tensorstore")
+    x = np.random.default_rng(1).integers(0, 99, (40, 70)).astype("i4")
+    spec = {"driver": "zarr", "kvstore": {"driver": "memory"}}
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for number, out in enumerate(
+            (
+                file.create_dataset("big", shape=(70,), dtype=">i8"),
+                new_zarr(tmp_path / "z", FORMATS[0], shape=(70,), chunks=(9,), dtype=">u4"),
+                ts.open(spec, create=True, dtype=ts.uint32, shape=(70,)).result(),
+            )
+        ):
+            for dtype in (None, ("int64", "uint32", "uint32")[number]):
+                vkdml.argmax(x, 0, dtype=dtype, out=out, device=tiny)
+                assert np.array_equal(np.asarray(out[...]), x.argmax(0))
+                vkdml.argmin(x, 0, dtype=dtype, out=(out, None), return_values=True, device=tiny)
+                assert np.array_equal(np.asarray(out[...]), x.argmin(0))
+        unfit = file.create_dataset("unfit", shape=(70,), dtype=">f8")
+        with pytest.raises(TypeError, match="out has type >f8: indices cannot be float64; accepted"):
+            vkdml.argmax(x, 0, out=unfit)
+    with pytest.raises(TypeError, match="out has type >i8: indices cannot be >i8; accepted"):
+        vkdml.argmax(x, 0, out=np.empty(70, ">i8"))
+
+
 def test_tensorstore(tiny):
     ts = pytest.importorskip("tensorstore")
     x = np.random.default_rng(1).integers(0, 99, (40, 70)).astype("i4")

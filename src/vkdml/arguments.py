@@ -148,13 +148,18 @@ class ReduceRequest(NamedTuple):
     def _index_dtype(self, count: int) -> np.dtype[Any]:
         """Return the type of the indices: the one asked for, or that of ``out``."""
         out = self.outputs()[0]
-        if self.dtype is not None or not isinstance(getattr(out, "dtype", None), np.dtype):
+        of_out = getattr(out, "dtype", None)
+        of_out = getattr(of_out, "numpy_dtype", of_out)  # tensorstore's types are its own
+        if self.dtype is not None or not isinstance(of_out, np.dtype):
             return elements.index_dtype(self.dtype, count)
+        chosen = of_out
+        if not isinstance(out, np.ndarray) and not of_out.isnative:
+            chosen = of_out.newbyteorder("=")  # arrays in chunks convert what is written
         try:
-            return elements.index_dtype(out.dtype, count)
+            return elements.index_dtype(chosen, count)
         except (TypeError, ValueError) as error:
             which = "out for the indices" if self.return_values else "out"
-            raise type(error)(f"{which} has type {out.dtype}: {error}") from None
+            raise type(error)(f"{which} has type {of_out}: {error}") from None
 
 
 @dataclass(frozen=True)
