@@ -31,18 +31,18 @@ from vkdml.plan.reduce.reductions import (
     Results,
     bases,
     buffer_bytes,
-    candidate_words,
     columns_workgroups,
     dimension_words,
     fixed_flags,
     order_rules,
     scratch_words,
     settled_splits,
+    split_words,
     whole_waves,
     workgroups_at_once,
 )
 from vkdml.plan.reduce.repetition import NARROW_STEPS, PERIODS, Repetition, column_words, in_whole_lines
-from vkdml.plan.schema import ElementType
+from vkdml.plan.schema import ElementType, PlacedLayout
 from vkdml.plan.tuning import PeriodTuning
 
 CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
@@ -203,131 +203,189 @@ def plan_repetition(
         repetition = in_whole_lines(repetition, element, input_bytes)
     check_work("columns", repetition.columns)
     division = _division(repetition, element, input_bytes, limits)
-    # Ranks of narrow elements count within a split, others from the first on.
-    first_of_split = division.periods_per_split if element.nbytes < 4 else 0
-    strides, dims = _candidate_dims(repetition, division.splits, first_of_split)
-    combine = _combine_division(layout, dims, limits)
-
-    # The workspace: layout, counters of the second kernel, its candidates, those of the first.
-    kept_strides = (strides.get(number, 0) for number in range(len(layout.kept)))
-    layout_words = (*dimension_words(layout), *words(kept_strides), *dim_words(reversed(dims)))
-    placed = _COMBINE.placed(layout_words)
-    counters_base = len(placed.stored)
-    counters = combine.blocks if combine.splits > 1 else 0
-    combined = layout.outputs * combine.splits if combine.splits > 1 else 0
-    candidates_base = counters_base + counters + combined * candidate_words(element)
-
-    rules: dict[str, int | str] = {
-        "workgroup": limits.workgroup_size,
-        **order_rules(layout, order),
-    }
-    common = {
-        **results.flags,
-        "run": repetition.run,
-        "tiles_per_run": 0,
-        "tile_vectors": 0,
-    }
-    # The splits of the first kernel do not change its code, nor do the results.
-    own = {"layout_in_push": True, "positions_adjacent": False}
-    in_memory = layout.reading_order
-    descends = repetition.weight < 0
-    starts = bases(layout)
-    kernel, constants = PERIODS.specialize(
-        **element.specialization,
-        **{**rules, "take_last": rules["take_last"] != descends},
-        split=False,
-        reads_parts=repetition.part > 0,
-        loads=_loads(repetition),
-        at_once=_at_once(repetition, limits),
-        fixed_flags=fixed_flags(PERIODS, own, input_bytes, limits),
-    )
-    per_vector = VECTOR_BYTES // element.nbytes
-    first = Step(
-        kernel,
-        constants,
-        PERIODS.push(
-            **common,
-            **{**starts, "input_base": starts["input_base"] + in_memory.input_offset},
-            **own,
-            lanes=division.lanes,
-            outputs=repetition.columns,
-            reduce_count=repetition.periods(per_vector),
-            splits=division.splits,
-            kept_dims=len(repetition.outer),
-            reduced_dims=0,
-            scratch_base=candidates_base,
-            positions_per_split=division.periods_per_split,
-            stretch=repetition.stretch,
-            width=repetition.width,
-            groups_per_block=division.groups_per_block,
-            layout_words=words(
-                word for column in reversed(repetition.outer) for word in (column.size, column.stride, 0)
-            ),
-        ),
-        min(division.blocks * division.splits, limits.max_workgroup_count),
-        loop_steps=division.loop_steps,
-    )
-    nearest = dims[0].input_stride if dims else 0
-    own = {
-        "layout_in_push": placed.in_push,
-        "positions_adjacent": not strides or nearest < min(strides.values()),
-    }
-    kernel, constants = _COMBINE.specialize(
-        **{**element.specialization, **rules, "keys": "integer"},
-        steps_descend=descends,
-        split=combine.splits > 1,
-        fixed_flags=fixed_flags(_COMBINE, {**own, **results.flags}, input_bytes, limits),
-    )
-    second = Step(
-        kernel,
-        constants,
-        _COMBINE.push(
-            **common,
-            **starts,
-            **own,
-            lanes=combine.lanes,
-            outputs=layout.outputs,
-            reduce_count=layout.reduce_count,
-            splits=combine.splits,
-            kept_dims=len(layout.kept),
-            reduced_dims=len(layout.reduced),
-            scratch_base=counters_base,
-            positions_per_split=combine.candidates_per_split,
-            candidates=math.prod(dim.size for dim in dims),
-            candidate_dims=len(dims),
-            first_position=in_memory.position,
-            repeated_weight=repetition.weight * repetition.copies % WORDS_LIMIT,
-            candidates_base=candidates_base,
-            layout_words=placed.pushed,
-        ),
-        min(combine.blocks * combine.splits, limits.max_workgroup_count),
-        loop_steps=combine.loop_steps,
-    )
-    workspace = candidates_base + repetition.columns * division.splits * column_words(element)
+    candidates = _candidates(repetition, division, element)
+    combine = _combine_division(layout, candidates.dims, limits)
+    workspace = _workspace(repetition, layout, candidates, division, combine, element)
+    reduction = _Reduction(repetition, layout, order, input_bytes, results, limits, workspace)
+    steps = _periods_step(reduction, division), _combine_step(reduction, candidates, combine)
     return Plan(
-        (checked_step(first, limits), checked_step(second, limits)),
-        buffer_bytes(element, input_bytes, results, workspace),
-        placed.stored,
-        counters,
+        tuple(checked_step(step, limits) for step in steps),
+        buffer_bytes(element, input_bytes, results, workspace.words),
+        workspace.layout.stored,
+        workspace.counters,
     )
 
 
-def _candidate_dims(
-    repetition: Repetition, splits: int, periods_apart: int
-) -> tuple[dict[int, int], list[Dim]]:
-    """Return the candidates' strides by kept dimension, and the dimensions of the candidates of one output.
+@dataclass(frozen=True)
+class _Candidates:
+    """Where the first kernel leaves its candidates."""
 
-    The latter have the innermost first; their inputs are candidates, and their outputs positions.
-    """
+    kept_strides: dict[int, int]
+    """Candidates from output to output, by number of the kept dimension."""
+    dims: list[Dim]
+    """Of the candidates of one output, the innermost first. Inputs are candidates, outputs are positions."""
+
+    @property
+    def are_adjacent(self) -> bool:
+        """Whether the candidates of one output are nearer to each other than those of different outputs."""
+        nearest = self.dims[0].input_stride if self.dims else 0
+        return not self.kept_strides or nearest < min(self.kept_strides.values())
+
+
+def _candidates(repetition: Repetition, division: _Division, element: ElementType) -> _Candidates:
     placed, stride = [(column, column.stride) for column in repetition.inner], repetition.width
     copies = [Dim(repetition.copies, repetition.block, repetition.weight)]
+    # Ranks of narrow elements count within a split, others from the first on.
+    periods_apart = division.periods_per_split if element.nbytes < 4 else 0
     weight = periods_apart * repetition.copies * repetition.weight
-    of_splits = Dim(splits, repetition.columns, weight)
+    of_splits = Dim(division.splits, repetition.columns, weight)
     for column in repetition.outer:
         placed.append((column, stride))
         stride *= column.size
     reduced = [Dim(column.size, at, column.weight) for column, at in placed if column.kept < 0]
     dims = sorted([*reduced, *copies, of_splits], key=lambda dim: dim.input_stride)
-    return {column.kept: at for column, at in placed if column.kept >= 0}, [
-        dim for dim in dims if dim.size > 1
-    ]
+    return _Candidates(
+        {column.kept: at for column, at in placed if column.kept >= 0}, [dim for dim in dims if dim.size > 1]
+    )
+
+
+@dataclass(frozen=True)
+class _Workspace:
+    """The second kernel's layout, its counters and its candidates, then the first kernel's candidates."""
+
+    layout: PlacedLayout
+    counters: int
+    candidates_base: int
+    """The word at which the first kernel's candidates begin."""
+    words: int
+
+    @property
+    def counters_base(self) -> int:
+        return len(self.layout.stored)
+
+
+def _workspace(
+    repetition: Repetition,
+    layout: ReduceLayout,
+    candidates: _Candidates,
+    division: _Division,
+    combine: _CombineDivision,
+    element: ElementType,
+) -> _Workspace:
+    kept_strides = (candidates.kept_strides.get(number, 0) for number in range(len(layout.kept)))
+    placed = _COMBINE.placed(
+        (*dimension_words(layout), *words(kept_strides), *dim_words(reversed(candidates.dims)))
+    )
+    counters, combined_words = split_words(combine.blocks, layout.outputs, combine.splits, element)
+    candidates_base = len(placed.stored) + counters + combined_words
+    of_periods = repetition.columns * division.splits * column_words(element)
+    return _Workspace(placed, counters, candidates_base, candidates_base + of_periods)
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """What both kernels are told of a reduction that is read in periods."""
+
+    repetition: Repetition
+    layout: ReduceLayout
+    order: Order
+    input_bytes: int
+    results: Results
+    limits: DeviceLimits
+    workspace: _Workspace
+
+    @property
+    def constants(self) -> dict[str, int | str]:
+        return {
+            **self.order.element_type.specialization,
+            "workgroup": self.limits.workgroup_size,
+            **order_rules(self.layout, self.order),
+        }
+
+    @property
+    def push(self) -> dict[str, int]:
+        return {
+            **self.results.flags,
+            **bases(self.layout),
+            "run": self.repetition.run,
+            "tiles_per_run": 0,
+            "tile_vectors": 0,
+        }
+
+    @property
+    def steps_descend(self) -> bool:
+        """Whether positions descend from one period to the next."""
+        return self.repetition.weight < 0
+
+
+def _periods_step(reduction: _Reduction, division: _Division) -> Step:
+    """Return the step that finds the best of each column."""
+    repetition, limits = reduction.repetition, reduction.limits
+    per_vector = VECTOR_BYTES // reduction.order.element_type.nbytes
+    # The splits of this kernel do not change its code, nor do the results.
+    flags = {"layout_in_push": True, "positions_adjacent": False}
+    constants = reduction.constants
+    kernel, by_slot = PERIODS.specialize(
+        **{**constants, "take_last": constants["take_last"] != reduction.steps_descend},
+        split=False,
+        reads_parts=repetition.part > 0,
+        loads=_loads(repetition),
+        at_once=_at_once(repetition, limits),
+        fixed_flags=fixed_flags(PERIODS, flags, reduction.input_bytes, limits),
+    )
+    push = reduction.push
+    push["input_base"] += reduction.layout.reading_order.input_offset
+    packed = PERIODS.push(
+        **push,
+        **flags,
+        lanes=division.lanes,
+        outputs=repetition.columns,
+        reduce_count=repetition.periods(per_vector),
+        splits=division.splits,
+        kept_dims=len(repetition.outer),
+        reduced_dims=0,
+        scratch_base=reduction.workspace.candidates_base,
+        positions_per_split=division.periods_per_split,
+        stretch=repetition.stretch,
+        width=repetition.width,
+        groups_per_block=division.groups_per_block,
+        layout_words=words(
+            word for column in reversed(repetition.outer) for word in (column.size, column.stride, 0)
+        ),
+    )
+    workgroups = min(division.blocks * division.splits, limits.max_workgroup_count)
+    return Step(kernel, by_slot, packed, workgroups, loop_steps=division.loop_steps)
+
+
+def _combine_step(reduction: _Reduction, candidates: _Candidates, combine: _CombineDivision) -> Step:
+    """Return the step that combines the columns of each output."""
+    repetition, layout, limits = reduction.repetition, reduction.layout, reduction.limits
+    workspace = reduction.workspace
+    flags = {"layout_in_push": workspace.layout.in_push, "positions_adjacent": candidates.are_adjacent}
+    all_flags = {**flags, **reduction.results.flags}
+    kernel, by_slot = _COMBINE.specialize(
+        **{**reduction.constants, "keys": "integer"},
+        steps_descend=reduction.steps_descend,
+        split=combine.splits > 1,
+        fixed_flags=fixed_flags(_COMBINE, all_flags, reduction.input_bytes, limits),
+    )
+    packed = _COMBINE.push(
+        **reduction.push,
+        **flags,
+        lanes=combine.lanes,
+        outputs=layout.outputs,
+        reduce_count=layout.reduce_count,
+        splits=combine.splits,
+        kept_dims=len(layout.kept),
+        reduced_dims=len(layout.reduced),
+        scratch_base=workspace.counters_base,
+        positions_per_split=combine.candidates_per_split,
+        candidates=math.prod(dim.size for dim in candidates.dims),
+        candidate_dims=len(candidates.dims),
+        first_position=layout.reading_order.position,
+        repeated_weight=repetition.weight * repetition.copies % WORDS_LIMIT,
+        candidates_base=workspace.candidates_base,
+        layout_words=workspace.layout.pushed,
+    )
+    workgroups = min(combine.blocks * combine.splits, limits.max_workgroup_count)
+    return Step(kernel, by_slot, packed, workgroups, loop_steps=combine.loop_steps)
