@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import reciprocal, run_words
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, check_work, words
+from vkdml.plan.schema import PlacedLayout
 from vkdml.plan.slice.block_copies import block_step
-from vkdml.plan.slice.blocks import blocks_of
-from vkdml.plan.slice.strips import strips_of
+from vkdml.plan.slice.blocks import Blocks, blocks_of
+from vkdml.plan.slice.strips import Strips, strips_of
 from vkdml.plan.tuning import SliceTuning
 
+_FAMILY = kernels.family("slice1_runs")
 # Of rows of so many vectors, those that cross from one to the next are few.
 _VECTORS_OF_LONG_ROW = 4
 # Dimensions of a run that `advance` in `slice1_runs.comp` goes through without a division.
@@ -34,115 +38,207 @@ class _Written(IntEnum):
     IN_STRIPS = kernels.number("written_in_strips")
 
 
+@dataclass(frozen=True)
+class _Runs:
+    """The contiguous runs of an output."""
+
+    outer: tuple[Dim, ...]
+    """The dimensions from run to run."""
+    inner: tuple[Dim, ...]
+    """Those of a run, at least one."""
+    length: int
+    """Elements of a run."""
+    output_base: int
+    element_bytes: int
+
+    @property
+    def per_vector(self) -> int:
+        return VECTOR_BYTES // self.element_bytes
+
+    @property
+    def innermost(self) -> Dim:
+        return self.inner[-1]
+
+    @property
+    def skipped(self) -> int:
+        """Elements of the first vector that lie before the first run."""
+        return self.output_base % self.per_vector
+
+    @property
+    def vectors_of_run(self) -> int:
+        """The most vectors in which a run has elements."""
+        starts = (self.output_base, *(dim.output_stride for dim in self.outer))
+        start_apart = bool(self.outer) and any(start % self.per_vector for start in starts)
+        before = self.per_vector - 1 if start_apart else self.skipped
+        return ceil_div(before + self.length, self.per_vector)
+
+    @property
+    def vectors(self) -> int:
+        """Of all runs."""
+        return math.prod(dim.size for dim in self.outer) * self.vectors_of_run
+
+    @property
+    def whole_vectors(self) -> bool:
+        """Whether the innermost dimension has as many elements as a vector."""
+        return self.innermost.size >= self.per_vector
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether the kernel has a variant for the input's innermost step."""
+        steps = _FAMILY.numbers_of("step", element_bytes=self.element_bytes)
+        return self.whole_vectors and self.innermost.input_stride in steps
+
+
+def _runs_of(layout: CopyLayout, element_bytes: int) -> _Runs:
+    outer = list(layout.dims)
+    inner: list[Dim] = []
+    length = 1
+    while outer and outer[-1].output_stride == length:
+        inner.insert(0, outer.pop())
+        length *= inner[0].size
+    if not inner:
+        inner.append(Dim(1, 0, 1))
+    return _Runs(tuple(outer), tuple(inner), length, layout.output_base, element_bytes)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The parts in which runs are written, and the order of each."""
+
+    in_one: bool
+    """One step writes all vectors; else a second step writes those at boundaries."""
+    inside_rows: bool
+    """The first step leaves out vectors that cross from row to row."""
+    blocks: Blocks | None
+    """What the first step transposes, if it does."""
+    strips: Strips | None
+    """The order of the first step, if it is not that of the output."""
+    run_dims: int
+    row_vectors: int
+    """Vectors of a row where the last row is written first; 0: rows are written in order."""
+
+
+def _parts_of(runs: _Runs, limits: DeviceLimits) -> _Parts:
+    tuning, element_bytes, per_vector = limits.tuning.slice1, runs.element_bytes, runs.per_vector
+    large = max(per_vector, tuning.boundaries_from_bytes // element_bytes)
+    is_large = not runs.outer and runs.length >= large
+    in_one = per_vector == 1 or not is_large
+    blocks, strips = None, None
+    if not in_one and not runs.has_kernel:
+        if element_bytes < 4 and tuning.block_bytes:
+            blocks = blocks_of(runs.inner, element_bytes, tuning.block_bytes, runs.output_base)
+        if blocks is None:
+            strips = strips_of(runs.inner, element_bytes, _workgroup_size(limits), tuning)
+    are_rows_long = runs.innermost.size >= _VECTORS_OF_LONG_ROW * per_vector
+    is_worth_order = is_large and runs.length * element_bytes >= tuning.rows_last_first_from_bytes
+    return _Parts(
+        in_one,
+        # Only kernels that gather a vector's rows one after the other gain where there is one row.
+        inside_rows=not in_one and are_rows_long and runs.has_kernel,
+        blocks=blocks,
+        strips=strips,
+        run_dims=_run_dims(runs.inner, per_vector, whole_vectors=runs.whole_vectors) if is_large else 0,
+        row_vectors=_vectors_of_row(runs.inner, element_bytes, tuning) if is_worth_order else 0,
+    )
+
+
+def _workgroup_size(limits: DeviceLimits) -> int:
+    return min(limits.workgroup_size, limits.tuning.slice1.runs_workgroup_size)
+
+
 def run_copy(
     layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits
 ) -> tuple[tuple[Step, ...], tuple[int, ...]]:
     """Return the steps, and the layout words for the workspace if they do not fit the push constants."""
-    tuning, per_vector = limits.tuning.slice1, VECTOR_BYTES // element_bytes
-    outer = list(layout.dims)
-    inner: list[Dim] = []
-    run = 1
-    while outer and outer[-1].output_stride == run:
-        inner.insert(0, outer.pop())
-        run *= inner[0].size
-    if not inner:
-        inner.append(Dim(1, 0, 1))
-    innermost = inner[-1]
-    skipped = layout.output_base % per_vector
-    if outer and any(
-        number % per_vector for number in (layout.output_base, *(d.output_stride for d in outer))
-    ):
-        before = per_vector - 1  # at most: each run starts elsewhere in a vector
-    else:
-        before = skipped
-    vectors_per_run = ceil_div(before + run, per_vector)
-    family = kernels.family("slice1_runs")
-    whole_vectors = innermost.size >= per_vector
-    steps_with_kernel = family.numbers_of("step", element_bytes=element_bytes)
-    has_kernel = whole_vectors and innermost.input_stride in steps_with_kernel
-    workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
-    layout_words = run_words((*outer, *inner))
-    is_large = not outer and run >= max(per_vector, tuning.boundaries_from_bytes // element_bytes)
-    in_one = per_vector == 1 or not is_large
-    inside_rows = not in_one and innermost.size >= _VECTORS_OF_LONG_ROW * per_vector
-    # Only kernels that gather a vector's rows one after the other gain where there is one row.
-    inside_rows = inside_rows and has_kernel
-    blocks = None
-    if element_bytes < 4 and not in_one and not has_kernel and tuning.block_bytes:
-        blocks = blocks_of(inner, element_bytes, tuning.block_bytes, layout.output_base)
-    strips = None
-    if not (in_one or has_kernel or blocks):
-        strips = strips_of(inner, element_bytes, workgroup_size, tuning)
+    runs = _runs_of(layout, element_bytes)
+    parts = _parts_of(runs, limits)
+    blocks, strips = parts.blocks, parts.strips
+    layout_words = run_words((*runs.outer, *runs.inner))
     if strips is not None:
         layout_words += words((strips.groups, reciprocal(strips.groups), strips.rows, strips.row))
-    placed = family.placed(layout_words)
+    placed = _FAMILY.placed(layout_words)
+    stored = placed.stored
+    step = partial(_step, runs, parts, placed, layout.input_base, last_vector, limits)
+    if parts.in_one:
+        return (step(_Written.ALL, runs.vectors),), stored
 
-    by_words = _row_words(innermost, element_bytes) if 4 <= innermost.size < per_vector else 0
-    run_dims = _run_dims(inner, per_vector, whole_vectors=whole_vectors) if is_large else 0
-    is_worth_order = is_large and run * element_bytes >= tuning.rows_last_first_from_bytes
-    row_vectors = _vectors_of_row(inner, element_bytes, tuning) if is_worth_order else 0
-
-    def step(written: _Written, vectors: int, per_run: int = vectors_per_run, boundary_step: int = 0) -> Step:
-        check_work("vectors", vectors)
-        rows_last_first = row_vectors > 0 and written in (_Written.ALL, _Written.WHOLE, _Written.INSIDE_ROWS)
-        per_run = row_vectors if rows_last_first else per_run
-        rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
-        # In each round of a workgroup every invocation writes one vector.
-        per_round = loop_steps.runs_per_round(len(outer), len(inner), per_vector)
-        rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
-        rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))
-        per_workgroup = rounds * workgroup_size
-        push = family.push(
-            vectors=vectors,
-            outer_dims=len(outer),
-            dims=len(outer) + len(inner),
-            input_base=layout.input_base,
-            output_base=layout.output_base,
-            run=run,
-            vectors_per_run=per_run,
-            vectors_per_run_inverse=reciprocal(per_run),
-            vectors_per_workgroup=per_workgroup,
-            last_vector=last_vector,
-            boundary_step=boundary_step,
-            layout_words=placed.pushed,
-        )
-        kernel, constants = family.specialize(
-            whole_vectors=whole_vectors,
-            step=innermost.input_stride if has_kernel else 0,
-            element_bytes=element_bytes,
-            workgroup=workgroup_size,
-            layout_in_push=placed.in_push,
-            parted=not in_one,
-            written=written,
-            run_dims=run_dims,
-            rows_last_first=rows_last_first,
-            row_words=by_words if written in (_Written.WHOLE, _Written.IN_STRIPS) else 0,
-        )
-        loops = loop_steps.loop(rounds, per_round)
-        return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
-
-    vectors = math.prod(dim.size for dim in outer) * vectors_per_run
-    of_blocks: tuple[int, ...] = ()
-    if in_one:
-        steps = [step(_Written.ALL, vectors)]
+    if blocks is not None:
+        first, of_blocks = block_step(blocks, layout, element_bytes, last_vector, len(layout_words), limits)
+        boundary_step = blocks.boundary_step
+        if of_blocks:
+            stored = layout_words + of_blocks
+    elif strips is not None:
+        first = step(_Written.IN_STRIPS, strips.vectors, per_run=strips.strips, boundary_step=strips.width)
+        boundary_step = strips.row
+    elif parts.inside_rows:
+        first = step(_Written.INSIDE_ROWS, runs.vectors)
+        boundary_step = runs.innermost.size
     else:
-        if blocks is not None:
-            layout_base = len(layout_words)
-            first, of_blocks = block_step(blocks, layout, element_bytes, last_vector, layout_base, limits)
-            steps = [first]
-        elif strips is not None:
-            steps = [step(_Written.IN_STRIPS, strips.vectors, strips.strips, strips.width)]
-        else:
-            steps = [step(_Written.INSIDE_ROWS if inside_rows else _Written.WHOLE, vectors)]
-        boundary_step = innermost.size if inside_rows else run
-        if strips is not None:
-            boundary_step = strips.row
-        if blocks is not None:
-            boundary_step = blocks.boundary_step
-        if boundary_step and (skipped or boundary_step % per_vector):
-            boundaries = run // boundary_step + 1
-            steps.append(step(_Written.AT_BOUNDARIES, boundaries, boundary_step=boundary_step))
-    return tuple(steps), layout_words + of_blocks if of_blocks else placed.stored
+        first = step(_Written.WHOLE, runs.vectors)
+        boundary_step = runs.length
+    if not boundary_step or not (runs.skipped or boundary_step % runs.per_vector):
+        return (first,), stored
+    boundaries = runs.length // boundary_step + 1
+    return (first, step(_Written.AT_BOUNDARIES, boundaries, boundary_step=boundary_step)), stored
+
+
+def _step(
+    runs: _Runs,
+    parts: _Parts,
+    placed: PlacedLayout,
+    input_base: int,
+    last_vector: int,
+    limits: DeviceLimits,
+    written: _Written,
+    vectors: int,
+    *,
+    per_run: int | None = None,
+    boundary_step: int = 0,
+) -> Step:
+    """Return the step that writes so many vectors; ``per_run``: as many of a run as it has, by default."""
+    check_work("vectors", vectors)
+    tuning, workgroup_size, per_vector = limits.tuning.slice1, _workgroup_size(limits), runs.per_vector
+    in_rows = written in (_Written.ALL, _Written.WHOLE, _Written.INSIDE_ROWS)
+    rows_last_first = parts.row_vectors > 0 and in_rows
+    if rows_last_first:
+        per_run = parts.row_vectors
+    elif per_run is None:
+        per_run = runs.vectors_of_run
+    rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
+    # In each round of a workgroup every invocation writes one vector.
+    per_round = loop_steps.runs_per_round(len(runs.outer), len(runs.inner), per_vector)
+    rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
+    rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))
+    per_workgroup = rounds * workgroup_size
+    push = _FAMILY.push(
+        vectors=vectors,
+        outer_dims=len(runs.outer),
+        dims=len(runs.outer) + len(runs.inner),
+        input_base=input_base,
+        output_base=runs.output_base,
+        run=runs.length,
+        vectors_per_run=per_run,
+        vectors_per_run_inverse=reciprocal(per_run),
+        vectors_per_workgroup=per_workgroup,
+        last_vector=last_vector,
+        boundary_step=boundary_step,
+        layout_words=placed.pushed,
+    )
+    by_words = 4 <= runs.innermost.size < per_vector and written in (_Written.WHOLE, _Written.IN_STRIPS)
+    kernel, constants = _FAMILY.specialize(
+        whole_vectors=runs.whole_vectors,
+        step=runs.innermost.input_stride if runs.has_kernel else 0,
+        element_bytes=runs.element_bytes,
+        workgroup=workgroup_size,
+        layout_in_push=placed.in_push,
+        parted=not parts.in_one,
+        written=written,
+        run_dims=parts.run_dims,
+        rows_last_first=rows_last_first,
+        row_words=_row_words(runs.innermost, runs.element_bytes) if by_words else 0,
+    )
+    loops = loop_steps.loop(rounds, per_round)
+    return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
 
 
 def _row_words(inner: Dim, element_bytes: int) -> int:
