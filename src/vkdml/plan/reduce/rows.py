@@ -189,24 +189,13 @@ def row_division(
 ) -> WorkDivision:
     """Return how rows of such runs are divided among invocations, and over workgroups if they are split."""
     tuning, workgroup_size, element = limits.tuning, limits.workgroup_size, order.element_type
-    outputs, run = layout.outputs, runs.length
-    segments = layout.reduce_count // run
+    outputs, segments = layout.outputs, layout.reduce_count // runs.length
     per_vector = VECTOR_BYTES // element.nbytes
     vectors, whole = _vectors_of(layout, runs, element)
-    # As few invocations per output as fill the device: every one of them takes part in the final exchange.
     worthwhile = worthwhile_workgroups(layout, element, tuning)
     workgroups = rows_workgroups(outputs * layout.reduce_count * element.nbytes, tuning)
-    filling = ceil_div(min(workgroups, worthwhile) * workgroup_size, outputs)
-    if not tuning.is_processor:
-        # Other workgroups take some of its runs; software drivers took from half to twice as long so.
-        filling = ceil_div(filling, min(segments, most_splits(outputs, element, input_bytes)))
-    most = power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS))
-    keeping = 0
-    if segments == 1 and not tuning.is_processor:
-        keeping = _lanes_keeping(vectors, whole, runs, element, tuning)
-    fewest = keeping or min(_row_lanes(vectors, whole, segments, runs, element, tuning), tuning.row_lanes)
-    fewest = max(fewest, power_of_two_at_least(filling))
-    lanes = min(workgroup_size, most, fewest)
+    most = most_splits(outputs, element, input_bytes)
+    lanes, are_kept = _lanes(layout, runs, element, min(workgroups, worthwhile), most, limits)
     blocks = ceil_div(outputs, workgroup_size // lanes)
 
     # Splits take tiles in turn, so that at any time they read neighbouring memory.
@@ -214,35 +203,31 @@ def row_division(
     if segments > 1:  # each step waits for the previous one
         wanted = ceil_div(2 * workgroups, blocks)
     wanted = min(wanted, ceil_div(worthwhile, blocks))
-    subgroup_size = limits.subgroup_size if tuning.subgroups else 0
-    if subgroup_size and (
-        workgroup_size % subgroup_size or workgroup_size > subgroup_size * limits.max_subgroups
-    ):
-        subgroup_size = 0
-    chunk = lanes * CHUNK_VECTORS
+    subgroup_size = _subgroup_size(limits)
     tile_vectors = vectors
     if wanted > segments:
         combining = subgroup_size if segments == 1 and runs.reading is None else 0
         tile_vectors = _tile_vectors(vectors, lanes, ceil_div(wanted, segments), combining, tuning)
-    tiles_per_run = ceil_div(vectors, tile_vectors)
+
+    def tiles() -> int:
+        """How many an output has."""
+        return segments * ceil_div(vectors, tile_vectors)
 
     def loop_steps(splits: int) -> int:
         loops = loops_of(layout, limits, lanes, blocks, splits, subgroup_size)
         in_block = min(workgroup_size // lanes, outputs)
-        tiles = segments * tiles_per_run
-        return loops.rows(tiles, tile_vectors, CHUNK_VECTORS, in_block, runs.pieces_of(per_vector))
+        return loops.rows(tiles(), tile_vectors, CHUNK_VECTORS, in_block, runs.pieces_of(per_vector))
 
     # A split has at least one tile: where the loops are too long even so, tiles are shorter.
-    while loop_steps(segments * tiles_per_run) > limits.max_loop_steps and tile_vectors > chunk:
+    chunk = lanes * CHUNK_VECTORS
+    while loop_steps(tiles()) > limits.max_loop_steps and tile_vectors > chunk:
         tile_vectors = round_up(ceil_div(tile_vectors, 2), chunk)
-        tiles_per_run = ceil_div(vectors, tile_vectors)
-    units = segments * tiles_per_run
-    check_work("tiles", units)
-    rounds = ceil_div(units, min(units, wanted, most_splits(outputs, element, input_bytes)))
-    splits = enough_splits(ceil_div(units, rounds), units, loop_steps, limits)
+    check_work("tiles", tiles())
+    rounds = ceil_div(tiles(), min(tiles(), wanted, most))
+    splits = enough_splits(ceil_div(tiles(), rounds), tiles(), loop_steps, limits)
     check_work("splits", blocks * splits)
     kept = ceil_div(tile_vectors, lanes)
-    if not (whole or runs.reading or lanes == keeping) or units > splits or kept > MOST_KEPT:
+    if not (whole or runs.reading or are_kept) or tiles() > splits or kept > MOST_KEPT:
         kept = 0
     variant: dict[str, int | str] = {
         "memory_order": runs.reading is not None,
@@ -262,14 +247,51 @@ def row_division(
         lanes,
         blocks,
         splits,
-        run,
-        tiles_per_run,
+        runs.length,
+        ceil_div(vectors, tile_vectors),
         tile_vectors,
         positions_per_split=0,
         loop_steps=loop_steps(splits),
         subgroup_size=subgroup_size,
         reading=runs.reading,
     )
+
+
+def _lanes(
+    layout: ReduceLayout,
+    runs: Runs,
+    element: ElementType,
+    workgroups: int,
+    most: int,
+    limits: DeviceLimits,
+) -> tuple[int, bool]:
+    """Return how many invocations process a row, and whether these are as many as keep it in registers.
+
+    They are as few as fill the device with so many workgroups, and at most so many splits: each of them takes
+    part in the final exchange.
+    """
+    tuning, segments = limits.tuning, layout.reduce_count // runs.length
+    vectors, whole = _vectors_of(layout, runs, element)
+    filling = ceil_div(workgroups * limits.workgroup_size, layout.outputs)
+    if not tuning.is_processor:
+        # Other workgroups take some of its runs; software drivers took from half to twice as long so.
+        filling = ceil_div(filling, min(segments, most))
+    keeping = 0
+    if segments == 1 and not tuning.is_processor:
+        keeping = _lanes_keeping(vectors, whole, runs, element, tuning)
+    fewest = keeping or min(_row_lanes(vectors, whole, segments, runs, element, tuning), tuning.row_lanes)
+    fewest = max(fewest, power_of_two_at_least(filling))
+    lanes = min(limits.workgroup_size, power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS)), fewest)
+    return lanes, lanes == keeping
+
+
+def _subgroup_size(limits: DeviceLimits) -> int:
+    """Return the subgroup size that the kernel requires; 0 where it exchanges by shared memory."""
+    size, workgroup_size = limits.subgroup_size, limits.workgroup_size
+    if not limits.tuning.subgroups or not size:
+        return 0
+    are_full = workgroup_size % size == 0 and workgroup_size <= size * limits.max_subgroups
+    return size if are_full else 0
 
 
 def _reads_backwards(layout: ReduceLayout, runs: Runs, order: Order) -> bool:
