@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import prod
 
-from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.reduce.columns import LED_GROUPS
-from vkdml.plan.reduce.reductions import FOUR, bytes_of_workgroup
-from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, pitch_of, tile_of_counts
-from vkdml.plan.reduce.tiles_in_place import MOST_PERMUTED, even_count, tile_in_place, workgroup_size_of
+from vkdml.plan.reduce.growing_tile import OUTPUTS_OF_SECTOR, SEGMENT_MARGIN, Box, Room, gap_of, margin_of
+from vkdml.plan.reduce.reductions import bytes_of_workgroup
+from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, tile_of_counts
+from vkdml.plan.reduce.tiles_in_place import MOST_PERMUTED, tile_in_place, workgroup_size_of
 from vkdml.plan.reduce.transposing import Stack, sides_of
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import ShortTuning
 
 # Of a stack. More are as fast elsewhere.
 MOST_POSITIONS = 32
-# A segment starts and ends within vectors that it may not share with its neighbours.
-SEGMENT_MARGIN = 2 * VECTOR_BYTES
 # Outputs side by side that a tile writes at least, where others lie nearer in the input.
 FEWEST_SIDE_BY_SIDE = 16
-# Outputs in an aligned sector of indices.
-OUTPUTS_OF_SECTOR = 8
 # Bytes. Tiles of shorter rows have so many outputs that they need not be large.
 SHORTEST_LONG_ROW = 12
 # Of a stack whose positions are far apart: of more, large tiles have no room for whole sectors.
@@ -84,116 +79,71 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     goes_on = row_bytes <= SHORT_ROW and not tuning.direct
     far_bytes = FAR_APART_BYTES[nbytes] if _outputs_are_far_apart(layout, nbytes) else tuning.tile_bytes
     fast = along_outputs(layout, far_bytes // nbytes) if goes_on else layout.innermost_of_outputs
-    extent = (positions.size - 1) * positions.input_stride + 1
-    total = layout.outputs * positions.size * nbytes
-    # The other half of shared memory holds positions and what is left free in tiles.
-    tile_bytes = min(tuning.tile_bytes, limits.max_shared_memory // 2)
-    per_vector, gap, margin = VECTOR_BYTES // nbytes, 2 * SECTOR_BYTES // nbytes, SEGMENT_MARGIN // nbytes
-    # Many outputs in few bytes keep more invocations busy.
-    full = packed or (fast is near and extent * nbytes < SHORTEST_LONG_ROW) or tuning.direct
-    workgroup_size = min(tuning.workgroup_size // (1 if full else 2), limits.workgroup_size)
-    budget = tile_bytes if packed or tuning.direct else tile_bytes // 2
-    budget = min(budget, bytes_of_workgroup(total, limits.tuning)) // nbytes
     permuted = fast is not near
+    room = _room_of(layout, fast, nbytes, packed, tuning, limits)
+    if room.positions_apart and not tuning.direct:
+        if permuted and tuning.permuted_tile_bytes:
+            if nbytes == 8 and positions.size > FEW_POSITIONS:
+                return None
+            return _transposing_tile(layout, fast, nbytes, packed, limits)
+        if not (permuted or _is_worth_tiles(layout, nbytes)):
+            return None
+    extent = 1 if room.positions_apart else (positions.size - 1) * positions.input_stride + 1
+    if near.input_stride > extent + gap_of(nbytes) or extent + SEGMENT_MARGIN > room.elements:
+        return None
+    tile_bytes = min(tuning.tile_bytes, limits.max_shared_memory // 2)
+    if tuning.direct and permuted:
+        most = min(MOST_PERMUTED, 2 * tile_bytes // row_bytes)
+        most = min(most, max(layout.outputs // limits.tuning.target_workgroups, FEWEST_SIDE_BY_SIDE))
+        return tile_in_place(layout, nbytes, most, room.workgroup_size)
+    fewest = FEWEST_SIDE_BY_SIDE * (2 if room.is_far and row_bytes <= VERY_SHORT_ROW else 1)
+    box = Box(
+        layout,
+        fast,
+        nbytes,
+        packed,
+        tuning.direct,
+        are_dense(layout, nbytes, limits),
+        room,
+        side_by_side=min(fast.size, fewest) if permuted else 1,
+        extent=extent,
+        outputs=tile_bytes // (8 if packed else 2),
+    )
+    box.take_contiguous()
+    box.take_others()
+    return box.tile()
+
+
+def _room_of(
+    layout: ReduceLayout, fast: Dim, nbytes: int, packed: bool, tuning: ShortTuning, limits: DeviceLimits
+) -> Room:
+    """Return the room of a tile whose outputs are written along ``fast``."""
+    positions, near = layout.reduced[0], layout.kept[-1]
+    permuted, row_bytes = fast is not near, positions.size * nbytes
+    total = layout.outputs * row_bytes
+    # Many outputs in few bytes keep more invocations busy.
+    extent = (positions.size - 1) * positions.input_stride + 1
+    full = packed or (not permuted and extent * nbytes < SHORTEST_LONG_ROW) or tuning.direct
+    workgroup_size = min(tuning.workgroup_size // (1 if full else 2), limits.workgroup_size)
+    # The other half of shared memory holds positions and what is left free in tiles.
+    most = min(tuning.tile_bytes, limits.max_shared_memory // 2)
+    most = most if packed or tuning.direct else most // 2
+    elements = _tile_bytes(most, total, limits) // nbytes
     # A GPU's tile may have one whole stack: halves take 0.65 to 0.84 of the time so, bytes 0.55 to 0.98
     # (H100).
     is_half = packed and (permuted or tuning.direct)
-    positions_apart = _positions_apart(layout, gap, budget // (2 if is_half else 1))
-    # A small tile would not have many outputs side by side.
-    is_far = fast.size >= FEWEST_SIDE_BY_SIDE and fast.input_stride * FEWEST_SIDE_BY_SIDE > budget
-    is_far = is_far and permuted and not tuning.direct
-    if permuted and not tuning.direct and tuning.permuted_tile_bytes:
-        if positions_apart:
-            many = positions.size > FEW_POSITIONS
-            return None if many and nbytes == 8 else _transposing_tile(layout, fast, nbytes, packed, limits)
-        if row_bytes >= LONG_PERMUTED_ROW or is_far:
-            # Fewer outputs would leave invocations idle, and their indices would not fill sectors.
-            workgroup_size = workgroup_size_of(limits)
-            budget = _permuted_bytes(tuning.permuted_tile_bytes, total, limits) // nbytes
+    positions_apart = _positions_apart(layout, gap_of(nbytes), elements // (2 if is_half else 1))
+    is_reordered = permuted and not tuning.direct
+    are_far = fast.size >= FEWEST_SIDE_BY_SIDE and fast.input_stride * FEWEST_SIDE_BY_SIDE > elements
+    is_far = are_far and is_reordered
     if positions_apart:
-        if not (tuning.direct or permuted or _is_worth_tiles(layout, nbytes)):
-            return None
-        budget = min((2 if permuted else 1) * tuning.tile_bytes, limits.max_shared_memory // 2)
-        budget = min(budget, bytes_of_workgroup(total, limits.tuning)) // nbytes
-        extent, budget = 1, budget // positions.size - 2 * margin
-    if near.input_stride > extent + gap or extent + SEGMENT_MARGIN > budget:
-        return None
-    if tuning.direct and permuted:
-        most = min(MOST_PERMUTED, 2 * tile_bytes // (positions.size * nbytes))
-        most = min(most, max(layout.outputs // limits.tuning.target_workgroups, FEWEST_SIDE_BY_SIDE))
-        return tile_in_place(layout, nbytes, most, workgroup_size)
-    counts: dict[Dim, int] = {}
-
-    def folds() -> int:
-        """How many outputs, or words of columns, are folded so far."""
-        number = prod(counts.values())
-        return number // counts[near] * ceil_div(counts[near], 4 // nbytes) if packed and counts else number
-
-    outputs = tile_bytes // (8 if packed else 2)
-
-    fewest = FEWEST_SIDE_BY_SIDE * (2 if is_far and row_bytes <= VERY_SHORT_ROW else 1)
-    side_by_side = 1 if fast is near else min(fast.size, fewest)
-    room = budget if side_by_side == 1 else budget // side_by_side - margin - per_vector
-    outputs = max(outputs // side_by_side, 1)
-    for dim in reversed(layout.kept):
-        apart = dim is not near and dim.input_stride > extent + gap
-        if (dim is fast and side_by_side > 1) or apart or len(counts) == BOX_DIMS - (fast is not near):
-            break
-        reach = (dim.size - 1) * dim.input_stride
-        # What lies between two positions is read in any case.
-        wide = budget if reach < positions.input_stride else room
-        count = max(min(dim.size, 1 + max(wide - extent, 0) // max(dim.input_stride, 1), outputs), 1)
-        if count < dim.size:
-            if tuning.direct and packed:
-                count = even_count(dim.size, count, per_vector)
-            else:
-                in_turn = workgroup_size * (FOUR if are_dense(layout, nbytes, limits) else 1)
-                count = of_whole_rounds(count, folds() * side_by_side, in_turn, per_vector)
-        counts[dim] = count
-        extent += (count - 1) * dim.input_stride
-        outputs = max(outputs // count, 1)
-        if count < dim.size:
-            break
-
-    complete = all(count == dim.size for dim, count in counts.items())
-    outputs *= side_by_side
-    segments_along, shared_pitch = None, 0
-    while segments_along is None and len(counts) < BOX_DIMS:
-        rest = [dim for dim in layout.kept if dim not in counts]
-        if fast in rest:
-            along = fast
-        elif rest and complete:
-            along = rest[-1]
-        else:
-            break
-        most = min(along.size, outputs)
-        if along.input_stride <= extent + gap:
-            count = min(most, 1 + (budget - extent) // max(along.input_stride, 1))
-        else:
-            shared_pitch = pitch_of(extent + margin, along.input_stride, per_vector)
-            segments_along = along
-            count = min(most, budget // shared_pitch)
-        count = max(count, 1)
-        if count < along.size:
-            multiple = OUTPUTS_OF_SECTOR if along is fast and along is not near else 1
-            count = of_whole_rounds(count, folds(), workgroup_size, multiple)
-        counts[along] = count
-        extent += (count - 1) * (shared_pitch or along.input_stride)
-        outputs = max(outputs // count, 1)
-        complete = complete and count == along.size
-    position_pitch = 0
-    if positions_apart and not tuning.direct:
-        position_pitch = pitch_of(extent + margin, positions.input_stride, per_vector)
-        extent += (positions.size - 1) * position_pitch
-    return tile_of_counts(
-        layout.kept,
-        counts,
-        segments_along,
-        shared_pitch=shared_pitch,
-        position_pitch=position_pitch,
-        shared_elements=extent + margin + per_vector,
-        workgroup_size=workgroup_size,
-    )
+        most = (2 if permuted else 1) * tuning.tile_bytes
+        elements = _tile_bytes(most, total, limits) // nbytes // positions.size - 2 * margin_of(nbytes)
+    elif tuning.permuted_tile_bytes and (is_far or (is_reordered and row_bytes >= LONG_PERMUTED_ROW)):
+        # Fewer outputs would leave invocations idle, and their indices would not fill sectors.
+        workgroup_size = workgroup_size_of(limits)
+        elements = _tile_bytes(tuning.permuted_tile_bytes, total, limits) // nbytes
+    return Room(workgroup_size, elements, positions_apart, is_far)
 
 
 def along_outputs(layout: ReduceLayout, tile_elements: int) -> Dim:
@@ -244,8 +194,8 @@ def _times_as_large(layout: ReduceLayout, tuning: ShortTuning) -> float:
     return 2 if is_unaligned and tuning.tile_bytes < positions.size * row <= 2 * tuning.tile_bytes else 1
 
 
-def _permuted_bytes(most: int, total: int, limits: DeviceLimits) -> int:
-    """Return the bytes of a tile whose outputs are written in another order, of an input of so many."""
+def _tile_bytes(most: int, total: int, limits: DeviceLimits) -> int:
+    """Return the bytes of a tile, at most so many, of an input of ``total`` bytes."""
     return min(most, limits.max_shared_memory // 2, bytes_of_workgroup(total, limits.tuning))
 
 
@@ -253,7 +203,7 @@ def _transposing_tile(
     layout: ReduceLayout, fast: Dim, nbytes: int, packed: bool, limits: DeviceLimits
 ) -> Tile | None:
     """Choose a tile of outputs whose positions are far apart and which are written in another order."""
-    positions, gap = layout.reduced[0], 2 * SECTOR_BYTES // nbytes
+    positions, gap = layout.reduced[0], gap_of(nbytes)
     chain: list[Dim] = []
     extent = 1
     for dim in reversed(layout.kept):
@@ -279,8 +229,8 @@ def _transposing_tile(
     # With many positions smaller tiles have no room for whole sectors.
     few = positions.size <= FEW_POSITIONS
     most = tuning.transposing_tile_bytes if few else tuning.permuted_tile_bytes
-    wanted = _permuted_bytes(most, layout.outputs * positions.size * nbytes, limits)
-    sides = sides_of(stack, wanted, _permuted_bytes(most, 1 << 62, limits), workgroup_size)
+    wanted = _tile_bytes(most, layout.outputs * positions.size * nbytes, limits)
+    sides = sides_of(stack, wanted, _tile_bytes(most, 1 << 62, limits), workgroup_size)
     if sides is None:
         return None
     counts = {**dict(zip(chain, sides.along_chain, strict=False)), fast: sides.along_fast}
@@ -357,23 +307,3 @@ def _between(layout: ReduceLayout, gap: int) -> Iterator[Dim]:
             return
         extent += (dim.size - 1) * dim.input_stride
         yield dim
-
-
-def of_whole_rounds(most: int, each: int, workgroup_size: int, multiple: int) -> int:
-    """Return which count up to ``most``, of ``each`` outputs, leaves the fewest invocations idle.
-
-    Args:
-        most: of an array's dimension, at least 1.
-        each: folds of one.
-        workgroup_size: invocations, each of which folds in turn.
-        multiple: of which the count is, if it is not small.
-    """
-    if most >= 4 * workgroup_size:
-        return most - most % workgroup_size
-    multiple = multiple if most >= 2 * multiple else 1
-    first = most - most % multiple
-
-    def idle(count: int) -> float:
-        return ceil_div(count * each, workgroup_size) * workgroup_size / (count * each)
-
-    return min(range(first, max(first // 2, multiple) - 1, -multiple), key=idle)

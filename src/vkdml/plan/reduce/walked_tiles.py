@@ -6,16 +6,11 @@ from dataclasses import replace
 from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
-from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits
+from vkdml.plan.reduce.growing_tile import OUTPUTS_OF_SECTOR, gap_of, margin_of, of_whole_rounds
 from vkdml.plan.reduce.reductions import SHORT_ROW_OF_OUTPUTS, bytes_of_workgroup
 from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, pitch_of, tile_of_counts
-from vkdml.plan.reduce.short_tiles import (
-    FEWEST_SIDE_BY_SIDE,
-    MOST_POSITIONS,
-    OUTPUTS_OF_SECTOR,
-    SEGMENT_MARGIN,
-    of_whole_rounds,
-)
+from vkdml.plan.reduce.short_tiles import FEWEST_SIDE_BY_SIDE, MOST_POSITIONS
 from vkdml.plan.reduce.walks import Walk
 
 # Bytes of an output's elements. Of longer ones a tile has too few to keep its invocations busy.
@@ -108,7 +103,7 @@ def _tile(
     Dimensions of outputs between these elements are whole. ``side_by_side`` outputs at least are along their
     own innermost dimension, if that is another one than the input's.
     """
-    gap, margin, per_vector = 2 * SECTOR_BYTES // nbytes, SEGMENT_MARGIN // nbytes, VECTOR_BYTES // nbytes
+    gap, margin, per_vector = gap_of(nbytes), margin_of(nbytes), VECTOR_BYTES // nbytes
     fast = layout.innermost_of_outputs
     room = budget // side_by_side - margin - per_vector
     farthest = max(dim.input_stride for dim in inner)
