@@ -62,27 +62,8 @@ def box_copy(boxes: Boxes, last_vector: int, limits: DeviceLimits) -> tuple[Step
     check_work("boxes", count)
     room = _room(boxes.element_bytes, limits)
     workgroup_size = _workgroup_size(limits)
-
-    def place(dim: Dim) -> int:
-        return boxes.cell_strides.get(dim, 0)
-
-    def nothing(dim: Dim) -> int:
-        return 0
-
-    layout_words = words(
-        (
-            *(
-                word
-                for dim, number, step, last in boxes.grid
-                for word in (number, step, last, dim.input_stride, dim.output_stride)
-            ),
-            *words_of(boxes.row_dims, lambda dim: abs(dim.input_stride), nothing),
-            *words_of(boxes.output_row_dims, lambda dim: dim.output_stride, place),
-            *words_of(boxes.within_dims, nothing, place),
-        )
-    )
     family = kernels.family("slice1_boxes")
-    placed = family.placed(layout_words)
+    placed = family.placed(_layout_words(boxes))
     push = family.push(
         boxes=count,
         grid_dims=len(boxes.grid),
@@ -119,7 +100,33 @@ def box_copy(boxes: Boxes, last_vector: int, limits: DeviceLimits) -> tuple[Step
         input_unaligned=boxes.input_unaligned,
         output_unaligned=boxes.output_unaligned,
     )
-    loops = loop_steps.BoxLoops(
+    loops = _loops(boxes, workgroup_size)
+    workgroups = _workgroups(boxes, limits.tuning.slice1)
+    rounds = min(ceil_div(count, workgroups), loops.most_boxes(limits.max_loop_steps))
+    rounds = max(rounds, ceil_div(count, limits.max_workgroup_count))
+    step = Step(kernel, constants, push, ceil_div(count, rounds), loop_steps=loops.boxes(rounds))
+    return step, placed.stored
+
+
+def _layout_words(boxes: Boxes) -> tuple[int, ...]:
+    def place(dim: Dim) -> int:
+        return boxes.cell_strides.get(dim, 0)
+
+    def nothing(dim: Dim) -> int:
+        return 0
+
+    grid = (
+        word
+        for dim, number, step, last in boxes.grid
+        for word in (number, step, last, dim.input_stride, dim.output_stride)
+    )
+    rows = words_of(boxes.row_dims, lambda dim: abs(dim.input_stride), nothing)
+    output_rows = words_of(boxes.output_row_dims, lambda dim: dim.output_stride, place)
+    return words((*grid, *rows, *output_rows, *words_of(boxes.within_dims, nothing, place)))
+
+
+def _loops(boxes: Boxes, workgroup_size: int) -> loop_steps.BoxLoops:
+    return loop_steps.BoxLoops(
         workgroup_size=workgroup_size,
         per_word=4 // boxes.element_bytes,
         grid_dims=len(boxes.grid),
@@ -131,12 +138,11 @@ def box_copy(boxes: Boxes, last_vector: int, limits: DeviceLimits) -> tuple[Step
         output_rows=boxes.output_rows,
         output_vectors=boxes.output_rows * boxes.output_vectors_of_row,
     )
-    tuning = limits.tuning.slice1
-    workgroups = tuning.box_workgroups
-    if boxes.element_bytes == 1:
-        few, many = tuning.byte_box_workgroups
-        workgroups = many if count > _MANY_BOXES * few else few
-    rounds = min(ceil_div(count, workgroups), loops.most_boxes(limits.max_loop_steps))
-    rounds = max(rounds, ceil_div(count, limits.max_workgroup_count))
-    step = Step(kernel, constants, push, ceil_div(count, rounds), loop_steps=loops.boxes(rounds))
-    return step, placed.stored
+
+
+def _workgroups(boxes: Boxes, tuning: SliceTuning) -> int:
+    """Return how many workgroups share the boxes."""
+    if boxes.element_bytes > 1:
+        return tuning.box_workgroups
+    few, many = tuning.byte_box_workgroups
+    return many if boxes.count > _MANY_BOXES * few else few
