@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import IO, Any
 
@@ -114,28 +114,17 @@ def time_peer(
     Raises:
         PeerFault: it was named and could not start, or other rows have times of another version.
     """
-    cases = [row.as_case() for row in rows]
-    processor_bytes = None if named or (not on_cuda(device) and name != "numpy") else PROCESSOR_BYTES
-    if mib is not None:
-        processor_bytes = min(mib * MIB, processor_bytes or mib * MIB)
-    request = {
-        "peer": name,
-        "cuda": on_cuda(device),
-        "device": device.name,
-        "seconds": seconds,
-        "most_bytes": processor_bytes if name in ("numpy", "onnxruntime") else None,
-        "cases": [_plain(case) for case in cases],
-        "latency": [asdict(case) for case, _ in latency_rows],
-    }
+    processor_bytes = _processor_bytes(name, device, named, mib)
+    answers = _Answers(
+        name,
+        device,
+        seconds,
+        most_bytes=processor_bytes if name in ("numpy", "onnxruntime") else None,
+        cases=[_plain(row.as_case()) for row in rows],
+        latency=[asdict(case) for case, _ in latency_rows],
+    )
     about: Peer | None = None
-    ended = OUT_OF_TIME
-    for said in _ask(request, device, seconds + _GRACE_SECONDS):
-        if "missing" in said:
-            ended = str(said["missing"])
-            break
-        if "ended" in said:
-            ended = str(said["ended"])
-            break
+    for said in answers:
         if "version" in said:
             about = Peer(said["version"], said["runs_on"], said["method"])
             before = record.peers.get(name, about).version
@@ -154,14 +143,12 @@ def time_peer(
             row.peers[name] = peer_time(said)
             done(row.case)
     if about is None:
-        if named:
-            raise PeerFault(f"--peers {name}: {ended}")
-        done(f"left out: {ended}")
+        _leave_out(name, answers.ended, named, done)
         return
     for row in rows:
-        row.peers.setdefault(name, PeerTime(why=ended))
+        row.peers.setdefault(name, PeerTime(why=answers.ended))
     for _, latency_row in latency_rows:
-        latency_row.peers.setdefault(name, _no_latency(ended))
+        latency_row.peers.setdefault(name, _no_latency(answers.ended))
     about.note = _note(
         name, [row.peers[name].why for row in record.rows if name in row.peers], processor_bytes
     )
@@ -212,21 +199,8 @@ def time_sweep(
     timed = [
         (case, row) for case, row in zip(cases, record.sweep, strict=True) if not (row.refused or row.wrong)
     ]
-    request = {
-        "peer": name,
-        "cuda": on_cuda(device),
-        "device": device.name,
-        "seconds": seconds,
-        "most_bytes": None,
-        "cases": [],
-        "latency": [],
-        "sweep": [asdict(case) for case, _ in timed],
-    }
-    ended = OUT_OF_TIME
-    for said in _ask(request, device, seconds + _GRACE_SECONDS):
-        if "missing" in said or "ended" in said:
-            ended = str(said.get("missing") or said["ended"])
-            break
+    answers = _Answers(name, device, seconds, sweep=[asdict(case) for case, _ in timed])
+    for said in answers:
         if "version" in said:
             record.peers[name] = Peer(said["version"], said["runs_on"], said["method"])
         else:
@@ -234,13 +208,24 @@ def time_sweep(
             row.peers[name] = PeerTime(**said)
             done(case.name)
     if name not in record.peers:
-        if named:
-            raise PeerFault(f"--peers {name}: {ended}")
-        done(f"left out: {ended}")
+        _leave_out(name, answers.ended, named, done)
         return
     for _, row in timed:
-        row.peers.setdefault(name, PeerTime(why=ended))
+        row.peers.setdefault(name, PeerTime(why=answers.ended))
     record.peers[name].note = _note(name, [row.peers[name].why for _, row in timed], None)
+
+
+def _processor_bytes(name: str, device: Device, named: bool, mib: int | None) -> int | None:
+    """Return the most bytes of an array that a library on the processor is timed on; None: any."""
+    most = None if named or (not on_cuda(device) and name != "numpy") else PROCESSOR_BYTES
+    return most if mib is None else min(mib * MIB, most or mib * MIB)
+
+
+def _leave_out(name: str, why: str, named: bool, done: Callable[[str], None]) -> None:
+    """Say that a peer could not start; that is a fault where it was named."""
+    if named:
+        raise PeerFault(f"--peers {name}: {why}")
+    done(f"left out: {why}")
 
 
 def _no_latency(why: str) -> Latency:
@@ -283,7 +268,44 @@ def _gpus() -> int:
     return said.stdout.count("GPU ")
 
 
-def _ask(request: dict[str, Any], device: Device, patience: float) -> Any:
+class _Answers:
+    """What a peer answers to a request, line by line, while its time lasts."""
+
+    def __init__(
+        self,
+        name: str,
+        device: Device,
+        seconds: float,
+        *,
+        most_bytes: int | None = None,
+        cases: Sequence[dict[str, Any]] = (),
+        latency: Sequence[dict[str, Any]] = (),
+        sweep: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        self._device = device
+        self._patience = seconds + _GRACE_SECONDS
+        self._request = {
+            "peer": name,
+            "cuda": on_cuda(device),
+            "device": device.name,
+            "seconds": seconds,
+            "most_bytes": most_bytes,
+            "cases": cases,
+            "latency": latency,
+            "sweep": sweep,
+        }
+        self.ended = OUT_OF_TIME
+        """Why there are no more."""
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for said in _ask(self._request, self._device, self._patience):
+            if "missing" in said or "ended" in said:
+                self.ended = str(said.get("missing") or said["ended"])
+                return
+            yield said
+
+
+def _ask(request: dict[str, Any], device: Device, patience: float) -> Iterator[dict[str, Any]]:
     """Yield what the child answers, line by line; last, if it ended badly, why."""
     # The child imports what this process imports, wherever that lies.
     environment = _environment(device)
