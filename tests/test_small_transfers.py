@@ -13,7 +13,7 @@ import vkdml
 from vkdml import _native
 from vkdml.runtime import small_transfers
 from vkdml.runtime.executions import ExecutionCache
-from vkdml.runtime.small_transfers import MOST_IDLE, SMALL_BYTES, SmallTransfers
+from vkdml.runtime.small_transfers import MOST_IDLE, REUSED_FROM, SMALL_BYTES, SmallTransfers
 
 DEVICE = _native.MemoryKind.device
 BYTES = np.dtype(np.uint8)
@@ -61,12 +61,12 @@ def test_a_download_is_an_array_of_its_own(transfers):
 
 
 def test_more_transfers_than_pieces(transfers):
-    buffers = [buffer_of(transfers, 64) for _ in range(3 * MOST_IDLE)]
+    buffers = [buffer_of(transfers, 64) for _ in range(3 * REUSED_FROM)]
     for number, buffer in enumerate(buffers):
         transfers.upload(np.full(64, number, np.uint8), buffer, 0)
     for number, buffer in enumerate(buffers):
         assert (transfers.download(buffer, 0, (64,), BYTES) == number).all()
-    assert len(transfers._idle) <= 2 * MOST_IDLE
+    assert len(transfers._idle) <= MOST_IDLE
 
 
 def test_a_transfer_that_differs_in_anything_is_another(transfers):

@@ -19,8 +19,8 @@ from vkdml.runtime.host_memory import copy_bytes
 
 AnyArray = npt.NDArray[Any]
 
-# A smaller copy is not shared between threads.
-SHARED_COPY_BYTES = 4 << 20
+# A smaller copy of a tile is not shared between threads.
+SHARED_TILE_BYTES = 4 << 20
 MOST_COPY_THREADS = 8
 # Types whose copies change no bit (no NaN is quieted) and do not hold the interpreter lock.
 BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
@@ -111,7 +111,7 @@ class Copier:
 
     def copy(self, target: AnyArray, source: AnyArray) -> None:
         """Copy elements of one type and shape, in either byte order."""
-        if target.nbytes < SHARED_COPY_BYTES or self._threads == 1:
+        if target.nbytes < SHARED_TILE_BYTES or self._threads == 1:
             np.copyto(target, source)
         elif source.dtype.isnative and source.flags.c_contiguous and target.flags.c_contiguous:
             copy_bytes(target.reshape(-1).view(np.uint8), source.reshape(-1).view(np.uint8))

@@ -21,7 +21,10 @@ Bytes = npt.NDArray[np.uint8]
 SMALL_BYTES = 1 << 20
 """The most bytes of a transfer, and of a buffer whose upload is not waited for."""
 LEAST_STAGING_BYTES = 64 << 10
-MOST_IDLE = 8
+MOST_IDLE = 16
+"""Pieces that are kept."""
+REUSED_FROM = 8
+"""Pieces that are kept, from which on the oldest one is taken for another transfer."""
 PROBABLY_DONE = 4
 """An upload after which there were so many others has most probably ended."""
 
@@ -102,7 +105,7 @@ class SmallTransfers:
     def _taken(self, nbytes: int) -> tuple[NativeSequence, Buffer, Bytes]:
         """Return a piece that nobody uses, with an empty sequence. One whose transfer fails is dropped."""
         piece = None
-        if len(self._idle) >= MOST_IDLE:
+        if len(self._idle) >= REUSED_FROM:
             with suppress(StopIteration, RuntimeError):  # another thread came between
                 piece = self._idle.pop(next(iter(self._idle)), None)
         if piece is None or piece.staging.nbytes < nbytes:
@@ -126,5 +129,5 @@ class SmallTransfers:
                 self._give_back(key, piece)
 
     def _give_back(self, key: Hashable, piece: _Piece) -> None:
-        if len(self._idle) < 2 * MOST_IDLE:
+        if len(self._idle) < MOST_IDLE:
             self._idle[key] = piece
