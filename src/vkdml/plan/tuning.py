@@ -196,18 +196,20 @@ class PeriodTuning:
     narrow_from_bytes: int
     """Narrow elements of inputs from this size on are read in periods wherever that is possible."""
     narrow_rows: tuple[int, int]
-    """Inputs from this size on are too if as many rows as the second number are reduced to one."""
+    """Bytes and rows. Narrow elements of inputs from this size on are read in periods too, if at least so
+    many rows are reduced to one."""
     wide_from_bytes: int
-    """Other elements from this size on are where matrices of many unaligned rows are each reduced to a row;
-    floats of 8 bytes only on processors."""
+    """Wide elements of inputs from this size on are read in periods if they are matrices of many short or
+    unaligned rows, each reduced to one row; floats of 8 bytes only on processors."""
     wide_column_bytes: tuple[int, int]
-    """The fewest bytes that these have for each column: elements of up to 4 bytes, and of 8."""
+    """The fewest bytes that such inputs have for each column: of elements of up to 4 bytes, and of 8."""
     column_bytes: int
     """The fewest bytes that any input has for each column, which leaves a candidate; 0: any."""
     split_bytes: int
-    """What a processor's workgroups read in turn of inputs of more than four times as much, if each has half
-    of ``Tuning.split_bytes``: lines that they share, or that it loads ahead, are then in its second cache. 0:
-    not a processor."""
+    """Bytes of a split on a processor, if the input is more than four times as large. A split has more where
+    its workgroups would each read less than half of ``Tuning.split_bytes``. The workgroups of a split run in
+    turn, so lines that they share, or that the processor loads ahead, are in its second cache. 0: not a
+    processor."""
     segment_bytes: int
     """The most of a long period that a workgroup reads side by side, of several periods at once if it can."""
     short_bytes: int
@@ -215,42 +217,44 @@ class PeriodTuning:
     short_segment_bytes: int
     """As ``segment_bytes``, of short periods."""
     unaligned_rows: int
-    """So many unaligned rows of narrow elements that are reduced to one are read so in small inputs, too; 0:
-    none."""
+    """Unaligned rows of narrow elements are read in periods in small inputs too, if at least so many rows are
+    reduced to one; 0: never."""
     unsplit_row_bytes: int
-    """Aligned rows of narrow elements from this size on are columns instead, if these are not split."""
+    """Narrow elements in aligned rows from this size on are read as columns instead, if these are not split
+    and their workgroups fill the device: see the next two numbers."""
     unsplit_workgroups: int
-    """And if there are at least so many workgroups of these,"""
+    """At least so many workgroups of unsplit columns fill the device."""
     unsplit_workgroup_bytes: int
-    """or each has at most so many bytes."""
+    """Fewer workgroups do as well if each reads at most so many bytes."""
     longest_row_bytes: int
-    """Longer rows, of which an output has several, are read as rows."""
+    """If an output has several rows that are longer than this, they are read as rows."""
     long_row_bytes: int
-    """So are rows from this size on if a column would have fewer than ``row_positions`` positions, except of
-    8-byte elements."""
+    """Rows from this size on are read as rows if a column would have fewer than ``row_positions`` positions,
+    but not those of 8-byte elements."""
     row_positions: int
     """0: the number of positions does not matter."""
     gaps_from_bytes: int
-    """Of the sectors or lines that are needed, from which on gaps are read, too, where that is faster."""
+    """Gaps are read, where that is faster, if the sectors or lines that are needed have so many bytes."""
     out_of_order_from_bytes: int
     """Smaller inputs are never read in periods because of their order."""
     out_of_order_row_bytes: int
-    """Longest row of narrow elements that is read in periods if positions are out of memory order; twice as
-    long with three or more dimensions. 0: never."""
+    """The longest row of narrow elements that is read in periods if positions are out of memory order; with
+    three or more dimensions it may be twice as long. 0: never."""
     out_of_order_column_bytes: tuple[int, ...]
-    """If given, it decides instead of the row: the fewest bytes that narrow elements, and others, have for
-    each column."""
+    """The fewest bytes for each column of narrow elements, and of wide ones. If given, this decides and not
+    the length of the row."""
     narrow_matrices: tuple[tuple[int, int], ...] = ()
     """The most bytes of a row, and the fewest rows, of matrices of wide elements in whole vectors."""
     unaligned_matrices: tuple[int, int] = (8192, 400)
-    """The most elements of a row, and the fewest rows, of matrices of unaligned rows."""
+    """The most elements of a row, and the fewest rows, of matrices of wide elements in unaligned rows."""
     joined_matrices: tuple[int, int] = (36, 15 * 1024)
-    """Of these, rows of so few elements are joined otherwise, if a column has less bytes."""
+    """Such matrices are left to ``argreduce_joined`` if a row has at most so many elements, and a column
+    fewer bytes than the second number."""
     walked_groups: tuple[tuple[int, tuple[int, int]], ...] = ()
-    """By element width, groups of elements that compete for an output and are side by side, from which on a
-    processor walks longer than it reads periods: of two or four elements, and of others."""
+    """By element width, the number of groups of adjacent elements that compete for an output, from which on a
+    processor reads periods faster than it walks: groups of two or four elements, and other groups."""
     most_walked_side_by_side: int = 12
-    """Elements of such a group."""
+    """The most elements of such a group."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +304,8 @@ class Tuning:
     columns_workgroup_bytes: int
     """The fewest bytes that each of these has, if they are more than ``split_workgroups``; 0: any."""
     far_columns_from_bytes: int
-    """Positions along a stride at least so far apart have the two next numbers in place of those above."""
+    """Positions along a stride that are at least so far apart use the next two numbers instead of those
+    above."""
     far_columns_segment_bytes: int
     """Narrow: a processor waits for a line for each invocation, and a cache has the rest of it next."""
     far_columns_workgroups: int
@@ -309,7 +314,7 @@ class Tuning:
     """1: columns side by side in the input are loaded together wherever their outputs are; 0: only if fewer
     than a vector of them have their outputs side by side."""
     across_vectors: int
-    """Of the innermost dimension that a workgroup reads at most where outputs lie in another order; 0: other
+    """The most vectors of the innermost dimension that a workgroup of ``argreduce_across`` reads; 0: other
     kernels are used."""
     across_tiles: int
     """Fewer workgroups of that kind would leave the device idle."""

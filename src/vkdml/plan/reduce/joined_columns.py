@@ -47,40 +47,45 @@ from vkdml.plan.schema import ElementType
 
 _FAMILY = kernels.family("argreduce_joined")
 (_AT_ONCE,) = _FAMILY.numbers_of("at_once")
-# Vectors of an output's columns and those between, at most.
+# The most vectors that the columns of an output lie in, with the columns between them.
 _MOST_VECTORS = 40
+# The most vectors of a run of copies.
 _MOST_COPIED_VECTORS = 10
-# Rows of outputs of so many vectors, beside which a whole dimension is no longer joined.
+# If rows of outputs have so many vectors, a whole dimension is not joined.
 _LONG_ROW_VECTORS = 3
-# Short unaligned rows of outputs are joined where loads have room for so many times as many elements.
+# Short unaligned rows of outputs are joined if vectors that load them hold so many times as many elements.
 _LOADED_IN_VAIN = 1.05
-# Copies are joined where a whole dimension leaves fewer positions to fold.
+# Copies are joined if joining a whole dimension leaves fewer positions to fold.
 _MANY_POSITIONS = 32
-# With fewer, by element width, joining takes longer than the loads of other kernels; of copies there have to
-# be more (H200).
+# By element width, the fewest positions to fold. With fewer, joining takes longer than the loads of other
+# kernels (H200).
 _FEWEST_POSITIONS = {1: 16, 2: 12, 4: 8, 8: 8}
+# Copies need so many times as many positions (H200).
 _MORE_OF_COPIES = 1.25
-# The same of two dimensions that are joined (0.05 to 1.04 of the time then, H100).
+# So do two dimensions that are joined (0.05 to 1.04 of the time with as many, H100).
 _MORE_OF_TWO = 1.25
-# Copies with fewer take longer than tiles where these are possible; the same where up to so many compete
-# whose outputs lie in the order of the input (0.64 to 0.98 of the time, H100 and H200).
-_FEWEST_BESIDE_TILES, _FEWEST_BESIDE_FAST_TILES = 25, 36
+# Where tiles are possible, they are faster than copies with fewer positions than this.
+_FEWEST_BESIDE_TILES = 25
+# The same if outputs lie in the order of the input and at most _MOST_IN_FAST_TILES elements compete for each
+# (0.64 to 0.98 of the time, H100 and H200).
+_FEWEST_BESIDE_FAST_TILES = 36
 _MOST_IN_FAST_TILES = 64
-# Those of wide elements are faster where more are side by side: so many positions for each byte.
+# Wide elements need so many positions for each byte of an output's adjacent columns, of which only the first
+# _SIDE_BY_SIDE_BYTES count.
 _POSITIONS_PER_BYTE = 5 / 8
 _SIDE_BY_SIDE_BYTES = 64
-# The fewest elements of adjacent outputs whose blocks are copied.
+# Copies of adjacent outputs have at least so many elements, of all positions together.
 _FEWEST_ELEMENTS = 400
-# Times as many loads as the fewest, where fewer columns are joined so.
+# Fewer columns are joined if that takes at most so many times the fewest loads.
 _LOADS_IN_VAIN = 1.1
-# Contiguous bytes that a workgroup reads at least if it can.
+# A workgroup reads at least so many contiguous bytes if it can.
 _SEGMENT_BYTES = 64
-# Lanes leave room for so many bytes side by side of a longer run, and splits fill the device (0.13 to 1.07 of
-# the time, H100).
+# Of a longer run, a workgroup reads at least so many bytes side by side; splits fill the device instead of
+# lanes (0.13 to 1.07 of the time, H100).
 _SIDE_BY_SIDE_OF_RUN_BYTES = 512
 # Workgroups that join columns read so many times as many bytes as others.
 _TIMES_AS_MUCH = 2
-# Positions are shared by so many invocations at least, whose exchange leaves room for the columns of all.
+# At least so many invocations share the positions: their exchange leaves room for the columns of all.
 _FEWEST_LANES = 2
 
 

@@ -16,25 +16,35 @@ from vkdml.plan.reduce.work_division import are_multiples
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PeriodTuning
 
-# Bytes that are read for each that is needed, at most: where the nearest elements compete for an output, in
-# the order of positions or not, and where they belong to different outputs.
-MOST_IN_VAIN, MOST_IN_VAIN_OUT_OF_ORDER, MOST_IN_VAIN_OF_OUTPUTS = 4.5, 8, 1.5
-# Of rows out of order. With fewer, rows take less time.
+# The most bytes that are read for each byte that is needed, if the nearest elements compete for an output.
+MOST_IN_VAIN = 4.5
+# The same if they are out of the order of positions.
+MOST_IN_VAIN_OUT_OF_ORDER = 8
+# The same if the nearest elements belong to different outputs.
+MOST_IN_VAIN_OF_OUTPUTS = 1.5
+# The fewest positions of a column if rows are out of order. With fewer, reading them as rows is faster.
 FEWEST_POSITIONS_OF_ROWS = 128
-# Times as many bytes are needed of elements of 8 bytes, and where only stretches are apart.
+# How many times `gaps_from_bytes` are needed: of 8-byte elements, and if only stretches are apart.
 WIDEST_FROM, STRETCHES_FROM = 4, 16
-# Of the innermost dimension of positions, in order: longer rows, with what is read for each, are read as they
-# are, and more elements one by one.
-ROW_AND_GAP_BYTES, FEW_NEAREST = 4096, 1200
-# Bytes that a processor reads in the time that it takes for an element by itself, near the last one or far
-# from it, to begin a row, and to combine a column.
-BYTES_PER_ELEMENT, BYTES_PER_ROW, BYTES_PER_COLUMN = (4, 8), 300, 300
-# Bytes of a column of parts, at least: with less, its candidate takes longer than the gaps. Where outputs lie
-# nearest; where elements that compete for one do; where these are the innermost positions.
+# If the innermost positions lie nearest to each other and are adjacent: the most bytes of a row, with the
+# gaps that are read for it. Longer rows are read as rows.
+ROW_AND_GAP_BYTES = 4096
+# If they are not adjacent: the most of them. More are read one by one.
+FEW_NEAREST = 1200
+# Bytes that a processor reads in the time of one element that is read by itself: near the one before, or far
+# from it.
+BYTES_PER_ELEMENT = (4, 8)
+# The same in the time that it takes to begin a row, and to combine a column.
+BYTES_PER_ROW, BYTES_PER_COLUMN = 300, 300
+# The fewest bytes of a column of parts. With fewer, its candidate takes longer than reading the gaps.
+# COLUMN_OF_OUTPUTS_BYTES: outputs lie nearest. COLUMN_BYTES: elements that compete for an output lie nearest.
+# COLUMN_OF_ROWS_BYTES: these are the innermost positions, too.
 COLUMN_OF_OUTPUTS_BYTES, COLUMN_BYTES, COLUMN_OF_ROWS_BYTES = 1200, 600, 300
-# Parts of wide elements: the longest of columns, and bytes that are read for each that is needed.
-SHORT_PART_BYTES, MOST_IN_VAIN_OF_PARTS = 256, 2
-# Blocks are read in parts where that is expected to take less than so much of the time of reading them whole.
+# Bytes of the longest part of wide elements if outputs lie nearest.
+SHORT_PART_BYTES = 256
+# The most bytes that parts of other wide elements read for each byte of the sectors that are needed.
+MOST_IN_VAIN_OF_PARTS = 2
+# Blocks are read in parts if that is expected to take less than this share of the time of reading them whole.
 PARTS_BELOW = 0.9
 NOWHERE = 1 << 62
 

@@ -24,38 +24,44 @@ from vkdml.plan.tuning import Tuning
 
 # Vectors of 16 bytes that one invocation loads in one batch.
 CHUNK_VECTORS = kernels.number("chunk_vectors")
-# Candidates of splits that it loads so.
+# Candidates of splits that one invocation loads in one batch.
 CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
-# Vectors of one invocation that it keeps in registers at most.
+# The most vectors that one invocation keeps in registers.
 MOST_KEPT = 2 * CHUNK_VECTORS
-# Of an output, that are reduced as repeated blocks if they can be.
+# Outputs with so many short runs are reduced as repeated blocks if they can be.
 MANY_RUNS = 32
-# An unaligned row of up to so many vectors is processed in so many steps at least, and in fewer where several
-# follow each other.
+# In unaligned rows of up to MOST_FEW_VECTORS vectors, an invocation takes at least FEWEST_STEPS steps, or
+# FEWEST_STEPS_OF_SEVERAL if an output has several runs.
 MOST_FEW_VECTORS = 192
 FEWEST_STEPS = 12
 FEWEST_STEPS_OF_SEVERAL = 9
-# Rows of narrow floats of more whole vectors, up to MOST_FEW_VECTORS, are processed in many steps, too, where
-# invocations that do in one or two load more than so many times as many.
+# Rows of narrow floats of more than SHORT_WHOLE_ROW and up to MOST_FEW_VECTORS whole vectors are processed in
+# many steps too, if one or two steps would load more than MOST_LOADED_PAST_END times the row, or would need
+# more than MOST_LANES_OF_ONE_STEP invocations.
 SHORT_WHOLE_ROW = 64
 MOST_LOADED_PAST_END = 1.15
-# Whole rows, and those out of memory order, are read in one step where it loads no more past their end and
-# takes at most so many invocations, the latter of narrow elements fewer. Elsewhere half as many take two.
-MOST_LANES_OF_ONE_STEP, MOST_NARROW_LANES_OF_ONE_STEP = 16, 4
-# Such rows of narrow elements are kept up to so many vectors, those of bools up to fewer: the more elements
-# are equal, the more does an invocation that reads on refuse together.
-MOST_NARROW_VECTORS_KEPT, MOST_BOOL_VECTORS_KEPT = 160, 32
-# Bytes. Rows of whole vectors out of memory order, of wide elements, are rows from here on: one by one their
-# elements take up to four times as long (H200).
+# If more than so many invocations would read a row in one step, half as many may read it in two steps, and
+# exchange less.
+MOST_LANES_OF_ONE_STEP = 16
+# The same for rows of narrow elements out of memory order.
+MOST_NARROW_LANES_OF_ONE_STEP = 4
+# Rows of narrow elements out of memory order are kept in registers up to so many vectors.
+MOST_NARROW_VECTORS_KEPT = 160
+# Rows of bools are kept only up to fewer: the more elements are equal, the more of them an invocation that
+# reads on refuses together.
+MOST_BOOL_VECTORS_KEPT = 32
+# Bytes. Out of memory order, runs of wide elements in whole vectors are rows from this size on. Read one by
+# one, their elements take up to four times as long (H200).
 SHORTEST_WHOLE_ROW = 32
-# Unaligned rows of up to so many vectors are kept, of which an invocation has up to so many. Longer ones are
-# kept only where all invocations keep as many as they can: else reading on takes less than the exchange.
+# Unaligned rows of up to so many vectors are kept in registers. Longer ones are kept only if each invocation
+# then keeps MOST_KEPT vectors: otherwise reading on takes less time than the exchange.
 MOST_VECTORS_KEPT_UNALIGNED = 20
+# An invocation keeps up to so many vectors of such a row.
 UNALIGNED_VECTORS_OF_LANE = 7
-# Invocations per workgroup for fewer outputs than this, each of several runs.
+# Invocations per workgroup if each output has several runs, and there are fewer outputs than MOST_FEW_ROWS.
 FEW_ROWS_WORKGROUP = 64
 MOST_FEW_ROWS = 16
-# The same for at least so many rows of at least so many vectors.
+# Invocations per workgroup for at least MANY_LONG_ROWS rows of at least LONG_ROW_VECTORS vectors.
 LONG_ROWS_WORKGROUP = 128
 MANY_LONG_ROWS = 2048
 LONG_ROW_VECTORS = 512

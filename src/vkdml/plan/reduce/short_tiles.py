@@ -16,35 +16,39 @@ from vkdml.plan.reduce.transposing import Stack, sides_of
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import ShortTuning
 
-# Of a stack. More are as fast elsewhere.
+# The most positions of a stack. With more, other kernels are as fast.
 MOST_POSITIONS = 32
-# Outputs side by side that a tile writes at least, where others lie nearer in the input.
+# A tile writes at least so many outputs side by side if other outputs are nearer in the input.
 FEWEST_SIDE_BY_SIDE = 16
-# Bytes. Tiles of shorter rows have so many outputs that they need not be large.
+# Bytes. Tiles of shorter rows have so many outputs that they keep a larger workgroup busy.
 SHORTEST_LONG_ROW = 12
-# Of a stack whose positions are far apart: of more, large tiles have no room for whole sectors.
+# The most positions, far apart, with which a small tile has room for whole sectors.
 FEW_POSITIONS = 8
-# Of a stack of single bytes in short unaligned rows, of which tiles have a part of each row.
+# Stacks of single bytes in short unaligned rows are read in tiles if they have at most so many positions.
 MOST_UNALIGNED_POSITIONS = 11
-# The same, by bytes of an element, where other rows lie between those of a stack; for halves, the bytes of a
-# stack.
-MOST_APART_POSITIONS, MOST_APART_BYTES = {1: 20, 2: 20, 4: 4}, 4800
-# By bytes of an element: positions of such rows within a sector of indices, whose outputs are written across
-# the next dimension, and the bytes of the input that lie from one to the next along that.
+# The same, by element width, for stacks with other rows between their own.
+MOST_APART_POSITIONS = {1: 20, 2: 20, 4: 4}
+# Of halves, such a stack may have at most so many bytes.
+MOST_APART_BYTES = 4800
+# By element width. Outputs of short rows that are far apart in the output are written across the next
+# dimension if they have at most so many positions, and if one step along that dimension is more than
+# FAR_APART_BYTES in the input.
 MOST_FAR_APART_POSITIONS = {1: 8, 2: 4, 4: 8, 8: 3}
 FAR_APART_BYTES = {1: 1024, 2: 2048, 4: 1024, 8: 1024}
-# Of single bytes. Where more compete, folding takes most of a tile's time.
+# Single bytes have larger tiles if at most so many compete. With more, folding takes most of a tile's time.
 MOST_POSITIONS_OF_LARGE_TILES = 3
-# The same of a stack whose rows are longer than a sector, and not longer than that.
-MOST_POSITIONS_OF_STACKS, LONG_ROW_OF_LARGE_TILES = 5, 1408
-# Bytes. Of longer rows vectors are loaded, wherever they start.
+# The same for stacks whose rows are longer than a sector.
+MOST_POSITIONS_OF_STACKS = 5
+# Bytes. Stacks of longer rows never have larger tiles.
+LONG_ROW_OF_LARGE_TILES = 1408
+# Bytes. Longer rows are loaded as vectors, wherever they start.
 LONG_ROW = 2048
-# Bytes. Tiles of outputs in another order than the input are large from this size of a row on, and where
-# small ones would have few outputs side by side.
+# Bytes. From this size of a row on, tiles are large if their outputs lie in another order than the input.
+# Those of shorter rows are large if small ones would have few outputs side by side.
 LONG_PERMUTED_ROW = 20
-# Bytes that compete for an output, up to which twice as many outputs are side by side.
+# Bytes. Rows of up to this size have twice as many outputs side by side in these large tiles.
 VERY_SHORT_ROW = 16
-# The same, up to which outputs go on along another dimension than a short one that the input has, too.
+# Bytes. Only outputs of rows of up to this size are written across the next dimension (`along_outputs`).
 SHORT_ROW = 24
 
 

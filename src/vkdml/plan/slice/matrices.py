@@ -10,19 +10,20 @@ from vkdml.plan import kernels
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, power_of_two_at_least
 
-# Words of the narrowest tile, or wider elements.
+# The narrowest tile has so many words across, or so many elements if these are wider.
 _LEAST_ACROSS = 8
 _WIDTHS = (8, 12, 16, 20, 24, 28, 32, 40, 48, 60, 64)
 # A side of a tile grows while its matrix has so many of it.
 _TILES_OF_LONG_SIDE = 4
-# Vectors of rows whose ends are few.
+# Vectors. Rows of so many have few vectors at their ends.
 _LONG_ROW = 16
-# Of shared memory; blocks below each other are kept in as many different ones.
+# Of shared memory. Blocks below each other are kept in as many different ones.
 _BANKS = 32
-# Of so many rows that are loaded one is stored, at least; the second, where columns begin between two groups
-# and so read them again.
-_MOST_SPARSE, _MOST_SPARSE_BETWEEN = 12, 6
-# And of few columns.
+# A tile stores at least one of so many rows that it loads.
+_MOST_SPARSE = 12
+# The same if columns begin between two groups, which are then read again.
+_MOST_SPARSE_BETWEEN = 6
+# The same if there are few columns.
 _MOST_SPARSE_IF_FEW = 2
 
 

@@ -32,14 +32,15 @@ from vkdml.plan.slice.matrices import (
 from vkdml.plan.tuning import SliceTuning
 
 _LEAST_WORKGROUP = 32
-# A group of rows that spans no more is loaded with all up to the next, if that is less than two sectors.
+# Groups of rows that span up to this are loaded with all that lies between them, if that is less than two
+# sectors.
 _SHORT_BYTES = 24
-# Columns of less are continued along a dimension that rows could be continued along, too.
+# A dimension that could continue both rows and columns continues the columns if these are shorter than this.
 _LONG_COLUMNS_BYTES = 128
-# Runs of so few rows are copied in boxes if they are shorter than this, and those of a column together than
-# that (0.44 to 1.04 of the time on an H100).
+# Up to so many rows are copied in boxes if their runs are shorter than _SHORT_RUN_BYTES, and a column's runs
+# together shorter than _FEW_RUNS_BYTES (0.44 to 1.04 of the time on an H100).
 _VERY_FEW_ROWS, _SHORT_RUN_BYTES, _FEW_RUNS_BYTES = 4, 80, 512
-# Groups of rows of less are copied in boxes, or word by word (0.47 to 0.70 of the time on an H100).
+# Shorter rows that come in groups are copied in boxes, or word by word (0.47 to 0.70 of the time on an H100).
 _SHORT_ROW_BYTES = 64
 
 
