@@ -45,7 +45,7 @@ from vkdml.runtime.device_info import devices as _devices
 from vkdml.runtime.host_memory import MOST_DIMENSIONS
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
-"""Of the standard, whose rules for these functions are the same in all."""
+"""Versions of the standard. Their rules for these functions are the same."""
 __array_api_version__ = VERSIONS[-1]
 
 bool = np.dtype("bool")

@@ -23,7 +23,7 @@ from vkdml.runtime.recording import record_steps, recordable_steps, workspace_fo
 Bytes = npt.NDArray[np.uint8]
 
 FEWEST_READINGS = 9
-"""So many are taken however long they last."""
+"""At least so many readings are taken, however long they last."""
 REPEATS = 4
 """How often a plan runs in one submission."""
 OUTPUT_ROLES = ("indices", "values", "output")

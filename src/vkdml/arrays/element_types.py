@@ -16,7 +16,7 @@ from vkdml.plan.elements import ML_DTYPES_ELEMENTS
 # Before NumPy 2, integers that an integer type does not hold wrap, with a warning that few ever see.
 WRAPS = np.lib.NumpyVersion(np.__version__) < "2.0.0"
 _PLAIN_TYPES = frozenset(type(np.dtype(code)) for code in "?bhilqBHILQefdFD")
-"""Of types whose elements a device can hold in either byte order."""
+"""The classes of the types whose elements a device can hold in either byte order."""
 
 
 def element_type(dtype: Any) -> np.dtype[Any]:

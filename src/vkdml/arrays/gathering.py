@@ -18,7 +18,7 @@ from vkdml.plan.plans import VECTOR_BYTES
 
 NO_FAULT = 0xFFFFFFFF
 MOST_ELEMENTS = 0xFFFFFFFF
-"""Of a dimension, in the kernel that checks indices."""
+"""The longest dimension that the kernel which checks indices can count."""
 
 
 class _Indexed(NamedTuple):

@@ -16,7 +16,7 @@ class _Place(NamedTuple):
 
     store: Any
     part: tuple[Any, ...] = (None, None)
-    """Of arrays that lie side by side in one store."""
+    """Tells apart arrays that lie side by side in one store."""
 
 
 def share_a_store(first: Any, second: Any) -> bool:

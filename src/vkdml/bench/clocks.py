@@ -17,20 +17,22 @@ from vkdml.measuring import OUTPUT_ROLES, Reading, RecordedPlan, poisoned
 from vkdml.runtime.device import Device
 
 WARM_SECONDS = 0.25
-"""Of continuous work after a pause as long or longer; after a shorter one, of work as long as the pause."""
+"""How long the GPU works without a pause after a pause of this length or more. After a shorter one, it works
+as long as the pause was."""
 FIRST_SECONDS = 1.0
-"""Of work before the first readings of a run, to learn the reference's best time."""
+"""How long the GPU works before the first readings of a run, to learn the reference's best time."""
 PATIENCE_SECONDS = 3.0
 """A reference that has not come back to its best time by then has a new one: the device is slower now."""
 TOLERANCE = 1.1
-"""So many times as long is too long: the reference as at its best, the 90th percentile as the median."""
+"""A reference that takes more than so many times its best time is too slow, and so are readings whose 90th
+percentile is more than so many times their median."""
 FALLEN = 1.25
 """Clocks fell during readings if the reference takes so many times its best after them.
 
 A device at its limit of power lowers them a little, and that is how fast it is.
 """
 MOST_AGAIN = 2
-"""So often readings are taken again; readings that spread, once."""
+"""How often readings are taken again at most; readings that spread are taken again once."""
 # Its rows are bound by instructions and lie in a cache, so that its time is the clock's.
 _REFERENCE = Case("reference", "argmax", "int8", (16 * MIB // 256, 256), (1,))
 _REFERENCE_NS = 2e6

@@ -13,7 +13,7 @@ CALLS = 60
 WARM_SECONDS = 0.02
 PATIENCE_SECONDS = 0.1
 FEWEST = 5
-"""So many readings are taken however long they last."""
+"""At least so many readings are taken, however long they last."""
 
 
 def time_calls(call: Callable[[], object], *, readings: int = CALLS, operations: int = 1) -> Times:

@@ -143,9 +143,9 @@ class OnnxRuntimeWebGpu(OnnxRuntime):
     """ONNX Runtime's WebGPU provider, of the package onnxruntime-ep-webgpu: through Vulkan on Linux."""
 
     LONGEST_RUN_SECONDS = 0.1
-    """Of a node: it reads an output's elements one after the other, and a GPU hangs in a run of minutes."""
+    """Longer runs of a node are avoided: it reads an output's elements one by one, and minutes hang a GPU."""
     FEW_ELEMENTS = 1 << 20
-    """Of an output: the run of a node on these says how long one on all takes."""
+    """A node is first run on so many elements of an output, to learn how long it takes on all."""
     method = (
         f"host clock, a run of one node less a run on {_HARDLY_ANY} elements, in turn; arrays on the device, "
         f"results checked; nodes of up to {LONGEST_RUN_SECONDS} s"

@@ -30,7 +30,7 @@ from vkdml.runtime.device import Device
 NAMES = tuple(LIBRARIES)
 NVIDIA = 0x10DE
 PEER_SECONDS = 150.0
-"""That one peer may take; what it has not reached by then stays empty."""
+"""Time limit of each peer. The cases that it has not reached by then have no time."""
 PROCESSOR_BYTES = 64 * MIB
 """Libraries on the processor are timed up to this size beside a GPU, unless they are named."""
 _MODULES = {
@@ -38,7 +38,7 @@ _MODULES = {
     "onnxruntime-webgpu": ("onnxruntime", "onnx", "onnxruntime_ep_webgpu"),
     "torchvulkan": ("torch", "torchvulkan"),
 }
-"""What a library needs, where that is not a module of its name alone."""
+"""The modules that a library needs; by default one of its own name."""
 # A single case may take so long beyond the peer's time.
 _GRACE_SECONDS = 45.0
 

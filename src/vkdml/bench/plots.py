@@ -48,7 +48,7 @@ _STYLES = {
     _COPY: ("-.", "dash-dotted line"),
     DATA_SHEET: (":", "dotted line"),
 }
-# Of the height of a panel: lower bars cannot be seen.
+# Share of a panel's height. Lower bars cannot be seen.
 _LEAST_BAR = 0.02
 _ABSENT_POINTS = 6.5
 _AXES_INCHES = 7.8

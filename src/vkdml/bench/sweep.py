@@ -25,9 +25,9 @@ ELEMENTS = ("float32", "float16", "bfloat16", "int8", "uint8", "int64")
 RANKS = (1, 2, 3, 4)
 STEPS = (1, 1, 1, 1, -1, 2, 3, -2)
 PERMUTED_SHARE = 0.4
-"""Of all cases. An array of one dimension has no other order, so the others have more."""
+"""Share of all cases. Arrays of one dimension have no other order, so more of the others are permuted."""
 ALL_AXES_SHARE = 0.15
-"""Of the reductions of arrays that have more than one axis."""
+"""Share of the reductions of arrays that have more than one axis."""
 WHOLE_AXIS_SHARE = 0.4
 AWKWARD_SIZES = (513, 50257)
 # A window of less would measure how long a dispatch takes, and not how fast it reads.

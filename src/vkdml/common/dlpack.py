@@ -14,7 +14,7 @@ CUDA_DEVICES = (CUDA, CUDA_MANAGED)
 
 UNSIGNED = 1
 CODES = {"i": 0, "u": UNSIGNED, "f": 2, "c": 5, "b": 6}
-"""Of types of elements, by NumPy's kinds."""
+"""DLPack's codes of element types, by NumPy's kinds."""
 KINDS = {code: kind for kind, code in CODES.items()}
 
 SMALL_FLOATS = {4: ("bfloat16", 16), 10: ("float8_e4m3fn", 8), 12: ("float8_e5m2", 8)}

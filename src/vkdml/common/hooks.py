@@ -41,7 +41,7 @@ sequence: _NewSequence
 argmax: Callable[..., Any]
 """For methods of ``Array`` and ``ShardedArray``: the public function."""
 argmin: Callable[..., Any]
-"""The same."""
+"""As ``argmax``."""
 cuda_memory: Callable[..., Memory]
 """For arrays that CUDA maps too: made like ``Memory``."""
 from_cuda: Callable[..., Array]

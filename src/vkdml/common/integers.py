@@ -25,7 +25,7 @@ def index(value: SupportsIndex) -> int:
 
 
 MOST_ENTRIES = 1000
-"""Of what has at most one for each dimension; more than any array has dimensions."""
+"""The most entries of a sequence with one for each dimension; no array has so many dimensions."""
 
 
 def entries(what: str, values: Iterable[Any]) -> tuple[Any, ...]:

@@ -35,7 +35,7 @@ class CudaTensor(NamedTuple):
     device: CudaDevice
     read_only: bool
     stream: int
-    """Of CUDA's; after what it was given, the elements can be used."""
+    """A stream of CUDA's. The elements can be used after the work that it was given."""
     capsule: Any
     """Keeps the memory."""
 

@@ -40,10 +40,10 @@ class Begins(NamedTuple):
     """Where the chunks along a dimension begin; short, as it travels with every task."""
 
     extent: int
-    """Of every chunk but the last, which is no longer, if ``places`` is empty."""
+    """If ``places`` is empty: the length of every chunk but the last, which may be shorter."""
     places: tuple[int, ...] = ()
     end: int | None = None
-    """Of the last chunk; None if it is not known."""
+    """Where the last chunk ends; None if that is not known."""
 
     def __call__(self, number: int) -> int:
         """Return where a chunk begins.

@@ -15,7 +15,7 @@ from vkdml.runtime.device import Device, default_is_chosen
 from vkdml.runtime.device_info import devices, select
 
 RESOURCE = "VKDML_DEVICE"
-"""Of a Dask worker: the number of its device."""
+"""The resource of a Dask worker that holds the number of its device."""
 PLACES = "VKDML_DASK_PLACES"
 """Environment variable: workers with one value take devices in turn; by default those of one user."""
 

@@ -26,7 +26,7 @@ from vkdml.dml import (
 )
 from vkdml.runtime.device import DeviceLike
 
-# Of a stride in DirectML: a 32-bit integer. One that reaches further selects the same single element.
+# DirectML's strides are 32-bit integers. A longer stride selects the same single element.
 _STRIDES = range(-(2**31), 2**31)
 
 

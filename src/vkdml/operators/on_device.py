@@ -34,7 +34,7 @@ class _KnownCall(NamedTuple):
     results: tuple[tuple[np.dtype[Any], bool], ...]
     """Element type, and whether the host sees it."""
     view: View
-    """Of each result."""
+    """The view of each result."""
     plan: Plan
 
 

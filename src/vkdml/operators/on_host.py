@@ -69,7 +69,7 @@ class _KnownReduction(NamedTuple):
 
     executions: Lender[Plan, Execution]
     limits: DeviceLimits
-    """That the plan was made for."""
+    """The limits that the plan was made for."""
     results: tuple[tuple[str, tuple[int, ...], np.dtype[Any]], ...]
     """Role, shape and type."""
 

@@ -39,4 +39,4 @@ class CallCache(Generic[Known]):
 
 
 MOST_CALLS = 1024
-"""That a device knows."""
+"""The most calls that a device knows."""

@@ -33,7 +33,7 @@ class _Closed:
     """
 
     lost = True
-    """So the next selection opens the device anew."""
+    """Makes the next selection open the device anew."""
 
     def __init__(self, info: DeviceInfo) -> None:
         self._message = (

@@ -88,6 +88,6 @@ class Execution:
 
 
 def _read_over_the_bus(plan: Plan, tuning: Tuning) -> set[str]:
-    """Of small plans what is read or written once, where a copy would take longer than the way there."""
+    """Return the buffers of a small plan that kernels access in host memory: a copy would take longer."""
     roles: set[str] = {"input", "indices"} & dict(plan.buffer_bytes).keys()
     return roles if sum(map(plan.bytes_of, roles)) <= tuning.host_memory_bytes else set()

@@ -51,7 +51,7 @@ class ExecutionCache:
         self.cuda_mappings: Pool[tuple[int, bool], Any] = Pool(IDLE_CUDA_MAPPINGS, device.memory()["limit"])
         self.small_transfers = SmallTransfers(self)
         self.known_calls: CallCache[Any] = CallCache(MOST_CALLS)
-        """Of the public functions on this device; whoever fills it knows what it holds."""
+        """Valid calls of the public functions on this device, in the form that the adding module needs."""
 
     # ---- kernels and memory --------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ SHARED_COPY_BYTES = 2 << 20
 # Smaller results are not worth a look at what is free.
 LARGE_RESULT_BYTES = 1 << 30
 MOST_DIMENSIONS = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
-"""Of a NumPy array."""
+"""The most dimensions of a NumPy array."""
 _MOST_BYTES = int(np.iinfo(np.intp).max)
 
 

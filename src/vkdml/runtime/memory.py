@@ -26,9 +26,9 @@ Bytes = npt.NDArray[np.uint8]
 
 # Transfers through staging memory go in pieces of this size: one is filled while another travels.
 STAGING_BYTES = 16 << 20
-# Those that one thread copies on the host go in smaller ones, so that there are several.
+# Transfers that one thread copies on the host go in smaller pieces, so that there are several.
 SHORT_STAGING_BYTES = 1 << 20
-# Kernels may be given a buffer from any multiple of this on; no device asks for a greater one.
+# A kernel's binding may start at any multiple of this; no device requires a larger alignment.
 BINDING_ALIGNMENT = 256
 # The host reads so many bytes of mapped memory itself.
 MAPPED_READ_BYTES = _native.most_mapped_read()

@@ -24,7 +24,7 @@ Region = tuple[Buffer, int]
 
 
 MOST_WATCHED_BYTES = 256
-"""Of a result. To look at more takes longer than the device takes to tell that it is done."""
+"""The largest result that is watched. Of larger ones, the device tells sooner that it is done."""
 
 _Bound = TypeVar("_Bound")
 
