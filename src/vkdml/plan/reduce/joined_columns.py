@@ -42,7 +42,7 @@ from vkdml.plan.reduce.reductions import (
     split_words,
 )
 from vkdml.plan.reduce.walked_tiles import gains_by_tile
-from vkdml.plan.reduce.work_division import loops_of
+from vkdml.plan.reduce.work_division import are_multiples, loops_of
 from vkdml.plan.schema import ElementType
 
 _FAMILY = kernels.family("argreduce_joined")
@@ -223,6 +223,14 @@ def _folded(dims: Iterable[Dim]) -> tuple[tuple[int, int], ...]:
     return tuple((dim.size, dim.input_stride) for dim in dims)
 
 
+def _are_aligned(joined: Joined, layout: ReduceLayout, piece_columns: int, element: ElementType) -> bool:
+    """Whether all loads are of aligned vectors."""
+    offsets = [layout.input_base, joined.run, piece_columns, joined.overlap * joined.block]
+    offsets += [stride for _, stride in joined.folded]
+    offsets += [dim.input_stride for dim in _outside(layout, joined)]
+    return are_multiples(offsets, VECTOR_BYTES // element.nbytes)
+
+
 def _outside(layout: ReduceLayout, joined: Joined) -> tuple[Dim, ...]:
     """Return the kept dimensions from run to run; runs of overlapping views overlap."""
     outputs, kept = joined.block // joined.joined, len(layout.kept)
@@ -348,15 +356,11 @@ def plan_columns(
         TooMuchWork: more than the driver's loops make, or than the kernels count.
     """
     element = order.element_type
-    per_vector = VECTOR_BYTES // element.nbytes
     division = _division(joined, layout, element, input_bytes, limits)
     if not division:
         return None
     layout_words = (*dimension_words(layout), *words(word for dim in joined.folded for word in dim))
     layout_words += words(joined.inner or ())
-    offsets = [layout.input_base, joined.run, division.piece_columns, joined.overlap * joined.block]
-    offsets += [stride for _, stride in joined.folded]
-    offsets += [dim.input_stride for dim in _outside(layout, joined)]
     flags = {"layout_in_push": False, **results.flags, "positions_adjacent": False}
     push = _FAMILY.push(
         **flags,
@@ -391,7 +395,7 @@ def plan_columns(
     )
     kernel, constants = _FAMILY.specialize(
         **element.specialization,
-        loads="unaligned" if any(offset % per_vector for offset in offsets) else "vectors",
+        loads="vectors" if _are_aligned(joined, layout, division.piece_columns, element) else "unaligned",
         at_once=_AT_ONCE,
         one_folded=len(joined.folded) == 1,
         two_joined=joined.inner is not None,
