@@ -41,13 +41,6 @@ def block_step(
         items // (workgroup_size * tuning.full_workgroups), (limits.max_loop_steps - 1) // (1 + per_item)
     )
     rounds = max(rounds, 1, ceil_div(items, workgroup_size * limits.max_workgroup_count))
-    in_input = (
-        layout.input_base + blocks.first_input,
-        rows,
-        *(dim.input_stride for dim in (*blocks.outer, *blocks.columns)),
-    )
-    # Joined rows begin with those that start with a word.
-    even = not blocks.joined or all(dim.output_stride % per_word == 0 for dim in blocks.outer)
     push = family.push(
         items=items,
         items_per_workgroup=rounds * workgroup_size,
@@ -75,7 +68,7 @@ def block_step(
         element_bytes=element_bytes,
         workgroup=workgroup_size,
         layout_in_push=placed.in_push,
-        input_aligned=even and all(number % per_word == 0 for number in in_input),
+        input_aligned=_input_aligned(blocks, layout, per_word),
         output_aligned=blocks.output_aligned,
         joined=blocks.joined,
         every_second_row=blocks.rows.input_stride == 2,
@@ -87,3 +80,13 @@ def block_step(
     loops = loop_steps.loop(rounds, per_item)
     step = Step(kernel, constants, push, ceil_div(items, rounds * workgroup_size), loop_steps=loops)
     return step, placed.stored
+
+
+def _input_aligned(blocks: Blocks, layout: CopyLayout, per_word: int) -> bool:
+    """Whether the words of columns that are loaded are aligned in the input."""
+    # Joined rows begin with those that start with a word.
+    if blocks.joined and any(dim.output_stride % per_word for dim in blocks.outer):
+        return False
+    strides = (dim.input_stride for dim in (*blocks.outer, *blocks.columns))
+    starts = (layout.input_base + blocks.first_input, blocks.rows.size, *strides)
+    return all(start % per_word == 0 for start in starts)
