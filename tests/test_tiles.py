@@ -16,9 +16,9 @@ from vkdml.plan.tiles import (
     LEAST_POSITIONS,
     RUN_BYTES,
     Tiling,
+    copy_tiling,
     memory_order,
-    tile_copy,
-    tile_reduction,
+    reduction_tiling,
 )
 
 MIB = 1 << 20
@@ -58,7 +58,7 @@ def assert_tiles(tiling: Tiling, sizes: tuple[int, ...], most_shapes: int | None
 @given(arrays(), st.sampled_from([1, 16, 64, 100, 1000, 4096]))
 def test_a_reduction_is_cut_into_all_of_it(array, tile_bytes):
     sizes, strides, itemsize, axes = array
-    tiling = tile_reduction(sizes, strides, itemsize, axes, tile_bytes)
+    tiling = reduction_tiling(sizes, strides, itemsize, axes, tile_bytes)
     assert_tiles(tiling, sizes)
     assert math.prod(tiling.extents) * itemsize <= max(tile_bytes, itemsize)
     outputs = math.prod(size for dim, size in enumerate(tiling.extents) if dim not in axes)
@@ -69,7 +69,7 @@ def test_a_reduction_is_cut_into_all_of_it(array, tile_bytes):
 @given(arrays(), st.sampled_from([1, 16, 64, 100, 1000, 4096]))
 def test_a_copy_is_cut_into_all_of_it(array, tile_bytes):
     sizes, strides, itemsize, _ = array
-    tiling = tile_copy(sizes, strides, itemsize, tile_bytes)
+    tiling = copy_tiling(sizes, strides, itemsize, tile_bytes)
     assert_tiles(tiling, sizes)
     assert math.prod(tiling.extents) * itemsize <= max(tile_bytes, itemsize)
 
@@ -79,14 +79,14 @@ def test_a_copy_is_cut_into_all_of_it(array, tile_bytes):
 def test_what_fits_is_not_cut(array):
     sizes, strides, itemsize, axes = array
     tile_bytes = math.prod(sizes) * max(itemsize, INDEX_BYTES)
-    assert list(tile_reduction(sizes, strides, itemsize, axes, tile_bytes)) == list(
-        tile_copy(sizes, strides, itemsize, tile_bytes)
+    assert list(reduction_tiling(sizes, strides, itemsize, axes, tile_bytes)) == list(
+        copy_tiling(sizes, strides, itemsize, tile_bytes)
     )
-    assert len(tile_copy(sizes, strides, itemsize, tile_bytes)) == 1
+    assert len(copy_tiling(sizes, strides, itemsize, tile_bytes)) == 1
 
 
 def test_boxes_of_a_size_come_in_the_order_of_memory():
-    tiling = tile_reduction((6, 4), (4, 24), 4, (), 24)
+    tiling = reduction_tiling((6, 4), (4, 24), 4, (), 24)
     assert tiling.order == (1, 0)
     starts = [tile.start for tile in tiling]
     assert starts == sorted(starts, key=lambda start: (start[1], start[0]))
@@ -110,7 +110,7 @@ def byte_strides(sizes: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 )
 def test_kept_dimensions_are_cut_rather_than_reduced_ones(sizes, axes, itemsize):
     tile_bytes = 32 * MIB
-    tiling = tile_reduction(sizes, byte_strides(sizes, itemsize), itemsize, axes, tile_bytes)
+    tiling = reduction_tiling(sizes, byte_strides(sizes, itemsize), itemsize, axes, tile_bytes)
     assert not tiling.cuts(axes)
     assert tiling.cuts(set(range(len(sizes))) - set(axes))
     assert shortest_run(tiling, byte_strides(sizes, itemsize), itemsize) >= 0.9 * RUN_BYTES
@@ -131,7 +131,7 @@ def test_kept_dimensions_are_cut_rather_than_reduced_ones(sizes, axes, itemsize)
     ],
 )
 def test_a_cut_through_what_is_reduced_leaves_few_candidates(sizes, axes, itemsize):
-    tiling = tile_reduction(sizes, byte_strides(sizes, itemsize), itemsize, axes, 32 * MIB)
+    tiling = reduction_tiling(sizes, byte_strides(sizes, itemsize), itemsize, axes, 32 * MIB)
     assert tiling.cuts(axes)
     assert math.prod(tiling.extents[axis] for axis in axes) >= 0.9 * LEAST_POSITIONS
     assert shortest_run(tiling, byte_strides(sizes, itemsize), itemsize) >= min(
@@ -142,7 +142,7 @@ def test_a_cut_through_what_is_reduced_leaves_few_candidates(sizes, axes, itemsi
 
 def test_small_tiles_too_have_positions_enough_to_make_up_for_their_candidates():
     sizes, axes = (10**6, 50_000), (0,)
-    tiling = tile_reduction(sizes, byte_strides(sizes, 4), 4, axes, MIB)
+    tiling = reduction_tiling(sizes, byte_strides(sizes, 4), 4, axes, MIB)
     assert tiling.extents[0] >= 0.9 * LEAST_POSITIONS
 
 
@@ -159,19 +159,19 @@ def shortest_run(tiling: Tiling, strides: tuple[int, ...], itemsize: int) -> int
 
 def test_a_transposed_copy_has_long_runs_on_both_sides():
     sizes, itemsize = (100_000, 100_000), 4
-    tiling = tile_copy(sizes, (itemsize, itemsize * sizes[0]), itemsize, 32 * MIB)
+    tiling = copy_tiling(sizes, (itemsize, itemsize * sizes[0]), itemsize, 32 * MIB)
     assert min(tiling.extents) >= 1024
     assert math.prod(tiling.extents) * itemsize >= 8 * MIB
 
 
 def test_a_plain_copy_is_cut_along_the_slowest_dimension():
     sizes = (100_000, 1000)
-    assert tile_copy(sizes, byte_strides(sizes, 4), 4, 32 * MIB).extents[1] == 1000
+    assert copy_tiling(sizes, byte_strides(sizes, 4), 4, 32 * MIB).extents[1] == 1000
 
 
 def test_sizes_beyond_any_memory_are_cut_at_once():
     sizes = (1 << 40, 3, 1 << 40)
-    tiling = tile_reduction(sizes, byte_strides(sizes, 8), 8, (0, 2), 32 * MIB)
+    tiling = reduction_tiling(sizes, byte_strides(sizes, 8), 8, (0, 2), 32 * MIB)
     assert len(tiling) > 1 << 59
     assert math.prod(tiling.extents) * 8 <= 32 * MIB
     assert next(iter(tiling)).start == (0, 0, 0)
@@ -179,6 +179,6 @@ def test_sizes_beyond_any_memory_are_cut_at_once():
 
 def test_any_rank():
     sizes = (2,) * 16 + (1,) * 12 + (3,) * 4
-    tiling = tile_reduction(sizes, byte_strides(sizes, 1), 1, tuple(range(0, 32, 2)), 1 << 14)
+    tiling = reduction_tiling(sizes, byte_strides(sizes, 1), 1, tuple(range(0, 32, 2)), 1 << 14)
     assert_tiles(tiling, sizes)
-    assert_tiles(tile_reduction((), (), 4, (), 1), ())
+    assert_tiles(reduction_tiling((), (), 4, (), 1), ())

@@ -19,7 +19,15 @@ from vkdml.operators.tile_source import BITS, AnyArray, Copier, TileSource, firs
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.plans import DeviceLimits, Plan
-from vkdml.plan.tiles import PiecewiseTiling, Steps, Tile, Tiling, cut_at_chunks, tile_copy, tile_reduction
+from vkdml.plan.tiles import (
+    PiecewiseTiling,
+    Steps,
+    Tile,
+    Tiling,
+    copy_tiling,
+    cut_at_chunks,
+    reduction_tiling,
+)
 from vkdml.runtime.host_memory import empty
 
 Views = Mapping[str, npt.NDArray[np.uint8]]
@@ -178,11 +186,11 @@ def _reduced(
     if not isinstance(x, ChunkedArray):
         source = TileSource(x)
         sizes, strides = source.sizes, source.byte_strides
-        return source, tile_reduction(sizes, strides, source.itemsize, axes, tile_bytes)
+        return source, reduction_tiling(sizes, strides, source.itemsize, axes, tile_bytes)
 
     def tiles(sizes: tuple[int, ...]) -> Tiling:
         strides = tuple(stride * x.itemsize for stride in row_major_strides(sizes))
-        return tile_reduction(sizes, strides, x.itemsize, axes, tile_bytes)
+        return reduction_tiling(sizes, strides, x.itemsize, axes, tile_bytes)
 
     steps = chunk_steps(x)
     # Along the reduced dimensions first, which leaves the fewest candidates; the innermost ones first.
@@ -199,7 +207,7 @@ class TiledCopy:
         bits = BITS[x.itemsize]
         source = TileSource(x.view(bits))
         self._source: Source = source
-        self.tiling: Tiling | PiecewiseTiling = tile_copy(
+        self.tiling: Tiling | PiecewiseTiling = copy_tiling(
             x.shape, source.byte_strides, x.itemsize, tile_bytes
         )
         self.target = empty(x.shape, x.dtype)
@@ -242,7 +250,7 @@ class TiledChunkCopy(TiledCopy):
             byte_strides = list(source.byte_strides)
 
         def tiles(sizes: tuple[int, ...]) -> Tiling:
-            return tile_copy(sizes, tuple(byte_strides), x.itemsize, tile_bytes)
+            return copy_tiling(sizes, tuple(byte_strides), x.itemsize, tile_bytes)
 
         pieces = cut_at_chunks(
             steps,

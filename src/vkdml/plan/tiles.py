@@ -214,7 +214,7 @@ def memory_order(byte_strides: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(byte_strides)), key=lambda dim: (-abs(byte_strides[dim]), dim)))
 
 
-def tile_reduction(
+def reduction_tiling(
     sizes: tuple[int, ...],
     byte_strides: tuple[int, ...],
     itemsize: int,
@@ -223,9 +223,9 @@ def tile_reduction(
 ) -> Tiling:
     """Cut the input of a reduction in memory order, but rarely along reduced dimensions.
 
-    >>> tile_reduction((1000, 1 << 20), (4 << 20, 4), 4, (1,), 32 << 20).extents
+    >>> reduction_tiling((1000, 1 << 20), (4 << 20, 4), 4, (1,), 32 << 20).extents
     (8, 1048576)
-    >>> tile_reduction((400, 1 << 20), (4 << 20, 4), 4, (0,), 32 << 20).extents
+    >>> reduction_tiling((400, 1 << 20), (4 << 20, 4), 4, (0,), 32 << 20).extents
     (400, 20608)
 
     Args:
@@ -262,12 +262,12 @@ def tile_reduction(
     return Tiling(sizes, _evened(sizes, extents), order)
 
 
-def tile_copy(
+def copy_tiling(
     sizes: tuple[int, ...], byte_strides: tuple[int, ...], itemsize: int, tile_bytes: int
 ) -> Tiling:
     """Cut a copy of a strided array to a compact one, so that boxes have long runs on both sides.
 
-    >>> tile_copy((1 << 13, 1 << 13), (4, 4 << 13), 4, 1 << 20).extents
+    >>> copy_tiling((1 << 13, 1 << 13), (4, 4 << 13), 4, 1 << 20).extents
     (512, 512)
 
     Args:
