@@ -17,7 +17,7 @@ from vkdml.bench.cases import EVERY_KERNEL, SHORT_NAMES
 from vkdml.bench.datasheets import published_rate
 from vkdml.bench.files import RecordFault, write_whole
 from vkdml.bench.plots import PARTS
-from vkdml.bench.record import Record, Row, best_peer, geometric_mean
+from vkdml.bench.record import Record, Row, best_peer, mean_speedup
 from vkdml.bench.record_file import load
 from vkdml.bench.report import (
     LIBRARY_NAMES,
@@ -214,7 +214,7 @@ def _cut_short(record: Record, rows: Sequence[Row], libraries: Sequence[str]) ->
 def _main_figures(record: Record) -> Iterator[str]:
     """Yield what a newcomer asks of a device first, one list item each."""
     compared = _compared(record, record.rows)
-    mean = geometric_mean(record)
+    mean = mean_speedup(record)
     if mean is None:
         return
     device = re.sub(r" (Device|\d+GB HBM\d\w*)$", "", record.device["name"].partition(" (")[0])

@@ -522,7 +522,7 @@ def test_quantiles_are_values_that_occurred():
     ascending = [float(value) for value in range(1, 501)]
     assert [sweep_report.quantile(ascending, at) for _, at in sweep_report.QUANTILES] == [1, 5, 50, 250]
     assert sweep_report.quantile([7.0], 0.5) == 7.0
-    assert sweep_report.geometric_mean([0.5, 2.0, 8.0]) == pytest.approx(2.0)
+    assert measuring.geometric_mean([0.5, 2.0, 8.0]) == pytest.approx(2.0)
 
 
 def test_the_report_has_quantiles_and_the_worst_in_80_columns():

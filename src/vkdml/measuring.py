@@ -5,6 +5,7 @@ For the benchmark and the tuner.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -212,6 +213,15 @@ def warm_up(call: Callable[[], object], seconds: float) -> None:
     call()
     while time.perf_counter() < until:
         call()
+
+
+def geometric_mean(ratios: Sequence[float]) -> float:
+    """Return the geometric mean of positive numbers; of none, 1.
+
+    >>> geometric_mean([1.0, 4.0])
+    2.0
+    """
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else 1.0
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import vkdml
-from vkdml.measuring import build_kernels, filled, time_plan
+from vkdml.measuring import build_kernels, filled, geometric_mean, time_plan
 from vkdml.plan import kernels
 from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
 from vkdml.plan.order import Order
@@ -109,7 +109,7 @@ class Found:
     @property
     def speed_up(self) -> float:
         """Geometric mean over the cases."""
-        return _geometric_mean([case.default_ns / case.found_ns for case in self.cases])
+        return geometric_mean([case.default_ns / case.found_ns for case in self.cases])
 
 
 class _OutOfTimeError(Exception):
@@ -250,12 +250,12 @@ class _Search:
         return [case.plan(limits) for case in self._cases]
 
     def _mean(self, numbers: Tuning) -> float:
-        return _geometric_mean([self._nanoseconds[plan] for plan in self._plans(numbers)])
+        return geometric_mean([self._nanoseconds[plan] for plan in self._plans(numbers)])
 
     def _gain(self, old: Tuning, new: Tuning) -> float:
         """How much faster the cases are whose plans differ: cases that do not change would hide a gain."""
         pairs = zip(self._plans(old), self._plans(new), strict=True)
-        return _geometric_mean([self._nanoseconds[a] / self._nanoseconds[b] for a, b in pairs if a != b])
+        return geometric_mean([self._nanoseconds[a] / self._nanoseconds[b] for a, b in pairs if a != b])
 
     def _measure(self, numbers: Tuning, what: str) -> None:
         plans = self._plans(numbers)
@@ -276,10 +276,6 @@ class _Search:
             if pair[0] != pair[1]:
                 for plan in pair:
                     self._nanoseconds[plan] = self._measure_plan(plan).nanoseconds
-
-
-def _geometric_mean(ratios: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else 1.0
 
 
 def input_bytes_for(info: DeviceInfo) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from vkdml.bench.cases import Case
+from vkdml.measuring import geometric_mean
 
 # The host's and the device's clock may count a little differently, and each in steps.
 CLOCK_SHARE = 0.001
@@ -277,14 +277,14 @@ def best_peer(record: Record, row: Row) -> tuple[str, float] | None:
     return name, us
 
 
-def geometric_mean(record: Record, rows: Iterable[Row] | None = None) -> tuple[float, int] | None:
-    """Return how many times faster than the best peer of each row, and of how many rows."""
-    logs = []
+def mean_speedup(record: Record, rows: Iterable[Row] | None = None) -> tuple[float, int] | None:
+    """Return the geometric mean of how many times as fast as the best peer rows are, and of how many rows."""
+    ratios = []
     for row in record.rows if rows is None else rows:
         best = best_peer(record, row)
         if best is not None and row.compared_us > 0:
-            logs.append(math.log(best[1] / row.compared_us))
-    return (math.exp(sum(logs) / len(logs)), len(logs)) if logs else None
+            ratios.append(best[1] / row.compared_us)
+    return (geometric_mean(ratios), len(ratios)) if ratios else None
 
 
 def latency_of(seconds: Sequence[float]) -> Latency:

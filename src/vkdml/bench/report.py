@@ -12,7 +12,7 @@ from rich.table import Table
 from vkdml.bench import sweep_report
 from vkdml.bench.chains import CHAIN
 from vkdml.bench.datasheets import published_rate
-from vkdml.bench.record import PeerTime, Record, Row, Times, best_peer, geometric_mean
+from vkdml.bench.record import PeerTime, Record, Row, Times, best_peer, mean_speedup
 from vkdml.bench.tables import print_whole
 
 LIBRARY_NAMES = {
@@ -86,7 +86,7 @@ def ceiling(record: Record) -> str:
 
 def sums(record: Record) -> Iterator[str]:
     """Yield how vkdml compares with the other libraries over all cases."""
-    mean = geometric_mean(record)
+    mean = mean_speedup(record)
     if mean is None:
         return
     cases = f"{mean[1]} case{'' if mean[1] == 1 else 's'}"

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from vkdml.bench.record import Record, Row, SweepRow
 from vkdml.bench.sweep import DATA, command
+from vkdml.measuring import geometric_mean
 
 WORST = 20
 QUANTILES = (("lowest", 0.0), ("1%", 0.01), ("10%", 0.1), ("median", 0.5))
@@ -49,15 +50,6 @@ def quantile(ascending: Sequence[float], at: float) -> float:
     [1.0, 1.0, 1.0, 2.0]
     """
     return ascending[max(math.ceil(at * len(ascending)) - 1, 0)]
-
-
-def geometric_mean(each: Sequence[float]) -> float:
-    """Return the geometric mean of positive numbers.
-
-    >>> geometric_mean([1.0, 4.0])
-    2.0
-    """
-    return math.exp(sum(map(math.log, each)) / len(each))
 
 
 def figure(value: float) -> str:
