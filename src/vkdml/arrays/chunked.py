@@ -15,6 +15,7 @@ from vkdml.arrays.foreign import attribute, require_plain
 from vkdml.arrays.same_store import share_a_store
 from vkdml.common.wording import put_before
 from vkdml.plan.layout import row_major_strides
+from vkdml.plan.tiles import RUN_BYTES
 
 AnyArray = npt.NDArray[Any]
 
@@ -23,8 +24,6 @@ DASK = ("dask.array", "Array")
 LAZY_TYPES = (("h5py", "Dataset"), ("zarr", "Array"), ("tensorstore", "TensorStore"), DASK)
 # Interfaces of objects that have their elements in memory.
 IN_MEMORY = ("__array_interface__", "__array_struct__", "__dlpack__", "__cuda_array_interface__")
-# Of an array that lies in one piece, runs of so many bytes are read at once.
-RUN_BYTES = 64 << 10
 
 
 class ChunkedArray:
@@ -66,6 +65,7 @@ class ChunkedArray:
         if _are_extents(chunks, self.ndim):
             return tuple(min(int(c), n) if c else n for c, n in zip(chunks, self.shape, strict=True))
         extents = []
+        # An array that lies in one piece is read in runs.
         room = max(RUN_BYTES // self.itemsize, 1)
         for size in reversed(self.shape):
             extents.append(min(size, room))

@@ -10,7 +10,7 @@ from vkdml.common import windows
 from vkdml.plan import elements, kernels
 from vkdml.plan.layout import canonical_copy, canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
-from vkdml.plan.plans import DeviceLimits, Plan
+from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits, Plan
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.slice.slice1 import plan_slice1
 
@@ -29,8 +29,6 @@ REDUCE_ELEMENTS = (*elements.NUMPY_ELEMENTS, *elements.ML_DTYPES_ELEMENTS)
 SLICE_ELEMENTS = {"float32": 4, "float16": 2, "int8": 1, "float64": 8, "complex128": 16}
 SHORT_NAMES = {name: element.short for name, element in kernels.elements().items()} | {"complex128": "c128"}
 
-# Memory is read and written in pieces of this size at least.
-SECTOR_BYTES = 32
 # Fewer outputs side by side in memory would be another kind of case.
 _FEWEST_SIDE_BY_SIDE = 256
 _LONGEST_PIXEL = 16

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
-from vkdml.bench.cases import ELEMENT_BYTES, SECTOR_BYTES, SHORT_NAMES
+from vkdml.bench.cases import ELEMENT_BYTES, SHORT_NAMES
 from vkdml.common import windows
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order
-from vkdml.plan.plans import DeviceLimits, Plan
+from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits, Plan
 
 SUITE = "sweep"
 DATA = ("bits", "flags", "constant")
