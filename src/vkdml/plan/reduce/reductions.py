@@ -19,8 +19,8 @@ NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
 # Positions that are evenly apart, of which an invocation takes too few at a time.
 FEW_IN_TURN = 12
 _UNLIMITED = 1 << 62
-# By element width the share of `columns_workgroups` that run at once with the registers that periods take, and
-# columns of single elements; column_costs.py has those of vectors.
+# By element width the share of `columns_workgroups` that run at once with the registers that periods take,
+# and columns of single elements; column_costs.py has those of vectors.
 _AT_ONCE = {1: 1 / 4, 2: 1 / 4, 4: 3 / 8, 8: 3 / 8}
 # What the exchange of a workgroup's lanes takes, in loads of a lane.
 _EXCHANGE_LOADS = 8
