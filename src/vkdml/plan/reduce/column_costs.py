@@ -99,10 +99,15 @@ class ColumnWork:
         _, lanes, splits = min(choices)
         return lanes, splits
 
+    @property
+    def _most_at_once(self) -> float:
+        """Workgroups that run at the same time in the best case: a wave, and those of a load."""
+        return self.tuning.columns_workgroups / 2
+
     @cached_property
     def _load_bytes(self) -> float:
         """Bytes that a load is, of the whole device."""
-        return self.tuning.columns_workgroups / 2 * self.workgroup_size * VECTOR_BYTES
+        return self._most_at_once * self.workgroup_size * VECTOR_BYTES
 
     @cached_property
     def _loads(self) -> float:
@@ -149,7 +154,7 @@ class ColumnWork:
             time *= _OF_NARROW_SEGMENTS
         if self.row_bytes % GPU_LINE:
             time *= 1 + _BEYOND_SEGMENT / segment
-        waves = workgroups / (self.tuning.columns_workgroups / 2)
+        waves = workgroups / self._most_at_once
         time += _START * waves
         if lanes > 1:
             time += max(1, waves) * (_EXCHANGE + _EXCHANGE_STEP * math.log2(lanes))

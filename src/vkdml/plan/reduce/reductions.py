@@ -230,9 +230,8 @@ def fixed_flags(
     writes_vectors: bool = False,
 ) -> int:
     """Return the constant that compiles these flags in; 0 where kernels ask for them, and share pipelines."""
-    from_bytes = limits.tuning.fixed_flags_from_bytes
-    if writes_vectors:
-        from_bytes = min(from_bytes, limits.tuning.fixed_vector_flags_from_bytes)
+    tuning = limits.tuning
+    from_bytes = tuning.fixed_vector_flags_from_bytes if writes_vectors else tuning.fixed_flags_from_bytes
     return family.fixed_flags(**flags) if input_bytes >= from_bytes else 0
 
 
