@@ -22,7 +22,8 @@ from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
-from vkdml.plan.reduce.joined_columns import joined_columns, plan_columns
+from vkdml.plan.reduce.joined import plan_columns
+from vkdml.plan.reduce.joined_columns import joined_columns
 from vkdml.plan.reduce.reductions import NARROW_SHARE, Results
 
 JOINED_KERNELS = {k.name for k in kernels.table().values() if k.family.name == "argreduce_joined"}

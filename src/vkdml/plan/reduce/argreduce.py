@@ -10,7 +10,7 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, Step, TooMuchWork, check_buffer, check_work, checked_step
 from vkdml.plan.reduce.across import plan_across
 from vkdml.plan.reduce.columns import column_division
-from vkdml.plan.reduce.joined_columns import plan_joined
+from vkdml.plan.reduce.joined import plan_joined
 from vkdml.plan.reduce.periodic import Periodicity, plan_periods
 from vkdml.plan.reduce.reading import reading_layout_words
 from vkdml.plan.reduce.reductions import (

@@ -1,0 +1,148 @@
+"""Planning reductions of joined columns; ``joined_columns.py`` says what is joined."""
+
+from __future__ import annotations
+
+from vkdml.plan.layout import ReduceLayout
+from vkdml.plan.order import Order
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, TooMuchWork, checked_step, words
+from vkdml.plan.reduce.joined_columns import Joined, joined_columns
+from vkdml.plan.reduce.joined_division import JOINED, JOINED_AT_ONCE, are_aligned, divide_joined
+from vkdml.plan.reduce.reductions import (
+    Results,
+    bases,
+    buffer_bytes,
+    dimension_words,
+    fixed_flags,
+    order_rules,
+    split_words,
+)
+from vkdml.plan.reduce.walked_tiles import gains_by_tile
+from vkdml.plan.schema import ElementType
+
+# By element width, the fewest positions to fold. With fewer, joining takes longer than the loads of other
+# kernels (H200).
+_FEWEST_POSITIONS = {1: 16, 2: 12, 4: 8, 8: 8}
+# Copies need so many times as many positions (H200).
+_MORE_OF_COPIES = 1.25
+# So do two dimensions that are joined (0.05 to 1.04 of the time with as many, H100).
+_MORE_OF_TWO = 1.25
+# Where tiles are possible, they are faster than copies with fewer positions than this.
+_FEWEST_BESIDE_TILES = 25
+# The same if outputs lie in the order of the input and at most _MOST_IN_FAST_TILES elements compete for each
+# (0.64 to 0.98 of the time, H100 and H200).
+_FEWEST_BESIDE_FAST_TILES = 36
+_MOST_IN_FAST_TILES = 64
+# Wide elements need so many positions for each byte of an output's adjacent columns, of which only the first
+# _SIDE_BY_SIDE_BYTES count.
+_POSITIONS_PER_BYTE = 5 / 8
+_SIDE_BY_SIDE_BYTES = 64
+# Copies of adjacent outputs have at least so many elements, of all positions together.
+_FEWEST_ELEMENTS = 400
+
+
+def _is_worth_it(joined: Joined, layout: ReduceLayout, element: ElementType) -> bool:
+    """Tell whether loading columns in vectors is faster than other kernels although they are joined."""
+    fewest: float = _FEWEST_POSITIONS[element.nbytes]
+    if joined.joined == 1:
+        if joined.run * joined.positions < _FEWEST_ELEMENTS:
+            return False
+        fewest *= _MORE_OF_COPIES
+        if gains_by_tile(layout, element.nbytes, "unaligned"):
+            in_order = layout.innermost_of_outputs is layout.kept[-1]
+            are_fast = in_order and layout.reduce_count <= _MOST_IN_FAST_TILES
+            fewest = max(fewest, _FEWEST_BESIDE_FAST_TILES if are_fast else _FEWEST_BESIDE_TILES)
+    elif joined.inner is not None:
+        fewest *= _MORE_OF_TWO
+    elif element.nbytes >= 4:
+        adjacent_bytes = min(joined.joined * element.nbytes, _SIDE_BY_SIDE_BYTES)
+        fewest = max(fewest, adjacent_bytes * _POSITIONS_PER_BYTE)
+    return joined.positions >= fewest
+
+
+def plan_joined(
+    layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
+) -> Plan | None:
+    """Plan a reduction so if its columns can be joined; arguments as of ``plan_argreduce``."""
+    if input_bytes < limits.tuning.joined_from_bytes:
+        return None
+    element = order.element_type
+    joined = joined_columns(layout, VECTOR_BYTES // element.nbytes)
+    if not joined or not _is_worth_it(joined, layout, element):
+        return None
+    try:
+        return plan_columns(joined, layout, order, input_bytes, results, limits)
+    except TooMuchWork:
+        return None
+
+
+def plan_columns(
+    joined: Joined,
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    results: Results,
+    limits: DeviceLimits,
+) -> Plan | None:
+    """Plan a reduction as these joined columns; None if a workgroup is too small for those of an output.
+
+    Raises:
+        TooMuchWork: more than the driver's loops make, or than the kernels count.
+    """
+    element = order.element_type
+    division = divide_joined(joined, layout, element, input_bytes, limits)
+    if not division:
+        return None
+    layout_words = (*dimension_words(layout), *words(word for dim in joined.folded for word in dim))
+    layout_words += words(joined.inner or ())
+    flags = {"layout_in_push": False, **results.flags, "positions_adjacent": False}
+    push = JOINED.push(
+        **flags,
+        lanes=division.lanes,
+        outputs=layout.outputs,
+        reduce_count=layout.reduce_count,
+        splits=division.splits,
+        kept_dims=len(layout.kept),
+        reduced_dims=len(layout.reduced),
+        **bases(layout),
+        scratch_base=len(layout_words),
+        run=joined.run,
+        tiles_per_run=0,
+        tile_vectors=0,
+        positions_per_split=division.positions_per_split,
+        positions=joined.positions,
+        folded_dims=len(joined.folded),
+        joined=joined.joined,
+        joined_apart=joined.apart,
+        joined_step=joined.step,
+        copies=joined.copies,
+        copies_step=joined.copies_step,
+        overlap=joined.overlap,
+        piece_columns=division.piece_columns,
+        outputs_per_piece=division.piece_columns // joined.columns,
+        outputs_per_run=joined.run // joined.columns,
+        pieces_per_run=division.pieces_per_run,
+        pieces_per_block=division.pieces_per_block,
+        pieces=division.pieces,
+        joiners=division.joiners,
+        layout_words=(),
+    )
+    kernel, constants = JOINED.specialize(
+        **element.specialization,
+        loads="vectors" if are_aligned(joined, layout, division.piece_columns, element) else "unaligned",
+        at_once=JOINED_AT_ONCE,
+        one_folded=len(joined.folded) == 1,
+        two_joined=joined.inner is not None,
+        workgroup=limits.workgroup_size,
+        **order_rules(layout, order),
+        split=division.splits > 1,
+        fixed_flags=fixed_flags(JOINED, flags, input_bytes, limits),
+    )
+    workgroups = min(division.blocks * division.splits, limits.max_workgroup_count)
+    counters, scratch_words = split_words(division.blocks, layout.outputs, division.splits, element)
+    workspace_words = len(layout_words) + counters + scratch_words
+    return Plan(
+        (checked_step(Step(kernel, constants, push, workgroups, loop_steps=division.loop_steps), limits),),
+        buffer_bytes(element, input_bytes, results, workspace_words),
+        layout_words,
+        counters,
+    )
