@@ -24,6 +24,7 @@ from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.joined import plan_columns
 from vkdml.plan.reduce.joined_columns import joined_columns
+from vkdml.plan.reduce.joined_division import divide_joined
 from vkdml.plan.reduce.reductions import NARROW_SHARE, Results
 
 JOINED_KERNELS = {k.name for k in kernels.table().values() if k.family.name == "argreduce_joined"}
@@ -50,7 +51,7 @@ CASES = {
     "two, all others between them": ((21, 40, 3, 2), (3, 0, 2, 1), (0, 1, 2), 3),
     "two, all others within the outer one": ((21, 40, 4, 5), (2, 0, 3, 1), (0, 1, 2), 1),
     "two and a part": ((200, 2, 3, 2), (3, 0, 2, 1), (0, 1, 2), 2),
-    "split": ((2500, 7, 3), (0, 1, 2), (0, 2), 0),
+    "split": ((9000, 7, 3), (0, 1, 2), (0, 2), 0),
 }
 
 
@@ -73,7 +74,10 @@ def plan_case(case, name, limits, rules=(False, False, False)):
     if joined is None:
         return None
     input_bytes = count * ELEMENTS[name].nbytes
-    return plan_columns(joined, layout, Order(name, *rules), input_bytes, results, limits)
+    division = divide_joined(joined, layout, ELEMENTS[name], input_bytes, limits)
+    if division is None:
+        return None
+    return plan_columns(joined, division, layout, Order(name, *rules), input_bytes, results, limits)
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
@@ -84,8 +88,10 @@ def test_kernels_write_what_their_twins_write(device, name):
     number = list(ELEMENTS).index(name)
     rules = list(itertools.product((False, True), repeat=3))
     ran = set()
-    for case in CASES.values():
-        plan = plan_case(case, name, small_limits(device), rules[number % 8])
+    for what, case in CASES.items():
+        # Split columns fill a large device.
+        limits = small_limits(device, **({"columns_workgroups": 2112} if what == "split" else {}))
+        plan = plan_case(case, name, limits, rules[number % 8])
         if plan is None:  # too few columns for a vector of this element
             continue
         run_both(device, plan, {"input": element_bits(rng, name, case[3] + math.prod(case[0]))},
@@ -109,13 +115,17 @@ def test_runs_that_overlap_start_where_they_do(device, name, apart):
     assert joined is not None
     assert (joined.run, joined.joined) == (64, 4)
     input_bytes = count * ELEMENTS[name].nbytes
+    limits = small_limits(device)
+    division = divide_joined(joined, layout, ELEMENTS[name], input_bytes, limits)
+    assert division is not None
     plan = plan_columns(
         joined,
+        division,
         layout,
         Order(name),
         input_bytes,
         Results(4, False, layout.outputs, layout.greatest_index),
-        small_limits(device),
+        limits,
     )
     assert kernels.table()[plan.steps[0].kernel].variant["loads"] == (
         "vectors" if apart == 16 else "unaligned"
@@ -175,7 +185,7 @@ def test_few_elements_side_by_side_are_read_in_vectors(name, pattern, permuted):
         assert family.name == "argreduce_joined"
         assert plan.bytes_of("workspace") <= count * ELEMENTS[name].nbytes // 100 + (1 << 20)
         pushed = family.unpack(step.push)
-        assert step.workgroups >= 512
+        assert step.workgroups >= 400
         vectors_of_piece = -(-pushed["piece_columns"] * ELEMENTS[name].nbytes // 16)
         busy = pushed["lanes"] * vectors_of_piece * pushed["pieces_per_block"]
         assert limits.workgroup_size // 2 < busy <= limits.workgroup_size
@@ -196,7 +206,20 @@ def test_long_runs_of_few_outputs_are_read_in_long_pieces(name, pattern, permute
     assert family.name == "argreduce_joined"
     pushed = family.unpack(step.push)
     assert pushed["piece_columns"] * ELEMENTS[name].nbytes >= 500
-    assert step.workgroups >= 512
+    assert step.workgroups >= 400
+
+
+def test_small_inputs_are_divided_among_fewer_workgroups():
+    """Each has enough to read for what it costs to start it, and to join its columns."""
+    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+    workgroups = []
+    for outputs in (2000, 20_000, 200_000):
+        layout, count = layout_of(pattern_case(f"R3 K{outputs} R513", False), (False, False, False))
+        (step,) = plan_argreduce(layout, Order("int8"), count, limits, index_bytes=4, with_values=False).steps
+        assert kernels.table()[step.kernel].family.name == "argreduce_joined"
+        workgroups.append(step.workgroups)
+    assert workgroups[0] < workgroups[1] < workgroups[2]
+    assert workgroups[0] < 200
 
 
 @pytest.mark.parametrize(("name", "pattern"), [

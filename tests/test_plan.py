@@ -603,7 +603,6 @@ def test_small_inputs_of_a_gpu_are_divided_among_fewer_workgroups():
         ((5, 513, 16, 513), (0, 3), u1),  # and its runs
         ((200_000, 5), (1,), f2),  # tiles of short rows, and of short stacks
         ((30_000, 9, 7), (1,), u1),
-        ((5848, 614, 7), (1,), f2),  # joined ones
         ((8326, 113, 2), (1,), f2),  # periods
     ]
     for sizes, axes, el in small:

@@ -89,7 +89,7 @@ def plan_argreduce(
         # Blocks with gaps are read whole where no kernel reads them in vectors otherwise.
         has_gaps = periodicity.with_gaps is not None and periodicity.with_gaps.has_gaps
         joined, periods = partial(plan_joined, *arguments), partial(plan_periods, periodicity, order, results)
-        kinds += [joined, periods] if has_gaps else [periods, joined]
+        kinds += [joined, periods] if has_gaps else [partial(joined, beside_periods=True), periods, joined]
     for plan_kind in kinds:
         plan = plan_kind()
         if plan is not None:

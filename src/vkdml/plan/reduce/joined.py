@@ -6,7 +6,7 @@ from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, TooMuchWork, checked_step, words
 from vkdml.plan.reduce.joined_columns import Joined, joined_columns
-from vkdml.plan.reduce.joined_division import JOINED, JOINED_AT_ONCE, are_aligned, divide_joined
+from vkdml.plan.reduce.joined_division import JOINED, JOINED_AT_ONCE, JoinedDivision, divide_joined
 from vkdml.plan.reduce.reductions import (
     Results,
     bases,
@@ -36,6 +36,8 @@ _MOST_IN_FAST_TILES = 64
 # _SIDE_BY_SIDE_BYTES count.
 _POSITIONS_PER_BYTE = 5 / 8
 _SIDE_BY_SIDE_BYTES = 64
+# Inputs of up to so many bytes may take less time as joined columns than as periods.
+_SMALL_BYTES = 48 << 20
 # Copies of adjacent outputs have at least so many elements, of all positions together.
 _FEWEST_ELEMENTS = 400
 
@@ -59,45 +61,66 @@ def _is_worth_it(joined: Joined, layout: ReduceLayout, element: ElementType) -> 
     return joined.positions >= fewest
 
 
+def _is_faster_than_periods(joined: Joined, division: JoinedDivision) -> bool:
+    """Whether joined columns of a small input take less time than periods, which take two kernels.
+
+    They take 0.58 to 1.2 of the time unsplit, and 0.7 to 1.05 if whole dimensions are joined in aligned
+    vectors (H200). Others take as long or longer.
+    """
+    return division.splits == 1 or (joined.copies == 1 and division.pieces.loads.is_aligned)
+
+
 def plan_joined(
-    layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    results: Results,
+    limits: DeviceLimits,
+    *,
+    beside_periods: bool = False,
 ) -> Plan | None:
-    """Plan a reduction so if its columns can be joined; arguments as of ``plan_argreduce``."""
-    if input_bytes < limits.tuning.joined_from_bytes:
+    """Plan a reduction so if its columns can be joined; arguments as of ``plan_argreduce``.
+
+    Args:
+        beside_periods: only if that takes less time than periods would.
+    """
+    if input_bytes < limits.tuning.joined_from_bytes or (beside_periods and input_bytes > _SMALL_BYTES):
         return None
     element = order.element_type
     joined = joined_columns(layout, VECTOR_BYTES // element.nbytes)
     if not joined or not _is_worth_it(joined, layout, element):
         return None
     try:
-        return plan_columns(joined, layout, order, input_bytes, results, limits)
+        division = divide_joined(joined, layout, element, input_bytes, limits)
+        if division is None or (beside_periods and not _is_faster_than_periods(joined, division)):
+            return None
+        return plan_columns(joined, division, layout, order, input_bytes, results, limits)
     except TooMuchWork:
         return None
 
 
 def plan_columns(
     joined: Joined,
+    division: JoinedDivision,
     layout: ReduceLayout,
     order: Order,
     input_bytes: int,
     results: Results,
     limits: DeviceLimits,
-) -> Plan | None:
-    """Plan a reduction as these joined columns; None if a workgroup is too small for those of an output.
+) -> Plan:
+    """Plan a reduction as these joined columns.
 
     Raises:
-        TooMuchWork: more than the driver's loops make, or than the kernels count.
+        TooMuchWork: more than the driver's loops make.
     """
     element = order.element_type
-    division = divide_joined(joined, layout, element, input_bytes, limits)
-    if not division:
-        return None
+    pieces = division.pieces
     layout_words = (*dimension_words(layout), *words(word for dim in joined.folded for word in dim))
     layout_words += words(joined.inner or ())
     flags = {"layout_in_push": False, **results.flags, "positions_adjacent": False}
     push = JOINED.push(
         **flags,
-        lanes=division.lanes,
+        lanes=pieces.lanes,
         outputs=layout.outputs,
         reduce_count=layout.reduce_count,
         splits=division.splits,
@@ -117,18 +140,18 @@ def plan_columns(
         copies=joined.copies,
         copies_step=joined.copies_step,
         overlap=joined.overlap,
-        piece_columns=division.piece_columns,
-        outputs_per_piece=division.piece_columns // joined.columns,
+        piece_columns=pieces.piece_columns,
+        outputs_per_piece=pieces.piece_columns // joined.columns,
         outputs_per_run=joined.run // joined.columns,
-        pieces_per_run=division.pieces_per_run,
-        pieces_per_block=division.pieces_per_block,
-        pieces=division.pieces,
-        joiners=division.joiners,
+        pieces_per_run=pieces.pieces_per_run,
+        pieces_per_block=pieces.pieces_per_block,
+        pieces=pieces.pieces,
+        joiners=pieces.joiners,
         layout_words=(),
     )
     kernel, constants = JOINED.specialize(
         **element.specialization,
-        loads="vectors" if are_aligned(joined, layout, division.piece_columns, element) else "unaligned",
+        loads="vectors" if pieces.loads.is_aligned else "unaligned",
         at_once=JOINED_AT_ONCE,
         one_folded=len(joined.folded) == 1,
         two_joined=joined.inner is not None,
@@ -137,8 +160,8 @@ def plan_columns(
         split=division.splits > 1,
         fixed_flags=fixed_flags(JOINED, flags, input_bytes, limits),
     )
-    workgroups = min(division.blocks * division.splits, limits.max_workgroup_count)
-    counters, scratch_words = split_words(division.blocks, layout.outputs, division.splits, element)
+    workgroups = min(division.workgroups, limits.max_workgroup_count)
+    counters, scratch_words = split_words(pieces.blocks, layout.outputs, division.splits, element)
     workspace_words = len(layout_words) + counters + scratch_words
     return Plan(
         (checked_step(Step(kernel, constants, push, workgroups, loop_steps=division.loop_steps), limits),),
