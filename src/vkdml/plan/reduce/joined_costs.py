@@ -16,7 +16,7 @@ from vkdml.plan.plans import VECTOR_BYTES
 from vkdml.plan.tuning import Tuning
 
 # By the bytes of an element, the share of `columns_workgroups` that run at once with the registers they take.
-_AT_ONCE = {1: 0.265, 2: 0.39, 4: 0.5, 8: 0.5}
+_AT_ONCE = {1: 1 / 4, 2: 3 / 8, 4: 1 / 2, 8: 1 / 2}
 # The share that reaches the memory's rate with loads that start at any element; a cache has inputs of so many
 # loads.
 _ENOUGH_UNALIGNED = 0.38
