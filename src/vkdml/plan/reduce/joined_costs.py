@@ -2,7 +2,7 @@
 
 Its unit is the load of one vector of 16 bytes by each invocation of ``Tuning.columns_workgroups / 2``
 workgroups, as in ``column_costs.py``. The figures below come from 680 shapes of 8 MiB to 1 GiB, each divided
-in up to 29 ways, on an H200. What the model chooses takes 1.025 of the time of the best of these.
+in up to 29 ways, on an H200. What the model chooses takes 1.023 of the time of the best of these.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vkdml.common.rounding import ceil_div
-from vkdml.plan.plans import VECTOR_BYTES
+from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES
 from vkdml.plan.tuning import Tuning
 
 # By the bytes of an element, the share of `columns_workgroups` that run at once with the registers they take.
@@ -23,20 +23,20 @@ _ENOUGH_UNALIGNED = 0.38
 _CACHED_LOADS = 8
 # Loads: how long an invocation waits for one of its own, for one that starts at any element besides, and to
 # begin an innermost dimension.
-_OWN_LOAD = 0.37
-_UNALIGNED_LOAD = 0.13
-_INNERMOST = 0.5
+_OWN_LOAD = 0.35
+_UNALIGNED_LOAD = 0.14
+_INNERMOST = 0.2
 # Loads: to start a workgroup and to join its columns, and for each step of the exchange of its invocations.
-_WORKGROUP = 10
-_EXCHANGE_STEP = 0.8
+_WORKGROUP = 8
+_EXCHANGE_STEP = 1
 # Loads: to start as many workgroups as run at the same time in the best case.
-_START = 15.5
+_START = 12
 # Loads: to combine splits, for each of them, and for each candidate.
-_COMBINING = 3
+_COMBINING = 3.5
 _COMBINING_SPLIT = 0.02
-_COMBINING_CANDIDATE = 0.00024
+_COMBINING_CANDIDATE = 0.00027
 # Pieces of memory take as long as if they had so many bytes more.
-_BEYOND_PIECE = 42
+_BEYOND_PIECE = 50
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,13 @@ class JoinedWork:
             time += _INNERMOST * (max(share / self.innermost, 1) if lanes <= self.innermost else own)
         time += _EXCHANGE_STEP * math.log2(lanes)
         time *= ceil_div(workgroups, self.at_once)
-        memory = self._loads * (1 + _BEYOND_PIECE / loads.adjacent_bytes)
+        memory = self._loads * (1 + _BEYOND_PIECE / max(loads.adjacent_bytes, SECTOR_BYTES))
         if not loads.is_aligned and self._loads >= _CACHED_LOADS:
             enough = self.tuning.columns_workgroups * _ENOUGH_UNALIGNED
             memory *= max(1, enough / (together * loads.busy))
-        time = max(time, memory) + _START * min(workgroups / self._most_at_once, 1)
+        # The longer of both decides; the other one hardly counts.
+        time = math.sqrt(math.hypot(time * time, memory * memory))
+        time += _START * min(workgroups / self._most_at_once, 1)
         if splits > 1:
             time += _COMBINING + splits * (_COMBINING_SPLIT + _COMBINING_CANDIDATE * self.outputs)
         return time
