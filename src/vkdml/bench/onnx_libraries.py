@@ -31,6 +31,10 @@ from vkdml.bench.library import (
 )
 
 
+SMALLEST_SHARE = 0.5
+"""The least share of the median that the tenth percentile of differences between runs must be."""
+
+
 @dataclass(frozen=True)
 class _Node:
     """A node of a model whose first input is ``x``."""
@@ -218,7 +222,7 @@ class OnnxRuntimeWebGpu(OnnxRuntime):
             if len(readings) >= FEWEST_CALLS and time.perf_counter() > until:
                 break
         # Runs differ by more than some nodes take.
-        if np.percentile(readings, 10) <= 0:
+        if np.percentile(readings, 10) <= max(0.0, np.median(readings) * SMALLEST_SHARE):
             raise Unsupported("too short to tell from the rest of a run")
         return readings
 
