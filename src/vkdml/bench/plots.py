@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,8 @@ _STYLES = {
 _LEAST_BAR = 0.02
 _ABSENT_POINTS = 6.5
 _AXES_INCHES = 7.8
+# Characters of a small line above one of two panels side by side.
+_CURVE_COLUMNS = 62
 
 
 def figures(record: Record) -> dict[str, Figure]:
@@ -321,10 +324,12 @@ def _latencies(record: Record) -> Any:
         axes.set_yticks(range(0, 101, 25))
         axes.tick_params(labelsize=SMALL)
         without = "; ".join(f"{why}: {', '.join(names)}" for why, names in absent.items())
-        axes.set_title(row.case, loc="left", fontsize=9, fontweight="bold", pad=15 if without else None)
-        if without:
+        lines = textwrap.wrap(without, _CURVE_COLUMNS)
+        pad = 6 + 9 * len(lines) if lines else None
+        axes.set_title(row.case, loc="left", fontsize=9, fontweight="bold", pad=pad)
+        if lines:
             place = {"xytext": (0, 4), "xycoords": "axes fraction", "textcoords": "offset points"}
-            axes.annotate(without, (0, 1), **place, fontsize=SMALL - 1, color="#444444")
+            axes.annotate("\n".join(lines), (0, 1), **place, fontsize=SMALL - 1, color="#444444")
         axes.set_xlabel("microseconds from call to result, logarithmic", fontsize=SMALL)
         axes.set_ylabel("% of calls", fontsize=SMALL)
         axes.grid(which="major", linewidth=0.3)
