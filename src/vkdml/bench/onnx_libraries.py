@@ -30,7 +30,6 @@ from vkdml.bench.library import (
     window_of,
 )
 
-
 SMALLEST_SHARE = 0.5
 """The least share of the median that the tenth percentile of differences between runs must be."""
 
