@@ -222,6 +222,23 @@ def test_small_inputs_are_divided_among_fewer_workgroups():
     assert workgroups[0] < 200
 
 
+@pytest.mark.parametrize(("name", "pattern", "kernel"), [
+    ("int64", "R2 K7640 R68", "argreduce_joined"),  # no splits
+    ("float16", "K2 R838 K2048", "argreduce_joined"),
+    ("int64", "R2 K7640 R680", "argreduce_periods"),  # the same, but large
+    ("float16", "R16 K4 R65536", "argreduce_joined"),  # splits, whole dimensions in aligned vectors
+    ("float16", "R14 K7 R70000", "argreduce_periods"),  # unaligned
+    ("float16", "K2 R2000000", "argreduce_periods"),  # a part of a dimension
+])  # fmt: skip
+def test_small_inputs_are_joined_where_that_takes_less_time_than_the_two_kernels_of_periods(
+    name, pattern, kernel
+):
+    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+    layout, count = layout_of(pattern_case(pattern, False), (False, False, False))
+    plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
+    assert kernels.table()[plan.steps[0].kernel].family.name == kernel
+
+
 @pytest.mark.parametrize(("name", "pattern"), [
     ("float32", "R8 K4621 R4 K767"), ("uint8", "R5 K11263312 R4"), ("float64", "R5 K1476590 R9"),
     ("uint8", "K2 R140 K1917396"), ("float16", "K16 R28 K7678 R75"), ("float16", "K53 R28 K4000 R80"),
