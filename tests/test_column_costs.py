@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import TUNING
 from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.column_costs import ColumnWork
 from vkdml.plan.reduce.columns import column_division
@@ -20,14 +21,22 @@ LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32
 AT_ONCE = DISCRETE.columns_workgroups // 2
 
 
-def division(name: str, rows: int, columns: int, *, with_values: bool = False, limits: DeviceLimits = LIMITS):
+def division(
+    name: str,
+    rows: int,
+    columns: int,
+    *,
+    with_values: bool = False,
+    omit_nan: bool = False,
+    limits: DeviceLimits = LIMITS,
+):
     """Of a matrix that is reduced along its columns."""
-    element = kernels.elements()[name]
+    order = Order(name, omit_nan=omit_nan)
     layout = canonical_reduce(
         (rows, columns), row_major_strides((rows, columns)), (0,), (columns, 1), take_last=False
     )
-    nbytes = rows * columns * element.nbytes
-    return column_division(layout, element, nbytes, limits, with_values=with_values)
+    nbytes = rows * columns * order.element_type.nbytes
+    return column_division(layout, order, nbytes, limits, with_values=with_values)
 
 
 def work(groups: int, positions: int, tuning=DISCRETE) -> ColumnWork:
@@ -39,6 +48,7 @@ def work(groups: int, positions: int, tuning=DISCRETE) -> ColumnWork:
         4 * groups,
         kernels.elements()["float32"],
         16 * groups,
+        False,
         False,
         256,
         tuning,
@@ -86,9 +96,10 @@ def test_small_columns_have_fewer_workgroups():
     assert small.blocks * small.splits < large.blocks * large.splits / 2
 
 
-def test_values_and_doubles_leave_fewer_workgroups_at_once():
+def test_values_doubles_and_halves_that_omit_nan_leave_fewer_workgroups_at_once():
     """They take more registers. More workgroups than run at once take up to 1.3 times as long."""
     for chosen in (
+        division("float16", 4096, 131072, omit_nan=True),
         division("float64", 131072, 255),
         division("float64", 131072, 256),
         division("float32", 131072, 256, with_values=True),

@@ -77,7 +77,7 @@ def plan_argreduce(
         )
 
     runs = long_runs_of(layout, element, limits)
-    periodicity = Periodicity(layout, element, input_bytes, limits)
+    periodicity = Periodicity(layout, order, input_bytes, limits)
     in_rows = (
         runs is not None
         and not are_many_and_short(runs, layout, element, limits.tuning)
@@ -88,14 +88,14 @@ def plan_argreduce(
     if not in_rows:
         # Blocks with gaps are read whole where no kernel reads them in vectors otherwise.
         has_gaps = periodicity.with_gaps is not None and periodicity.with_gaps.has_gaps
-        joined, periods = partial(plan_joined, *arguments), partial(plan_periods, periodicity, order, results)
+        joined, periods = partial(plan_joined, *arguments), partial(plan_periods, periodicity, results)
         kinds += [joined, periods] if has_gaps else [partial(joined, beside_periods=True), periods, joined]
     for plan_kind in kinds:
         plan = plan_kind()
         if plan is not None:
             return plan
     if runs is None:
-        division = column_division(layout, element, input_bytes, limits, with_values=results.with_values)
+        division = column_division(layout, order, input_bytes, limits, with_values=results.with_values)
         plan = plan_walked_tiles(layout, order, input_bytes, results, limits, str(division.variant["loads"]))
         if plan is not None:
             return plan

@@ -30,8 +30,8 @@ _ENOUGH = {
     "unaligned": {1: 3 / 16, 2: 3 / 8, 4: 5 / 16, 8: 5 / 16},
 }
 _AT_ONCE_OF_DOUBLES = 3 / 8
-# With values fewer run at once.
-_WITH_VALUES = 3 / 4
+# With values fewer run at once, and halves that omit NaN.
+_OF_LONGER_CODE = 3 / 4
 # A cache holds inputs of so many loads. Fewer workgroups reach its rate, unless elements are long to unpack.
 _CACHED_LOADS = 8
 _ENOUGH_IF_CACHED = 0.43
@@ -70,6 +70,7 @@ class ColumnWork:
     element: ElementType
     row_bytes: int
     """Of columns side by side."""
+    omits_nan: bool
     with_values: bool
     workgroup_size: int
     tuning: Tuning
@@ -120,8 +121,8 @@ class ColumnWork:
         share = _AT_ONCE[self.loads][self.element.nbytes]
         if self.element.nbytes == 8 and self.element.is_float:
             share = _AT_ONCE_OF_DOUBLES
-        if self.with_values:
-            share *= _WITH_VALUES
+        if self.with_values or (self.omits_nan and self.element.is_float and self.element.nbytes == 2):
+            share *= _OF_LONGER_CODE
         return max(int(self.tuning.columns_workgroups * share), 1)
 
     @cached_property

@@ -8,6 +8,7 @@ from functools import cached_property
 from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import NO_DIM, ReduceLayout, contiguous
+from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, power_of_two_at_least
 from vkdml.plan.reduce.column_costs import NARROWEST_SEGMENT, ColumnWork
 from vkdml.plan.reduce.reductions import (
@@ -65,10 +66,10 @@ def _groups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> _Grou
 
 
 def column_division(
-    layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits, *, with_values: bool
+    layout: ReduceLayout, order: Order, input_bytes: int, limits: DeviceLimits, *, with_values: bool
 ) -> WorkDivision:
     """Return how the outputs, and the positions of each, are divided among invocations and workgroups."""
-    return _Columns(layout, element, input_bytes, limits, with_values).division()
+    return _Columns(layout, order, input_bytes, limits, with_values).division()
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,15 @@ class _Columns:
     """A reduction along a stride."""
 
     layout: ReduceLayout
-    element: ElementType
+    order: Order
     input_bytes: int
     limits: DeviceLimits
     with_values: bool
+
+    @cached_property
+    def element(self) -> ElementType:
+        """What the schema says about the elements."""
+        return self.order.element_type
 
     @cached_property
     def _groups(self) -> _Groups:
@@ -127,6 +133,7 @@ class _Columns:
             outputs=self.layout.outputs,
             element=self.element,
             row_bytes=self._groups.run * self.element.nbytes,
+            omits_nan=self.order.omit_nan,
             with_values=self.with_values,
             workgroup_size=self.limits.workgroup_size,
             tuning=self.limits.tuning,

@@ -54,9 +54,14 @@ class Periodicity:
     """What speaks for and against reading a reduction in periods."""
 
     layout: ReduceLayout
-    element: ElementType
+    order: Order
     input_bytes: int
     limits: DeviceLimits
+
+    @cached_property
+    def element(self) -> ElementType:
+        """What the schema says about the elements."""
+        return self.order.element_type
 
     @property
     def _tuning(self) -> PeriodTuning:
@@ -282,7 +287,7 @@ class Periodicity:
         if not are_multiples(self.layout.row_starts, VECTOR_BYTES // self.element.nbytes):
             return False
         division = column_division(
-            self.layout, self.element, self.input_bytes, self.limits, with_values=with_values
+            self.layout, self.order, self.input_bytes, self.limits, with_values=with_values
         )
         fill = division.blocks >= self._tuning.unsplit_workgroups
         return division.splits == 1 and (
@@ -374,7 +379,7 @@ class Periodicity:
         return self.layout.reduce_count // side_by_side >= fewest[0 if in_few_words else 1]
 
 
-def plan_periods(periodicity: Periodicity, order: Order, results: Results) -> Plan | None:
+def plan_periods(periodicity: Periodicity, results: Results) -> Plan | None:
     """Plan a reduction so if it is faster than others and possible; arguments as of ``plan_argreduce``."""
     layout, input_bytes, limits = periodicity.layout, periodicity.input_bytes, periodicity.limits
     repetition = periodicity.with_gaps
@@ -383,6 +388,6 @@ def plan_periods(periodicity: Periodicity, order: Order, results: Results) -> Pl
     if repetition is None:
         return None
     try:
-        return plan_repetition(repetition, layout, order, input_bytes, results, limits)
+        return plan_repetition(repetition, layout, periodicity.order, input_bytes, results, limits)
     except TooMuchWork:
         return None

@@ -18,7 +18,6 @@ from vkdml.plan.reduce.tiles_in_place import tile_of_walks, workgroup_size_of
 from vkdml.plan.reduce.walked_tiles import gains_by_tile, walked_tile_of
 from vkdml.plan.reduce.walks import Walk, walk_of
 from vkdml.plan.reduce.work_division import are_multiples
-from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import ShortTuning, Tuning
 
 # Positions of an unaligned stack: where they start in a word repeats after so many.
@@ -50,7 +49,7 @@ def plan_short(
     short = is_short(layout, element, limits)
     nbytes = element.nbytes
     if not short or _walks_rows(layout, nbytes, tuning) or _walks_stacks(layout, nbytes, limits):
-        walk, at_once = _walk(layout, element, input_bytes, limits) or (None, 1)
+        walk, at_once = _walk(layout, order, input_bytes, limits) or (None, 1)
         if walk is not None:
             tile = tile_of_walks(layout, walk, element.nbytes, at_once, limits)
             work = Work(tile, "walked_packed" if at_once > 1 else "walked", walk, at_once, direct=True)
@@ -168,13 +167,13 @@ def _is_in_fours(layout: ReduceLayout, tile: Tile, nbytes: int, limits: DeviceLi
 
 
 def _walk(
-    layout: ReduceLayout, element: ElementType, input_bytes: int, limits: DeviceLimits
+    layout: ReduceLayout, order: Order, input_bytes: int, limits: DeviceLimits
 ) -> tuple[Walk, int] | None:
     """Return how an invocation walks through the elements of an output, and of how many columns at once.
 
     None where other kernels are faster: few outputs, rows, or runs in more places than a cache has lines for.
     """
-    tuning, inner, nbytes = limits.tuning, layout.reduced[-1], element.nbytes
+    tuning, inner, nbytes = limits.tuning, layout.reduced[-1], order.element_type.nbytes
     if not layout.kept:
         return None
     longest = max(tuning.shortest_row_bytes, _walked_row_bytes(layout, nbytes, tuning.short)[1])
@@ -201,7 +200,7 @@ def _walk(
             return None
         columns = 1
     lines = walk.runs if few_columns else walk.lines(nbytes)
-    periodicity = Periodicity(layout, element, input_bytes, limits)
+    periodicity = Periodicity(layout, order, input_bytes, limits)
     has_periods = periodicity.is_worthwhile() and periodicity.repetition is not None
     if has_periods and periodicity.are_long_walks:
         return None
