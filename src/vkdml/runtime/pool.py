@@ -159,6 +159,8 @@ class Pool(Generic[Key, Item]):
                 self._waiting[key] = self._waiting.pop(key, waiting)
         surplus = []
         for key, waiting in list(self._waiting.items()):
+            if not self._is_over():
+                break
             while waiting and self._is_over():
                 try:
                     item, nbytes = waiting.pop(0)

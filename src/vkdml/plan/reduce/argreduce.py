@@ -9,7 +9,6 @@ from vkdml.plan.layout import NO_DIM, ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, Step, TooMuchWork, check_buffer, check_work, checked_step
 from vkdml.plan.reduce.across import plan_across
-from vkdml.plan.reduce.columns import column_division
 from vkdml.plan.reduce.joined import plan_joined
 from vkdml.plan.reduce.periodic import Periodicity, plan_periods
 from vkdml.plan.reduce.reading import reading_layout_words
@@ -77,7 +76,7 @@ def plan_argreduce(
         )
 
     runs = long_runs_of(layout, element, limits)
-    periodicity = Periodicity(layout, order, input_bytes, limits)
+    periodicity = Periodicity(layout, order, input_bytes, limits, with_values)
     in_rows = (
         runs is not None
         and not are_many_and_short(runs, layout, element, limits.tuning)
@@ -95,7 +94,7 @@ def plan_argreduce(
         if plan is not None:
             return plan
     if runs is None:
-        division = column_division(layout, order, input_bytes, limits, with_values=results.with_values)
+        division = periodicity.columns
         plan = plan_walked_tiles(layout, order, input_bytes, results, limits, str(division.variant["loads"]))
         if plan is not None:
             return plan

@@ -12,7 +12,7 @@ from vkdml.plan.reduce.columns import column_division
 from vkdml.plan.reduce.periods import plan_repetition
 from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import Repetition, best_parts, best_repetition
-from vkdml.plan.reduce.work_division import are_multiples
+from vkdml.plan.reduce.work_division import WorkDivision, are_multiples
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PeriodTuning
 
@@ -57,6 +57,7 @@ class Periodicity:
     order: Order
     input_bytes: int
     limits: DeviceLimits
+    with_values: bool = False
 
     @cached_property
     def element(self) -> ElementType:
@@ -70,6 +71,13 @@ class Periodicity:
     @property
     def _is_narrow(self) -> bool:
         return self.element.nbytes < 4
+
+    @cached_property
+    def columns(self) -> WorkDivision:
+        """How it would be divided if it were read in columns."""
+        return column_division(
+            self.layout, self.order, self.input_bytes, self.limits, with_values=self.with_values
+        )
 
     @cached_property
     def repetition(self) -> Repetition | None:
@@ -109,7 +117,7 @@ class Periodicity:
         """Return the bytes of the pieces of memory, each of so many, that hold what takes part."""
         return repetition.elements * min(min(self._nearest) * self.element.nbytes, piece)
 
-    def is_worthwhile(self, *, with_values: bool = False) -> bool:
+    def is_worthwhile(self) -> bool:
         """Tell whether other kernels would read the memory in short pieces, and so much that it matters."""
         tuning = self._tuning
         if self.input_bytes < tuning.from_bytes or not self._has_long_columns(tuning.column_bytes):
@@ -119,7 +127,7 @@ class Periodicity:
         if not any(dim.input_stride for dim in self.layout.kept):
             return False
         if self._row_of_outputs_bytes:
-            return self._are_short_pieces_of_columns(with_values=with_values)
+            return self._are_short_pieces_of_columns
         return self._are_short_rows
 
     def _is_faster_whole(self, repetition: Repetition) -> bool:
@@ -246,15 +254,16 @@ class Periodicity:
         inner = self.layout.kept[-1]
         return inner.size * self.element.nbytes if inner.input_stride == 1 else 0
 
-    def _are_short_pieces_of_columns(self, *, with_values: bool) -> bool:
+    @property
+    def _are_short_pieces_of_columns(self) -> bool:
         """Whether columns would be read in short pieces, or by vectors that are not aligned."""
         tuning, row_bytes = self._tuning, self._row_of_outputs_bytes
         if row_bytes < VECTOR_BYTES:
             return True
         if self._is_narrow and (self.input_bytes >= tuning.narrow_from_bytes or self._are_many_narrow_rows):
             # With values single bytes take 3% to 6% longer so.
-            in_columns = self.element.nbytes > 1 or not with_values
-            return not (in_columns and self._are_unsplit_columns(with_values=with_values))
+            in_columns = self.element.nbytes > 1 or not self.with_values
+            return not (in_columns and self._are_unsplit_columns)
         if self._is_narrow and self._is_unaligned_matrix:
             return True
         if self.input_bytes >= tuning.wide_from_bytes:
@@ -277,7 +286,8 @@ class Periodicity:
         from_bytes, rows = self._tuning.narrow_rows
         return self.input_bytes >= from_bytes and self.repetition is not None and self.repetition.size >= rows
 
-    def _are_unsplit_columns(self, *, with_values: bool) -> bool:
+    @property
+    def _are_unsplit_columns(self) -> bool:
         """Whether narrow columns in aligned rows fill a GPU unsplit, which takes less time.
 
         They take 0.67 to 1.07 of the time (H100, H200); if they are fewer than fill one, up to 1.6.
@@ -286,9 +296,7 @@ class Periodicity:
             return False
         if not are_multiples(self.layout.row_starts, VECTOR_BYTES // self.element.nbytes):
             return False
-        division = column_division(
-            self.layout, self.order, self.input_bytes, self.limits, with_values=with_values
-        )
+        division = self.columns
         fill = division.blocks >= self._tuning.unsplit_workgroups
         return division.splits == 1 and (
             fill or self.input_bytes <= division.blocks * self._tuning.unsplit_workgroup_bytes
@@ -383,7 +391,7 @@ def plan_periods(periodicity: Periodicity, results: Results) -> Plan | None:
     """Plan a reduction so if it is faster than others and possible; arguments as of ``plan_argreduce``."""
     layout, input_bytes, limits = periodicity.layout, periodicity.input_bytes, periodicity.limits
     repetition = periodicity.with_gaps
-    if repetition is None and periodicity.is_worthwhile(with_values=results.with_values):
+    if repetition is None and periodicity.is_worthwhile():
         repetition = periodicity.repetition
     if repetition is None:
         return None
