@@ -238,13 +238,19 @@ def test_only_changes_beyond_the_spread_are_said():
         row_of(replace(CASE, shape=(1000 + place,)), us) for place, us in enumerate((101, 105, 95, 130, 7))
     ]
     after[3].low_us = 95
-    changes = baseline.compare(record_of(after), record_of(before))
+    new, old = record_of(after), record_of(before)
+    changes = baseline.compare(new, old)
     verdicts = {change.case: change.verdict for change in changes}
     expected = ["same", "slower", "faster", "same"]
     assert verdicts == {row.case: verdict for row, verdict in zip(before, expected, strict=True)}, names
     lines = list(baseline.describe(changes))
     assert lines[-1].startswith("against the baseline: 1 slower, 1 faster, 2 the same")
     assert lines[0].startswith("slower: f32 1001 all: 100.0 us (99.0 to 101.0) before, 105.0 us")
+    why = "not compared, since the other has no such case"
+    assert baseline.not_compared(new, old) == f"{why}: 1 of the run"
+    assert baseline.not_compared(record_of(after[:2]), old) == f"{why}: 2 of the baseline"
+    assert baseline.not_compared(record_of(after[1:]), old) == f"{why}: 1 of the run and 1 of the baseline"
+    assert baseline.not_compared(old, old) == ""
 
 
 def test_latencies_are_compared_too():

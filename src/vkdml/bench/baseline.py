@@ -73,6 +73,14 @@ def check_device(old: Record, name: str) -> None:
         )
 
 
+def not_compared(new: Record, old: Record) -> str:
+    """Say how many cases only one of both has; an empty text if there is none."""
+    now, before = ({case for case, _ in _spreads(record)} for record in (new, old))
+    only = ((len(now - before), "of the run"), (len(before - now), "of the baseline"))
+    counts = [f"{number} {of}" for number, of in only if number]
+    return f"not compared, since the other has no such case: {' and '.join(counts)}" if counts else ""
+
+
 def _spreads(record: Record) -> Iterator[tuple[str, Spread]]:
     for row in record.rows:
         if row.us > 0:

@@ -134,7 +134,7 @@ def bench(
     resume: str = options.file(
         "--resume",
         help="Go on with the run whose JSON file this is: time the cases and --peers that it has not. Where "
-        "there is no such file, the run begins.",
+        "there is no such file, the run begins. Not for sweeps.",
     ),
 ) -> int:
     """Time kernels on a device, check every result, and compare with other libraries.
@@ -239,6 +239,9 @@ def _compare(new: Record, old: Record, console: Console) -> int:
         raise typer.BadParameter(str(error)) from None
     for line in baseline.describe(changes):
         console.print(line, soft_wrap=True)
+    left_out = baseline.not_compared(new, old)
+    if left_out:
+        console.print(left_out, soft_wrap=True)
     return 1 if any(change.verdict == "slower" for change in changes) else 0
 
 
