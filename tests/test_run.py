@@ -62,7 +62,8 @@ def test_wrong_arguments_are_refused_before_anything_is_done(
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["-h"], ["--help"], ["clean", "--help"], ["setup", "-h"], ["wheel-test", "--help"]]
+    "words",
+    [[], ["-h"], ["--help"], ["help"], ["clean", "--help"], ["setup", "-h"], ["wheel-test", "--help"]],
 )
 def test_the_usage_fits_80_columns(folder: Path, words: list[str]) -> None:
     done = ran(folder, *words)
