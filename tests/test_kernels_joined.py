@@ -22,7 +22,7 @@ from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
-from vkdml.plan.reduce.joined import plan_columns
+from vkdml.plan.reduce.joined import plan_divided
 from vkdml.plan.reduce.joined_columns import joined_columns
 from vkdml.plan.reduce.joined_division import divide_joined
 from vkdml.plan.reduce.reductions import NARROW_SHARE, Results
@@ -77,7 +77,7 @@ def plan_case(case, name, limits, rules=(False, False, False)):
     division = divide_joined(joined, layout, ELEMENTS[name], input_bytes, limits)
     if division is None:
         return None
-    return plan_columns(joined, division, layout, Order(name, *rules), input_bytes, results, limits)
+    return plan_divided(joined, division, layout, Order(name, *rules), input_bytes, results, limits)
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
@@ -118,7 +118,7 @@ def test_runs_that_overlap_start_where_they_do(device, name, apart):
     limits = small_limits(device)
     division = divide_joined(joined, layout, ELEMENTS[name], input_bytes, limits)
     assert division is not None
-    plan = plan_columns(
+    plan = plan_divided(
         joined,
         division,
         layout,

@@ -38,14 +38,14 @@ _ENOUGH_IF_CACHED = 0.43
 # Of the time of a full wave, what a last one with few workgroups takes.
 _LAST_WAVE = 0.4
 # Loads: to start a wave of workgroups; for its invocations to exchange what they found, and for each step of
-# that; to combine splits, by columns that an invocation loads; and for the candidates, as many times as it
-# takes to load as many bytes.
+# that; to combine splits, for each column of a group, and for each of these in each split.
 _START = 1
 _EXCHANGE = 0.4
 _EXCHANGE_STEP = 0.14
 _COMBINING = 3
 _COMBINING_COLUMN = 1.5
 _COMBINING_COLUMN_OF_SPLIT = 0.0125
+# Candidates take so many times as long as loads of as many bytes.
 _CANDIDATES = 19
 # Bytes side by side that a workgroup loads at least. So few take longer than more, by this factor.
 NARROWEST_SEGMENT = 64

@@ -66,7 +66,7 @@ class Joined:
 
     @property
     def unit(self) -> int:
-        """Columns between which no output's columns are divided."""
+        """Columns side by side that are not divided: they hold all columns of their outputs in a run."""
         return self.run if self.copies > 1 else self.joined * self.apart
 
     @property

@@ -17,12 +17,12 @@ from vkdml.plan.tuning import Tuning
 
 # By the bytes of an element, the share of `columns_workgroups` that run at once with the registers they take.
 _AT_ONCE = {1: 1 / 4, 2: 3 / 8, 4: 1 / 2, 8: 1 / 2}
-# The share that reaches the memory's rate with loads that start at any element; a cache has inputs of so many
-# loads.
+# The share that reaches the memory's rate with loads that start at any element.
 _ENOUGH_UNALIGNED = 0.38
+# A cache holds inputs of fewer loads; any share reaches its rate.
 _CACHED_LOADS = 8
-# Loads: how long an invocation waits for one of its own, for one that starts at any element besides, and to
-# begin an innermost dimension.
+# Loads: how long an invocation waits for one of its own, how much longer if that starts at any element, and
+# how long it takes to begin an innermost dimension.
 _OWN_LOAD = 0.35
 _UNALIGNED_LOAD = 0.14
 _INNERMOST = 0.2

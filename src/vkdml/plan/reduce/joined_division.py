@@ -176,7 +176,10 @@ class _Dividing:
         return self.layout.kept[:kept]
 
     def _splits(self, pieces: Pieces) -> set[int]:
-        """Return the numbers of splits to compare; each has positions for all loads of an invocation."""
+        """Return the numbers of splits to compare.
+
+        A split has a batch of loads for each invocation, unless positions have to be divided further.
+        """
         positions = self.joined.positions
         most = min(
             ceil_div(positions, JOINED_AT_ONCE * pieces.lanes),
