@@ -616,6 +616,24 @@ def test_small_inputs_of_a_gpu_are_divided_among_fewer_workgroups():
         assert few == all_of_them, sizes
 
 
+@pytest.mark.parametrize(
+    ("sizes", "axes", "el", "kernels_of"),
+    [
+        ((4096, 8), (1,), "uint8", {"lavapipe": "short", "swiftshader": "short"}),
+        ((10000, 3), (1,), "float16", {"lavapipe": "short", "swiftshader": "short"}),
+        ((1000, 3), (1,), "uint8", {"lavapipe": "columns", "swiftshader": "columns"}),  # 3 KiB
+        ((694, 80), (1,), "uint8", {"lavapipe": "rows", "swiftshader": "rows"}),  # long rows
+        ((8192, 2, 2, 2), (0, 2, 3), "float16", {"lavapipe": "periods", "swiftshader": "columns"}),
+        ((2, 1577, 12), (0, 1), "float32", {"lavapipe": "columns", "swiftshader": "columns"}),  # in vectors
+    ],
+)
+def test_small_inputs_of_a_processor_are_not_read_element_by_element(sizes, axes, el, kernels_of):
+    """Of 4 KiB and more short rows take a third of the time so; of 64 KiB and more periods do on lavapipe."""
+    for name, kernel in kernels_of.items():
+        (step, *_) = plan(sizes, axes, kernels.elements()[el], LIMITS[name]).steps
+        assert step.kernel.startswith(f"argreduce_{kernel}"), (name, step.kernel)
+
+
 def test_many_rows_of_narrow_elements_are_read_in_periods_if_an_input_is_small_too():
     def is_periods(sizes, el, limits=LIMITS["h200"], **options) -> bool:
         return "periods" in plan(sizes, (0,), el, limits, **options).steps[0].kernel

@@ -102,6 +102,7 @@ DISCRETE = Tuning(
     ),
     periods=PeriodTuning(
         from_bytes=_MIB,
+        elements_from_bytes=_MIB,
         narrow_from_bytes=32 * _MIB,
         narrow_rows=(4 * _MIB, 2000),
         wide_from_bytes=192 * _MIB,
@@ -180,6 +181,7 @@ SOFTWARE = replace(
     periods=replace(
         DISCRETE.periods,
         from_bytes=256 * 1024,
+        elements_from_bytes=64 * 1024,
         gaps_from_bytes=_MIB,
         narrow_from_bytes=64 * _MIB,
         narrow_rows=(NEVER, 0),
@@ -204,6 +206,9 @@ SOFTWARE = replace(
     # A processor takes a row more slowly than the elements of a short one.
     short=replace(
         DISCRETE.short,
+        # On lavapipe another length of rows is another pipeline, which takes 10 ms to build.
+        from_bytes=4 * 1024,
+        rows_from_bytes=64 * 1024,
         workgroup_size=8,
         most_fixed_positions=16,
         narrow_most_fixed_positions=32,
@@ -236,6 +241,7 @@ _SWIFTSHADER = replace(
     periods=replace(
         SOFTWARE.periods,
         from_bytes=_MIB,
+        elements_from_bytes=_MIB,
         wide_from_bytes=NEVER,
         column_bytes=0,
         split_bytes=0,

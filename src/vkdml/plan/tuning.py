@@ -181,6 +181,8 @@ class ShortTuning:
     """Outputs. Of so many, whose rows follow each other, the longer ones of several rows are walked, too."""
     from_bytes: int = 0
     """Smaller inputs take other kernels, which have fewer pipelines to build."""
+    rows_from_bytes: int = 0
+    """The same of rows that ``argreduce_rows`` can read."""
     permuted_tile_bytes: int = 0
     """Of shared memory where the outputs lie in another order than the input; 0: as elsewhere."""
     transposing_tile_bytes: int = 0
@@ -193,6 +195,8 @@ class PeriodTuning:
 
     from_bytes: int
     """Inputs from this size on may be read so, where other kernels would read memory in short pieces."""
+    elements_from_bytes: int
+    """The same where columns of single elements would be read otherwise."""
     narrow_from_bytes: int
     """Narrow elements of inputs from this size on are read in periods wherever that is possible."""
     narrow_rows: tuple[int, int]

@@ -12,6 +12,7 @@ from vkdml.plan.reduce.columns import column_division
 from vkdml.plan.reduce.periods import plan_repetition
 from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import Repetition, best_parts, best_repetition
+from vkdml.plan.reduce.rows import long_runs_of
 from vkdml.plan.reduce.work_division import WorkDivision, are_multiples
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PeriodTuning
@@ -120,7 +121,9 @@ class Periodicity:
     def is_worthwhile(self) -> bool:
         """Tell whether other kernels would read the memory in short pieces, and so much that it matters."""
         tuning = self._tuning
-        if self.input_bytes < tuning.from_bytes or not self._has_long_columns(tuning.column_bytes):
+        if self.input_bytes < tuning.elements_from_bytes or not self._has_long_columns(tuning.column_bytes):
+            return False
+        if self.input_bytes < tuning.from_bytes and not self._are_elements:
             return False
         if self.is_out_of_order:
             return True
@@ -129,6 +132,12 @@ class Periodicity:
         if self._row_of_outputs_bytes:
             return self._are_short_pieces_of_columns
         return self._are_short_rows
+
+    @property
+    def _are_elements(self) -> bool:
+        """Whether columns of single elements would be read otherwise."""
+        are_rows = long_runs_of(self.layout, self.element, self.limits) is not None
+        return not are_rows and self.columns.variant["loads"] == "elements"
 
     def _is_faster_whole(self, repetition: Repetition) -> bool:
         """Whether a GPU reads memory with gaps faster so than element by element, or in short rows.

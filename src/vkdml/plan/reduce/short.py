@@ -11,6 +11,7 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import LINE, VECTOR_BYTES, DeviceLimits, Plan
 from vkdml.plan.reduce.periodic import Periodicity
 from vkdml.plan.reduce.reductions import FOUR, NARROW_SHARE, Results, are_few_in_turn, rows_workgroups
+from vkdml.plan.reduce.rows import long_runs_of
 from vkdml.plan.reduce.short_step import COLUMN_BYTES, Work, are_few_columns, most_fixed, plan_of_work
 from vkdml.plan.reduce.short_tile import Tile
 from vkdml.plan.reduce.short_tiles import are_dense, is_short, tile_of
@@ -45,6 +46,8 @@ def plan_short(
     """
     tuning, element = limits.tuning.short, order.element_type
     if not tuning.tile_bytes or input_bytes < tuning.from_bytes:
+        return None
+    if input_bytes < tuning.rows_from_bytes and long_runs_of(layout, element, limits) is not None:
         return None
     short = is_short(layout, element, limits)
     nbytes = element.nbytes
