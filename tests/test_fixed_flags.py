@@ -50,7 +50,7 @@ def plan_of(shape, axes, limits, index_bytes: int, with_values: bool, name: str)
 
 def limits_with(limits, from_bytes: int):
     short = replace(limits.tuning.short, from_bytes=0)
-    periods = replace(limits.tuning.periods, from_bytes=0)
+    periods = replace(limits.tuning.periods, from_bytes=0, elements_from_bytes=0)
     changed = replace(
         limits.tuning,
         fixed_flags_from_bytes=from_bytes,

@@ -106,7 +106,7 @@ def limits_of(device: vkdml.Device, split_workgroups: int = 1) -> DeviceLimits:
         split_workgroups=split_workgroups,
         shortest_row_bytes=16,
         short=short,
-        periods=replace(device.limits.tuning.periods, from_bytes=1 << 30),
+        periods=replace(device.limits.tuning.periods, from_bytes=1 << 30, elements_from_bytes=1 << 30),
     )
     return replace(device.limits, tuning=tuning)
 

@@ -161,7 +161,7 @@ def test_all_rules_hold_for_ties_and_extremes(device, name):
 
 def tiled_limits_of(device, **changes):
     short = replace(TILES, **changes)
-    periods = replace(device.limits.tuning.periods, from_bytes=1 << 40)
+    periods = replace(device.limits.tuning.periods, from_bytes=1 << 40, elements_from_bytes=1 << 40)
     tuning = replace(device.limits.tuning, short=short, target_workgroups=1, across_vectors=0)
     tuning = replace(tuning, periods=periods, joined_from_bytes=1 << 40, shortest_row_bytes=1024)
     return replace(device.limits, tuning=tuning)

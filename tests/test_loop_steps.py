@@ -46,7 +46,7 @@ SMALL = {
     "columns_workgroups": 1,
     "shortest_row_bytes": 16,
     "positions_per_split": 8,
-    "periods": replace(DISCRETE.periods, from_bytes=1 << 40),
+    "periods": replace(DISCRETE.periods, from_bytes=1 << 40, elements_from_bytes=1 << 40),
     "joined_from_bytes": 1 << 40,
     "short": ShortTuning(workgroup_size=8, tile_bytes=0, fixed_positions=False, direct=False),
     "slice1": SliceTuning(
@@ -284,7 +284,7 @@ def test_kernels_of_short_blocks_finish_the_largest_plans_allowed(device, kind):
     batched = dict(variant).get("at_once", "") != ""
     if batched and never_plans_batched_kernels(device):
         return
-    first: dict[str, object] = {"periods": replace(DISCRETE.periods, from_bytes=0)}
+    first: dict[str, object] = {"periods": replace(DISCRETE.periods, from_bytes=0, elements_from_bytes=0)}
     if name == "argreduce_joined":
         first = {"joined_from_bytes": 0}
     elif name == "argreduce_across":
