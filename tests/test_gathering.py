@@ -174,6 +174,18 @@ def test_indices_of_dimensions_without_elements(device: vkdml.Device) -> None:
     assert vkdml.empty((3, 2))[[]].shape == (0, 2)
 
 
+def test_dimensions_of_one_element_with_strides_beyond_any_buffer(device: vkdml.Device) -> None:
+    x = np.arange(12, dtype=np.int16).reshape(3, 4)
+    first = vkdml.asarray(x, device=device)[:: 2**63]
+    assert_same(first[[0, -1]], x[:1][[0, -1]])
+    assert_same(first[:, :: -(2**40)][[0, 0], [-1, 0]], x[:1, 3:][[0, 0], [-1, 0]])
+    assert_same(xp.take_along_axis(first, vkdml.asarray([[0, 0, 0, 0]], device=device), axis=0), x[:1])
+    with pytest.raises(IndexError, match="index 1 is out of bounds for dimension 0 with size 1"):
+        first[[0, 1]]
+    with pytest.raises(IndexError, match="index 0 is out of bounds for dimension 0 with size 0"):
+        first[1 :: 2**63][[0]]
+
+
 def test_indices_do_not_choose_where_to_write(device: vkdml.Device) -> None:
     a = vkdml.asarray([1, 2, 3])
     with pytest.raises(IndexError, match="arrays of indices and masks would need a copy") as caught:

@@ -186,7 +186,7 @@ def _gathered(x: Array, offset: int, along: Sequence[_Along], indexed: Sequence[
     count = indexed[0].indices.size
     if count == 0:
         return result
-    indexed = [_with_a_size_that_kernels_hold(dim) for dim in indexed]
+    indexed = [_with_numbers_that_kernels_hold(dim) for dim in indexed]
     operand = x.operand
     base = operand.base + offset - x.placement.offset
     ratio = _moved_together(x.itemsize, base, along, indexed)
@@ -243,14 +243,17 @@ def _out_of_bounds(dim: _Indexed, number: int) -> IndexError:
     return out_of_bounds(wrong, dim.size, dim.axis)
 
 
-def _with_a_size_that_kernels_hold(dim: _Indexed) -> _Indexed:
+def _with_numbers_that_kernels_hold(dim: _Indexed) -> _Indexed:
     """Return a dimension as it is, or, of one with too many elements, its only element.
 
     No buffer holds so many: they are repeats of one, and all indices mean that one. The host checks them.
+    The stride of at most one element means nothing, and may be longer than any buffer, as of ``a[::2**40]``.
 
     Raises:
         IndexError: one is out of bounds.
     """
+    if dim.size <= 1:
+        return dim._replace(stride=0)
     if dim.size <= MOST_ELEMENTS:
         return dim
     held = np.iinfo(dim.indices.dtype)
