@@ -257,6 +257,14 @@ def test_numbers_fit_an_integer_type_also_where_numpy_wraps_them(monkeypatch):
         assert assigned(held, np.dtype(dtype)).tolist() == [int(number) for number in held]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "bfloat16", "float8_e5m2"])
+def test_integers_of_numpy_are_rounded_to_a_float_once(dtype):
+    wanted = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    for number in (np.int64(2**60 + 2**36 + 1), np.uint64(2**63 + 2**39 + 1), np.uint64(2**64 - 1)):
+        with np.errstate(over="ignore"):
+            assert assigned(number, wanted).tobytes() == np.array([number]).astype(wanted).tobytes()
+
+
 def test_an_error_of_the_object_itself_is_named():
     class Refuses:
         def __array__(self, dtype=None, copy=None):

@@ -30,8 +30,10 @@ def assigned(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """
     with accepting(dtype):
         if isinstance(value, np.generic) and value.dtype != dtype:
-            # NumPy wraps its own integers, but not Python's.
-            value = int(value) if value.dtype.kind in "iu" else value
+            # NumPy wraps its own integers, but not Python's. To a float they must not go by way of Python's,
+            # which NumPy rounds to a double first, and which ml_dtypes takes up to 63 bits only.
+            if value.dtype.kind in "iu" and not any(kind in dtype.name for kind in ("float", "complex")):
+                value = int(value)
             require_fit(value, dtype)
             result = np.empty((), dtype)
             result[()] = value
