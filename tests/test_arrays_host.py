@@ -234,6 +234,14 @@ def test_copies_and_types():
             as_host_array(other, np.int64, copy=False)
 
 
+def test_a_text_is_no_bytes_also_alone():
+    for text in ("abc", ["abc"]):
+        with pytest.raises(TypeError, match="a bytes-like object is required, not 'str'"):
+            as_host_array(text, "V4")
+    assert as_host_array("abc", "S4") == b"abc"
+    assert as_host_array("12", "int8") == 12
+
+
 def test_a_copy_that_no_memory_can_hold_is_refused_before_numpy_asks_for_it():
     x = np.broadcast_to(np.uint8(1), (1 << 50,))
     assert as_host_array(x) is x

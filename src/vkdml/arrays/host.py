@@ -74,7 +74,7 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
         )
     try:
         # Subclasses are looked at before they are dropped: an object's __array__() may give a masked array.
-        if dtype is not None and isinstance(x, list | tuple | int | float | complex):
+        if dtype is not None and isinstance(x, list | tuple | int | float | complex | str):
             require_fit(x, dtype)
             array = np.asanyarray(x, dtype)
         else:
