@@ -224,6 +224,9 @@ def test_take_refuses_what_the_standard_does(device: vkdml.Device) -> None:
         xp.take(a, [5], axis=0)
     with pytest.raises(ValueError, match="accepted are as many dimensions"):
         xp.take_along_axis(a, vkdml.asarray([0]), axis=0)
+    for take_along_axis in (xp.take_along_axis, np.take_along_axis):
+        with pytest.raises(IndexError, match="other dimensions, the array's sizes or 1"):
+            take_along_axis(a, vkdml.asarray(np.zeros((5, 2, 8), int)), axis=0)
     assert xp.take(vkdml.asarray([1, 2, 3]), vkdml.asarray([2, 0])).tolist() == [3, 1]
 
 

@@ -94,6 +94,10 @@ def taken_along_axis(x: Array, indices: Array, axis: int) -> Array:
         x: the array.
         indices: of as many dimensions; sizes of 1 are repeated, of ``x`` too.
         axis: not negative.
+
+    Raises:
+        IndexError: an index out of bounds, indices of other kinds, or of other sizes along the other axes.
+        ValueError: indices of fewer or more dimensions, or on another device.
     """
     with context("take_along_axis", x):
         indices = as_indices(indices, x)
@@ -103,7 +107,13 @@ def taken_along_axis(x: Array, indices: Array, axis: int) -> Array:
                 "dimensions"
             )
         others = tuple(1 if dim == axis else size for dim, size in enumerate(x.shape))
-        shape = tuple(np.broadcast_shapes(indices.shape, others))
+        try:
+            shape = tuple(np.broadcast_shapes(indices.shape, others))
+        except ValueError:
+            raise IndexError(
+                f"indices of shape {indices.shape} for an array of shape {x.shape} along axis {axis}; "
+                "accepted are, in all other dimensions, the array's sizes or 1"
+            ) from None
         along = [
             _Along(size, 0 if dim == axis or x.shape[dim] == 1 else x.placement.strides[dim], place_stride)
             for dim, (size, place_stride) in enumerate(zip(shape, row_major_strides(shape), strict=True))
