@@ -436,8 +436,9 @@ def test_nodes_are_given_what_they_name() -> None:
     assert by_name.y.tolist() == [1]  # type: ignore[attr-defined]
     with pytest.raises(onnx.checker.ValidationError):
         run(helper.make_node("ArgMax", ["x"], ["y"], axis=0.5), np.zeros(3))
-    with pytest.raises(TypeError, match=r"to is complex64; accepted are bool, float16"):
-        run(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.COMPLEX64), np.zeros(3))
+    for to in ("COMPLEX64", "BFLOAT16", "STRING", "FLOAT8E5M2"):
+        with pytest.raises(TypeError, match=rf"to is {to.lower()}; accepted are bool, float16.*, uint64$"):
+            run(helper.make_node("Cast", ["x"], ["y"], to=getattr(TensorProto, to)), np.zeros(3))
     with pytest.raises(
         ValueError, match="that makes y has value_string; accepted is one of value, value_int"
     ):

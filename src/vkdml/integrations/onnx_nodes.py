@@ -16,7 +16,7 @@ from vkdml.common.integers import index
 from vkdml.common.wording import type_of
 from vkdml.integrations.onnx_operators import ArgReduction, Window, axis_of, window
 from vkdml.integrations.onnx_package import onnx
-from vkdml.integrations.onnx_types import NUMBERS, array_of, dtype_of, named_in_schema
+from vkdml.integrations.onnx_types import NUMBERS, array_of, name_of, named_in_schema
 from vkdml.runtime.device import DeviceLike
 
 INDEX_TYPES: Final = frozenset({"int64", "int32", "uint64", "uint32"})
@@ -203,12 +203,10 @@ def _run_slice(node: Node, inputs: Sequence[Any], options: Options) -> Any:
 def cast_target(node: Node) -> np.dtype[Any]:
     """Return the type that a Cast gives."""
     to = node.attributes["to"]
-    if isinstance(to, bytes):  # Cast-1 names it
-        to = onnx.TensorProto.DataType.Value(to.decode())
-    dtype = dtype_of(to, f"{node.where}: to")
-    if dtype.name not in NUMBERS:
-        raise TypeError(f"{node.where}: to is {dtype}; accepted are {', '.join(NUMBERS)}")
-    return dtype
+    name = name_of(to.decode() if isinstance(to, bytes) else to)  # Cast-1 names it
+    if name not in NUMBERS:
+        raise TypeError(f"{node.where}: to is {name}; accepted are {', '.join(NUMBERS)}")
+    return np.dtype(name)
 
 
 def _run_cast(node: Node, inputs: Sequence[Any], _: Options) -> Any:

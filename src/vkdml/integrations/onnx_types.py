@@ -29,6 +29,19 @@ def named_in_schema(type_strings: Iterable[str]) -> frozenset[str]:
     return frozenset(_NAMES.get(element, element) for element in elements if element != "string")
 
 
+def name_of(element_type: int | str) -> str:
+    """Return NumPy's name for one of ``onnx.TensorProto``'s numbers or names, else ONNX's own.
+
+    >>> name_of(1), name_of("DOUBLE"), name_of(8)
+    ('float32', 'float64', 'string')
+    """
+    for label, number in onnx.TensorProto.DataType.items():
+        if element_type in (label, number):
+            name: str = label.lower()
+            return _NAMES.get(name, name)
+    return f"type {element_type}"
+
+
 def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
     """Return NumPy's type for one of ``onnx.TensorProto``'s numbers.
 
@@ -39,9 +52,7 @@ def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
         TypeError: there is none that vkdml knows: strings, 4-bit and some 8-bit elements; or it is bfloat16,
             and the package ml_dtypes is missing.
     """
-    enum = onnx.TensorProto.DataType
-    name = enum.Name(element_type).lower() if element_type in enum.values() else f"type {element_type}"
-    name = _NAMES.get(name, name)
+    name = name_of(element_type)
     if name == "bfloat16":
         try:
             import ml_dtypes
