@@ -218,6 +218,14 @@ def test_no_dimension_and_no_element(tmp_path, library):
     assert vkdml.slice1(empty, (0, 1), (0, 2), (1, 1)).shape == (0, 2)
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_stride_of_any_length_takes_one_element(tmp_path, library):
+    x = np.arange(24, dtype=np.int16).reshape(4, 6)
+    z = stored(library, tmp_path, x, (2, 3), "x")
+    assert vkdml.slice1(z, (1, 0), (3, 6), (2**70, -(2**63))).tolist() == [[11]]
+    assert vkdml.slice1(z, (0, 1), (4, 5), (2, 2**64)).tolist() == [[1], [13]]
+
+
 @pytest.mark.parametrize("name", [">c8", ">c16", "c16", "M8[s]", "V4", "S8", ">u8", "<f2"])
 @pytest.mark.parametrize("step", [1, -3])
 def test_elements_of_any_kind_move_bit_for_bit(tiny, name, step):

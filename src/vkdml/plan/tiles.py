@@ -202,7 +202,8 @@ class Steps:
         slice(5, 8, 1)
         """
         ends = self.first + begin * self.step, self.first + (end - 1) * self.step
-        return slice(min(ends), max(ends) + 1, self.read_step)
+        # The step from one element on means nothing, and may be longer than libraries take.
+        return slice(min(ends), max(ends) + 1, self.read_step if end - begin > 1 else 1)
 
 
 def memory_order(byte_strides: tuple[int, ...]) -> tuple[int, ...]:
