@@ -9,7 +9,7 @@ of the best of these.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,7 +33,7 @@ _AT_ONCE_OF_DOUBLES = 3 / 8
 # With values fewer run at once, and halves that omit NaN.
 _OF_LONGER_CODE = 3 / 4
 # A cache holds inputs of so many loads. Fewer workgroups reach its rate, unless elements are long to unpack.
-_CACHED_LOADS = 8
+CACHED_LOADS = 8
 _ENOUGH_IF_CACHED = 0.43
 # Of the time of a full wave, what a last one with few workgroups takes.
 _LAST_WAVE = 0.4
@@ -54,6 +54,28 @@ _OF_NARROW_SEGMENTS = 1.26
 _BEYOND_SEGMENT = 20
 _FEW_SPLITS = range(2, 9)
 _WAVES = range(1, 5)
+
+
+def most_at_once(tuning: Tuning) -> float:
+    """Return the workgroups that run at the same time in the best case: a wave, and those of a load."""
+    return tuning.columns_workgroups / 2
+
+
+def load_bytes(workgroup_size: int, tuning: Tuning) -> float:
+    """Return the bytes that a load is, of the whole device."""
+    return most_at_once(tuning) * workgroup_size * VECTOR_BYTES
+
+
+def splits_to_compare(in_waves: Sequence[int], least: int, most: int) -> set[int]:
+    """Return the numbers of splits to compare: few, and those that make waves of workgroups.
+
+    Args:
+        in_waves: splits of which the workgroups make waves, or parts of one; the most splits last.
+        least: splits that are needed, even if they are more than there should be.
+        most: splits that there should be.
+    """
+    wanted = {1, *in_waves, *(splits for splits in _FEW_SPLITS if splits < in_waves[-1])}
+    return {max(min(splits, most), least) for splits in wanted}
 
 
 @dataclass(frozen=True)
@@ -92,23 +114,15 @@ class ColumnWork:
         while lanes <= widest:
             blocks = ceil_div(self.groups, self.workgroup_size // lanes)
             in_waves = [waves * self._at_once // blocks for waves in _WAVES]
-            wanted = {1, *in_waves, *(splits for splits in _FEW_SPLITS if splits < in_waves[-1])}
-            most = most_splits(lanes)
-            for splits in {max(min(n, most), least_splits) for n in wanted}:
+            for splits in splits_to_compare(in_waves, least_splits, most_splits(lanes)):
                 choices.append((self._time(lanes, splits, blocks), lanes, splits))
             lanes *= 2
         _, lanes, splits = min(choices)
         return lanes, splits
 
-    @property
-    def _most_at_once(self) -> float:
-        """Workgroups that run at the same time in the best case: a wave, and those of a load."""
-        return self.tuning.columns_workgroups / 2
-
     @cached_property
     def _load_bytes(self) -> float:
-        """Bytes that a load is, of the whole device."""
-        return self._most_at_once * self.workgroup_size * VECTOR_BYTES
+        return load_bytes(self.workgroup_size, self.tuning)
 
     @cached_property
     def _loads(self) -> float:
@@ -130,7 +144,7 @@ class ColumnWork:
         """Workgroups that reach the memory's rate together, or a cache's."""
         share = _ENOUGH[self.loads][self.element.nbytes]
         are_unpacked = self.element.nbytes == 1 or (self.element.nbytes == 2 and self.loads == "unaligned")
-        if self._loads < _CACHED_LOADS and not are_unpacked:
+        if self._loads < CACHED_LOADS and not are_unpacked:
             share *= _ENOUGH_IF_CACHED
         return self.tuning.columns_workgroups * share
 
@@ -155,7 +169,7 @@ class ColumnWork:
             time *= _OF_NARROW_SEGMENTS
         if self.row_bytes % GPU_LINE:
             time *= 1 + _BEYOND_SEGMENT / segment
-        waves = workgroups / self._most_at_once
+        waves = workgroups / most_at_once(self.tuning)
         time += _START * waves
         if lanes > 1:
             time += max(1, waves) * (_EXCHANGE + _EXCHANGE_STEP * math.log2(lanes))

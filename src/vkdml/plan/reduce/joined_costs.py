@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vkdml.common.rounding import ceil_div
-from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES
+from vkdml.plan.plans import SECTOR_BYTES
+from vkdml.plan.reduce.column_costs import CACHED_LOADS, load_bytes, most_at_once
 from vkdml.plan.tuning import Tuning
 
 # By the bytes of an element, the share of `columns_workgroups` that run at once with the registers they take.
 _AT_ONCE = {1: 1 / 4, 2: 3 / 8, 4: 1 / 2, 8: 1 / 2}
-# The share that reaches the memory's rate with loads that start at any element.
+# The share that reaches the memory's rate with loads that start at any element. Any share reaches a cache's.
 _ENOUGH_UNALIGNED = 0.38
-# A cache holds inputs of fewer loads; any share reaches its rate.
-_CACHED_LOADS = 8
 # Loads: how long an invocation waits for one of its own, how much longer if that starts at any element, and
 # how long it takes to begin an innermost dimension.
 _OWN_LOAD = 0.35
@@ -69,15 +68,9 @@ class JoinedWork:
         return max(int(self.tuning.columns_workgroups * _AT_ONCE[self.element_bytes]), 1)
 
     @cached_property
-    def _most_at_once(self) -> float:
-        """Workgroups that run at the same time in the best case."""
-        return self.tuning.columns_workgroups / 2
-
-    @cached_property
     def _loads(self) -> float:
         """Loads that the elements are, if nothing else takes time."""
-        load_bytes = self._most_at_once * self.workgroup_size * VECTOR_BYTES
-        return self.elements * self.element_bytes / load_bytes
+        return self.elements * self.element_bytes / load_bytes(self.workgroup_size, self.tuning)
 
     def time(self, lanes: int, splits: int, blocks: int, share: int, loads: Loads) -> float:
         """Return how long a division takes, in loads.
@@ -97,12 +90,12 @@ class JoinedWork:
         time += _EXCHANGE_STEP * math.log2(lanes)
         time *= ceil_div(workgroups, self.at_once)
         memory = self._loads * (1 + _BEYOND_PIECE / max(loads.adjacent_bytes, SECTOR_BYTES))
-        if not loads.is_aligned and self._loads >= _CACHED_LOADS:
+        if not loads.is_aligned and self._loads >= CACHED_LOADS:
             enough = self.tuning.columns_workgroups * _ENOUGH_UNALIGNED
             memory *= max(1, enough / (together * loads.busy))
         # The longer of both decides; the other one hardly counts.
         time = math.sqrt(math.hypot(time * time, memory * memory))
-        time += _START * min(workgroups / self._most_at_once, 1)
+        time += _START * min(workgroups / most_at_once(self.tuning), 1)
         if splits > 1:
             time += _COMBINING + splits * (_COMBINING_SPLIT + _COMBINING_CANDIDATE * self.outputs)
         return time

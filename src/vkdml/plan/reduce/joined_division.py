@@ -10,6 +10,7 @@ from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, power_of_two_at_least, power_of_two_up_to
+from vkdml.plan.reduce.column_costs import splits_to_compare
 from vkdml.plan.reduce.joined_columns import Joined
 from vkdml.plan.reduce.joined_costs import JoinedWork, Loads
 from vkdml.plan.reduce.reductions import NARROW_SHARE, most_splits, settled_splits
@@ -22,8 +23,7 @@ JOINED = kernels.family("argreduce_joined")
 _FEWEST_LANES = 2
 # Vectors. A workgroup reads so many side by side at least, where there are so many.
 _FEWEST_SIDE_BY_SIDE = 4
-# The splits that are compared: few, and as many as make so many eighths of a wave of workgroups.
-_FEW_SPLITS = range(2, 9)
+# Splits that make so many eighths of a wave of workgroups are compared.
 _EIGHTHS_OF_WAVES = (1, 2, 3, 4, 6, 8, 16, 24, 32)
 
 
@@ -187,8 +187,7 @@ class _Dividing:
         )
         least = ceil_div(positions, NARROW_SHARE) if self.element.nbytes < 4 else 1
         in_waves = [eighths * self._work.at_once // 8 // pieces.blocks for eighths in _EIGHTHS_OF_WAVES]
-        wanted = {1, *in_waves, *(splits for splits in _FEW_SPLITS if splits < in_waves[-1])}
-        return {max(min(splits, most), least, 1) for splits in wanted}
+        return splits_to_compare(in_waves, least, most)
 
     @cached_property
     def _work(self) -> JoinedWork:
@@ -212,10 +211,7 @@ class _Dividing:
         joined, lanes = self.joined, pieces.lanes
         loops = loops_of(self.layout, self.limits, lanes, pieces.blocks, splits)
         sizes = tuple(size for size, _ in joined.folded)
-        positions, of_joiner = (
-            ceil_div(joined.positions, splits),
-            ceil_div(joined.columns, pieces.joiners),
-        )
+        positions, of_joiner = ceil_div(joined.positions, splits), ceil_div(joined.columns, pieces.joiners)
         return loops.joined(
             *(positions, sizes, JOINED_AT_ONCE, self._columns_of_vector),
             *(pieces.outputs_per_block, of_joiner, pieces.joiners),
