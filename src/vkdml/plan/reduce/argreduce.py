@@ -9,7 +9,7 @@ from vkdml.plan.layout import NO_DIM, ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, Step, TooMuchWork, check_buffer, check_work, checked_step
 from vkdml.plan.reduce.across import plan_across
-from vkdml.plan.reduce.joined import plan_joined
+from vkdml.plan.reduce.joined import Joining, plan_joined
 from vkdml.plan.reduce.periodic import Periodicity, plan_periods
 from vkdml.plan.reduce.reading import reading_layout_words
 from vkdml.plan.reduce.reductions import (
@@ -25,7 +25,6 @@ from vkdml.plan.reduce.rows import (
     are_many_and_short,
     limits_of_rows,
     limits_of_whole_rows,
-    long_runs_of,
     row_division,
 )
 from vkdml.plan.reduce.short import plan_short, plan_walked_tiles
@@ -75,24 +74,19 @@ def plan_argreduce(
             f"(fewer than {REDUCE_LIMIT})"
         )
 
-    runs = long_runs_of(layout, element, limits)
     periodicity = Periodicity(layout, order, input_bytes, limits, with_values)
+    runs = periodicity.runs
     in_rows = (
         runs is not None
         and not are_many_and_short(runs, layout, element, limits.tuning)
         and not (periodicity.is_out_of_order or periodicity.with_gaps)
     )
     arguments = layout, order, input_bytes, results, limits
-    kinds = [partial(plan_across, *arguments), partial(plan_short, *arguments)]
-    if not in_rows:
-        # Blocks with gaps are read whole where no kernel reads them in vectors otherwise.
-        has_gaps = periodicity.with_gaps is not None and periodicity.with_gaps.has_gaps
-        joined, periods = partial(plan_joined, *arguments), partial(plan_periods, periodicity, results)
-        kinds += [joined, periods] if has_gaps else [partial(joined, beside_periods=True), periods, joined]
-    for plan_kind in kinds:
-        plan = plan_kind()
-        if plan is not None:
-            return plan
+    plan = plan_across(*arguments) or plan_short(*arguments)
+    if plan is None and not in_rows:
+        plan = _plan_vectors(periodicity, Joining(layout, order, input_bytes, limits), results)
+    if plan is not None:
+        return plan
     if runs is None:
         division = periodicity.columns
         plan = plan_walked_tiles(layout, order, input_bytes, results, limits, str(division.variant["loads"]))
@@ -103,6 +97,16 @@ def plan_argreduce(
         limits = keeping or limits_of_rows(layout, runs, element, limits)
         division = row_division(layout, runs, order, input_bytes, limits, are_split=keeping is None)
     return _plan_division(division, layout, order, input_bytes, results, limits)
+
+
+def _plan_vectors(periodicity: Periodicity, joining: Joining, results: Results) -> Plan | None:
+    """Plan to read columns in vectors, joined or in periods, where others would read single elements."""
+    periods, joined = partial(plan_periods, periodicity, results), partial(plan_joined, joining, results)
+    # Blocks with gaps are read whole where no kernel reads them in vectors otherwise.
+    has_gaps = periodicity.with_gaps is not None and periodicity.with_gaps.has_gaps
+    if has_gaps or joining.is_faster_than_periods:
+        return joined() or periods()
+    return periods() or joined()
 
 
 def _plan_division(

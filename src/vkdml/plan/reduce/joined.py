@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, TooMuchWork, checked_step, words
@@ -61,39 +64,55 @@ def _is_worth_it(joined: Joined, layout: ReduceLayout, element: ElementType) -> 
     return joined.positions >= fewest
 
 
-def _is_faster_than_periods(joined: Joined, division: JoinedDivision) -> bool:
-    """Whether joined columns of a small input take less time than periods, which take two kernels.
+@dataclass(frozen=True)
+class Joining:
+    """Whether the columns of a reduction are joined, and how."""
 
-    Unsplit they take 0.80 of the time (0.49 to 1.41), and split 0.87 (0.73 to 1.06) if whole dimensions are
-    joined in aligned vectors (H200, geometric means). Others take as long or longer.
-    """
-    return division.splits == 1 or (joined.copies == 1 and division.pieces.loads.is_aligned)
+    layout: ReduceLayout
+    order: Order
+    input_bytes: int
+    limits: DeviceLimits
 
-
-def plan_joined(
-    layout: ReduceLayout,
-    order: Order,
-    input_bytes: int,
-    results: Results,
-    limits: DeviceLimits,
-    *,
-    beside_periods: bool = False,
-) -> Plan | None:
-    """Plan a reduction so if its columns can be joined; arguments as of ``plan_argreduce``.
-
-    Args:
-        beside_periods: only if that takes less time than periods would.
-    """
-    if input_bytes < limits.tuning.joined_from_bytes or (beside_periods and input_bytes > _SMALL_BYTES):
-        return None
-    element = order.element_type
-    joined = joined_columns(layout, VECTOR_BYTES // element.nbytes)
-    if not joined or not _is_worth_it(joined, layout, element):
-        return None
-    try:
-        division = divide_joined(joined, layout, element, input_bytes, limits)
-        if division is None or (beside_periods and not _is_faster_than_periods(joined, division)):
+    @cached_property
+    def joined(self) -> Joined | None:
+        """What is joined; None if that cannot be, or is not faster than other kernels."""
+        if self.input_bytes < self.limits.tuning.joined_from_bytes:
             return None
+        element = self.order.element_type
+        joined = joined_columns(self.layout, VECTOR_BYTES // element.nbytes)
+        return joined if joined and _is_worth_it(joined, self.layout, element) else None
+
+    @cached_property
+    def division(self) -> JoinedDivision | None:
+        """How the work is divided; None if nothing is joined, or if it cannot be divided."""
+        if self.joined is None:
+            return None
+        element = self.order.element_type
+        try:
+            return divide_joined(self.joined, self.layout, element, self.input_bytes, self.limits)
+        except TooMuchWork:
+            return None
+
+    @property
+    def is_faster_than_periods(self) -> bool:
+        """Whether joined columns of a small input take less time than periods, which take two kernels.
+
+        Unsplit they take 0.80 of the time (0.49 to 1.41), and split 0.87 (0.73 to 1.06) if whole dimensions
+        are joined in aligned vectors (H200, geometric means). Others take as long or longer.
+        """
+        if self.input_bytes > _SMALL_BYTES or self.joined is None or self.division is None:
+            return False
+        is_whole = self.joined.copies == 1 and self.division.pieces.loads.is_aligned
+        return self.division.splits == 1 or is_whole
+
+
+def plan_joined(joining: Joining, results: Results) -> Plan | None:
+    """Plan a reduction so if its columns are joined; results as of ``plan_argreduce``."""
+    joined, division = joining.joined, joining.division
+    if joined is None or division is None:
+        return None
+    layout, order, input_bytes, limits = joining.layout, joining.order, joining.input_bytes, joining.limits
+    try:
         return plan_divided(joined, division, layout, order, input_bytes, results, limits)
     except TooMuchWork:
         return None

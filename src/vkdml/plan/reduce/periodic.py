@@ -12,7 +12,7 @@ from vkdml.plan.reduce.columns import column_division
 from vkdml.plan.reduce.periods import plan_repetition
 from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import Repetition, best_parts, best_repetition
-from vkdml.plan.reduce.rows import long_runs_of
+from vkdml.plan.reduce.rows import Runs, long_runs_of
 from vkdml.plan.reduce.work_division import WorkDivision, are_multiples
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PeriodTuning
@@ -72,6 +72,11 @@ class Periodicity:
     @property
     def _is_narrow(self) -> bool:
         return self.element.nbytes < 4
+
+    @cached_property
+    def runs(self) -> Runs | None:
+        """The runs of rows that are long enough to be read as rows."""
+        return long_runs_of(self.layout, self.element, self.limits)
 
     @cached_property
     def columns(self) -> WorkDivision:
@@ -136,8 +141,7 @@ class Periodicity:
     @property
     def _are_elements(self) -> bool:
         """Whether columns of single elements would be read otherwise."""
-        are_rows = long_runs_of(self.layout, self.element, self.limits) is not None
-        return not are_rows and self.columns.variant["loads"] == "elements"
+        return self.runs is None and self.columns.variant["loads"] == "elements"
 
     def _is_faster_whole(self, repetition: Repetition) -> bool:
         """Whether a GPU reads memory with gaps faster so than element by element, or in short rows.
