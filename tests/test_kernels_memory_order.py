@@ -142,7 +142,7 @@ def test_every_way_to_find_the_winner_in_memory_order(device, name):
     for number, shape in enumerate(SHAPES):
         dims = len(SHAPES[shape][1])
         orders = [order for order in itertools.permutations(range(dims)) if order != tuple(range(dims))]
-        limits = limits_of(device, 4 if "split" in shape else 1)
+        limits = limits_of(device, 8 if "split" in shape else 1)
         for order in {orders[number % len(orders)], orders[-1]}:
             backwards = (order[0],) if number % 3 else ()
             rules = (bool(number & 1), bool(number & 2), bool(number & 4) and element.is_float)

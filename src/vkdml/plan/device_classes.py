@@ -12,7 +12,6 @@ DISCRETE = Tuning(
     is_processor=False,
     workgroup_size=256,
     row_lanes=32,
-    row_steps=4,
     widest_workgroup=1024,
     fewest_vectors_per_lane=4,
     tile_bytes=32 * 1024,

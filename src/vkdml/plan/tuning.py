@@ -271,8 +271,6 @@ class Tuning:
     """Invocations per workgroup, a power of two; the device's limit may lower it."""
     row_lanes: int
     """The most invocations per row while there are enough rows to fill the device; a power of two."""
-    row_steps: int
-    """The fewest steps, of four vectors each, of a row that is too long to be read in one step."""
     widest_workgroup: int
     """Few rows are not split if a workgroup of so many invocations keeps one in registers."""
     fewest_vectors_per_lane: int
@@ -292,7 +290,8 @@ class Tuning:
     split_bytes: int
     """The fewest bytes that each workgroup has where a reduction is divided only to have more; 0: any."""
     shortest_row_bytes: int
-    """Contiguous runs shorter than this are read element by element."""
+    """Contiguous runs shorter than this are read element by element, if an output has several of them; GPUs
+    read an output's only run at once."""
     positions_per_split: int
     """The fewest positions per invocation of a split along a stride."""
     subgroups: int
@@ -358,7 +357,6 @@ class Tuning:
 SEARCH: dict[str, tuple[int, ...]] = {
     "workgroup_size": (8, 16, 32, 64, 128, 256, 512, 1024),
     "row_lanes": (1, 2, 4, 8, 16, 32, 64, 128, 256),
-    "row_steps": (1, 2, 4, 8, 16, 32, 64),
     "widest_workgroup": (0, 256, 512, 1024),
     "fewest_vectors_per_lane": (1, 2, 4, 8, 16, 64, 256),
     "columns_segment_bytes": (64, 128, 256, 512, 1024),

@@ -21,12 +21,7 @@ from vkdml.plan.reduce.reductions import (
     order_rules,
     split_words,
 )
-from vkdml.plan.reduce.rows import (
-    are_many_and_short,
-    limits_of_rows,
-    limits_of_whole_rows,
-    row_division,
-)
+from vkdml.plan.reduce.rows import are_many_and_short, row_division, short_runs_of
 from vkdml.plan.reduce.short import plan_short, plan_walked_tiles
 from vkdml.plan.reduce.work_division import WorkDivision
 
@@ -89,13 +84,13 @@ def plan_argreduce(
         return plan
     if runs is None:
         division = periodicity.columns
-        plan = plan_walked_tiles(layout, order, input_bytes, results, limits, str(division.variant["loads"]))
+        loads = str(division.variant["loads"])
+        plan = plan_walked_tiles(layout, order, input_bytes, results, limits, loads)
         if plan is not None:
             return plan
-    else:
-        keeping = limits_of_whole_rows(layout, runs, element, limits)
-        limits = keeping or limits_of_rows(layout, runs, element, limits)
-        division = row_division(layout, runs, order, input_bytes, limits, are_split=keeping is None)
+        runs = short_runs_of(layout, limits) if loads == "elements" else None
+    if runs is not None:
+        division, limits = row_division(layout, runs, order, input_bytes, limits)
     return _plan_division(division, layout, order, input_bytes, results, limits)
 
 

@@ -30,7 +30,7 @@ _ENOUGH = {
     "unaligned": {1: 3 / 16, 2: 3 / 8, 4: 5 / 16, 8: 5 / 16},
 }
 _AT_ONCE_OF_DOUBLES = 3 / 8
-# With values fewer run at once, and halves that omit NaN.
+# With values fewer run at once, and of aligned halves that omit NaN.
 _OF_LONGER_CODE = 3 / 4
 # A cache holds inputs of so many loads. Fewer workgroups reach its rate, unless elements are long to unpack.
 CACHED_LOADS = 8
@@ -135,7 +135,8 @@ class ColumnWork:
         share = _AT_ONCE[self.loads][self.element.nbytes]
         if self.element.nbytes == 8 and self.element.is_float:
             share = _AT_ONCE_OF_DOUBLES
-        if self.with_values or (self.omits_nan and self.element.is_float and self.element.nbytes == 2):
+        omits_of_halves = self.omits_nan and self.element.is_float and self.element.nbytes == 2
+        if self.with_values or (omits_of_halves and self.loads == "vectors"):
             share *= _OF_LONGER_CODE
         return max(int(self.tuning.columns_workgroups * share), 1)
 

@@ -18,6 +18,7 @@ from vkdml.plan.reduce.reductions import (
     rows_workgroups,
     worthwhile_workgroups,
 )
+from vkdml.plan.reduce.row_costs import RowShare, RowWork
 from vkdml.plan.reduce.work_division import WorkDivision, are_multiples, loops_of
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import Tuning
@@ -30,11 +31,9 @@ CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 MOST_KEPT = 2 * CHUNK_VECTORS
 # Outputs with so many short runs are reduced as repeated blocks if they can be.
 MANY_RUNS = 32
-# In unaligned rows of up to MOST_FEW_VECTORS vectors, an invocation takes at least FEWEST_STEPS steps, or
-# FEWEST_STEPS_OF_SEVERAL if an output has several runs.
+# In unaligned rows of up to MOST_FEW_VECTORS vectors, an invocation takes at least FEWEST_STEPS steps.
 MOST_FEW_VECTORS = 192
 FEWEST_STEPS = 12
-FEWEST_STEPS_OF_SEVERAL = 9
 # Rows of narrow floats of more than SHORT_WHOLE_ROW and up to MOST_FEW_VECTORS whole vectors are processed in
 # many steps too, if one or two steps would load more than MOST_LOADED_PAST_END times the row, or would need
 # more than MOST_LANES_OF_ONE_STEP invocations.
@@ -58,13 +57,9 @@ SHORTEST_WHOLE_ROW = 32
 MOST_VECTORS_KEPT_UNALIGNED = 20
 # An invocation keeps up to so many vectors of such a row.
 UNALIGNED_VECTORS_OF_LANE = 7
-# Invocations per workgroup if each output has several runs, and there are fewer outputs than MOST_FEW_ROWS.
-FEW_ROWS_WORKGROUP = 64
-MOST_FEW_ROWS = 16
-# Invocations per workgroup for at least MANY_LONG_ROWS rows of at least LONG_ROW_VECTORS vectors.
-LONG_ROWS_WORKGROUP = 128
-MANY_LONG_ROWS = 2048
-LONG_ROW_VECTORS = 512
+# Rows from this size on are split even if an output then has only two of the workgroups that run at once:
+# 77 MiB in 256 rows take 0.93 of the time so (H200).
+LONG_ROW_BYTES = 256 * 1024
 
 
 class Runs(NamedTuple):
@@ -98,6 +93,16 @@ def long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimit
     return runs if runs.length * element.nbytes >= shortest else None
 
 
+def short_runs_of(layout: ReduceLayout, limits: DeviceLimits) -> Runs | None:
+    """Return the runs of a layout, however short, if a GPU reads each output's at once: those of one run.
+
+    Read one by one, the elements of rows of 6 to 60 bytes with others between them take 0.9 to 10 times as
+    long (H200).
+    """
+    runs = None if limits.tuning.is_processor else _runs_of(layout, in_memory_order=False)
+    return runs if runs is not None and runs.length == layout.reduce_count > 1 else None
+
+
 def are_many_and_short(runs: Runs, layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:
     """Tell whether an output has so many short runs that the way from one to the next decides."""
     are_short = runs.length * element.nbytes <= tuning.periods.longest_row_bytes
@@ -118,6 +123,12 @@ def _runs_of(layout: ReduceLayout, in_memory_order: bool) -> Runs | None:
     return Runs(length, outer_strides, order.input_offset, order)
 
 
+def _are_few(layout: ReduceLayout, runs: Runs, element: ElementType, tuning: Tuning) -> bool:
+    """Whether outputs are so few that each may have several of the workgroups that run at once."""
+    workgroups = 2 if runs.length * element.nbytes >= LONG_ROW_BYTES else 4
+    return layout.outputs * workgroups <= tuning.split_workgroups
+
+
 def limits_of_whole_rows(
     layout: ReduceLayout, runs: Runs, element: ElementType, limits: DeviceLimits
 ) -> DeviceLimits | None:
@@ -128,7 +139,7 @@ def limits_of_whole_rows(
     """
     tuning = limits.tuning
     vectors, _ = _vectors_of(layout, runs, element)
-    few = layout.outputs * 4 <= tuning.split_workgroups
+    few = _are_few(layout, runs, element, tuning)
     # Other kernels keep no row.
     if runs.reading or layout.reduce_count != runs.length or not (few and tuning.subgroups):
         return None
@@ -137,38 +148,6 @@ def limits_of_whole_rows(
         return None
     wide = replace(limits, tuning=replace(tuning, workgroup_size=wanted))
     return wide if wide.workgroup_size == wanted else None
-
-
-def limits_of_rows(
-    layout: ReduceLayout, runs: Runs, element: ElementType, limits: DeviceLimits
-) -> DeviceLimits:
-    """Return limits whose workgroups suit the rows: on GPUs smaller ones, and as many more of them.
-
-    Few outputs of several runs would leave invocations of a large one idle (0.6 to 0.9 of the time), and long
-    rows end at different times (0.97; H200).
-    """
-    tuning = limits.tuning
-    if tuning.is_processor or runs.reading:
-        return limits
-    vectors, _ = _vectors_of(layout, runs, element)
-    if layout.reduce_count != runs.length:
-        smaller = FEW_ROWS_WORKGROUP if layout.outputs < MOST_FEW_ROWS else tuning.workgroup_size
-    else:
-        are_long = vectors >= LONG_ROW_VECTORS and layout.outputs >= MANY_LONG_ROWS
-        smaller = LONG_ROWS_WORKGROUP if are_long else tuning.workgroup_size
-    times = tuning.workgroup_size // smaller
-    if times <= 1 or smaller < limits.subgroup_size:
-        return limits
-    return replace(
-        limits,
-        tuning=replace(
-            tuning,
-            workgroup_size=smaller,
-            target_workgroups=tuning.target_workgroups * times,
-            target_workgroup_bytes=tuning.target_workgroup_bytes // times,
-            split_workgroups=tuning.split_workgroups * times,
-        ),
-    )
 
 
 def _vectors_of(layout: ReduceLayout, runs: Runs, element: ElementType) -> tuple[int, bool]:
@@ -185,30 +164,27 @@ def _runs_are_aligned(layout: ReduceLayout, runs: Runs, per_vector: int) -> bool
 
 
 def row_division(
-    layout: ReduceLayout,
-    runs: Runs,
-    order: Order,
-    input_bytes: int,
-    limits: DeviceLimits,
-    *,
-    are_split: bool,
-) -> WorkDivision:
-    """Return how rows of such runs are divided among invocations, and over workgroups if they are split."""
-    tuning, workgroup_size, element = limits.tuning, limits.workgroup_size, order.element_type
+    layout: ReduceLayout, runs: Runs, order: Order, input_bytes: int, limits: DeviceLimits
+) -> tuple[WorkDivision, DeviceLimits]:
+    """Return how rows of such runs are divided, and limits with the size of the workgroups."""
+    element = order.element_type
     outputs, segments = layout.outputs, layout.reduce_count // runs.length
     per_vector = VECTOR_BYTES // element.nbytes
     vectors, whole = _vectors_of(layout, runs, element)
-    worthwhile = worthwhile_workgroups(layout, element, tuning)
-    workgroups = rows_workgroups(outputs * layout.reduce_count * element.nbytes, tuning)
     most = most_splits(outputs, element, input_bytes)
-    lanes, are_kept = _lanes(layout, runs, element, min(workgroups, worthwhile), most, limits)
+    whole_rows = limits_of_whole_rows(layout, runs, element, limits)
+    modelled = None if whole_rows else _modelled_share(layout, runs, element, most, limits)
+    if modelled is not None:
+        limits = _with_workgroup_size(limits, modelled.workgroup_size)
+        lanes, are_kept, wanted = modelled.lanes, False, modelled.splits
+    else:
+        limits = whole_rows or limits
+        lanes, are_kept = _lanes(layout, runs, element, limits)
+        wanted = 1 if whole_rows else _splits_that_fill(layout, runs, element, lanes, limits)
+    tuning, workgroup_size = limits.tuning, limits.workgroup_size
     blocks = ceil_div(outputs, workgroup_size // lanes)
 
     # Splits take tiles in turn, so that at any time they read neighbouring memory.
-    wanted = max(tuning.split_workgroups // blocks, 1) if are_split else 1
-    if segments > 1:  # each step waits for the previous one
-        wanted = ceil_div(2 * workgroups, blocks)
-    wanted = min(wanted, ceil_div(worthwhile, blocks))
     subgroup_size = _subgroup_size(limits)
     tile_vectors = vectors
     if wanted > segments:
@@ -247,7 +223,7 @@ def row_division(
         "runs_are_planes": runs.reading is not None and runs.reading.run_dims <= 2,
         "whole_subgroups": lanes >= subgroup_size,
     }
-    return WorkDivision(
+    division = WorkDivision(
         kernels.family("argreduce_rows"),
         variant,
         lanes,
@@ -261,32 +237,81 @@ def row_division(
         subgroup_size=subgroup_size,
         reading=runs.reading,
     )
+    return division, limits
 
 
-def _lanes(
-    layout: ReduceLayout,
-    runs: Runs,
-    element: ElementType,
-    workgroups: int,
-    most: int,
-    limits: DeviceLimits,
-) -> tuple[int, bool]:
-    """Return how many invocations process a row, and whether these are as many as keep it in registers.
+def _modelled_share(
+    layout: ReduceLayout, runs: Runs, element: ElementType, most: int, limits: DeviceLimits
+) -> RowShare | None:
+    """Return how to divide rows of several runs, or many too long for one or two steps; None for others.
 
-    They are as few as fill the device with so many workgroups, and at most so many splits: each of them takes
-    part in the final exchange.
+    Args:
+        layout: canonical.
+        runs: its runs.
+        element: its elements.
+        most: splits.
+        limits: of the device.
     """
     tuning, segments = limits.tuning, layout.reduce_count // runs.length
+    if tuning.is_processor:
+        return None
     vectors, whole = _vectors_of(layout, runs, element)
+    longest = MOST_KEPT * tuning.row_lanes if whole else MOST_FEW_VECTORS
+    are_kept = vectors <= longest or _lanes_keeping(vectors, whole, runs, element, tuning)
+    # Many rows out of memory order take fewest invocations each.
+    are_many = runs.reading is not None and layout.outputs > 2 * tuning.split_workgroups
+    if segments == 1 and (are_kept or are_many or _are_few(layout, runs, element, tuning)):
+        return None
+    work = RowWork(
+        layout.outputs,
+        segments,
+        vectors,
+        runs.length * element.nbytes,
+        whole,
+        runs.reading is None,
+        element,
+        limits.workgroup_size,
+        limits.subgroup_size,
+        tuning,
+    )
+    return work.cheapest_division(most)
+
+
+def _with_workgroup_size(limits: DeviceLimits, workgroup_size: int) -> DeviceLimits:
+    return replace(limits, tuning=replace(limits.tuning, workgroup_size=workgroup_size))
+
+
+def _workgroups_that_fill(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> int:
+    return rows_workgroups(layout.outputs * layout.reduce_count * element.nbytes, tuning)
+
+
+def _splits_that_fill(
+    layout: ReduceLayout, runs: Runs, element: ElementType, lanes: int, limits: DeviceLimits
+) -> int:
+    """Return about how many splits fill the device."""
+    tuning = limits.tuning
+    blocks = ceil_div(layout.outputs, limits.workgroup_size // lanes)
+    wanted = max(tuning.split_workgroups // blocks, 1)
+    if layout.reduce_count != runs.length:  # each step waits for the previous one
+        wanted = ceil_div(2 * _workgroups_that_fill(layout, element, tuning), blocks)
+    return min(wanted, ceil_div(worthwhile_workgroups(layout, element, tuning), blocks))
+
+
+def _lanes(layout: ReduceLayout, runs: Runs, element: ElementType, limits: DeviceLimits) -> tuple[int, bool]:
+    """Return how many invocations process a row, and whether these are as many as keep it in registers.
+
+    They are as few as fill the device: each of them takes part in the final exchange.
+    """
+    tuning = limits.tuning
+    vectors, whole = _vectors_of(layout, runs, element)
+    workgroups = _workgroups_that_fill(layout, element, tuning)
+    workgroups = min(workgroups, worthwhile_workgroups(layout, element, tuning))
     filling = ceil_div(workgroups * limits.workgroup_size, layout.outputs)
-    if not tuning.is_processor:
-        # Other workgroups take some of its runs; software drivers took from half to twice as long so.
-        filling = ceil_div(filling, min(segments, most))
-    keeping = 0
-    if segments == 1 and not tuning.is_processor:
-        keeping = _lanes_keeping(vectors, whole, runs, element, tuning)
-    fewest = keeping or min(_row_lanes(vectors, whole, segments, runs, element, tuning), tuning.row_lanes)
-    fewest = max(fewest, power_of_two_at_least(filling))
+    keeping = 0 if tuning.is_processor else _lanes_keeping(vectors, whole, runs, element, tuning)
+    fewest = keeping or min(_row_lanes(vectors, whole, runs, element, tuning), tuning.row_lanes)
+    # With more invocations than fill a GPU, its last workgroups run alone.
+    in_order_on_gpu = not tuning.is_processor and runs.reading is None
+    fewest = max(fewest, power_of_two_up_to(filling) if in_order_on_gpu else power_of_two_at_least(filling))
     lanes = min(limits.workgroup_size, power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS)), fewest)
     return lanes, lanes == keeping
 
@@ -333,23 +358,18 @@ def _tile_vectors(vectors: int, lanes: int, wanted: int, combining: int, tuning:
     return tile_vectors
 
 
-def _row_lanes(
-    vectors: int, whole: bool, segments: int, runs: Runs, element: ElementType, tuning: Tuning
-) -> int:
+def _row_lanes(vectors: int, whole: bool, runs: Runs, element: ElementType, tuning: Tuning) -> int:
     """Return how many invocations process a row while there are enough rows to fill the device."""
     if runs.reading and not tuning.is_processor:
         # To find and exchange positions takes longer the more invocations do, to read the fewer do.
         return power_of_two_up_to(math.isqrt(vectors) // 2)
     if not whole and vectors <= MOST_FEW_VECTORS:
         # Vectors within a row need no masks: the longer an invocation's part, the fewer do.
-        return power_of_two_up_to(vectors // (FEWEST_STEPS if segments == 1 else FEWEST_STEPS_OF_SEVERAL))
-    lanes = _lanes_of_whole_row(vectors, segments, element, tuning) if whole else 0
-    return lanes or power_of_two_at_least(
-        power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS)) // tuning.row_steps
-    )
+        return power_of_two_up_to(vectors // FEWEST_STEPS)
+    return (_lanes_of_whole_row(vectors, element, tuning) if whole else 0) or tuning.row_lanes
 
 
-def _lanes_of_whole_row(vectors: int, segments: int, element: ElementType, tuning: Tuning) -> int:
+def _lanes_of_whole_row(vectors: int, element: ElementType, tuning: Tuning) -> int:
     """Return how many invocations process a row of whole vectors, or 0 if it takes more than a row has.
 
     Where more than 16 read it in one step, half as many in two exchange less: narrow elements, and others of
@@ -358,7 +378,7 @@ def _lanes_of_whole_row(vectors: int, segments: int, element: ElementType, tunin
     end, or exchange among more (H200: 0.86 to 0.95, H100: 0.94 to 1.02).
     """
     lanes, (_, in_two) = _lanes_at_once(vectors, tuning), _lanes_of_steps(vectors)
-    if element.nbytes == 8 or segments > 1:
+    if element.nbytes == 8:
         return lanes
     are_narrow, are_many = element.nbytes < 4, lanes > MOST_LANES_OF_ONE_STEP
     if are_many and lanes > in_two and (are_narrow or ceil_div(vectors, lanes) < CHUNK_VECTORS):
