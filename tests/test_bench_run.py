@@ -640,7 +640,10 @@ def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypat
         (["--readings", "0"], "at least 1 is accepted"),
         (["--peer-seconds", "0"], "more than 0 is accepted"),
         (["--index-dtype", "int16"], "accepted are int32, int64"),
-        (["--json", "/nonexistent/run.json"], "--json /nonexistent/run.json: cannot be written"),
+        (
+            ["--json", "/nonexistent/run.json"],
+            "--json /nonexistent/run.json: cannot be written: there is no folder /nonexistent",
+        ),
         (["--resume", "/nonexistent/run.json"], "--resume /nonexistent/run.json: cannot be written"),
         (["--plot", "/nonexistent/run.svg"], "--plot /nonexistent/run-dtypes.svg: cannot be written"),
         (["--plot", "run.gif"], "accepted are names that end in .svg, .png, .pdf"),

@@ -470,7 +470,10 @@ def test_what_a_device_cannot_hold_is_refused_and_fails_alone(capsys, monkeypatc
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--suite", "sweep", "--op", "argmax"], "--op: not accepted beside --suite sweep"),
+        (
+            ["--suite", "sweep", "--op", "argmax"],
+            "--op: not accepted beside --suite sweep; accepted are --seed, --cases",
+        ),
         (["--suite", "sweep", "--shape", "3x4"], "--shape: not accepted beside --suite sweep"),
         (["--suite", "sweep", "--compare-only"], "--compare-only: not accepted beside"),
         (["--suite", "quick", "--seed", "0"], "--seed 0: accepted beside --suite sweep only"),

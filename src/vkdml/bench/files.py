@@ -61,6 +61,8 @@ def check_writable(path: str | Path) -> None:
             raise RecordFault(f"{path}: cannot be written: the file is read-only")
         with tempfile.NamedTemporaryFile(prefix=_TEMPORARY, dir=target.parent):
             pass
+    except FileNotFoundError:
+        raise RecordFault(f"{path}: cannot be written: there is no folder {target.parent}") from None
     except OSError as error:
         raise RecordFault(f"{path}: cannot be written: {error.strerror or error}") from None
 

@@ -113,7 +113,10 @@ def refuse_options_of_suites(given: Given) -> None:
     }  # fmt: skip
     for name, value in alien.items():
         if value:
-            raise typer.BadParameter(f"{name}: not accepted beside --suite {sweep.SUITE}")
+            raise typer.BadParameter(
+                f"{name}: not accepted beside --suite {sweep.SUITE}; accepted are --seed, --cases, --case, "
+                "--windows, --data, --mib, --peers, --readings, --index-dtype, --json and --plot"
+            )
 
 
 def refuse_options_of_sweeps(given: Given) -> None:
