@@ -233,6 +233,52 @@ def test_parts_of_blocks_are_read_where_that_is_faster(name, sizes, strides, axe
     assert plan.bytes_of("workspace") <= count * ELEMENTS[name].nbytes // 100 + (1 << 20)
 
 
+@pytest.mark.parametrize("take_last", [False, True])
+@pytest.mark.parametrize(("name", "row"), [("int8", 513), ("float16", 517)])
+def test_narrow_rows_out_of_order_are_read_in_unaligned_periods_where_nothing_else_reads_in_order(
+    device, name, row, take_last
+):
+    """The first of the reduced axes lies innermost; of aligned periods there would be too many columns."""
+    if never_plans_batched_kernels(device):
+        return
+    periods = replace(DISCRETE.periods, from_bytes=0, elements_from_bytes=0, out_of_order_from_bytes=0)
+    limits = replace(device.limits, tuning=replace(DISCRETE, periods=periods, joined_from_bytes=1 << 40))
+    inner, outer = 101, 64
+    order = Order(name, take_last=take_last)
+    layout = canonical_reduce(
+        (inner, outer, row), (row, inner * row, 1), (0, 1), (row, row, 1), take_last=take_last
+    )
+    count = inner * outer * row
+    plan = plan_argreduce(layout, order, count, limits, index_bytes=4, with_values=True)
+    assert "periods_unaligned" in plan.steps[0].kernel
+    assert plan.bytes_of("workspace") <= count * ELEMENTS[name].nbytes // 100 + (1 << 20)
+    rng = np.random.default_rng(row)
+    run_both(device, plan, {"input": element_bits(rng, name, count)}, twins_combine.run)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "permutation", "axes", "in_periods"),
+    [
+        ("int8", (917, 6146, 95), (1, 2, 0), (0, 2), True),
+        ("uint8", (132, 7911, 513), (2, 1, 0), (1, 2), True),
+        # Long rows are read as fast in columns.
+        ("bfloat16", (121, 11, 50257), (1, 0, 2), (0, 1), False),
+    ],
+)
+def test_unaligned_periods_are_the_last_way_to_read_memory_in_order(
+    name, shape, permutation, axes, in_periods
+):
+    gpu = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+    strides = row_major_strides(shape)
+    sizes = [shape[axis] for axis in permutation]
+    kept = [1 if axis in axes else size for axis, size in enumerate(sizes)]
+    layout = canonical_reduce(
+        sizes, [strides[axis] for axis in permutation], axes, row_major_strides(kept), take_last=False
+    )
+    plan = plan_argreduce(layout, Order(name), math.prod(shape), gpu, index_bytes=4, with_values=False)
+    assert ("periods" in plan.steps[0].kernel) == in_periods
+
+
 def test_every_kernel_is_tested_here():
     limits = DeviceLimits(DISCRETE, 1 << 30, 1 << 16, 256)
     tested = {

@@ -10,7 +10,7 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, Step, TooMuchWork, check_buffer, check_work, checked_step
 from vkdml.plan.reduce.across import plan_across
 from vkdml.plan.reduce.joined import Joining, plan_joined
-from vkdml.plan.reduce.periodic import Periodicity, plan_periods
+from vkdml.plan.reduce.periodic import Periodicity, plan_periods, plan_periods_as_last_way
 from vkdml.plan.reduce.reading import reading_layout_words
 from vkdml.plan.reduce.reductions import (
     Results,
@@ -101,7 +101,7 @@ def _plan_vectors(periodicity: Periodicity, joining: Joining, results: Results) 
     has_gaps = periodicity.with_gaps is not None and periodicity.with_gaps.has_gaps
     if has_gaps or joining.is_faster_than_periods:
         return joined() or periods()
-    return periods() or joined()
+    return periods() or joined() or plan_periods_as_last_way(periodicity, results)
 
 
 def _plan_division(

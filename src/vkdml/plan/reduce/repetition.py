@@ -201,7 +201,13 @@ def partial_repetitions(layout: ReduceLayout, per_vector: int) -> Iterator[Repet
 
 
 def best_repetition(
-    layout: ReduceLayout, element: ElementType, input_bytes: int, *, gaps: bool, unaligned: bool = False
+    layout: ReduceLayout,
+    element: ElementType,
+    input_bytes: int,
+    *,
+    gaps: bool,
+    unaligned: bool = False,
+    is_only_way: bool = False,
 ) -> Repetition | None:
     """Return the way with the fewest columns whose candidates fit the scratch memory, if there is one.
 
@@ -211,15 +217,18 @@ def best_repetition(
         input_bytes: of the input buffer.
         gaps: whether blocks may have gaps.
         unaligned: whether loads of these may start at any element, where columns would be too many else.
+        is_only_way: whether nothing else reads memory in order, so that blocks without gaps may have as many
+            columns, and unaligned loads, too.
     """
     per_vector = VECTOR_BYTES // element.nbytes
     ways = list(repetitions(layout, per_vector, gaps=gaps))
-    if unaligned:
+    if unaligned or is_only_way:
         # The last vector of a period extends into the next one at most.
-        longer = [way for way in ways if way.copies > 1 and way.has_gaps and way.block >= per_vector]
+        longer = [way for way in ways if way.copies > 1 and way.block >= per_vector]
+        longer = [way for way in longer if way.has_gaps or is_only_way]
         ways += [replace(way, copies=1, is_aligned=False) for way in longer]
     # Without gaps other kernels are faster where there are so many columns.
-    each = column_words(element) if gaps else candidate_words(element)
+    each = column_words(element) if gaps or is_only_way else candidate_words(element)
     good = (repetition for repetition in ways if _fits(repetition, element, input_bytes, each))
     return min(good, key=lambda way: (not way.is_aligned, way.columns), default=None)
 
