@@ -418,6 +418,8 @@ def plan_periods_as_last_way(periodicity: Periodicity, results: Results) -> Plan
     is_processor = periodicity.limits.tuning.is_processor
     if is_processor or periodicity.element.nbytes >= 4 or periodicity.runs is not None:
         return None
+    if periodicity.input_bytes < periodicity.limits.tuning.periods.from_bytes:
+        return None
     # Long rows are read as fast where they are.
     if not periodicity.is_out_of_order or periodicity.row_of_outputs_bytes > LONG_ROW_OUT_OF_ORDER:
         return None
