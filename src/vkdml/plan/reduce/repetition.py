@@ -224,9 +224,8 @@ def best_repetition(
     ways = list(repetitions(layout, per_vector, gaps=gaps))
     if unaligned or is_only_way:
         # The last vector of a period extends into the next one at most.
-        longer = [way for way in ways if way.copies > 1 and way.block >= per_vector]
-        longer = [way for way in longer if way.has_gaps or is_only_way]
-        ways += [replace(way, copies=1, is_aligned=False) for way in longer]
+        longer = [way for way in ways if way.copies > 1 and (way.has_gaps or is_only_way)]
+        ways += [replace(way, copies=1, is_aligned=False) for way in longer if way.block >= per_vector]
     # Without gaps other kernels are faster where there are so many columns.
     each = column_words(element) if gaps or is_only_way else candidate_words(element)
     good = (repetition for repetition in ways if _fits(repetition, element, input_bytes, each))

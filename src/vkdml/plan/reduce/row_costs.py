@@ -94,10 +94,9 @@ class RowWork:
         fewest = max(fewest, power_of_two_at_least(ceil_div(self.vectors, _MOST_VECTORS)))
         for workgroup_size in self._workgroup_sizes:
             most_lanes = min(workgroup_size, power_of_two_at_least(self.vectors))
-            lanes = min(fewest, most_lanes)
+            lanes, at_once = min(fewest, most_lanes), self._at_once(workgroup_size)
             while lanes <= most_lanes:
                 blocks = ceil_div(self.outputs, workgroup_size // lanes)
-                at_once = self._at_once(workgroup_size)
                 most = min(self.runs * ceil_div(self.vectors, lanes * _CHUNK_VECTORS), most_splits)
                 for splits in {max(min(int(waves * at_once / blocks), most), 1) for waves in _WAVES}:
                     yield self._time(workgroup_size, lanes, splits, blocks), workgroup_size, lanes, splits

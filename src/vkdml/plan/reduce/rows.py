@@ -129,7 +129,7 @@ def _are_few(layout: ReduceLayout, runs: Runs, element: ElementType, tuning: Tun
     return layout.outputs * workgroups <= tuning.split_workgroups
 
 
-def limits_of_whole_rows(
+def _limits_of_whole_rows(
     layout: ReduceLayout, runs: Runs, element: ElementType, limits: DeviceLimits
 ) -> DeviceLimits | None:
     """Return limits whose workgroup keeps a row in registers, or None where rows may as well be split.
@@ -139,14 +139,15 @@ def limits_of_whole_rows(
     """
     tuning = limits.tuning
     vectors, _ = _vectors_of(layout, runs, element)
-    few = _are_few(layout, runs, element, tuning)
     # Other kernels keep no row.
-    if runs.reading or layout.reduce_count != runs.length or not (few and tuning.subgroups):
+    if runs.reading or layout.reduce_count != runs.length or not tuning.subgroups:
+        return None
+    if not _are_few(layout, runs, element, tuning):
         return None
     wanted = max(power_of_two_at_least(ceil_div(vectors, MOST_KEPT)), tuning.workgroup_size)
     if wanted > min(tuning.widest_workgroup, limits.subgroup_size * limits.max_subgroups):
         return None
-    wide = replace(limits, tuning=replace(tuning, workgroup_size=wanted))
+    wide = _with_workgroup_size(limits, wanted)
     return wide if wide.workgroup_size == wanted else None
 
 
@@ -172,7 +173,7 @@ def row_division(
     per_vector = VECTOR_BYTES // element.nbytes
     vectors, whole = _vectors_of(layout, runs, element)
     most = most_splits(outputs, element, input_bytes)
-    whole_rows = limits_of_whole_rows(layout, runs, element, limits)
+    whole_rows = _limits_of_whole_rows(layout, runs, element, limits)
     modelled = None if whole_rows else _modelled_share(layout, runs, element, most, limits)
     if modelled is not None:
         limits = _with_workgroup_size(limits, modelled.workgroup_size)
