@@ -61,6 +61,11 @@ class DeviceLimits:
         most = min(self.max_workgroup_invocations, self.max_shared_memory // SHARED_BYTES)
         return min(self.tuning.workgroup_size, power_of_two_up_to(most))
 
+    def with_workgroup_size(self, workgroup_size: int) -> DeviceLimits:
+        """Return limits with so many invocations per workgroup, or as many as the device allows."""
+        tuning = dataclasses.replace(self.tuning, workgroup_size=workgroup_size)
+        return dataclasses.replace(self, tuning=tuning)
+
 
 @dataclass(frozen=True)
 class Step:

@@ -24,9 +24,9 @@ from vkdml.plan.plans import (
     check_work,
     checked_step,
     dim_words,
-    power_of_two_at_least,
     words,
 )
+from vkdml.plan.reduce.combining import CombineDivision, combine_division
 from vkdml.plan.reduce.reductions import (
     Results,
     bases,
@@ -45,7 +45,6 @@ from vkdml.plan.reduce.repetition import NARROW_STEPS, PERIODS, Repetition, colu
 from vkdml.plan.schema import ElementType, PlacedLayout
 from vkdml.plan.tuning import PeriodTuning
 
-CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 # Vectors. A workgroup reads so many side by side at least, where a period is longer.
 FEWEST_VECTORS = 16
 # Longer periods are read in pieces of so many vectors, by element width.
@@ -155,36 +154,6 @@ def _side(vectors: int, piece: int, most: int) -> int:
     )
 
 
-@dataclass(frozen=True)
-class _CombineDivision:
-    """How the work of the second kernel is divided."""
-
-    lanes: int
-    blocks: int
-    splits: int
-    candidates_per_split: int
-    loop_steps: int
-
-
-def _combine_division(layout: ReduceLayout, dims: list[Dim], limits: DeviceLimits) -> _CombineDivision:
-    tuning, workgroup_size, outputs = limits.tuning, limits.workgroup_size, layout.outputs
-    candidates = math.prod(dim.size for dim in dims)
-    most = power_of_two_at_least(ceil_div(candidates, CANDIDATES_AT_ONCE))
-    filling = ceil_div(tuning.target_workgroups * workgroup_size, outputs)
-    lanes = min(workgroup_size, most, power_of_two_at_least(filling))
-    blocks = ceil_div(outputs, workgroup_size // lanes)
-
-    def loop_steps(splits: int) -> int:
-        loops = PeriodLoops(workgroup_size, limits.max_workgroup_count)
-        counts = (len(layout.kept), len(layout.reduced), len(dims))
-        return loops.combine(blocks, splits, *counts, ceil_div(candidates, splits), lanes)
-
-    most = ceil_div(candidates, lanes * CANDIDATES_AT_ONCE)
-    wanted = min(ceil_div(tuning.target_workgroups, blocks), most)
-    splits, share = settled_splits(wanted, most, candidates, blocks, loop_steps, limits)
-    return _CombineDivision(lanes, blocks, splits, share, loop_steps(splits))
-
-
 def plan_repetition(
     repetition: Repetition,
     layout: ReduceLayout,
@@ -204,7 +173,7 @@ def plan_repetition(
     check_work("columns", repetition.columns)
     division = _division(repetition, element, input_bytes, limits)
     candidates = _candidates(repetition, division, element)
-    combine = _combine_division(layout, candidates.dims, limits)
+    combine = combine_division(layout, candidates.of_output, len(candidates.dims), limits)
     workspace = _workspace(repetition, layout, candidates, division, combine, element)
     reduction = _Reduction(repetition, layout, order, input_bytes, results, limits, workspace)
     steps = _periods_step(reduction, division), _combine_step(reduction, candidates, combine)
@@ -224,6 +193,10 @@ class _Candidates:
     """Candidates from output to output, by number of the kept dimension."""
     dims: list[Dim]
     """Of the candidates of one output, the innermost first. Inputs are candidates, outputs are positions."""
+
+    @property
+    def of_output(self) -> int:
+        return math.prod(dim.size for dim in self.dims)
 
     @property
     def are_adjacent(self) -> bool:
@@ -269,7 +242,7 @@ def _workspace(
     layout: ReduceLayout,
     candidates: _Candidates,
     division: _Division,
-    combine: _CombineDivision,
+    combine: CombineDivision,
     element: ElementType,
 ) -> _Workspace:
     kept_strides = (candidates.kept_strides.get(number, 0) for number in range(len(layout.kept)))
@@ -357,14 +330,14 @@ def _periods_step(reduction: _Reduction, division: _Division) -> Step:
     return Step(kernel, by_slot, packed, workgroups, loop_steps=division.loop_steps)
 
 
-def _combine_step(reduction: _Reduction, candidates: _Candidates, combine: _CombineDivision) -> Step:
+def _combine_step(reduction: _Reduction, candidates: _Candidates, combine: CombineDivision) -> Step:
     """Return the step that combines the columns of each output."""
     repetition, layout, limits = reduction.repetition, reduction.layout, reduction.limits
     workspace = reduction.workspace
     flags = {"layout_in_push": workspace.layout.in_push, "positions_adjacent": candidates.are_adjacent}
     all_flags = {**flags, **reduction.results.flags}
     kernel, by_slot = _COMBINE.specialize(
-        **{**reduction.constants, "keys": "integer"},
+        **{**reduction.constants, "workgroup": combine.workgroup_size, "keys": "integer"},
         steps_descend=reduction.steps_descend,
         split=combine.splits > 1,
         fixed_flags=fixed_flags(_COMBINE, all_flags, reduction.input_bytes, limits),
@@ -380,7 +353,7 @@ def _combine_step(reduction: _Reduction, candidates: _Candidates, combine: _Comb
         reduced_dims=len(layout.reduced),
         scratch_base=workspace.counters_base,
         positions_per_split=combine.candidates_per_split,
-        candidates=math.prod(dim.size for dim in candidates.dims),
+        candidates=candidates.of_output,
         candidate_dims=len(candidates.dims),
         first_position=layout.reading_order.position,
         repeated_weight=repetition.weight * repetition.copies % WORDS_LIMIT,

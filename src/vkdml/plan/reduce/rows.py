@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 from vkdml.common.rounding import ceil_div, round_up
@@ -147,7 +146,7 @@ def _limits_of_whole_rows(
     wanted = max(power_of_two_at_least(ceil_div(vectors, MOST_KEPT)), tuning.workgroup_size)
     if wanted > min(tuning.widest_workgroup, limits.subgroup_size * limits.max_subgroups):
         return None
-    wide = _with_workgroup_size(limits, wanted)
+    wide = limits.with_workgroup_size(wanted)
     return wide if wide.workgroup_size == wanted else None
 
 
@@ -176,7 +175,7 @@ def row_division(
     whole_rows = _limits_of_whole_rows(layout, runs, element, limits)
     modelled = None if whole_rows else _modelled_share(layout, runs, element, most, limits)
     if modelled is not None:
-        limits = _with_workgroup_size(limits, modelled.workgroup_size)
+        limits = limits.with_workgroup_size(modelled.workgroup_size)
         lanes, are_kept, wanted = modelled.lanes, False, modelled.splits
     else:
         limits = whole_rows or limits
@@ -276,10 +275,6 @@ def _modelled_share(
         tuning,
     )
     return work.cheapest_division(most)
-
-
-def _with_workgroup_size(limits: DeviceLimits, workgroup_size: int) -> DeviceLimits:
-    return replace(limits, tuning=replace(limits.tuning, workgroup_size=workgroup_size))
 
 
 def _workgroups_that_fill(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> int:
