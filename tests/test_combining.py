@@ -1,4 +1,4 @@
-"""How the columns that periods left are divided among invocations: what is chosen, and what that must keep to."""
+"""How the columns that periods left are divided among invocations, and what any division must keep to."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_wide_workgroups_combine_what_their_twin_combines(device, name, take_las
     layout = canonical_reduce(shape, row_major_strides(shape), (0,), (3, 1), take_last=take_last)
     order = Order(name, take_last=take_last)
     plan = plan_argreduce(layout, order, 60_000, limits, index_bytes=4, with_values=True)
-    first, second = plan.steps
+    _, second = plan.steps
     constants = kernels.table()[second.kernel].named(second.constants)
     assert (constants["workgroup"], constants["split"]) == (128, 0)
     rng = np.random.default_rng(len(name))
