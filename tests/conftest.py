@@ -59,8 +59,8 @@ ANY_DRIVER = frozenset(
         "device_without_memory", "directml_names", "dml_descriptors", "dml_header", "dml_validation",
         "docs", "docstrings", "gallery", "import", "indexing", "indexing_windows", "layout",
         "loop_steps", "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties", "other_gpus",
-        "overlap", "packaging", "pictures", "plan", "plots", "pool", "public_names", "readme", "run",
-        "schema", "soak", "strategies", "targets", "tiles", "troubleshooting", "two_devices", "typing",
+        "overlap", "packaging", "pictures", "plan", "plots", "pool", "public_names", "readme", "row_costs",
+        "run", "schema", "soak", "strategies", "targets", "tiles", "troubleshooting", "two_devices", "typing",
         "validation_plugin", "write_docs", "xarray",
     }
 )  # fmt: skip
@@ -72,13 +72,24 @@ MANY_KERNELS = frozenset(
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def is_out_of_turn(item: pytest.Item) -> bool:
+    """Whether a test with the mark ``in_turn`` is left to the other parameters, of which each third runs."""
+    parameters = getattr(item, "callspec", None)
+    marked = item.get_closest_marker("in_turn") is not None
+    return marked and parameters is not None and sum(parameters.indices.values()) % 3 != 0
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run tests of one element type one after another, and after them all that use the same kernels.
 
     So few kernels are built by several processes.
 
-    ``-m "not any_driver"`` leaves out what another driver's run proves.
+    ``-m "not any_driver"`` leaves out what another driver's run proves. SwiftShader takes seconds to compile
+    each specialization of a GPU's kernel; of tests that differ in these alone, it runs some.
     """
+    if os.environ.get("DRIVER", "").startswith("swiftshader"):
+        config.hook.pytest_deselected(items=[item for item in items if is_out_of_turn(item)])
+        items[:] = [item for item in items if not is_out_of_turn(item)]
     for item in items:
         if item.path.stem.removeprefix("test_") in ANY_DRIVER:
             item.add_marker(pytest.mark.any_driver)

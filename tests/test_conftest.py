@@ -55,7 +55,11 @@ def test_chosen_tests_and_those_whose_output_is_to_be_seen_run_in_one_process(ma
         assert conftest.pytest_xdist_auto_num_workers(config) == 0
 
 
-def test_tests_of_one_element_type_come_one_after_another() -> None:
+def test_tests_of_one_element_type_come_one_after_another(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DRIVER", raising=False)
+
     def item(file: str, number: int, **parameters: Any) -> Any:
         path = Path(file)
         made = SimpleNamespace(path=path, number=number, callspec=SimpleNamespace(params=parameters))
@@ -73,8 +77,37 @@ def test_tests_of_one_element_type_come_one_after_another() -> None:
         item("test_argreduce_sizes.py", 6, name="no element"),
         item("test_places.py", 7),
     ]
-    conftest.pytest_collection_modifyitems(items)
+    conftest.pytest_collection_modifyitems(request.config, items)
     assert [made.number for made in items] == [1, 5, 0, 3, 7, 2, 4, 6]
+
+
+@pytest.mark.parametrize("driver", ["", "lavapipe", "swiftshader", "swiftshader-older"])
+def test_a_third_of_what_differs_in_specializations_alone_runs_on_swiftshader(
+    monkeypatch: pytest.MonkeyPatch, driver: str
+) -> None:
+    monkeypatch.setenv("DRIVER", driver)
+    left_out: list[Any] = []
+    hook = SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items))
+
+    def item(number: int, marks: set[str], **indices: int) -> Any:
+        return SimpleNamespace(
+            path=Path("test_kernels.py"),
+            number=number,
+            callspec=SimpleNamespace(params={}, indices=indices),
+            get_closest_marker=lambda name: name if name in marks else None,
+        )
+
+    marked = [item(3 * a + b, {"in_turn"}, a=a, b=b) for a in range(3) for b in range(3)]
+    others = [item(9, set(), a=1), item(10, {"any_driver"}, a=2)]
+    items = [*marked, *others]
+    config: Any = SimpleNamespace(hook=hook)
+    conftest.pytest_collection_modifyitems(config, items)
+    numbers = [made.number for made in items]
+    if driver.startswith("swiftshader"):
+        assert numbers == [0, 5, 7, 9, 10], "each parameter is there once"
+        assert sorted([*numbers, *(made.number for made in left_out)]) == list(range(11))
+    else:
+        assert (numbers, left_out) == (list(range(11)), [])
 
 
 def test_only_files_that_exist_are_the_same_on_any_driver(request: pytest.FixtureRequest) -> None:

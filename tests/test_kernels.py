@@ -341,6 +341,7 @@ def kernels_for(
     return found
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
 @pytest.mark.parametrize(("row_bytes", "last"), [(16, True), (44, False)])
 def test_gpus_read_short_rows_with_others_between_them_in_vectors(device, name, row_bytes, last):
@@ -448,6 +449,7 @@ def compiled_in_seconds(device, name: str) -> str:
     return "int16" if name == "float16" and "SwiftShader" in device.name else name
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
 @pytest.mark.parametrize(("rows", "nbytes"), [(1, 8192), (3, 4096), (16, 4096), (1, 8193 - 16), (2, 2064)])
 def test_few_rows_have_a_wide_workgroup_each_that_keeps_them(device, small_limits, name, rows, nbytes):
@@ -482,6 +484,7 @@ def test_few_rows_have_a_wide_workgroup_each_that_keeps_them(device, small_limit
     )
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "nbytes", "kept"),
     [

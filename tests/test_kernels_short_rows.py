@@ -160,6 +160,7 @@ def test_every_kernel_of_the_family_is_tested_here():
     assert tested == {kernel.name for kernel in FAMILY.kernels.values() if "walked" not in kernel.name}
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", [name for name in ELEMENTS if ELEMENTS[name].nbytes < 4])
 @pytest.mark.parametrize("direct", [False, True])
 def test_four_rows_at_once(device, name, direct):

@@ -498,6 +498,7 @@ def test_words_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
         assert (kernels.table()[step.kernel].family == WORDS) == (limits == device.limits)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("exchanged", [False, True])
 @pytest.mark.parametrize("width", [*NARROW, 4])
 def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, width, exchanged):

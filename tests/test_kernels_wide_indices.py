@@ -63,6 +63,7 @@ def of_plan(plan):
     return kernel, kernel.family.unpack(plan.steps[0].push)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["int8", "bool", "float8_e5m2", "float16", "uint16", "float32", "int64"])
 @pytest.mark.parametrize("high", [False, True])
 def test_columns(device, small_limits, name, high):
@@ -85,6 +86,7 @@ def test_columns(device, small_limits, name, high):
     assert {"vectors", "unaligned"} <= loads
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["int8", "bool", "float16", "bfloat16"])
 @pytest.mark.parametrize("positions", [2, 3, 5, 6, 7])
 @pytest.mark.parametrize("rows", [1200, 1203])
