@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import warnings
+from typing import Any
 
 import asked_driver
 import forced_memory
@@ -72,11 +73,25 @@ MANY_KERNELS = frozenset(
 )
 
 
-def is_out_of_turn(item: pytest.Item) -> bool:
-    """Whether a test with the mark ``in_turn`` is left to the other parameters, of which each third runs."""
-    parameters = getattr(item, "callspec", None)
-    marked = item.get_closest_marker("in_turn") is not None
-    return marked and parameters is not None and sum(parameters.indices.values()) % 3 != 0
+def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests with the mark ``in_turn`` but for a few, which have each value of each parameter."""
+    tests: dict[str, list[Any]] = {}
+    for item in items:
+        if item.get_closest_marker("in_turn") is not None:
+            tests.setdefault(item.originalname, []).append(item)  # type: ignore[attr-defined]
+    left_out = []
+    for alike in tests.values():
+        missing = {pair for item in alike for pair in _parameters(item)}
+        while missing:
+            chosen = max(alike, key=lambda item: len(missing & _parameters(item)))
+            missing -= _parameters(chosen)
+            alike.remove(chosen)
+        left_out += alike
+    return left_out
+
+
+def _parameters(item: Any) -> set[tuple[str, str]]:
+    return {(name, str(value)) for name, value in item.callspec.params.items()}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -88,8 +103,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     each specialization of a GPU's kernel; of tests that differ in these alone, it runs some.
     """
     if os.environ.get("DRIVER", "").startswith("swiftshader"):
-        config.hook.pytest_deselected(items=[item for item in items if is_out_of_turn(item)])
-        items[:] = [item for item in items if not is_out_of_turn(item)]
+        left_out = out_of_turn(items)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         if item.path.stem.removeprefix("test_") in ANY_DRIVER:
             item.add_marker(pytest.mark.any_driver)

@@ -118,6 +118,7 @@ def sizes_for(name: str) -> list[int]:
     return [n for n in SIZES if n >= 2 and (name in WIDE_RANGE or n <= 513)]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("op", oracle.OPERATORS)
 @pytest.mark.parametrize("name", oracle.ARGREDUCE_DTYPES)
 def test_ties_across_boundaries_of_many_rows_and_columns(name: str, op: str) -> None:
@@ -142,6 +143,7 @@ def test_ties_across_boundaries_of_many_rows_and_columns(name: str, op: str) -> 
                 )
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("op", oracle.OPERATORS)
 @pytest.mark.parametrize("name", WIDE_RANGE)
 def test_ties_across_boundaries_of_one_long_row(name: str, op: str) -> None:

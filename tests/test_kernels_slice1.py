@@ -582,6 +582,7 @@ def rows(width: int, step: int) -> str:
     return kernel_for("slice1_rows", width, step=step if has_kernel else 0)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("width", IN_ROWS)
 def test_rows_that_are_no_shorter_than_a_vector(device, monkeypatch, width, step):
@@ -795,6 +796,7 @@ def test_rows_and_columns_in_groups(device, width):
             assert found.columns.count == groups * columns
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("width", [*NARROW, 4])
 @pytest.mark.parametrize("outside", [0, 3])
 def test_groups_of_rows_in_blocks(device, width, outside):
