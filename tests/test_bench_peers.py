@@ -90,6 +90,28 @@ def test_what_a_library_answers_is_put_into_the_row(device, monkeypatch, tmp_pat
     assert time == record.PeerTime(9, 8, 10, call=Times(3, 2, 4, 5), chain=Times(3, 2, 4, 5))
 
 
+@pytest.mark.parametrize(
+    ("us", "gib", "device_type", "is_time"),
+    [
+        (300.0, 2, "discrete", False),
+        (600.0, 2, "discrete", True),
+        (300.0, 2, "software", True),
+        (3.0, 0.1, "discrete", True),
+    ],
+)
+def test_less_time_than_the_memory_takes_is_no_time(device, us, gib, device_type, is_time):
+    """Large arrays are read from memory at 3 TB/s at most; small ones may be in a cache."""
+    made = measure.new_record(device, "own", {})
+    made.ceiling_gb_per_s = 3000.0
+    made.device["type"] = device_type
+    (row,) = measure.measure(device, [PLAIN], readings=1, kernels_only=True)
+    row.us, row.gb_per_s = 700.0, gib * (1 << 30) / 700e3
+    time = peers._possible(record.PeerTime(us, us, us), row, made)
+    assert (time.us == us) == is_time
+    if not is_time:
+        assert time == record.PeerTime(why="measured 300 us, less than its bytes take (572.7 us)")
+
+
 # ---- ONNX Runtime -------------------------------------------------------------------------------
 
 
