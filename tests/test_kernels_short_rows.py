@@ -354,3 +354,22 @@ def test_more_tiles_than_workgroups_are_looped_over(device):
         plan, count = plan_case(case, "int16", few)
         assert all(step.workgroups <= 3 for step in plan.steps)
         run_both(device, plan, element_bits(rng, "int16", count))
+
+
+@pytest.mark.parametrize("name", ["float64", "int64"])
+@pytest.mark.parametrize(("sizes", "workgroup"), [((90, 17, 8), 128), ((60, 3, 8, 5), 64)])
+def test_stacks_of_words_with_few_outputs_in_a_tile_have_larger_ones(device, name, sizes, workgroup):
+    """Where most invocations would be idle; the second case has enough outputs."""
+    few = replace(
+        DISCRETE, target_workgroups=2, target_workgroup_bytes=0, split_workgroups=2, joined_from_bytes=1 << 40
+    )
+    limits = replace(device.limits, tuning=replace(few, short=replace(DISCRETE.short, from_bytes=0)))
+    kept = tuple(1 if axis == 1 else size for axis, size in enumerate(sizes))
+    layout = canonical_reduce(sizes, row_major_strides(sizes), (1,), row_major_strides(kept), take_last=False)
+    count = math.prod(sizes)
+    plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=True)
+    (step,) = plan.steps
+    kernel = kernels.table()[step.kernel]
+    assert kernel.family is FAMILY
+    assert kernel.named(step.constants)["workgroup"] == workgroup
+    run_both(device, plan, element_bits(np.random.default_rng(count), name, count))
