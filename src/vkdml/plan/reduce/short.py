@@ -14,7 +14,7 @@ from vkdml.plan.reduce.reductions import FOUR, NARROW_SHARE, Results, are_few_in
 from vkdml.plan.reduce.rows import long_runs_of
 from vkdml.plan.reduce.short_step import COLUMN_BYTES, Work, are_few_columns, most_fixed, plan_of_work
 from vkdml.plan.reduce.short_tile import Tile
-from vkdml.plan.reduce.short_tiles import are_dense, is_short, tile_of
+from vkdml.plan.reduce.short_tiles import are_dense, busier_tile, is_short, tile_of
 from vkdml.plan.reduce.tiles_in_place import tile_of_walks, workgroup_size_of
 from vkdml.plan.reduce.walked_tiles import gains_by_tile, walked_tile_of
 from vkdml.plan.reduce.walks import Walk, walk_of
@@ -94,6 +94,7 @@ def _plan_stack(
     tile = tile_of(layout, nbytes, columns == "packed", limits)
     if tile is None or _is_faster_in_columns(layout, tile, nbytes, limits):
         return None
+    tile = busier_tile(tile, layout, nbytes, limits)
     columns = "fours" if _is_in_fours(layout, tile, nbytes, limits) else columns
     work = Work(tile, columns, direct=limits.tuning.short.direct)
     return plan_of_work(work, layout, order, input_bytes, results, limits)

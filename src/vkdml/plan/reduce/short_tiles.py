@@ -81,14 +81,18 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     It grows from the innermost dimension outwards, as long as memory is contiguous or nearly so. The outputs'
     own innermost dimension, if another one, gets its share first: indices are to be written side by side.
     """
-    tuning = _tuning_for(layout, nbytes, limits)
-    tile = _tile_of(layout, nbytes, packed, tuning, limits)
-    if tile is None or nbytes < 4 or tuning.direct or not _is_stack(layout):
+    return _tile_of(layout, nbytes, packed, _tuning_for(layout, nbytes, limits), limits)
+
+
+def busier_tile(tile: Tile, layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> Tile:
+    """Return a tile twice as large, for twice the invocations, where this one leaves many of them idle."""
+    tuning = limits.tuning.short
+    if nbytes < 4 or tuning.direct or not _is_stack(layout):
         return tile
     if tile.outputs > MOST_IDLE_SHARE * tile.workgroup_size:
         return tile
     wide = replace(tuning, tile_bytes=2 * tuning.tile_bytes, workgroup_size=2 * tuning.workgroup_size)
-    larger = _tile_of(layout, nbytes, packed, wide, limits)
+    larger = _tile_of(layout, nbytes, False, wide, limits)
     return larger if larger is not None and larger.outputs >= 2 * tile.outputs else tile
 
 
