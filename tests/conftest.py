@@ -56,7 +56,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 ANY_DRIVER = frozenset(
     {
         "bench_cases", "bench_record", "bench_resume", "bench_sweep", "build",
-        "chunked_tiles", "cli_checks", "cli_commands", "conftest", "dask", "dask_cluster", "demo",
+        "chunked", "chunked_tiles", "cli_checks", "cli_commands", "conftest", "dask", "dask_cluster", "demo",
         "device_without_memory", "directml_names", "dml_descriptors", "dml_header", "dml_validation",
         "docs", "docstrings", "gallery", "import", "indexing", "indexing_windows", "layout",
         "loop_steps", "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties", "other_gpus",
