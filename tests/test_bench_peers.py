@@ -105,7 +105,7 @@ def test_less_time_than_the_memory_takes_is_no_time(device, us, gib, device_type
     made.ceiling_gb_per_s = 3000.0
     made.device["type"] = device_type
     (row,) = measure.measure(device, [PLAIN], readings=1, kernels_only=True)
-    row.us, row.gb_per_s = 700.0, gib * (1 << 30) / 700e3
+    row.read_bytes, row.written_bytes = int(gib * (1 << 30)), 0
     time = peers._possible(record.PeerTime(us, us, us), row, made)
     assert (time.us == us) == is_time
     if not is_time:

@@ -240,7 +240,7 @@ def _possible(time: PeerTime, row: Row, record: Record) -> PeerTime:
     fastest = record.ceiling_gb_per_s
     if time.us is None or not fastest or record.device.get("type") == "software":
         return time
-    moved = row.gb_per_s * 1e3 * row.us
+    moved = row.read_bytes + row.written_bytes
     least = moved / (_FASTEST_SHARE * fastest * 1e3)
     if moved <= _CACHED_BYTES or time.us >= least:
         return time

@@ -10,6 +10,7 @@ from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.loop_steps import PeriodLoops
 from vkdml.plan.plans import DeviceLimits, power_of_two_at_least, power_of_two_up_to
 from vkdml.plan.reduce.reductions import settled_splits
+from vkdml.plan.reduce.work_division import Share
 
 # Candidates that an invocation loads at once: a batch.
 _BATCH = kernels.number("candidates_at_once")
@@ -32,13 +33,6 @@ class CombineDivision:
     splits: int
     candidates_per_split: int
     loop_steps: int
-
-
-@dataclass(frozen=True)
-class _Share:
-    workgroup_size: int
-    lanes: int
-    splits: int
 
 
 def combine_division(
@@ -69,7 +63,7 @@ def combine_division(
     return CombineDivision(wanted.workgroup_size, wanted.lanes, blocks, splits, share, loop_steps(splits))
 
 
-def _share_on_gpu(outputs: int, candidates: int, limits: DeviceLimits) -> _Share:
+def _share_on_gpu(outputs: int, candidates: int, limits: DeviceLimits) -> Share:
     usual = limits.workgroup_size
     workgroups = limits.tuning.split_workgroups * _BUSY_SHARE
     busy = power_of_two_up_to(int(workgroups * usual) // outputs)
@@ -78,13 +72,13 @@ def _share_on_gpu(outputs: int, candidates: int, limits: DeviceLimits) -> _Share
     workgroup_size = wide if is_wide else usual
     lanes = min(workgroup_size, busy, power_of_two_at_least(ceil_div(candidates, _BATCH)))
     if lanes < workgroup_size or candidates <= _UNSPLIT_BATCHES * lanes * _BATCH:
-        return _Share(workgroup_size, lanes, 1)
-    return _Share(usual, usual, max(int(workgroups) // outputs, 1))
+        return Share(workgroup_size, lanes, 1)
+    return Share(usual, usual, max(int(workgroups) // outputs, 1))
 
 
-def _share_on_processor(outputs: int, candidates: int, limits: DeviceLimits) -> _Share:
+def _share_on_processor(outputs: int, candidates: int, limits: DeviceLimits) -> Share:
     workgroup_size, workgroups = limits.workgroup_size, limits.tuning.target_workgroups
     filling = power_of_two_at_least(ceil_div(workgroups * workgroup_size, outputs))
     lanes = min(workgroup_size, filling, power_of_two_at_least(ceil_div(candidates, _BATCH)))
     blocks = ceil_div(outputs, workgroup_size // lanes)
-    return _Share(workgroup_size, lanes, ceil_div(workgroups, blocks))
+    return Share(workgroup_size, lanes, ceil_div(workgroups, blocks))

@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.plans import VECTOR_BYTES, power_of_two_at_least
 from vkdml.plan.reduce.reductions import candidate_words
+from vkdml.plan.reduce.work_division import Share
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import Tuning
 
@@ -53,16 +53,6 @@ _WAVES = (0, 1 / 2, 1, 2, 4)
 _CHUNK_VECTORS = kernels.number("chunk_vectors")
 
 
-class RowShare(NamedTuple):
-    """How rows are divided."""
-
-    workgroup_size: int
-    lanes: int
-    """Invocations that process a row together."""
-    splits: int
-    """Of each output."""
-
-
 @dataclass(frozen=True)
 class RowWork:
     """Runs that are long enough to be read in vectors."""
@@ -83,10 +73,10 @@ class RowWork:
     subgroup_size: int
     tuning: Tuning
 
-    def cheapest_division(self, most_splits: int) -> RowShare:
+    def cheapest_division(self, most_splits: int) -> Share:
         """Return how to divide the rows, with at most so many splits."""
         _, *share = min(self._choices(most_splits))
-        return RowShare(*share)
+        return Share(*share)
 
     def _choices(self, most_splits: int) -> Iterator[tuple[float, int, int, int]]:
         """Yield times and divisions."""

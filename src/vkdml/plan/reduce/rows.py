@@ -17,8 +17,8 @@ from vkdml.plan.reduce.reductions import (
     rows_workgroups,
     worthwhile_workgroups,
 )
-from vkdml.plan.reduce.row_costs import RowShare, RowWork
-from vkdml.plan.reduce.work_division import WorkDivision, are_multiples, loops_of
+from vkdml.plan.reduce.row_costs import RowWork
+from vkdml.plan.reduce.work_division import Share, WorkDivision, are_multiples, loops_of
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import Tuning
 
@@ -242,7 +242,7 @@ def row_division(
 
 def _modelled_share(
     layout: ReduceLayout, runs: Runs, element: ElementType, most: int, limits: DeviceLimits
-) -> RowShare | None:
+) -> Share | None:
     """Return how to divide rows of several runs, or many too long for one or two steps; None for others.
 
     Args:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vkdml.plan.layout import MemoryOrder, ReduceLayout
 from vkdml.plan.loop_steps import ReduceLoops
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.schema import Family
+
+
+class Share(NamedTuple):
+    """How many invocations process an output, in how many splits."""
+
+    workgroup_size: int
+    lanes: int
+    """Invocations that process an output together."""
+    splits: int
+    """Of each output."""
 
 
 @dataclass(frozen=True)
