@@ -15,7 +15,8 @@ def test_a_forked_child_gets_a_clear_error_not_a_hang():
         child = os.fork()
         if child == 0:
             make_buffer = lambda: kept.native.buffer(64, vkdml._native.MemoryKind.host)
-            for attempt in (lambda: vkdml.argmax([1, 3, 2]), vkdml.Device, vkdml.devices, make_buffer):
+            calls = [lambda: vkdml.argmax([1, 3, 2]), vkdml.Device, vkdml.devices, make_buffer]
+            for attempt in (*calls, kept.memory, kept.trim):
                 try:
                     attempt()
                     os._exit(1)

@@ -33,6 +33,8 @@ def test_a_timeout_harms_nothing_and_can_be_waited_out(device):
         sequence.submit()
     with pytest.raises(vkdml.DeviceError, match="cannot clear a sequence that is running"):
         sequence.clear()
+    with pytest.raises(vkdml.DeviceError, match="cannot watch a sequence that is running"):
+        sequence.watch(device.native.buffer(8, HOST), 2)
     assert sequence.wait(timeout=60) is True
     assert sequence.eval(timeout=60) is True
 

@@ -10,6 +10,7 @@
 
 #include "errors.hpp"
 #include "gil.hpp"
+#include "instance.hpp"
 #include "kernel.hpp"
 #include "replay.hpp"
 #include "sequence.hpp"
@@ -171,6 +172,7 @@ void bind_device(nb::module_& m) {
         .def(
             "memory",
             [](Device& device) {
+                refuse_forked_child();
                 device.finish_answered();
                 MemoryUse use = device.memory()->use();
                 nb::dict dict;
@@ -182,6 +184,7 @@ void bind_device(nb::module_& m) {
             },
             nb::sig("def memory(self) -> dict[str, int]"))
         .def("trim", [](Device& device) {
+            refuse_forked_child();
             device.finish_answered();
             return device.memory()->trim();
         });

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <sys/mman.h>
 
+#include "available_ram.hpp"
 #include "checked_dispatch.hpp"
 #include "errors.hpp"
 
@@ -61,17 +61,6 @@ private:
 
 } // namespace
 
-uint64_t available_ram() {
-    unsigned long long kib = ~0ull / 1024;
-    if (FILE* file = fopen("/proc/meminfo", "r")) {
-        char line[128];
-        while (fgets(line, sizeof line, file))
-            if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
-        fclose(file);
-    }
-    return kib * 1024;
-}
-
 Tensor::Tensor(std::shared_ptr<vk::PhysicalDevice> physical, std::shared_ptr<vk::Device> device,
                const void* contents, uint64_t capacity, MemoryKind kind)
     : kp::Tensor(std::move(physical), std::move(device), const_cast<void*>(contents), uint32_t(capacity / 4),
@@ -89,6 +78,7 @@ MemoryPool::MemoryPool(const DeviceInfo& info, std::shared_ptr<vk::PhysicalDevic
 }
 
 uint64_t MemoryPool::capacity_for(uint64_t bytes) const {
+    if (bytes > buffer_limit_) return bytes;
     uint64_t capacity = smallest_capacity;
     while (capacity < bytes) capacity *= 2;
     // Above 1 MiB eight classes an octave, so that at most an eighth is wasted.

@@ -12,9 +12,6 @@ namespace vkdml {
 
 class DispatchGuard;
 
-// Bytes of RAM that programs can still have, as the system tells it; all there could be where it does not.
-uint64_t available_ram();
-
 enum class MemoryKind {
     device, // the fastest memory for shaders; not visible to the host
     host,   // mapped, host-coherent, cached where possible; shaders and copies can use it too

@@ -83,7 +83,8 @@ NB_MODULE(_native, m) {
           "What is known of the Vulkan loader; never raises.");
     m.def("devices", described_devices, nb::sig("def devices() -> list[dict[str, typing.Any]]"),
           "A description of every Vulkan device.");
-    m.def("available_host_memory", available_ram, "Bytes of RAM that programs can still have.");
+    m.def("available_host_memory", available_ram, "root"_a = "",
+          "Bytes of RAM that this process can still have, within the limits of its control groups.");
     m.def(
         "copy_in_host_memory",
         [](HostView target, ConstHostView source) {

@@ -210,6 +210,8 @@ void Sequence::end_recording() {
 }
 
 void Sequence::watch(const Buffer& result, uint32_t words) {
+    Use use(*this);
+    require_idle("watch");
     const bool can_be_seen = !recording_->fence_to_submit() && result.kind() == MemoryKind::host;
     watched_words_ = can_be_seen ? words : 0;
     watched_ = watched_words_ ? static_cast<volatile uint32_t*>(result.mapped()) : nullptr;

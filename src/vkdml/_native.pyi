@@ -16,8 +16,10 @@ def loader() -> dict[str, Any]:
 def devices() -> list[dict[str, Any]]:
     """A description of every Vulkan device."""
 
-def available_host_memory() -> int:
-    """Bytes of RAM that programs can still have."""
+def available_host_memory(root: str = '') -> int:
+    """
+    Bytes of RAM that this process can still have, within the limits of its control groups.
+    """
 
 def copy_in_host_memory(target: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]) -> None:
     """Copies bytes, many of them with several threads."""

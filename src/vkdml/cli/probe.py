@@ -20,7 +20,7 @@ import numpy as np
 
 import vkdml
 from vkdml.cli.checks import FORCED_FAMILY, Card, Driver, Facts, Loader, NamedDrivers, Trial
-from vkdml.runtime import device_info
+from vkdml.runtime import device_info, host_memory
 
 _VARIABLES = (
     "VKDML_DEVICE",
@@ -216,16 +216,6 @@ def _closed_nodes() -> Iterable[str]:
 
 
 def _free_memory() -> int | None:
-    """Return the free bytes of main memory, within the limit of the control group if it has one."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return None
-    try:
-        limit, used = (
-            int(Path("/sys/fs/cgroup", name).read_text()) for name in ("memory.max", "memory.current")
-        )
-    except (OSError, ValueError):
-        return free
-    return max(0, min(free, limit - used))
+    """Return the bytes of main memory that vkdml can have; None if the system does not tell."""
+    free = host_memory.available()
+    return free if free < 1 << 63 else None
