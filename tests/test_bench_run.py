@@ -214,7 +214,8 @@ def test_a_case_of_a_suite_that_was_made_smaller_says_what_it_was(tmp_path, caps
 
 def limited(device, **limits):
     """A stand-in for a device with other limits."""
-    info = SimpleNamespace(type=limits.pop("type", "software"), heaps=[{"size": limits.pop("heap", 1 << 40)}])
+    heap = limits.pop("heap", 1 << 40)
+    info = SimpleNamespace(type=limits.pop("type", "software"), largest_heap_bytes=heap)
     return SimpleNamespace(name="a device", info=info, limits=replace(device.limits, **limits))
 
 

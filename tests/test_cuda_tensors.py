@@ -351,6 +351,14 @@ def test_another_device_and_progress_are_refused():
         vkdml.argmax(tensor, device="no such device")
 
 
+def test_rows_further_apart_than_cuda_copies_are_copied_one_by_one():
+    near, far = (4, 1000, 1 << 30), (9, 1000, 1 << 31)
+    assert cuda_tensors._rows([near, far], 1000, 1) == near
+    assert cuda_tensors._rows([far], 1000, 1) is None
+    assert cuda_tensors._rows([near], 1000, 2) is None
+    assert cuda_tensors._rows([(5, 999, 999)], 1000, 1) is None
+
+
 def test_unknown_elements_are_refused():
     with pytest.raises(TypeError, match=r"code 4, 8 bits, 1 lanes"):
         cuda_tensors._element_type(4, 8, 1)

@@ -121,7 +121,7 @@ def test_what_matches_several_is_answered_with_these(made_up, selector, indices)
         select(selector, made_up)
     said = str(caught.value)
     assert said.startswith(f"{selector!r} matches {len(indices)} devices: {indices[0]}: ")
-    assert said.endswith("choose one by its number, UUID or whole name")
+    assert said.endswith("choose one by its index, UUID or whole name")
     assert [info.index for info in made_up if f"{info.index}: {info.name}" in said] == indices
 
 
@@ -505,6 +505,18 @@ def test_a_set_default_that_has_ended_is_opened_anew(fresh, end):
     end(first)
     assert vkdml.argmax([1, 3, 2]) == 1
     assert vkdml.default_device() is vkdml.Device(0) is not first
+
+
+def test_a_set_default_that_was_lost_is_never_replaced_by_other_hardware(fresh, monkeypatch):
+    first = vkdml.Device(0)
+    vkdml.set_default_device(first)
+    lose(first)
+    another = replace(first.info, uuid="f" * 32, name="another card")
+    monkeypatch.setattr(open_devices, "devices", lambda: [another])
+    with pytest.raises(vkdml.NoDeviceError, match="another card"):
+        vkdml.argmax([1, 3, 2])
+    monkeypatch.undo()
+    assert vkdml.argmax([1, 3, 2]) == 1
 
 
 SOFTWARE_SCRIPT = """

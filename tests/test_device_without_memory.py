@@ -85,6 +85,16 @@ def test_it_is_not_the_default_beside_a_device_that_has_memory():
     assert lines[1] == "software 1"
 
 
+@pytest.mark.parametrize("command", ["tune", "bench"])
+def test_commands_end_with_a_line_that_says_what_is_missing(command):
+    script = f"from vkdml.cli import main; raise SystemExit(main(['{command}', '--device', '0']))"
+    ran = processes.finished(script, **on(radv(), "navi21"))
+    assert ran.returncode == 1
+    line = ran.stderr.splitlines()[-1]
+    assert line.startswith("vkdml: ")
+    assert "reports no memory: its driver compiles kernels for hardware that is not here" in line
+
+
 def test_doctor_names_the_variable_that_makes_it():
     ran = processes.finished("from vkdml.cli import main; main(['doctor'])", **on(radv(), "navi21"))
     remedies = [line.strip() for line in ran.stdout.splitlines() if "to fix:" in line]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from native_work import long_sequence
 
 import vkdml
 from vkdml import _native, dml
+from vkdml.common.read_only import fix
 from vkdml.runtime import memory
 from vkdml.runtime.executions import ExecutionCache
 from vkdml.runtime.memory import MAPPED_READ_BYTES, Memory, memory_in
@@ -285,3 +287,22 @@ def test_a_failed_transfer_leaves_the_next_one_right(discrete):
         lies.write(0, contents)
         lies.read(0, target)
         assert np.array_equal(target, contents)
+
+
+def test_threads_that_note_users_at_the_same_time_lose_none(device):
+    lies = Memory(device, 64)
+    first, second = User(), User()
+    other = threading.Thread(target=lies.used_by, args=(second,))
+
+    def reading():
+        """Stands for a user that is there: between reading and writing who uses it, another thread comes."""
+        if not other.ident:
+            other.start()
+            other.join(0.3)
+        return first
+
+    fix(lies, "_users", (reading,))
+    lies.used_by(first)
+    other.join()
+    assert {user() for user in lies._users} == {first, second}
+    fix(lies, "_users", ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import threading
 import time
 import weakref
@@ -16,6 +17,7 @@ from test_dml_execution import tensor
 
 import vkdml
 from vkdml import _native, dml
+from vkdml.compiled.transfers import HostArray
 
 COUNT = 4096
 LONG_ROUNDS = 120
@@ -684,3 +686,74 @@ def test_memory_comes_back(rng):
         del array, down, sequence
         gc.collect()
         assert device.memory()["used"] == 0
+
+
+# ---- interrupts --------------------------------------------------------------------------------------------
+
+
+class Interrupted:
+    """A native sequence in whose submission Ctrl-C comes: before it, or after it."""
+
+    def __init__(self, native, submits):
+        self._native, self._submits, self._rests = native, submits, False
+
+    def __getattr__(self, name):
+        return getattr(self._native, name)
+
+    def submit(self):
+        if self._submits or self._rests:
+            self._native.submit()
+        if not self._rests:
+            self._rests = True
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("submits", [True, False], ids=["submitted", "not submitted"])
+def test_ctrl_c_in_a_submission_leaves_an_evaluation_that_all_wait_for(device, rng, submits):
+    host, a, b = numbers(rng), vkdml.empty(COUNT, np.int32), vkdml.empty(COUNT, np.int32)
+    sequence = device.sequence()
+    sequence.upload(a, host)
+    sequence.record(reverse(device), a, b)
+    sequence.eval()
+    before = b.numpy()
+    host[:] = numbers(rng)
+    sequence._native = Interrupted(sequence._native, submits)
+    with pytest.raises(KeyboardInterrupt):
+        sequence.eval_async()
+    expected = host[::-1] if submits else before
+    assert np.array_equal(b.numpy(), expected)  # waits for what runs
+    assert sequence.wait()
+    assert not sequence.running
+    assert np.array_equal(sequence.eval() and b.numpy(), host[::-1])
+    assert len(sequence.timings()) == 2
+
+
+@pytest.mark.parametrize("use", ["clear", "eval", "record"])
+def test_a_signal_handler_that_uses_the_sequence_that_its_thread_starts_gets_an_error(
+    device, rng, use, monkeypatch
+):
+    host, a = numbers(rng), vkdml.empty(COUNT, np.int32)
+    sequence = device.sequence()
+    sequence.upload(a, host)
+    copy_to, said = HostArray.copy_to, []
+    uses = {"clear": sequence.clear, "eval": sequence.eval, "record": lambda: sequence.download(a)}
+
+    def handled(self, staged):
+        with pytest.raises(
+            vkdml.DeviceError, match="this thread is starting, further up its call stack"
+        ) as caught:
+            uses[use]()
+        said.append(str(caught.value))
+        copy_to(self, staged)
+
+    monkeypatch.setattr(HostArray, "copy_to", handled)
+    # A lock that this thread already has would be waited for as long as the process lives.
+    former = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("the thread waits for itself"))
+    signal.alarm(20)
+    try:
+        sequence.eval()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, former)
+    assert len(said) == len(sequence) == 1
+    assert np.array_equal(a.numpy(), host)

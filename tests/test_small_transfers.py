@@ -173,3 +173,27 @@ def test_arrays_on_a_device_of_its_own_memory(monkeypatch, device):
     for n, array in enumerate(arrays):
         assert int(array.argmax()) == np.roll(host, n).argmax()
         assert np.array_equal(array[::-1, 3:].numpy(), np.roll(host, n)[::-1, 3:])
+
+
+def test_an_upload_that_waits_has_arrived_when_it_returns(transfers, monkeypatch):
+    """Whatever other threads do meanwhile: CUDA's work does not come after Vulkan's."""
+    buffer, waited = buffer_of(transfers, 64), []
+
+    class Observed:
+        def __init__(self, native):
+            self._native = native
+
+        def __getattr__(self, name):
+            return getattr(self._native, name)
+
+        def wait(self, *limits):
+            waited.append(limits)
+            return self._native.wait(*limits)
+
+    take = transfers._cache.take_sequence
+    monkeypatch.setattr(transfers._cache, "take_sequence", lambda: Observed(take()))
+    transfers.upload(np.full(64, 7, np.uint8), buffer, 0)
+    assert waited == []
+    transfers.upload(np.full(32, 8, np.uint8), buffer, 32, waits=True)
+    assert [limits[0] for limits in waited] == [None]
+    assert transfers.download(buffer, 0, (64,), BYTES).tolist() == [7] * 32 + [8] * 32

@@ -51,6 +51,7 @@ INTERNAL = {
     "this buffer was not allocated to be shared": "the package exports shared buffers only",
     "a buffer is a Buffer": "the package passes buffers",
     "this sequence is complete": "the package records before it evaluates",
+    "no piece of the array begins at": "the package asks for tiles of the array's pieces",
     "a sequence copies between buffers of its own device": "the package checks devices before",
     "the kernel belongs to another device": "the package keeps kernels by device",
     "a buffer belongs to another device": "the package checks devices before",

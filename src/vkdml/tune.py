@@ -1,4 +1,4 @@
-"""Searches tuning numbers on one device: coordinate descent, results checked bit for bit on the way."""
+"""Searches tuning settings on one device: coordinate descent, results checked bit for bit on the way."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DIGEST_BYTES = 4 * _MIB
 
 
 class ResultsDifferError(RuntimeError):
-    """A tuning number changed a result, which none may: the search fails and finds nothing."""
+    """A tuning setting changed a result, which none may: the search fails and finds nothing."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Step:
     field: str
     value: int | None
     kept: int
-    """The field's value in the best numbers so far."""
+    """The field's value in the best settings so far."""
     done: int
     """Trials behind us in this pass."""
     total: int
@@ -83,7 +83,7 @@ class Step:
 
 @dataclass(frozen=True)
 class CaseTimes:
-    """Nanoseconds of a case with the class's numbers and with those found."""
+    """Nanoseconds of a case with the class's settings and with those found."""
 
     name: str
     default_ns: float
@@ -102,7 +102,7 @@ class Found:
     complete: bool
     """Whether the search came to its end before its time ran out."""
     candidates: int = 0
-    """Sets of numbers that were measured, apart from the default one."""
+    """Sets of settings that were measured, apart from the default one."""
     plans: int = 0
     """Different plans that these and the default one make, each of which was run."""
 
@@ -135,7 +135,7 @@ def search(
 
     Args:
         cases: to make faster, with distinct plans.
-        limits: of the device, with the tuning numbers to start from.
+        limits: of the device, with the tuning settings to start from.
         measure: runs a plan, always on the same input.
         candidates: values to try, by field.
         prepare: is given the plans that are measured next.
@@ -177,7 +177,7 @@ class _Search:
     def run(self) -> Found:
         default = best = self._limits.tuning
         try:
-            self._measure(default, "the default numbers")
+            self._measure(default, "the default settings")
         except _OutOfTimeError:
             return Found(default, {}, (), complete=False)
         complete = True
@@ -245,20 +245,20 @@ class _Search:
             self._measure_side_by_side(best, fastest)
             confirmed.add(fastest)
 
-    def _plans(self, numbers: Tuning) -> list[Plan]:
-        limits = replace(self._limits, tuning=numbers)
+    def _plans(self, settings: Tuning) -> list[Plan]:
+        limits = replace(self._limits, tuning=settings)
         return [case.plan(limits) for case in self._cases]
 
-    def _mean(self, numbers: Tuning) -> float:
-        return geometric_mean([self._nanoseconds[plan] for plan in self._plans(numbers)])
+    def _mean(self, settings: Tuning) -> float:
+        return geometric_mean([self._nanoseconds[plan] for plan in self._plans(settings)])
 
     def _gain(self, old: Tuning, new: Tuning) -> float:
         """How much faster the cases are whose plans differ: cases that do not change would hide a gain."""
         pairs = zip(self._plans(old), self._plans(new), strict=True)
         return geometric_mean([self._nanoseconds[a] / self._nanoseconds[b] for a, b in pairs if a != b])
 
-    def _measure(self, numbers: Tuning, what: str) -> None:
-        plans = self._plans(numbers)
+    def _measure(self, settings: Tuning, what: str) -> None:
+        plans = self._plans(settings)
         new = [plan for plan in plans if plan not in self._nanoseconds]
         self._prepare(new, lambda: self._clock() < self._deadline)
         for case, plan in zip(self._cases, plans, strict=True):
@@ -281,8 +281,7 @@ class _Search:
 def input_bytes_for(info: DeviceInfo) -> int:
     """Return the bytes of the cases' input: a power of two, large for a GPU, a small part of its memory."""
     wanted = _INPUT_BYTES.get(info.type, _OTHER_INPUT_BYTES)
-    largest_heap = max(int(heap["size"]) for heap in info.heaps)
-    most = min(wanted, info.plan_limits.max_storage_buffer_range, largest_heap // 8)
+    most = min(wanted, info.plan_limits.max_storage_buffer_range, info.largest_heap_bytes // 8)
     return power_of_two_up_to(most)
 
 
@@ -376,7 +375,7 @@ def _random_input(device: Device, nbytes: int) -> Memory:
 
 
 def tune(device: Device, seconds: float, report: Callable[[Step], None]) -> Found:
-    """Search the best numbers for a device, from those of its class on, whatever its profile says.
+    """Search the best settings for a device, from those of its class on, whatever its profile says.
 
     Raises:
         ResultsDifferError: a candidate changed a result.

@@ -92,8 +92,7 @@ def most_input_bytes(device: Device, mib: int | None) -> int:
     limits = device.limits.max_storage_buffer_range
     if device.info.type == "software":
         return min(limits, (SOFTWARE_MIB if mib is None else mib) * MIB)
-    largest_heap = max(int(heap["size"]) for heap in device.info.heaps)
-    most = min(limits, largest_heap // HEAP_SHARE)
+    most = min(limits, device.info.largest_heap_bytes // HEAP_SHARE)
     return most if mib is None else min(most, mib * MIB)
 
 
@@ -310,7 +309,7 @@ def refusal(device: Device, case: Case, index_bytes: int) -> str | None:
     needed = sum(nbytes for _, nbytes in plan.buffer_bytes)
     software = device.info.type == "software"
     if not software:
-        largest_heap = max(int(heap["size"]) for heap in device.info.heaps)
+        largest_heap = device.info.largest_heap_bytes
         if needed > largest_heap:
             return (
                 f"buffers of {_mib(needed)} are more than the memory of {device.name}; accepted are at most "

@@ -64,11 +64,18 @@ class Evaluation:
         return self._device_fault is not None
 
     def start(self, native: NativeSequence, deliveries: tuple[Delivery, ...]) -> None:
-        """Submit the sequence; the thread that finds it done calls the deliveries."""
+        """Submit the sequence; the thread that finds it done calls the deliveries.
+
+        If Ctrl-C comes here, the evaluation is under way: it may have been submitted.
+        """
         self._native, self._deliveries = native, deliveries
         self._device_fault = self._download_fault = None
-        native.submit()
         self._under_way = True
+        try:
+            native.submit()
+        except Exception:
+            self._under_way, self._deliveries = False, ()
+            raise
 
     def is_done(self) -> bool:
         """Return whether nothing runs; does not wait and does not raise."""

@@ -10,7 +10,7 @@ from vkdml.arrays.array import Array, array_in, require_same_device
 from vkdml.arrays.indexing import View
 from vkdml.common.one_object import OneObject
 from vkdml.common.overlap import Layout, may_share_bytes
-from vkdml.common.wording import type_of, with_article, wrong_type
+from vkdml.common.wording import put_before, type_of, with_article, wrong_type
 from vkdml.compiled.explain import explain
 from vkdml.dml import (
     MINIMUM_BUFFER_TENSOR_ALIGNMENT,
@@ -66,7 +66,7 @@ class CompiledOperator(OneObject):
         try:
             device.executions.insist(lambda: recordable_steps(device.executions, self._plan(0, 0)))
         except (MemoryError, ValueError) as error:
-            error.args = (f"{desc.operator}: {error}",)
+            put_before(error, desc.operator)
             raise
 
     @property

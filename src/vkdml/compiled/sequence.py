@@ -73,6 +73,7 @@ class Sequence:
         "_downloads",
         "_evaluation",
         "_is_built",
+        "_is_starting",
         "_lock",
         "_measured",
         "_native",
@@ -93,7 +94,9 @@ class Sequence:
         discard_done()
         self._device = device
         self._timed = bool(timings)
-        self._lock = threading.Lock()
+        # A signal handler may use the sequence that its thread is using.
+        self._lock = threading.RLock()
+        self._is_starting = False
         self._recorded: list[RecordedOperation] = []
         self._uploads: list[tuple[HostArray, Bytes]] = []
         self._downloads: list[Download] = []
@@ -278,6 +281,11 @@ class Sequence:
         return HostArray(role, label, len(self._recorded), array, array.shape, array.dtype)
 
     def _require_idle(self, action: str) -> None:
+        if self._is_starting:
+            raise DeviceError(
+                f"cannot {action} a sequence whose evaluation this thread is starting, further up its call "
+                "stack; accepted: a call after that one returned"
+            )
         if self.running:
             raise DeviceError(f"cannot {action} a sequence that is running: wait() for it first")
 
@@ -329,23 +337,28 @@ class Sequence:
             download.require_unchanged()
         if self._evaluation.failed:
             self._native, self._is_built = None, False
+        self._is_starting = True
         try:
             if not self._is_built:
                 self._device.executions.insist(self._build)
             assert self._native is not None
             for source, staged in self._uploads:
                 source.copy_to(staged)
+            labels = ((recorded.label, recorded.native_operations) for recorded in self._recorded)
+            self._measured, self._awaited = tuple(labels), False
             self._evaluation.start(self._native, tuple(download.deliver for download in self._downloads))
         except BaseException as error:
+            if self._evaluation.under_way:  # Ctrl-C came after the submission
+                raise
             # A native sequence that failed is not used again.
-            self._native, self._is_built = None, False
+            self._native, self._is_built, self._awaited = None, False, True
             if isinstance(error, MemoryError):
                 raise MemoryError(
                     f"evaluating a sequence of {len(self._recorded)} operations: {error}"
                 ) from None
             raise
-        self._measured = tuple((recorded.label, recorded.native_operations) for recorded in self._recorded)
-        self._awaited = False
+        finally:
+            self._is_starting = False
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the evaluation that runs.

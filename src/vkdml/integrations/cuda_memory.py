@@ -68,6 +68,7 @@ class CudaMemory(Memory):
     _give_back: Callable[[Mapping], None]
 
     is_cuda = True
+    _uploads_wait = True
 
     def __new__(cls, device: Device, nbytes: int, *, near_host: bool = False) -> CudaMemory:
         """Allocate, or take what an earlier array has left.

@@ -13,6 +13,7 @@ import numpy as np
 
 from vkdml.arrays import foreign
 from vkdml.arrays.array import Array, allocated, array_in
+from vkdml.arrays.host_span import SPAN_LIMIT
 from vkdml.arrays.indexing import View
 from vkdml.common import dlpack
 from vkdml.common.coinciding import elements_overlap
@@ -23,7 +24,9 @@ from vkdml.plan.layout import extent, row_major_strides
 from vkdml.runtime.device import resolve
 
 # Widely spread elements are brought together by the copy if the memory between them is more than both.
-SPAN_LIMIT, SPAN_BYTES = 2, 64 << 20
+SPAN_BYTES = 64 << 20
+# Bytes. CUDA refuses to copy rows that are further apart.
+MOST_PITCH = (1 << 31) - 1
 
 
 class CudaTensor(NamedTuple):
@@ -260,7 +263,7 @@ def _copy_elements(
     start, source_strides = source
     dims, width = _joined(shape, target_strides, source_strides)
     nbytes = width * itemsize
-    rows = _rows(dims, width)
+    rows = _rows(dims, width, itemsize)
     outer = [dim for dim in dims if dim is not rows]
     for place in product(*(range(size) for size, _, _ in outer)):
         into = to + itemsize * sum(i * stride for i, (_, stride, _) in zip(place, outer, strict=True))
@@ -295,9 +298,10 @@ def _joined(
     return dims, width
 
 
-def _rows(dims: list[_Dim], width: int) -> _Dim | None:
+def _rows(dims: list[_Dim], width: int, itemsize: int) -> _Dim | None:
     """Return the dimension that one copy of rows can have: the longest whose rows do not overlap."""
-    fitting = [dim for dim in dims if min(dim[1], dim[2]) >= width]
+    most = MOST_PITCH // itemsize
+    fitting = [dim for dim in dims if min(dim[1], dim[2]) >= width and max(dim[1], dim[2]) <= most]
     return max(fitting, key=lambda dim: dim[0], default=None)
 
 

@@ -13,7 +13,7 @@ from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.creation import asarray
 from vkdml.arrays.host import as_host_array
 from vkdml.common.integers import index
-from vkdml.common.wording import type_of
+from vkdml.common.wording import put_before, type_of
 from vkdml.integrations.onnx_operators import ArgReduction, Window, axis_of, window
 from vkdml.integrations.onnx_package import onnx
 from vkdml.integrations.onnx_types import NUMBERS, array_of, name_of, named_in_schema
@@ -272,7 +272,7 @@ def run_node(node: Node, inputs: Sequence[Any], options: Options) -> Any:
         return _RUN[node.operator](node, inputs, options)
     except (ValueError, TypeError, MemoryError) as error:
         if not str(error).startswith(node.where):
-            error.args = (f"{node.where}: {error}",)
+            put_before(error, node.where)
         raise
 
 

@@ -78,7 +78,10 @@ class ChunkedSource:
         """Return a piece that is read or will be, and have the next ones read."""
         with self._lock:
             while around.start not in self._pieces:
-                self._read_next()
+                if not self._read_next():
+                    raise RuntimeError(
+                        f"no piece of the array begins at {around.start}; was the reader closed?"
+                    )
             piece = self._pieces[around.start]
             piece.asked = True
             while sum(not each.asked for each in self._pieces.values()) < PIECES_AHEAD:

@@ -80,7 +80,7 @@ class Device(ReadOnly, OneObject):
     executions: ExecutionCache
     """For the runtime: what is kept between calls."""
     limits: DeviceLimits
-    """For the planner: what it needs to know, with this device's tuning numbers."""
+    """For the planner: what it needs to know, with this device's tuning settings."""
 
     def __new__(cls, selector: DeviceLike = None) -> Device:
         return selector if isinstance(selector, Device) else _open_devices.selected(selector)

@@ -14,7 +14,7 @@ from vkdml import _native
 from vkdml.common.integers import index
 from vkdml.common.read_only import ReadOnly, fix, refuses_as_read_only
 from vkdml.common.read_only_dict import read_only
-from vkdml.errors import NoDeviceError
+from vkdml.errors import DeviceError, NoDeviceError
 from vkdml.plan.device_classes import tuning_for
 from vkdml.plan.loop_steps import most_loop_steps
 from vkdml.plan.plans import DeviceLimits
@@ -62,8 +62,22 @@ class DeviceInfo(ReadOnly):
         return f"<vkdml.DeviceInfo {self.index}: {self.name} ({self.type}), {driver}, {gib:.3g} GiB>"
 
     @property
+    def largest_heap_bytes(self) -> int:
+        """The size of the largest heap.
+
+        Raises:
+            DeviceError: the device reports no memory.
+        """
+        if not self.heaps:
+            raise DeviceError(
+                f"{self.name} reports no memory: its driver compiles kernels for hardware that is not here; "
+                "choose another device"
+            )
+        return max(int(heap["size"]) for heap in self.heaps)
+
+    @property
     def plan_limits(self) -> DeviceLimits:
-        """What the planner needs to know, with the tuning numbers of the device's class."""
+        """What the planner needs to know, with the tuning settings of the device's class."""
         return DeviceLimits(
             tuning=tuning_for(self.type, self.driver_name),
             max_storage_buffer_range=min(
@@ -180,7 +194,7 @@ def select(selector: object, infos: list[DeviceInfo]) -> DeviceInfo:
     if len(matching) > 1:
         raise NoDeviceError(
             f"{said} matches {len(matching)} devices: {_describe(matching)}; "
-            "choose one by its number, UUID or whole name"
+            "choose one by its index, UUID or whole name"
         )
     return matching[0]
 

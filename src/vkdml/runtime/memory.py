@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
@@ -30,6 +31,9 @@ STAGING_BYTES = 16 << 20
 SHORT_STAGING_BYTES = 1 << 20
 # A kernel's binding may start at any multiple of this; no device requires a larger alignment.
 BINDING_ALIGNMENT = 256
+# Held while it is noted who uses memory: threads may evaluate sequences on one array. A signal handler may
+# come between.
+_noting_users = threading.RLock()
 # The host reads so many bytes of mapped memory itself.
 MAPPED_READ_BYTES = _native.most_mapped_read()
 
@@ -53,6 +57,8 @@ class Memory(ReadOnly):
 
     is_cuda = False
     """Whether CUDA maps it too, for other libraries."""
+    _uploads_wait = False
+    """Whether bytes must have arrived when a write returns."""
 
     # Not __init__(), which could be called again and leave arrays with less than they cover.
     def __new__(cls, device: Device, nbytes: int, *, near_host: bool = False) -> Memory:
@@ -125,8 +131,9 @@ class Memory(ReadOnly):
 
     def used_by(self, running: Running) -> None:
         """Note what the host must wait for before it reads or writes here."""
-        users = tuple(user for user in self._users if user() is not None)
-        fix(self, "_users", users if ref(running) in users else (*users, ref(running)))
+        with _noting_users:
+            users = tuple(user for user in self._users if user() is not None)
+            fix(self, "_users", users if ref(running) in users else (*users, ref(running)))
 
     def settle(self) -> None:
         """Wait for what still uses this memory; what is submitted to its device comes after that anyway."""
@@ -163,7 +170,8 @@ class Memory(ReadOnly):
             copy_bytes(self._mapped()[start : start + source.size], source)
             return
         if source.size <= min(SMALL_BYTES, STAGING_BYTES):
-            self._device.executions.small_transfers.upload(source, self._buffer, start)
+            small = self._device.executions.small_transfers
+            small.upload(source, self._buffer, start, waits=self._uploads_wait)
             return
         with _Staging(self.device, source.size) as staging:
             for begin in range(0, source.size, staging.piece_bytes):

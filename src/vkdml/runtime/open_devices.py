@@ -116,7 +116,8 @@ class OpenDevices:
             if not device.native.lost:
                 device.native.require_usable()
                 return device
-            anew = self._device_for(device.info.index, device.info.index)
+            # By its hardware: after a card was lost, another one may have its index.
+            anew = self._device_for(device.info, device.info)
             with self._lock:
                 if self._set_as_default is device:
                     self._set_as_default = anew

@@ -1,4 +1,4 @@
-"""Stored profiles: tuning numbers found on one device with one driver, in the user's cache directory."""
+"""Stored profiles: tuning settings found on one device with one driver, in the user's cache directory."""
 
 from __future__ import annotations
 

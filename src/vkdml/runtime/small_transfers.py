@@ -41,8 +41,8 @@ class _Piece(NamedTuple):
 class SmallTransfers:
     """Pieces of staging memory; a transfer that one of them made last is not recorded again. Thread-safe.
 
-    An upload returns when it is submitted: what comes later on the device comes after it. Until then its
-    piece keeps the memory that it writes, so uploads to large buffers are waited for.
+    An upload returns when it is submitted: what comes later on the device comes after it. Until it is done,
+    its piece keeps the memory that it writes, so uploads to large buffers are waited for.
     """
 
     def __init__(self, cache: ExecutionCache) -> None:
@@ -52,8 +52,8 @@ class SmallTransfers:
         # need no lock.
         self._idle: dict[Hashable, _Piece] = {}
 
-    def upload(self, source: Bytes, target: Buffer, start: int) -> None:
-        """Copy bytes to a buffer, from a byte on."""
+    def upload(self, source: Bytes, target: Buffer, start: int, *, waits: bool = False) -> None:
+        """Copy bytes to a buffer, from a byte on; ``waits``: return when they have arrived."""
         key = "upload", target.id, start, source.size
         piece = self._idle.pop(key, None)
         if piece is not None and not piece.sequence.wait(0.0, 0.0):
@@ -65,7 +65,7 @@ class SmallTransfers:
             piece = _Piece(sequence, staging, whole[: source.size])
         np.copyto(piece.content, source)
         piece.sequence.submit([piece.staging, target])
-        if target.capacity > SMALL_BYTES:
+        if waits or target.capacity > SMALL_BYTES:
             piece.sequence.wait(None, self._spin_us)
         if len(self._idle) >= PROBABLY_DONE:
             self._note_oldest_done()
