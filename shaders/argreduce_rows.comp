@@ -94,31 +94,31 @@ uvec4 load_vector(Tile tile, uint vector) {
     return ALIGNED ? v : inside_run(tile, vector, v);
 }
 
-// Up to CHUNK_VECTORS vectors of an invocation, `lanes` apart from each other, and the greatest key of each.
-struct Chunk {
+// Up to BATCH_VECTORS vectors of an invocation, `lanes` apart from each other, and the greatest key of each.
+struct Batch {
     uint vector, count;
     uvec4 v0, v1, v2, v3;
     Top top0, top1, top2, top3;
 };
 
-void clear_outside_run(Tile tile, inout Chunk chunk) {
-    if (chunk.count > 0u) chunk.v0 = inside_run(tile, min(chunk.vector, tile.last), chunk.v0);
-    if (chunk.count > 1u) chunk.v1 = inside_run(tile, min(chunk.vector + lanes, tile.last), chunk.v1);
-    if (chunk.count > 2u) chunk.v2 = inside_run(tile, min(chunk.vector + 2u * lanes, tile.last), chunk.v2);
-    if (chunk.count > 3u) chunk.v3 = inside_run(tile, min(chunk.vector + 3u * lanes, tile.last), chunk.v3);
+void clear_outside_run(Tile tile, inout Batch batch) {
+    if (batch.count > 0u) batch.v0 = inside_run(tile, min(batch.vector, tile.last), batch.v0);
+    if (batch.count > 1u) batch.v1 = inside_run(tile, min(batch.vector + lanes, tile.last), batch.v1);
+    if (batch.count > 2u) batch.v2 = inside_run(tile, min(batch.vector + 2u * lanes, tile.last), batch.v2);
+    if (batch.count > 3u) batch.v3 = inside_run(tile, min(batch.vector + 3u * lanes, tile.last), batch.v3);
 }
 
 // Loads past the end of the tile repeat its last vector. `inside`: no vector lies across an end of the run.
-Chunk loaded_chunk(Tile tile, uint vector, bool inside) {
-    Chunk chunk;
-    chunk.vector = vector;
-    chunk.count = uint(CHUNK_VECTORS);
-    chunk.v0 = input_vectors[vector];
-    chunk.v1 = input_vectors[vector + lanes];
-    chunk.v2 = input_vectors[vector + 2u * lanes];
-    chunk.v3 = input_vectors[min(vector + 3u * lanes, tile.last)];
-    if (!ALIGNED && !inside) clear_outside_run(tile, chunk);
-    return chunk;
+Batch loaded_batch(Tile tile, uint vector, bool inside) {
+    Batch batch;
+    batch.vector = vector;
+    batch.count = uint(BATCH_VECTORS);
+    batch.v0 = input_vectors[vector];
+    batch.v1 = input_vectors[vector + lanes];
+    batch.v2 = input_vectors[vector + 2u * lanes];
+    batch.v3 = input_vectors[min(vector + 3u * lanes, tile.last)];
+    if (!ALIGNED && !inside) clear_outside_run(tile, batch);
+    return batch;
 }
 
 #if SUBGROUPS
@@ -127,38 +127,38 @@ Chunk loaded_chunk(Tile tile, uint vector, bool inside) {
 #define LOAD(at) load_vector(tile, at)
 #endif
 
-Chunk loaded_part(Tile tile, uint vector, uint count) {
-    Chunk chunk;
-    chunk.vector = vector;
-    chunk.count = count;
-    if (count > 0u) chunk.v0 = LOAD(min(vector, tile.last));
-    if (count > 1u) chunk.v1 = LOAD(min(vector + lanes, tile.last));
-    if (count > 2u) chunk.v2 = LOAD(min(vector + 2u * lanes, tile.last));
-    if (count > 3u) chunk.v3 = LOAD(min(vector + 3u * lanes, tile.last));
+Batch loaded_part(Tile tile, uint vector, uint count) {
+    Batch batch;
+    batch.vector = vector;
+    batch.count = count;
+    if (count > 0u) batch.v0 = LOAD(min(vector, tile.last));
+    if (count > 1u) batch.v1 = LOAD(min(vector + lanes, tile.last));
+    if (count > 2u) batch.v2 = LOAD(min(vector + 2u * lanes, tile.last));
+    if (count > 3u) batch.v3 = LOAD(min(vector + 3u * lanes, tile.last));
 #if SUBGROUPS
-    if (!ALIGNED) clear_outside_run(tile, chunk);
+    if (!ALIGNED) clear_outside_run(tile, batch);
 #endif
-    return chunk;
+    return batch;
 }
 
-void fold(inout Chunk chunk) {
-    chunk.top0 = vector_top(chunk.v0);
-    chunk.top1 = vector_top(chunk.v1);
-    chunk.top2 = vector_top(chunk.v2);
-    chunk.top3 = vector_top(chunk.v3);
+void fold(inout Batch batch) {
+    batch.top0 = vector_top(batch.v0);
+    batch.top1 = vector_top(batch.v1);
+    batch.top2 = vector_top(batch.v2);
+    batch.top3 = vector_top(batch.v3);
 }
 
 // The least key stands for a vector that is not there: it is the greatest only where all elements have it.
-void fold_part(inout Chunk chunk) {
-    chunk.top0 = chunk.top1 = chunk.top2 = chunk.top3 = Top(0u);
-    if (chunk.count > 0u) chunk.top0 = vector_top(chunk.v0);
-    if (chunk.count > 1u) chunk.top1 = vector_top(chunk.v1);
-    if (chunk.count > 2u) chunk.top2 = vector_top(chunk.v2);
-    if (chunk.count > 3u) chunk.top3 = vector_top(chunk.v3);
+void fold_part(inout Batch batch) {
+    batch.top0 = batch.top1 = batch.top2 = batch.top3 = Top(0u);
+    if (batch.count > 0u) batch.top0 = vector_top(batch.v0);
+    if (batch.count > 1u) batch.top1 = vector_top(batch.v1);
+    if (batch.count > 2u) batch.top2 = vector_top(batch.v2);
+    if (batch.count > 3u) batch.top3 = vector_top(batch.v3);
 }
 
-Key greatest_of(Chunk chunk) {
-    return settled_key(greater(greater(chunk.top0, chunk.top1), greater(chunk.top2, chunk.top3)));
+Key greatest_of(Batch batch) {
+    return settled_key(greater(greater(batch.top0, batch.top1), greater(batch.top2, batch.top3)));
 }
 
 #if MEMORY_ORDER
@@ -170,7 +170,7 @@ Key greatest_of(Chunk chunk) {
 // Reduces every `splits`-th unit; gives all invocations that share the output the best key and rank.
 void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place, bool wanted, out Key key, out uint rank) {
     uint lane_bits = findLSB(lanes), steps_per_tile = (tile_vectors + lanes - 1u) >> lane_bits;
-    uint chunk_vectors = lanes * uint(CHUNK_VECTORS);
+    uint batch_vectors = lanes * uint(BATCH_VECTORS);
     Best best = nobody(place);
 #if MEMORY_ORDER && !SUBGROUPS
     Key known_key = KEY_LEAST;
@@ -186,54 +186,54 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
             uint steps = ((tile.last - tile.first) >> lane_bits) + 1u, step = 0u, vector = tile.first + lane;
 #if SUBGROUPS
             if (KEPT_VECTORS != 0u) {
-                const uint in_first = min(KEPT_VECTORS, uint(CHUNK_VECTORS));
-                Chunk first = loaded_part(tile, vector, in_first);
-                Chunk second = loaded_part(tile, vector + chunk_vectors, KEPT_VECTORS - in_first);
+                const uint in_first = min(KEPT_VECTORS, uint(BATCH_VECTORS));
+                Batch first = loaded_part(tile, vector, in_first);
+                Batch second = loaded_part(tile, vector + batch_vectors, KEPT_VECTORS - in_first);
                 fold_part(first);
                 fold_part(second);
                 consider_two(best, first, second, tile);
                 break;
             }
-            if (READS_BACKWARDS) vector += (steps - uint(CHUNK_VECTORS)) * lanes;
-            for (; step + uint(CHUNK_VECTORS) <= steps; step += uint(CHUNK_VECTORS)) {
-                bool inside = within || (step != 0u && step + uint(CHUNK_VECTORS) < steps);
-                Chunk chunk = loaded_chunk(tile, vector, inside);
-                fold(chunk);
-                consider(best, chunk, tile, tile_step + step);
-                vector += READS_BACKWARDS ? 0u - chunk_vectors : chunk_vectors;
+            if (READS_BACKWARDS) vector += (steps - uint(BATCH_VECTORS)) * lanes;
+            for (; step + uint(BATCH_VECTORS) <= steps; step += uint(BATCH_VECTORS)) {
+                bool inside = within || (step != 0u && step + uint(BATCH_VECTORS) < steps);
+                Batch batch = loaded_batch(tile, vector, inside);
+                fold(batch);
+                consider(best, batch, tile, tile_step + step);
+                vector += READS_BACKWARDS ? 0u - batch_vectors : batch_vectors;
             }
             if (step < steps) {
                 if (READS_BACKWARDS) vector = tile.first + lane;
-                Chunk chunk = loaded_part(tile, vector, steps - step);
-                fold_part(chunk);
-                consider(best, chunk, tile, tile_step + step);
+                Batch batch = loaded_part(tile, vector, steps - step);
+                fold_part(batch);
+                consider(best, batch, tile, tile_step + step);
             }
 #elif MEMORY_ORDER
-            // To consider a chunk takes long, also for those that do not: each goes on to its next that may win. It is loaded
+            // To consider a batch takes long, also for those that do not: each goes on to its next that may win. It is loaded
             // again: a driver gives what a loop computed last to all, whenever they left the loop.
             while (step < steps) {
                 uint found = steps;
-                for (uint at = step; at < steps; at += uint(CHUNK_VECTORS)) {
-                    Chunk chunk = loaded_part(tile, vector + at * lanes, min(steps - at, uint(CHUNK_VECTORS)));
-                    fold_part(chunk);
-                    if (may_win(known_key, known_rank, chunk, tile)) {
+                for (uint at = step; at < steps; at += uint(BATCH_VECTORS)) {
+                    Batch batch = loaded_part(tile, vector + at * lanes, min(steps - at, uint(BATCH_VECTORS)));
+                    fold_part(batch);
+                    if (may_win(known_key, known_rank, batch, tile)) {
                         found = at;
                         break;
                     }
                 }
                 if (found < steps) {
-                    Chunk chunk = loaded_part(tile, vector + found * lanes, min(steps - found, uint(CHUNK_VECTORS)));
-                    fold_part(chunk);
-                    consider(best, chunk, tile, 0u);
+                    Batch batch = loaded_part(tile, vector + found * lanes, min(steps - found, uint(BATCH_VECTORS)));
+                    fold_part(batch);
+                    consider(best, batch, tile, 0u);
                 }
                 share(best, known_key, known_rank);
-                step = found + uint(CHUNK_VECTORS);
+                step = found + uint(BATCH_VECTORS);
             }
 #else // software drivers take long to compile more than this
-            for (; step < steps; step += uint(CHUNK_VECTORS), vector += chunk_vectors) {
-                Chunk chunk = loaded_part(tile, vector, min(steps - step, uint(CHUNK_VECTORS)));
-                fold_part(chunk);
-                consider(best, chunk, tile, tile_step + step);
+            for (; step < steps; step += uint(BATCH_VECTORS), vector += batch_vectors) {
+                Batch batch = loaded_part(tile, vector, min(steps - step, uint(BATCH_VECTORS)));
+                fold_part(batch);
+                consider(best, batch, tile, tile_step + step);
             }
 #endif
         }

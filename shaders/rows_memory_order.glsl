@@ -263,11 +263,11 @@ uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
     return rank;
 }
 
-// Which of a chunk's vectors have an element of this key: a bit for each.
-uint hits_of(Chunk chunk, Key key) {
-    uint hits = uint(settled_key(chunk.top0) == key) | uint(settled_key(chunk.top1) == key) << 1 |
-        uint(settled_key(chunk.top2) == key) << 2 | uint(settled_key(chunk.top3) == key) << 3;
-    return hits & ((1u << chunk.count) - 1u);
+// Which of a batch's vectors have an element of this key: a bit for each.
+uint hits_of(Batch batch, Key key) {
+    uint hits = uint(settled_key(batch.top0) == key) | uint(settled_key(batch.top1) == key) << 1 |
+        uint(settled_key(batch.top2) == key) << 2 | uint(settled_key(batch.top3) == key) << 3;
+    return hits & ((1u << batch.count) - 1u);
 }
 
 // The same for vectors `lanes` apart, a bit of `hits` for each: vectors are loaded again, since few are asked for.
@@ -296,20 +296,20 @@ Best nobody(uint place) {
     return best;
 }
 
-void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
-    Key key = greatest_of(chunk);
+void consider(inout Best best, Batch batch, Tile tile, uint step) {
+    Key key = greatest_of(batch);
     if (key_less(key, best.key)) return;
     uint bound = shared_bounds[best.place];
     if (bound_word(key, 0xffffffffu) < bound) return;
 #if SUBGROUPS
-    uint most = most_rank_of_vectors(tile, chunk.vector, chunk.vector + 3u * lanes);
+    uint most = most_rank_of_vectors(tile, batch.vector, batch.vector + 3u * lanes);
     if (bound_word(key, most) < bound || (key == best.key && most < best.rank)) return;
 #endif
     if (key_less(best.key, key)) {
         best.key = key;
         best.rank = 0u;
     }
-    best.rank = best_of_hits(tile, chunk.vector, hits_of(chunk, key), key, best.rank, bound);
+    best.rank = best_of_hits(tile, batch.vector, hits_of(batch, key), key, best.rank, bound);
     bound = max(bound, bound_word(best.key, best.rank));
     if (bound != shared_bounds[best.place]) atomicMax(shared_bounds[best.place], bound);
 }
@@ -320,13 +320,13 @@ uvec2 reach_of(uint first, uint last, uint step) {
     return int(step) > 0 ? uvec2(first, last) * step : uvec2(last, first) * step;
 }
 
-// Whether a chunk may have the winner: it has a greater key than this candidate, or the same at a place that may be better.
-bool may_win(Key best_key, uint best_rank, Chunk chunk, Tile tile) {
-    Key key = greatest_of(chunk);
-    uint first = max(chunk.vector * ELEMENTS_PER_VECTOR, tile.begin) - tile.begin;
-    uint last = min((chunk.vector + 3u * lanes + 1u) * ELEMENTS_PER_VECTOR, tile.end) - 1u - tile.begin;
+// Whether a batch may have the winner: it has a greater key than this candidate, or the same at a place that may be better.
+bool may_win(Key best_key, uint best_rank, Batch batch, Tile tile) {
+    Key key = greatest_of(batch);
+    uint first = max(batch.vector * ELEMENTS_PER_VECTOR, tile.begin) - tile.begin;
+    uint last = min((batch.vector + 3u * lanes + 1u) * ELEMENTS_PER_VECTOR, tile.end) - 1u - tile.begin;
     uint run_dims = reduced_dims - dims_outside_run, first_place = first, last_place = last;
-    // Along a dimension the chunk extends from place to place if it is at one place outside of it, else anywhere.
+    // Along a dimension the batch extends from place to place if it is at one place outside of it, else anywhere.
     uint first_row = divided(first_place, innermost), last_row = divided(last_place, innermost);
     bool in_row = first_row == last_row;
     uvec2 reach = tile.position + uvec2(least_between, most_between);
@@ -365,9 +365,9 @@ void share(Best best, inout Key key, inout uint rank) {
 #endif
 
 #if SUBGROUPS
-void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
+void consider_two(inout Best best, Batch first, Batch second, Tile tile) {
     best.key = greater(greatest_of(first), greatest_of(second));
-    best.hits = hits_of(first, best.key) | hits_of(second, best.key) << CHUNK_VECTORS;
+    best.hits = hits_of(first, best.key) | hits_of(second, best.key) << BATCH_VECTORS;
     best.vector = first.vector;
     best.tile = tile;
 }

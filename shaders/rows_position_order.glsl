@@ -1,6 +1,6 @@
 // Rows that are read in the order of their positions: an invocation remembers at which vector its value last grew, and
-// the winner's vector is searched at the end. Of keys of two words it remembers the chunk, and searches that, too: to
-// find the vector each time takes more time in long rows. (SwiftShader takes 47 s to compile a second load of a chunk.)
+// the winner's vector is searched at the end. Of keys of two words it remembers the batch, and searches that, too: to
+// find the vector each time takes more time in long rows. (SwiftShader takes 47 s to compile a second load of a batch.)
 
 void prepare() {}
 
@@ -10,10 +10,10 @@ uvec2 run_of_segment(uint segment) {
 
 struct Best {
     Key key;
-    uint step;           // of the vector or chunk that has it
+    uint step;           // of the vector or batch that has it
     bool found;          // the invocation read at least one vector
 #if SUBGROUPS
-    Chunk first, second; // with KEPT_VECTORS
+    Batch first, second; // with KEPT_VECTORS
     Tile tile;
 #endif
 };
@@ -27,27 +27,27 @@ Best nobody(uint place) {
 }
 
 #if KEY_WORDS == 1
-// Returns which vector of a chunk is the first (with TAKE_LAST, the last) with this key, its greatest.
-uint place_in_chunk(Chunk chunk, Key key) {
+// Returns which vector of a batch is the first (with TAKE_LAST, the last) with this key, its greatest.
+uint place_in_batch(Batch batch, Key key) {
     if (TAKE_LAST) {
-        if (chunk.count > 3u && settled_key(chunk.top3) == key) return 3u;
-        if (chunk.count > 2u && settled_key(chunk.top2) == key) return 2u;
-        return uint(chunk.count > 1u && settled_key(chunk.top1) == key);
+        if (batch.count > 3u && settled_key(batch.top3) == key) return 3u;
+        if (batch.count > 2u && settled_key(batch.top2) == key) return 2u;
+        return uint(batch.count > 1u && settled_key(batch.top1) == key);
     }
-    if (settled_key(chunk.top0) == key) return 0u;
-    if (settled_key(chunk.top1) == key) return 1u;
-    return settled_key(chunk.top2) == key ? 2u : 3u;
+    if (settled_key(batch.top0) == key) return 0u;
+    if (settled_key(batch.top1) == key) return 1u;
+    return settled_key(batch.top2) == key ? 2u : 3u;
 }
 #endif
 
 // Steps arrive in ascending order of positions.
-void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
-    Key key = greatest_of(chunk);
+void consider(inout Best best, Batch batch, Tile tile, uint step) {
+    Key key = greatest_of(batch);
     bool better = TAKE_LAST ? !key_less(key, best.key) : key_less(best.key, key);
 #if KEY_WORDS == 1
     if (better) {
         best.key = key;
-        best.step = step + place_in_chunk(chunk, key);
+        best.step = step + place_in_batch(batch, key);
     }
 #else
     best.key = better ? key : best.key;
@@ -58,7 +58,7 @@ void consider(inout Best best, Chunk chunk, Tile tile, uint step) {
 
 #if SUBGROUPS
 
-void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
+void consider_two(inout Best best, Batch first, Batch second, Tile tile) {
     best.key = greater(greatest_of(first), greatest_of(second));
     best.found = true;
     best.first = first;
@@ -67,7 +67,7 @@ void consider_two(inout Best best, Chunk first, Chunk second, Tile tile) {
 }
 
 // Returns which of the vectors kept, `lanes` apart, is the first (with TAKE_LAST, the last) with this key.
-uint place_of(Chunk first, Chunk second, Key key) {
+uint place_of(Batch first, Batch second, Key key) {
     uint place = TAKE_LAST ? 0u : KEPT_VECTORS - 1u;
 #define IS_AT(top, at) if (at < KEPT_VECTORS && settled_key(top) == key) place = at;
     if (TAKE_LAST) {

@@ -20,7 +20,7 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.short_tiles import along_outputs
-from vkdml.plan.reduce.transposing import Stack, sides_of
+from vkdml.plan.reduce.transposing import PermutedStack, sides_of
 
 DISCRETE_LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 ALL = slice(None)
@@ -63,7 +63,7 @@ def test_kernels_write_what_their_twin_writes(device, name):
         run_both(device, plan, element_bits(rng, name, count))
 
 
-def stack_of(random: Random) -> Stack:
+def stack_of(random: Random) -> PermutedStack:
     nbytes = random.choice((1, 2, 4, 8))
     chain, extent = [], 1
     for _ in range(random.randrange(1, 3)):
@@ -72,7 +72,7 @@ def stack_of(random: Random) -> Stack:
     fast = Dim(random.choice((2, 5, 17, 64, 1264, 50257)), extent * random.choice((1, 1, 13)), 1)
     positions = Dim(random.randrange(2, 33), fast.input_stride * fast.size + random.randrange(3), 1)
     aligned = extent * nbytes % 32 == 0
-    return Stack(
+    return PermutedStack(
         tuple(chain), fast, positions, nbytes, nbytes < 4, 64 // nbytes, aligned, random.random() < 0.5
     )
 

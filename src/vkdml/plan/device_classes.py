@@ -1,4 +1,4 @@
-"""The tuning numbers of each class of devices."""
+"""The tuning settings of each class of devices."""
 
 from __future__ import annotations
 

@@ -119,6 +119,11 @@ class ReduceLayout:
         return min(self.kept, key=lambda dim: abs(dim.output_stride))
 
     @property
+    def outputs_follow_input(self) -> bool:
+        """Whether neighbouring outputs are those of neighbouring elements; there has to be a kept one."""
+        return self.innermost_of_outputs is self.kept[-1]
+
+    @property
     def row_starts(self) -> tuple[int, ...]:
         """Numbers of which multiples add up to where rows of the innermost kept dimension start."""
         return self.starts_of_rows(1)

@@ -263,7 +263,7 @@ class PeriodTuning:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The tuning numbers of a device class for the planner and the runtime; they are kept nowhere else."""
+    """The tuning settings of a device class for the planner and the runtime; they are kept nowhere else."""
 
     is_processor: bool
     """A processor executes the kernels, as software drivers have it do; otherwise a GPU does."""

@@ -53,7 +53,7 @@ def _is_worth_it(joined: Joined, layout: ReduceLayout, element: ElementType) -> 
             return False
         fewest *= _MORE_OF_COPIES
         if gains_by_tile(layout, element.nbytes, "unaligned"):
-            in_order = layout.innermost_of_outputs is layout.kept[-1]
+            in_order = layout.outputs_follow_input
             are_fast = in_order and layout.reduce_count <= _MOST_IN_FAST_TILES
             fewest = max(fewest, _FEWEST_BESIDE_FAST_TILES if are_fast else _FEWEST_BESIDE_TILES)
     elif joined.inner is not None:

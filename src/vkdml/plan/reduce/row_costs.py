@@ -50,7 +50,7 @@ _CANDIDATES = 20
 _MOST_VECTORS = 512
 # So many waves of workgroups are compared; none is as few workgroups as there can be.
 _WAVES = (0, 1 / 2, 1, 2, 4)
-_CHUNK_VECTORS = kernels.number("chunk_vectors")
+_BATCH_VECTORS = kernels.number("batch_vectors")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class RowWork:
             lanes, at_once = min(fewest, most_lanes), self._at_once(workgroup_size)
             while lanes <= most_lanes:
                 blocks = ceil_div(self.outputs, workgroup_size // lanes)
-                most = min(self.runs * ceil_div(self.vectors, lanes * _CHUNK_VECTORS), most_splits)
+                most = min(self.runs * ceil_div(self.vectors, lanes * _BATCH_VECTORS), most_splits)
                 for splits in {max(min(int(waves * at_once / blocks), most), 1) for waves in _WAVES}:
                     yield self._time(workgroup_size, lanes, splits, blocks), workgroup_size, lanes, splits
                 lanes *= 2
@@ -115,7 +115,7 @@ class RowWork:
 
     def _waiting(self, own: int) -> float:
         """Return how long an invocation waits for so many vectors of a run, in loads."""
-        return _BATCH[self.in_order] * ceil_div(own, _CHUNK_VECTORS) + _FIRST[self.in_order]
+        return _BATCH[self.in_order] * ceil_div(own, _BATCH_VECTORS) + _FIRST[self.in_order]
 
     def _time(self, workgroup_size: int, lanes: int, splits: int, blocks: int) -> float:
         """Return how long a division takes, in loads."""

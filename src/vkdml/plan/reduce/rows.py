@@ -23,11 +23,11 @@ from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import Tuning
 
 # Vectors of 16 bytes that one invocation loads in one batch.
-CHUNK_VECTORS = kernels.number("chunk_vectors")
+BATCH_VECTORS = kernels.number("batch_vectors")
 # Candidates of splits that one invocation loads in one batch.
 CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 # The most vectors that one invocation keeps in registers.
-MOST_KEPT = 2 * CHUNK_VECTORS
+MOST_KEPT = 2 * BATCH_VECTORS
 # Outputs with so many short runs are reduced as repeated blocks if they can be.
 MANY_RUNS = 32
 # In unaligned rows of up to MOST_FEW_VECTORS vectors, an invocation takes at least FEWEST_STEPS steps.
@@ -198,12 +198,12 @@ def row_division(
     def loop_steps(splits: int) -> int:
         loops = loops_of(layout, limits, lanes, blocks, splits, subgroup_size)
         in_block = min(workgroup_size // lanes, outputs)
-        return loops.rows(tiles(), tile_vectors, CHUNK_VECTORS, in_block, runs.pieces_of(per_vector))
+        return loops.rows(tiles(), tile_vectors, BATCH_VECTORS, in_block, runs.pieces_of(per_vector))
 
     # A split has at least one tile: where the loops are too long even so, tiles are shorter.
-    chunk = lanes * CHUNK_VECTORS
-    while loop_steps(tiles()) > limits.max_loop_steps and tile_vectors > chunk:
-        tile_vectors = round_up(ceil_div(tile_vectors, 2), chunk)
+    batch = lanes * BATCH_VECTORS
+    while loop_steps(tiles()) > limits.max_loop_steps and tile_vectors > batch:
+        tile_vectors = round_up(ceil_div(tile_vectors, 2), batch)
     check_work("tiles", tiles())
     rounds = ceil_div(tiles(), min(tiles(), wanted, most))
     splits = enough_splits(ceil_div(tiles(), rounds), tiles(), loop_steps, limits)
@@ -308,7 +308,7 @@ def _lanes(layout: ReduceLayout, runs: Runs, element: ElementType, limits: Devic
     # With more invocations than fill a GPU, its last workgroups run alone.
     in_order_on_gpu = not tuning.is_processor and runs.reading is None
     fewest = max(fewest, power_of_two_up_to(filling) if in_order_on_gpu else power_of_two_at_least(filling))
-    lanes = min(limits.workgroup_size, power_of_two_at_least(ceil_div(vectors, CHUNK_VECTORS)), fewest)
+    lanes = min(limits.workgroup_size, power_of_two_at_least(ceil_div(vectors, BATCH_VECTORS)), fewest)
     return lanes, lanes == keeping
 
 
@@ -344,11 +344,11 @@ def _tile_vectors(vectors: int, lanes: int, wanted: int, combining: int, tuning:
     """
     tile_vectors = max(ceil_div(vectors, wanted), lanes * tuning.fewest_vectors_per_lane)
     tile_vectors = min(tile_vectors, tuning.tile_bytes // VECTOR_BYTES)
-    chunk = lanes * CHUNK_VECTORS
-    tile_vectors = min(round_up(tile_vectors, chunk), vectors)
+    batch = lanes * BATCH_VECTORS
+    tile_vectors = min(round_up(tile_vectors, batch), vectors)
     if combining:
         # 4 MiB in so few tiles take 0.87 of the time (H200).
-        few = round_up(ceil_div(vectors, combining * CANDIDATES_AT_ONCE), chunk)
+        few = round_up(ceil_div(vectors, combining * CANDIDATES_AT_ONCE), batch)
         if few <= MOST_KEPT * lanes:
             tile_vectors = max(tile_vectors, min(few, vectors))
     return tile_vectors
@@ -377,7 +377,7 @@ def _lanes_of_whole_row(vectors: int, element: ElementType, tuning: Tuning) -> i
     if element.nbytes == 8:
         return lanes
     are_narrow, are_many = element.nbytes < 4, lanes > MOST_LANES_OF_ONE_STEP
-    if are_many and lanes > in_two and (are_narrow or ceil_div(vectors, lanes) < CHUNK_VECTORS):
+    if are_many and lanes > in_two and (are_narrow or ceil_div(vectors, lanes) < BATCH_VECTORS):
         return in_two
     in_steps = are_narrow and element.is_float and SHORT_WHOLE_ROW < vectors <= MOST_FEW_VECTORS
     past_end = round_up(vectors, lanes or 1) > vectors * MOST_LOADED_PAST_END
@@ -386,7 +386,7 @@ def _lanes_of_whole_row(vectors: int, element: ElementType, tuning: Tuning) -> i
 
 def _lanes_of_steps(vectors: int) -> tuple[int, int]:
     """Return how many invocations read a row in one step, and how many in two."""
-    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count)) for count in (CHUNK_VECTORS, MOST_KEPT))
+    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count)) for count in (BATCH_VECTORS, MOST_KEPT))
     return in_one, in_two
 
 

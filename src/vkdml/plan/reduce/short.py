@@ -57,7 +57,7 @@ def plan_short(
             tile = tile_of_walks(layout, walk, element.nbytes, at_once, limits)
             work = Work(tile, "walked_packed" if at_once > 1 else "walked", walk, at_once, direct=True)
             return plan_of_work(work, layout, order, input_bytes, results, limits)
-    return _plan_stack(layout, order, input_bytes, results, limits) if short else None
+    return _plan_tiles(layout, order, input_bytes, results, limits) if short else None
 
 
 def plan_walked_tiles(
@@ -85,7 +85,7 @@ def plan_walked_tiles(
     return plan_of_work(Work(tile, "walked", walk), layout, order, input_bytes, results, limits)
 
 
-def _plan_stack(
+def _plan_tiles(
     layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
 ) -> Plan | None:
     """Plan a reduction along one dimension; None if no tile of it fits."""
@@ -108,10 +108,10 @@ def _is_faster_in_columns(layout: ReduceLayout, tile: Tile, nbytes: int, limits:
     0.39 to 0.89 (H200), 0.53 to 1.09 (H100).
     """
     positions, near = layout.reduced[0], layout.kept[-1]
-    is_stack = near.input_stride == 1 and layout.innermost_of_outputs is near
+    are_columns = near.input_stride == 1 and layout.outputs_follow_input
     total = layout.outputs * positions.size * nbytes
     is_large = total >= rows_workgroups(total, limits.tuning) * limits.tuning.short.tile_bytes
-    if not is_stack or not is_large or limits.tuning.short.direct:
+    if not are_columns or not is_large or limits.tuning.short.direct:
         return False
     row_bytes = near.size * nbytes
     is_aligned = are_multiples(layout.row_starts, VECTOR_BYTES // nbytes)
@@ -141,7 +141,7 @@ def _walked_row_bytes(layout: ReduceLayout, nbytes: int, tuning: ShortTuning) ->
     """Return the least bytes of rows that are walked, and of those that are not any more."""
     least, most = next((bounds for width, *bounds in tuning.walked_rows if width == nbytes), (0, 0))
     near = layout.kept[-1]
-    if near is not layout.innermost_of_outputs:
+    if not layout.outputs_follow_input:
         # Rows that do not follow each other in the order of the outputs: where no tile takes them.
         return most, min(most, tuning.longest_walked_apart_bytes)
     if len(layout.reduced) > 1 and near.size < tuning.walked_rows_side_by_side:

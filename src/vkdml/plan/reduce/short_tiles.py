@@ -12,7 +12,7 @@ from vkdml.plan.reduce.growing_tile import OUTPUTS_OF_SECTOR, SEGMENT_MARGIN, Bo
 from vkdml.plan.reduce.reductions import bytes_of_workgroup
 from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, tile_of_counts
 from vkdml.plan.reduce.tiles_in_place import MOST_PERMUTED, tile_in_place, workgroup_size_of
-from vkdml.plan.reduce.transposing import Stack, sides_of
+from vkdml.plan.reduce.transposing import PermutedStack, sides_of
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import ShortTuning
 
@@ -39,9 +39,9 @@ FAR_APART_BYTES = {1: 1024, 2: 2048, 4: 1024, 8: 1024}
 MOST_POSITIONS_OF_LARGE_TILES = 3
 # The same for stacks whose rows are longer than a sector.
 MOST_POSITIONS_OF_STACKS = 5
-# Stacks of words of which a tile has outputs for this share of its invocations or less have tiles and
-# workgroups twice as large (0.74 to 1.03 of the time on an H200).
-MOST_IDLE_SHARE = 0.75
+# Stacks of wide elements have tiles and workgroups twice as large if a tile has outputs for at most this
+# share of its invocations (0.74 to 1.03 of the time on an H200).
+BUSY_SHARE = 0.75
 # Bytes. Stacks of longer rows never have larger tiles.
 LONG_ROW_OF_LARGE_TILES = 1408
 # Bytes. Longer rows are loaded as vectors, wherever they start.
@@ -87,18 +87,14 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
 def busier_tile(tile: Tile, layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> Tile:
     """Return a tile twice as large, for twice the invocations, where this one leaves many of them idle."""
     tuning = limits.tuning.short
-    if nbytes < 4 or tuning.direct or not _is_stack(layout):
+    is_stack = layout.reduced[0].input_stride > 1 and layout.outputs_follow_input
+    if nbytes < 4 or tuning.direct or not is_stack:
         return tile
-    if tile.outputs > MOST_IDLE_SHARE * tile.workgroup_size:
+    if tile.outputs > BUSY_SHARE * tile.workgroup_size:
         return tile
     wide = replace(tuning, tile_bytes=2 * tuning.tile_bytes, workgroup_size=2 * tuning.workgroup_size)
     larger = _tile_of(layout, nbytes, False, wide, limits)
     return larger if larger is not None and larger.outputs >= 2 * tile.outputs else tile
-
-
-def _is_stack(layout: ReduceLayout) -> bool:
-    """Whether positions are rows apart, and outputs lie in the order of the input."""
-    return layout.reduced[0].input_stride > 1 and layout.innermost_of_outputs is layout.kept[-1]
 
 
 def _tile_of(
@@ -215,8 +211,8 @@ def _times_as_large(layout: ReduceLayout, tuning: ShortTuning) -> float:
         return 1.5 if few else 2 if is_long else 1
     if row <= SECTOR_BYTES:
         return 2 if few else 1
-    is_stack = layout.innermost_of_outputs is near and near.size >= FEWEST_SIDE_BY_SIDE
-    if not is_stack or row > LONG_ROW_OF_LARGE_TILES:
+    is_wide = layout.outputs_follow_input and near.size >= FEWEST_SIDE_BY_SIDE
+    if not is_wide or row > LONG_ROW_OF_LARGE_TILES:
         return 1
     if positions.size <= MOST_POSITIONS_OF_STACKS:
         return 1.5
@@ -244,7 +240,7 @@ def _transposing_tile(
     if not chain:
         return None
     targets = (layout.output_base, *(dim.output_stride for dim in layout.kept if dim is not fast))
-    stack = Stack(
+    stack = PermutedStack(
         chain=tuple(chain),
         fast=fast,
         positions=positions,

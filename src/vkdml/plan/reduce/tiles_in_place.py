@@ -29,7 +29,7 @@ def tile_of_walks(layout: ReduceLayout, walk: Walk, nbytes: int, columns: int, l
     near = layout.kept[-1]
     # Each invocation has lines of memory of its own, which have its next outputs while a cache holds them.
     line_bytes = max(min(WALK_BYTES // (walk.lines(nbytes) * LINE), workgroup_size), 1) * LINE
-    across = near is not layout.innermost_of_outputs
+    across = not layout.outputs_follow_input
     if across and walk.lines(nbytes) <= FEW_LINES and count * nbytes <= FEW_LINES * LINE:
         # More of them would leave no room for lines of the output.
         line_bytes = LINE

@@ -22,7 +22,7 @@ _MULTIPLES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56
 
 
 @dataclass(frozen=True)
-class Stack:
+class PermutedStack:
     """What decides on the tiles of a stack whose positions have segments of their own."""
 
     chain: tuple[Dim, ...]
@@ -45,7 +45,7 @@ class Stack:
 class Sides:
     """How many outputs a tile has along the chain, as far as it extends there, and along ``fast``."""
 
-    stack: Stack
+    stack: PermutedStack
     along_chain: tuple[int, ...]
     along_fast: int
 
@@ -106,7 +106,7 @@ class Sides:
         return self.segment + (self.along_fast - 1) * (self.shared_pitch or self.stack.fast.input_stride)
 
 
-def sides_of(stack: Stack, wanted_bytes: int, most_bytes: int, workgroup_size: int) -> Sides | None:
+def sides_of(stack: PermutedStack, wanted_bytes: int, most_bytes: int, workgroup_size: int) -> Sides | None:
     """Return the sides of the least cost; None where nothing fits.
 
     Args:
@@ -122,7 +122,7 @@ def sides_of(stack: Stack, wanted_bytes: int, most_bytes: int, workgroup_size: i
     return min(wanted, key=lambda sides: (sides.cost(workgroup_size), sides.shared_bytes))
 
 
-def _candidates(stack: Stack, most_bytes: int) -> Iterator[Sides]:
+def _candidates(stack: PermutedStack, most_bytes: int) -> Iterator[Sides]:
     """Yield half atoms both ways and multiples of these, and whole dimensions where these are short."""
     along_fast = _counts(stack.fast.size, _ATOM // 2 // _INDEX_BYTES)
     whole: tuple[int, ...] = ()
