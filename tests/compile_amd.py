@@ -2,8 +2,8 @@
 
 RADV_FORCE_FAMILY makes of Mesa's driver RADV a device without hardware, which compiles pipelines. For each
 family of GPUs this builds the pipelines that plans ask of such a device, and reads what the compiler says:
-registers, spills, shared memory (LDS), size, waves. A pipeline that is refused or spills is a fault, and the
-exit code is then 1. `--record` writes one JSON file for each family and the tables made of them.
+registers, spills, shared memory (LDS), size, subgroups per SIMD. A pipeline that is refused or spills is a
+fault, and the exit code is then 1. `--record` writes one JSON file for each family, and their tables.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Family:
     """As RADV_FORCE_FAMILY takes it."""
     generation: str
     sold_as: str
-    wave_slots: int
-    """Waves that one SIMD holds at most."""
-    wave_sizes: tuple[int, ...] = (64,)
+    subgroup_slots: int
+    """Subgroups that one SIMD holds at most."""
+    subgroup_sizes: tuple[int, ...] = (64,)
     newer_driver: bool = False
     """Mesa 22.3 does not know it."""
 
@@ -93,7 +93,7 @@ def compiled(family: Family, drawn_calls: int | None) -> Record:
         entry_of(family, compiler, pipeline, planned, limits.subgroup_size)
         for pipeline, planned in pipelines.items()
     ]
-    if drawn_calls is not None and 32 in family.wave_sizes:
+    if drawn_calls is not None and 32 in family.subgroup_sizes:
         narrow = planned_pipelines.of_benchmark(dataclasses.replace(limits, subgroup_size=32))
         entries += [entry_of(family, compiler, pipeline, False, 32, 32) for pipeline in sorted(narrow)]
     return {
@@ -144,11 +144,13 @@ def entry_of(
     entry["subgroup_size"] = done.subgroup_size
     entry |= {name: done.statistics[theirs] for name, theirs in STATISTICS.items()}
     # From RDNA on the driver counts in units of 32 invocations.
-    units = done.subgroup_size // 32 if 32 in family.wave_sizes else 1
-    waves = min(int(done.statistics["Subgroups per SIMD"]) // units, family.wave_slots)
-    workgroup_waves = -(-constants["workgroup"] // done.subgroup_size)
-    entry["waves_per_simd"] = waves
-    entry["waves_in_whole_workgroups"] = SIMDS * waves // workgroup_waves * workgroup_waves / SIMDS
+    units = done.subgroup_size // 32 if 32 in family.subgroup_sizes else 1
+    resident = min(int(done.statistics["Subgroups per SIMD"]) // units, family.subgroup_slots)
+    workgroup_subgroups = -(-constants["workgroup"] // done.subgroup_size)
+    entry["subgroups_per_simd"] = resident
+    entry["subgroups_in_whole_workgroups"] = (
+        SIMDS * resident // workgroup_subgroups * workgroup_subgroups / SIMDS
+    )
     return entry
 
 
@@ -235,13 +237,13 @@ def section(records: Mapping[str, Record]) -> str:
     narrow = {family.name: list(of_size(records[family.name], 32)) for family in families}
     parts = ["### What was compiled\n", *_overview(families, records), ""]
     parts += [
-        "### Waves per SIMD\n",
+        "### Subgroups per SIMD\n",
         "Fewest and most over the pipelines of a row, of subgroups of 64 invocations, in whole workgroups. "
         "In brackets: rows\nthat no plan of this GPU uses.\n",
         *_matrix(
             families,
             wide,
-            lambda entries: spread(e["waves_in_whole_workgroups"] for e in entries),
+            lambda entries: spread(e["subgroups_in_whole_workgroups"] for e in entries),
             slots=True,
         ),
         "\n### Vector registers per invocation\n",
@@ -255,20 +257,20 @@ def section(records: Mapping[str, Record]) -> str:
     if halved:
         parts += [
             "\n### The benchmark's pipelines in subgroups of 32\n",
-            "vkdml asks for the subgroup size that the driver reports, which is 64. These are waves per SIMD "
-            "and vector registers if\nit asked for 32.\n",
+            "vkdml asks for the subgroup size that the driver reports, which is 64. These are subgroups per "
+            "SIMD and vector registers\nif it asked for 32.\n",
             *_matrix(
                 halved,
                 narrow,
                 lambda entries: (
-                    f"{spread(e['waves_in_whole_workgroups'] for e in entries)} waves, "
+                    f"{spread(e['subgroups_in_whole_workgroups'] for e in entries)} subgroups, "
                     f"{spread(e['vgprs'] for e in entries)} registers"
                 ),
                 bracketed=False,
                 slots=True,
             ),
         ]
-    parts += ["\n### Fewest waves\n", *_fewest(families, wide)]
+    parts += ["\n### Fewest subgroups\n", *_fewest(families, wide)]
     return "\n".join(parts) + "\n"
 
 
@@ -304,12 +306,12 @@ def _matrix(
     bracketed: bool = True,
     slots: bool = False,
 ) -> Iterator[str]:
-    """Yield a table's lines; ``slots``: the families' heads say how many waves a SIMD has room for."""
+    """Yield a table's lines; ``slots``: the families' heads say how many subgroups a SIMD has room for."""
     groups = sorted({group_of(entry["kernel"]) for listed in entries.values() for entry in listed})
     yield (
         "| kernels | "
         + " | ".join(
-            f"{family.name} (of {family.wave_slots})" if slots else family.name for family in families
+            f"{family.name} (of {family.subgroup_slots})" if slots else family.name for family in families
         )
         + " |"
     )
@@ -330,14 +332,14 @@ def _matrix(
 
 def _fewest(families: list[Family], wide: Mapping[str, list[Entry]]) -> Iterator[str]:
     yield "Of the pipelines that plans use, the one that leaves most room unused on each GPU.\n"
-    yield "| GPU | kernel | waves per SIMD | vector registers | shared memory | invocations |"
+    yield "| GPU | kernel | subgroups per SIMD | vector registers | shared memory | invocations |"
     yield "|---|---|--:|--:|--:|--:|"
     for family in families:
         planned = [entry for entry in wide[family.name] if entry["planned"]]
-        entry = min(planned, key=lambda entry: (entry["waves_in_whole_workgroups"], entry["kernel"]))
+        entry = min(planned, key=lambda entry: (entry["subgroups_in_whole_workgroups"], entry["kernel"]))
         yield (
             f"| {family.name} | {entry['kernel']} "
-            f"| {entry['waves_in_whole_workgroups']:g} of {family.wave_slots} | {entry['vgprs']} "
+            f"| {entry['subgroups_in_whole_workgroups']:g} of {family.subgroup_slots} | {entry['vgprs']} "
             f"| {entry['lds_bytes']} | {entry['constants']['workgroup']} |"
         )
 

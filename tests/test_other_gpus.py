@@ -34,7 +34,9 @@ def test_every_kernel_of_the_table_is_compiled_for_a_gpu_that_is_not_here():
     for entry in entries:
         assert entry["subgroup_size"] == 64
         assert 0 < entry["vgprs"] <= 256
-        assert 0 < entry["waves_in_whole_workgroups"] <= entry["waves_per_simd"] <= FAMILY.wave_slots
+        assert (
+            0 < entry["subgroups_in_whole_workgroups"] <= entry["subgroups_per_simd"] <= FAMILY.subgroup_slots
+        )
         assert entry["required_subgroup_size"] == (64 if "subgroups" in entry["kernel"] else 0)
 
 

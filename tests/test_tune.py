@@ -1,4 +1,4 @@
-"""The search of tuning numbers, on made-up objectives and on the device, and the command that runs it."""
+"""The search of tuning settings, on made-up objectives and on the device, and the command that runs it."""
 
 from __future__ import annotations
 

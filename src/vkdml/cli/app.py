@@ -30,7 +30,7 @@ app = typer.Typer(
 app.command(short_help="Time kernels, check results, compare with other libraries.")(bench)
 app.command(short_help="List the Vulkan devices; * marks the default device.")(devices)
 app.command(short_help="Check loader, drivers and devices; say how to fix faults.")(doctor)
-app.command(short_help="Find and store the fastest tuning numbers for a device.")(tune)
+app.command(short_help="Find and store the fastest tuning settings for a device.")(tune)
 
 # How a write to standard output fails; other faults without a file's name come from elsewhere.
 _OF_WRITING = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.ESTALE}

@@ -50,12 +50,15 @@ def bench(
     ),
     axis: str = options.text(
         "--axis",
-        help="Only this axis; with --shape, the axes to reduce: 1, 0,2 or all.",
+        help="Only this axis; with --shape, the axes to reduce, such as `1`, `0,2` or `all`.",
         metavar="AXES",
         accepted="all, or distinct axes such as 1 or 0,2",
     ),
     device: str | None = typer.Option(
-        None, "--device", help="Index, UUID or part of the name of a device.", metavar="DEVICE"
+        None,
+        "--device",
+        help="Index, UUID or part of the name; default: VKDML_DEVICE, else the best device.",
+        metavar="DEVICE",
     ),
     peers_text: str = typer.Option(
         "auto",
@@ -67,7 +70,7 @@ def bench(
     peer_seconds: float = typer.Option(
         peers.PEER_SECONDS,
         "--peer-seconds",
-        help="Time limit of each peer.",
+        help="Time limit of each library of --peers.",
         metavar="SECONDS",
         parser=options.number,
     ),
@@ -96,7 +99,7 @@ def bench(
     seed: int | None = typer.Option(
         None,
         "--seed",
-        help="Of the suite sweep: 0 unless given.",
+        help="Seed of the suite sweep: 0 unless given.",
         metavar="NUMBER",
         parser=options.whole_number,
     ),
@@ -133,8 +136,8 @@ def bench(
     ),
     resume: str = options.file(
         "--resume",
-        help="Go on with the run whose JSON file this is: time the cases and --peers that it has not. Where "
-        "there is no such file, the run begins. Not for sweeps.",
+        help="Continue the run of this JSON file: time the cases and --peers that it does not have. If there "
+        "is no such file, start the run. Not for sweeps.",
     ),
 ) -> int:
     """Time kernels on a device, check every result, and compare with other libraries.

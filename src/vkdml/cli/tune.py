@@ -1,4 +1,4 @@
-"""`vkdml tune`: searches for the fastest tuning numbers of a device, shows the gain and stores them."""
+"""`vkdml tune`: searches for the fastest tuning settings of a device, shows the gain and stores them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from vkdml.tune import tune as search
 
 def tune(
     device: str | None = typer.Option(
-        None, "--device", help="Index, UUID or part of the name; default: the best device.", metavar="DEVICE"
+        None,
+        "--device",
+        help="Index, UUID or part of the name; default: VKDML_DEVICE, else the best device.",
+        metavar="DEVICE",
     ),
     seconds: int = typer.Option(
         300, "--seconds", help="Time limit of the search.", metavar="SECONDS", parser=options.whole_number
@@ -36,7 +39,7 @@ def tune(
     reset: bool = typer.Option(False, "--reset", help="Delete the stored profile."),
     show: bool = typer.Option(False, "--show", help="Print the stored profile."),
 ) -> int:
-    """Find the fastest tuning numbers for a device and store them; no result changes."""
+    """Find the fastest tuning settings for a device and store them; no result changes."""
     if dry_run + reset + show > 1:
         raise typer.BadParameter("--dry-run, --reset and --show exclude each other; accepted: one of them")
     if seconds < 1:
@@ -107,7 +110,7 @@ def _tune(device: vkdml.Device, seconds: int, dry_run: bool, console: Console) -
     print_whole(console, cases_table(found))
     print_whole(console, values_table(found.default, found.values))
     if not found.complete:
-        console.print(f"the search did not finish in {seconds} s; more --seconds may find faster numbers")
+        console.print(f"the search did not finish in {seconds} s; more --seconds may find faster settings")
     if dry_run:
         console.print("nothing was stored (--dry-run)")
     else:
