@@ -8,6 +8,7 @@ import math
 from array import array as flat_array
 from concurrent.futures import ThreadPoolExecutor
 
+import ml_dtypes
 import numpy as np
 import pytest
 import views
@@ -19,7 +20,6 @@ import vkdml
 from vkdml.operators import on_device
 from vkdml.plan.elements import ML_DTYPES_ELEMENTS, NUMPY_ELEMENTS
 
-ml_dtypes = pytest.importorskip("ml_dtypes")
 ELEMENTS = (*NUMPY_ELEMENTS, *ML_DTYPES_ELEMENTS)
 MOVED = (*ELEMENTS, "complex128", "S16", "datetime64[s]")
 

@@ -9,9 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import oracle
 import pytest
+import zarr
 from checking import assert_same
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,9 +23,6 @@ from test_stream import with_tiles
 import vkdml
 from vkdml.arrays.chunked import as_chunked
 from vkdml.operators import tile_ring
-
-zarr = pytest.importorskip("zarr")
-h5py = pytest.importorskip("h5py")
 
 KIB = 1 << 10
 # Python 3.10 has a zarr that knows only format 2.

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import cuda_double
+import ml_dtypes
 import numpy as np
 import pytest
 from cuda_double import Tensor, seen_by_cuda
@@ -147,7 +148,6 @@ TYPES = "bool int8 uint16 int64 float16 float64 complex64 bfloat16 float8_e4m3fn
 
 @pytest.mark.parametrize("dtype", TYPES.split())
 def test_types_come_back_as_they_went(dtype):
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     element = np.dtype(getattr(ml_dtypes, dtype, dtype))
     elements = (np.arange(20) % 2).astype(element).reshape(4, 5)
     tensor = Tensor(elements, ORDINAL)

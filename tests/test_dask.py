@@ -11,6 +11,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+import zarr
 from foreign_tests import imported
 from separate import separate_device
 from test_stream import with_tiles
@@ -386,7 +387,6 @@ def test_a_dask_array_is_no_place_to_write_to() -> None:
 
 
 def test_a_store_that_a_dask_array_reads_is_no_place_to_write_to(tmp_path: Any, monkeypatch: Any) -> None:
-    zarr = pytest.importorskip("zarr")
     monkeypatch.chdir(tmp_path)
     z, other = (
         zarr.open_array(name, mode="w", shape=(4, 6), chunks=(2, 3), dtype="i4") for name in ("x", "y")

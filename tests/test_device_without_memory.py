@@ -6,6 +6,7 @@ from pathlib import Path
 
 import processes
 import pytest
+from needs import missing
 
 FAMILIES = ("polaris10", "navi21", "gfx1100")
 """Of several generations: waited for as the last of them, Mesa's driver crashes."""
@@ -14,7 +15,7 @@ FAMILIES = ("polaris10", "navi21", "gfx1100")
 def radv() -> str:
     found = sorted(Path("/usr/share/vulkan/icd.d").glob("radeon_icd*.json"))
     if not found:
-        pytest.skip("Mesa's driver RADV is not installed (Debian: mesa-vulkan-drivers)")
+        missing("Mesa's driver RADV is not installed (Debian: mesa-vulkan-drivers)")
     return str(found[0])
 
 
@@ -73,7 +74,7 @@ def test_it_is_not_the_default_beside_a_device_that_has_memory():
     """RADV says that it is a discrete GPU, which would go before a software driver."""
     lavapipe = sorted(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
     if not lavapipe:
-        pytest.skip("lavapipe is not installed (Debian: mesa-vulkan-drivers)")
+        missing("lavapipe is not installed (Debian: mesa-vulkan-drivers)")
     lines = processes.printed(
         """
         print([info.type for info in vkdml.devices()])

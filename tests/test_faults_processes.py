@@ -12,6 +12,7 @@ from pathlib import Path
 
 import processes
 import pytest
+from needs import missing
 
 NO_DRIVER = r"the Vulkan loader found no usable driver|no Vulkan driver offers a device|could not be started"
 
@@ -69,7 +70,9 @@ def test_a_driver_that_cannot_be_loaded_is_named_error_and_remedy(kind, tmp_path
 def test_a_driver_that_cannot_be_loaded_does_not_disturb_another(tmp_path):
     good = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
     if not good:
-        pytest.skip("the loader finds the driver by itself, so none can be put beside it")
+        missing(
+            "the loader finds the driver by itself, so none can be put beside it: no driver was asked for"
+        )
     both = f"{bad_driver('no library', tmp_path)}:{good}"
     done = processes.finished("print(vkdml.argmax([1, 3, 2]))", VK_DRIVER_FILES=both, VK_ICD_FILENAMES=both)
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr

@@ -27,8 +27,11 @@ def test_objects_may_be_destroyed_in_any_order_and_thread():
         execution.run()
         kernel = device.executions.kernel(plan.steps[0])
         objects = {0: [device], 1: [execution], 2: [kernel], 3: [execution.views["output"]]}
+        content = execution.views["output"].copy()
         del device, execution, kernel
         for key in order:
+            # Elements that the host sees keep what they lie in.
+            assert all(np.array_equal(view, content) for view in objects[3])
             thread = threading.Thread(target=objects[key].clear)
             thread.start()
             thread.join()

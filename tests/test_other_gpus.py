@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import compile_amd
 import pytest
+from needs import missing
 
 from vkdml.common.rounding import round_up
 from vkdml.plan import kernels
@@ -24,7 +25,7 @@ ALLOCATED_BYTES = 1024
 def test_every_kernel_of_the_table_is_compiled_for_a_gpu_that_is_not_here():
     driver = compile_amd.driver_of(FAMILY)
     if driver is None:
-        pytest.skip("Mesa's driver RADV is not installed (Debian: mesa-vulkan-drivers)")
+        missing("Mesa's driver RADV is not installed (Debian: mesa-vulkan-drivers)")
     record = compile_amd.compiled_apart(FAMILY, driver, quick=True)
     assert compile_amd.faults(record) == []
     entries = record["pipelines"]
@@ -77,7 +78,7 @@ def test_a_family_without_a_driver_is_said_to_be_left_out(monkeypatch, capsys):
 def test_a_driver_that_refuses_a_module_is_named():
     driver = compile_amd.driver_of(FAMILY)
     if driver is None:
-        pytest.skip("Mesa's driver RADV is not installed (Debian: mesa-vulkan-drivers)")
+        missing("Mesa's driver RADV is not installed (Debian: mesa-vulkan-drivers)")
     unknown = compile_amd.dataclasses.replace(FAMILY, name="navi99")
     with pytest.raises(RuntimeError, match=r"navi99: exit code \d+, error output"):
         compile_amd.compiled_apart(unknown, driver, quick=True)

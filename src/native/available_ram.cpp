@@ -2,29 +2,46 @@
 #include "available_ram.hpp"
 
 #include <algorithm>
-#include <fstream>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <memory>
 #include <optional>
 
 namespace vkdml {
 namespace {
 
-// The number after a word at the start of a line; the first number of the file if there is no word.
-std::optional<uint64_t> number_after(const std::string& path, const std::string& word) {
-    std::ifstream file(path);
-    std::string found;
-    for (uint64_t number; word.empty() || file >> found;) {
-        if (found == word) return file >> number ? std::optional(number) : std::nullopt;
-        file.ignore(1 << 16, '\n');
+struct Close {
+    void operator()(FILE* file) const { fclose(file); }
+};
+
+std::unique_ptr<FILE, Close> opened(const std::string& path) {
+    return std::unique_ptr<FILE, Close>(fopen(path.c_str(), "re"));
+}
+
+// The number that a line has after these words; with none, the number that the first line begins with.
+std::optional<uint64_t> number_after(const std::string& path, const std::string& words) {
+    const auto file = opened(path);
+    char line[256];
+    while (file && fgets(line, sizeof line, file.get())) {
+        uint64_t number;
+        const bool begins = strncmp(line, words.c_str(), words.size()) == 0;
+        if (begins && sscanf(line + words.size(), "%" SCNu64, &number) == 1) return number;
+        if (words.empty()) break;
     }
     return std::nullopt;
 }
 
 // Where the process is among the control groups, such as "/user.slice/user-0.slice".
 std::string own_group(const std::string& root) {
-    std::ifstream file(root + "/proc/self/cgroup");
+    const auto file = opened(root + "/proc/self/cgroup");
     const std::string version_2 = "0::";
-    for (std::string line; std::getline(file, line);)
-        if (line.compare(0, version_2.size(), version_2) == 0) return line.substr(version_2.size());
+    char line[4096];
+    while (file && fgets(line, sizeof line, file.get()))
+        if (strncmp(line, version_2.c_str(), version_2.size()) == 0) {
+            const std::string group = line + version_2.size();
+            return group.substr(0, group.find_last_not_of('\n') + 1);
+        }
     return "/";
 }
 
@@ -34,7 +51,7 @@ std::optional<uint64_t> left_in_group(const std::string& folder) {
     const auto used = number_after(folder + "/memory.current", "");
     if (!limit || !used) return std::nullopt;
     uint64_t of_files = 0;
-    for (const char* pages : {"inactive_file", "active_file"})
+    for (const char* pages : {"inactive_file ", "active_file "})
         of_files += number_after(folder + "/memory.stat", pages).value_or(0);
     const uint64_t taken = *used - std::min(*used, of_files);
     return *limit - std::min(*limit, taken);
