@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import warnings
+from pathlib import Path
 from typing import Any
 
 import asked_driver
@@ -74,11 +75,14 @@ MANY_KERNELS = frozenset(
 
 
 def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests with the mark ``in_turn`` but for a few, which have each value of each parameter."""
-    tests: dict[str, list[Any]] = {}
+    """Return the tests with the mark ``in_turn`` but for a few, which have each value of each parameter.
+
+    Of element types that share kernels one has to occur, unless the mark says ``every_element=True``.
+    """
+    tests: dict[tuple[Path, str], list[Any]] = {}
     for item in items:
         if item.get_closest_marker("in_turn") is not None:
-            tests.setdefault(item.originalname, []).append(item)  # type: ignore[attr-defined]
+            tests.setdefault((item.path, item.originalname), []).append(item)  # type: ignore[attr-defined]
     left_out = []
     for alike in tests.values():
         missing = {pair for item in alike for pair in _parameters(item)}
@@ -91,7 +95,17 @@ def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _parameters(item: Any) -> set[tuple[str, str]]:
-    return {(name, str(value)) for name, value in item.callspec.params.items()}
+    every_element = item.get_closest_marker("in_turn").kwargs.get("every_element", False)
+    return {
+        (name, str(value) if every_element else _kernels_of(value))
+        for name, value in item.callspec.params.items()
+    }
+
+
+def _kernels_of(value: object) -> str:
+    """Name the kernels of an element type; of any other value, the value."""
+    element = kernels.elements().get(str(value))
+    return str(value) if element is None else f"{element.specialization['keys']}, {element.nbytes} bytes"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -20,6 +20,7 @@ MODES = tuple(itertools.product(oracle.OPERATORS, oracle.DIRECTIONS, oracle.NAN_
 RESULTS = tuple(itertools.product(oracle.OUTPUT_DTYPES, (True, False)))
 
 
+@pytest.mark.in_turn(every_element=True)
 @pytest.mark.parametrize(("op", "direction", "nan_policy"), MODES)
 @pytest.mark.parametrize("name", oracle.ARGREDUCE_DTYPES)
 def test_every_combination(name: str, op: str, direction: str, nan_policy: str) -> None:
@@ -45,6 +46,7 @@ def test_every_combination(name: str, op: str, direction: str, nan_policy: str) 
                 check_argreduce(x, axis, **call, dtype=output, return_values=with_values)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", oracle.ARGREDUCE_DTYPES)
 def test_every_ordered_pair_of_special_values(name: str) -> None:
     dtype = oracle.dtype_named(name)
@@ -53,6 +55,7 @@ def test_every_ordered_pair_of_special_values(name: str) -> None:
     check_modes_in_turn((pairs, 1), (np.ascontiguousarray(oracle.raw(pairs).T).view(dtype), 0))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", oracle.ARGREDUCE_DTYPES)
 def test_a_special_value_among_many_of_another(name: str) -> None:
     """Rows full of one value with a second one somewhere inside."""

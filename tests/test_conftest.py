@@ -89,13 +89,13 @@ def test_a_few_of_those_that_differ_in_specializations_alone_run_on_swiftshader(
     left_out: list[Any] = []
     hook = SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items))
 
-    def item(number: int, marks: set[str], **parameters: int) -> Any:
+    def item(number: int, marks: set[str], **parameters: object) -> Any:
         return SimpleNamespace(
             path=Path("test_kernels.py"),
             originalname="test",
             number=number,
             callspec=SimpleNamespace(params=parameters),
-            get_closest_marker=lambda name: name if name in marks else None,
+            get_closest_marker=lambda name: SimpleNamespace(kwargs={}) if name in marks else None,
         )
 
     marked = [item(3 * a + b, {"in_turn"}, a=10 * a, b=20 * b) for a in range(3) for b in range(3)]
@@ -109,6 +109,23 @@ def test_a_few_of_those_that_differ_in_specializations_alone_run_on_swiftshader(
         assert sorted([*numbers, *(made.number for made in left_out)]) == list(range(11))
     else:
         assert (numbers, left_out) == (list(range(11)), [])
+
+
+@pytest.mark.parametrize(("every_element", "count"), [(False, 4), (True, 6)])
+def test_of_elements_that_share_kernels_one_is_taken(every_element: bool, count: int) -> None:
+    names = ("int8", "uint8", "float16", "bfloat16", "float32", "bool")
+    mark = SimpleNamespace(kwargs={"every_element": every_element})
+    items: list[Any] = [
+        SimpleNamespace(
+            path=Path(f"test_{file}.py"),
+            originalname="test",
+            callspec=SimpleNamespace(params={"name": name}),
+            get_closest_marker=lambda _: mark,
+        )
+        for file in ("one", "another")
+        for name in names
+    ]
+    assert len(items) - len(conftest.out_of_turn(items)) == 2 * count
 
 
 def test_only_files_that_exist_are_the_same_on_any_driver(request: pytest.FixtureRequest) -> None:

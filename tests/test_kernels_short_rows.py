@@ -122,6 +122,7 @@ def rules_of(number: int) -> tuple[bool, bool, bool]:
     return bool(number & 1), bool(number & 2), bool(number & 4)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_kernels_write_what_their_twin_writes(device, name):
     rng = np.random.default_rng(zlib.crc32(name.encode()))

@@ -134,12 +134,12 @@ def check(device, layout: CopyLayout, width: int, limits=None, spare: int = 0) -
     source = start["input"].view(opaque)
     whole = start["output"].copy()
     target = whole[: whole.size // width * width].view(opaque)
-    for position in itertools.product(*map(range, sizes)):
-        read, written = layout.input_base, layout.output_base
-        for coordinate, dim in zip(position, layout.dims, strict=True):
-            read += coordinate * dim.input_stride
-            written += coordinate * dim.output_stride
-        target[written] = source[read]
+    read, written = np.int64(layout.input_base), np.int64(layout.output_base)
+    for dim in layout.dims:
+        coordinates = np.arange(dim.size)
+        read = np.add.outer(read, coordinates * dim.input_stride)
+        written = np.add.outer(written, coordinates * dim.output_stride)
+    target[written] = source[read]
     np.testing.assert_array_equal(got["output"], whole, err_msg=f"{layout}, {width} B: {plan.steps}")
     kernel, *others = dict.fromkeys(step.kernel for step in plan.steps)
     assert not others or kernels.table()[kernel].family is BLOCKS

@@ -6,12 +6,17 @@ vector or tile by tile, from the same push constants.
 
 from __future__ import annotations
 
+import itertools
 import math
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from vkdml.plan import kernels
+
+Integers = npt.NDArray[np.int64]
 
 WORD = 1 << 32
 VECTOR_BYTES = 16
@@ -55,16 +60,27 @@ class SliceStep(CopyStep):
             f"V{self.element_bytes}"
         )
 
-    def copy(self, source: int, target: int) -> None:
+    def copy(self, source: int | Integers, target: int | Integers) -> None:
+        """Copy an element, or elements."""
         self.target[target % WORD] = self.source[source % WORD]
 
 
-def offsets_of(number: int, dims, source: int, target: int) -> tuple[int, int]:
+def offsets_of(number: Any, dims, source: Any, target: Any) -> tuple[Any, Any]:
+    """The offsets of the element of this number, or of elements."""
     for size, input_stride, output_stride in reversed(dims):
         number, coordinate = divmod(number, size)
         source += coordinate * input_stride
         target += coordinate * output_stride
     return source % WORD, target % WORD
+
+
+def elements_of(parts: list[tuple[range, int, int]]) -> tuple[Integers, Integers, Integers]:
+    """The elements of all parts, and where the source and the target of each part start."""
+    counts = [len(elements) for elements, _, _ in parts]
+    elements = np.fromiter(itertools.chain.from_iterable(elements for elements, _, _ in parts), np.int64)
+    starts = np.array([(source, target) for _, source, target in parts], np.int64).reshape(-1, 2)
+    sources, targets = np.repeat(starts, counts, axis=0).T
+    return elements, sources, targets
 
 
 def vector_in_strip(s: SliceStep, item: int, skipped: int, per_vector: int) -> int | None:
@@ -86,6 +102,7 @@ def slice1_runs(step, buffers) -> None:
     p = s.p
     per_vector = VECTOR_BYTES // s.element_bytes
     written = WRITTEN[getattr(s.constants, "written", 0)]
+    vectors: list[tuple[range, int, int]] = []
     for begin in range(0, step.workgroups * p.vectors_per_workgroup, p.vectors_per_workgroup):
         for item in range(begin, min(begin + p.vectors_per_workgroup, p.vectors)):
             number, vector = divmod(item, p.vectors_per_run) if p.outer_dims else (0, item)
@@ -105,9 +122,10 @@ def slice1_runs(step, buffers) -> None:
             row = s.dims[-1][0]
             if written == "inside_rows" and elements[0] // row != elements[-1] // row:
                 continue
-            for element in elements:
-                offset, _ = offsets_of(element, s.dims[p.outer_dims :], source, 0)
-                s.copy(offset, target + element)
+            vectors.append((elements, source, target))
+    elements, sources, targets = elements_of(vectors)
+    offsets, _ = offsets_of(elements, s.dims[p.outer_dims :], sources, 0)
+    s.copy(offsets, targets + elements)
 
 
 def require_counted(s: SliceStep, most: int) -> None:
@@ -143,11 +161,9 @@ def slice1_rows(step, buffers) -> None:
 
 def copy_run(s: SliceStep, count: int, at_once: int) -> None:
     """The run's elements among ``count`` from the start of the word or vector in which it starts."""
-    for element in range(count):
-        number = element - s.p.output_base % at_once
-        if 0 <= number < s.p.elements:
-            source, _ = offsets_of(number, s.dims, s.p.input_base, 0)
-            s.copy(source, s.p.output_base + number)
+    numbers = np.arange(min(count - s.p.output_base % at_once, s.p.elements))
+    source, _ = offsets_of(numbers, s.dims, s.p.input_base, 0)
+    s.copy(source, s.p.output_base + numbers)
 
 
 def slice1_blocks(step, buffers) -> None:
@@ -221,6 +237,7 @@ def slice1_tiles(step, buffers) -> None:
     descending = p.row_output_stride > WORD // 2
     last_row = 0 if descending else p.rows - 1
     next_row = -row_step if descending else row_step
+    parts: list[tuple[range, int, int]] = []
     for source, target, rows, begin in tiles_of(s, c.down * per_vector, width):
         beyond = (per_vector - 1) * c.continued
         loaded = min(width + per_vector * c.output_unaligned, p.columns - begin + beyond)
@@ -257,11 +274,12 @@ def slice1_tiles(step, buffers) -> None:
                 end = min(end, p.columns)
             if begin == 0 and (not c.continued or row == p.rows - 1 - last_row):
                 first = 0
-            for column in range(first, end):
-                in_row, beyond = (column - p.columns, next_row) if column >= p.columns else (column, 0)
-                group, in_group = divmod(in_row, p.group_columns)
-                offset = beyond + in_group * p.column_input_stride + group * p.column_group_input_stride
-                s.copy(source + row * row_step + offset, start + column)
+            parts.append((range(first, end), source + row * row_step, start))
+    columns, sources, targets = elements_of(parts)
+    beyond = columns >= p.columns
+    group, in_group = np.divmod(columns - p.columns * beyond, p.group_columns)
+    offsets = in_group * p.column_input_stride + group * p.column_group_input_stride
+    s.copy(sources + next_row * beyond + offsets, targets + columns)
 
 
 def slice1_boxes(step, buffers) -> None:
