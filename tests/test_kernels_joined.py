@@ -24,7 +24,7 @@ from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.joined import plan_divided
 from vkdml.plan.reduce.joined_columns import joined_columns
-from vkdml.plan.reduce.joined_division import divide_joined
+from vkdml.plan.reduce.joined_division import FEWEST_LANES, divide_joined
 from vkdml.plan.reduce.reductions import NARROW_SHARE, Results
 
 JOINED_KERNELS = {k.name for k in kernels.table().values() if k.family.name == "argreduce_joined"}
@@ -65,12 +65,16 @@ def small_limits(device, **changes):
     return replace(device.limits, tuning=replace(device.limits.tuning, **small))
 
 
+def joined_in(layout, name, limits):
+    return joined_columns(layout, 16 // ELEMENTS[name].nbytes, limits.workgroup_size // FEWEST_LANES)
+
+
 def plan_case(case, name, limits, rules=(False, False, False)):
     layout, count = layout_of(case, rules)
     results = Results(
         8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1, layout.greatest_index
     )
-    joined = joined_columns(layout, 16 // ELEMENTS[name].nbytes)
+    joined = joined_in(layout, name, limits)
     if joined is None:
         return None
     input_bytes = count * ELEMENTS[name].nbytes
@@ -109,11 +113,11 @@ def test_runs_that_overlap_start_where_they_do(device, name, apart):
     count = 8 * apart + 19 * 256 + 64
     kept = (9, 1, 16, 1)
     layout = canonical_reduce(sizes, strides, (1, 3), row_major_strides(kept), take_last=False)
-    joined = joined_columns(layout, 16 // ELEMENTS[name].nbytes)
+    limits = small_limits(device)
+    joined = joined_in(layout, name, limits)
     assert joined is not None
     assert (joined.run, joined.joined) == (64, 4)
     input_bytes = count * ELEMENTS[name].nbytes
-    limits = small_limits(device)
     division = divide_joined(joined, layout, ELEMENTS[name], input_bytes, limits)
     assert division is not None
     plan = plan_divided(
@@ -130,6 +134,25 @@ def test_runs_that_overlap_start_where_they_do(device, name, apart):
     )
     content = element_bits(np.random.default_rng(apart), name, count)
     run_both(device, plan, {"input": content}, twins_combine.run)
+
+
+@pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
+@pytest.mark.parametrize("vectors", [41, 64, 65, 128, 131])
+def test_a_whole_dimension_is_joined_where_a_workgroup_holds_its_columns(device, name, vectors):
+    """With as many positions, and as many busy invocations, as make it faster than to join parts of it."""
+    skip_where_no_batched_kernel_is_planned(device)
+    size = vectors * (16 // ELEMENTS[name].nbytes) // 5
+    limits = small_limits(device, workgroup_size=256)
+    rng = np.random.default_rng(vectors)
+    for positions in (40, 15):
+        case = (positions, 3, size, 5), (0, 1, 2, 3), (0, 2), 1
+        layout, count = layout_of(case, (False, True, False))
+        joined = joined_in(layout, name, limits)
+        is_whole = joined is not None and (joined.copies, joined.joined) == (1, size)
+        assert is_whole == (positions == 40 and vectors <= 128)
+        if is_whole:
+            plan = plan_case(case, name, limits, (False, True, False))
+            run_both(device, plan, {"input": element_bits(rng, name, count)}, twins_combine.run)
 
 
 def test_every_kernel_is_tested_here():

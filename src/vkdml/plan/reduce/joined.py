@@ -9,7 +9,13 @@ from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, TooMuchWork, checked_step, words
 from vkdml.plan.reduce.joined_columns import Joined, joined_columns
-from vkdml.plan.reduce.joined_division import JOINED, JOINED_AT_ONCE, JoinedDivision, divide_joined
+from vkdml.plan.reduce.joined_division import (
+    FEWEST_LANES,
+    JOINED,
+    JOINED_AT_ONCE,
+    JoinedDivision,
+    divide_joined,
+)
 from vkdml.plan.reduce.reductions import (
     Results,
     bases,
@@ -58,7 +64,7 @@ def _is_worth_it(joined: Joined, layout: ReduceLayout, element: ElementType) -> 
             fewest = max(fewest, _FEWEST_BESIDE_FAST_TILES if are_fast else _FEWEST_BESIDE_TILES)
     elif joined.inner is not None:
         fewest *= _MORE_OF_TWO
-    elif element.nbytes >= 4:
+    elif element.nbytes >= 4 and joined.apart == 1:
         adjacent_bytes = min(joined.joined * element.nbytes, _SIDE_BY_SIDE_BYTES)
         fewest = max(fewest, adjacent_bytes * _POSITIONS_PER_BYTE)
     return joined.positions >= fewest
@@ -79,7 +85,8 @@ class Joining:
         if self.input_bytes < self.limits.tuning.joined_from_bytes:
             return None
         element = self.order.element_type
-        joined = joined_columns(self.layout, VECTOR_BYTES // element.nbytes)
+        most_vectors = self.limits.workgroup_size // FEWEST_LANES
+        joined = joined_columns(self.layout, VECTOR_BYTES // element.nbytes, most_vectors)
         return joined if joined and _is_worth_it(joined, self.layout, element) else None
 
     @cached_property
