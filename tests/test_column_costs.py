@@ -39,6 +39,18 @@ def division(
     return column_division(layout, order, nbytes, limits, with_values=with_values)
 
 
+@pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
+@pytest.mark.parametrize("row_bytes", [16, 32])
+def test_several_lanes_read_a_line_of_narrow_matrices(name, row_bytes):
+    """Where one lane had a matrix, the invocations of a subgroup read 16 bytes of as many matrices."""
+    order, limits = Order(name), DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+    columns, rows = row_bytes // order.element_type.nbytes, 160
+    sizes = (512 << 20) // row_bytes // rows, rows, columns
+    layout = canonical_reduce(sizes, row_major_strides(sizes), (1,), (columns, columns, 1), take_last=False)
+    chosen = column_division(layout, order, 512 << 20, limits, with_values=False)
+    assert chosen.lanes * row_bytes >= 128
+
+
 def work(groups: int, positions: int, tuning=DISCRETE) -> ColumnWork:
     return ColumnWork(
         "vectors",
@@ -48,6 +60,7 @@ def work(groups: int, positions: int, tuning=DISCRETE) -> ColumnWork:
         4 * groups,
         kernels.elements()["float32"],
         16 * groups,
+        False,
         False,
         False,
         256,

@@ -52,6 +52,10 @@ NARROWEST_SEGMENT = 64
 _OF_NARROW_SEGMENTS = 1.26
 # If rows do not all start with a line, segments take as long as if they had so many bytes more.
 _BEYOND_SEGMENT = 20
+# Of matrices whose rows are shorter than a line, what the lanes of a group read at a time lies side by side.
+# It takes as long as if it had so many bytes more (H100, 90 shapes).
+_BEYOND_ROWS = 8
+_MOST_LANES_OF_MATRICES = 64
 _FEW_SPLITS = range(2, 9)
 _WAVES = range(1, 5)
 
@@ -92,6 +96,8 @@ class ColumnWork:
     element: ElementType
     row_bytes: int
     """Of columns side by side."""
+    are_matrices: bool
+    """Whether the next position of a column follows its row in memory."""
     omits_nan: bool
     with_values: bool
     workgroup_size: int
@@ -109,7 +115,10 @@ class ColumnWork:
         """
         lanes = self.workgroup_size // min(power_of_two_at_least(self.groups), self.workgroup_size)
         lanes = min(lanes, most_lanes)
-        widest = max(min(self.workgroup_size * VECTOR_BYTES // NARROWEST_SEGMENT, most_lanes), lanes)
+        widest = self.workgroup_size * VECTOR_BYTES // NARROWEST_SEGMENT
+        if self._are_narrow_matrices:
+            widest = min(self.workgroup_size, _MOST_LANES_OF_MATRICES)
+        widest = max(min(widest, most_lanes), lanes)
         choices = []
         while lanes <= widest:
             blocks = ceil_div(self.groups, self.workgroup_size // lanes)
@@ -119,6 +128,11 @@ class ColumnWork:
             lanes *= 2
         _, lanes, splits = min(choices)
         return lanes, splits
+
+    @property
+    def _are_narrow_matrices(self) -> bool:
+        """Whether the lanes of a group share lines of memory, which groups of other matrices do not."""
+        return self.are_matrices and self.row_bytes < GPU_LINE
 
     @cached_property
     def _load_bytes(self) -> float:
@@ -166,7 +180,9 @@ class ColumnWork:
         busy = workgroups * min(self.groups / side_by_side, 1)
         time *= max(1, self._enough / busy)
         segment = side_by_side * VECTOR_BYTES
-        if segment <= NARROWEST_SEGMENT:
+        if self._are_narrow_matrices:
+            time += self._loads * _BEYOND_ROWS / (lanes * self.row_bytes)
+        elif segment <= NARROWEST_SEGMENT:
             time *= _OF_NARROW_SEGMENTS
         if self.row_bytes % GPU_LINE:
             time *= 1 + _BEYOND_SEGMENT / segment

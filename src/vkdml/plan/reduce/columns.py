@@ -133,6 +133,7 @@ class _Columns:
             outputs=self.layout.outputs,
             element=self.element,
             row_bytes=self._groups.run * self.element.nbytes,
+            are_matrices=abs(self.layout.reduced[-1].input_stride) == self._groups.run,
             omits_nan=self.order.omit_nan,
             with_values=self.with_values,
             workgroup_size=self.limits.workgroup_size,
