@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import conftest
+import needs
 import pytest
 
 
@@ -133,3 +134,12 @@ def test_only_files_that_exist_are_the_same_on_any_driver(request: pytest.Fixtur
     assert files >= conftest.ANY_DRIVER | conftest.MANY_KERNELS
     assert "any_driver" in request.keywords, "this file's tests are marked"
     assert not {"array", "argreduce_types", "kernels", "native_sequence", "slice1"} & conftest.ANY_DRIVER
+
+
+@pytest.mark.parametrize(("value", "raised"), [("1", pytest.fail.Exception), ("", pytest.skip.Exception)])
+def test_what_is_missing_fails_a_test_where_all_have_to_run(
+    monkeypatch: pytest.MonkeyPatch, value: str, raised: type[BaseException]
+) -> None:
+    monkeypatch.setenv("VKDML_TEST_ALL", value)
+    with pytest.raises(raised, match="a second driver"):
+        needs.missing("a second driver")

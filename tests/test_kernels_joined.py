@@ -24,7 +24,7 @@ from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.joined import plan_divided
 from vkdml.plan.reduce.joined_columns import joined_columns
-from vkdml.plan.reduce.joined_division import FEWEST_LANES, divide_joined
+from vkdml.plan.reduce.joined_division import divide_joined, most_vectors
 from vkdml.plan.reduce.reductions import NARROW_SHARE, Results
 
 JOINED_KERNELS = {k.name for k in kernels.table().values() if k.family.name == "argreduce_joined"}
@@ -66,7 +66,7 @@ def small_limits(device, **changes):
 
 
 def joined_in(layout, name, limits):
-    return joined_columns(layout, 16 // ELEMENTS[name].nbytes, limits.workgroup_size // FEWEST_LANES)
+    return joined_columns(layout, 16 // ELEMENTS[name].nbytes, most_vectors(limits))
 
 
 def plan_case(case, name, limits, rules=(False, False, False)):

@@ -359,7 +359,7 @@ def test_more_tiles_than_workgroups_are_looped_over(device):
 
 @pytest.mark.parametrize("name", ["float64", "int64"])
 @pytest.mark.parametrize(("sizes", "workgroup"), [((90, 17, 8), 128), ((60, 3, 8, 5), 64)])
-def test_stacks_of_words_with_few_outputs_in_a_tile_have_larger_ones(device, name, sizes, workgroup):
+def test_stacks_of_wide_elements_with_few_outputs_in_a_tile_have_larger_ones(device, name, sizes, workgroup):
     """Where most invocations would be idle; the second case has enough outputs."""
     few = replace(
         DISCRETE, target_workgroups=2, target_workgroup_bytes=0, split_workgroups=2, joined_from_bytes=1 << 40

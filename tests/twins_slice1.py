@@ -69,8 +69,9 @@ def offsets_of(number: Any, dims, source: Any, target: Any) -> tuple[Any, Any]:
     """The offsets of the element of this number, or of elements."""
     for size, input_stride, output_stride in reversed(dims):
         number, coordinate = divmod(number, size)
-        source += coordinate * input_stride
-        target += coordinate * output_stride
+        # Not in place: arrays are the caller's.
+        source = source + coordinate * input_stride
+        target = target + coordinate * output_stride
     return source % WORD, target % WORD
 
 

@@ -48,8 +48,9 @@ std::string own_group(const std::string& root) {
 // What a group has left; nothing if it has no limit. The kernel takes pages of files back.
 std::optional<uint64_t> left_in_group(const std::string& folder) {
     const auto limit = number_after(folder + "/memory.max", "");
+    if (!limit) return std::nullopt; // most groups have none: nothing more is read
     const auto used = number_after(folder + "/memory.current", "");
-    if (!limit || !used) return std::nullopt;
+    if (!used) return std::nullopt;
     uint64_t of_files = 0;
     for (const char* pages : {"inactive_file ", "active_file "})
         of_files += number_after(folder + "/memory.stat", pages).value_or(0);
@@ -69,7 +70,8 @@ uint64_t available_ram(const std::string& root) {
         const auto left = left_in_group(root + "/sys/fs/cgroup" + group);
         if (left) available = std::min(available, *left);
         if (group.empty()) return available;
-        group.resize(group.find_last_of('/') == std::string::npos ? 0 : group.find_last_of('/'));
+        const size_t parent = group.find_last_of('/');
+        group.resize(parent == std::string::npos ? 0 : parent);
     }
 }
 

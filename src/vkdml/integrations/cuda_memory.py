@@ -147,7 +147,6 @@ class CudaMemory(Memory):
         """Wait for CUDA before, and for the bytes to arrive: CUDA's work does not come after Vulkan's."""
         self.wait_for_others()
         super().write(start, source)
-        self.settle()
 
     def elements(self, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Wait for CUDA too."""

@@ -128,7 +128,7 @@ class Device(ReadOnly, OneObject):
         What was kept for later calls is freed at once, the memory of an Array when the last view of it goes.
         Every use of the device, of Arrays on it and of operators compiled for it raises DeviceError from now
         on; a sequence that is running ends, and can be waited for. The next selection of the device, by
-        number, name or UUID or as the default, opens it anew, as another Device.
+        index, name or UUID or as the default, opens it anew, as another Device.
         """
         native, executions, closed = self.native, self.executions, _Closed(self.info)
         fix(self, "native", closed)

@@ -10,11 +10,11 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, TooMuchWork, checked_step, words
 from vkdml.plan.reduce.joined_columns import Joined, joined_columns
 from vkdml.plan.reduce.joined_division import (
-    FEWEST_LANES,
     JOINED,
     JOINED_AT_ONCE,
     JoinedDivision,
     divide_joined,
+    most_vectors,
 )
 from vkdml.plan.reduce.reductions import (
     Results,
@@ -85,8 +85,7 @@ class Joining:
         if self.input_bytes < self.limits.tuning.joined_from_bytes:
             return None
         element = self.order.element_type
-        most_vectors = self.limits.workgroup_size // FEWEST_LANES
-        joined = joined_columns(self.layout, VECTOR_BYTES // element.nbytes, most_vectors)
+        joined = joined_columns(self.layout, VECTOR_BYTES // element.nbytes, most_vectors(self.limits))
         return joined if joined and _is_worth_it(joined, self.layout, element) else None
 
     @cached_property

@@ -20,7 +20,7 @@ from vkdml.plan.schema import ElementType
 JOINED = kernels.family("argreduce_joined")
 (JOINED_AT_ONCE,) = JOINED.numbers_of("at_once")
 # At least so many invocations share the positions: their exchange leaves room for the columns of all.
-FEWEST_LANES = 2
+_FEWEST_LANES = 2
 # Vectors. A workgroup reads so many side by side at least, where there are so many.
 _FEWEST_SIDE_BY_SIDE = 4
 # Splits that make so many eighths of a wave of workgroups are compared.
@@ -56,6 +56,11 @@ class JoinedDivision:
     @property
     def workgroups(self) -> int:
         return self.pieces.blocks * self.splits
+
+
+def most_vectors(limits: DeviceLimits) -> int:
+    """Return how many vectors the columns of an output may lie in, with the columns between them."""
+    return limits.workgroup_size // _FEWEST_LANES
 
 
 def divide_joined(
@@ -110,9 +115,9 @@ class _Dividing:
         runs = self.layout.outputs * joined.columns // joined.run
         side_by_side = min(_FEWEST_SIDE_BY_SIDE, runs * self._vectors(joined.run))
         side_by_side = max(side_by_side, self._vectors(joined.unit))
-        most = max(self.limits.workgroup_size // side_by_side, FEWEST_LANES)
-        most = min(most, max(power_of_two_at_least(joined.positions), FEWEST_LANES))
-        lanes = FEWEST_LANES
+        most = max(self.limits.workgroup_size // side_by_side, _FEWEST_LANES)
+        most = min(most, max(power_of_two_at_least(joined.positions), _FEWEST_LANES))
+        lanes = _FEWEST_LANES
         while lanes <= most:
             pieces = self._pieces(lanes)
             if pieces is not None:

@@ -211,8 +211,8 @@ def _times_as_large(layout: ReduceLayout, tuning: ShortTuning) -> float:
         return 1.5 if few else 2 if is_long else 1
     if row <= SECTOR_BYTES:
         return 2 if few else 1
-    is_wide = layout.outputs_follow_input and near.size >= FEWEST_SIDE_BY_SIDE
-    if not is_wide or row > LONG_ROW_OF_LARGE_TILES:
+    has_long_rows = layout.outputs_follow_input and near.size >= FEWEST_SIDE_BY_SIDE
+    if not has_long_rows or row > LONG_ROW_OF_LARGE_TILES:
         return 1
     if positions.size <= MOST_POSITIONS_OF_STACKS:
         return 1.5
