@@ -77,7 +77,8 @@ MANY_KERNELS = frozenset(
 def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests with the mark ``in_turn`` but for a few, which have each value of each parameter.
 
-    Of element types that share kernels one has to occur, unless the mark says ``every_element=True``.
+    Of element types that share kernels one has to occur, unless the mark says ``every_element=True``. Of the
+    parameters that ``any_of`` names, any value will do: those of kernels that no plan of the driver has.
     """
     tests: dict[tuple[Path, str], list[Any]] = {}
     for item in items:
@@ -95,11 +96,14 @@ def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _parameters(item: Any) -> set[tuple[str, str]]:
-    every_element = item.get_closest_marker("in_turn").kwargs.get("every_element", False)
-    return {
-        (name, str(value) if every_element else _kernels_of(value))
-        for name, value in item.callspec.params.items()
-    }
+    options = item.get_closest_marker("in_turn").kwargs
+
+    def told_apart(name: str, value: object) -> str:
+        if name in options.get("any_of", ()):
+            return "any"
+        return str(value) if options.get("every_element") else _kernels_of(value)
+
+    return {(name, told_apart(name, value)) for name, value in item.callspec.params.items()}
 
 
 def _kernels_of(value: object) -> str:

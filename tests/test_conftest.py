@@ -129,6 +129,22 @@ def test_of_elements_that_share_kernels_one_is_taken(every_element: bool, count:
     assert len(items) - len(conftest.out_of_turn(items)) == 2 * count
 
 
+@pytest.mark.parametrize(("any_of", "count"), [((), 3), (("name",), 2), (("name", "step"), 1)])
+def test_of_some_parameters_any_value_will_do(any_of: tuple[str, ...], count: int) -> None:
+    mark = SimpleNamespace(kwargs={"any_of": any_of})
+    items: list[Any] = [
+        SimpleNamespace(
+            path=Path("test_kernels.py"),
+            originalname="test",
+            callspec=SimpleNamespace(params={"name": name, "step": step}),
+            get_closest_marker=lambda _: mark,
+        )
+        for name in ("int8", "float32", "int64")
+        for step in (1, 2)
+    ]
+    assert len(items) - len(conftest.out_of_turn(items)) == count
+
+
 def test_only_files_that_exist_are_the_same_on_any_driver(request: pytest.FixtureRequest) -> None:
     files = {path.stem.removeprefix("test_") for path in request.path.parent.glob("test_*.py")}
     assert files >= conftest.ANY_DRIVER | conftest.MANY_KERNELS

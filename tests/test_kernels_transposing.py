@@ -50,6 +50,7 @@ def plan_case(case: str, name: str, limits, rules):
     return plan_view(case, view.shape, view.strides, (axis,), base, Order(name, *rules), limits)
 
 
+@pytest.mark.in_turn(any_of=("name",))
 @pytest.mark.parametrize("name", ["uint8", "bfloat16", "int32", "float64"])
 def test_kernels_write_what_their_twin_writes(device, name):
     rng = np.random.default_rng(zlib.crc32(name.encode()))

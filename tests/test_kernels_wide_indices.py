@@ -63,7 +63,7 @@ def of_plan(plan):
     return kernel, kernel.family.unpack(plan.steps[0].push)
 
 
-@pytest.mark.in_turn
+@pytest.mark.in_turn(any_of=("name",))
 @pytest.mark.parametrize("name", ["int8", "bool", "float8_e5m2", "float16", "uint16", "float32", "int64"])
 @pytest.mark.parametrize("high", [False, True])
 def test_columns(device, small_limits, name, high):
