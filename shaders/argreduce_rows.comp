@@ -2,6 +2,7 @@
 // then find the index of the winner.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #if SUBGROUPS
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -19,12 +20,27 @@
 
 // Compile-time: SUBGROUPS. Without it (software drivers), ALIGNED, ONE_RUN and KEPT_VECTORS gain little. MEMORY_ORDER:
 // elements are read as they lie in memory, and not in the order of their positions.
+//
+// With ROW_STEP, only every so many elements of a run are the row's; the others are replaced by ones with the least key.
 
 // The part of a tile inside its run: vectors [first, last]; the run has elements [begin, end).
 struct Tile {
     uint begin, end, first, last;
     uint position; // of the run's first element
+#if SUBGROUPS && !MEMORY_ORDER
+    uvec4 bits;    // of the row's elements in a vector, where steps are whole
+#endif
 };
+
+#if SUBGROUPS && !MEMORY_ORDER
+// Where vectors have whole steps, the number of the row's first element is the same in all of them.
+#define STEPS_ARE_WHOLE (ELEMENTS_PER_VECTOR % ROW_STEP == 0u)
+shared uvec4 bits_of_row[ROW_STEP]; // those of the row's elements in a vector, by the number of the first
+uvec4 bits_of_aligned_row;          // a constant, which is computed in one place
+#endif
+
+// Returns how many positions a run has.
+uint positions_of_run() { return ROW_STEP == 1u ? run : (run + ROW_STEP - 1u) / ROW_STEP; }
 
 uint segment_of_unit(uint unit) {
     if (ONE_RUN) return 0u;
@@ -38,11 +54,14 @@ Tile tile_of_unit(uint unit, uint base) {
     uint segment = segment_of_unit(unit);
     uvec2 begin = run_of_segment(segment);
     Tile tile;
-    tile.begin = base + begin.x;
+    tile.begin = base + begin.x - ROW_FIRST;
     tile.position = begin.y;
     tile.end = tile.begin + run;
     tile.first = tile.begin / ELEMENTS_PER_VECTOR + (unit - segment * tiles_per_run) * tile_vectors;
     tile.last = min(tile.first + tile_vectors - 1u, (tile.end - 1u) / ELEMENTS_PER_VECTOR);
+#if SUBGROUPS && !MEMORY_ORDER
+    if (ROW_STEP > 1u && !ALIGNED && STEPS_ARE_WHOLE) tile.bits = bits_of_row[tile.begin % ROW_STEP];
+#endif
     return tile;
 }
 
@@ -61,7 +80,44 @@ uvec4 vector_bits_below(int count) {
 #define MASKS_ARE_SHARED (!ALIGNED && KEPT_VECTORS != 0u)
 shared uvec4 bits_below_element[ELEMENTS_PER_VECTOR + 1u]; // of a vector: those of its first elements, by their number
 
+#if !MEMORY_ORDER
+uvec4 bits_of_every_step(uint first) {
+    uvec4 bits = uvec4(0u);
+    [[unroll]] for (uint element = 0u; element < ELEMENTS_PER_VECTOR; element++) {
+        int bit = int(element) * 8 * ELEMENT_BYTES;
+        if (element % ROW_STEP == first) bits |= vector_bits_below(bit + 8 * ELEMENT_BYTES) & ~vector_bits_below(bit);
+    }
+    return bits;
+}
+
+void prepare_row_bits() {
+    if (ALIGNED) {
+        bits_of_aligned_row = bits_of_every_step(ROW_FIRST);
+        return;
+    }
+    for (uint first = invocation(); first < ROW_STEP; first += WORKGROUP) bits_of_row[first] = bits_of_every_step(first);
+    barrier();
+}
+
+// Returns the bits of the row's elements in a vector that starts with `element`.
+uvec4 bits_in_row(Tile tile, uint element) {
+    if (ALIGNED) return bits_of_aligned_row;
+    if (STEPS_ARE_WHOLE) return tile.bits;
+    return bits_of_row[(tile.begin % ROW_STEP + ROW_STEP - element % ROW_STEP) % ROW_STEP];
+}
+
+// Replaces the elements of a vector that lie between those of the row.
+uvec4 in_row(Tile tile, uint vector, uvec4 v) {
+    if (ROW_STEP == 1u) return v;
+    uvec4 bits = bits_in_row(tile, vector * ELEMENTS_PER_VECTOR);
+    return (v & bits) | (NEUTRAL_VECTOR & ~bits);
+}
+#endif
+
 void prepare_masks() {
+#if !MEMORY_ORDER
+    if (ROW_STEP > 1u) prepare_row_bits();
+#endif
     if (!MASKS_ARE_SHARED) return;
     for (uint count = invocation(); count <= ELEMENTS_PER_VECTOR; count += WORKGROUP)
         bits_below_element[count] = vector_bits_below(int(count) * 8 * ELEMENT_BYTES);
@@ -69,6 +125,9 @@ void prepare_masks() {
 }
 #else
 void prepare_masks() {}
+#endif
+#if !SUBGROUPS || MEMORY_ORDER
+#define in_row(tile, vector, v) v
 #endif
 
 // Returns the bits of the elements of a vector, from `element` on, that lie inside the run.
@@ -90,7 +149,7 @@ uvec4 inside_run(Tile tile, uint vector, uvec4 v) {
 }
 
 uvec4 load_vector(Tile tile, uint vector) {
-    uvec4 v = input_vectors[vector];
+    uvec4 v = in_row(tile, vector, input_vectors[vector]);
     return ALIGNED ? v : inside_run(tile, vector, v);
 }
 
@@ -108,6 +167,14 @@ void clear_outside_run(Tile tile, inout Batch batch) {
     if (batch.count > 3u) batch.v3 = inside_run(tile, min(batch.vector + 3u * lanes, tile.last), batch.v3);
 }
 
+void clear_outside_row(Tile tile, inout Batch batch) {
+    if (ROW_STEP == 1u) return;
+    if (batch.count > 0u) batch.v0 = in_row(tile, min(batch.vector, tile.last), batch.v0);
+    if (batch.count > 1u) batch.v1 = in_row(tile, min(batch.vector + lanes, tile.last), batch.v1);
+    if (batch.count > 2u) batch.v2 = in_row(tile, min(batch.vector + 2u * lanes, tile.last), batch.v2);
+    if (batch.count > 3u) batch.v3 = in_row(tile, min(batch.vector + 3u * lanes, tile.last), batch.v3);
+}
+
 // Loads past the end of the tile repeat its last vector. `inside`: no vector lies across an end of the run.
 Batch loaded_batch(Tile tile, uint vector, bool inside) {
     Batch batch;
@@ -118,6 +185,7 @@ Batch loaded_batch(Tile tile, uint vector, bool inside) {
     batch.v2 = input_vectors[vector + 2u * lanes];
     batch.v3 = input_vectors[min(vector + 3u * lanes, tile.last)];
     if (!ALIGNED && !inside) clear_outside_run(tile, batch);
+    clear_outside_row(tile, batch);
     return batch;
 }
 
@@ -137,6 +205,7 @@ Batch loaded_part(Tile tile, uint vector, uint count) {
     if (count > 3u) batch.v3 = LOAD(min(vector + 3u * lanes, tile.last));
 #if SUBGROUPS
     if (!ALIGNED) clear_outside_run(tile, batch);
+    clear_outside_row(tile, batch);
 #endif
     return batch;
 }
@@ -247,7 +316,7 @@ void main() {
     uint place = invocation() >> lane_bits, lane = invocation() & (lanes - 1u);
     uint blocks = (outputs + outputs_per_block - 1u) >> findLSB(outputs_per_block);
     uint units = tiles_per_run;
-    if (!ONE_RUN) units *= reduce_count / run;
+    if (!ONE_RUN) units *= reduce_count / positions_of_run();
     uint workgroups = blocks * splits;
     prepare();
     prepare_masks();

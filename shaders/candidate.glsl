@@ -54,9 +54,10 @@ shared uint subgroup_ranks[SUBGROUP_COUNT];
 // Numbers the invocations such that consecutive ones share a subgroup. Subgroups are full, so there are no gaps.
 uint invocation() { return gl_SubgroupID * SUBGROUP + gl_SubgroupInvocationID; }
 
-// In loops over unaligned rows NVIDIA's compiler does worse with the one instruction (1.23 of the time).
+// In loops over unaligned rows NVIDIA's compiler does worse with the one instruction (1.23 of the time). In rows of several
+// runs with steps, which are kept, it makes wrong keys of two words with it.
 uint greatest_of_subgroup(uint value) {
-    if (ALIGNED || KEPT_VECTORS != 0u) return subgroupMax(value);
+    if ((ALIGNED || KEPT_VECTORS != 0u) && (KEY_WORDS == 1 || ROW_STEP == 1u)) return subgroupMax(value);
     for (uint distance = 1u; distance < SUBGROUP; distance *= 2u)
         value = greater(value, subgroupShuffleXor(value, distance));
     return value;

@@ -5,7 +5,7 @@
 void prepare() {}
 
 uvec2 run_of_segment(uint segment) {
-    return uvec2(ONE_RUN ? 0u : reduced_offset(segment, reduced_dims - 1u), segment * run);
+    return uvec2(ONE_RUN ? 0u : reduced_offset(segment, reduced_dims - 1u), segment * positions_of_run());
 }
 
 struct Best {
@@ -118,7 +118,9 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
         uint element = vector * ELEMENTS_PER_VECTOR + find_in_vector(load_vector(tile, vector), key);
         // A neutral element has this key only if all elements have it.
         if (!ALIGNED) element = clamp(element, tile.begin, tile.end - 1u);
-        rank = rank_of(tile.position + (element - tile.begin));
+        // So may what lies between the row's elements: the row's nearest is meant.
+        const uint up = ALIGNED || TAKE_LAST ? 0u : ROW_STEP - 1u;
+        rank = rank_of(tile.position + (element - tile.begin + up) / ROW_STEP);
     }
     exchange_best(lanes, key, rank);
 }

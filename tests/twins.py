@@ -202,7 +202,10 @@ def argreduce_rows(step, buffers) -> None:
     s = ReduceStep(step, buffers)
     p = s.p
     per_vector = 16 // s.el.bytes
-    units = p.reduce_count // p.run * p.tiles_per_run
+    constants = kernels.table()[step.kernel].named(step.constants)
+    row_step, row_first = constants.get("row_step", 1), constants.get("row_first", 0)
+    in_run = -(-p.run // row_step)
+    units = p.reduce_count // in_run * p.tiles_per_run
     found = {}
     for number in range(p.outputs):
         base, _ = s.output_offsets(number)
@@ -210,11 +213,12 @@ def argreduce_rows(step, buffers) -> None:
             positions = []
             for unit in range(split, units, p.splits):
                 segment, tile = divmod(unit, p.tiles_per_run)
-                begin = (base + s.run_begins(segment)) % WORD
+                begin = (base + s.run_begins(segment) - row_first) % WORD
                 first = begin // per_vector + tile * p.tile_vectors
                 low = max(first * per_vector, begin)
                 high = min((first + p.tile_vectors) * per_vector, begin + p.run)
-                positions.append(segment * p.run + np.arange(low, max(low, high)) - begin)
+                elements = np.arange(low, max(low, high)) - begin
+                positions.append(segment * in_run + elements[elements % row_step == 0] // row_step)
             found[number, split] = s.best(base, s.positions_of(np.concatenate(positions)))
     s.finish(-(-p.outputs // (s.workgroup // p.lanes)), found)
 

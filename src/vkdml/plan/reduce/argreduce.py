@@ -21,7 +21,7 @@ from vkdml.plan.reduce.reductions import (
     order_rules,
     split_words,
 )
-from vkdml.plan.reduce.rows import are_many_and_short, row_division, short_runs_of
+from vkdml.plan.reduce.rows import are_many_and_short, row_division, short_runs_of, stepped_runs_of
 from vkdml.plan.reduce.short import plan_short, plan_walked_tiles
 from vkdml.plan.reduce.work_division import WorkDivision
 
@@ -85,10 +85,12 @@ def plan_argreduce(
     if runs is None:
         division = periodicity.columns
         loads = str(division.variant["loads"])
-        plan = plan_walked_tiles(layout, order, input_bytes, results, limits, loads)
-        if plan is not None:
-            return plan
-        runs = short_runs_of(layout, limits) if loads == "elements" else None
+        runs = stepped_runs_of(layout, element, limits) if loads == "elements" else None
+        if runs is None:
+            plan = plan_walked_tiles(layout, order, input_bytes, results, limits, loads)
+            if plan is not None:
+                return plan
+            runs = short_runs_of(layout, limits) if loads == "elements" else None
     if runs is not None:
         division, limits = row_division(layout, runs, order, input_bytes, limits)
     return _plan_division(division, layout, order, input_bytes, results, limits)
