@@ -69,7 +69,7 @@ SHORTEST_STEPPED_RUN = 1024
 # Unaligned rows with longer steps are read element by element, and with steps of more than 2 elements if they
 # have fewer bytes together.
 UNALIGNED_STEP_BYTES = 4
-UNALIGNED_STEPS_FROM = 8 << 20
+UNALIGNED_STEPS_FROM = 32 << 20
 # Rows from this size on are split even if an output then has only two of the workgroups that run at once:
 # 77 MiB in 256 rows take 0.93 of the time so (H200).
 LONG_ROW_BYTES = 256 * 1024
@@ -128,7 +128,7 @@ def stepped_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLi
     """Return the runs of which a GPU reads what lies between the elements too; None where that takes longer.
 
     A part of a row, such as a channel of an image, takes long if it is read element by element: aligned rows
-    take 0.82 of the time in vectors, others of the narrowest elements 0.86 (H200, 660 random shapes).
+    take 0.82 of the time in vectors, others of narrow elements 0.85 (H200, 660 random shapes).
     """
     innermost, outer = layout.reduced[-1], layout.reduced[:-1]
     step = innermost.input_stride
