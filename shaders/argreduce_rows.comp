@@ -91,7 +91,7 @@ uvec4 bits_of_every_step(uint first) {
 }
 
 void prepare_row_bits() {
-    if (ALIGNED) {
+    if (ALIGNED && STEPS_ARE_WHOLE) {
         bits_of_aligned_row = bits_of_every_step(ROW_FIRST);
         return;
     }
@@ -101,9 +101,8 @@ void prepare_row_bits() {
 
 // Returns the bits of the row's elements in a vector that starts with `element`.
 uvec4 bits_in_row(Tile tile, uint element) {
-    if (ALIGNED) return bits_of_aligned_row;
-    if (STEPS_ARE_WHOLE) return tile.bits;
-    return bits_of_row[(tile.begin % ROW_STEP + ROW_STEP - element % ROW_STEP) % ROW_STEP];
+    if (STEPS_ARE_WHOLE) return ALIGNED ? bits_of_aligned_row : tile.bits;
+    return bits_of_row[((tile.begin + ROW_FIRST) % ROW_STEP + ROW_STEP - element % ROW_STEP) % ROW_STEP];
 }
 
 // Replaces the elements of a vector that lie between those of the row.

@@ -119,7 +119,7 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
         // A neutral element has this key only if all elements have it.
         if (!ALIGNED) element = clamp(element, tile.begin, tile.end - 1u);
         // So may what lies between the row's elements: the row's nearest is meant.
-        const uint up = ALIGNED || TAKE_LAST ? 0u : ROW_STEP - 1u;
+        const uint up = (TAKE_LAST ? 0u : ROW_STEP - 1u) - ROW_FIRST;
         rank = rank_of(tile.position + (element - tile.begin + up) / ROW_STEP);
     }
     exchange_best(lanes, key, rank);

@@ -27,12 +27,12 @@ RULES = list(itertools.product((False, True), repeat=3))
 # Outputs; runs of each; elements of a run, in vectors of memory, and some more; elements between runs;
 # elements before the first of all.
 CASES = {
-    "channels": (37, 1, (16, 0), 0, 0),
-    "second channel": (37, 1, (16, 0), 0, 1),
+    "channels": (37, 1, (18, 0), 0, 0),
+    "second channel": (37, 1, (24, 0), 0, 1),
     "long rows": (5, 1, (150, 0), 0, 1),
     "unaligned rows": (21, 1, (17, 1), 1, 0),
     "long unaligned rows": (3, 1, (131, 1), 3, 5),
-    "several runs": (4, 3, (20, 0), 0, 1),
+    "several runs": (4, 3, (24, 0), 0, 1),
     "several long runs": (3, 2, (70, 0), 0, 0),
     "unaligned runs": (3, 4, (11, 1), 1, 3),
     "one output": (1, 1, (400, 1), 0, 2),
@@ -121,6 +121,8 @@ def test_gpus_read_rows_with_few_elements_between_them_in_vectors():
         # Masks of unaligned rows are worth their time for the narrowest elements.
         assert steps_of(GPU, name, 2, "unaligned rows") == (2 if nbytes < 4 else 0)
         assert steps_of(GPU, name, 3, "unaligned rows") == 0, "too few bytes"
+        assert steps_of(GPU, name, 3, "long rows") == (3 if nbytes < 8 else 0)
+        assert steps_of(GPU, name, 5, "long rows") == 0
         assert steps_of(GPU, name, 2, backwards=True) == 2
         # Several short runs of wide elements take longer.
         assert steps_of(GPU, name, 2, "several runs", backwards=True) == (2 if nbytes < 4 else 0)

@@ -63,6 +63,9 @@ SHORTEST_WHOLE_ROW = 32
 MOST_VECTORS_KEPT_UNALIGNED = 20
 # An invocation keeps up to so many vectors of such a row.
 UNALIGNED_VECTORS_OF_LANE = 7
+# If vectors do not have whole steps, what a vector has of the row is looked up for each. That is worth its time
+# for this step alone.
+STEP_OF_PIXELS = 3
 # Bytes. Shorter runs with steps, several of which compete for an output, are read element by element if their
 # elements are wide.
 SHORTEST_STEPPED_RUN = 1024
@@ -128,7 +131,8 @@ def stepped_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLi
     """Return the runs of which a GPU reads what lies between the elements too; None where that takes longer.
 
     A part of a row, such as a channel of an image, takes long if it is read element by element: aligned rows
-    take 0.82 of the time in vectors, others of narrow elements 0.85 (H200, 660 random shapes).
+    take 0.82 of the time in vectors, those of pixels of three bytes 0.83, and unaligned rows of narrow elements
+    0.85 (H200, 820 random shapes).
     """
     innermost, outer = layout.reduced[-1], layout.reduced[:-1]
     step = innermost.input_stride
@@ -142,6 +146,7 @@ def stepped_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLi
     if are_mixed or runs.extent * element.nbytes < shortest:
         return None
     _, are_whole = _vectors_of(layout, runs, element)
+    are_whole = are_whole and (step == STEP_OF_PIXELS or VECTOR_BYTES // element.nbytes % step == 0)
     nbytes = layout.outputs * layout.reduce_count * step * element.nbytes
     is_worth_masks = step * element.nbytes <= UNALIGNED_STEP_BYTES and (
         step == 2 or nbytes >= UNALIGNED_STEPS_FROM
@@ -202,7 +207,7 @@ def _vectors_of(layout: ReduceLayout, runs: Runs, element: ElementType) -> tuple
     per_vector = VECTOR_BYTES // element.nbytes
     if not _runs_are_aligned(layout, runs, per_vector):
         return ceil_div(runs.extent - 1, per_vector) + 1, False
-    are_whole = per_vector % runs.step == 0 and runs.length * runs.step % per_vector == 0
+    are_whole = runs.step <= per_vector and runs.length * runs.step % per_vector == 0
     return ceil_div(_first_in_step(layout, runs) + runs.extent, per_vector), are_whole
 
 
