@@ -121,7 +121,7 @@ def test_gpus_read_rows_with_few_elements_between_them_in_vectors():
         # Masks of unaligned rows are worth their time for the narrowest elements.
         assert steps_of(GPU, name, 2, "unaligned rows") == (2 if nbytes < 4 else 0)
         assert steps_of(GPU, name, 3, "unaligned rows") == 0, "too few bytes"
-        assert steps_of(GPU, name, 3, "long rows") == (3 if nbytes < 8 else 0)
+        assert steps_of(GPU, name, 3, "long rows") == (3 if nbytes == 1 else 0)
         assert steps_of(GPU, name, 5, "long rows") == 0
         assert steps_of(GPU, name, 2, backwards=True) == 2
         # Several short runs of wide elements take longer.

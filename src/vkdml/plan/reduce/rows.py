@@ -63,8 +63,8 @@ SHORTEST_WHOLE_ROW = 32
 MOST_VECTORS_KEPT_UNALIGNED = 20
 # An invocation keeps up to so many vectors of such a row.
 UNALIGNED_VECTORS_OF_LANE = 7
-# If vectors do not have whole steps, what a vector has of the row is looked up for each. That is worth its time
-# for this step alone.
+# If vectors do not have whole steps, what a vector has of the row is looked up for each. That is worth its
+# time for single bytes with this step alone.
 STEP_OF_PIXELS = 3
 # Bytes. Shorter runs with steps, several of which compete for an output, are read element by element if their
 # elements are wide.
@@ -131,7 +131,7 @@ def stepped_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLi
     """Return the runs of which a GPU reads what lies between the elements too; None where that takes longer.
 
     A part of a row, such as a channel of an image, takes long if it is read element by element: aligned rows
-    take 0.82 of the time in vectors, those of pixels of three bytes 0.83, and unaligned rows of narrow elements
+    take 0.82 of the time in vectors, those of pixels of three bytes and unaligned rows of narrow elements
     0.85 (H200, 820 random shapes).
     """
     innermost, outer = layout.reduced[-1], layout.reduced[:-1]
@@ -146,12 +146,13 @@ def stepped_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLi
     if are_mixed or runs.extent * element.nbytes < shortest:
         return None
     _, are_whole = _vectors_of(layout, runs, element)
-    are_whole = are_whole and (step == STEP_OF_PIXELS or VECTOR_BYTES // element.nbytes % step == 0)
+    has_whole_steps = VECTOR_BYTES // element.nbytes % step == 0
+    are_pixels = element.nbytes == 1 and step == STEP_OF_PIXELS and layout.outputs > 1
     nbytes = layout.outputs * layout.reduce_count * step * element.nbytes
     is_worth_masks = step * element.nbytes <= UNALIGNED_STEP_BYTES and (
         step == 2 or nbytes >= UNALIGNED_STEPS_FROM
     )
-    return runs if are_whole or is_worth_masks else None
+    return runs if (are_whole and (has_whole_steps or are_pixels)) or is_worth_masks else None
 
 
 def are_many_and_short(runs: Runs, layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:
