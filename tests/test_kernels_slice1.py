@@ -438,6 +438,7 @@ def compact(sizes, step: int, base: int = 0) -> CopyLayout:
     return CopyLayout(tuple(dims), base_of(dims), base)
 
 
+@pytest.mark.in_turn(any_of=("width",))
 @pytest.mark.parametrize("width", [*NARROW, 4])
 def test_words_gathered_where_their_elements_lie(device, monkeypatch, width):
     """Rows of any length and step, in any number of dimensions, from any place of a word of the output on."""
@@ -498,7 +499,7 @@ def test_words_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
         assert (kernels.table()[step.kernel].family == WORDS) == (limits == device.limits)
 
 
-@pytest.mark.in_turn
+@pytest.mark.in_turn(any_of=("width",))
 @pytest.mark.parametrize("exchanged", [False, True])
 @pytest.mark.parametrize("width", [*NARROW, 4])
 def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, width, exchanged):
@@ -582,7 +583,7 @@ def rows(width: int, step: int) -> str:
     return kernel_for("slice1_rows", width, step=step if has_kernel else 0)
 
 
-@pytest.mark.in_turn
+@pytest.mark.in_turn(any_of=("step", "width"))
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("width", IN_ROWS)
 def test_rows_that_are_no_shorter_than_a_vector(device, monkeypatch, width, step):
