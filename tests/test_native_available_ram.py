@@ -60,3 +60,31 @@ def test_the_limits_of_all_groups_around_the_own_one_count(system):
     assert system(**files, **group("user.slice", str(5 * MIB), 2 * MIB)) == 3 * MIB
     assert system(**files, **group("user.slice/session.scope", str(2 * MIB), MIB)) == MIB
     assert system(**files, **group("another.slice", str(MIB), MIB)) == MIB
+
+
+def old_group(path: str, limit: int, used: int, of_files: int = 0) -> dict[str, str]:
+    folder = f"sys/fs/cgroup/memory/{path}".rstrip("/")
+    files = f"total_inactive_file {of_files}\ntotal_active_file {of_files}\n"
+    return {
+        f"{folder}/memory.limit_in_bytes": f"{limit}\n",
+        f"{folder}/memory.usage_in_bytes": f"{used}\n",
+        f"{folder}/memory.stat": f"inactive_file 1\n{files}",
+    }
+
+
+@pytest.mark.parametrize("controllers", ["memory", "cpu,memory", "memory,cpu"])
+def test_limits_of_version_1_count(system, controllers):
+    files = MEMINFO | {"proc/self/cgroup": f"9:name=systemd:/\n4:{controllers}:/docker/1f3a\n0::/\n"}
+    assert system(**files, **old_group("docker/1f3a", 6 * MIB, 4 * MIB)) == 2 * MIB
+    assert system(**files, **old_group("docker/1f3a", 6 * MIB, 4 * MIB, MIB)) == 4 * MIB
+    assert system(**files, **old_group("docker/1f3a", 6 * MIB, 7 * MIB)) == 0
+    # That is what it calls no limit.
+    assert system(**files, **old_group("docker/1f3a", 9223372036854771712, 4 * MIB)) == 8 * MIB
+    assert system(**files, **old_group("docker", 5 * MIB, 2 * MIB)) == 3 * MIB
+
+
+def test_in_a_container_the_topmost_group_of_version_1_is_its_own(system):
+    """The path is that of the host, which the container does not see."""
+    files = MEMINFO | {"proc/self/cgroup": "4:memory:/docker/1f3a\n"}
+    assert system(**files, **old_group("", 6 * MIB, 4 * MIB)) == 2 * MIB
+    assert system(**files, **group("", str(5 * MIB), 4 * MIB)) == MIB, "both versions at once"

@@ -1,4 +1,4 @@
-// Reads /proc/meminfo and the control groups (version 2), of which a container's limit is one.
+// Reads /proc/meminfo and the control groups, of which a container's limit is one.
 #include "available_ram.hpp"
 
 #include <algorithm>
@@ -32,30 +32,69 @@ std::optional<uint64_t> number_after(const std::string& path, const std::string&
     return std::nullopt;
 }
 
-// Where the process is among the control groups, such as "/user.slice/user-0.slice".
-std::string own_group(const std::string& root) {
+// The control groups of one version: where they are, and what their files are called.
+struct Hierarchy {
+    const char* controller; // in /proc/self/cgroup; version 2 has one hierarchy for all, without a name
+    const char* folder;
+    const char *limit, *used;
+    const char* pages_of_files[2]; // lines of memory.stat
+};
+
+const Hierarchy hierarchies[] = {
+    {"", "/sys/fs/cgroup", "/memory.max", "/memory.current", {"inactive_file ", "active_file "}},
+    {"memory",
+     "/sys/fs/cgroup/memory",
+     "/memory.limit_in_bytes",
+     "/memory.usage_in_bytes",
+     {"total_inactive_file ", "total_active_file "}},
+};
+// Version 1 tells of no limit by a number of about this size.
+const uint64_t no_limit = 1ull << 62;
+
+// Where the process is among the control groups, such as "/user.slice/user-0.slice". A line of the file has a
+// number, controllers separated by commas, and the group: "4:cpu,memory:/docker/1f3a".
+std::string own_group(const std::string& root, const Hierarchy& hierarchy) {
     const auto file = opened(root + "/proc/self/cgroup");
-    const std::string version_2 = "0::";
+    const std::string wanted = std::string(",") + hierarchy.controller + ",";
     char line[4096];
-    while (file && fgets(line, sizeof line, file.get()))
-        if (strncmp(line, version_2.c_str(), version_2.size()) == 0) {
-            const std::string group = line + version_2.size();
-            return group.substr(0, group.find_last_not_of('\n') + 1);
-        }
+    while (file && fgets(line, sizeof line, file.get())) {
+        const char* controllers = strchr(line, ':');
+        const char* group = controllers ? strchr(controllers + 1, ':') : nullptr;
+        if (!group) continue;
+        const std::string listed = "," + std::string(controllers + 1, group) + ",";
+        if (listed.find(wanted) == std::string::npos) continue;
+        const std::string path = group + 1;
+        return path.substr(0, path.find_last_not_of('\n') + 1);
+    }
     return "/";
 }
 
 // What a group has left; nothing if it has no limit. The kernel takes pages of files back.
-std::optional<uint64_t> left_in_group(const std::string& folder) {
-    const auto limit = number_after(folder + "/memory.max", "");
-    if (!limit) return std::nullopt; // most groups have none: nothing more is read
-    const auto used = number_after(folder + "/memory.current", "");
+std::optional<uint64_t> left_in_group(const std::string& folder, const Hierarchy& hierarchy) {
+    const auto limit = number_after(folder + hierarchy.limit, "");
+    if (!limit || *limit >= no_limit) return std::nullopt; // most groups have none: nothing more is read
+    const auto used = number_after(folder + hierarchy.used, "");
     if (!used) return std::nullopt;
     uint64_t of_files = 0;
-    for (const char* pages : {"inactive_file ", "active_file "})
+    for (const char* pages : hierarchy.pages_of_files)
         of_files += number_after(folder + "/memory.stat", pages).value_or(0);
     const uint64_t taken = *used - std::min(*used, of_files);
     return *limit - std::min(*limit, taken);
+}
+
+// The least that is left in the groups that this process is in.
+uint64_t left_in_groups(const std::string& root, const Hierarchy& hierarchy) {
+    uint64_t least = ~0ull;
+    // A group's limit holds for the groups in it too. The topmost one has no files of a limit, but in a
+    // container the process may see its own group as the topmost.
+    for (std::string group = own_group(root, hierarchy);;) {
+        if (group == "/") group.clear();
+        const auto left = left_in_group(root + hierarchy.folder + group, hierarchy);
+        if (left) least = std::min(least, *left);
+        if (group.empty()) return least;
+        const size_t parent = group.find_last_of('/');
+        group.resize(parent == std::string::npos ? 0 : parent);
+    }
 }
 
 } // namespace
@@ -63,16 +102,9 @@ std::optional<uint64_t> left_in_group(const std::string& folder) {
 uint64_t available_ram(const std::string& root) {
     const auto kib = number_after(root + "/proc/meminfo", "MemAvailable:");
     uint64_t available = kib ? *kib * 1024 : ~0ull;
-    // A group's limit holds for the groups in it too. The topmost one has no files of a limit, but in a
-    // container the process may see its own group as the topmost.
-    for (std::string group = own_group(root);;) {
-        if (group == "/") group.clear();
-        const auto left = left_in_group(root + "/sys/fs/cgroup" + group);
-        if (left) available = std::min(available, *left);
-        if (group.empty()) return available;
-        const size_t parent = group.find_last_of('/');
-        group.resize(parent == std::string::npos ? 0 : parent);
-    }
+    for (const Hierarchy& hierarchy : hierarchies)
+        available = std::min(available, left_in_groups(root, hierarchy));
+    return available;
 }
 
 } // namespace vkdml
