@@ -23,16 +23,18 @@
 //
 // With ROW_STEP, only every so many elements of a run are the row's; the others are replaced by ones with the least key.
 
+#define MAY_HAVE_STEPS (SUBGROUPS && !MEMORY_ORDER)
+
 // The part of a tile inside its run: vectors [first, last]; the run has elements [begin, end).
 struct Tile {
     uint begin, end, first, last;
     uint position; // of the run's first element
-#if SUBGROUPS && !MEMORY_ORDER
+#if MAY_HAVE_STEPS
     uvec4 bits;    // of the row's elements in a vector, where steps are whole
 #endif
 };
 
-#if SUBGROUPS && !MEMORY_ORDER
+#if MAY_HAVE_STEPS
 // Where vectors have whole steps, the number of the row's first element is the same in all of them.
 #define STEPS_ARE_WHOLE (ELEMENTS_PER_VECTOR % ROW_STEP == 0u)
 shared uvec4 bits_of_row[ROW_STEP]; // those of the row's elements in a vector, by the number of the first
@@ -59,7 +61,7 @@ Tile tile_of_unit(uint unit, uint base) {
     tile.end = tile.begin + run;
     tile.first = tile.begin / ELEMENTS_PER_VECTOR + (unit - segment * tiles_per_run) * tile_vectors;
     tile.last = min(tile.first + tile_vectors - 1u, (tile.end - 1u) / ELEMENTS_PER_VECTOR);
-#if SUBGROUPS && !MEMORY_ORDER
+#if MAY_HAVE_STEPS
     if (ROW_STEP > 1u && !ALIGNED && STEPS_ARE_WHOLE) tile.bits = bits_of_row[tile.begin % ROW_STEP];
 #endif
     return tile;
@@ -80,7 +82,7 @@ uvec4 vector_bits_below(int count) {
 #define MASKS_ARE_SHARED (!ALIGNED && KEPT_VECTORS != 0u)
 shared uvec4 bits_below_element[ELEMENTS_PER_VECTOR + 1u]; // of a vector: those of its first elements, by their number
 
-#if !MEMORY_ORDER
+#if MAY_HAVE_STEPS
 uvec4 bits_of_every_step(uint first) {
     uvec4 bits = uvec4(0u);
     [[unroll]] for (uint element = 0u; element < ELEMENTS_PER_VECTOR; element++) {
@@ -114,7 +116,7 @@ uvec4 in_row(Tile tile, uint vector, uvec4 v) {
 #endif
 
 void prepare_masks() {
-#if !MEMORY_ORDER
+#if MAY_HAVE_STEPS
     if (ROW_STEP > 1u) prepare_row_bits();
 #endif
     if (!MASKS_ARE_SHARED) return;
@@ -125,7 +127,7 @@ void prepare_masks() {
 #else
 void prepare_masks() {}
 #endif
-#if !SUBGROUPS || MEMORY_ORDER
+#if !MAY_HAVE_STEPS
 #define in_row(tile, vector, v) v
 #endif
 
@@ -159,19 +161,18 @@ struct Batch {
     Top top0, top1, top2, top3;
 };
 
-void clear_outside_run(Tile tile, inout Batch batch) {
-    if (batch.count > 0u) batch.v0 = inside_run(tile, min(batch.vector, tile.last), batch.v0);
-    if (batch.count > 1u) batch.v1 = inside_run(tile, min(batch.vector + lanes, tile.last), batch.v1);
-    if (batch.count > 2u) batch.v2 = inside_run(tile, min(batch.vector + 2u * lanes, tile.last), batch.v2);
-    if (batch.count > 3u) batch.v3 = inside_run(tile, min(batch.vector + 3u * lanes, tile.last), batch.v3);
-}
+// Replaces each vector of a batch by what a function makes of it.
+#define REPLACE(function)                                                                                   \
+    if (batch.count > 0u) batch.v0 = function(tile, min(batch.vector, tile.last), batch.v0);                \
+    if (batch.count > 1u) batch.v1 = function(tile, min(batch.vector + lanes, tile.last), batch.v1);        \
+    if (batch.count > 2u) batch.v2 = function(tile, min(batch.vector + 2u * lanes, tile.last), batch.v2);   \
+    if (batch.count > 3u) batch.v3 = function(tile, min(batch.vector + 3u * lanes, tile.last), batch.v3);
+
+void clear_outside_run(Tile tile, inout Batch batch) { REPLACE(inside_run) }
 
 void clear_outside_row(Tile tile, inout Batch batch) {
     if (ROW_STEP == 1u) return;
-    if (batch.count > 0u) batch.v0 = in_row(tile, min(batch.vector, tile.last), batch.v0);
-    if (batch.count > 1u) batch.v1 = in_row(tile, min(batch.vector + lanes, tile.last), batch.v1);
-    if (batch.count > 2u) batch.v2 = in_row(tile, min(batch.vector + 2u * lanes, tile.last), batch.v2);
-    if (batch.count > 3u) batch.v3 = in_row(tile, min(batch.vector + 3u * lanes, tile.last), batch.v3);
+    REPLACE(in_row)
 }
 
 // Loads past the end of the tile repeat its last vector. `inside`: no vector lies across an end of the run.

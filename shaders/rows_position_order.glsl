@@ -118,7 +118,7 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
         uint element = vector * ELEMENTS_PER_VECTOR + find_in_vector(load_vector(tile, vector), key);
         // A neutral element has this key only if all elements have it.
         if (!ALIGNED) element = clamp(element, tile.begin, tile.end - 1u);
-        // So may what lies between the row's elements: the row's nearest is meant.
+        // What lies between the elements of the row may then be found too: the nearest of the row is meant.
         const uint up = (TAKE_LAST ? 0u : ROW_STEP - 1u) - ROW_FIRST;
         rank = rank_of(tile.position + (element - tile.begin + up) / ROW_STEP);
     }

@@ -78,7 +78,8 @@ def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests with the mark ``in_turn`` but for a few, which have each value of each parameter.
 
     Of element types that share kernels one has to occur, unless the mark says ``every_element=True``. Of the
-    parameters that ``any_of`` names, any value will do: those of kernels that no plan of the driver has.
+    parameters that ``any_of`` names, any value will do: no plan of the driver has those kernels, or other
+    tests run them.
     """
     tests: dict[tuple[Path, str], list[Any]] = {}
     for item in items:

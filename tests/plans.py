@@ -11,12 +11,14 @@ import numpy.typing as npt
 import pytest
 
 import vkdml
-from vkdml.plan.device_classes import SOFTWARE
+from vkdml.plan.device_classes import DISCRETE, SOFTWARE
 from vkdml.plan.plans import DeviceLimits, Plan
 from vkdml.runtime.memory import Memory
 from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
 
 Bytes = npt.NDArray[np.uint8]
+# Those of NVIDIA's cards.
+GPU_LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 
 
 def never_plans_batched_kernels(device: vkdml.Device) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plans import GPU_LIMITS
 
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import TUNING
@@ -17,7 +18,6 @@ from vkdml.plan.reduce.column_costs import ColumnWork
 from vkdml.plan.reduce.columns import column_division
 
 DISCRETE = TUNING["discrete"]
-LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 AT_ONCE = DISCRETE.columns_workgroups // 2
 
 
@@ -28,7 +28,7 @@ def division(
     *,
     with_values: bool = False,
     omit_nan: bool = False,
-    limits: DeviceLimits = LIMITS,
+    limits: DeviceLimits = GPU_LIMITS,
 ):
     """Of a matrix that is reduced along its columns."""
     order = Order(name, omit_nan=omit_nan)

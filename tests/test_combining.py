@@ -9,6 +9,7 @@ import pytest
 import twins_combine
 from hypothesis import given
 from hypothesis import strategies as st
+from plans import GPU_LIMITS
 from test_kernels import element_bits, run_both
 
 from vkdml.plan import kernels
@@ -19,10 +20,8 @@ from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.combining import CombineDivision, combine_division
 
-GPU = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 
-
-def division(outputs: int, candidates: int, limits: DeviceLimits = GPU) -> CombineDivision:
+def division(outputs: int, candidates: int, limits: DeviceLimits = GPU_LIMITS) -> CombineDivision:
     layout = canonical_reduce((2, outputs), (outputs, 1), (0,), (1, 1), take_last=False)
     return combine_division(layout, candidates, 2, limits)
 
@@ -54,7 +53,9 @@ def test_what_was_fastest_is_chosen(outputs, candidates, workgroup, lanes, split
     st.sampled_from([DISCRETE, SOFTWARE]),
 )
 def test_each_candidate_is_combined_once_within_the_limits(outputs, candidates, invocations, tuning):
-    found = division(outputs, candidates, replace(GPU, tuning=tuning, max_workgroup_invocations=invocations))
+    found = division(
+        outputs, candidates, replace(GPU_LIMITS, tuning=tuning, max_workgroup_invocations=invocations)
+    )
     assert found.workgroup_size <= invocations
     assert found.workgroup_size % found.lanes == 0
     assert found.blocks * (found.workgroup_size // found.lanes) >= outputs
@@ -66,7 +67,10 @@ def test_each_candidate_is_combined_once_within_the_limits(outputs, candidates, 
 def test_invocations_of_a_gpu_are_not_more_than_run_at_the_same_time(outputs, candidates):
     found = division(outputs, candidates)
     if found.lanes > 1:
-        assert outputs * found.lanes * found.splits <= GPU.tuning.split_workgroups * GPU.workgroup_size
+        assert (
+            outputs * found.lanes * found.splits
+            <= GPU_LIMITS.tuning.split_workgroups * GPU_LIMITS.workgroup_size
+        )
 
 
 @pytest.mark.parametrize("name", ["uint8", "float32", "int64"])

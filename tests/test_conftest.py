@@ -112,17 +112,21 @@ def test_a_few_of_those_that_differ_in_specializations_alone_run_on_swiftshader(
         assert (numbers, left_out) == (list(range(11)), [])
 
 
+def marked_in_turn(file: str, options: dict[str, object], **parameters: object) -> Any:
+    """Return a test of these parameters with the mark ``in_turn(**options)``."""
+    return SimpleNamespace(
+        path=Path(file),
+        originalname="test",
+        callspec=SimpleNamespace(params=parameters),
+        get_closest_marker=lambda _: SimpleNamespace(kwargs=options),
+    )
+
+
 @pytest.mark.parametrize(("every_element", "count"), [(False, 4), (True, 6)])
 def test_of_elements_that_share_kernels_one_is_taken(every_element: bool, count: int) -> None:
     names = ("int8", "uint8", "float16", "bfloat16", "float32", "bool")
-    mark = SimpleNamespace(kwargs={"every_element": every_element})
-    items: list[Any] = [
-        SimpleNamespace(
-            path=Path(f"test_{file}.py"),
-            originalname="test",
-            callspec=SimpleNamespace(params={"name": name}),
-            get_closest_marker=lambda _: mark,
-        )
+    items = [
+        marked_in_turn(f"test_{file}.py", {"every_element": every_element}, name=name)
         for file in ("one", "another")
         for name in names
     ]
@@ -131,14 +135,8 @@ def test_of_elements_that_share_kernels_one_is_taken(every_element: bool, count:
 
 @pytest.mark.parametrize(("any_of", "count"), [((), 3), (("name",), 2), (("name", "step"), 1)])
 def test_of_some_parameters_any_value_will_do(any_of: tuple[str, ...], count: int) -> None:
-    mark = SimpleNamespace(kwargs={"any_of": any_of})
-    items: list[Any] = [
-        SimpleNamespace(
-            path=Path("test_kernels.py"),
-            originalname="test",
-            callspec=SimpleNamespace(params={"name": name, "step": step}),
-            get_closest_marker=lambda _: mark,
-        )
+    items = [
+        marked_in_turn("test_kernels.py", {"any_of": any_of}, name=name, step=step)
         for name in ("int8", "float32", "int64")
         for step in (1, 2)
     ]

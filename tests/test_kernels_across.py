@@ -11,19 +11,15 @@ from functools import partial
 import numpy as np
 import pytest
 import twins_combine
-from plans import run_plan, skip_where_no_batched_kernel_is_planned
+from plans import GPU_LIMITS, run_plan, skip_where_no_batched_kernel_is_planned
 from test_kernels import ELEMENTS, element_bits, run_both
 from test_kernels_periods import layout_of
 
 import vkdml
 from vkdml.plan import kernels
-from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_reduce
 from vkdml.plan.order import Order
-from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
-
-LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 
 # The shape of the array in memory, by the elements of 16 bytes (of 64 where they have 8); the order in which
 # its dimensions are read, the axes, and where it starts.
@@ -118,7 +114,7 @@ def test_rows_that_start_with_a_vector_may_end_within_one(device, name):
 
 def test_rows_come_in_the_order_of_their_outputs():
     """The dimensions between one column's output and the next are the innermost of the rows."""
-    plan, _ = planned(((5, 128, 6, 43, 9663), (4, 3, 2, 1, 0), (1,), 0), "float16", LIMITS)
+    plan, _ = planned(((5, 128, 6, 43, 9663), (4, 3, 2, 1, 0), (1,), 0), "float16", GPU_LIMITS)
     p = pushed(plan)
     words = plan.layout or p["layout_words"]
     assert [words[3 * i : 3 * i + 3] for i in range(p["kept_dims"])] == [
@@ -142,7 +138,7 @@ def test_rows_come_in_the_order_of_their_outputs():
 )
 def test_tiles_have_whole_sectors_both_ways(name, positions, columns, vectors, rows):
     others = (1 << 29) // (positions * columns * ELEMENTS[name].nbytes)
-    plan, _ = planned(((positions, others, columns), (2, 1, 0), (2,), 0), name, LIMITS)
+    plan, _ = planned(((positions, others, columns), (2, 1, 0), (2,), 0), name, GPU_LIMITS)
     assert kernel_of(plan).family.name == "argreduce_across"
     p = pushed(plan)
     assert (p["tile_vectors"], p["tile_rows"]) == (vectors, rows)
@@ -160,7 +156,7 @@ def test_tiles_have_whole_sectors_both_ways(name, positions, columns, vectors, r
 )
 def test_few_rows_have_longer_pieces(name, positions, rows, vectors, tile_rows):
     columns = (1 << 28) // (positions * rows * ELEMENTS[name].nbytes)
-    plan, _ = planned(((positions, rows, columns), (2, 1, 0), (2,), 0), name, LIMITS)
+    plan, _ = planned(((positions, rows, columns), (2, 1, 0), (2,), 0), name, GPU_LIMITS)
     assert kernel_of(plan).family.name == "argreduce_across"
     p = pushed(plan)
     assert (p["tile_vectors"], p["tile_rows"]) == (vectors, tile_rows)
@@ -179,14 +175,14 @@ def test_few_rows_have_longer_pieces(name, positions, rows, vectors, tile_rows):
     ],
 )
 def test_others_are_not_planned_so(name, memory, order, axis):
-    plan, _ = planned((memory, order, (axis,), 0), name, LIMITS)
+    plan, _ = planned((memory, order, (axis,), 0), name, GPU_LIMITS)
     assert kernel_of(plan).family.name != "argreduce_across"
 
 
 def test_a_device_with_little_shared_memory_has_smaller_workgroups():
     plan_of = partial(planned, ((9, 16384, 304), (2, 1, 0), (2,), 0), "uint8")
     for shared, workgroup in ((48 << 10, 256), (32 << 10, 128), (16 << 10, 64)):
-        plan, _ = plan_of(replace(LIMITS, max_shared_memory=shared))
+        plan, _ = plan_of(replace(GPU_LIMITS, max_shared_memory=shared))
         (step,) = plan.steps
         constants = kernel_of(plan).named(step.constants)
         assert constants["workgroup"] == workgroup

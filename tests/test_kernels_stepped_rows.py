@@ -8,19 +8,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from plans import GPU_LIMITS
 from test_kernels import ELEMENTS, element_bits, limits_for, run_both
 from test_kernels import device as device
 from test_kernels import small_limits as small_limits
 
 from vkdml.plan import kernels
-from vkdml.plan.device_classes import DISCRETE, SOFTWARE
+from vkdml.plan.device_classes import SOFTWARE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
-from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce import rows
 from vkdml.plan.reduce.argreduce import plan_argreduce
 
-GPU = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 ROWS = kernels.family("argreduce_rows")
 NAMES = ("uint8", "bool", "float16", "float32", "int64", "float64")
 RULES = list(itertools.product((False, True), repeat=3))
@@ -47,12 +46,17 @@ def _all_unaligned_rows(monkeypatch):
     monkeypatch.setattr(rows, "SHORTEST_STEPPED_RUN", 0)
 
 
+def sizes_of(case, name, step) -> tuple[int, int]:
+    """Return the elements of a run, and the distance of runs in memory."""
+    _, _, (vectors, more), between, _ = CASES[case]
+    length = max(vectors * (16 // ELEMENTS[name].nbytes) // step, 1) + more
+    return length, length * step + between
+
+
 def planned(case, name, step, limits, rules=(False, False, False), *, backwards=False):
     """Plan a case; return the plan and the elements of the array."""
-    outputs, runs, (vectors, more), between, base = CASES[case]
-    per_vector = 16 // ELEMENTS[name].nbytes
-    length = max(vectors * per_vector // step, 1) + more
-    pitch = length * step + between
+    outputs, runs, _, _, base = CASES[case]
+    length, pitch = sizes_of(case, name, step)
     count = base + outputs * runs * pitch
     strides = (runs * pitch, pitch, -step if backwards else step)
     if backwards:
@@ -102,9 +106,8 @@ def test_what_lies_between_never_wins(device, small_limits, name, take_last, cas
     element = {"uint8": np.uint8, "float16": np.float16, "int32": np.int32, "int64": np.int64}[name]
     least, most = (-np.inf, np.inf) if name == "float16" else (np.iinfo(element).min, np.iinfo(element).max)
     x = np.full(count, most, element)
-    outputs, runs, (vectors, more), between, base = CASES[case]
-    length = max(vectors * (16 // x.itemsize) // step, 1) + more
-    pitch = length * step + between
+    outputs, runs, _, _, base = CASES[case]
+    length, pitch = sizes_of(case, name, step)
     for run in range(outputs * runs):
         x[base + run * pitch :][: length * step : step] = least
     run_both(device, plan, {"input": x.view(np.uint8)})
@@ -117,32 +120,32 @@ def test_gpus_read_rows_with_few_elements_between_them_in_vectors():
         return kernel.named(plan.steps[0].constants).get("row_step", 0) if kernel.family == ROWS else 0
 
     for name, nbytes in (("uint8", 1), ("float16", 2), ("float32", 4), ("int64", 8)):
-        assert steps_of(GPU, name, 2) == 2
+        assert steps_of(GPU_LIMITS, name, 2) == 2
         # Masks of unaligned rows are worth their time for the narrowest elements.
-        assert steps_of(GPU, name, 2, "unaligned rows") == (2 if nbytes < 4 else 0)
-        assert steps_of(GPU, name, 3, "unaligned rows") == 0, "too few bytes"
-        assert steps_of(GPU, name, 3, "long rows") == (3 if nbytes == 1 else 0)
-        assert steps_of(GPU, name, 5, "long rows") == 0
-        assert steps_of(GPU, name, 2, backwards=True) == 2
+        assert steps_of(GPU_LIMITS, name, 2, "unaligned rows") == (2 if nbytes < 4 else 0)
+        assert steps_of(GPU_LIMITS, name, 3, "unaligned rows") == 0, "too few bytes"
+        assert steps_of(GPU_LIMITS, name, 3, "long rows") == (3 if nbytes == 1 else 0)
+        assert steps_of(GPU_LIMITS, name, 5, "long rows") == 0
+        assert steps_of(GPU_LIMITS, name, 2, backwards=True) == 2
         # Several short runs of wide elements take longer.
-        assert steps_of(GPU, name, 2, "several runs", backwards=True) == (2 if nbytes < 4 else 0)
-        assert steps_of(GPU, name, 2, "several long runs", backwards=True) == 2
-        assert steps_of(GPU, name, 16 // nbytes) == 16 // nbytes
-        assert steps_of(GPU, name, 32 // nbytes) == 0, "no vector has a whole step"
-        assert steps_of(replace(GPU, tuning=SOFTWARE), name, 2) == 0
-        assert steps_of(replace(GPU, subgroup_size=0), name, 2) == 0
+        assert steps_of(GPU_LIMITS, name, 2, "several runs", backwards=True) == (2 if nbytes < 4 else 0)
+        assert steps_of(GPU_LIMITS, name, 2, "several long runs", backwards=True) == 2
+        assert steps_of(GPU_LIMITS, name, 16 // nbytes) == 16 // nbytes
+        assert steps_of(GPU_LIMITS, name, 32 // nbytes) == 0, "no vector has a whole step"
+        assert steps_of(replace(GPU_LIMITS, tuning=SOFTWARE), name, 2) == 0
+        assert steps_of(replace(GPU_LIMITS, subgroup_size=0), name, 2) == 0
 
 
 def test_other_outputs_may_not_lie_between():
     """All of their elements are needed: tiles read them once."""
     layout = canonical_reduce((3000, 40, 2), (80, 2, 1), (1,), (2, 2, 1), take_last=False)
-    plan = plan_argreduce(layout, Order("uint8"), 240_000, GPU, index_bytes=4, with_values=False)
+    plan = plan_argreduce(layout, Order("uint8"), 240_000, GPU_LIMITS, index_bytes=4, with_values=False)
     assert kernels.table()[plan.steps[0].kernel].family != ROWS
 
 
 def test_all_channels_of_aligned_rows_are_aligned():
     for channel in range(4):
         layout = canonical_reduce(*((64, 256), (1024, 4), (1,), (1, 0)), take_last=False, input_base=channel)
-        plan = plan_argreduce(layout, Order("uint8"), 64 * 1024, GPU, index_bytes=4, with_values=False)
+        plan = plan_argreduce(layout, Order("uint8"), 64 * 1024, GPU_LIMITS, index_bytes=4, with_values=False)
         constants = constants_of(plan)
         assert (constants["aligned"], constants["row_step"], constants["row_first"]) == (1, 4, channel)

@@ -9,6 +9,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from plans import GPU_LIMITS
 from test_kernels import element_bits
 from test_kernels_short_rows import SMALL, plan_view, rules_of, run_both
 
@@ -17,12 +18,10 @@ from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import Dim, ReduceLayout, canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
-from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.short_tiles import along_outputs
 from vkdml.plan.reduce.transposing import PermutedStack, sides_of
 
-DISCRETE_LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 ALL = slice(None)
 # Shape of the array in memory, the order in which its dimensions are read, the window of each, and the axis.
 CASES = {
@@ -99,7 +98,7 @@ def test_sides_fit_and_are_whole_sectors_where_there_is_room():
     assert chosen > 50
 
 
-def discrete_plan(memory, order, axes, name, limits=DISCRETE_LIMITS):
+def discrete_plan(memory, order, axes, name, limits=GPU_LIMITS):
     strides = row_major_strides(memory)
     sizes = tuple(memory[axis] for axis in order)
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
@@ -132,7 +131,7 @@ def test_tiles_of_wide_stacks_keep_a_workgroup_busy():
 def test_short_rows_that_follow_each_other_keep_their_tiles():
     without = replace(DISCRETE, short=replace(DISCRETE.short, permuted_tile_bytes=0))
     case = ((16392835, 2, 2), (2, 0, 1), (2,), "int64")
-    assert discrete_plan(*case) == discrete_plan(*case, replace(DISCRETE_LIMITS, tuning=without))
+    assert discrete_plan(*case) == discrete_plan(*case, replace(GPU_LIMITS, tuning=without))
 
 
 @pytest.mark.parametrize(

@@ -6,25 +6,24 @@ import math
 from dataclasses import replace
 
 import pytest
+from plans import GPU_LIMITS
 
 from vkdml.plan import kernels
-from vkdml.plan.device_classes import DISCRETE, SOFTWARE
+from vkdml.plan.device_classes import SOFTWARE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
-from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
 
-LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 MIB = 1 << 20
 
 
-def families_of(memory, order, axes, name, limits=LIMITS):
+def families_of(memory, order, axes, name, limits=GPU_LIMITS):
     """The kernels that reduce ``axes`` of an array whose axes are read in this order."""
     steps = steps_of(memory, order, axes, name, limits)
     return [kernels.table()[step.kernel].family.name.removeprefix("argreduce_") for step in steps]
 
 
-def steps_of(memory, order, axes, name, limits=LIMITS, *, with_values=False):
+def steps_of(memory, order, axes, name, limits=GPU_LIMITS, *, with_values=False):
     strides = row_major_strides(memory)
     sizes = tuple(memory[axis] for axis in order)
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
@@ -86,7 +85,7 @@ def test_small_inputs_have_one_kernel():
     assert families_of((300000, 11), (1, 0), (0, 1), "float16") == ["rows"]
 
 
-PROCESSOR = replace(LIMITS, tuning=SOFTWARE, subgroup_size=0)
+PROCESSOR = replace(GPU_LIMITS, tuning=SOFTWARE, subgroup_size=0)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plans import GPU_LIMITS
 
 from vkdml.plan import kernels
 from vkdml.plan.calls import Operand, ReduceCall, plan_for
@@ -17,12 +18,11 @@ from vkdml.plan.reduce import row_costs
 from vkdml.plan.reduce.row_costs import RowWork
 
 DISCRETE = TUNING["discrete"]
-LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
 AT_ONCE = DISCRETE.split_workgroups * DISCRETE.workgroup_size
 """Invocations."""
 
 
-def division(name: str, sizes: tuple[int, ...], axes: tuple[int, ...], limits: DeviceLimits = LIMITS):
+def division(name: str, sizes: tuple[int, ...], axes: tuple[int, ...], limits: DeviceLimits = GPU_LIMITS):
     """Invocations of a workgroup and of a row, splits, and all workgroups."""
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
     call = ReduceCall(Operand.compact(sizes), axes, Order(name), Operand.compact(kept), 4)
@@ -74,7 +74,7 @@ def test_runs_of_few_outputs_leave_no_invocation_idle():
 
 def test_only_gpus_ask_the_model(monkeypatch):
     monkeypatch.setattr(row_costs.RowWork, "cheapest_division", lambda *_: 1 / 0)
-    software = replace(LIMITS, tuning=SOFTWARE, subgroup_size=0)
+    software = replace(GPU_LIMITS, tuning=SOFTWARE, subgroup_size=0)
     assert division("float32", (40, 50, 2000), (0, 2), software)[0] == SOFTWARE.workgroup_size
     with pytest.raises(ZeroDivisionError):
         division("float32", (41, 50, 2000), (0, 2))

@@ -218,7 +218,7 @@ def argreduce_rows(step, buffers) -> None:
                 low = max(first * per_vector, begin)
                 high = min((first + p.tile_vectors) * per_vector, begin + p.run)
                 elements = np.arange(low, max(low, high)) - begin
-                positions.append(segment * in_run + elements[elements % row_step == 0] // row_step)
+                positions.append(segment * in_run + elements[elements % row_step == row_first] // row_step)
             found[number, split] = s.best(base, s.positions_of(np.concatenate(positions)))
     s.finish(-(-p.outputs // (s.workgroup // p.lanes)), found)
 

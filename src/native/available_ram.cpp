@@ -2,6 +2,7 @@
 #include "available_ram.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -40,33 +41,33 @@ struct Hierarchy {
     const char* pages_of_files[2]; // lines of memory.stat
 };
 
-const Hierarchy hierarchies[] = {
+constexpr std::array<Hierarchy, 2> hierarchies = {{
     {"", "/sys/fs/cgroup", "/memory.max", "/memory.current", {"inactive_file ", "active_file "}},
     {"memory",
      "/sys/fs/cgroup/memory",
      "/memory.limit_in_bytes",
      "/memory.usage_in_bytes",
      {"total_inactive_file ", "total_active_file "}},
-};
+}};
 // Version 1 tells of no limit by a number of about this size.
 const uint64_t no_limit = 1ull << 62;
 
-// Where the process is among the control groups, such as "/user.slice/user-0.slice". A line of the file has a
-// number, controllers separated by commas, and the group: "4:cpu,memory:/docker/1f3a".
-std::string own_group(const std::string& root, const Hierarchy& hierarchy) {
+// Where the process is among the control groups, such as "/user.slice/user-0.slice", in each hierarchy. A
+// line of the file has a number, controllers separated by commas, and the group: "4:cpu,memory:/docker/1f3a".
+std::array<std::string, hierarchies.size()> own_groups(const std::string& root) {
+    std::array<std::string, hierarchies.size()> groups;
     const auto file = opened(root + "/proc/self/cgroup");
-    const std::string wanted = std::string(",") + hierarchy.controller + ",";
     char line[4096];
     while (file && fgets(line, sizeof line, file.get())) {
         const char* controllers = strchr(line, ':');
         const char* group = controllers ? strchr(controllers + 1, ':') : nullptr;
         if (!group) continue;
-        const std::string listed = "," + std::string(controllers + 1, group) + ",";
-        if (listed.find(wanted) == std::string::npos) continue;
-        const std::string path = group + 1;
-        return path.substr(0, path.find_last_not_of('\n') + 1);
+        const std::string listed = "," + std::string(controllers + 1, group) + ",", path = group + 1;
+        for (size_t i = 0; i < hierarchies.size(); i++)
+            if (listed.find(std::string(",") + hierarchies[i].controller + ",") != std::string::npos)
+                groups[i] = path.substr(0, path.find_last_not_of('\n') + 1);
     }
-    return "/";
+    return groups;
 }
 
 // What a group has left; nothing if it has no limit. The kernel takes pages of files back.
@@ -82,12 +83,12 @@ std::optional<uint64_t> left_in_group(const std::string& folder, const Hierarchy
     return *limit - std::min(*limit, taken);
 }
 
-// The least that is left in the groups that this process is in.
-uint64_t left_in_groups(const std::string& root, const Hierarchy& hierarchy) {
+// The least that is left in a group and in all around it.
+uint64_t left_in_groups(const std::string& root, const Hierarchy& hierarchy, std::string group) {
     uint64_t least = ~0ull;
     // A group's limit holds for the groups in it too. The topmost one has no files of a limit, but in a
     // container the process may see its own group as the topmost.
-    for (std::string group = own_group(root, hierarchy);;) {
+    for (;;) {
         if (group == "/") group.clear();
         const auto left = left_in_group(root + hierarchy.folder + group, hierarchy);
         if (left) least = std::min(least, *left);
@@ -102,8 +103,9 @@ uint64_t left_in_groups(const std::string& root, const Hierarchy& hierarchy) {
 uint64_t available_ram(const std::string& root) {
     const auto kib = number_after(root + "/proc/meminfo", "MemAvailable:");
     uint64_t available = kib ? *kib * 1024 : ~0ull;
-    for (const Hierarchy& hierarchy : hierarchies)
-        available = std::min(available, left_in_groups(root, hierarchy));
+    const auto groups = own_groups(root);
+    for (size_t i = 0; i < hierarchies.size(); i++)
+        available = std::min(available, left_in_groups(root, hierarchies[i], groups[i]));
     return available;
 }
 

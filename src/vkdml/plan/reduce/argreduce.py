@@ -85,12 +85,13 @@ def plan_argreduce(
     if runs is None:
         division = periodicity.columns
         loads = str(division.variant["loads"])
-        runs = stepped_runs_of(layout, element, limits) if loads == "elements" else None
-        if runs is None:
-            plan = plan_walked_tiles(layout, order, input_bytes, results, limits, loads)
-            if plan is not None:
-                return plan
-            runs = short_runs_of(layout, limits) if loads == "elements" else None
+        are_elements = loads == "elements"
+        runs = stepped_runs_of(layout, element, limits) if are_elements else None
+        plan = None if runs else plan_walked_tiles(layout, order, input_bytes, results, limits, loads)
+        if plan is not None:
+            return plan
+        if runs is None and are_elements:
+            runs = short_runs_of(layout, limits)
     if runs is not None:
         division, limits = row_division(layout, runs, order, input_bytes, limits)
     return _plan_division(division, layout, order, input_bytes, results, limits)

@@ -130,29 +130,35 @@ def short_runs_of(layout: ReduceLayout, limits: DeviceLimits) -> Runs | None:
 def stepped_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> Runs | None:
     """Return the runs of which a GPU reads what lies between the elements too; None where that takes longer.
 
-    A part of a row, such as a channel of an image, takes long if it is read element by element: aligned rows
-    take 0.82 of the time in vectors, those of pixels of three bytes and unaligned rows of narrow elements
-    0.85 (H200, 820 random shapes).
+    Between them there may be no others that take part.
     """
     innermost, outer = layout.reduced[-1], layout.reduced[:-1]
     step = innermost.input_stride
-    if not element.nbytes < step * element.nbytes <= SECTOR_BYTES or not _subgroup_size(limits):
+    if not 1 < step <= SECTOR_BYTES // element.nbytes or not _subgroup_size(limits):
         return None
     runs = Runs(innermost.size, tuple(dim.input_stride for dim in outer), 0, step=step)
     others = (abs(dim.input_stride) for dim in (*layout.kept, *outer))
     are_mixed = any(0 < stride < runs.extent for stride in others)
     are_several_wide = len(outer) > 0 and element.nbytes >= 4
     shortest = SHORTEST_STEPPED_RUN if are_several_wide else limits.tuning.shortest_row_bytes
-    if are_mixed or runs.extent * element.nbytes < shortest:
-        return None
+    are_short = runs.extent * element.nbytes < shortest
+    return None if are_mixed or are_short or not _are_faster_in_vectors(layout, runs, element) else runs
+
+
+def _are_faster_in_vectors(layout: ReduceLayout, runs: Runs, element: ElementType) -> bool:
+    """Whether rows with a step take less time in vectors than element by element.
+
+    Aligned rows take 0.82 of the time; those of pixels of three bytes, and unaligned rows of narrow elements,
+    0.85 (H200, 820 random shapes).
+    """
+    step, nbytes = runs.step, element.nbytes
     _, are_whole = _vectors_of(layout, runs, element)
-    has_whole_steps = VECTOR_BYTES // element.nbytes % step == 0
-    are_pixels = element.nbytes == 1 and step == STEP_OF_PIXELS and layout.outputs > 1
-    nbytes = layout.outputs * layout.reduce_count * step * element.nbytes
-    is_worth_masks = step * element.nbytes <= UNALIGNED_STEP_BYTES and (
-        step == 2 or nbytes >= UNALIGNED_STEPS_FROM
-    )
-    return runs if (are_whole and (has_whole_steps or are_pixels)) or is_worth_masks else None
+    if are_whole and VECTOR_BYTES // nbytes % step == 0:
+        return True
+    if are_whole and nbytes == 1 and step == STEP_OF_PIXELS and layout.outputs > 1:
+        return True
+    is_large = layout.outputs * layout.reduce_count * step * nbytes >= UNALIGNED_STEPS_FROM
+    return step * nbytes <= UNALIGNED_STEP_BYTES and (step == 2 or is_large)
 
 
 def are_many_and_short(runs: Runs, layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:
