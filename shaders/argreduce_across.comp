@@ -89,6 +89,7 @@ void main() {
                 offsets += written_at_once * column_strides;
             }
         }
+        if (!IN_ROUNDS) break;
         barrier();
     }
 }

@@ -152,12 +152,12 @@ void main() {
 #endif
 #if !MUST_SPLIT
 #if EXCHANGES_WIDE
-        if (!SPLIT && !COLUMNS_APART && flagged(FLAG_WIDE_INDICES)) {
+        if (!SPLIT && !COLUMNS_APART && flagged(FLAG_WIDE_INDICES))
             write_together(best, holds_best, place, groups_per_block, offsets, first_column, end_column);
-            continue;
-        }
+        else
 #endif
-        if (!SPLIT && holds_best) write_results(best, number, offsets, first_column, end_column);
+            if (!SPLIT && holds_best) write_results(best, number, offsets, first_column, end_column);
 #endif
+        if (!IN_ROUNDS) break;
     }
 }

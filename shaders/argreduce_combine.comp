@@ -96,5 +96,6 @@ void main() {
         } else if (holds_best) {
             write_result(offsets_of_output(number), position_of(rank));
         }
+        if (!IN_ROUNDS) break;
     }
 }

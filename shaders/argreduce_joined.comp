@@ -165,6 +165,7 @@ void main() {
             else write_result(offsets_of_output(number), position_of(rank));
         }
         if (SPLIT && last_to_arrive(block)) combine_splits(blocks, first_output, end_output - first_output);
+        if (!IN_ROUNDS) break;
         barrier();
     }
 }

@@ -116,5 +116,6 @@ void main() {
                        min(first + positions_per_split, reduce_count), member);
         if (lanes > 1u) reduce_members(best, member, place, groups_per_block);
         if (member == 0u && takes_part) store_candidates(best, stretch_number, column, start, split, first);
+        if (!IN_ROUNDS) break;
     }
 }

@@ -7,6 +7,7 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
+#define LAYOUT_IS_SIMPLE SIMPLE_LAYOUT
 #define LAYOUT_IN_SHARED MEMORY_ORDER
 #define LAYOUT_IS_SHARED (KEPT_VECTORS == 0u) // otherwise it is read rarely
 #include "interface.glsl"
@@ -339,5 +340,6 @@ void main() {
 #if !MUST_SPLIT
         if (!SPLIT && lane == 0u && wanted) write_result(offsets, position_of(rank));
 #endif
+        if (!IN_ROUNDS) break;
     }
 }

@@ -32,6 +32,7 @@ void main() {
             uint distance = EVENLY_APART ? output_number * output_stride_0 : dot_of(place, output_strides());
             write_output(tile, place, distance, position);
         }
+        if (!IN_ROUNDS) break;
         if (!DIRECT && number + gl_NumWorkGroups.x < tiles) barrier();
     }
 }

@@ -5,7 +5,7 @@
 void prepare() {}
 
 uvec2 run_of_segment(uint segment) {
-    return uvec2(ONE_RUN ? 0u : reduced_offset(segment, reduced_dims - 1u), segment * positions_of_run());
+    return uvec2(ONE_RUN ? 0u : reduced_offset(segment, REDUCED_DIMS - 1u), segment * positions_of_run());
 }
 
 struct Best {

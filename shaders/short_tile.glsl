@@ -101,7 +101,7 @@ Tile tile_of_number(uint number) {
     tile.walk = walk_at(reduced_word(reduced_dims));
     tile.begin += tile.walk.offset;
 #else
-    uint reduced = reduced_word(0u);
+    uint reduced = DIMS == 1u ? 0u : reduced_word(0u); // an index that varies takes longer
 #endif
     tile.count = layout_word(reduced);
     tile.step = layout_word(reduced + 1u);

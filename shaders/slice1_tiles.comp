@@ -157,6 +157,7 @@ void main() {
                     store_end(down, bases.y + offset, column, is_after, end % CELLS_OF_VECTOR);
             }
         }
+        if (!IN_ROUNDS) break;
         barrier();
     }
 }

@@ -35,6 +35,8 @@ SMALL = {
     "columns_workgroups": 4,
     "shortest_row_bytes": 16,
     "positions_per_split": 2,
+    "fixed_starts_to_bytes": 1 << 40,
+    "fixed_row_starts_to_bytes": 1 << 40,
     "short": ShortTuning(
         workgroup_size=8, tile_bytes=0, fixed_positions=False, direct=False
     ),  # not by these kernels

@@ -105,7 +105,7 @@ def test_constants_that_a_variant_does_without_do_not_tell_pipelines_apart():
     assert ROWS.specialize(**{**plain, "subgroup": 8, "aligned": 0, "omit_nan": 0}) == (name, constants)
     kernel = kernels.table()[name]
     assert kernel.named(constants).keys() == {
-        "workgroup", "take_min", "take_last", "signed_elements", "fixed_flags"
+        "workgroup", "take_min", "take_last", "signed_elements", "fixed_flags", "in_rounds", "simple_layout"
     }  # fmt: skip
     split_name, _ = ROWS.specialize(**{**plain, "split": 1})
     assert split_name != name

@@ -110,6 +110,11 @@ class ReduceLayout:
         return MemoryOrder(tuple(ordered), offset, first)
 
     @property
+    def is_simple(self) -> bool:
+        """Whether at most one dimension is kept, and one reduced."""
+        return len(self.kept) <= 1 and len(self.reduced) == 1
+
+    @property
     def outputs(self) -> int:
         return math.prod(dim.size for dim in self.kept)
 

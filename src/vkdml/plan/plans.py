@@ -61,6 +61,28 @@ class DeviceLimits:
         most = min(self.max_workgroup_invocations, self.max_shared_memory // SHARED_BYTES)
         return min(self.tuning.workgroup_size, power_of_two_up_to(most))
 
+    def started(self, workgroups: int) -> int:
+        """Return how many of so many workgroups the device starts, at most all of them."""
+        return min(workgroups, self.max_workgroup_count)
+
+    def in_rounds(self, workgroups: int, nbytes: int, *, rows: bool = False) -> bool:
+        """Whether a kernel is compiled for fewer workgroups than its work needs.
+
+        Without the loop, and the number of workgroups that it needs, a dispatch takes 0.2 to 0.5 us less
+        (H200).
+
+        Args:
+            workgroups: that the work needs.
+            nbytes: of the input.
+            rows: the kernel is ``argreduce_rows``.
+        """
+        return not self.has_fixed_start(nbytes, rows=rows) or self.started(workgroups) < workgroups
+
+    def has_fixed_start(self, nbytes: int, *, rows: bool = False) -> bool:
+        """Whether kernels for so large an input have pipelines of their own, which start sooner."""
+        tuning = self.tuning
+        return nbytes <= (tuning.fixed_row_starts_to_bytes if rows else tuning.fixed_starts_to_bytes)
+
     def with_workgroup_size(self, workgroup_size: int) -> DeviceLimits:
         """Return limits with so many invocations per workgroup, or as many as the device allows."""
         tuning = dataclasses.replace(self.tuning, workgroup_size=workgroup_size)

@@ -326,6 +326,11 @@ class Tuning:
     and not walked. 0: not a processor."""
     joined_from_bytes: int
     """Inputs from this size on have columns joined where other kernels would read single elements."""
+    fixed_starts_to_bytes: int
+    """Kernels for inputs up to this size are compiled for as many workgroups as the work needs: a dispatch
+    then starts sooner. Others are compiled for any number, so that there are more pipelines."""
+    fixed_row_starts_to_bytes: int
+    """The same of ``argreduce_rows``, which is also compiled for simple layouts up to this size."""
     fixed_flags_from_bytes: int
     """Inputs from this size on have their flags compiled in, so that there are more pipelines."""
     fixed_vector_flags_from_bytes: int

@@ -170,8 +170,9 @@ def plan_across(
         **order_rules(layout, order),
         split=False,
         fixed_flags=fixed_flags(_FAMILY, flags, input_bytes, limits, writes_vectors=True),
+        in_rounds=limits.in_rounds(division.tiles, input_bytes),
     )
-    workgroups = min(division.tiles, limits.max_workgroup_count)
+    workgroups = limits.started(division.tiles)
     loops = loops_of(layout, limits, 1, division.tiles, 1)
     columns_written = ceil_div(division.vectors * per_vector, division.workgroup_size // division.rows)
     steps = loops.across(layout.reduce_count, layout.reduced[-1].size, _AT_ONCE, per_vector, columns_written)

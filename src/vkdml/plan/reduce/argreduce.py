@@ -21,7 +21,7 @@ from vkdml.plan.reduce.reductions import (
     order_rules,
     split_words,
 )
-from vkdml.plan.reduce.rows import are_many_and_short, row_division, short_runs_of, stepped_runs_of
+from vkdml.plan.reduce.rows import ROWS, are_many_and_short, row_division, short_runs_of, stepped_runs_of
 from vkdml.plan.reduce.short import plan_short, plan_walked_tiles
 from vkdml.plan.reduce.work_division import WorkDivision
 
@@ -117,11 +117,14 @@ def _plan_division(
 ) -> Plan:
     """Return the plan of one step that divides the work so."""
     element, outputs = order.element_type, layout.outputs
+    if division.variant.get("simple_layout") and not layout.kept:
+        layout = replace(layout, kept=(NO_DIM,))
     layout_words = dimension_words(layout)
     if division.reading is not None:
         layout_words = reading_layout_words(layout, division.reading, with_values=results.with_values)
     placed = division.family.placed(layout_words)
     scratch_base = len(placed.stored)
+    workgroups = division.blocks * division.splits
 
     flags = {
         "layout_in_push": placed.in_push,
@@ -153,13 +156,14 @@ def _plan_division(
         fixed_flags=fixed_flags(
             division.family, flags, input_bytes, limits, writes_vectors=division.writes_vectors
         ),
+        in_rounds=limits.in_rounds(workgroups, input_bytes, rows=division.family is ROWS),
     )
     step = checked_step(
         Step(
             kernel,
             constants,
             push,
-            min(division.blocks * division.splits, limits.max_workgroup_count),
+            limits.started(workgroups),
             division.subgroup_size,
             division.loop_steps,
         ),

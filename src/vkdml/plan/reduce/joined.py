@@ -184,8 +184,9 @@ def plan_divided(
         **order_rules(layout, order),
         split=division.splits > 1,
         fixed_flags=fixed_flags(JOINED, flags, input_bytes, limits),
+        in_rounds=limits.in_rounds(division.workgroups, input_bytes),
     )
-    workgroups = min(division.workgroups, limits.max_workgroup_count)
+    workgroups = limits.started(division.workgroups)
     counters, scratch_words = split_words(pieces.blocks, layout.outputs, division.splits, element)
     workspace_words = len(layout_words) + counters + scratch_words
     return Plan(

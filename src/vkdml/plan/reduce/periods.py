@@ -298,6 +298,7 @@ def _periods_step(reduction: _Reduction, division: _Division) -> Step:
     # The splits of this kernel do not change its code, nor do the results.
     flags = {"layout_in_push": True, "positions_adjacent": False}
     constants = reduction.constants
+    workgroups = division.blocks * division.splits
     kernel, by_slot = PERIODS.specialize(
         **{**constants, "take_last": constants["take_last"] != reduction.steps_descend},
         split=False,
@@ -305,6 +306,7 @@ def _periods_step(reduction: _Reduction, division: _Division) -> Step:
         loads=_loads(repetition),
         at_once=_at_once(repetition, limits),
         fixed_flags=fixed_flags(PERIODS, flags, reduction.input_bytes, limits),
+        in_rounds=limits.in_rounds(workgroups, reduction.input_bytes),
     )
     push = reduction.push
     push["input_base"] += reduction.layout.reading_order.input_offset
@@ -326,8 +328,7 @@ def _periods_step(reduction: _Reduction, division: _Division) -> Step:
             word for column in reversed(repetition.outer) for word in (column.size, column.stride, 0)
         ),
     )
-    workgroups = min(division.blocks * division.splits, limits.max_workgroup_count)
-    return Step(kernel, by_slot, packed, workgroups, loop_steps=division.loop_steps)
+    return Step(kernel, by_slot, packed, limits.started(workgroups), loop_steps=division.loop_steps)
 
 
 def _combine_step(reduction: _Reduction, candidates: _Candidates, combine: CombineDivision) -> Step:
@@ -336,11 +337,13 @@ def _combine_step(reduction: _Reduction, candidates: _Candidates, combine: Combi
     workspace = reduction.workspace
     flags = {"layout_in_push": workspace.layout.in_push, "positions_adjacent": candidates.are_adjacent}
     all_flags = {**flags, **reduction.results.flags}
+    workgroups = combine.blocks * combine.splits
     kernel, by_slot = _COMBINE.specialize(
         **{**reduction.constants, "workgroup": combine.workgroup_size, "keys": "integer"},
         steps_descend=reduction.steps_descend,
         split=combine.splits > 1,
         fixed_flags=fixed_flags(_COMBINE, all_flags, reduction.input_bytes, limits),
+        in_rounds=limits.in_rounds(workgroups, reduction.input_bytes),
     )
     packed = _COMBINE.push(
         **reduction.push,
@@ -360,5 +363,4 @@ def _combine_step(reduction: _Reduction, candidates: _Candidates, combine: Combi
         candidates_base=workspace.candidates_base,
         layout_words=workspace.layout.pushed,
     )
-    workgroups = min(combine.blocks * combine.splits, limits.max_workgroup_count)
-    return Step(kernel, by_slot, packed, workgroups, loop_steps=combine.loop_steps)
+    return Step(kernel, by_slot, packed, limits.started(workgroups), loop_steps=combine.loop_steps)

@@ -29,6 +29,7 @@ from vkdml.plan.reduce.work_division import Share, WorkDivision, are_multiples, 
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import Tuning
 
+ROWS = kernels.family("argreduce_rows")
 # Vectors of 16 bytes that one invocation loads in one batch.
 BATCH_VECTORS = kernels.number("batch_vectors")
 # Candidates of splits that one invocation loads in one batch.
@@ -278,6 +279,8 @@ def row_division(
     kept = ceil_div(tile_vectors, lanes)
     if not (whole or runs.reading or are_kept) or tiles() > splits or kept > MOST_KEPT:
         kept = 0
+    # Unaligned rows that are read in loops may take longer with it (up to 1.27 of the time, H200).
+    can_be_simple = layout.is_simple and runs.reading is None and (whole or kept > 0 or splits > 1)
     variant: dict[str, int | str] = {
         "memory_order": runs.reading is not None,
         "subgroups": bool(subgroup_size),
@@ -291,9 +294,10 @@ def row_division(
         "whole_subgroups": lanes >= subgroup_size,
         "row_step": runs.step,
         "row_first": _first_in_step(layout, runs) if whole else 0,
+        "simple_layout": can_be_simple and limits.has_fixed_start(input_bytes, rows=True),
     }
     division = WorkDivision(
-        kernels.family("argreduce_rows"),
+        ROWS,
         variant,
         lanes,
         blocks,

@@ -76,6 +76,7 @@ def plan_of_work(
         workgroup=tile.workgroup_size,
         **order_rules(layout, order),
         fixed_flags=fixed_flags(family, flags, input_bytes, limits, writes_vectors=True),
+        in_rounds=limits.in_rounds(tile.tiles, input_bytes),
         **_variant(work, layout, element.nbytes, limits.tuning.short, with_values=results.with_values),
     )
     push = family.push(
@@ -92,7 +93,7 @@ def plan_of_work(
     steps = _loop_steps(work, layout, element.nbytes, limits)
     if walk and steps > limits.max_loop_steps:
         return None
-    workgroups = min(tile.tiles, limits.max_workgroup_count)
+    workgroups = limits.started(tile.tiles)
     step = checked_step(Step(kernel, constants, push, workgroups, 0, steps), limits)
     return Plan(
         (step,),

@@ -129,7 +129,9 @@ def tile_copy(
     outer, rows, columns = matrices.outer, matrices.rows, matrices.columns
     shape = tile_shape(matrices, element_bytes, limits)
     tiles_down, tiles_across = shape.counts(matrices)
-    tiles = math.prod(dim.size for dim in outer) * tiles_down * tiles_across
+    count = math.prod(dim.size for dim in outer)
+    tiles = count * tiles_down * tiles_across
+    nbytes = count * rows.count * columns.count * element_bytes
     band = _band(tiles_down, limits.tuning.slice1)
     check_work("tiles", tiles)
     family = kernels.family("slice1_tiles")
@@ -167,6 +169,7 @@ def tile_copy(
         row_blocks=rows.blocks is not None,
         column_groups=columns.groups is not None,
         continued=continued(matrices, element_bytes),
+        in_rounds=limits.in_rounds(tiles, nbytes),
     )
     tiles_of_workgroup = loop_steps.rounds_of(tiles, limits.max_workgroup_count)
     per_tile = loop_steps.tile(shape.parts, shape.rows, shape.vectors, workgroup_size)
@@ -174,7 +177,7 @@ def tile_copy(
         kernel,
         constants,
         push,
-        min(tiles, limits.max_workgroup_count),
+        limits.started(tiles),
         loop_steps=loop_steps.loop(tiles_of_workgroup, loop_steps.loop(len(outer)) + per_tile),
     )
     return step, placed.stored
