@@ -235,7 +235,8 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((99, 6, 1001), (1,), u1) == "short packed"
     assert chosen((17, (1 << 20) + 1), (0,), u1) == "columns unaligned batched_4"
     assert chosen((3, 1 << 20), (0,), f4) == "columns vectors batched_4"
-    assert chosen((1 << 14, 64), (0,), u1) == "columns vectors batched_4 split"
+    assert chosen((1 << 14, 64), (0,), u1) == "columns vectors batched_4"
+    assert chosen((1 << 17, 64), (0,), f4) == "columns vectors batched_4 split"
     assert chosen((4, 1 << 14, 64), (0, 2)).startswith("rows subgroups")
     assert chosen((1 << 20, 3), (1,), u1, limits=LIMITS["lavapipe"]) == "short fours"
     assert chosen((99, 17, 1 << 11), (1,), u1, limits=LIMITS["lavapipe"]) == "short packed"

@@ -326,6 +326,8 @@ class Tuning:
     and not walked. 0: not a processor."""
     joined_from_bytes: int
     """Inputs from this size on have columns joined where other kernels would read single elements."""
+    joined_dims_from_bytes: int
+    """The same if several dimensions are reduced that do not follow each other in memory."""
     fixed_starts_to_bytes: int
     """Kernels for inputs up to this size are compiled for as many workgroups as the work needs: a dispatch
     then starts sooner. Others are compiled for any number, so that there are more pipelines."""

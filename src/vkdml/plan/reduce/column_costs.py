@@ -59,6 +59,29 @@ _MOST_LANES_OF_MATRICES = 64
 _FEW_SPLITS = range(2, 9)
 _WAVES = range(1, 5)
 
+# Inputs of less than a load (4 MiB on these cards) do not fill the memory's bandwidth: what counts is how
+# long an invocation waits. Microseconds, fitted to 240 shapes of 32 KiB to 12 MiB in up to 90 divisions each,
+# on an H100 and an H200. What the model chooses takes 1.03 of the time of the best of these.
+#
+# For a batch of loads of an invocation, and for those of each workgroup of its multiprocessor.
+_BATCH = {
+    "vectors": {1: 0.44, 2: 0.52, 4: 0.42, 8: 0.63},
+    "unaligned": {1: 0.66, 2: 0.74, 4: 0.44, 8: 0.91},
+}
+_BATCH_LOADS = 4
+SMALL_POSITIONS_PER_SPLIT = 2 * _BATCH_LOADS
+"""The fewest positions that an invocation has of a split of so small an input."""
+_BATCH_BESIDE = 0.235
+# For each workgroup of a multiprocessor; for each step of the exchange between lanes; to combine splits, for
+# each column of a group, and for each column of the block in each split.
+_WORKGROUP = 0.35
+_STEP = 0.2
+_SPLIT_COLUMN = 0.51
+_SPLIT_CANDIDATE = 0.092 / 256
+_WORKGROUPS_OF_MULTIPROCESSOR = 16
+"""In ``Tuning.columns_workgroups``."""
+_SMALL_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
+
 
 def most_at_once(tuning: Tuning) -> float:
     """Return the workgroups that run at the same time in the best case: a wave, and those of a load."""
@@ -103,6 +126,11 @@ class ColumnWork:
     workgroup_size: int
     tuning: Tuning
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the elements are less than a load."""
+        return self._loads < 1
+
     def cheapest_division(
         self, most_lanes: int, least_splits: int, most_splits: Callable[[int], int]
     ) -> tuple[int, int]:
@@ -115,6 +143,8 @@ class ColumnWork:
         """
         lanes = self.workgroup_size // min(power_of_two_at_least(self.groups), self.workgroup_size)
         lanes = min(lanes, most_lanes)
+        if self.is_small:
+            return self._cheapest_of_small(lanes, most_lanes, least_splits, most_splits)
         widest = self.workgroup_size * VECTOR_BYTES // NARROWEST_SEGMENT
         if self._are_narrow_matrices:
             widest = min(self.workgroup_size, _MOST_LANES_OF_MATRICES)
@@ -128,6 +158,32 @@ class ColumnWork:
             lanes *= 2
         _, lanes, splits = min(choices)
         return lanes, splits
+
+    def _cheapest_of_small(
+        self, lanes: int, most_lanes: int, least_splits: int, most_splits: Callable[[int], int]
+    ) -> tuple[int, int]:
+        """Return the same for less than a load; ``lanes`` are the fewest."""
+        choices = []
+        while lanes <= min(self.workgroup_size, most_lanes):
+            most = max(most_splits(lanes), least_splits)
+            for splits in {min(max(splits, least_splits), most) for splits in _SMALL_SPLITS}:
+                choices.append((self._microseconds(lanes, splits), lanes, splits))
+            lanes *= 2
+        _, lanes, splits = min(choices)
+        return lanes, splits
+
+    def _microseconds(self, lanes: int, splits: int) -> float:
+        """Return how long a division of less than a load takes, but for what all have in common."""
+        in_block = self.workgroup_size // lanes
+        workgroups = ceil_div(self.groups, in_block) * splits
+        beside = workgroups * _WORKGROUPS_OF_MULTIPROCESSOR / self.tuning.columns_workgroups
+        batches = ceil_div(self.positions, splits * lanes * _BATCH_LOADS)
+        time = batches * (_BATCH[self.loads][self.element.nbytes] + _BATCH_BESIDE * beside)
+        time += _WORKGROUP * beside + _STEP * math.log2(lanes)
+        if splits > 1:
+            columns_of_block = min(self.groups, in_block) * self.columns
+            time += _SPLIT_COLUMN * self.columns + _SPLIT_CANDIDATE * splits * columns_of_block
+        return time
 
     @property
     def _are_narrow_matrices(self) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import NO_DIM, ReduceLayout, contiguous
 from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, power_of_two_at_least
-from vkdml.plan.reduce.column_costs import NARROWEST_SEGMENT, ColumnWork
+from vkdml.plan.reduce.column_costs import NARROWEST_SEGMENT, SMALL_POSITIONS_PER_SPLIT, ColumnWork
 from vkdml.plan.reduce.reductions import (
     NARROW_SHARE,
     are_far_columns,
@@ -113,12 +113,12 @@ class _Columns:
     def _least_splits(self) -> int:
         return ceil_div(self.layout.reduce_count, NARROW_SHARE) if self.element.nbytes < 4 else 1
 
-    def _most_splits(self, lanes: int) -> int:
-        """Return the most splits, so that each has enough positions and their candidates have room."""
+    def _most_splits(self, lanes: int, positions_per_split: int) -> int:
+        """Return the most splits, so that each lane has enough positions and their candidates have room."""
         tuning, groups = self.limits.tuning, self._groups
         columns = min(self.limits.workgroup_size // lanes, groups.count) * groups.columns
         return min(
-            ceil_div(self.layout.reduce_count, tuning.positions_per_split * lanes),
+            ceil_div(self.layout.reduce_count, positions_per_split * lanes),
             max(tuning.most_candidates // columns, 1),
             most_splits(self.layout.outputs, self.element, self.input_bytes),
         )
@@ -139,7 +139,9 @@ class _Columns:
             workgroup_size=self.limits.workgroup_size,
             tuning=self.limits.tuning,
         )
-        return work.cheapest_division(self._most_lanes, self._least_splits, self._most_splits)
+        positions = SMALL_POSITIONS_PER_SPLIT if work.is_small else self.limits.tuning.positions_per_split
+        most_splits = partial(self._most_splits, positions_per_split=positions)
+        return work.cheapest_division(self._most_lanes, self._least_splits, most_splits)
 
     def _filling(self) -> tuple[int, int]:
         """Return the lanes and splits that fill a processor, or a GPU that loads single elements."""
@@ -159,7 +161,10 @@ class _Columns:
             side_by_side = min(side_by_side, power_of_two_at_least(groups), workgroup_size)
             lanes = min(workgroup_size // side_by_side, self._most_lanes, power_of_two_at_least(filling))
             blocks = ceil_div(groups, workgroup_size // lanes)
-            splits, longest = ceil_div(workgroups, blocks), self._most_splits(lanes)
+            splits, longest = (
+                ceil_div(workgroups, blocks),
+                self._most_splits(lanes, tuning.positions_per_split),
+            )
             if splits > 1 and not tuning.is_processor and nbytes >= 4:
                 candidates = self.layout.outputs * candidate_words(self.element) * 4 / self.input_bytes
                 at_once = workgroups_at_once(self.element, tuning)

@@ -47,6 +47,7 @@ _POSITIONS_PER_BYTE = 5 / 8
 _SIDE_BY_SIDE_BYTES = 64
 # Inputs of up to so many bytes may take less time as joined columns than as periods.
 _SMALL_BYTES = 48 << 20
+_VERY_SMALL_BYTES = 4 << 20
 # Copies of adjacent outputs have at least so many elements, of all positions together.
 _FEWEST_ELEMENTS = 400
 
@@ -82,7 +83,8 @@ class Joining:
     @cached_property
     def joined(self) -> Joined | None:
         """What is joined; None if that cannot be, or is not faster than other kernels."""
-        if self.input_bytes < self.limits.tuning.joined_from_bytes:
+        tuning, has_several = self.limits.tuning, len(self.layout.reduced) > 1
+        if self.input_bytes < (tuning.joined_dims_from_bytes if has_several else tuning.joined_from_bytes):
             return None
         element = self.order.element_type
         joined = joined_columns(self.layout, VECTOR_BYTES // element.nbytes, most_vectors(self.limits))
@@ -103,11 +105,14 @@ class Joining:
     def is_faster_than_periods(self) -> bool:
         """Whether joined columns of a small input take less time than periods, which take two kernels.
 
-        Unsplit they take 0.80 of the time (0.49 to 1.41), and split 0.87 (0.73 to 1.06) if whole dimensions
-        are joined in aligned vectors (H200, geometric means). Others take as long or longer.
+        Up to 4 MiB they take 0.81 of the time (0.70 to 1.07). Beyond, unsplit ones take 0.80 (0.49 to 1.41),
+        and split ones 0.87 (0.73 to 1.06) if whole dimensions are joined in aligned vectors; others take as
+        long or longer (H200, geometric means).
         """
         if self.input_bytes > _SMALL_BYTES or self.joined is None or self.division is None:
             return False
+        if self.input_bytes <= _VERY_SMALL_BYTES:
+            return True
         is_whole = self.joined.copies == 1 and self.division.pieces.loads.is_aligned
         return self.division.splits == 1 or is_whole
 
