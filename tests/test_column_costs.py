@@ -79,6 +79,12 @@ def work(groups: int, positions: int, tuning=DISCRETE) -> ColumnWork:
         ("float32", 32, 524288, 1, 1),
         ("int64", 512, 65536, 8, 1),
         ("int8", 1783, 150528, 8, 1),
+        # Of less than 4 MiB a whole workgroup reads 16 bytes of each row, and nothing is split.
+        ("uint8", 6400, 512, 256, 1),
+        ("uint8", 9084, 17, 256, 1),
+        ("bfloat16", 1952, 185, 256, 1),
+        ("int16", 4071, 14, 256, 1),
+        ("int64", 745, 41, 256, 1),
     ],
 )
 def test_measured_shapes_are_divided_as_was_fastest(name, rows, columns, lanes, splits):

@@ -238,6 +238,10 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((1 << 14, 64), (0,), u1) == "columns vectors batched_4"
     assert chosen((1 << 17, 64), (0,), f4) == "columns vectors batched_4 split"
     assert chosen((4, 1 << 14, 64), (0, 2)).startswith("rows subgroups")
+    # Several dimensions are joined from a smaller size on, and one kernel takes the place of two.
+    for shape in ((3969, 8, 32), (1 << 10, 24, 64)):
+        assert chosen(shape, (0, 2), u1) == "joined vectors batched_4 split"
+    assert chosen((1 << 15, 2), (0,), u1).startswith("columns elements")
     assert chosen((1 << 20, 3), (1,), u1, limits=LIMITS["lavapipe"]) == "short fours"
     assert chosen((99, 17, 1 << 11), (1,), u1, limits=LIMITS["lavapipe"]) == "short packed"
     assert chosen((999, 17, 257), (1,), u1, limits=LIMITS["lavapipe"]) == "short walked_packed"

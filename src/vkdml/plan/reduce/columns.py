@@ -161,10 +161,8 @@ class _Columns:
             side_by_side = min(side_by_side, power_of_two_at_least(groups), workgroup_size)
             lanes = min(workgroup_size // side_by_side, self._most_lanes, power_of_two_at_least(filling))
             blocks = ceil_div(groups, workgroup_size // lanes)
-            splits, longest = (
-                ceil_div(workgroups, blocks),
-                self._most_splits(lanes, tuning.positions_per_split),
-            )
+            splits = ceil_div(workgroups, blocks)
+            longest = self._most_splits(lanes, tuning.positions_per_split)
             if splits > 1 and not tuning.is_processor and nbytes >= 4:
                 candidates = self.layout.outputs * candidate_words(self.element) * 4 / self.input_bytes
                 at_once = workgroups_at_once(self.element, tuning)
