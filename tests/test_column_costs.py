@@ -43,11 +43,11 @@ def division(
 @pytest.mark.parametrize("row_bytes", [16, 32])
 def test_several_lanes_read_a_line_of_narrow_matrices(name, row_bytes):
     """Where one lane had a matrix, the invocations of a subgroup read 16 bytes of as many matrices."""
-    order, limits = Order(name), DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
+    order = Order(name)
     columns, rows = row_bytes // order.element_type.nbytes, 160
     sizes = (512 << 20) // row_bytes // rows, rows, columns
     layout = canonical_reduce(sizes, row_major_strides(sizes), (1,), (columns, columns, 1), take_last=False)
-    chosen = column_division(layout, order, 512 << 20, limits, with_values=False)
+    chosen = column_division(layout, order, 512 << 20, GPU_LIMITS, with_values=False)
     assert chosen.lanes * row_bytes >= 128
 
 

@@ -85,6 +85,7 @@ def test_wide_workgroups_combine_what_their_twin_combines(device, name, take_las
             DISCRETE.periods, from_bytes=0, elements_from_bytes=0, narrow_from_bytes=0, wide_from_bytes=0
         ),
         joined_from_bytes=1 << 40,
+        joined_dims_from_bytes=1 << 40,
     )
     limits = replace(device.limits, tuning=tuning)
     shape = (20_000, 3)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import twins
 import twins_combine
-from plans import run_plan, skip_where_no_batched_kernel_is_planned
+from plans import GPU_LIMITS, run_plan, skip_where_no_batched_kernel_is_planned
 from test_kernels import ELEMENTS, SMALL, element_bits, run_both
 from test_kernels_periods import layout_of, pattern_case
 
@@ -197,10 +197,9 @@ PATTERNS = [
 @pytest.mark.parametrize(("name", "pattern", "permuted"), PATTERNS)
 def test_few_elements_side_by_side_are_read_in_vectors(name, pattern, permuted):
     """And enough workgroups are busy, and scratch memory stays within its limit."""
-    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     layout, count = layout_of(pattern_case(pattern, permuted), (False, False, False))
     for order in (Order(name), Order(name, take_last=True)):
-        plan = plan_argreduce(layout, order, count, limits, index_bytes=4, with_values=False)
+        plan = plan_argreduce(layout, order, count, GPU_LIMITS, index_bytes=4, with_values=False)
         (step,) = plan.steps
         family = kernels.table()[step.kernel].family
         assert family.name == "argreduce_joined"
@@ -209,7 +208,7 @@ def test_few_elements_side_by_side_are_read_in_vectors(name, pattern, permuted):
         assert step.workgroups >= 400
         vectors_of_piece = -(-pushed["piece_columns"] * ELEMENTS[name].nbytes // 16)
         busy = pushed["lanes"] * vectors_of_piece * pushed["pieces_per_block"]
-        assert limits.workgroup_size // 2 < busy <= limits.workgroup_size
+        assert GPU_LIMITS.workgroup_size // 2 < busy <= GPU_LIMITS.workgroup_size
         # So that the columns of all groups have room in shared memory.
         assert pushed["lanes"] >= 2
 
@@ -220,9 +219,8 @@ def test_few_elements_side_by_side_are_read_in_vectors(name, pattern, permuted):
 ])  # fmt: skip
 def test_long_runs_of_few_outputs_are_read_in_long_pieces(name, pattern, permuted):
     """Splits fill the device, not lanes, each of which would read a vector here and there."""
-    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     layout, count = layout_of(pattern_case(pattern, permuted), (False, False, False))
-    (step,) = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False).steps
+    (step,) = plan_argreduce(layout, Order(name), count, GPU_LIMITS, index_bytes=4, with_values=False).steps
     family = kernels.table()[step.kernel].family
     assert family.name == "argreduce_joined"
     pushed = family.unpack(step.push)
@@ -232,11 +230,12 @@ def test_long_runs_of_few_outputs_are_read_in_long_pieces(name, pattern, permute
 
 def test_small_inputs_are_divided_among_fewer_workgroups():
     """Each has enough to read for what it costs to start it, and to join its columns."""
-    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     workgroups = []
     for outputs in (2000, 20_000, 200_000):
         layout, count = layout_of(pattern_case(f"R3 K{outputs} R513", False), (False, False, False))
-        (step,) = plan_argreduce(layout, Order("int8"), count, limits, index_bytes=4, with_values=False).steps
+        (step,) = plan_argreduce(
+            layout, Order("int8"), count, GPU_LIMITS, index_bytes=4, with_values=False
+        ).steps
         assert kernels.table()[step.kernel].family.name == "argreduce_joined"
         workgroups.append(step.workgroups)
     assert workgroups[0] < workgroups[1] < workgroups[2]
@@ -254,9 +253,8 @@ def test_small_inputs_are_divided_among_fewer_workgroups():
 def test_small_inputs_are_joined_where_that_takes_less_time_than_the_two_kernels_of_periods(
     name, pattern, kernel
 ):
-    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     layout, count = layout_of(pattern_case(pattern, False), (False, False, False))
-    plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
+    plan = plan_argreduce(layout, Order(name), count, GPU_LIMITS, index_bytes=4, with_values=False)
     assert kernels.table()[plan.steps[0].kernel].family.name == kernel
 
 
@@ -266,9 +264,8 @@ def test_small_inputs_are_joined_where_that_takes_less_time_than_the_two_kernels
     ("float16", "R483 K9050 R56"), ("uint8", "R38 R43 K50257"),
 ])  # fmt: skip
 def test_few_positions_or_long_rows_take_other_kernels(name, pattern):
-    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     layout, count = layout_of(pattern_case(pattern, False), (False, False, False))
-    plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
+    plan = plan_argreduce(layout, Order(name), count, GPU_LIMITS, index_bytes=4, with_values=False)
     assert "joined" not in plan.steps[0].kernel
 
 
@@ -294,7 +291,6 @@ def test_columns_beyond_sixteen_bits_are_split(device, take_last):
 
 def test_few_outputs_that_only_memory_has_side_by_side_are_loaded_in_vectors():
     """Of a narrow kept dimension whose neighbour in memory is the outermost one of the results."""
-    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     layout, count = layout_of(((513, 52466, 7), (2, 0, 1), (1,), 0), (False, False, False))
-    plan = plan_argreduce(layout, Order("float16"), count, limits, index_bytes=4, with_values=False)
+    plan = plan_argreduce(layout, Order("float16"), count, GPU_LIMITS, index_bytes=4, with_values=False)
     assert plan.steps[0].kernel.startswith("argreduce_columns_unaligned_batched")

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins
+from plans import GPU_LIMITS
 from test_kernels import ELEMENTS, element_bits, run_both
 
 import vkdml
@@ -226,10 +227,6 @@ def test_indices_that_are_no_positions(device, index_bytes):
             run_both(device, plan, {"input": content})
 
 
-def gpu_limits() -> DeviceLimits:
-    return DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
-
-
 def reading_plan(memory: tuple[int, ...], permutation: tuple[int, ...], axes, name: str, with_values: bool):
     strides = row_major_strides(memory)
     sizes = tuple(memory[axis] for axis in permutation)
@@ -242,7 +239,7 @@ def reading_plan(memory: tuple[int, ...], permutation: tuple[int, ...], axes, na
         take_last=False,
     )
     return plan_argreduce(
-        layout, Order(name), math.prod(memory), gpu_limits(), index_bytes=4, with_values=with_values
+        layout, Order(name), math.prod(memory), GPU_LIMITS, index_bytes=4, with_values=with_values
     )
 
 

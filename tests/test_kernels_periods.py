@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import twins
 import twins_combine
-from plans import run_plan, skip_where_no_batched_kernel_is_planned
+from plans import GPU_LIMITS, run_plan, skip_where_no_batched_kernel_is_planned
 from test_kernels import ELEMENTS, SMALL, element_bits, run_both
 
 import vkdml
@@ -220,10 +220,9 @@ def test_only_parts_of_blocks_are_read(device, name, window, aligned):
     ],
 )
 def test_parts_of_blocks_are_read_where_that_is_faster(name, sizes, strides, axes, part, stretches):
-    gpu = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     layout = layout_of_window(sizes, strides, axes, 0, take_last=False)
     count = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    plan = plan_argreduce(layout, Order(name), count, gpu, index_bytes=4, with_values=False)
+    plan = plan_argreduce(layout, Order(name), count, GPU_LIMITS, index_bytes=4, with_values=False)
     family = kernels.table()[plan.steps[0].kernel].family
     pushed = family.unpack(plan.steps[0].push)
     in_parts = family.name == "argreduce_periods" and pushed["width"] < pushed["run"]
@@ -241,7 +240,10 @@ def test_narrow_rows_out_of_order_are_read_in_unaligned_periods_where_nothing_el
     """The first of the reduced axes lies innermost; of aligned periods there would be too many columns."""
     skip_where_no_batched_kernel_is_planned(device)
     periods = replace(DISCRETE.periods, from_bytes=0, elements_from_bytes=0, out_of_order_from_bytes=0)
-    limits = replace(device.limits, tuning=replace(DISCRETE, periods=periods, joined_from_bytes=1 << 40))
+    limits = replace(
+        device.limits,
+        tuning=replace(DISCRETE, periods=periods, joined_from_bytes=1 << 40, joined_dims_from_bytes=1 << 40),
+    )
     inner, outer = 101, 64
     order = Order(name, take_last=take_last)
     layout = canonical_reduce(
@@ -267,14 +269,13 @@ def test_narrow_rows_out_of_order_are_read_in_unaligned_periods_where_nothing_el
 def test_unaligned_periods_are_the_last_way_to_read_memory_in_order(
     name, shape, permutation, axes, in_periods
 ):
-    gpu = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     strides = row_major_strides(shape)
     sizes = [shape[axis] for axis in permutation]
     kept = [1 if axis in axes else size for axis, size in enumerate(sizes)]
     layout = canonical_reduce(
         sizes, [strides[axis] for axis in permutation], axes, row_major_strides(kept), take_last=False
     )
-    plan = plan_argreduce(layout, Order(name), math.prod(shape), gpu, index_bytes=4, with_values=False)
+    plan = plan_argreduce(layout, Order(name), math.prod(shape), GPU_LIMITS, index_bytes=4, with_values=False)
     assert ("periods" in plan.steps[0].kernel) == in_periods
 
 
@@ -328,16 +329,15 @@ def pattern_case(pattern: str, permuted: bool):
 @pytest.mark.parametrize(("name", "pattern", "permuted"), PATTERNS)
 def test_short_blocks_of_large_arrays_are_read_in_vectors(name, pattern, permuted):
     """And the scratch memory stays within its limit."""
-    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     layout, count = layout_of(pattern_case(pattern, permuted), (False, False, False))
     for order in (Order(name), Order(name, take_last=True)):
-        plan = plan_argreduce(layout, order, count, limits, index_bytes=4, with_values=False)
+        plan = plan_argreduce(layout, order, count, GPU_LIMITS, index_bytes=4, with_values=False)
         first, second = (kernels.table()[step.kernel].family for step in plan.steps)
         assert (first.name, second.name) == ("argreduce_periods", "argreduce_combine")
         assert plan.bytes_of("workspace") <= count * ELEMENTS[name].nbytes // 100 + (1 << 20)
         pushed = first.unpack(plan.steps[0].push)
         assert plan.steps[0].workgroups >= 512
-        assert pushed["lanes"] * pushed["groups_per_block"] > limits.workgroup_size * 3 // 4
+        assert pushed["lanes"] * pushed["groups_per_block"] > GPU_LIMITS.workgroup_size * 3 // 4
 
 
 @pytest.mark.parametrize(
@@ -417,11 +417,10 @@ def test_processors_read_a_line_of_long_periods_side_by_side_and_two_of_short_on
     ("float32", 769, 40, 1),  # stretches start within lines
 ])  # fmt: skip
 def test_periods_of_a_gpu_have_whole_lines(name, columns, stretches, times):
-    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     nbytes = ELEMENTS[name].nbytes
     rows = (1 << 29) // (columns * nbytes * stretches)
     layout, count = layout_of(((stretches, rows, columns), (1, 0, 2), (0,), 0), (False, False, False))
-    plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
+    plan = plan_argreduce(layout, Order(name), count, GPU_LIMITS, index_bytes=4, with_values=False)
     family = kernels.table()[plan.steps[0].kernel].family
     assert family.name == "argreduce_periods"
     per_vector = 16 // nbytes
@@ -431,9 +430,8 @@ def test_periods_of_a_gpu_have_whole_lines(name, columns, stretches, times):
 
 
 def test_small_arrays_take_one_kernel():
-    limits = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     layout, count = layout_of(((40, 3, 5), (0, 1, 2), (0, 2), 0), (False, False, False))
-    plan = plan_argreduce(layout, Order("float32"), count, limits, index_bytes=4, with_values=False)
+    plan = plan_argreduce(layout, Order("float32"), count, GPU_LIMITS, index_bytes=4, with_values=False)
     assert len(plan.steps) == 1
 
 
@@ -504,10 +502,9 @@ def test_results_are_numpys(device, shape, order, axes, direction):
     ],
 )
 def test_windows_are_read_whole_where_that_is_faster(name, sizes, strides, axes, on_gpus, on_processors):
-    gpu = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32)
     layout = layout_of_window(sizes, strides, axes, 0, take_last=False)
     count = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    for limits, periods_expected in ((gpu, on_gpus), (PROCESSOR, on_processors)):
+    for limits, periods_expected in ((GPU_LIMITS, on_gpus), (PROCESSOR, on_processors)):
         plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
         assert plan.steps[0].kernel.startswith("argreduce_periods") == periods_expected
         assert plan.bytes_of("workspace") <= count * ELEMENTS[name].nbytes // 100 + (1 << 20)

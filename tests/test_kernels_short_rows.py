@@ -362,7 +362,12 @@ def test_more_tiles_than_workgroups_are_looped_over(device):
 def test_stacks_of_wide_elements_with_few_outputs_in_a_tile_have_larger_ones(device, name, sizes, workgroup):
     """Where most invocations would be idle; the second case has enough outputs."""
     few = replace(
-        DISCRETE, target_workgroups=2, target_workgroup_bytes=0, split_workgroups=2, joined_from_bytes=1 << 40
+        DISCRETE,
+        target_workgroups=2,
+        target_workgroup_bytes=0,
+        split_workgroups=2,
+        joined_from_bytes=1 << 40,
+        joined_dims_from_bytes=1 << 40,
     )
     limits = replace(device.limits, tuning=replace(few, short=replace(DISCRETE.short, from_bytes=0)))
     kept = tuple(1 if axis == 1 else size for axis, size in enumerate(sizes))

@@ -48,6 +48,7 @@ SMALL = {
     "positions_per_split": 8,
     "periods": replace(DISCRETE.periods, from_bytes=1 << 40, elements_from_bytes=1 << 40),
     "joined_from_bytes": 1 << 40,
+    "joined_dims_from_bytes": 1 << 40,
     "short": ShortTuning(workgroup_size=8, tile_bytes=0, fixed_positions=False, direct=False),
     "slice1": SliceTuning(
         runs_workgroup_size=8,
@@ -286,7 +287,7 @@ def test_kernels_of_short_blocks_finish_the_largest_plans_allowed(device, kind):
         skip_where_no_batched_kernel_is_planned(device)
     first: dict[str, object] = {"periods": replace(DISCRETE.periods, from_bytes=0, elements_from_bytes=0)}
     if name == "argreduce_joined":
-        first = {"joined_from_bytes": 0}
+        first = {"joined_from_bytes": 0, "joined_dims_from_bytes": 0}
     elif name == "argreduce_across":
         first = {"across_vectors": 8, "across_tiles": 0}
     limits = limits_for(device, batched_loads=int(batched), **first, **(SPLIT if split else {}))
