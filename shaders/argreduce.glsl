@@ -29,7 +29,6 @@ uint stored_layout_word(uint i) {
 #endif
 }
 
-
 // Compile-time: LAYOUT_IN_SHARED, and LAYOUT_IS_SHARED where a constant decides. All workgroups read the layout from the
 // same line of the workspace: a kernel that often does so copies it to shared memory first.
 #if LAYOUT_IN_SHARED

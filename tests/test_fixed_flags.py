@@ -10,14 +10,13 @@ import pytest
 import twins
 import twins_combine
 import twins_short_rows
-from plans import run_plan
+from plans import GPU_LIMITS, run_plan
 
 import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import TUNING, tuning_for
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
-from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
 
 # Shape, axes and family; the layout of the one with many dimensions does not fit the push constants.
@@ -127,10 +126,7 @@ VECTOR_CASES = {
 @pytest.mark.parametrize("case", VECTOR_CASES)
 def test_gpus_have_them_in_kernels_that_write_vectors(case):
     shape, axes, are_fixed = VECTOR_CASES[case]
-    limits = DeviceLimits(
-        TUNING["discrete"], (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32
-    )
-    plan = plan_of(shape, axes, limits, 4, False, "float32")
+    plan = plan_of(shape, axes, GPU_LIMITS, 4, False, "float32")
     assert [flags_of(step)[0] != 0 for step in plan.steps] == [are_fixed] * len(plan.steps)
-    swiftshader = replace(limits, tuning=tuning_for("software", "SwiftShader driver"))
+    swiftshader = replace(GPU_LIMITS, tuning=tuning_for("software", "SwiftShader driver"))
     assert {flags_of(step)[0] for step in plan_of(shape, axes, swiftshader, 4, False, "float32").steps} == {0}
