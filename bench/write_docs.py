@@ -236,9 +236,8 @@ def _main_figures(record: Record) -> Iterator[str]:
         yield _item(f"{device}, {'; '.join(said)}.")
     for row in record.latency:
         if row.kind == "host" and row.nbytes < _LEAST_RATE_BYTES:
-            peer_times = [
-                (LIBRARY_NAMES[name], peer.p50_us) for name, peer in row.peers.items() if not peer.why
-            ]
+            timed_peers = [(name, row.peers[name]) for name in record.peers if name in row.peers]
+            peer_times = [(LIBRARY_NAMES[name], peer.p50_us) for name, peer in timed_peers if not peer.why]
             times = [f"{name} {microseconds(us)}" for name, us in (("vkdml", row.ours.p50_us), *peer_times)]
             yield _item(f"{device}, time of a call on a {row.case}, median in us: {', '.join(times)}.")
 

@@ -116,6 +116,20 @@ def test_a_library_that_is_interrupted_keeps_what_it_was_timed_on(tmp_path, monk
     assert [row.peers["numpy"].us for row in record_file.load(file).rows] == [3.0, 5.0, 5.0]
 
 
+def test_libraries_that_are_added_come_in_the_order_of_one_run(tmp_path, monkeypatch):
+    def answers(request, *arguments):
+        yield {"version": "1", "runs_on": "processor", "method": "none"}
+        for number, _ in enumerate(request["cases"]):
+            yield {"case": number, "us": 5.0, "low_us": 5.0, "high_us": 5.0}
+
+    monkeypatch.setattr(peers, "_ask", answers)
+    monkeypatch.setattr(peers, "_absence", lambda name, device: "")
+    file = tmp_path / "run.json"
+    for names in ("onnxruntime,numpy", "jax"):
+        assert main([*SMALL, "--peers", names, "--resume", str(file)]) == 0
+    assert list(record_file.load(file).peers) == ["numpy", "jax", "onnxruntime"]
+
+
 def test_times_of_two_versions_of_a_library_do_not_come_together(tmp_path, monkeypatch, capsys):
     file = tmp_path / "run.json"
     assert main([*SMALL, "--peers", "numpy", "--json", str(file)]) == 0

@@ -279,6 +279,7 @@ def test_short_rows_of_bytes_are_read_by_words(device, monkeypatch):
     assert told >= {(1, 2), (2, 3), (1, 4), (2, 0), (1, kernels.number("run_of_long_planes"))}
 
 
+@pytest.mark.in_turn(any_of=("width",))
 @pytest.mark.parametrize("width", NARROW)
 def test_blocks_transposed_in_registers(device, monkeypatch, width):
     """Rows in words or not, forwards and backwards, at every alignment; the rest is left to boundaries."""
@@ -315,6 +316,7 @@ def test_blocks_of_three_rows_whose_columns_follow_each_other(device, monkeypatc
         assert constants["few_rows"] == 3
 
 
+@pytest.mark.in_turn(any_of=("width",))
 @pytest.mark.parametrize("width", NARROW)
 def test_blocks_of_short_rows_write_the_words_that_rows_share(device, monkeypatch, width):
     """Wherever a matrix starts in a word; only what several matrices share is left to boundaries."""
@@ -466,6 +468,7 @@ def test_words_gathered_where_their_elements_lie(device, monkeypatch, width):
     assert told == set(itertools.product((0, 1) if width < 4 else (1,), (False, True)))
 
 
+@pytest.mark.in_turn(any_of=("width",))
 @pytest.mark.parametrize("width", [*NARROW, 4])
 def test_words_from_plane_to_plane(device, monkeypatch, width):
     """Planes end within workgroups and words; a place takes one division or more, or none."""
@@ -499,7 +502,7 @@ def test_words_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
         assert (kernels.table()[step.kernel].family == WORDS) == (limits == device.limits)
 
 
-@pytest.mark.in_turn(any_of=("width",))
+@pytest.mark.in_turn(any_of=("width", "exchanged"))
 @pytest.mark.parametrize("exchanged", [False, True])
 @pytest.mark.parametrize("width", [*NARROW, 4])
 def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, width, exchanged):
@@ -1269,6 +1272,14 @@ def many(size: int, rows: int, columns: int) -> tuple[Dim, ...]:
         (2, many(10**5, 5, 350), "words"),
         (2, many(10**4, 5, 2000), "tiles"),
         (2, many(10**5, 16, 100), "tiles"),
+        # Few large matrices of halves with a short side, and longer rows as long as caches hold all of them.
+        (2, many(10, 10**6, 12), "words, parts 1"),
+        (2, many(10, 10**6, 13), "tiles"),
+        (2, many(2, 10**6, 13), "words, parts 1"),
+        (2, many(2, 10**6, 15), "words, parts 1"),
+        (2, many(2, 10**6, 16), "tiles"),
+        (2, many(10, 4, 10**6), "words, parts 4"),
+        (2, many(10, 5, 10**6), "tiles"),
         (4, many(10**5, 6, 100), "words"),
         (4, many(10**4, 6, 1000), "tiles"),
         (8, many(10**5, 8, 8), "rows"),
@@ -1313,6 +1324,25 @@ def test_what_shares_sectors_is_copied_as_was_fastest(device, width, dims, famil
     name = kernel.family.name.removeprefix("slice1_")
     told = f"{name}, parts {kernel.named(step.constants)['parts']}" if name == "words" else name
     assert told.startswith(family)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "tile"),
+    [
+        (2**14, 4095, (8, 64)),
+        (2**16, 517, (8, 48)),
+        (2**17, 383, (8, 28)),  # short rows
+        (2**14, 4096, (8, 32)),  # aligned ones
+        (2**14 + 1, 4095, (4, 64)),  # unaligned columns
+        (2**12, 4095, (8, 32)),  # caches hold all of it
+    ],
+)
+def test_tiles_of_long_unaligned_rows_of_bytes_are_twice_as_large(device, rows, columns, tile):
+    layout = CopyLayout((Dim(rows, 1, columns), Dim(columns, rows, 1)), 0, 0)
+    limits = replace(device.limits, tuning=DISCRETE, max_shared_memory=48 << 10)
+    (step,) = PLAN_SLICE1(layout, 1, rows * columns, limits).steps
+    named = kernels.table()[step.kernel].named(step.constants)
+    assert (named["down"], named["across"]) == tile
 
 
 def test_boxes_fit_the_least_devices(device):

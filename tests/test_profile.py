@@ -338,6 +338,7 @@ def extremes():
         yield {field: values[end] for field, values in tuning.SEARCH.items()}
 
 
+@pytest.mark.any_driver
 def test_no_accepted_value_changes_a_result(info):
     device = vkdml.Device(info.index)
     rng = np.random.default_rng(5)

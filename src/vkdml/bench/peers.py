@@ -137,7 +137,9 @@ def time_peer(
                     f"--peers {name}: the file has times of version {before}, and {about.version} is here; "
                     "accepted is the same version"
                 )
-            record.peers[name] = about
+            # In one order, whichever was timed first: a run may have been continued with other libraries.
+            known = {**record.peers, name: about}
+            record.peers = {one: known[one] for one in NAMES if one in known}
         elif "latency" in said:
             _, latency_row = latency_rows[said.pop("latency")]
             latency_row.peers[name] = Latency(**said) if "p50_us" in said else _no_latency(said["why"])

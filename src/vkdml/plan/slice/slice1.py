@@ -39,6 +39,7 @@ def plan_slice1(
     sharing = Sharing(layout, element_bytes, limits)
     gathers_well = sharing.gathers_well
     matrices, filled = _matrices(sharing, limits)
+    filled = filled and matrices is not None and not sharing.are_faster_by_words(matrices)
     by_words = not filled and sharing.gathers_by_words
     beside = None if filled or by_words else sharing.words_beside
     by_words = by_words or beside is not None
