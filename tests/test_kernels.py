@@ -301,7 +301,7 @@ def some_kernels(memory_order: bool) -> dict[str, set[tuple[str, bool]]]:
         for kernel_name, split in sorted(kernels_for(name, subgroups=True, **options) - others):
             kernel = kernels.table()[kernel_name]
             numbers = {axis: value for axis, value in kernel.variant.items() if axis != "element_bytes"}
-            kind = kernel.family.name, str(numbers), ELEMENTS[name].nbytes == 8, split
+            kind = kernel.family.name, str(numbers), split
             if kind not in found:
                 found.add(kind)
                 chosen_kinds[name].add((kernel_name, split))
@@ -433,6 +433,7 @@ def test_columns_side_by_side_in_the_input_only(device, small_limits, name, near
     assert constants["columns_apart"] == (near < 16 // ELEMENTS[name].nbytes)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "row"), [("int8", 1027), ("float16", 517), ("float32", 259), ("int64", 129)]
 )
