@@ -299,9 +299,10 @@ def tile_shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> 
     """
     down, across = dict(limits.tuning.slice1.tile_shapes)[element_bytes]
     stepped = matrices.rows.step > 1
-    if element_bytes == 1 and across >= 4 * _LEAST_ACROSS and (stepped or not loads_unaligned(matrices, 1)):
+    are_unaligned = loads_unaligned(matrices, element_bytes)
+    if element_bytes == 1 and across >= 4 * _LEAST_ACROSS and (stepped or not are_unaligned):
         down *= 2  # such columns are loaded in longer pieces
-        if not _has_long_unaligned_rows(matrices, across, limits):
+        if are_unaligned or not _has_long_unaligned_rows(matrices, across, limits):
             across //= 2
     while shared_bytes(down, across, element_bytes) > limits.max_shared_memory:
         across -= 4
@@ -346,7 +347,6 @@ def _has_long_unaligned_rows(matrices: Matrices, across: int, limits: DeviceLimi
         and nbytes >= 2 * limits.tuning.slice1.box_cache_bytes
         and rows.groups is None
         and unaligned(matrices.output_starts, 1)
-        and not loads_unaligned(matrices, 1)
     )
 
 

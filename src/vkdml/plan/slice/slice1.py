@@ -39,7 +39,6 @@ def plan_slice1(
     sharing = Sharing(layout, element_bytes, limits)
     gathers_well = sharing.gathers_well
     matrices, filled = _matrices(sharing, limits)
-    filled = filled and matrices is not None and not sharing.are_faster_by_words(matrices)
     by_words = not filled and sharing.gathers_by_words
     beside = None if filled or by_words else sharing.words_beside
     by_words = by_words or beside is not None
@@ -83,7 +82,7 @@ def _matrices(sharing: Sharing, limits: DeviceLimits) -> tuple[Matrices | None, 
         for far in (False, True) if element_bytes < VECTOR_BYTES else (False,):
             matrices = matrices_of(layout, element_bytes, least, tuning, far=far)
             if matrices is not None and fills_tiles(matrices, element_bytes, limits):
-                return matrices, True
+                return matrices, not sharing.are_faster_by_words(matrices)
             if not far:
                 found = matrices
     return found, False
