@@ -56,14 +56,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 # there proves them for all.
 ANY_DRIVER = frozenset(
     {
-        "bench_cases", "bench_record", "bench_resume", "bench_sweep", "build",
-        "chunked", "chunked_tiles", "cli_checks", "cli_commands", "conftest", "dask", "dask_cluster", "demo",
-        "device_without_memory", "directml_names", "dml_descriptors", "dml_header", "dml_validation",
-        "docs", "docstrings", "emulated_limits", "gallery", "import", "indexing", "indexing_windows",
-        "layout", "loop_steps", "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties",
-        "other_gpus", "overlap", "packaging", "pictures", "plan", "plots", "pool", "public_names", "readme",
-        "row_costs", "run", "schema", "soak", "strategies", "targets", "tiles", "troubleshooting",
-        "two_devices", "typing", "validation_plugin", "write_docs", "xarray",
+        "bench_cases", "bench_record", "bench_resume", "bench_sweep", "build", "chunked", "chunked_tiles",
+        "cli_checks", "cli_commands", "conftest", "dask", "dask_cluster", "demo", "device_without_memory",
+        "directml_names", "dml_descriptors", "dml_header", "dml_validation", "docs", "docstrings",
+        "emulated_limits", "fixed_modules", "gallery", "import", "indexing", "indexing_windows", "layout",
+        "loop_steps", "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties", "other_gpus",
+        "overlap", "packaging", "pictures", "plan", "plots", "pool", "public_names", "readme", "row_costs",
+        "run", "schema", "soak", "strategies", "targets", "tiles", "troubleshooting", "two_devices", "typing",
+        "validation_plugin", "write_docs", "xarray",
     }
 )  # fmt: skip
 

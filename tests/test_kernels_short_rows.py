@@ -192,6 +192,7 @@ def test_four_rows_at_once(device, name, direct):
         run_both(device, plan, element_bits(rng, name, 4 * number + rows * positions))
 
 
+@pytest.mark.in_turn(any_of=("name",))
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
 def test_all_rules_hold_for_ties_and_extremes(device, name):
     """Few values, the least and greatest keys among them, in rows that end within a word and in stacks."""
@@ -248,6 +249,7 @@ def test_the_cases_have_tiles_of_every_kind(device):
         assert seen[either] == {False, True}, either
 
 
+@pytest.mark.in_turn(any_of=("name",))
 @pytest.mark.parametrize("name", ["uint8", "bool", "float8_e5m2", "int16"])
 def test_rows_with_as_many_positions_as_there_are_ranks(device, name):
     """Profiles may let rows of up to 1024 bytes be short; ranks of single bytes are bytes."""

@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--once", action="store_true", help="do not build again to compare the bytes")
     parser.add_argument(
         "--quick", action="store_true",
-        help="take the kernels that ./run setup compiled, build only the first wheel again, "
+        help="take the kernels that ./run setup compiled, build once, "
         "and leave out wheels for which there is no interpreter",
     )  # fmt: skip
     arguments = parser.parse_args()
@@ -92,7 +92,7 @@ def main() -> None:
     kompute = kompute_release()
     spirv = Path(sysconfig.get_path("purelib")) / "vkdml" / "spirv" if arguments.quick else None
     built = one_pass("first", wheels, builders, tools, kompute, spirv)
-    again = [] if arguments.once else wheels[:1] if arguments.quick else wheels
+    again = [] if arguments.once or arguments.quick else wheels
     if again:
         compare(built[: 1 + len(again)], one_pass("second", again, builders, tools, kompute, spirv))
     for file in built:

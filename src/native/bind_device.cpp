@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "errors.hpp"
+#include "fixed_parameters.hpp"
 #include "gil.hpp"
 #include "instance.hpp"
 #include "kernel.hpp"
@@ -98,18 +99,26 @@ void bind_device(nb::module_& m) {
         .def(
             "kernel",
             [](std::shared_ptr<Device> device, nb::bytes spirv, uint32_t bindings, uint32_t push_bytes,
-               const std::vector<uint32_t>& constants, uint32_t subgroup_size) {
+               std::vector<uint32_t> constants, uint32_t subgroup_size, const nb::bytes& fixed) {
                 if (spirv.size() == 0 || spirv.size() % 4)
                     throw std::invalid_argument("SPIR-V comes in words of 4 bytes, not " +
                                                 std::to_string(spirv.size()) + " bytes");
                 std::vector<uint32_t> words(spirv.size() / 4);
                 memcpy(words.data(), spirv.data(), spirv.size());
+                if (fixed.size() % 4 || (fixed.size() && push_bytes))
+                    throw std::invalid_argument(
+                        "fixed parameters are whole words, and a kernel that has them has no push constants");
+                const size_t first_slot = constants.size();
+                constants.resize(first_slot + fixed.size() / 4);
+                memcpy(constants.data() + first_slot, fixed.data(), fixed.size());
                 WithoutGil release;
+                if (fixed.size()) words = with_fixed_parameters(words, uint32_t(first_slot));
                 return std::make_shared<Kernel>(*device, words, bindings, push_bytes, constants,
                                                 subgroup_size);
             },
             "spirv"_a, "bindings"_a, "push_bytes"_a, "constants"_a = std::vector<uint32_t>{},
-            "subgroup_size"_a = 0)
+            "subgroup_size"_a = 0, "fixed"_a = nb::bytes("", 0),
+            "Builds a pipeline. `fixed` are push constants that are compiled in: the kernel then has none.")
         .def(
             "sequence",
             [](std::shared_ptr<Device> device, uint32_t timestamps, bool owns_buffers) {

@@ -1,12 +1,16 @@
 // The Python module: its exceptions, its functions, and the classes that bind_*.cpp add.
+#include <cstring>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "available_ram.hpp"
 #include "bindings.hpp"
 #include "checked_dispatch.hpp"
 #include "errors.hpp"
+#include "fixed_parameters.hpp"
 #include "gil.hpp"
 #include "host_copy.hpp"
 #include "mapped_read.hpp"
@@ -96,6 +100,16 @@ NB_MODULE(_native, m) {
             copy_in_host_memory(target.data(), source.data(), target.size());
         },
         "target"_a, "source"_a, "Copies bytes, many of them with several threads.");
+    m.def(
+        "with_fixed_parameters",
+        [](nb::bytes spirv, uint32_t first_slot) {
+            std::vector<uint32_t> words(spirv.size() / 4);
+            memcpy(words.data(), spirv.data(), words.size() * 4);
+            words = with_fixed_parameters(words, first_slot);
+            return nb::bytes(words.data(), words.size() * 4);
+        },
+        "spirv"_a, "first_slot"_a,
+        "The module with specialization constants, from a slot on, in place of its push constants.");
     m.def(
         "most_mapped_read", [] { return most_mapped_read(widest_mapped_load()); },
         "The most bytes that Buffer.read_mapped() takes less time for than the device does.");

@@ -24,6 +24,11 @@ def available_host_memory(root: str = '') -> int:
 def copy_in_host_memory(target: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], source: Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]) -> None:
     """Copies bytes, many of them with several threads."""
 
+def with_fixed_parameters(spirv: bytes, first_slot: int) -> bytes:
+    """
+    The module with specialization constants, from a slot on, in place of its push constants.
+    """
+
 def most_mapped_read() -> int:
     """
     The most bytes that Buffer.read_mapped() takes less time for than the device does.
@@ -164,7 +169,10 @@ class Device:
         A buffer that is memory of the host's, and the byte in it where these bytes begin; they are kept as long as a device may use them. None where they can only be copied.
         """
 
-    def kernel(self, spirv: bytes, bindings: int, push_bytes: int, constants: _Sequence[int] = [], subgroup_size: int = 0) -> Kernel: ...
+    def kernel(self, spirv: bytes, bindings: int, push_bytes: int, constants: _Sequence[int] = [], subgroup_size: int = 0, fixed: bytes = ...) -> Kernel:
+        """
+        Builds a pipeline. `fixed` are push constants that are compiled in: the kernel then has none.
+        """
 
     def sequence(self, timestamps: int = 0, owns_buffers: bool = True) -> Sequence: ...
 

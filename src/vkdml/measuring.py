@@ -16,8 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from vkdml.plan.fixed_parameters import with_fixed_parameters
 from vkdml.plan.plans import Plan, Step
 from vkdml.runtime.device import Device
+from vkdml.runtime.fixed_pipelines import RUNS_BETWEEN
 from vkdml.runtime.memory import Memory
 from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
 
@@ -72,9 +74,30 @@ def build_kernels(
             if is_time_left():
                 device.executions.kernel(step)
 
-    steps = {(step.kernel, step.constants, step.subgroup_size): step for plan in plans for step in plan.steps}
+    steps = {
+        (step.kernel, step.constants, step.subgroup_size, step.push if step.fixed_parameters else None): step
+        for plan in plans
+        for step in plan.steps
+    }
     with ThreadPoolExecutor() as threads:
         list(threads.map(build, steps.values()))
+
+
+def settled(device: Device, plan: Plan) -> Plan:
+    """Return the plan as it runs once calls have run it a few times: with pipelines of its own, on a GPU."""
+    return with_fixed_parameters(plan, device.limits.tuning)
+
+
+def settle(device: Device, call: Callable[[], object]) -> None:
+    """Call until the device has what it builds for calls that come again and again."""
+    after = device.limits.tuning.fixed_parameters_after
+    if not after:
+        return
+    for _ in range(after):
+        call()
+    device.executions.fixed_pipelines.wait()
+    for _ in range(RUNS_BETWEEN):
+        call()
 
 
 class RecordedPlan:

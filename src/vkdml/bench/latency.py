@@ -16,7 +16,7 @@ from vkdml.bench.cases import MIB, Case, plan_of
 from vkdml.bench.check import WrongResult, right_indices
 from vkdml.bench.contents import Bytes
 from vkdml.bench.record import Latency, latency_of
-from vkdml.measuring import RecordedPlan, filled, warm_up
+from vkdml.measuring import RecordedPlan, filled, settle, settled, warm_up
 from vkdml.runtime.device import Device
 from vkdml.runtime.memory import Memory
 
@@ -131,6 +131,7 @@ def measure(device: Device, case: LatencyCase, content: Bytes, warm_seconds: flo
         (expected,) = right_indices(one, array.view(np.uint8))
         if got != expected:
             raise WrongResult(f"{case.name}: array {number}: index is {got}, expected is {expected}")
+    settle(device, lambda: find(0))
     return time_calls(find, case.calls, warm_seconds)
 
 
@@ -158,7 +159,7 @@ def _downloads(device: Device, arrays: Sequence[Floats]) -> Callable[[int], npt.
 
 
 def _recorded_calls(device: Device, arrays: Sequence[Floats]) -> Callable[[int], int]:
-    plan = plan_of(Case("", "argmax", "float32", (arrays[0].size,)), device.limits)
+    plan = settled(device, plan_of(Case("", "argmax", "float32", (arrays[0].size,)), device.limits))
     runs = []
     for array in arrays:
         indices = Memory(device, plan.bytes_of("indices"), near_host=True)

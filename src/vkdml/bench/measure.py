@@ -35,7 +35,7 @@ from vkdml.bench.latency import LatencyCase
 from vkdml.bench.library import Unsupported
 from vkdml.bench.record import LatencyRow, Record, Row, Times, fields_of
 from vkdml.bench.timing import CallReading, time_call, time_copy
-from vkdml.measuring import Reading, build_kernels, filled, time_plan
+from vkdml.measuring import Reading, build_kernels, filled, settle, settled, time_plan
 from vkdml.plan.plans import Plan
 from vkdml.runtime import host_memory
 from vkdml.runtime.device import Device
@@ -128,7 +128,8 @@ def measure(
     rows = []
     for case in cases:
         content, memory = store.of(case)
-        plan, of_index = plan_of(case, device.limits, index_bytes), case.index_bytes(index_bytes)
+        plan = settled(device, plan_of(case, device.limits, index_bytes))
+        of_index = case.index_bytes(index_bytes)
         planned = _Planned(case, plan, content, memory, of_index)
         reading, discarded, times = _timed_and_checked(device, clocks, checker, planned, readings)
         more = {} if kernels_only else _calls_and_chains(device, clocks, planned, reading)
@@ -204,7 +205,7 @@ def build_ahead(device: Device, makers: Iterable[Callable[[], Plan]]) -> None:
     plans = []
     for make in makers:
         with suppress(MemoryError, ValueError):
-            plans.append(make())
+            plans.append(settled(device, make()))
     build_kernels(device, plans)
 
 
@@ -226,12 +227,14 @@ def _calls_and_chains(device: Device, clocks: Clocks, planned: _Planned, reading
         pass
     else:
         times["array_call"] = _checked_call(
-            "the public call on an Array", clocks, case, array, index_bytes, right
+            "the public call on an Array", device, clocks, case, array, index_bytes, right
         )
         if device.info.type != "software" and case.input_bytes <= HOST_CALL_BYTES:
             host = host_array(case, content)
             what = "the public call on a host array"
-            times["host_call"] = _checked_call(what, clocks, case, host, index_bytes, right, device)
+            times["host_call"] = _checked_call(
+                what, device, clocks, case, host, index_bytes, right, on_host=True
+            )
     if case.is_chained:
         kernel_us = reading.median_ns / 1e3
         for name in ("chain", "independent"):
@@ -244,14 +247,17 @@ def _calls_and_chains(device: Device, clocks: Clocks, planned: _Planned, reading
 
 def _checked_call(
     what: str,
+    device: Device,
     clocks: Clocks,
     case: Case,
     array: Any,
     index_bytes: int,
     right: dict[str, Bytes],
-    device: Device | None = None,
+    *,
+    on_host: bool = False,
 ) -> Times:
-    call = public_call(case, array, index_bytes, device)
+    call = public_call(case, array, index_bytes, device if on_host else None)
+    settle(device, call)
     clocks.busy_while(partial(require_same, what, case, outputs_of(call()), right))
     clocks.raise_again()
     return time_calls(call)

@@ -15,7 +15,7 @@ from vkdml.bench.record import Record, SweepRow
 from vkdml.bench.session import Keep, NowAndThen, Progress, kept_when_stopped, phase
 from vkdml.bench.sweep import DATA, SUITE, SweepCase, command, sweep_case
 from vkdml.errors import DeviceError
-from vkdml.measuring import filled, time_plan
+from vkdml.measuring import filled, settled, time_plan
 from vkdml.runtime.device import Device
 from vkdml.runtime.memory import Memory
 
@@ -206,7 +206,7 @@ class _Bench:
         """
         row = row_of(case, self._options.index_bytes)
         try:
-            plan = case.plan(self._device.limits, self._options.index_bytes)
+            plan = settled(self._device, case.plan(self._device.limits, self._options.index_bytes))
             reading, discarded = self._clocks.steady(
                 partial(
                     time_plan,

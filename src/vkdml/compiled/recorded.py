@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import ref
 
 from vkdml.errors import DeviceError
 from vkdml.plan.plans import Plan
 from vkdml.runtime.device import Device
+from vkdml.runtime.executions import ExecutionCache
 from vkdml.runtime.memory import Memory
 from vkdml.runtime.recording import (
     Buffer,
@@ -48,6 +49,8 @@ class RecordedOperation:
     label: str
     places: tuple[Place, ...]
     """Of a copy: the source, then the target."""
+    shared: Plan | None = None
+    """The plan, while its steps have pipelines that other plans use too and may get their own."""
     steps: tuple[RecordableStep, ...] = ()
     workspace: Buffer | None = None
     copied_bytes: int = 0
@@ -55,6 +58,11 @@ class RecordedOperation:
     @property
     def native_operations(self) -> int:
         return len(self.steps) or 1
+
+    def with_fixed_pipelines(self, executions: ExecutionCache) -> RecordedOperation:
+        """Return the operation with pipelines of its own if they are built; else have them built."""
+        steps = self.shared and executions.fixed_pipelines.ask_for(executions, self.shared)
+        return replace(self, steps=steps, shared=None) if steps else self
 
     def record(self, sequence: NativeSequence, number: int) -> None:
         """Record the operation, which is number `number` of its sequence, in a native sequence.
@@ -101,10 +109,12 @@ def recorded_dispatches(
         MemoryError: no memory for the workspace.
     """
     executions = device.executions
+    fixed = executions.fixed_pipelines
+    shared = plan if fixed.runs_before(plan, executions.tuning) else None
     try:
         steps, workspace = executions.insist(
-            lambda: (recordable_steps(executions, plan), workspace_for(executions, plan))
+            lambda: (fixed.built(plan) or recordable_steps(executions, plan), workspace_for(executions, plan))
         )
     except MemoryError as error:
         raise executions.explained(error, plan) from None
-    return RecordedOperation(label, places, steps, workspace)
+    return RecordedOperation(label, places, shared, steps, workspace)

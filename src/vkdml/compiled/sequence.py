@@ -27,6 +27,7 @@ from vkdml.compiled.transfers import (
 )
 from vkdml.errors import DeviceError
 from vkdml.runtime.device import Device
+from vkdml.runtime.fixed_pipelines import RUNS_BETWEEN
 from vkdml.runtime.memory import Bytes
 from vkdml.runtime.recording import NativeSequence
 
@@ -80,6 +81,7 @@ class Sequence:
         "_native_timestamps",
         "_outputs",
         "_recorded",
+        "_runs_left",
         "_timed",
         "_uploads",
     )
@@ -104,6 +106,8 @@ class Sequence:
         self._native: NativeSequence | None = None
         self._native_timestamps = 0
         self._is_built = False
+        # Until operations take pipelines of their own; 0 or less: never.
+        self._runs_left = device.limits.tuning.fixed_parameters_after
         # For each operation of the last evaluation: its label and its number of native operations.
         self._measured: tuple[tuple[str, int], ...] | None = None
         self._awaited = True
@@ -276,6 +280,16 @@ class Sequence:
     def _append(self, recorded: RecordedOperation) -> None:
         self._recorded.append(recorded)
         self._is_built, self._measured = False, None
+        self._runs_left = self._device.limits.tuning.fixed_parameters_after
+
+    def _take_fixed_pipelines(self) -> None:
+        """Let operations go over to pipelines of their own where these are built; have the others built."""
+        executions = self._device.executions
+        recorded = [each.with_fixed_pipelines(executions) for each in self._recorded]
+        if any(new is not old for new, old in zip(recorded, self._recorded, strict=True)):
+            self._recorded, self._is_built = recorded, False
+        if any(each.shared for each in recorded):
+            self._runs_left = RUNS_BETWEEN
 
     def _host_array(self, role: str, label: str, array: npt.NDArray[Any]) -> HostArray:
         return HostArray(role, label, len(self._recorded), array, array.shape, array.dtype)
@@ -337,6 +351,9 @@ class Sequence:
             download.require_unchanged()
         if self._evaluation.failed:
             self._native, self._is_built = None, False
+        self._runs_left -= 1
+        if not self._runs_left:
+            self._take_fixed_pipelines()
         self._is_starting = True
         try:
             if not self._is_built:

@@ -58,6 +58,9 @@ def call_as_before(x: Array, key: CallKey | None) -> Any:
     if lent is None:
         return None
     rebindable = lent[0]
+    rebindable.runs_left -= 1
+    if not rebindable.runs_left:
+        rebindable.take_fixed_pipelines(device.executions)
     start = offset + low
     try:
         # As Array.region has it.

@@ -101,6 +101,8 @@ class Step:
     """The required size of all subgroups; 0 requires none."""
     loop_steps: int = 0
     """The most steps that the loops of one invocation make."""
+    fixed_parameters: bool = False
+    """The push constants are compiled in, so that the step has a pipeline of its own and pushes nothing."""
 
 
 @dataclass(frozen=True)

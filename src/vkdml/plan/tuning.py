@@ -333,6 +333,12 @@ class Tuning:
     then starts sooner. Others are compiled for any number, so that there are more pipelines."""
     fixed_row_starts_to_bytes: int
     """The same of ``argreduce_rows``, which is also compiled for simple layouts up to this size."""
+    fixed_parameters_after: int
+    """After so many runs a plan gets pipelines of its own, with its push constants compiled in; 0: never."""
+    fixed_parameters_to_bytes: int
+    """It does so for inputs up to this size."""
+    fixed_parameters_families: tuple[str, ...]
+    """And for larger ones, if its kernel is of one of these families."""
     fixed_flags_from_bytes: int
     """Inputs from this size on have their flags compiled in, so that there are more pipelines."""
     fixed_vector_flags_from_bytes: int

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
 from vkdml.plan.plans import Plan
 from vkdml.plan.tuning import Tuning
-from vkdml.runtime.recording import record_steps, recordable_steps, watched_words, workspace_for
+from vkdml.runtime.fixed_pipelines import RUNS_BETWEEN
+from vkdml.runtime.recording import (
+    NativeSequence,
+    RecordableStep,
+    record_steps,
+    recordable_steps,
+    watched_words,
+    workspace_for,
+)
 
 if TYPE_CHECKING:
     from vkdml.runtime.executions import ExecutionCache
@@ -30,6 +40,7 @@ class Execution:
     """
 
     def __init__(self, cache: ExecutionCache, plan: Plan) -> None:
+        self._plan, self._cache = plan, ref(cache)
         unified = cache.unified_memory
         sizes = {role: nbytes for role, nbytes in plan.buffer_bytes if nbytes and role != "workspace"}
         self.nbytes = (sum(sizes.values()) + plan.bytes_of("workspace")) * (1 if unified else 2)
@@ -51,17 +62,39 @@ class Execution:
         self.downloaded = tuple(role for role in copied if role != "input")
         self._typed: dict[tuple[str, tuple[int, ...], np.dtype[Any]], npt.NDArray[Any]] = {}
         self._spin_us = cache.tuning.spin_microseconds
-        self._sequence = cache.sequence(len(copied) + len(plan.steps))
+        self._sizes, self._buffers, self._visible = sizes, buffers, visible
+        self._workspace = workspace_for(cache, plan)
+        # Until the plan's own pipelines are taken; 0 or less: never.
+        self._runs_left = cache.fixed_pipelines.runs_before(plan, cache.tuning)
+        steps = cache.fixed_pipelines.built(plan) or recordable_steps(cache, plan)
+        self._sequence = self._recorded(cache, steps)
+
+    def _recorded(self, cache: ExecutionCache, steps: tuple[RecordableStep, ...]) -> NativeSequence:
+        sizes, buffers, visible = self._sizes, self._buffers, self._visible
+        sequence = cache.sequence(len(self.uploaded) + len(self.downloaded) + len(steps))
         for role in self.uploaded:
-            self._sequence.copy(visible[role], buffers[role], sizes[role])
+            sequence.copy(visible[role], buffers[role], sizes[role])
         regions = {role: (buffer, 0) for role, buffer in buffers.items()}
-        workspace, steps = workspace_for(cache, plan), recordable_steps(cache, plan)
-        record_steps(self._sequence, steps, workspace, regions)
+        record_steps(sequence, steps, self._workspace, regions)
         for role in self.downloaded:
-            self._sequence.copy(buffers[role], visible[role], sizes[role])
-        words = watched_words(plan)
-        if words and "indices" in direct:
-            self._sequence.watch(buffers["indices"], words)
+            sequence.copy(buffers[role], visible[role], sizes[role])
+        words = watched_words(self._plan)
+        if words and visible["indices"] is buffers["indices"]:
+            sequence.watch(buffers["indices"], words)
+        return sequence
+
+    def _count_run(self) -> None:
+        """Go over to pipelines of the plan's own after enough runs, when they are built."""
+        self._runs_left -= 1
+        cache = None if self._runs_left else self._cache()
+        if cache is None:
+            return
+        steps = cache.fixed_pipelines.ask_for(cache, self._plan)
+        if steps is None:
+            self._runs_left = RUNS_BETWEEN
+            return
+        with suppress(MemoryError, RuntimeError):  # what there is goes on serving
+            self._sequence = self._recorded(cache, steps)
 
     def typed(self, role: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return the first bytes of a role's view as a compact array, made once for each description."""
@@ -76,10 +109,12 @@ class Execution:
 
     def run(self) -> None:
         """Evaluate once and wait. Raises what the device raises; the execution must then be dropped."""
+        self._count_run()
         self._sequence.eval(None, self._spin_us)
 
     def submit(self) -> None:
         """Start an evaluation; raises as :meth:`run`. :meth:`wait` before touching ``views``."""
+        self._count_run()
         self._sequence.submit()
 
     def wait(self) -> None:

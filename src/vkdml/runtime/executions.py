@@ -12,6 +12,7 @@ from vkdml.plan.known_calls import MOST_CALLS, CallCache
 from vkdml.plan.plans import PUSH_BYTES, Plan, Step, whole_vectors
 from vkdml.plan.tuning import Tuning
 from vkdml.runtime.execution import Execution
+from vkdml.runtime.fixed_pipelines import FixedPipelines
 from vkdml.runtime.pool import Lender, Pool
 from vkdml.runtime.rebindable import Rebindable
 from vkdml.runtime.recording import Buffer, NativeSequence, Region
@@ -21,6 +22,7 @@ _Made = TypeVar("_Made")
 
 IDLE_SEQUENCES = 16
 IDLE_CUDA_MAPPINGS = 256
+FIXED_KERNELS = 1024
 # From here on a copy on the host takes longer than giving a kernel other memory at each call.
 IMPORTED_BYTES = 1 << 20
 _HOST, _DEVICE, _MAPPED = _native.MemoryKind.host, _native.MemoryKind.device, _native.MemoryKind.mapped
@@ -43,6 +45,8 @@ class ExecutionCache:
         # Bounded: constants are flags, facts of element types, powers of two and small counts;
         # ARCHITECTURE.md lists them. A dictionary's own methods are atomic, so threads need no lock.
         self._kernels: dict[tuple[str, tuple[int, ...], int], _native.Kernel] = {}
+        self._fixed_kernels: CallCache[_native.Kernel] = CallCache(FIXED_KERNELS)
+        self.fixed_pipelines = FixedPipelines()
         bounds = tuning.execution_cache_count, tuning.execution_cache_bytes, tuning.cached_execution_bytes
         self._executions: Pool[Plan, Execution] = Pool(*bounds)
         self._rebindables: Pool[Plan, Rebindable] = Pool(*bounds)
@@ -57,6 +61,8 @@ class ExecutionCache:
 
     def kernel(self, step: Step) -> _native.Kernel:
         """Return the pipeline of a step; pipelines are built once and kept."""
+        if step.fixed_parameters:
+            return self._fixed_kernel(step)
         key = (step.kernel, step.constants, step.subgroup_size)
         kernel = self._kernels.get(key)
         if kernel is None:
@@ -66,6 +72,19 @@ class ExecutionCache:
             )
             # Two threads may have built it: one of the two stays.
             kernel = self._kernels.setdefault(key, kernel)
+        return kernel
+
+    def _fixed_kernel(self, step: Step) -> _native.Kernel:
+        """Return the pipeline of a step whose push constants are compiled in; the newest are kept."""
+        key = (step.kernel, step.constants, step.subgroup_size, step.push)
+        kernel = self._fixed_kernels.get(key)
+        if kernel is None:
+            bindings = len(kernels.table()[step.kernel].bindings)
+            constants = list(step.constants)
+            kernel = self.device.kernel(
+                _module(step.kernel), bindings, 0, constants, step.subgroup_size, step.push
+            )
+            self._fixed_kernels.put(key, kernel)
         return kernel
 
     def buffer(self, nbytes: int, *, visible: bool = False, writable: bool = False) -> Buffer:
@@ -153,6 +172,9 @@ class ExecutionCache:
     def run(self, plan: Plan, regions: Mapping[str, Region]) -> None:
         """Run a plan on buffers that lie on the device, and wait."""
         rebindable = self.take_rebindable(plan)
+        rebindable.runs_left -= 1
+        if not rebindable.runs_left:
+            rebindable.take_fixed_pipelines(self)
         try:
             rebindable.run(regions)
         except MemoryError as error:

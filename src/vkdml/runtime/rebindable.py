@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vkdml.plan.plans import Plan
-from vkdml.runtime.recording import Region, recordable_steps, spare_binding, watched_words, workspace_for
+from vkdml.runtime.fixed_pipelines import RUNS_BETWEEN
+from vkdml.runtime.recording import (
+    RecordableStep,
+    Region,
+    recordable_steps,
+    spare_binding,
+    watched_words,
+    workspace_for,
+)
 
 if TYPE_CHECKING:
     from vkdml.runtime.executions import ExecutionCache
@@ -21,24 +30,30 @@ class Rebindable:
     same ones again are not recorded again. One thread at a time.
     """
 
-    __slots__ = ("_replay", "_roles", "nbytes", "plan", "start_on", "wait")
+    __slots__ = ("_replay", "_roles", "_workspace", "nbytes", "plan", "runs_left", "start_on", "wait")
 
     def __init__(self, cache: ExecutionCache, plan: Plan) -> None:
         self.plan = plan
         self.nbytes = plan.bytes_of("workspace")
         self._roles = tuple(role for role, nbytes in plan.buffer_bytes if nbytes and role != "workspace")
-        workspace = workspace_for(cache, plan)
+        self._workspace = workspace_for(cache, plan)
+        self.runs_left = cache.fixed_pipelines.runs_before(plan, cache.tuning)
+        """Until :meth:`take_fixed_pipelines` is due; 0 or less: never."""
+        self._record(cache, cache.fixed_pipelines.built(plan) or recordable_steps(cache, plan))
+
+    def _record(self, cache: ExecutionCache, steps: tuple[RecordableStep, ...]) -> None:
+        plan, workspace = self.plan, self._workspace
         places = {role: (place, role != "input") for place, role in enumerate(self._roles)}
         spare = (spare_binding(places)[0], False)
         if workspace is not None:
             places["workspace"] = (_WORKSPACE, True)
-        steps = [
+        dispatches = [
             (step.kernel, step.push, step.workgroups, [places.get(role, spare) for role in step.roles])
-            for step in recordable_steps(cache, plan)
+            for step in steps
         ]
         results = [cache.result_memory(plan.bytes_of(role)) for role in self._roles if role != "input"]
         self._replay = cache.device.replay(
-            workspace, steps, results, watched_words(plan), cache.tuning.spin_microseconds
+            workspace, dispatches, results, watched_words(plan), cache.tuning.spin_microseconds
         )
         # Not methods: they are called where each tenth of a microsecond counts.
         self.start_on = self._replay.start_on
@@ -48,6 +63,18 @@ class Rebindable:
         """
         self.wait = self._replay.wait
         """Wait for what was started; raises as :meth:`run`."""
+
+    def take_fixed_pipelines(self, cache: ExecutionCache) -> None:
+        """Go over to pipelines of the plan's own if they are built; else have them built.
+
+        Not while it runs.
+        """
+        steps = cache.fixed_pipelines.ask_for(cache, self.plan)
+        if steps is None:
+            self.runs_left = RUNS_BETWEEN
+            return
+        with suppress(MemoryError, RuntimeError):  # what there is goes on serving
+            self._record(cache, steps)
 
     def run(self, regions: Mapping[str, Region]) -> None:
         """Evaluate on these buffers and wait. Raises what the device raises; drop it then."""

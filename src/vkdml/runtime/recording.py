@@ -42,7 +42,12 @@ class RecordableStep:
 def recordable_steps(cache: ExecutionCache, plan: Plan) -> tuple[RecordableStep, ...]:
     """Build what is missing of the pipelines of a plan."""
     return tuple(
-        RecordableStep(cache.kernel(step), kernels.table()[step.kernel].bindings, step.push, step.workgroups)
+        RecordableStep(
+            cache.kernel(step),
+            kernels.table()[step.kernel].bindings,
+            b"" if step.fixed_parameters else step.push,
+            step.workgroups,
+        )
         for step in plan.steps
     )
 

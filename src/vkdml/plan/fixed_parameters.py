@@ -1,0 +1,30 @@
+"""Which steps have pipelines of their own, with their push constants compiled in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vkdml.plan import kernels
+from vkdml.plan.plans import Plan
+from vkdml.plan.tuning import Tuning
+
+
+def with_fixed_parameters(plan: Plan, tuning: Tuning) -> Plan:
+    """Return the plan with pipelines of its own for the steps that gain by it; itself if there are none.
+
+    >>> from vkdml.plan.device_classes import DISCRETE, SOFTWARE
+    >>> from vkdml.plan.plans import Step
+    >>> plan = Plan((Step("slice1_runs_4_bytes", (64,), b"", 1),), (("input", 16), ("output", 16)), ())
+    >>> [with_fixed_parameters(plan, each).steps[0].fixed_parameters for each in (DISCRETE, SOFTWARE)]
+    [True, False]
+    """
+    if not tuning.fixed_parameters_after:
+        return plan
+    is_small = plan.bytes_of("input") <= tuning.fixed_parameters_to_bytes
+    steps = tuple(
+        replace(step, fixed_parameters=True)
+        if is_small or kernels.table()[step.kernel].family.name in tuning.fixed_parameters_families
+        else step
+        for step in plan.steps
+    )
+    return replace(plan, steps=steps) if steps != plan.steps else plan

@@ -1,0 +1,83 @@
+"""Modules of which push constants became specialization constants."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from vkdml import _native
+from vkdml.plan import kernels
+from vkdml.plan.device_classes import DISCRETE, SOFTWARE
+from vkdml.plan.fixed_parameters import with_fixed_parameters
+from vkdml.plan.plans import Plan, Step
+
+PUSH_CONSTANT = 9
+TYPE_POINTER, VARIABLE, DECORATE, SPEC_ID = 32, 59, 71, 1
+
+
+def instructions(code: bytes):
+    words = struct.unpack(f"<{len(code) // 4}I", code)
+    at = 5
+    while at < len(words):
+        yield words[at] & 0xFFFF, words[at + 1 : at + (words[at] >> 16)]
+        at += words[at] >> 16
+
+
+def slots(code: bytes) -> set[int]:
+    """Of a module's specialization constants."""
+    return {
+        words[2] for operation, words in instructions(code) if operation == DECORATE and words[1] == SPEC_ID
+    }
+
+
+@pytest.mark.parametrize("family", kernels.schema().families)
+def test_modules_have_a_specialization_constant_for_each_word_of_their_push_constants(family, tmp_path):
+    validator = shutil.which("spirv-val")
+    assert validator, "spirv-val is missing; system-packages.txt lists spirv-tools"
+    files = []
+    for kernel in kernels.schema().families[family].kernels.values():
+        first = len(kernel.family.constants)
+        code = kernels.spirv(kernel.name)
+        fixed = _native.with_fixed_parameters(code, first)
+        for operation, words in instructions(fixed):
+            assert operation != TYPE_POINTER or words[1] != PUSH_CONSTANT
+            assert operation != VARIABLE or words[2] != PUSH_CONSTANT
+        assert slots(code) <= set(range(first))
+        assert slots(fixed) - slots(code) == set(range(first, first + kernel.family.push_bytes // 4))
+        files.append(tmp_path / f"{kernel.name}.spv")
+        files[-1].write_bytes(fixed)
+    for file in set(files):
+        subprocess.run([validator, "--target-env", "vulkan1.1", file], check=True)
+
+
+@pytest.mark.parametrize("cut", [4, 24, 40])
+def test_what_is_no_whole_module_is_refused(cut):
+    code = kernels.spirv("slice1_runs_4_bytes")
+    with pytest.raises(ValueError, match=r"SPIR-V|push constants"):
+        _native.with_fixed_parameters(code[:cut], 3)
+
+
+def plan_with(*names: str, nbytes: int) -> Plan:
+    steps = tuple(Step(name, (64,), b"\1" * 128, 1) for name in names)
+    return Plan(steps, (("input", nbytes), ("output", 16)), ())
+
+
+def fixed_steps(plan: Plan, tuning=DISCRETE) -> list[bool]:
+    return [step.fixed_parameters for step in with_fixed_parameters(plan, tuning).steps]
+
+
+def test_steps_of_small_plans_have_them_and_of_large_plans_those_that_gain():
+    names = "argreduce_rows_subgroups_float_4_bytes", "slice1_tiles_4_bytes"
+    limit = DISCRETE.fixed_parameters_to_bytes
+    assert fixed_steps(plan_with(*names, nbytes=limit)) == [True, True]
+    assert fixed_steps(plan_with(*names, nbytes=limit + 4)) == [False, True]
+    large = plan_with(names[0], nbytes=limit + 4)
+    assert with_fixed_parameters(large, DISCRETE) is large
+    never = replace(DISCRETE, fixed_parameters_after=0)
+    assert fixed_steps(plan_with(*names, nbytes=16), never) == [False, False]
+    assert fixed_steps(plan_with(*names, nbytes=16), SOFTWARE) == [False, False]
+    assert set(DISCRETE.fixed_parameters_families) <= kernels.schema().families.keys()
