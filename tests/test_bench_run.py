@@ -33,6 +33,8 @@ from vkdml.bench import (
 )
 from vkdml.bench.cases import Case, fitted_suite, plan_of
 from vkdml.cli import bench, bench_progress, main
+from vkdml.plan.device_classes import TUNING
+from vkdml.plan.fixed_parameters import with_fixed_parameters
 from vkdml.runtime.executions import ExecutionCache
 
 SMALL = ["bench", "--shape", "40x300", "--peers", "none", "--readings", "3"]
@@ -781,11 +783,14 @@ def test_kernels_of_a_gpu_are_built_before_any_case_is_timed(device_type):
     built = []
     fake = SimpleNamespace(
         info=SimpleNamespace(type=device_type),
-        executions=SimpleNamespace(kernel=lambda step: built.append(step.kernel)),
+        limits=SimpleNamespace(tuning=TUNING[device_type]),
+        executions=SimpleNamespace(kernel=built.append),
     )
 
     def refused():
         raise MemoryError("too large")
 
     measure.build_ahead(fake, [refused, lambda: plan])
-    assert built == ([step.kernel for step in plan.steps] if device_type == "discrete" else [])
+    timed = with_fixed_parameters(plan, TUNING["discrete"]).steps
+    assert [step.fixed_parameters for step in timed] == [True]
+    assert built == (list(timed) if device_type == "discrete" else [])

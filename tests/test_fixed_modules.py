@@ -11,7 +11,7 @@ import pytest
 
 from vkdml import _native
 from vkdml.plan import kernels
-from vkdml.plan.device_classes import DISCRETE, SOFTWARE
+from vkdml.plan.device_classes import DISCRETE, SOFTWARE, tuning_for
 from vkdml.plan.fixed_parameters import with_fixed_parameters
 from vkdml.plan.plans import Plan, Step
 
@@ -79,5 +79,10 @@ def test_steps_of_small_plans_have_them_and_of_large_plans_those_that_gain():
     assert with_fixed_parameters(large, DISCRETE) is large
     never = replace(DISCRETE, fixed_parameters_after=0)
     assert fixed_steps(plan_with(*names, nbytes=16), never) == [False, False]
-    assert fixed_steps(plan_with(*names, nbytes=16), SOFTWARE) == [False, False]
-    assert set(DISCRETE.fixed_parameters_families) <= kernels.schema().families.keys()
+    names = "argreduce_rows_subgroups_float_4_bytes", "slice1_runs_4_bytes"
+    assert fixed_steps(plan_with(*names, nbytes=(1 << 20) - 4), SOFTWARE) == [False, False]
+    assert fixed_steps(plan_with(*names, nbytes=1 << 20), SOFTWARE) == [False, True]
+    swiftshader = tuning_for("software", "SwiftShader driver")
+    assert fixed_steps(plan_with(*names, nbytes=1 << 20), swiftshader) == [False, False]
+    for name in {*DISCRETE.fixed_parameters_kernels, *SOFTWARE.fixed_parameters_kernels}:
+        assert any(kernel.startswith(name) for kernel in kernels.table())

@@ -84,14 +84,14 @@ def build_kernels(
 
 
 def settled(device: Device, plan: Plan) -> Plan:
-    """Return the plan as it runs once calls have run it a few times: with pipelines of its own, on a GPU."""
+    """Return the plan as it runs once calls have run it a few times: with pipelines of its own, if any."""
     return with_fixed_parameters(plan, device.limits.tuning)
 
 
 def settle(device: Device, call: Callable[[], object]) -> None:
     """Call until the device has what it builds for calls that come again and again."""
     after = device.limits.tuning.fixed_parameters_after
-    if not after:
+    if not after or device.limits.tuning.is_processor:  # there, it would take longer than all the rest
         return
     for _ in range(after):
         call()

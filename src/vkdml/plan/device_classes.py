@@ -48,8 +48,9 @@ DISCRETE = Tuning(
     fixed_parameters_after=32,
     # 0.83 of the time, and never longer (H100, 105 cases of the benchmark; 210 random shapes up to 40 MiB).
     fixed_parameters_to_bytes=64 * _MIB,
+    fixed_parameters_from_bytes=64 * _MIB,
     # 0.88 to 1.02 of the time (H100, 158 shapes). Others take up to 1.19: their loops are unrolled.
-    fixed_parameters_families=(
+    fixed_parameters_kernels=(
         "argreduce_joined",
         "argreduce_short",
         "slice1_boxes",
@@ -176,7 +177,12 @@ SOFTWARE = replace(
     # Its drivers take longer to compile a second pipeline than it saves.
     fixed_starts_to_bytes=0,
     fixed_row_starts_to_bytes=0,
-    fixed_parameters_after=0,
+    # They compile for 0.1 to 0.4 s on the cores that they run on: only large and frequent copies pay for it.
+    fixed_parameters_after=64,
+    fixed_parameters_to_bytes=0,
+    fixed_parameters_from_bytes=_MIB,
+    # 0.82 of the time (lavapipe, 0.58 to 1.07, 32 random shapes). Other kernels take 0.94, which is noise.
+    fixed_parameters_kernels=("argreduce_short_single", "slice1_blocks", "slice1_runs"),
     # They execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,
     fixed_vector_flags_from_bytes=64 * 1024,
@@ -255,6 +261,7 @@ TUNING = {
 # Its compiler takes seconds for long code, or all memory.
 _SWIFTSHADER = replace(
     SOFTWARE,
+    fixed_parameters_after=0,
     batched_loads=0,
     memory_order=0,
     cached_columns_bytes=0,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vkdml.plan import kernels
-from vkdml.plan.plans import Plan
+from vkdml.plan.plans import Plan, Step
 from vkdml.plan.tuning import Tuning
 
 
@@ -20,11 +19,14 @@ def with_fixed_parameters(plan: Plan, tuning: Tuning) -> Plan:
     """
     if not tuning.fixed_parameters_after:
         return plan
-    is_small = plan.bytes_of("input") <= tuning.fixed_parameters_to_bytes
-    steps = tuple(
-        replace(step, fixed_parameters=True)
-        if is_small or kernels.table()[step.kernel].family.name in tuning.fixed_parameters_families
-        else step
-        for step in plan.steps
-    )
+    nbytes = plan.bytes_of("input")
+
+    def gains(step: Step) -> bool:
+        if nbytes <= tuning.fixed_parameters_to_bytes:
+            return True
+        return nbytes >= tuning.fixed_parameters_from_bytes and step.kernel.startswith(
+            tuning.fixed_parameters_kernels
+        )
+
+    steps = tuple(replace(step, fixed_parameters=True) if gains(step) else step for step in plan.steps)
     return replace(plan, steps=steps) if steps != plan.steps else plan

@@ -15,7 +15,7 @@ from vkdml.plan.tuning import Tuning
 from vkdml.runtime.fixed_pipelines import RUNS_BETWEEN
 from vkdml.runtime.recording import (
     NativeSequence,
-    RecordableStep,
+    Region,
     record_steps,
     recordable_steps,
     watched_words,
@@ -62,26 +62,30 @@ class Execution:
         self.downloaded = tuple(role for role in copied if role != "input")
         self._typed: dict[tuple[str, tuple[int, ...], np.dtype[Any]], npt.NDArray[Any]] = {}
         self._spin_us = cache.tuning.spin_microseconds
-        self._sizes, self._buffers, self._visible = sizes, buffers, visible
+        self._sizes, self._visible = sizes, visible
+        self._regions: dict[str, Region] = {role: (buffer, 0) for role, buffer in buffers.items()}
         self._workspace = workspace_for(cache, plan)
         # Until the plan's own pipelines are taken; 0 or less: never.
         self._runs_left = cache.fixed_pipelines.runs_before(plan, cache.tuning)
         steps = cache.fixed_pipelines.built(plan) or recordable_steps(cache, plan)
-        self._sequence = self._recorded(cache, steps)
+        self._sequence = self._begun(cache)
+        record_steps(self._sequence, steps, self._workspace, self._regions)
+        self._end(self._sequence)
 
-    def _recorded(self, cache: ExecutionCache, steps: tuple[RecordableStep, ...]) -> NativeSequence:
-        sizes, buffers, visible = self._sizes, self._buffers, self._visible
-        sequence = cache.sequence(len(self.uploaded) + len(self.downloaded) + len(steps))
+    def _begun(self, cache: ExecutionCache) -> NativeSequence:
+        """Return a sequence with the uploads."""
+        sequence = cache.sequence(len(self.uploaded) + len(self.downloaded) + len(self._plan.steps))
         for role in self.uploaded:
-            sequence.copy(visible[role], buffers[role], sizes[role])
-        regions = {role: (buffer, 0) for role, buffer in buffers.items()}
-        record_steps(sequence, steps, self._workspace, regions)
-        for role in self.downloaded:
-            sequence.copy(buffers[role], visible[role], sizes[role])
-        words = watched_words(self._plan)
-        if words and visible["indices"] is buffers["indices"]:
-            sequence.watch(buffers["indices"], words)
+            sequence.copy(self._visible[role], self._regions[role][0], self._sizes[role])
         return sequence
+
+    def _end(self, sequence: NativeSequence) -> None:
+        """Record the downloads, and what the host watches."""
+        for role in self.downloaded:
+            sequence.copy(self._regions[role][0], self._visible[role], self._sizes[role])
+        words = watched_words(self._plan)
+        if words and self._visible["indices"] is self._regions["indices"][0]:
+            sequence.watch(self._visible["indices"], words)
 
     def _count_run(self) -> None:
         """Go over to pipelines of the plan's own after enough runs, when they are built."""
@@ -94,7 +98,10 @@ class Execution:
             self._runs_left = RUNS_BETWEEN
             return
         with suppress(MemoryError, RuntimeError):  # what there is goes on serving
-            self._sequence = self._recorded(cache, steps)
+            sequence = self._begun(cache)
+            record_steps(sequence, steps, self._workspace, self._regions)
+            self._end(sequence)
+            self._sequence = sequence
 
     def typed(self, role: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return the first bytes of a role's view as a compact array, made once for each description."""
