@@ -74,11 +74,7 @@ def build_kernels(
             if is_time_left():
                 device.executions.kernel(step)
 
-    steps = {
-        (step.kernel, step.constants, step.subgroup_size, step.push if step.fixed_parameters else None): step
-        for plan in plans
-        for step in plan.steps
-    }
+    steps = {step.pipeline: step for plan in plans for step in plan.steps}
     with ThreadPoolExecutor() as threads:
         list(threads.map(build, steps.values()))
 

@@ -15,7 +15,6 @@ from vkdml.runtime.recording import (
     NativeSequence,
     RecordableStep,
     record_steps,
-    recordable_steps,
     workspace_for,
 )
 
@@ -109,11 +108,10 @@ def recorded_dispatches(
         MemoryError: no memory for the workspace.
     """
     executions = device.executions
-    fixed = executions.fixed_pipelines
-    shared = plan if fixed.runs_before(plan, executions.tuning) else None
+    shared = plan if executions.fixed_pipelines.runs_before(plan, executions.tuning) else None
     try:
         steps, workspace = executions.insist(
-            lambda: (fixed.built(plan) or recordable_steps(executions, plan), workspace_for(executions, plan))
+            lambda: (executions.steps(plan), workspace_for(executions, plan))
         )
     except MemoryError as error:
         raise executions.explained(error, plan) from None

@@ -104,6 +104,16 @@ class Step:
     fixed_parameters: bool = False
     """The push constants are compiled in, so that the step has a pipeline of its own and pushes nothing."""
 
+    @property
+    def compiled_in(self) -> bytes:
+        """The push constants that its pipeline has compiled in; none of a pipeline that steps share."""
+        return self.push if self.fixed_parameters else b""
+
+    @property
+    def pipeline(self) -> tuple[str, tuple[int, ...], int, bytes]:
+        """What tells its pipeline from those of other steps."""
+        return self.kernel, self.constants, self.subgroup_size, self.compiled_in
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -17,7 +17,6 @@ from vkdml.runtime.recording import (
     NativeSequence,
     Region,
     record_steps,
-    recordable_steps,
     watched_words,
     workspace_for,
 )
@@ -67,9 +66,8 @@ class Execution:
         self._workspace = workspace_for(cache, plan)
         # Until the plan's own pipelines are taken; 0 or less: never.
         self._runs_left = cache.fixed_pipelines.runs_before(plan, cache.tuning)
-        steps = cache.fixed_pipelines.built(plan) or recordable_steps(cache, plan)
         self._sequence = self._begun(cache)
-        record_steps(self._sequence, steps, self._workspace, self._regions)
+        record_steps(self._sequence, cache.steps(plan), self._workspace, self._regions)
         self._end(self._sequence)
 
     def _begun(self, cache: ExecutionCache) -> NativeSequence:

@@ -15,7 +15,7 @@ from vkdml.runtime.execution import Execution
 from vkdml.runtime.fixed_pipelines import FixedPipelines
 from vkdml.runtime.pool import Lender, Pool
 from vkdml.runtime.rebindable import Rebindable
-from vkdml.runtime.recording import Buffer, NativeSequence, Region
+from vkdml.runtime.recording import Buffer, NativeSequence, RecordableStep, Region, recordable_steps
 from vkdml.runtime.small_transfers import SmallTransfers
 
 _Made = TypeVar("_Made")
@@ -44,7 +44,7 @@ class ExecutionCache:
         self._imports_host_memory = unified_memory and device.imports_host_memory
         # Bounded: constants are flags, facts of element types, powers of two and small counts;
         # ARCHITECTURE.md lists them. A dictionary's own methods are atomic, so threads need no lock.
-        self._kernels: dict[tuple[str, tuple[int, ...], int], _native.Kernel] = {}
+        self._kernels: dict[tuple[str, tuple[int, ...], int, bytes], _native.Kernel] = {}
         self._fixed_kernels: CallCache[_native.Kernel] = CallCache(FIXED_KERNELS)
         self.fixed_pipelines = FixedPipelines()
         bounds = tuning.execution_cache_count, tuning.execution_cache_bytes, tuning.cached_execution_bytes
@@ -63,7 +63,7 @@ class ExecutionCache:
         """Return the pipeline of a step; pipelines are built once and kept."""
         if step.fixed_parameters:
             return self._fixed_kernel(step)
-        key = (step.kernel, step.constants, step.subgroup_size)
+        key = step.pipeline
         kernel = self._kernels.get(key)
         if kernel is None:
             bindings = len(kernels.table()[step.kernel].bindings)
@@ -76,16 +76,19 @@ class ExecutionCache:
 
     def _fixed_kernel(self, step: Step) -> _native.Kernel:
         """Return the pipeline of a step whose push constants are compiled in; the newest are kept."""
-        key = (step.kernel, step.constants, step.subgroup_size, step.push)
-        kernel = self._fixed_kernels.get(key)
+        kernel = self._fixed_kernels.get(step.pipeline)
         if kernel is None:
             bindings = len(kernels.table()[step.kernel].bindings)
             constants = list(step.constants)
             kernel = self.device.kernel(
-                _module(step.kernel), bindings, 0, constants, step.subgroup_size, step.push
+                _module(step.kernel), bindings, 0, constants, step.subgroup_size, step.compiled_in
             )
-            self._fixed_kernels.put(key, kernel)
+            self._fixed_kernels.put(step.pipeline, kernel)
         return kernel
+
+    def steps(self, plan: Plan) -> tuple[RecordableStep, ...]:
+        """Return a plan's steps with pipelines of its own if these are built, else with shared ones."""
+        return self.fixed_pipelines.built(plan) or recordable_steps(self, plan)
 
     def buffer(self, nbytes: int, *, visible: bool = False, writable: bool = False) -> Buffer:
         """Return memory where kernels are fastest; what waits for another call is given up for it.

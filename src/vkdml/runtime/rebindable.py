@@ -11,7 +11,6 @@ from vkdml.runtime.fixed_pipelines import RUNS_BETWEEN
 from vkdml.runtime.recording import (
     RecordableStep,
     Region,
-    recordable_steps,
     spare_binding,
     watched_words,
     workspace_for,
@@ -39,7 +38,7 @@ class Rebindable:
         self._workspace = workspace_for(cache, plan)
         self.runs_left = cache.fixed_pipelines.runs_before(plan, cache.tuning)
         """Until :meth:`take_fixed_pipelines` is due; 0 or less: never."""
-        self._record(cache, cache.fixed_pipelines.built(plan) or recordable_steps(cache, plan))
+        self._record(cache, cache.steps(plan))
 
     def _record(self, cache: ExecutionCache, steps: tuple[RecordableStep, ...]) -> None:
         plan, workspace = self.plan, self._workspace
