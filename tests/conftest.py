@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import warnings
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -78,16 +79,18 @@ MANY_KERNELS = frozenset(
 def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests with the mark ``in_turn`` but for a few, which have each value of each parameter.
 
-    Of element types that share kernels one has to occur, unless the mark says ``every_element=True``. Of the
-    parameters that ``any_of`` names, any value will do: no plan of the driver has those kernels, or other
-    tests run them.
+    Of element types of one width one has to occur, not the same in all tests, unless the mark says
+    ``every_element=True``. Of the parameters that ``any_of`` names, any value will do: no plan of the driver
+    has those kernels, or other tests run them.
     """
     tests: dict[tuple[Path, str], list[Any]] = {}
     for item in items:
         if item.get_closest_marker("in_turn") is not None:
             tests.setdefault((item.path, item.originalname), []).append(item)  # type: ignore[attr-defined]
     left_out = []
-    for alike in tests.values():
+    for (path, name), alike in tests.items():
+        first = zlib.crc32(f"{path.stem} {name}".encode()) % len(alike)
+        alike = [*alike[first:], *alike[:first]]
         missing = {pair for item in alike for pair in _parameters(item)}
         while missing:
             chosen = max(alike, key=lambda item: len(missing & _parameters(item)))
@@ -103,15 +106,10 @@ def _parameters(item: Any) -> set[tuple[str, str]]:
     def told_apart(name: str, value: object) -> str:
         if name in options.get("any_of", ()):
             return "any"
-        return str(value) if options.get("every_element") else _kernels_of(value)
+        element = None if options.get("every_element") else kernels.elements().get(str(value))
+        return str(value) if element is None else f"{element.nbytes} bytes"
 
     return {(name, told_apart(name, value)) for name, value in item.callspec.params.items()}
-
-
-def _kernels_of(value: object) -> str:
-    """Name the kernels of an element type; of any other value, the value."""
-    element = kernels.elements().get(str(value))
-    return str(value) if element is None else f"{element.specialization['keys']}, {element.nbytes} bytes"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
