@@ -231,13 +231,16 @@ Key greatest_of(Batch batch) {
     return settled_key(greater(greater(batch.top0, batch.top1), greater(batch.top2, batch.top3)));
 }
 
+// Units that come one after the other in an invocation are so far apart.
+#define UNIT_STEP (splits * PARTS_IN_WORKGROUP)
+
 #if MEMORY_ORDER
 #include "rows_memory_order.glsl"
 #else
 #include "rows_position_order.glsl"
 #endif
 
-// Reduces every `splits`-th unit; gives all invocations that share the output the best key and rank.
+// Reduces every so many units; gives all invocations that share the output the best key and rank.
 void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place, bool wanted, out Key key, out uint rank) {
     uint lane_bits = findLSB(lanes), steps_per_tile = (tile_vectors + lanes - 1u) >> lane_bits;
     uint batch_vectors = lanes * uint(BATCH_VECTORS);
@@ -246,10 +249,10 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
     Key known_key = KEY_LEAST;
     uint known_rank = 0u;
 #endif
-    uint last_unit = READS_BACKWARDS ? units - 1u - (units - 1u - first_unit) % splits : 0u;
+    uint last_unit = READS_BACKWARDS ? units - 1u - (units - 1u - first_unit) % UNIT_STEP : 0u;
     if (wanted) {
         uint tile_step = 0u;
-        for (uint unit = first_unit; unit < units; unit += splits, tile_step += steps_per_tile) {
+        for (uint unit = first_unit; unit < units; unit += UNIT_STEP, tile_step += steps_per_tile) {
             Tile tile = tile_of_unit(READS_BACKWARDS ? last_unit - (unit - first_unit) : unit, base);
             if (!ALIGNED && tile.first > tile.last) continue; // possible in unaligned runs only
             bool within = is_within(tile);
@@ -311,10 +314,24 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
     settle(best, first_unit, base, lane, steps_per_tile, key, rank);
 }
 
+#if SUBGROUPS
+// Gives the first `count` invocations the best candidate of those that are a multiple of `count` apart from each of them.
+// All invocations must call it.
+void keep_best_of_parts(uint count, inout Key key, inout uint rank) {
+    shared_keys[invocation()] = key;
+    shared_ranks[invocation()] = rank;
+    barrier();
+    for (uint other = invocation() + count; other < WORKGROUP; other += count)
+        keep_better(key, rank, shared_keys[other], shared_ranks[other]);
+    barrier();
+}
+#endif
+
 void main() {
     int lane_bits = findLSB(lanes);
-    uint outputs_per_block = WORKGROUP >> lane_bits;
+    uint outputs_per_block = (WORKGROUP / PARTS_IN_WORKGROUP) >> lane_bits;
     uint place = invocation() >> lane_bits, lane = invocation() & (lanes - 1u);
+    uint part = PARTS_IN_WORKGROUP == 1u ? 0u : place >> findLSB(outputs_per_block);
     uint blocks = (outputs + outputs_per_block - 1u) >> findLSB(outputs_per_block);
     uint units = tiles_per_run;
     if (!ONE_RUN) units *= reduce_count / positions_of_run();
@@ -324,12 +341,16 @@ void main() {
     for (uint workgroup = gl_WorkGroupID.x; workgroup < workgroups; workgroup += gl_NumWorkGroups.x) {
         uint split = SPLIT ? workgroup / blocks : 0u;
         uint block = workgroup - split * blocks;
-        uint number = block * outputs_per_block + place;
+        uint number = block * outputs_per_block + (place - part * outputs_per_block);
         bool wanted = number < outputs;
         uvec2 offsets = offsets_of_output(number);
         Key key;
         uint rank;
-        reduce_units(split, units, offsets.x, lane, place, wanted, key, rank);
+        reduce_units(split + part * splits, units, offsets.x, lane, place, wanted, key, rank);
+#if SUBGROUPS
+        if (PARTS_IN_WORKGROUP > 1u) keep_best_of_parts(WORKGROUP / PARTS_IN_WORKGROUP, key, rank);
+        wanted = wanted && part == 0u;
+#endif
 #if MAY_SPLIT
         if (SPLIT) {
             if (lane == 0u && wanted) store_candidate(blocks, number, split, key, rank);

@@ -102,7 +102,7 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
 #endif
         {
             uint tile_number = steps_per_tile == 1u ? best.step : best.step / steps_per_tile;
-            tile = tile_of_unit(first_unit + tile_number * splits, base);
+            tile = tile_of_unit(first_unit + tile_number * UNIT_STEP, base);
             vector = tile.first + (best.step - tile_number * steps_per_tile) * lanes + lane;
 #if KEY_WORDS > 1
             uint place;

@@ -150,6 +150,7 @@ PERMUTED = {
     "rows_of_two": ((33, 3, 20), (0, 2, 1), (1, 2), ()),
     "rows_apart": ((6, 5, 7, 64), (3, 1, 0, 2), (0, 2, 3), (0, 3)),
     "many_outputs": ((90, 4, 16), (2, 1, 0), (0, 1), (0,)),
+    "few_outputs": ((40, 9, 2, 37), (1, 2, 0, 3), (0, 2, 3), ()),
 }
 
 
@@ -468,6 +469,38 @@ def test_indices_of_several_dimensions_are_stored_in_vectors(device, small_limit
         assert not kernel.named(plan.steps[0].constants)["one_stride"]
         assert not twins.is_split(plan.steps[0])
         run_both(device, plan, {"input": element_bits(rng, name, case[-1])})
+
+
+# Elements, and sizes in memory of arrays of which all axes but one are reduced, in another order.
+FEW_OUTPUTS = (
+    ("uint8", (40, 9, 2, 37)),
+    ("bool", (40, 9, 2, 37)),
+    ("float16", (33, 7, 2, 300)),
+    ("float32", (33, 7, 2, 300)),
+    ("int64", (28, 5, 3, 35)),
+    ("uint8", (39, 3, 75)),
+    ("float16", (21, 2, 20)),
+    ("float32", (49, 6, 46)),
+    ("int64", (15, 3, 69)),
+)
+
+
+@pytest.mark.in_turn(any_of=("case",))
+@pytest.mark.parametrize("case", FEW_OUTPUTS)
+def test_workgroups_divide_their_splits_of_few_outputs(device, small_limits, case):
+    """Rather than leave invocations idle: so many runs out of order are under way at once."""
+    name, memory = case
+    limits = limits_for(small_limits, True, True, ELEMENTS[name].nbytes)
+    strides = row_major_strides(memory)
+    order, axes = ((1, 2, 0, 3), (0, 2, 3)) if len(memory) == 4 else ((2, 1, 0), (0, 2))
+    view = tuple(memory[axis] for axis in order), axes, tuple(strides[axis] for axis in order)
+    rng = np.random.default_rng(math.prod(memory))
+    for rules in ((False, False, False), (True, True, False), (False, True, True)):
+        plan = plan_case((*view, 0, math.prod(memory)), name, limits, rules)
+        kernel = kernels.table()[plan.steps[0].kernel]
+        assert kernel.family.name == "argreduce_rows"
+        assert kernel.named(plan.steps[0].constants)["parts_in_workgroup"] > 1
+        run_both(device, plan, {"input": element_bits(rng, name, math.prod(memory))})
 
 
 def compiled_in_seconds(device, name: str) -> str:

@@ -23,19 +23,21 @@ AT_ONCE = DISCRETE.split_workgroups * DISCRETE.workgroup_size
 
 
 def division(name: str, sizes: tuple[int, ...], axes: tuple[int, ...], limits: DeviceLimits = GPU_LIMITS):
-    """Invocations of a workgroup and of a row, splits, and all workgroups."""
+    """Invocations of a workgroup and of a row, splits, all workgroups, and the parts of a split."""
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
     call = ReduceCall(Operand.compact(sizes), axes, Order(name), Operand.compact(kept), 4)
     (step,) = plan_for(call, limits).steps
     kernel = kernels.table()[step.kernel]
     assert kernel.family.name == "argreduce_rows"
     pushed = kernel.family.unpack(step.push)
-    return kernel.named(step.constants)["workgroup"], pushed["lanes"], pushed["splits"], step.workgroups
+    constants = kernel.named(step.constants)
+    parts = constants.get("parts_in_workgroup", 1)
+    return constants["workgroup"], pushed["lanes"], pushed["splits"], step.workgroups, parts
 
 
 def work(outputs: int, runs: int, vectors: int, tuning=DISCRETE, *, are_whole=True, in_order=True) -> RowWork:
     element = kernels.elements()["float32"]
-    return RowWork(outputs, runs, vectors, 16 * vectors, are_whole, in_order, element, 256, 32, tuning)
+    return RowWork(outputs, runs, vectors, 16 * vectors, are_whole, in_order, element, 256, 32, True, tuning)
 
 
 @pytest.mark.parametrize(
@@ -58,18 +60,27 @@ def test_measured_shapes_are_divided_as_was_fastest(name, sizes, axes, workgroup
 @pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
 def test_a_last_wave_of_few_workgroups_is_avoided(name, outputs):
     elements = (512 << 20) // kernels.elements()[name].nbytes
-    workgroup, _, _, workgroups = division(name, (outputs, elements // outputs), (1,))
+    workgroup, _, _, workgroups, _ = division(name, (outputs, elements // outputs), (1,))
     waves = workgroup * workgroups / AT_ONCE
     assert not 1.02 < waves < 1.5, waves
 
 
 def test_runs_of_few_outputs_leave_no_invocation_idle():
     for outputs in (2, 4, 15, 100):
-        workgroup, lanes, splits, _ = division(
+        workgroup, lanes, splits, _, parts = division(
             "float32", ((1 << 25) // outputs // 5003, outputs, 5003), (0, 2)
         )
-        assert outputs * lanes >= workgroup, outputs
+        assert outputs * lanes * parts > workgroup / 2, outputs
         assert splits > 1
+
+
+def test_only_the_kernel_of_subgroups_divides_splits():
+    sizes, axes = (3000, 2, 5003), (0, 2)
+    assert division("float32", sizes, axes)[-1] > 1
+    without = replace(GPU_LIMITS, subgroup_size=0)
+    workgroup, lanes, *_, parts = division("float32", sizes, axes, without)
+    assert parts == 1
+    assert 2 * lanes >= workgroup
 
 
 def test_only_gpus_ask_the_model(monkeypatch):
@@ -90,10 +101,11 @@ def test_only_gpus_ask_the_model(monkeypatch):
 )
 def test_a_division_keeps_to_what_is_allowed(outputs, runs, vectors, most_splits, are_whole, in_order):
     chosen = work(outputs, runs, vectors, are_whole=are_whole, in_order=in_order)
-    workgroup, lanes, splits = chosen.cheapest_division(most_splits)
+    workgroup, lanes, splits, parts = chosen.cheapest_division(most_splits)
     assert workgroup in (128, 256)
-    assert lanes.bit_count() == 1
-    assert lanes <= workgroup
+    assert lanes.bit_count() == parts.bit_count() == 1
+    assert lanes * parts <= workgroup
+    assert parts == 1 or outputs * parts * lanes <= workgroup
     assert 1 <= splits <= most_splits
 
 

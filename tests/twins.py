@@ -220,7 +220,8 @@ def argreduce_rows(step, buffers) -> None:
                 elements = np.arange(low, max(low, high)) - begin
                 positions.append(segment * in_run + elements[elements % row_step == row_first] // row_step)
             found[number, split] = s.best(base, s.positions_of(np.concatenate(positions)))
-    s.finish(-(-p.outputs // (s.workgroup // p.lanes)), found)
+    parts = constants.get("parts_in_workgroup", 1)
+    s.finish(-(-p.outputs // (s.workgroup // parts // p.lanes)), found)
 
 
 def argreduce_columns(step, buffers) -> None:

@@ -96,7 +96,15 @@ class ReduceLoops:
         items = self.blocks * self.splits
         return loop(rounds_of(items, self.max_workgroup_count), loop(self.kept_dims) + each)
 
-    def rows(self, units: int, tile_vectors: int, batch: int, outputs_per_block: int, pieces: int = 0) -> int:
+    def rows(
+        self,
+        units: int,
+        tile_vectors: int,
+        batch: int,
+        outputs_per_block: int,
+        pieces: int = 0,
+        parts: int = 1,
+    ) -> int:
         """Return the steps of ``argreduce_rows``.
 
         Args:
@@ -105,12 +113,15 @@ class ReduceLoops:
             batch: vectors that an invocation loads at once.
             outputs_per_block: outputs of one workgroup at most.
             pieces: rows of the innermost dimension to which a vector that is read in memory order belongs.
+            parts: into which a workgroup divides its split of each output.
         """
         offset = loop(self.reduced_dims - 1)
         equal = 2 * loop(batch, loop(4) + offset + loop(pieces, offset)) if pieces else 0
         look = loop(1) + loop(self.lanes) if pieces else 0
         chunks = loop(ceil_div(tile_vectors, batch * self.lanes), look + equal)
-        tiles = loop(ceil_div(units, self.splits), offset + chunks)
+        tiles = loop(ceil_div(units, self.splits * parts), offset + chunks)
+        if parts > 1:
+            tiles += loop(parts)
         find = offset + loop(batch) + loop(4)
         each = tiles + 3 * self._exchange + find + self.result + self.combine(outputs_per_block)
         return self.all_items(each) + 4 * loop(self.reduced_dims)

@@ -71,6 +71,8 @@ class RowWork:
     workgroup_size: int
     """The largest."""
     subgroup_size: int
+    may_divide_splits: bool
+    """Whether the kernel divides the splits of a workgroup into parts, which that of subgroups does."""
     tuning: Tuning
 
     def cheapest_division(self, most_splits: int) -> Share:
@@ -78,7 +80,7 @@ class RowWork:
         _, *share = min(self._choices(most_splits))
         return Share(*share)
 
-    def _choices(self, most_splits: int) -> Iterator[tuple[float, int, int, int]]:
+    def _choices(self, most_splits: int) -> Iterator[tuple[float, int, int, int, int]]:
         """Yield times and divisions."""
         fewest = _FEWEST_LANES[self.are_whole] if self.runs == 1 else 1
         fewest = max(fewest, power_of_two_at_least(ceil_div(self.vectors, _MOST_VECTORS)))
@@ -86,11 +88,18 @@ class RowWork:
             most_lanes = min(workgroup_size, power_of_two_at_least(self.vectors))
             lanes, at_once = min(fewest, most_lanes), self._at_once(workgroup_size)
             while lanes <= most_lanes:
-                blocks = ceil_div(self.outputs, workgroup_size // lanes)
-                most = min(self.runs * ceil_div(self.vectors, lanes * _BATCH_VECTORS), most_splits)
+                parts = self._parts(workgroup_size // lanes)
+                blocks = ceil_div(self.outputs, workgroup_size // parts // lanes)
+                tiles = self.runs * ceil_div(self.vectors, lanes * _BATCH_VECTORS)
+                most = min(ceil_div(tiles, parts), most_splits)
                 for splits in {max(min(int(waves * at_once / blocks), most), 1) for waves in _WAVES}:
-                    yield self._time(workgroup_size, lanes, splits, blocks), workgroup_size, lanes, splits
+                    time = self._time(workgroup_size, lanes, splits, parts, blocks)
+                    yield time, workgroup_size, lanes, splits, parts
                 lanes *= 2
+
+    def _parts(self, most_outputs: int) -> int:
+        """Return into how many parts a workgroup with room for so many outputs divides its splits of fewer."""
+        return max(most_outputs // power_of_two_at_least(self.outputs), 1) if self.may_divide_splits else 1
 
     @property
     def _workgroup_sizes(self) -> tuple[int, ...]:
@@ -117,20 +126,21 @@ class RowWork:
         """Return how long an invocation waits for so many vectors of a run, in loads."""
         return _BATCH[self.in_order] * ceil_div(own, _BATCH_VECTORS) + _FIRST[self.in_order]
 
-    def _time(self, workgroup_size: int, lanes: int, splits: int, blocks: int) -> float:
+    def _time(self, workgroup_size: int, lanes: int, splits: int, parts: int, blocks: int) -> float:
         """Return how long a division takes, in loads."""
         waves = blocks * splits / self._at_once(workgroup_size)
         apart = _APART_IN_BANKS if self.runs == 1 and self.run_bytes % _BANKS_BYTES == 0 else _APART
         time = self._loads * (1 + apart / lanes)
         if workgroup_size == self.workgroup_size:
             time *= _FULL_SIZE
-        busy = waves * self.outputs / (blocks * (workgroup_size // lanes))
+        busy = waves * self.outputs * parts / (blocks * (workgroup_size // lanes))
         time *= max(1, _ENOUGH / busy)
         if waves > 1:
             time *= 1 + _LAST_WAVE * (-waves % 1) / waves
         # Where there are more splits than runs, each run is in several parts.
-        own = math.ceil(self.vectors / (lanes * max(splits / self.runs, 1)))
-        waiting = math.ceil(waves) * max(self.runs / splits, 1) * self._waiting(own)
+        shares = splits * parts
+        own = math.ceil(self.vectors / (lanes * max(shares / self.runs, 1)))
+        waiting = math.ceil(waves) * max(self.runs / shares, 1) * self._waiting(own)
         # The longer of both decides; the other one hardly counts.
         time = math.sqrt(math.hypot(time * time, waiting * waiting))
         time += _WAVE * waves

@@ -244,20 +244,21 @@ def row_division(
     modelled = None if whole_rows else _modelled_share(layout, runs, element, most, limits)
     if modelled is not None:
         limits = limits.with_workgroup_size(modelled.workgroup_size)
-        lanes, are_kept, wanted = modelled.lanes, False, modelled.splits
+        lanes, are_kept, wanted, parts = modelled.lanes, False, modelled.splits, modelled.parts
     else:
+        parts = 1
         limits = whole_rows or limits
         lanes, are_kept = _lanes(layout, runs, element, limits)
         wanted = 1 if whole_rows else _splits_that_fill(layout, runs, element, lanes, limits)
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
-    blocks = ceil_div(outputs, workgroup_size // lanes)
+    blocks = ceil_div(outputs, workgroup_size // parts // lanes)
 
     # Splits take tiles in turn, so that at any time they read neighbouring memory.
     subgroup_size = _subgroup_size(limits)
     tile_vectors = vectors
-    if wanted > segments:
+    if wanted * parts > segments:
         combining = subgroup_size if segments == 1 and runs.reading is None else 0
-        tile_vectors = _tile_vectors(vectors, lanes, ceil_div(wanted, segments), combining, tuning)
+        tile_vectors = _tile_vectors(vectors, lanes, ceil_div(wanted * parts, segments), combining, tuning)
 
     def tiles() -> int:
         """How many an output has."""
@@ -265,19 +266,19 @@ def row_division(
 
     def loop_steps(splits: int) -> int:
         loops = loops_of(layout, limits, lanes, blocks, splits, subgroup_size)
-        in_block = min(workgroup_size // lanes, outputs)
-        return loops.rows(tiles(), tile_vectors, BATCH_VECTORS, in_block, runs.pieces_of(per_vector))
+        in_block = min(workgroup_size // parts // lanes, outputs)
+        return loops.rows(tiles(), tile_vectors, BATCH_VECTORS, in_block, runs.pieces_of(per_vector), parts)
 
     # A split has at least one tile: where the loops are too long even so, tiles are shorter.
     batch = lanes * BATCH_VECTORS
     while loop_steps(tiles()) > limits.max_loop_steps and tile_vectors > batch:
         tile_vectors = round_up(ceil_div(tile_vectors, 2), batch)
     check_work("tiles", tiles())
-    rounds = ceil_div(tiles(), min(tiles(), wanted, most))
-    splits = enough_splits(ceil_div(tiles(), rounds), tiles(), loop_steps, limits)
+    rounds = ceil_div(tiles(), min(tiles(), min(wanted, most) * parts))
+    splits = enough_splits(ceil_div(tiles(), rounds * parts), tiles(), loop_steps, limits)
     check_work("splits", blocks * splits)
     kept = ceil_div(tile_vectors, lanes)
-    if not (whole or runs.reading or are_kept) or tiles() > splits or kept > MOST_KEPT:
+    if not (whole or runs.reading or are_kept) or tiles() > splits * parts or kept > MOST_KEPT:
         kept = 0
     # Unaligned rows that are read in loops may take longer with it (up to 1.27 of the time, H200).
     can_be_simple = layout.is_simple and runs.reading is None and (whole or kept > 0 or splits > 1)
@@ -292,6 +293,7 @@ def row_division(
         "reads_backwards": _reads_backwards(layout, runs, order),
         "runs_are_planes": runs.reading is not None and runs.reading.run_dims <= 2,
         "whole_subgroups": lanes >= subgroup_size,
+        "parts_in_workgroup": parts,
         "row_step": runs.step,
         "row_first": _first_in_step(layout, runs) if whole else 0,
         "simple_layout": can_be_simple and limits.has_fixed_start(input_bytes, rows=True),
@@ -345,6 +347,7 @@ def _modelled_share(
         element,
         limits.workgroup_size,
         limits.subgroup_size,
+        bool(_subgroup_size(limits)),
         tuning,
     )
     return work.cheapest_division(most)

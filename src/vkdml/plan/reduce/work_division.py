@@ -20,6 +20,8 @@ class Share(NamedTuple):
     """Invocations that process an output together."""
     splits: int
     """Of each output."""
+    parts: int = 1
+    """Into which a workgroup divides its split of each output."""
 
 
 @dataclass(frozen=True)
