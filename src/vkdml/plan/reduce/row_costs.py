@@ -98,7 +98,7 @@ class RowWork:
                 lanes *= 2
 
     def _parts(self, most_outputs: int) -> int:
-        """Return into how many parts a workgroup with room for so many outputs divides its splits of fewer."""
+        """Return into how many parts workgroups with room for so many outputs divide splits of fewer."""
         return max(most_outputs // power_of_two_at_least(self.outputs), 1) if self.may_divide_splits else 1
 
     @property
