@@ -89,11 +89,15 @@ Tile tile_of_number(uint number) {
     Tile tile;
     tile.sizes = uvec3(tile_0, tile_1, tile_2);
     tile.offsets = uvec2(input_base, output_base);
+    // Neighbours along the dimension that has fewer tiles come one after the other, while caches hold the sectors that they
+    // share: those of outputs along the first dimension, those of the input along the second.
+    bool outputs_first = !DIRECT && DIMS > 1u && tiles_0 < tiles_1;
     // The last division is not needed: nothing is left over.
-    uint last_dim = kept_dims > 0u ? 3u : tiles_0 > 1u ? 0u : tiles_1 > 1u ? 1u : 2u;
+    uint last_dim = kept_dims > 0u ? 3u : outputs_first ? 1u : tiles_0 > 1u ? 0u : tiles_1 > 1u ? 1u : 2u;
+    if (outputs_first) TAKE_TILE(0, x)
     if (DIMS > 2u) TAKE_TILE(2, z)
     if (DIMS > 1u) TAKE_TILE(1, y)
-    TAKE_TILE(0, x)
+    if (!outputs_first) TAKE_TILE(0, x)
     if (DIMS > 1u) tile.offsets = offsets_of(number, kept_dims, tile.offsets);
     tile.begin = tile.offsets.x;
 #if WALKED

@@ -145,6 +145,26 @@ def test_kernels_write_what_their_twin_writes(device, name):
     assert ran == kernels_for(name)
 
 
+@pytest.mark.in_turn(any_of=("name", "memory"))
+@pytest.mark.parametrize("name", ["uint8", "float32"])
+@pytest.mark.parametrize("memory", [(49, 900, 3), (1500, 20, 3), (3, 900, 20, 3), (5, 70, 400, 3)])
+def test_tiles_follow_each_other_along_the_dimension_that_has_fewer(device, name, memory):
+    """The outputs' innermost dimension or another one; then those outside the tile."""
+    limits = limits_of(device)
+    outer, (rows, columns, positions) = memory[:-3], memory[-3:]
+    strides = row_major_strides(memory)
+    sizes = (*outer, columns, rows, positions)
+    view = sizes, (*strides[:-3], positions, columns * positions, 1), (len(sizes) - 1,)
+    plan, count = plan_view("tiles", *view, 0, Order(name), limits)
+    (step,) = plan.steps
+    pushed = kernels.table()[step.kernel].family.unpack(step.push)
+    assert pushed["tiles_0"] > 1
+    assert pushed["tiles_1"] > 1
+    assert (pushed["tiles_0"] < pushed["tiles_1"]) == (rows < columns)
+    assert pushed["kept_dims"] == len(outer)
+    run_both(device, plan, element_bits(np.random.default_rng(rows), name, count))
+
+
 def kernels_for(name: str) -> set[str]:
     element = ELEMENTS[name].specialization
     return {

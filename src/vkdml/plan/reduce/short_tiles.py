@@ -20,6 +20,8 @@ from vkdml.plan.tuning import ShortTuning
 MOST_POSITIONS = 32
 # A tile writes at least so many outputs side by side if other outputs are nearer in the input.
 FEWEST_SIDE_BY_SIDE = 16
+# And all of a dimension that has at most so many times as many: a second tile would be nearly empty.
+MOST_TIMES_FEWEST = 1.5
 # Bytes. Tiles of shorter rows have so many outputs that they keep a larger workgroup busy.
 SHORTEST_LONG_ROW = 12
 # The most positions, far apart, with which a small tile has room for whole sectors.
@@ -131,7 +133,7 @@ def _tile_of(
         tuning.direct,
         are_dense(layout, nbytes, limits),
         room,
-        side_by_side=min(fast.size, fewest) if permuted else 1,
+        side_by_side=(fast.size if fast.size <= MOST_TIMES_FEWEST * fewest else fewest) if permuted else 1,
         extent=extent,
         outputs=tile_bytes // (8 if packed else 2),
     )
