@@ -316,7 +316,7 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
 
 #if SUBGROUPS
 // Gives the first `count` invocations the best candidate of those that are a multiple of `count` apart from each of them.
-// All invocations must call it.
+// All invocations must call it. (reduce_candidates does the same by local indices, which may number them otherwise.)
 void keep_best_of_parts(uint count, inout Key key, inout uint rank) {
     shared_keys[invocation()] = key;
     shared_ranks[invocation()] = rank;

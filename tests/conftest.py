@@ -25,9 +25,14 @@ hypothesis.settings.register_profile(
 # SwiftShader takes most of the time to compile kernels and three times as long as lavapipe for the rest.
 hypothesis.settings.register_profile("brief", hypothesis.settings.get_profile("ci"), max_examples=300)
 hypothesis.settings.register_profile("explore", deadline=None, print_blob=True, max_examples=10000)
+
+
+def swiftshader_is_asked_for() -> bool:
+    return os.environ.get("DRIVER", "").startswith("swiftshader")
+
+
 hypothesis.settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE")
-    or ("brief" if os.environ.get("DRIVER", "").startswith("swiftshader") else "ci")
+    os.environ.get("HYPOTHESIS_PROFILE") or ("brief" if swiftshader_is_asked_for() else "ci")
 )
 
 
@@ -120,7 +125,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ``-m "not any_driver"`` leaves out what another driver's run proves. SwiftShader takes seconds to compile
     each specialization of a GPU's kernel; of tests that differ in these alone, it runs some.
     """
-    if os.environ.get("DRIVER", "").startswith("swiftshader"):
+    if swiftshader_is_asked_for():
         left_out = out_of_turn(items)
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]

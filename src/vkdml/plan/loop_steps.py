@@ -120,10 +120,10 @@ class ReduceLoops:
         look = loop(1) + loop(self.lanes) if pieces else 0
         chunks = loop(ceil_div(tile_vectors, batch * self.lanes), look + equal)
         tiles = loop(ceil_div(units, self.splits * parts), offset + chunks)
-        if parts > 1:
-            tiles += loop(parts)
         find = offset + loop(batch) + loop(4)
-        each = tiles + 3 * self._exchange + find + self.result + self.combine(outputs_per_block)
+        best_of_parts = loop(parts) if parts > 1 else 0
+        exchanges = 3 * self._exchange + best_of_parts
+        each = tiles + exchanges + find + self.result + self.combine(outputs_per_block)
         return self.all_items(each) + 4 * loop(self.reduced_dims)
 
     def _fold(

@@ -251,7 +251,8 @@ def row_division(
         lanes, are_kept = _lanes(layout, runs, element, limits)
         wanted = 1 if whole_rows else _splits_that_fill(layout, runs, element, lanes, limits)
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
-    blocks = ceil_div(outputs, workgroup_size // parts // lanes)
+    outputs_per_block = workgroup_size // parts // lanes
+    blocks = ceil_div(outputs, outputs_per_block)
 
     # Splits take tiles in turn, so that at any time they read neighbouring memory.
     subgroup_size = _subgroup_size(limits)
@@ -266,7 +267,7 @@ def row_division(
 
     def loop_steps(splits: int) -> int:
         loops = loops_of(layout, limits, lanes, blocks, splits, subgroup_size)
-        in_block = min(workgroup_size // parts // lanes, outputs)
+        in_block = min(outputs_per_block, outputs)
         return loops.rows(tiles(), tile_vectors, BATCH_VECTORS, in_block, runs.pieces_of(per_vector), parts)
 
     # A split has at least one tile: where the loops are too long even so, tiles are shorter.

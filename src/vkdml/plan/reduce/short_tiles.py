@@ -125,6 +125,7 @@ def _tile_of(
         most = min(most, max(layout.outputs // limits.tuning.target_workgroups, FEWEST_SIDE_BY_SIDE))
         return tile_in_place(layout, nbytes, most, room.workgroup_size)
     fewest = FEWEST_SIDE_BY_SIDE * (2 if room.is_far and row_bytes <= VERY_SHORT_ROW else 1)
+    side_by_side = fast.size if fast.size <= MOST_TIMES_FEWEST * fewest else fewest
     box = Box(
         layout,
         fast,
@@ -133,7 +134,7 @@ def _tile_of(
         tuning.direct,
         are_dense(layout, nbytes, limits),
         room,
-        side_by_side=(fast.size if fast.size <= MOST_TIMES_FEWEST * fewest else fewest) if permuted else 1,
+        side_by_side=side_by_side if permuted else 1,
         extent=extent,
         outputs=tile_bytes // (8 if packed else 2),
     )
