@@ -147,7 +147,7 @@ def test_kernels_write_what_their_twin_writes(device, name):
 
 @pytest.mark.in_turn(any_of=("name", "memory"))
 @pytest.mark.parametrize("name", ["uint8", "float32"])
-@pytest.mark.parametrize("memory", [(49, 900, 3), (1500, 20, 3), (3, 900, 20, 3), (5, 70, 400, 3)])
+@pytest.mark.parametrize("memory", [(49, 900, 7), (1500, 30, 7), (3, 900, 30, 7), (5, 70, 400, 7)])
 def test_tiles_follow_each_other_along_the_dimension_that_has_fewer(device, name, memory):
     """The outputs' innermost dimension or another one; then those outside the tile."""
     limits = limits_of(device)
@@ -162,6 +162,30 @@ def test_tiles_follow_each_other_along_the_dimension_that_has_fewer(device, name
     assert pushed["tiles_1"] > 1
     assert (pushed["tiles_0"] < pushed["tiles_1"]) == (rows < columns)
     assert pushed["kept_dims"] == len(outer)
+    run_both(device, plan, element_bits(np.random.default_rng(rows), name, count))
+
+
+@pytest.mark.in_turn(any_of=("name", "positions", "rows", "side_by_side"))
+@pytest.mark.parametrize(
+    ("name", "positions", "rows", "side_by_side"),
+    [
+        ("uint8", 6, 96, 96), ("uint8", 2, 97, 56), ("uint8", 2, 300, 80), ("uint8", 3, 300, 64),
+        ("uint8", 4, 296, 32), ("uint8", 5, 97, 32), ("float16", 3, 95, 95), ("float16", 2, 97, 56),
+        ("float16", 4, 95, 32), ("float32", 2, 65, 32),
+    ],
+)  # fmt: skip
+def test_tiles_of_very_short_rows_write_all_outputs_side_by_side_or_even_shares(
+    device, name, positions, rows, side_by_side
+):
+    """All of up to 96; of more, unaligned ones of rows of up to 4 bytes in shares of up to 64 or 96."""
+    limits = limits_of(device, workgroup_size=128, tile_bytes=8192, permuted_tile_bytes=16384)
+    columns = 16384 // positions
+    view = (columns, rows, positions), (positions, columns * positions, 1), (2,)
+    plan, count = plan_view("even shares", *view, 0, Order(name), limits)
+    (step,) = plan.steps
+    pushed = kernels.table()[step.kernel].family.unpack(step.push)
+    assert pushed["output_stride_0"] == 1
+    assert pushed["tile_0"] == side_by_side
     run_both(device, plan, element_bits(np.random.default_rng(rows), name, count))
 
 

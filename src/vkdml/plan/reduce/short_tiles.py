@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.reduce.columns import LED_GROUPS
@@ -22,6 +23,14 @@ MOST_POSITIONS = 32
 FEWEST_SIDE_BY_SIDE = 16
 # And all of a dimension that has at most so many times as many: a second tile would be nearly empty.
 MOST_TIMES_FEWEST = 1.5
+# Bytes. Of rows of up to this size it writes all of a dimension that has at most so many outputs: 0.54 to
+# 1.1 of the time (H100, H200).
+WHOLE_OUTPUTS_ROW = 6
+MOST_WHOLE_OUTPUTS = 96
+# Bytes of a row, and how many outputs side by side tiles of shorter rows write where the outputs are not
+# aligned: tiles that share a sector of indices then share fewer. 0.58 to 0.92 of the time (H100), 0.65
+# to 1.06 (H200).
+UNALIGNED_SIDE_BY_SIDE = ((2, 96), (4, 64))
 # Bytes. Tiles of shorter rows have so many outputs that they keep a larger workgroup busy.
 SHORTEST_LONG_ROW = 12
 # The most positions, far apart, with which a small tile has room for whole sectors.
@@ -124,8 +133,6 @@ def _tile_of(
         most = min(MOST_PERMUTED, 2 * tile_bytes // row_bytes)
         most = min(most, max(layout.outputs // limits.tuning.target_workgroups, FEWEST_SIDE_BY_SIDE))
         return tile_in_place(layout, nbytes, most, room.workgroup_size)
-    fewest = FEWEST_SIDE_BY_SIDE * (2 if room.is_far and row_bytes <= VERY_SHORT_ROW else 1)
-    side_by_side = fast.size if fast.size <= MOST_TIMES_FEWEST * fewest else fewest
     box = Box(
         layout,
         fast,
@@ -134,7 +141,7 @@ def _tile_of(
         tuning.direct,
         are_dense(layout, nbytes, limits),
         room,
-        side_by_side=side_by_side if permuted else 1,
+        side_by_side=_side_by_side(layout, fast, row_bytes, room) if permuted else 1,
         extent=extent,
         outputs=tile_bytes // (8 if packed else 2),
     )
@@ -173,6 +180,26 @@ def _room_of(
         workgroup_size = workgroup_size_of(limits)
         elements = _tile_bytes(tuning.permuted_tile_bytes, total, limits) // nbytes
     return Room(workgroup_size, elements, positions_apart, is_far)
+
+
+def _side_by_side(layout: ReduceLayout, fast: Dim, row_bytes: int, room: Room) -> int:
+    """Return how many outputs along ``fast`` a tile has at least, if it has room for them."""
+    fewest = FEWEST_SIDE_BY_SIDE * (2 if room.is_far and row_bytes <= VERY_SHORT_ROW else 1)
+    whole = MOST_WHOLE_OUTPUTS if row_bytes <= WHOLE_OUTPUTS_ROW else MOST_TIMES_FEWEST * fewest
+    if fast.size <= whole:
+        return fast.size
+    if not _outputs_are_aligned(layout, fast):
+        for most_bytes, most in UNALIGNED_SIDE_BY_SIDE:
+            if row_bytes <= most_bytes:
+                # As many in each tile, in whole sectors.
+                return round_up(ceil_div(fast.size, ceil_div(fast.size, most)), OUTPUTS_OF_SECTOR)
+    return fewest
+
+
+def _outputs_are_aligned(layout: ReduceLayout, fast: Dim) -> bool:
+    """Whether each run of outputs along ``fast`` starts at a sector of indices."""
+    starts = (layout.output_base, *(dim.output_stride for dim in layout.kept if dim is not fast))
+    return all(start % OUTPUTS_OF_SECTOR == 0 for start in starts)
 
 
 def along_outputs(layout: ReduceLayout, tile_elements: int) -> Dim:
@@ -242,7 +269,6 @@ def _transposing_tile(
         extent += (dim.size - 1) * dim.input_stride
     if not chain:
         return None
-    targets = (layout.output_base, *(dim.output_stride for dim in layout.kept if dim is not fast))
     stack = PermutedStack(
         chain=tuple(chain),
         fast=fast,
@@ -251,7 +277,7 @@ def _transposing_tile(
         packed=packed,
         gap=gap,
         input_aligned=all(start * nbytes % SECTOR_BYTES == 0 for start in layout.row_starts),
-        output_aligned=all(target % OUTPUTS_OF_SECTOR == 0 for target in targets),
+        output_aligned=_outputs_are_aligned(layout, fast),
     )
     tuning = limits.tuning.short
     workgroup_size = workgroup_size_of(limits)
