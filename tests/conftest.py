@@ -20,7 +20,7 @@ from vkdml.plan import kernels
 os.environ["VKDML_PROFILE"] = "off"  # plans must not depend on what this machine's user has stored
 
 hypothesis.settings.register_profile(
-    "ci", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=1000
+    "ci", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=600
 )
 # SwiftShader takes most of the time to compile kernels and three times as long as lavapipe for the rest.
 hypothesis.settings.register_profile("brief", hypothesis.settings.get_profile("ci"), max_examples=300)

@@ -56,6 +56,12 @@ def alike_elements(name: str) -> list[str]:
     return [n for n in of_width(ELEMENTS[name].nbytes) if ELEMENTS[n].specialization["keys"] == keys]
 
 
+def takes(name: str, number: int) -> bool:
+    """Whether the case of this number is this element's: those with the same kernels take turns."""
+    alike = alike_elements(name)
+    return number % len(alike) == alike.index(name)
+
+
 @pytest.fixture(scope="module")
 def device():
     return vkdml.default_device()

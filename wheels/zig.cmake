@@ -4,6 +4,8 @@ string(REGEX MATCH "^[^-]+" CMAKE_SYSTEM_PROCESSOR "$ENV{VKDML_ZIG_TARGET}")
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_CXX_COMPILER "$ENV{VKDML_ZIG}" c++)
 set(CMAKE_CXX_COMPILER_TARGET "$ENV{VKDML_ZIG_TARGET}")
+# Zig compiles its C++ library for each kind of build that is linked: not for what CMake tries out, which has none.
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 set(CMAKE_CXX_ARCHIVE_CREATE "$ENV{VKDML_ZIG} ar qcD <TARGET> <OBJECTS>")
 set(CMAKE_CXX_ARCHIVE_APPEND "$ENV{VKDML_ZIG} ar qD <TARGET> <OBJECTS>")
 set(CMAKE_CXX_ARCHIVE_FINISH "$ENV{VKDML_ZIG} ranlib -D <TARGET>")
