@@ -19,6 +19,7 @@ from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.reduce import rows
 from vkdml.plan.reduce.argreduce import plan_argreduce
 
 # Outputs, sizes of the reduced dimensions as they lie in memory, and elements from the end of an output to
@@ -161,6 +162,63 @@ def test_every_way_to_find_the_winner_in_memory_order(device, name):
     kept_and_aligned = {way[:2] for way in ways}
     assert len(kept_and_aligned) == 4
     assert {way[2] for way in ways} == {False, True}
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [("uint8", 14), ("float16", 5), ("float32", 3), ("float32", 14), ("int64", 2), ("int64", 7)],
+)
+def test_short_runs_out_of_order_are_read_at_once(device, monkeypatch, name, run):
+    """However short they are, and wherever they start and end within vectors."""
+    if "SwiftShader" in device.name:
+        return  # its compiler does not come to an end with these kernels
+    monkeypatch.setattr(rows, "FEWEST_BYTES_OUT_OF_CACHE", 0)
+    monkeypatch.setattr(rows, "OUT_OF_CACHE_FROM", 0)
+    limits, rng = limits_of(device), np.random.default_rng(run)
+    limits = replace(limits, tuning=replace(limits.tuning, shortest_row_bytes=1 << 10))
+    for number, (outer, beside, last) in enumerate(itertools.product((2, 21), (0, 3), (False, True))):
+        memory = outer, 37, run + beside
+        outer_stride, kept_stride, _ = row_major_strides(memory)
+        layout = canonical_reduce(
+            (run, outer, 37),
+            (1, outer_stride, kept_stride),
+            (0, 1),
+            (0, 0, 1),
+            take_last=last,
+            input_base=number,
+        )
+        count = math.prod(memory) + number
+        order = Order(name, take_last=last)
+        plan = plan_argreduce(layout, order, count, limits, index_bytes=4, with_values=True)
+        kernel = kernels.table()[plan.steps[0].kernel]
+        assert "memory_order" in kernel.name
+        assert kernel.family.unpack(plan.steps[0].push)["run"] == run
+        for content in contents_of(rng, name, count):
+            run_both(device, plan, {"input": content})
+
+
+def test_short_runs_out_of_order_are_read_at_once_where_no_cache_holds_their_elements():
+    """14 words in each of 20 places, and what is cached: few places, a small input, positions in order."""
+
+    def is_read_at_once(memory, order, name="float32"):
+        strides = row_major_strides(memory)
+        layout = canonical_reduce(
+            tuple(memory[axis] for axis in order),
+            tuple(strides[axis] for axis in order),
+            (0, 1),
+            (0, 0, 1),
+            take_last=False,
+        )
+        plan = plan_argreduce(
+            layout, Order(name), math.prod(memory), GPU_LIMITS, index_bytes=4, with_values=False
+        )
+        return "argreduce_rows_subgroups_memory_order" in plan.steps[0].kernel
+
+    assert is_read_at_once((20, 462451, 14), (2, 0, 1))
+    assert is_read_at_once((30, 300000, 7), (2, 0, 1), "int64")
+    assert not is_read_at_once((20, 462451, 14), (0, 2, 1))
+    assert not is_read_at_once((3, 1 << 22, 14), (2, 0, 1))
+    assert not is_read_at_once((20, 9999, 14), (2, 0, 1))
 
 
 @pytest.mark.parametrize("last", [False, True])

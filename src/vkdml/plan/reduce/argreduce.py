@@ -21,7 +21,14 @@ from vkdml.plan.reduce.reductions import (
     order_rules,
     split_words,
 )
-from vkdml.plan.reduce.rows import ROWS, are_many_and_short, row_division, short_runs_of, stepped_runs_of
+from vkdml.plan.reduce.rows import (
+    ROWS,
+    are_many_and_short,
+    out_of_order_runs_of,
+    row_division,
+    short_runs_of,
+    stepped_runs_of,
+)
 from vkdml.plan.reduce.short import plan_short, plan_walked_tiles
 from vkdml.plan.reduce.work_division import WorkDivision
 
@@ -91,7 +98,7 @@ def plan_argreduce(
         if plan is not None:
             return plan
         if runs is None and are_elements:
-            runs = short_runs_of(layout, limits)
+            runs = short_runs_of(layout, limits) or out_of_order_runs_of(layout, element, limits)
     if runs is not None:
         division, limits = row_division(layout, runs, order, input_bytes, limits)
     return _plan_division(division, layout, order, input_bytes, results, limits)
