@@ -328,6 +328,20 @@ def test_values_that_a_type_cannot_hold_are_refused_with_those_that_it_can(value
         vkdml.asarray([np.nan], np.int16)
 
 
+def test_arrays_of_objects_are_assigned_and_converted_as_numpys():
+    array = vkdml.zeros((2, 2))
+    array[0, 0] = np.array([[1.5]], object)
+    array[1] = np.array([2, 3.5], object)
+    assert array.tolist() == [[1.5, 0], [2, 3.5]]
+    with pytest.raises(TypeError, match=r"assignment of \(\) float32: .*; accepted for float32 are numbers"):
+        array[0, 0] = np.array([{}])
+    for refused, dtype in (([2**70], "i8"), (["x"], "f4")):
+        with pytest.raises(
+            (OverflowError, ValueError), match=r"asarray of \(1,\) .*; accepted for .* are numbers"
+        ):
+            vkdml.asarray(np.array(refused, object), dtype)
+
+
 @pytest.mark.parametrize(
     ("dtype", "value", "held", "accepted"),
     [
@@ -335,16 +349,25 @@ def test_values_that_a_type_cannot_hold_are_refused_with_those_that_it_can(value
         ("M8[D]", 1.5, "2026-01-31", "dates and times"),
         ("m8[s]", "noon", datetime.timedelta(seconds=3), "durations: numpy.timedelta64, .* and integers$"),
         ([("a", "i4"), ("b", "f4")], (1, 2, 3), (1, 2), "tuples of the fields a, b$"),
+        ("V4", 5, b"abcd", "objects of 4 bytes, such as bytes$"),
     ],
 )
 def test_values_that_are_no_numbers_are_accepted_for_types_that_are_none(dtype, value, held, accepted):
     array = vkdml.asarray(np.zeros(2, dtype))
-    with pytest.raises(ValueError, match=rf"; accepted for .* are {accepted}"):
+    with pytest.raises((ValueError, TypeError), match=rf"; accepted for .* are {accepted}"):
         array[0] = value
-    with pytest.raises(ValueError, match=rf"; accepted for .* are {accepted}"):
+    with pytest.raises((ValueError, TypeError), match=rf"; accepted for .* are {accepted}"):
         vkdml.asarray([value], dtype)
     array[0] = held
     assert array[0].numpy() == np.array(held, dtype)
+
+
+def test_a_reshaping_takes_a_shape_and_says_whether_to_copy():
+    array = vkdml.zeros(4)
+    with pytest.raises(TypeError, match=r"reshape\(\) takes a shape"):
+        array.reshape()
+    with pytest.raises(TypeError, match="copy is 'no'; accepted are True, False and None"):
+        vkdml.array_api.reshape(array, (2, 2), copy="no")
 
 
 def test_views_that_do_not_exist_are_refused_with_what_would_do():

@@ -97,6 +97,13 @@ def test_a_whole_name_goes_before_a_part_of_another(made_up):
     assert select(H200.lower(), [made_up[4], made_up[2]]).index == 2
 
 
+def test_what_a_driver_says_of_itself_selects_where_no_name_does(made_up):
+    """`vkdml devices` prints it beside the driver's name."""
+    infos = [replace(info, driver_info=f"Mesa 25.{info.index}") for info in made_up]
+    assert select("25.3", infos).index == 3
+    assert select("mesa", infos).index == 1, "a driver's name goes before"
+
+
 def test_discrete_before_integrated_before_software(made_up):
     assert select(None, made_up[:2]).index == 1
     assert select(None, made_up[:1]).index == 0

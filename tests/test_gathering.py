@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,16 @@ def test_rows_move_in_whole_vectors(device: vkdml.Device) -> None:
                 host = host.reshape(5, length)[:, : 7 * columns].reshape(5, 7, columns)
                 got = lies.reshape((5, length))[:, : 7 * columns].reshape((5, 7, columns))[:, [6, 0, 3]]
                 assert_same(got, np.ascontiguousarray(host[:, [6, 0, 3]]))
+
+
+def test_what_numpy_makes_an_array_of_is_one(device: vkdml.Device) -> None:
+    class Integers:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.array([3, 0])
+
+    x = host_of("f4")
+    for indices in (array.array("q", [3, 0]), Integers(), range(3, -1, -3), (3, 0)):
+        assert_same(vkdml.asarray(x)[indices, :], x[[3, 0]])
 
 
 @pytest.mark.parametrize(

@@ -372,7 +372,7 @@ def test_devices_go_by_onnxs_names_and_by_vkdmls(device: vkdml.Device) -> None:
     ):
         assert vkdml.onnx.supports_device(name)
         assert run(arg_node(), x, device=name).tolist() == [1]
-    for name in ("CUDA", "CUDA:1", "VULKAN:99", 99):
+    for name in ("CUDA", "CUDA:1", "VULKAN:", "VULKAN:99", 99):
         assert not vkdml.onnx.supports_device(name)
         with pytest.raises(
             vkdml.NoDeviceError, match="accepted are 'CPU' and 'VULKAN' for the default device"

@@ -167,8 +167,11 @@ class Array(NumpyOperand):
         (3, 4)
 
         Raises:
+            TypeError: no shape is given.
             ValueError: another number of elements, or no strides describe this view: ``copy()`` first.
         """
+        if not shape:
+            raise TypeError("reshape() takes a shape, as a.reshape(2, -1), and was given none")
         wanted = full_shape(shape[0] if len(shape) == 1 else shape, self.size)
         view = reshaped(self._view, wanted)
         if view is None:
@@ -494,8 +497,10 @@ def uploaded(
         array, element = resolved(array, element_type(array.dtype if dtype is None else dtype))
         # Memory is allocated first: an array that repeats elements may be larger than the host's memory.
         result = allocated(device, array.shape, element, on_cuda=on_cuda)
-        result._write(np.asarray(array, element, order="C"))
-    except (ValueError, TypeError, MemoryError, RuntimeError) as error:
+        with accepting(element):
+            converted = np.asarray(array, element, order="C")
+        result._write(converted)
+    except (ValueError, TypeError, MemoryError, OverflowError, RuntimeError) as error:
         with context("asarray", array):
             raise error
     return result

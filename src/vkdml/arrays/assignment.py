@@ -57,6 +57,6 @@ def fitted(value: Any, shape: tuple[int, ...]) -> Any:
         ValueError: it cannot be broadcast to the shape.
     """
     while value.ndim > len(shape) and value.shape[0] == 1:
-        value = value[0]
+        value = value[0, ...]  # with the ellipsis, an array also where it has one element
     broadcast(View(value.shape, (0,) * value.ndim, 0), shape)
     return value

@@ -54,7 +54,7 @@ class DeviceArray(ReadOnly):
         raise NotImplementedError
 
     def __delitem__(self, key: Any) -> NoReturn:
-        raise TypeError(
+        raise ValueError(
             f"elements of a vkdml.{type(self).__name__} must be left out by a view, as a[1:], not deleted"
         )
 
@@ -138,6 +138,10 @@ class DeviceArray(ReadOnly):
         return complex(self._scalar("complex"))
 
     def __bool__(self) -> bool:
+        if self.size != 1:  # of another kind than those of int() and float(), as NumPy's
+            raise ValueError(
+                f"bool() takes an array of one element, not one of shape {self.shape}; numpy() gives all"
+            )
         return bool(self._scalar("bool"))
 
     def __round__(self, ndigits: int | None = None) -> Any:

@@ -119,6 +119,8 @@ def accepted_for(dtype: np.dtype[Any]) -> str:
         held = "dates and times: numpy.datetime64, Python's, and texts such as '2026-01-31'"
     elif dtype.kind == "m":
         held = "durations: numpy.timedelta64, Python's, and integers"
+    elif dtype.kind == "V" and dtype.names is None:
+        held = f"objects of {dtype.itemsize} bytes, such as bytes"
     elif dtype.names is not None:
         held = f"tuples of the fields {', '.join(dtype.names)}"
     return f"; accepted for {dtype} are {held}"

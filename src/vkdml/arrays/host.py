@@ -82,7 +82,8 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     except (TypeError, RuntimeError, BufferError) as error:
         if foreign.offers_dlpack(x):
             return foreign.from_dlpack(x)
-        raise TypeError(f"NumPy makes no array of this {type(x).__name__}: {error}") from None
+        held = "" if dtype is None else accepted_for(dtype)
+        raise TypeError(f"NumPy makes no array of this {type(x).__name__}: {error}{held}") from None
     except OverflowError as error:
         if dtype is None:
             raise

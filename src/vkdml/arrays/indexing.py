@@ -6,6 +6,7 @@ Strides and offsets count elements. Nothing here knows of devices, dtypes or dat
 from __future__ import annotations
 
 import math
+from array import array
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -122,7 +123,10 @@ def place_of(spelt: tuple[Any, ...], dim: int) -> int:
 
 def is_array_of_indices(part: Any) -> bool:
     """Tell whether an index is an array, or what NumPy makes one of: no view has what it chooses."""
-    return isinstance(part, list | tuple | range) or getattr(part, "ndim", 0) > 0
+    if isinstance(part, list | tuple | range | array):
+        return True
+    dims = getattr(part, "ndim", None)
+    return hasattr(part, "__array__") if dims is None else dims > 0
 
 
 def position(part: Any, size: int, dim: int) -> int:

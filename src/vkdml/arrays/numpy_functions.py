@@ -220,8 +220,11 @@ def reshaped(a: Any, shape: Any, copy: Any = None) -> Any:
     """Return a view of another shape, or a reshaped copy where ``copy`` asks for one or no view has it.
 
     Raises:
+        TypeError: ``copy`` is something else than True, False or None.
         ValueError: no view has it, and ``copy`` is False; or the shape is of another number of elements.
     """
+    if copy is not None and not isinstance(copy, bool | np.bool_):
+        raise TypeError(f"copy is {copy!r:.200}; accepted are True, False and None")
     if copy:
         return a.copy().reshape(shape)
     try:

@@ -171,9 +171,9 @@ def _in_order(node: Node, inputs: Any) -> list[Any]:
 def _require_device(device: DeviceLike) -> DeviceLike:
     """Return what the rest of vkdml calls a device, of which there is one; it is not opened."""
     if isinstance(device, str):
-        kind, _, selector = device.partition(":")
+        kind, colon, selector = device.partition(":")
         if kind.upper() == VULKAN:
-            device = selector or None
+            device = selector if colon else None
         elif device.upper() == HOST_NAME:
             device = None
     if not isinstance(device, Device):

@@ -214,7 +214,6 @@ def _matching(selector: DeviceInfo | int | str, infos: list[DeviceInfo]) -> list
         return [info for info in infos if info.index == wanted]
     if not wanted:
         return []
-    named = [info for info in infos if info.name.lower() == wanted]
-    return named or [
-        info for info in infos if wanted in info.name.lower() or wanted in info.driver_name.lower()
-    ]
+    whole = [info for info in infos if info.name.lower() == wanted]
+    named = [info for info in infos if wanted in info.name.lower() or wanted in info.driver_name.lower()]
+    return whole or named or [info for info in infos if wanted in info.driver_info.lower()]
