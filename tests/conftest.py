@@ -58,18 +58,19 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return count if count > 1 else 0
 
 
-# Files whose tests need no device, choose their drivers, run examples of documents or give arrays of other
-# libraries to the public functions, whose kernels other tests cover, or are about lavapipe's limit: a run
-# there proves them for all.
+# Files whose tests need no device, choose their drivers, run examples of documents, check arguments, run the
+# benchmark and the tuner, or give arrays of other libraries to the public functions, whose kernels other tests
+# cover, or are about lavapipe's limit: a run there proves them for all.
 ANY_DRIVER = frozenset(
     {
-        "bench_cases", "bench_record", "bench_resume", "bench_sweep", "build", "chunked", "chunked_tiles",
-        "cli_checks", "cli_commands", "conftest", "dask", "dask_cluster", "demo", "device_without_memory",
-        "directml_names", "dml_descriptors", "dml_header", "dml_validation", "docs", "docstrings",
-        "emulated_limits", "fixed_modules", "gallery", "import", "indexing", "indexing_windows", "layout",
-        "loop_steps", "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties", "other_gpus",
-        "overlap", "packaging", "pictures", "plan", "plots", "pool", "public_names", "readme", "row_costs",
-        "run", "schema", "soak", "strategies", "targets", "tiles", "troubleshooting", "two_devices", "typing",
+        "bench_cases", "bench_record", "bench_resume", "bench_run", "bench_sweep", "build", "chunked",
+        "chunked_tiles", "cli_checks", "cli_commands", "conftest", "dask", "dask_cluster", "demo",
+        "device_without_memory", "directml_names", "dml_descriptors", "dml_header", "dml_validation", "docs",
+        "docstrings", "emulated_limits", "fixed_modules", "fuzz_arrays", "gallery", "hostile", "import",
+        "indexing", "indexing_windows", "layout", "loop_steps", "onnx_backend", "onnx_lowering",
+        "onnx_official", "onnx_properties", "other_gpus", "overlap", "packaging", "pictures", "plan", "plots",
+        "pool", "profile", "public_names", "readme", "row_costs", "run", "schema", "sequence_contract",
+        "soak", "strategies", "targets", "tiles", "troubleshooting", "tune", "two_devices", "typing",
         "validation_plugin", "write_docs", "xarray",
     }
 )  # fmt: skip

@@ -497,9 +497,10 @@ def uploaded(
         array, element = resolved(array, element_type(array.dtype if dtype is None else dtype))
         # Memory is allocated first: an array that repeats elements may be larger than the host's memory.
         result = allocated(device, array.shape, element, on_cuda=on_cuda)
-        with accepting(element):
-            converted = np.asarray(array, element, order="C")
-        result._write(converted)
+        if array.dtype != element:  # entering a context takes as long as a small copy
+            with accepting(element):
+                array = np.asarray(array, element, order="C")
+        result._write(np.asarray(array, element, order="C"))
     except (ValueError, TypeError, MemoryError, OverflowError, RuntimeError) as error:
         with context("asarray", array):
             raise error
