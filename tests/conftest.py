@@ -59,7 +59,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 # Files whose tests need no device, choose their drivers, run examples of documents, check arguments, run the
-# benchmark and the tuner, or give arrays of other libraries to the public functions, whose kernels other tests
+# benchmark and the tuner, give arrays of other libraries to the public functions, whose kernels other tests
 # cover, or are about lavapipe's limit: a run there proves them for all.
 ANY_DRIVER = frozenset(
     {

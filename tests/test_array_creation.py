@@ -138,6 +138,15 @@ def test_copy_true_always_copies_and_false_never_does():
         vkdml.asarray(host, copy="yes")
 
 
+def test_the_array_api_makes_arrays_on_one_device():
+    xp, sharded = vkdml.array_api, vkdml.asarray([1, 2], device=[vkdml.default_device()])
+    with pytest.raises(TypeError, match=r"a device is a vkdml\.Device .*, not \["):
+        xp.asarray([1], device=[vkdml.default_device()])
+    with pytest.raises(TypeError, match=r"x is a ShardedArray; accepted: a vkdml\.Array"):
+        xp.asarray(sharded)
+    assert xp.asarray(vkdml.asarray([1]), device=vkdml.default_device().info.uuid).tolist() == [1]
+
+
 def test_the_array_api_keeps_the_standards_signatures():
     xp = vkdml.array_api
     assert xp.empty((2,), dtype=xp.int8).dtype == np.int8

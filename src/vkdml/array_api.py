@@ -42,6 +42,7 @@ from vkdml.common.wording import wrong_type
 from vkdml.runtime.device import Device, DeviceLike
 from vkdml.runtime.device import default_device as _default_device
 from vkdml.runtime.device_info import devices as _devices
+from vkdml.runtime.device_info import normal_selector
 from vkdml.runtime.host_memory import MOST_DIMENSIONS
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
@@ -198,6 +199,10 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: DeviceLike = None, copy: Any = None) -> Array:
     """Copy to a device; an Array of that type on that device is returned as it is, unless ``copy=True``."""
+    if isinstance(obj, DeviceArray):
+        _own(obj)
+    if not isinstance(device, Device):
+        normal_selector(device)  # one device: several would make a ShardedArray
     chosen = _default_type(obj) if dtype is None else dtype
     result: Array = _creation.asarray(obj, chosen, device=device, copy=copy)
     return result
