@@ -12,6 +12,7 @@ import pytest
 import twins
 from plans import GPU_LIMITS
 from test_kernels import ELEMENTS, element_bits, run_both
+from test_kernels_periods import layout_of, layout_of_window
 
 import vkdml
 from vkdml.plan import kernels
@@ -179,14 +180,8 @@ def test_short_runs_out_of_order_are_read_at_once(device, monkeypatch, name, run
     for number, (outer, beside, last) in enumerate(itertools.product((2, 21), (0, 3), (False, True))):
         memory = outer, 37, run + beside
         outer_stride, kept_stride, _ = row_major_strides(memory)
-        layout = canonical_reduce(
-            (run, outer, 37),
-            (1, outer_stride, kept_stride),
-            (0, 1),
-            (0, 0, 1),
-            take_last=last,
-            input_base=number,
-        )
+        strides = 1, outer_stride, kept_stride
+        layout = layout_of_window((run, outer, 37), strides, (0, 1), number, take_last=last)
         count = math.prod(memory) + number
         order = Order(name, take_last=last)
         plan = plan_argreduce(layout, order, count, limits, index_bytes=4, with_values=True)
@@ -201,17 +196,8 @@ def test_short_runs_out_of_order_are_read_at_once_where_no_cache_holds_their_ele
     """14 words in each of 20 places, and what is cached: few places, a small input, positions in order."""
 
     def is_read_at_once(memory, order, name="float32"):
-        strides = row_major_strides(memory)
-        layout = canonical_reduce(
-            tuple(memory[axis] for axis in order),
-            tuple(strides[axis] for axis in order),
-            (0, 1),
-            (0, 0, 1),
-            take_last=False,
-        )
-        plan = plan_argreduce(
-            layout, Order(name), math.prod(memory), GPU_LIMITS, index_bytes=4, with_values=False
-        )
+        layout, count = layout_of((memory, order, (0, 1), 0), (False, False, False))
+        plan = plan_argreduce(layout, Order(name), count, GPU_LIMITS, index_bytes=4, with_values=False)
         return "argreduce_rows_subgroups_memory_order" in plan.steps[0].kernel
 
     assert is_read_at_once((20, 462451, 14), (2, 0, 1))

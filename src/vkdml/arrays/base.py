@@ -116,9 +116,9 @@ class DeviceArray(ReadOnly):
         """Return the elements as nested lists of Python scalars."""
         return self.numpy().tolist()
 
-    def _scalar(self, kind: str) -> Any:
+    def _scalar(self, kind: str, error: type[Exception] = TypeError) -> Any:
         if self.shape and self.size != 1:
-            raise TypeError(
+            raise error(
                 f"{kind}() takes an array of one element, not one of shape {self.shape}; numpy() gives all"
             )
         return self._element()
@@ -138,11 +138,7 @@ class DeviceArray(ReadOnly):
         return complex(self._scalar("complex"))
 
     def __bool__(self) -> bool:
-        if self.size != 1:  # of another kind than those of int() and float(), as NumPy's
-            raise ValueError(
-                f"bool() takes an array of one element, not one of shape {self.shape}; numpy() gives all"
-            )
-        return bool(self._scalar("bool"))
+        return bool(self._scalar("bool", ValueError))  # as NumPy's, whose int() and float() raise TypeError
 
     def __round__(self, ndigits: int | None = None) -> Any:
         return round(self._scalar("round").item(), ndigits)

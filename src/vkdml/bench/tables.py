@@ -7,10 +7,18 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-WIDE = 10_000
+_WIDE = 10_000
 """Columns: more than any table has."""
 ALL_FIT = 80
 """Columns in which rich fits each of our tables without cutting a number."""
+
+
+def console_of_whole_lines() -> Console:
+    """Return standard output, whose lines are not wrapped where it is no terminal: programs read them."""
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = _WIDE
+    return console
 
 
 def print_whole(console: Console, table: Table) -> None:
@@ -25,7 +33,7 @@ def print_whole(console: Console, table: Table) -> None:
         column.min_width = max(column.min_width or 1, *map(cell_len, parts))
         if not column.no_wrap:
             wrapping.append(column.min_width)
-    least = Measurement.get(console, console.options.update(max_width=WIDE), table).minimum
+    least = Measurement.get(console, console.options.update(max_width=_WIDE), table).minimum
     # rich makes wrapping columns equally narrow before it heeds what each needs.
     least += sum(max(wrapping) - each for each in wrapping[1:])
     given = console.width

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 import vkdml
-from vkdml.bench.tables import WIDE, print_whole
+from vkdml.bench.tables import console_of_whole_lines, print_whole
 from vkdml.cli.text import size
 
 
@@ -37,10 +36,7 @@ def devices(
         listed = [dataclasses.asdict(info) for info in infos]
         print(json.dumps({"default": default, "devices": listed, "error": why_none}, indent=2))
     else:
-        console = Console(highlight=False, markup=False)
-        if not console.is_terminal:
-            console.width = WIDE  # programs read a line per device
-        print_whole(console, table(infos, default))
+        print_whole(console_of_whole_lines(), table(infos, default))
     if why_none is not None:
         print("vkdml: " + " ".join(why_none.split()), file=sys.stderr)
     return 0 if why_none is None else 1

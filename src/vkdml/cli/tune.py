@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import vkdml
-from vkdml.bench.tables import WIDE, print_whole
+from vkdml.bench.tables import console_of_whole_lines, print_whole
 from vkdml.cli import options
 from vkdml.cli.opening import opened
 from vkdml.cli.text import count
@@ -44,9 +44,7 @@ def tune(
         raise typer.BadParameter("--dry-run, --reset and --show exclude each other; accepted: one of them")
     if seconds < 1:
         raise typer.BadParameter(f"--seconds {seconds}: at least 1 is accepted")
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = WIDE  # programs read whole lines
+    console = console_of_whole_lines()
     try:
         if show or reset:
             info = _opened(device).info
