@@ -20,7 +20,7 @@ from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
-from vkdml.plan.reduce import rows
+from vkdml.plan.reduce import element_costs
 from vkdml.plan.reduce.argreduce import plan_argreduce
 
 # Outputs, sizes of the reduced dimensions as they lie in memory, and elements from the end of an output to
@@ -173,8 +173,8 @@ def test_short_runs_out_of_order_are_read_at_once(device, monkeypatch, name, run
     """However short they are, and wherever they start and end within vectors."""
     if "SwiftShader" in device.name:
         return  # its compiler does not come to an end with these kernels
-    monkeypatch.setattr(rows, "FEWEST_BYTES_OUT_OF_CACHE", 0)
-    monkeypatch.setattr(rows, "OUT_OF_CACHE_FROM", 0)
+    monkeypatch.setattr(element_costs.ElementCosts, "is_walked", False)
+    monkeypatch.setattr(element_costs.ElementCosts, "is_in_rows", True)
     limits, rng = limits_of(device), np.random.default_rng(run)
     limits = replace(limits, tuning=replace(limits.tuning, shortest_row_bytes=1 << 10))
     for number, (outer, beside, last) in enumerate(itertools.product((2, 21), (0, 3), (False, True))):
@@ -193,7 +193,10 @@ def test_short_runs_out_of_order_are_read_at_once(device, monkeypatch, name, run
 
 
 def test_short_runs_out_of_order_are_read_at_once_where_no_cache_holds_their_elements():
-    """14 words in each of 20 places, and what is cached: few places, a small input, positions in order."""
+    """14 words in each of 20 places. Not where caches hold them or positions are in order; nor few of them.
+
+    The few are walked in tiles.
+    """
 
     def is_read_at_once(memory, order, name="float32"):
         layout, count = layout_of((memory, order, (0, 1), 0), (False, False, False))

@@ -1248,6 +1248,14 @@ def test_what_is_copied_in_boxes(device):
     # Five rows share a sector, and are read far from each other; of three a cache holds it.
     assert family_of((Dim(5, 3, 600), Dim(200, 999, 3), Dim(3, 1, 1)), 1) == "slice1_boxes"
     assert family_of((Dim(3, 3, 600), Dim(200, 999, 3), Dim(3, 1, 1)), 1) == "slice1_words"
+    # Three rows share one, of 16 places; of three places, or of longer rows, the nearest cache holds it.
+    scraps = Dim(16, 13, 12000), Dim(4000, 999, 3), Dim(3, 2, 1)
+    assert family_of(scraps, 1) == "slice1_boxes"
+    assert family_of((Dim(3, 13, 12000), *scraps[1:]), 1) == "slice1_words"
+    assert family_of((Dim(16, 13, 12000), Dim(2000, 999, 6), Dim(6, 2, 1)), 1) == "slice1_words"
+    # And none holds the sectors of a few million places.
+    assert family_of((Dim(3, 3, 6 * 10**6), Dim(10**6, 999, 6), Dim(6, 20, 1)), 1) == "slice1_boxes"
+    assert family_of((Dim(3, 3, 6 * 10**5), Dim(10**5, 999, 6), Dim(6, 20, 1)), 1) == "slice1_words"
     # Sectors hold elements of three dimensions; two of them are far apart in the output.
     pairs_apart = (Dim(7, 2, 2 * 10**6), Dim(2, 1, 10**6), Dim(10**6, -280, 1))
     assert family_of(pairs_apart, 8) == "slice1_tiles"

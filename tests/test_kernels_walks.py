@@ -21,6 +21,7 @@ from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS as LIMIT
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.plan.reduce.element_costs import ElementCosts
 from vkdml.plan.tuning import ShortTuning
 
 ELEMENTS = kernels.elements()
@@ -115,7 +116,7 @@ TILED = {
     "apart backwards": ((3, 500, 6), (2, 1, 0), (ALL, ALL, BACK), (0, 2)),
     "written across": ((33, 150, 3, 4), (1, 0, 3, 2), (ALL,) * 4, (2, 3)),
     "apart and written across": ((40, 2, 900, 7), (2, 0, 1, 3), (ALL,) * 4, (2, 3)),
-    "windows": ((300, 6, 9), (0, 2, 1), (ALL, slice(2, 8), slice(1, 5)), (1, 2)),
+    "windows": ((300, 6, 7), (0, 2, 1), (ALL, slice(1, 7), slice(1, 6)), (1, 2)),
     "pairs, lines from each other": ((150, 64, 2), (0, 1, 2), (ALL, ALL, ALL), (1,)),
 }
 
@@ -167,14 +168,17 @@ def tiled_limits_of(device, **changes):
     return replace(device.limits, tuning=tuning)
 
 
-@pytest.mark.parametrize("name", [name for name in ELEMENTS if ELEMENTS[name].nbytes < 4])
-def test_tiles_write_what_their_twin_writes(device, name):
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_tiles_write_what_their_twin_writes(device, monkeypatch, name):
     """Through shared memory, which the twin models word by word."""
+    monkeypatch.setattr(ElementCosts, "is_walked", True)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     alike = of_width(ELEMENTS[name].nbytes)
     turn, seen = alike.index(name), set()
     for number, case in enumerate(TILED):
         if len(alike) > 3 and number % 2 != turn % 2:
+            continue
+        if "pairs" in case and ELEMENTS[name].nbytes == 8:  # vectors, which columns load at once
             continue
         limits = tiled_limits_of(device, fixed_positions=number % 2 == 0)
         plan, count = plan_case(case, name, limits, rules_of(turn ^ 7 * (number % 2)))
@@ -186,7 +190,7 @@ def test_tiles_write_what_their_twin_writes(device, name):
         assert (constants["segments_along"] < 3) == ("across" in case), case
         seen.add((constants["positions_apart"], constants["word_aligned"], constants["padded"]))
         run_both(device, plan, element_bits(rng, name, count))
-    assert len(seen) >= 3
+    assert len(seen) >= (2 if ELEMENTS[name].nbytes == 8 else 3)
 
 
 @pytest.mark.parametrize(
@@ -202,8 +206,9 @@ def test_few_outputs_side_by_side_leave_words_out_for_what_is_apart(device, name
     assert kernels.table()[step.kernel].named(step.constants)["padded"] == padded
 
 
-@pytest.mark.parametrize("name", ["uint8", "float16"])
-def test_all_rules_hold_for_ties_and_extremes_in_tiles(device, name):
+@pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
+def test_all_rules_hold_for_ties_and_extremes_in_tiles(device, monkeypatch, name):
+    monkeypatch.setattr(ElementCosts, "is_walked", True)
     limits = tiled_limits_of(device, fixed_positions=False)
     check_ties_and_extremes(
         device,

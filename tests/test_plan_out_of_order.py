@@ -213,6 +213,53 @@ def test_single_bytes_whose_values_are_returned_are_read_as_periods():
 
 
 @pytest.mark.parametrize(
+    ("memory", "order", "name", "family"),
+    [
+        ((4, 16777216, 2), (0, 1, 2), "float32", "short"),  # in their order, two at a time
+        ((4, 8388608, 2), (0, 1, 2), "int64", "short"),
+        ((4, 4793490, 7), (0, 1, 2), "float32", "columns"),
+        ((2, 9586980, 7), (2, 0, 1), "float32", "short"),  # in another order, two at a time
+        ((9, 2130440, 7), (2, 0, 1), "float32", "short"),  # more than a cache holds
+        ((9, 300000, 7), (2, 0, 1), "float32", "columns"),  # less
+        ((7, 1100000, 3), (2, 0, 1), "float32", "columns"),  # a cache holds all
+        ((20, 462451, 14), (2, 0, 1), "float32", "rows"),
+        ((4, 2796202, 12), (2, 0, 1), "float32", "rows"),  # whole vectors
+    ],
+)
+def test_wide_elements_in_several_places_are_read_the_fastest_way(memory, order, name, family):
+    """Element by element, run after run, or walked in tiles: ``plan/reduce/element_costs.py``."""
+    axes = tuple(axis for axis, dim in enumerate(order) if dim != 1)
+    assert families_of(memory, order, axes, name) == [family]
+
+
+def test_every_second_element_out_of_order_is_walked_in_tiles():
+    memory, sizes = (5, 2396745, 12), (6, 5, 2396745)
+    layout = canonical_reduce(sizes, (2, 2396745 * 12, 12), (0, 1), (1, 1, 1), take_last=False)
+    plan = plan_argreduce(
+        layout, Order("float32"), math.prod(memory), GPU_LIMITS, index_bytes=4, with_values=False
+    )
+    assert plan.steps[0].kernel == "argreduce_short_walked_float_4_bytes"
+
+
+@pytest.mark.parametrize(
+    ("shape", "family"),
+    [
+        ((1677721, 80), "periods"),
+        ((2581110, 52), "periods"),
+        ((1398101, 96), "columns"),  # rows of whole lines
+        ((1016800, 132), "columns"),  # and of more vectors
+        ((50, 37282, 72), "periods"),
+        ((200, 4660, 72), "columns"),  # small matrices
+        ((50, 9320, 72), "columns"),  # of few bytes
+        ((93206, 36), "periods"),
+        ((46603, 36), "columns"),
+    ],
+)
+def test_rows_that_leave_invocations_idle_are_read_as_periods(shape, family):
+    assert families_of(shape, range(len(shape)), (len(shape) - 2,), "float32")[0] == family
+
+
+@pytest.mark.parametrize(
     ("shape", "family"),
     [
         ((32768, 1000, 4), "periods"),

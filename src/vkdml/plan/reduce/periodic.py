@@ -7,7 +7,7 @@ from functools import cached_property
 
 from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.order import Order
-from vkdml.plan.plans import LINE, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, Plan, TooMuchWork
+from vkdml.plan.plans import GPU_LINE, LINE, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, Plan, TooMuchWork
 from vkdml.plan.reduce.columns import column_division
 from vkdml.plan.reduce.periods import plan_repetition
 from vkdml.plan.reduce.reductions import Results
@@ -49,6 +49,11 @@ MOST_IN_VAIN_OF_PARTS = 2
 PARTS_BELOW = 0.9
 # Bytes. Longer rows of outputs out of the order of positions are read in columns.
 LONG_ROW_OUT_OF_ORDER = 16 * 1024
+# Bytes of aligned rows of wide elements, not of whole lines, that are read in periods; the fewest of a matrix
+# that is all of the input; and those of all matrices, and of each, if there are several.
+UNEVEN_ROW_BYTES = (48, 512)
+UNEVEN_MATRIX_FROM = 12 << 20
+UNEVEN_MATRICES_FROM, UNEVEN_MATRICES_LEAST = 96 << 20, 4 << 20
 NOWHERE = 1 << 62
 
 
@@ -281,6 +286,8 @@ class Periodicity:
             return not (in_columns and self._are_unsplit_columns)
         if self._is_narrow and self._is_unaligned_matrix:
             return True
+        if not self._is_narrow and self._are_uneven_matrices:
+            return True
         if self.input_bytes >= tuning.wide_from_bytes:
             if self._are_narrow_matrices:
                 return True
@@ -349,6 +356,21 @@ class Periodicity:
         if not row_bytes or row_bytes % VECTOR_BYTES:
             return False
         return any(row_bytes <= most and rows >= least for most, least in self._tuning.narrow_matrices)
+
+    @property
+    def _are_uneven_matrices(self) -> bool:
+        """Whether matrices have short aligned rows that leave invocations of a workgroup without columns.
+
+        In periods they take 0.70 to 1.06 of the time, 0.92 in the mean of 100 shapes (H100, H200).
+        """
+        row_bytes, rows = self._row_of_matrices * self.element.nbytes, self.layout.reduced[0].size
+        shortest, longest = UNEVEN_ROW_BYTES
+        is_uneven = row_bytes % VECTOR_BYTES == 0 and row_bytes % GPU_LINE != 0
+        if self.limits.tuning.is_processor or not (is_uneven and shortest <= row_bytes <= longest):
+            return False
+        if row_bytes * rows == self.input_bytes:
+            return self.input_bytes >= UNEVEN_MATRIX_FROM
+        return self.input_bytes >= UNEVEN_MATRICES_FROM and row_bytes * rows >= UNEVEN_MATRICES_LEAST
 
     @property
     def _are_unaligned_matrices(self) -> bool:

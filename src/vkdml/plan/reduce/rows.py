@@ -17,6 +17,7 @@ from vkdml.plan.plans import (
     power_of_two_at_least,
     power_of_two_up_to,
 )
+from vkdml.plan.reduce.element_costs import ElementCosts
 from vkdml.plan.reduce.reductions import (
     enough_splits,
     most_splits,
@@ -59,10 +60,6 @@ MOST_BOOL_VECTORS_KEPT = 32
 # Bytes. Out of memory order, runs of wide elements in whole vectors are rows from this size on. Read one by
 # one, their elements take up to four times as long (H200).
 SHORTEST_WHOLE_ROW = 32
-# Bytes of an output's elements, and of all elements. With fewer, a GPU's cache holds what the workgroups that
-# run at once read, until all elements of a sector have been read.
-FEWEST_BYTES_OUT_OF_CACHE = 200
-OUT_OF_CACHE_FROM = 64 << 20
 # Unaligned rows of up to so many vectors are kept in registers. Longer ones are kept only if each invocation
 # then keeps MOST_KEPT vectors: otherwise reading on takes less time than the exchange.
 MOST_VECTORS_KEPT_UNALIGNED = 20
@@ -140,9 +137,8 @@ def out_of_order_runs_of(layout: ReduceLayout, element: ElementType, limits: Dev
     """
     if limits.tuning.is_processor or not limits.tuning.memory_order:
         return None
-    runs, output_bytes = _runs_of(layout, in_memory_order=True), layout.reduce_count * element.nbytes
-    are_cached = output_bytes < FEWEST_BYTES_OUT_OF_CACHE or layout.outputs * output_bytes < OUT_OF_CACHE_FROM
-    if runs is None or runs.reading is None or runs.length == 1 or are_cached:
+    runs = _runs_of(layout, in_memory_order=True)
+    if runs is None or runs.reading is None or not ElementCosts(layout, element.nbytes).is_in_rows:
         return None
     return runs
 

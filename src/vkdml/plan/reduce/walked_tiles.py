@@ -7,6 +7,7 @@ from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits
+from vkdml.plan.reduce.element_costs import ElementCosts
 from vkdml.plan.reduce.growing_tile import OUTPUTS_OF_SECTOR, gap_of, margin_of, of_whole_rounds
 from vkdml.plan.reduce.reductions import SHORT_ROW_OF_OUTPUTS, bytes_of_workgroup
 from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, pitch_of, tile_of_counts
@@ -15,6 +16,8 @@ from vkdml.plan.reduce.walks import Walk
 
 # Bytes of an output's elements. Of longer ones a tile has too few to keep its invocations busy.
 MOST_BYTES = 1024
+# Bytes of the wide elements of an output. If these are more, workgroups are larger: they load more at once.
+SHORT_WIDE_BYTES = 128
 # Positions of a short row of outputs, and the elements of all of these. Of more a tile has too few rows.
 MOST_POSITIONS_OF_ROW = 160
 MOST_ELEMENTS_OF_ROW = 2048
@@ -29,13 +32,14 @@ def gains_by_tile(layout: ReduceLayout, nbytes: int, loads: str) -> bool:
 
     Narrow ones along several dimensions are, which would be loaded one by one, and single bytes of short rows
     of outputs, which would be loaded partly in vain (0.6 to 0.9 of the time). So are two bytes in very short
-    rows of which a cache would hold too few. Wider ones take longer, since each invocation walks alone
-    (1.1 to 4 times), but for short rows out of memory order (0.3 to 0.9, H100 and H200).
+    rows of which a cache would hold too few. Wider ones are in short rows out of memory order (0.3 to 0.9,
+    H100 and H200), and where a model of the time says so.
     """
     if loads == "vectors" or not layout.kept or layout.reduce_count * nbytes > MOST_BYTES:
         return False
     if nbytes >= 4:
-        return loads == "elements" and _are_rows_out_of_order(layout)
+        is_worthwhile = _are_rows_out_of_order(layout) or ElementCosts(layout, nbytes).is_walked
+        return loads == "elements" and is_worthwhile
     if len(layout.reduced) > 1:
         return loads == "elements"
     near, count = layout.kept[-1], layout.reduce_count
@@ -64,9 +68,12 @@ def walked_tile_of(
     tuning, count = limits.tuning.short, layout.reduce_count
     fast = layout.innermost_of_outputs
     permuted = fast is not layout.kept[-1]
-    workgroup_size = min(tuning.workgroup_size // (1 if permuted else 2), limits.workgroup_size)
+    are_long = not permuted and nbytes >= 4 and count * nbytes > SHORT_WIDE_BYTES
+    workgroup_size = min(tuning.workgroup_size // (1 if permuted or are_long else 2), limits.workgroup_size)
     # Tiles that are written in another order end within sectors of the input and of the output.
     wanted = max(tuning.tile_bytes, workgroup_size * count * nbytes) * (2 if permuted else 1)
+    if are_long:
+        wanted = 2 * tuning.tile_bytes
     most = 2 * (tuning.permuted_tile_bytes or tuning.tile_bytes)
     share = bytes_of_workgroup(layout.outputs * count * nbytes, limits.tuning)
     budget = min(wanted, most, share, limits.max_shared_memory // 2) // nbytes
