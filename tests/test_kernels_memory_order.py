@@ -20,7 +20,7 @@ from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
-from vkdml.plan.reduce import element_costs
+from vkdml.plan.reduce import element_costs, rows
 from vkdml.plan.reduce.argreduce import plan_argreduce
 
 # Outputs, sizes of the reduced dimensions as they lie in memory, and elements from the end of an output to
@@ -208,6 +208,43 @@ def test_short_runs_out_of_order_are_read_at_once_where_no_cache_holds_their_ele
     assert not is_read_at_once((20, 462451, 14), (0, 2, 1))
     assert not is_read_at_once((3, 1 << 22, 14), (2, 0, 1))
     assert not is_read_at_once((20, 9999, 14), (2, 0, 1))
+
+
+@pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
+def test_far_rows_whose_indices_are_side_by_side_follow_each_other(device, monkeypatch, name):
+    """Of five places, or of the two around them; short rows, whole vectors or not."""
+    if "SwiftShader" in device.name:
+        return  # its compiler takes minutes for these kernels
+    limits, rng = limits_of(device), np.random.default_rng(zlib.crc32(name.encode()))
+    length = 64 // ELEMENTS[name].nbytes
+    for number, (order, extra) in enumerate(itertools.product(((2, 1, 0, 3), (1, 0, 2, 3)), (0, 1))):
+        memory = 5, 7, 6, length + extra
+        monkeypatch.setattr(rows, "FARTHEST_CACHED", 0)
+        layout, count = layout_of((memory, order, (3,), number), (False, number % 2 == 1, False))
+        how = {"index_bytes": 4 * (1 + number % 2), "with_values": number < 2}
+        plan = plan_argreduce(layout, Order(name, take_last=number % 2 == 1), count, limits, **how)
+        assert kernels.table()[plan.steps[0].kernel].family.name == "argreduce_rows"
+        for content in contents_of(rng, name, count):
+            run_both(device, plan, {"input": content})
+        monkeypatch.setattr(rows, "FARTHEST_CACHED", 1 << 40)
+        as_in_memory = plan_argreduce(layout, Order(name, take_last=number % 2 == 1), count, limits, **how)
+        assert (plan == as_in_memory) == (order[-2] == 2)  # the nearest in the input, too
+
+
+def test_which_rows_follow_each_other_in_the_order_of_their_indices():
+    """Short rows, few and far apart: sectors of indices would leave caches before they are full."""
+
+    def is_reordered(memory, order, name="float32"):
+        layout, count = layout_of((memory, order, (len(memory) - 1,), 0), (False, False, False))
+        runs = rows.long_runs_of(layout, Order(name).element_type, GPU_LIMITS)
+        return rows.with_rows_beside(layout, runs, Order(name).element_type, GPU_LIMITS) != layout
+
+    assert is_reordered((13, 322638, 32), (1, 0, 2))
+    assert is_reordered((4, 8, 65536, 32), (2, 1, 0, 3), "int64")
+    assert not is_reordered((13, 322638, 32), (0, 1, 2))
+    assert not is_reordered((17, 322638, 32), (1, 0, 2))  # more than two sectors
+    assert not is_reordered((13, 32263, 32), (1, 0, 2))  # near each other
+    assert not is_reordered((13, 80660, 128), (1, 0, 2))  # long rows
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -28,6 +28,7 @@ from vkdml.plan.reduce.rows import (
     row_division,
     short_runs_of,
     stepped_runs_of,
+    with_rows_beside,
 )
 from vkdml.plan.reduce.short import plan_short, plan_walked_tiles
 from vkdml.plan.reduce.work_division import WorkDivision
@@ -100,6 +101,7 @@ def plan_argreduce(
         if runs is None and are_elements:
             runs = short_runs_of(layout, limits) or out_of_order_runs_of(layout, element, limits)
     if runs is not None:
+        layout = with_rows_beside(layout, runs, element, limits)
         division, limits = row_division(layout, runs, order, input_bytes, limits)
     return _plan_division(division, layout, order, input_bytes, results, limits)
 

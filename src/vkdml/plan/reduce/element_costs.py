@@ -2,8 +2,8 @@
 
 Its unit is the time in which a GPU reads four bytes. There are three ways: one element after the other, run
 after run (``argreduce_rows``), or in tiles that are copied to shared memory and walked there
-(``argreduce_short``). The figures come from 330 shapes of 8 to 512 MiB, each read in all three ways on an H200
-and an H100. What the model chooses takes 0.83 of the time of the first way, and 1.05 of that of the best.
+(``argreduce_short``). The figures come from 330 shapes of 8 to 512 MiB, each read in all three ways on two
+GPUs (H100, H200). What the model chooses takes 0.83 of the time of the first way, and 1.05 of the best.
 """
 
 from __future__ import annotations
@@ -106,6 +106,6 @@ class ElementCosts:
         walk_bytes = self.layout.reduce_count * self.nbytes
         if walk_bytes > _LONGEST_WALK_BYTES:
             return math.inf
-        longer = max(walk_bytes / _SHORT_WALK_BYTES, 1) ** _LONG_WALK
+        longer = math.pow(max(walk_bytes / _SHORT_WALK_BYTES, 1), _LONG_WALK)
         order = 1 if self.layout.outputs_follow_input else _OTHER_ORDER
         return self._element_bytes / 4 * longer * order / _RATE_OF_TILES
