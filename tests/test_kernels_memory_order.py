@@ -235,7 +235,7 @@ def test_which_rows_follow_each_other_in_the_order_of_their_indices():
     """Short rows, few and far apart: sectors of indices would leave caches before they are full."""
 
     def is_reordered(memory, order, name="float32"):
-        layout, count = layout_of((memory, order, (len(memory) - 1,), 0), (False, False, False))
+        layout, _ = layout_of((memory, order, (len(memory) - 1,), 0), (False, False, False))
         runs = rows.long_runs_of(layout, Order(name).element_type, GPU_LIMITS)
         return rows.with_rows_beside(layout, runs, Order(name).element_type, GPU_LIMITS) != layout
 
