@@ -525,7 +525,8 @@ def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, wi
         assert constants["parts"] == parts
         # Words of two elements gain nothing by an exchange.
         assert constants.get("exchanged", 0) == (exchanged and width == 1)
-        assert constants["workgroup"] == (4 if exchanged and width == 1 else 8)
+        of_exchanging = 2 if parts == 5 else 4  # of many near parts
+        assert constants["workgroup"] == (of_exchanging if exchanged and width == 1 else 8)
         told.add(WORDS.unpack(plan.steps[0].push)["shares_of_part"] > 1)
     assert told == {False, True}
 
@@ -1253,6 +1254,11 @@ def test_what_is_copied_in_boxes(device):
     assert family_of(scraps, 1) == "slice1_boxes"
     assert family_of((Dim(3, 13, 12000), *scraps[1:]), 1) == "slice1_words"
     assert family_of((Dim(16, 13, 12000), Dim(2000, 999, 6), Dim(6, 2, 1)), 1) == "slice1_words"
+    # Nor what is read for one of many planes, if pixels are large.
+    for planes, apart, family in ((7, 39, "boxes"), (2, 39, "words"), (7, 14, "words"), (7, 15, "boxes")):
+        pixels = Dim(planes, 2, 60000), Dim(60000, apart, 1)
+        images = Dim(200, 60000 * apart, planes * 60000)
+        assert family_of((images, *pixels), 1) == f"slice1_{family}"
     # And none holds the sectors of a few million places.
     assert family_of((Dim(3, 3, 6 * 10**6), Dim(10**6, 999, 6), Dim(6, 20, 1)), 1) == "slice1_boxes"
     assert family_of((Dim(3, 3, 6 * 10**5), Dim(10**5, 999, 6), Dim(6, 20, 1)), 1) == "slice1_words"

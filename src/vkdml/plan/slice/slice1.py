@@ -43,7 +43,7 @@ def plan_slice1(
     beside = None if filled or by_words else sharing.words_beside
     by_words = by_words or beside is not None
     boxes = None
-    if not (gathers_well or filled or by_words) or (by_words and beside is None and sharing.are_scraps):
+    if not (gathers_well or filled or by_words) or (by_words and sharing.are_faster_in_boxes):
         boxes = boxes_of(layout, element_bytes, limits)
         by_words = by_words and boxes is None
     steps: tuple[Step, ...]

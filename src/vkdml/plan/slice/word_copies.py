@@ -12,6 +12,9 @@ from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits, Step, check_work
 from vkdml.plan.slice.counted_runs import is_one_run, near_dims, units_of_run
 
+# Of at least so many parts, elements of which are at most so many bytes apart, half as large workgroups find
+# sectors in the nearest cache again (0.32 to 1.08 of the time, H100).
+_MANY_PARTS, _NEAR_PARTS_BYTES = 5, 16
 # Where at least so much of the sectors that are read is copied, instructions take longer than the memory.
 _DENSE = 0.45
 
@@ -57,8 +60,11 @@ def _share_of(
 ) -> _Share:
     tuning, dims, per_word = limits.tuning.slice1, layout.dims, 4 // element_bytes
     apart = abs(dims[-1].input_stride) * element_bytes
-    exchanged = beside is not None and element_bytes == 1 and apart >= tuning.exchanged_from_bytes
+    parts = beside.size if beside is not None else 0
+    exchanged = parts > 0 and element_bytes == 1 and apart >= tuning.exchanged_from_bytes
     workgroup_size = tuning.exchanging_workgroup_size if exchanged else tuning.word_workgroup_size
+    if exchanged and parts >= _MANY_PARTS and apart <= _NEAR_PARTS_BYTES:
+        workgroup_size //= 2
     workgroup_size = min(limits.workgroup_size, workgroup_size)
     count = units_of_run(layout, per_word)
     at_once, sparse = tuning.invocation_words, tuning.sparse_invocation_words
