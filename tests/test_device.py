@@ -325,9 +325,11 @@ def test_every_use_of_a_closed_device_says_that_it_was_closed(fresh):
     sequence.record(op, input=a, output=out)
     down = sequence.download(out)
     sequence.eval()
+    never_evaluated = device.sequence().download(out)
     uses = [
         device.memory, device.trim, device.sequence, device.require_usable, device.__enter__,
-        a.numpy, a.copy, a[0].item, a.tolist, a.argmax, a.argmin, sequence.eval, sequence.eval_async,
+        a.numpy, a.copy, a[0].item, a.tolist, a.argmax, a.argmin,
+        never_evaluated.numpy, sequence.eval, sequence.eval_async,
         lambda: device.compile(desc),
         lambda: op.dispatch(input=a),
         lambda: op.dispatch(input=a, output=out),

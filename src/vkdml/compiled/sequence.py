@@ -255,7 +255,7 @@ class Sequence:
             target = None if out is None else self._host_array("out", "download", out)
             self._append(recorded)
             arrived = staging.view()[: array.nbytes]
-            download = Download(self._evaluation, arrived, array.shape, array.dtype, target)
+            download = Download(self._device, self._evaluation, arrived, array.shape, array.dtype, target)
             self._downloads.append(download)
             return download
 

@@ -62,16 +62,21 @@ class HostArray:
 class Download:
     """Elements that a sequence copies to the host; made by :meth:`vkdml.Sequence.download`."""
 
-    __slots__ = ("__weakref__", "_arrived", "_dtype", "_evaluation", "_fault", "_is_filled", "_out", "_shape")
+    __slots__ = (
+        *("__weakref__", "_arrived", "_device", "_dtype", "_evaluation", "_fault", "_is_filled", "_out"),
+        "_shape",
+    )
 
     def __init__(
         self,
+        device: Device,
         evaluation: Evaluation,
         arrived: Bytes,
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         out: HostArray | None,
     ) -> None:
+        self._device = device
         self._evaluation = evaluation
         self._arrived = arrived
         self._is_filled = False
@@ -98,7 +103,8 @@ class Download:
             ``out`` if the download has one, otherwise a new array.
 
         Raises:
-            DeviceError: the sequence was not evaluated after the download was recorded, or the device failed.
+            DeviceError: the sequence was not evaluated after the download was recorded; or the device failed,
+                or was closed before that.
             ValueError: ``out`` did not take the elements, because its shape or dtype was changed or it was
                 made read-only after it was recorded.
         """
@@ -106,6 +112,7 @@ class Download:
         if self._fault is not None:
             raise self._fault()
         if not self._is_filled:
+            self._device.require_usable()
             raise DeviceError(
                 "the sequence has not been evaluated since this download was recorded: call its eval() first"
             )
