@@ -253,8 +253,12 @@ FIELDS = (
 @pytest.mark.parametrize(
     ("args", "kwargs", "fault"),
     [
-        ((X, Y), {}, f" lacks axes; {FIELDS}"),
-        ((X, Y, 1), {}, f" lacks axes; {FIELDS}"),
+        ((X, Y), {}, f" lacks axes; the values by position are input_tensor, output_tensor; {FIELDS}"),
+        (
+            (X, Y, 1),
+            {},
+            f" lacks axes; the values by position are input_tensor, output_tensor, axis_count; {FIELDS}",
+        ),
         ((), {"Axes": (1,)}, f" lacks input_tensor, output_tensor; {FIELDS}"),
         ((X, Y, 1, (1,), 0, 0), {}, f" has 6 values by position, too many; {FIELDS}"),
         ((X, Y, (1,), 0, 0), {}, f" has 5 values by position, too many; {FIELDS}"),

@@ -69,6 +69,7 @@ def _by_name(
         if not left:
             raise TypeError(f"{struct} has {len(args)} values by position, too many; {_accepted(members)}")
         given[left.pop(0).name] = value
+    by_position = ", ".join(given)
     python_names = {name: m.name for m in members for name in (m.name, c_field_name(m.name))}
     for name, value in kwargs.items():
         if name not in python_names:
@@ -82,7 +83,8 @@ def _by_name(
         given[field] = value
     missing = [m.name for m in members if m.default is MISSING and m.name not in given]
     if missing:
-        raise TypeError(f"{struct} lacks {', '.join(missing)}; {_accepted(members)}")
+        taken_as = f"; the values by position are {by_position}" if by_position else ""
+        raise TypeError(f"{struct} lacks {', '.join(missing)}{taken_as}; {_accepted(members)}")
     return given
 
 
