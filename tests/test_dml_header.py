@@ -243,6 +243,7 @@ def test_a_count_that_is_given_is_checked(name: str) -> None:
         dml.validate(desc)
 
 
+BY_POSITION = "the values by position were taken as "
 FIELDS = (
     "accepted, by name or in this order: input_tensor or InputTensor, output_tensor or OutputTensor, "
     "axis_count or AxisCount (optional), axes or Axes, "
@@ -253,12 +254,8 @@ FIELDS = (
 @pytest.mark.parametrize(
     ("args", "kwargs", "fault"),
     [
-        ((X, Y), {}, f" lacks axes; the values by position are input_tensor, output_tensor; {FIELDS}"),
-        (
-            (X, Y, 1),
-            {},
-            f" lacks axes; the values by position are input_tensor, output_tensor, axis_count; {FIELDS}",
-        ),
+        ((X, Y), {}, f" lacks axes; {BY_POSITION}input_tensor, output_tensor; {FIELDS}"),
+        ((X, Y, 1), {}, f" lacks axes; {BY_POSITION}input_tensor, output_tensor, axis_count; {FIELDS}"),
         ((), {"Axes": (1,)}, f" lacks input_tensor, output_tensor; {FIELDS}"),
         ((X, Y, 1, (1,), 0, 0), {}, f" has 6 values by position, too many; {FIELDS}"),
         ((X, Y, (1,), 0, 0), {}, f" has 5 values by position, too many; {FIELDS}"),

@@ -173,7 +173,6 @@ def test_short_runs_out_of_order_are_read_at_once(device, monkeypatch, name, run
     """However short they are, and wherever they start and end within vectors."""
     if "SwiftShader" in device.name:
         return  # its compiler does not come to an end with these kernels
-    monkeypatch.setattr(element_costs.ElementCosts, "is_walked", False)
     monkeypatch.setattr(element_costs.ElementCosts, "is_in_rows", True)
     limits, rng = limits_of(device), np.random.default_rng(run)
     limits = replace(limits, tuning=replace(limits.tuning, shortest_row_bytes=1 << 10))
@@ -193,10 +192,7 @@ def test_short_runs_out_of_order_are_read_at_once(device, monkeypatch, name, run
 
 
 def test_short_runs_out_of_order_are_read_at_once_where_no_cache_holds_their_elements():
-    """14 words in each of 20 places. Not where caches hold them or positions are in order; nor few of them.
-
-    The few are walked in tiles.
-    """
+    """14 words in each of 20 places are; few places, small inputs and positions in order are not."""
 
     def is_read_at_once(memory, order, name="float32"):
         layout, count = layout_of((memory, order, (0, 1), 0), (False, False, False))
@@ -212,7 +208,7 @@ def test_short_runs_out_of_order_are_read_at_once_where_no_cache_holds_their_ele
 
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
 def test_far_rows_whose_indices_are_side_by_side_follow_each_other(device, monkeypatch, name):
-    """Of five places, or of the two around them; short rows, whole vectors or not."""
+    """Indices side by side of far rows, and of neighbours, whose plan stays the same."""
     if "SwiftShader" in device.name:
         return  # its compiler takes minutes for these kernels
     limits, rng = limits_of(device), np.random.default_rng(zlib.crc32(name.encode()))

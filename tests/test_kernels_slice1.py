@@ -1211,6 +1211,10 @@ def test_quotients_by_multiplication():
             assert np.isin(numbers // size - low, (0, 1)).all()
 
 
+# Planes, bytes from pixel to pixel, and the kernel.
+PLANES_OF_PIXELS = (7, 39, "boxes"), (2, 39, "words"), (7, 14, "words"), (7, 15, "boxes"), (9, 12, "words")
+
+
 def test_what_is_copied_in_boxes(device):
     """On GPUs permutations that caches do not hold; on processors none. Words are for narrow short rows."""
     limits = replace(device.limits, tuning=DISCRETE)
@@ -1255,12 +1259,14 @@ def test_what_is_copied_in_boxes(device):
     assert family_of((Dim(3, 13, 12000), *scraps[1:]), 1) == "slice1_words"
     assert family_of((Dim(16, 13, 12000), Dim(2000, 999, 6), Dim(6, 2, 1)), 1) == "slice1_words"
     # Nor what is read for one of many planes, if pixels are large.
-    for planes, apart, family in ((7, 39, "boxes"), (2, 39, "words"), (7, 14, "words"), (7, 15, "boxes")):
+    for planes, apart, family in PLANES_OF_PIXELS:
         pixels = Dim(planes, 2, 60000), Dim(60000, apart, 1)
         images = Dim(200, 60000 * apart, planes * 60000)
         assert family_of((images, *pixels), 1) == f"slice1_{family}"
-    # And none holds the sectors of a few million places.
-    assert family_of((Dim(3, 3, 6 * 10**6), Dim(10**6, 999, 6), Dim(6, 20, 1)), 1) == "slice1_boxes"
+    # Of three places neither, if more lies between.
+    assert family_of((Dim(3, 13, 1200000), Dim(400000, 999, 3), Dim(3, 2, 1)), 1) == "slice1_boxes"
+    # Nor does any cache hold the sectors of half a million rows in three places.
+    assert family_of((Dim(3, 3, 3 * 10**6), Dim(5 * 10**5, 999, 6), Dim(6, 20, 1)), 1) == "slice1_boxes"
     assert family_of((Dim(3, 3, 6 * 10**5), Dim(10**5, 999, 6), Dim(6, 20, 1)), 1) == "slice1_words"
     # Sectors hold elements of three dimensions; two of them are far apart in the output.
     pairs_apart = (Dim(7, 2, 2 * 10**6), Dim(2, 1, 10**6), Dim(10**6, -280, 1))

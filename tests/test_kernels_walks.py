@@ -38,7 +38,7 @@ WALKS = ShortTuning(
 )
 
 PROCESSOR = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8, LIMIT)
-# The same through shared memory, as on GPUs: of narrow elements that are loaded one by one otherwise.
+# The same through shared memory, as on GPUs: of elements that columns would load one by one.
 TILES = ShortTuning(
     workgroup_size=32, tile_bytes=2048, fixed_positions=True, direct=False, permuted_tile_bytes=4096
 )

@@ -216,6 +216,7 @@ def test_single_bytes_whose_values_are_returned_are_read_as_periods():
     ("memory", "order", "name", "family"),
     [
         ((4, 16777216, 2), (0, 1, 2), "float32", "short"),  # in their order, two at a time
+        ((4, 2000000, 2), (0, 1, 2), "float32", "columns"),  # which a cache holds
         ((4, 8388608, 2), (0, 1, 2), "int64", "short"),
         ((4, 4793490, 7), (0, 1, 2), "float32", "columns"),
         ((2, 9586980, 7), (2, 0, 1), "float32", "short"),  # in another order, two at a time
@@ -250,7 +251,7 @@ def test_every_second_element_out_of_order_is_walked_in_tiles():
         ((1016800, 132), "columns"),  # and of more vectors
         ((50, 37282, 72), "periods"),
         ((200, 4660, 72), "columns"),  # small matrices
-        ((50, 9320, 72), "columns"),  # of few bytes
+        ((16, 18640, 72), "columns"),  # of few bytes together
         ((93206, 36), "periods"),
         ((46603, 36), "columns"),
     ],

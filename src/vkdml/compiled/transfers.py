@@ -63,7 +63,14 @@ class Download:
     """Elements that a sequence copies to the host; made by :meth:`vkdml.Sequence.download`."""
 
     __slots__ = (
-        *("__weakref__", "_arrived", "_device", "_dtype", "_evaluation", "_fault", "_is_filled", "_out"),
+        "__weakref__",
+        "_arrived",
+        "_device",
+        "_dtype",
+        "_evaluation",
+        "_fault",
+        "_is_filled",
+        "_out",
         "_shape",
     )
 
@@ -103,8 +110,8 @@ class Download:
             ``out`` if the download has one, otherwise a new array.
 
         Raises:
-            DeviceError: the sequence was not evaluated after the download was recorded; or the device failed,
-                or was closed before that.
+            DeviceError: the elements never arrived: the sequence was not evaluated after the download was
+                recorded, or the device failed or was closed first.
             ValueError: ``out`` did not take the elements, because its shape or dtype was changed or it was
                 made read-only after it was recorded.
         """

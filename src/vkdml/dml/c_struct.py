@@ -83,7 +83,7 @@ def _by_name(
         given[field] = value
     missing = [m.name for m in members if m.default is MISSING and m.name not in given]
     if missing:
-        taken_as = f"; the values by position are {by_position}" if by_position else ""
+        taken_as = f"; the values by position were taken as {by_position}" if by_position else ""
         raise TypeError(f"{struct} lacks {', '.join(missing)}{taken_as}; {_accepted(members)}")
     return given
 

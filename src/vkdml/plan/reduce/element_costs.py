@@ -4,6 +4,7 @@ Its unit is the time in which a GPU reads four bytes. There are three ways: one 
 after run (``argreduce_rows``), or in tiles that are copied to shared memory and walked there
 (``argreduce_short``). The figures come from 330 shapes of 8 to 512 MiB, each read in all three ways on two
 GPUs (H100, H200). What the model chooses takes 0.83 of the time of the first way, and 1.05 of the best.
+They are in ``bench/results/before_after/nvidia-several-places.json``.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from functools import cached_property
 from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.plans import SECTOR_BYTES
 
-# What an invocation waits for elements along the innermost dimension, which it loads together if they are at
-# most so many. Longer dimensions do not let it wait.
-_WAIT = 9
+# Up to so many elements along the innermost dimension are loaded together, which takes so long for all of
+# them. Longer dimensions do not let an invocation wait.
 _AT_ONCE = 8
+_WAIT = 9
 # An element out of the order of memory takes at least so long if all of them are more than a cache holds.
 _OUT_OF_ORDER = 2
 _FEWEST_BYTES_OUT_OF_CACHE = 96 << 20
@@ -33,14 +34,14 @@ _RATE_OF_TILES = 0.62
 _SHORT_WALK_BYTES, _LONG_WALK = 180, 0.55
 # Outputs in another order than their elements take so many times as long: a tile is divided along both.
 _OTHER_ORDER = 1.3
-# Outputs of more bytes are not walked. Of inputs of fewer bytes a cache holds all, in any order.
+# Outputs of more bytes are not walked. If less is read in all, a cache holds it, in any order.
 _LONGEST_WALK_BYTES = 640
 _FEWEST_BYTES = 80 << 20
 
 
 @dataclass(frozen=True)
 class ElementCosts:
-    """What reading an element takes. The nearest elements of several dimensions compete for one output."""
+    """What reading an element takes, if the nearest elements compete for one output, along several axes."""
 
     layout: ReduceLayout
     nbytes: int
@@ -59,8 +60,13 @@ class ElementCosts:
     def _is_modelled(self) -> bool:
         others = (abs(dim.input_stride) for dim in self.layout.kept if dim.input_stride)
         is_nearest = all(self._nearest < stride for stride in others)
-        read = self.layout.outputs * self._output_bytes
+        read = self._outputs * self._output_bytes
         return len(self.layout.reduced) > 1 and is_nearest and read >= _FEWEST_BYTES
+
+    @cached_property
+    def _outputs(self) -> int:
+        """How many have elements of their own: others repeat these."""
+        return math.prod(dim.size for dim in self.layout.kept if dim.input_stride)
 
     @cached_property
     def _nearest(self) -> int:
@@ -79,8 +85,8 @@ class ElementCosts:
 
     @property
     def _is_out_of_order(self) -> bool:
-        """Whether other elements are read between two of a sector, more than a cache holds."""
-        needed = self.layout.outputs * self.layout.reduce_count * self.nbytes
+        """Whether more is read than a cache holds before the next element of the same sector."""
+        needed = self._outputs * self.layout.reduce_count * self.nbytes
         innermost = abs(self.layout.reduced[-1].input_stride)
         return innermost != self._nearest and needed >= _FEWEST_BYTES_OUT_OF_CACHE
 
@@ -99,7 +105,7 @@ class ElementCosts:
         if not (order.run_dims and self._is_out_of_order and self._output_bytes >= _CACHED_BYTES):
             return math.inf
         run = math.prod(dim.size for dim in order.dims[-order.run_dims :])
-        return self._element_bytes / 4 / (run * self.nbytes * _RATE_OF_RUN_BYTE)
+        return self._element_bytes / 4 / min(run * self.nbytes * _RATE_OF_RUN_BYTE, 1)
 
     @property
     def _walking(self) -> float:

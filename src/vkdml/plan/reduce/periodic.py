@@ -49,8 +49,8 @@ MOST_IN_VAIN_OF_PARTS = 2
 PARTS_BELOW = 0.9
 # Bytes. Longer rows of outputs out of the order of positions are read in columns.
 LONG_ROW_OUT_OF_ORDER = 16 * 1024
-# Bytes of aligned rows of wide elements, not of whole lines, that are read in periods; the fewest of a matrix
-# that is all of the input; and those of all matrices, and of each, if there are several.
+# Bytes of rows of wide elements, of whole vectors but not of whole lines, that are read in periods; the
+# fewest of a matrix, if there is one; and those of the input, and of each matrix, if there are several.
 UNEVEN_ROW_BYTES = (48, 512)
 UNEVEN_MATRIX_FROM = 12 << 20
 UNEVEN_MATRICES_FROM, UNEVEN_MATRICES_LEAST = 96 << 20, 4 << 20
@@ -359,17 +359,18 @@ class Periodicity:
 
     @property
     def _are_uneven_matrices(self) -> bool:
-        """Whether matrices have short aligned rows that leave invocations of a workgroup without columns.
+        """Whether matrices are large and have short rows of whole vectors, but not of whole lines.
 
-        In periods they take 0.70 to 1.06 of the time, 0.92 in the mean of 100 shapes (H100, H200).
+        As columns most of these leave invocations without work, and workgroups share lines. In periods they
+        take 0.70 to 1.06 of the time, 0.92 in the mean of 100 shapes (H100, H200).
         """
         row_bytes, rows = self._row_of_matrices * self.element.nbytes, self.layout.reduced[0].size
         shortest, longest = UNEVEN_ROW_BYTES
         is_uneven = row_bytes % VECTOR_BYTES == 0 and row_bytes % GPU_LINE != 0
         if self.limits.tuning.is_processor or not (is_uneven and shortest <= row_bytes <= longest):
             return False
-        if row_bytes * rows == self.input_bytes:
-            return self.input_bytes >= UNEVEN_MATRIX_FROM
+        if self.layout.outputs == self._row_of_matrices:
+            return row_bytes * rows >= UNEVEN_MATRIX_FROM
         return self.input_bytes >= UNEVEN_MATRICES_FROM and row_bytes * rows >= UNEVEN_MATRICES_LEAST
 
     @property

@@ -76,9 +76,9 @@ SHORTEST_STEPPED_RUN = 1024
 # have fewer bytes together.
 UNALIGNED_STEP_BYTES = 4
 UNALIGNED_STEPS_FROM = 32 << 20
-# Bytes of rows, and of memory between rows whose indices lie side by side: of so short and so far rows up to
-# so many are reduced one after the other. Otherwise sectors of indices are written in parts, each of which
-# has left the cache before the next (0.55 to 1.02 of the time, H100 and H200).
+# Rows of at most so many bytes, at least so far apart in memory, are reduced one after the other if at most
+# so many indices lie side by side. Otherwise sectors of indices are written in parts, each of which has left
+# the cache before the next (0.55 to 1.00 of the time, H100 and H200).
 LONGEST_ROW_BESIDE, FARTHEST_CACHED, MOST_ROWS_BESIDE = 400, 32 << 20, 16
 # Rows from this size on are split even if an output then has only two of the workgroups that run at once:
 # 77 MiB in 256 rows take 0.93 of the time so (H200).
@@ -189,8 +189,9 @@ def with_rows_beside(
     if limits.tuning.is_processor or not layout.kept or runs.length != layout.reduce_count:
         return layout
     beside = layout.innermost_of_outputs
-    are_short = runs.extent * element.nbytes <= LONGEST_ROW_BESIDE and beside.size <= MOST_ROWS_BESIDE
-    if not are_short or abs(beside.input_stride) * element.nbytes < FARTHEST_CACHED:
+    share_sectors = abs(beside.output_stride) == 1 and beside.size <= MOST_ROWS_BESIDE
+    is_far = abs(beside.input_stride) * element.nbytes >= FARTHEST_CACHED
+    if not (share_sectors and is_far and runs.extent * element.nbytes <= LONGEST_ROW_BESIDE):
         return layout
     others = (dim for dim in layout.kept if dim is not beside)
     return replace(layout, kept=(*others, beside))

@@ -68,7 +68,7 @@ def plan_walked_tiles(
     limits: DeviceLimits,
     loads: str,
 ) -> Plan | None:
-    """Plan a reduction of few narrow elements that are read one by one, or partly in vain, otherwise.
+    """Plan a reduction of few elements that are read one by one, or partly in vain, otherwise.
 
     Arguments are as of :func:`plan_short`, and how columns would load them. None if tiles do not help.
     """

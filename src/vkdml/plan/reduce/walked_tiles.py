@@ -32,8 +32,8 @@ def gains_by_tile(layout: ReduceLayout, nbytes: int, loads: str) -> bool:
 
     Narrow ones along several dimensions are, which would be loaded one by one, and single bytes of short rows
     of outputs, which would be loaded partly in vain (0.6 to 0.9 of the time). So are two bytes in very short
-    rows of which a cache would hold too few. Wider ones are in short rows out of memory order (0.3 to 0.9,
-    H100 and H200), and where a model of the time says so.
+    rows of which a cache would hold too few. Wider ones are walked faster in short rows out of memory order
+    (0.3 to 0.9, H100 and H200), and where :class:`ElementCosts` says so.
     """
     if loads == "vectors" or not layout.kept or layout.reduce_count * nbytes > MOST_BYTES:
         return False

@@ -20,11 +20,12 @@ _FEW_ROWS = 4
 # all of them together no longer than the second (0.66 to 0.91 of the time on an H200, 0.62 to 1.05 on an
 # H100).
 _SHORT_ROW_BYTES, _SHORT_ROWS_BYTES = 24, 64 << 20
-# Scraps: rows of up to so many bytes. The nearest cache loses a sector if so many bytes of the output lie
-# between elements that share it; but of up to so few elements, only if more do.
+# Scraps, which are rows of up to so many bytes: the nearest cache loses a sector if so many bytes of the
+# output lie between elements that share it. For scraps in up to so many places, so many bytes must.
 _SCRAP_BYTES, _SCRAPS_APART_BYTES = 5, 10_000
 _FEW_SCRAPS, _FEW_SCRAPS_APART_BYTES = 3, 1 << 20
-# Pixels of fewer bytes, or fewer planes of them, stay in the nearest cache from plane to plane.
+# The nearest cache has a sector again for the next plane if bytes of one plane are less than so far apart, or
+# if planes times that distance are fewer bytes than the second number.
 _LEAST_PIXEL_BYTES, _PIXELS_IN_PLANES = 13, 100
 # So many bytes of sectors between elements that share one are no longer in any cache.
 _SECTORS_OUT_OF_CACHE = 48 << 20
@@ -80,11 +81,11 @@ class Sharing:
     @property
     def are_faster_in_boxes(self) -> bool:
         """Whether words would read sectors again and again that boxes read once."""
-        return self._are_scraps or self._are_many_planes
+        return self._are_short_rows_apart or self._are_many_planes
 
     @property
     def _are_many_planes(self) -> bool:
-        """Whether rows of bytes are gathered from pixels for so many planes that near caches lose sectors.
+        """Whether bytes are gathered for so many planes that the nearest cache loses the sectors of one.
 
         Boxes take 0.25 to 0.92 of the time (H100).
         """
@@ -94,8 +95,8 @@ class Sharing:
         return self._row_bytes >= VECTOR_BYTES and parts.size * apart >= _PIXELS_IN_PLANES
 
     @property
-    def _are_scraps(self) -> bool:
-        """Whether these are short rows of which near caches lose sectors.
+    def _are_short_rows_apart(self) -> bool:
+        """Whether these are short rows that share sectors, but so far apart that caches lose them.
 
         Boxes take 0.33 to 1.35 of the time, in the mean of 48 copies 0.69 (H200) and 0.64 (H100).
         """
