@@ -116,7 +116,8 @@ TILED = {
     "apart backwards": ((3, 500, 6), (2, 1, 0), (ALL, ALL, BACK), (0, 2)),
     "written across": ((33, 150, 3, 4), (1, 0, 3, 2), (ALL,) * 4, (2, 3)),
     "apart and written across": ((40, 2, 900, 7), (2, 0, 1, 3), (ALL,) * 4, (2, 3)),
-    "windows": ((300, 6, 7), (0, 2, 1), (ALL, slice(1, 7), slice(1, 6)), (1, 2)),
+    "windows": ((300, 6, 9), (0, 2, 1), (ALL, slice(2, 8), slice(1, 5)), (1, 2)),
+    "large windows": ((300, 6, 7), (0, 2, 1), (ALL, slice(1, 7), slice(1, 6)), (1, 2)),
     "pairs, lines from each other": ((150, 64, 2), (0, 1, 2), (ALL, ALL, ALL), (1,)),
 }
 
@@ -179,6 +180,8 @@ def test_tiles_write_what_their_twin_writes(device, monkeypatch, name):
         if len(alike) > 3 and number % 2 != turn % 2:
             continue
         if "pairs" in case and ELEMENTS[name].nbytes == 8:  # vectors, which columns load at once
+            continue
+        if case == "windows" and ELEMENTS[name].nbytes >= 4:  # too far apart for one segment
             continue
         limits = tiled_limits_of(device, fixed_positions=number % 2 == 0)
         plan, count = plan_case(case, name, limits, rules_of(turn ^ 7 * (number % 2)))

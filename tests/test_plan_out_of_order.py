@@ -256,7 +256,7 @@ def test_every_second_element_out_of_order_is_walked_in_tiles():
         ((46603, 36), "columns"),
     ],
 )
-def test_rows_that_leave_invocations_idle_are_read_as_periods(shape, family):
+def test_large_matrices_whose_rows_are_no_whole_lines_are_read_as_periods(shape, family):
     assert families_of(shape, range(len(shape)), (len(shape) - 2,), "float32")[0] == family
 
 

@@ -67,6 +67,11 @@ class MemoryOrder:
         """How many of the last dimensions are side by side in memory."""
         return contiguous(self.dims)[1]
 
+    @property
+    def run_length(self) -> int:
+        """Elements that these dimensions have together; 1 if there are none."""
+        return contiguous(self.dims)[0]
+
 
 @dataclass(frozen=True)
 class ReduceLayout:

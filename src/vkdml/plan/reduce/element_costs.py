@@ -104,8 +104,7 @@ class ElementCosts:
         order = self.layout.reading_order
         if not (order.run_dims and self._is_out_of_order and self._output_bytes >= _CACHED_BYTES):
             return math.inf
-        run = math.prod(dim.size for dim in order.dims[-order.run_dims :])
-        return self._element_bytes / 4 / min(run * self.nbytes * _RATE_OF_RUN_BYTE, 1)
+        return self._element_bytes / 4 / min(order.run_length * self.nbytes * _RATE_OF_RUN_BYTE, 1)
 
     @property
     def _walking(self) -> float:

@@ -212,9 +212,8 @@ def _runs_of(layout: ReduceLayout, in_memory_order: bool) -> Runs | None:
     if order is None or in_run == 0:
         return None
     outside = len(order.dims) - in_run
-    length = math.prod(dim.size for dim in order.dims[outside:])
     outer_strides = tuple(dim.input_stride for dim in order.dims[:outside])
-    return Runs(length, outer_strides, order.input_offset, order)
+    return Runs(order.run_length, outer_strides, order.input_offset, order)
 
 
 def _are_few(layout: ReduceLayout, runs: Runs, element: ElementType, tuning: Tuning) -> bool:

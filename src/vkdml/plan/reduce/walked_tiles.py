@@ -38,8 +38,8 @@ def gains_by_tile(layout: ReduceLayout, nbytes: int, loads: str) -> bool:
     if loads == "vectors" or not layout.kept or layout.reduce_count * nbytes > MOST_BYTES:
         return False
     if nbytes >= 4:
-        is_worthwhile = _are_rows_out_of_order(layout) or ElementCosts(layout, nbytes).is_walked
-        return loads == "elements" and is_worthwhile
+        is_single = loads == "elements"
+        return is_single and (_are_rows_out_of_order(layout) or ElementCosts(layout, nbytes).is_walked)
     if len(layout.reduced) > 1:
         return loads == "elements"
     near, count = layout.kept[-1], layout.reduce_count
@@ -70,10 +70,11 @@ def walked_tile_of(
     permuted = fast is not layout.kept[-1]
     are_long = not permuted and nbytes >= 4 and count * nbytes > SHORT_WIDE_BYTES
     workgroup_size = min(tuning.workgroup_size // (1 if permuted or are_long else 2), limits.workgroup_size)
-    # Tiles that are written in another order end within sectors of the input and of the output.
-    wanted = max(tuning.tile_bytes, workgroup_size * count * nbytes) * (2 if permuted else 1)
     if are_long:
         wanted = 2 * tuning.tile_bytes
+    else:
+        # Tiles that are written in another order end within sectors of the input and of the output.
+        wanted = max(tuning.tile_bytes, workgroup_size * count * nbytes) * (2 if permuted else 1)
     most = 2 * (tuning.permuted_tile_bytes or tuning.tile_bytes)
     share = bytes_of_workgroup(layout.outputs * count * nbytes, limits.tuning)
     budget = min(wanted, most, share, limits.max_shared_memory // 2) // nbytes

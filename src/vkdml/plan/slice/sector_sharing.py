@@ -68,7 +68,7 @@ class Sharing:
         near = [dim for dim in strided if abs(dim.input_stride) <= within]
         return [dim for dim in near if dim.output_stride * self.element_bytes > self._tuning.box_near_bytes]
 
-    @property
+    @cached_property
     def _between(self) -> int:
         """Bytes of the output between elements of a sector."""
         return max((dim.output_stride * dim.size for dim in self._far), default=0) * self.element_bytes

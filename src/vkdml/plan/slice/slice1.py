@@ -42,10 +42,9 @@ def plan_slice1(
     by_words = not filled and sharing.gathers_by_words
     beside = None if filled or by_words else sharing.words_beside
     by_words = by_words or beside is not None
-    boxes = None
-    if not (gathers_well or filled or by_words) or (by_words and sharing.are_faster_in_boxes):
-        boxes = boxes_of(layout, element_bytes, limits)
-        by_words = by_words and boxes is None
+    wants_boxes = sharing.are_faster_in_boxes if by_words else not (gathers_well or filled)
+    boxes = boxes_of(layout, element_bytes, limits) if wants_boxes else None
+    by_words = by_words and boxes is None
     steps: tuple[Step, ...]
     # Tiles that are not filled are slower than whatever else does not read memory again and again.
     if matrices is not None and (filled or not (gathers_well or by_words or boxes)):
