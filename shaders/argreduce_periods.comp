@@ -85,6 +85,29 @@ void store_candidates(Best best, uint stretch_number, uint column, uint start, u
     }
 }
 
+// Loads a word of each line of what this workgroup and the next ones fold of periods [first, end), in the order of memory.
+// Returns what it found, so that nobody leaves the loads out.
+uint read_ahead(uint first_group, uint end_group, uint groups_per_stretch, uint first, uint end) {
+    uint stretch_number = first_group / groups_per_stretch, first_ahead = first_group - stretch_number * groups_per_stretch;
+    first_ahead = (first_ahead + groups_ahead - 1u) / groups_ahead * groups_ahead;
+    if (first_ahead >= groups_per_stretch) {
+        stretch_number++;
+        first_ahead = 0u;
+    }
+    if (stretch_number * groups_per_stretch + first_ahead >= end_group) return 0u; // another workgroup has done it
+    uint vectors = min(groups_ahead, groups_per_stretch - first_ahead), pieces = end - first;
+    uint base = offsets_of_output(stretch_number).x, last = (base + stretch - 1u) / COLUMNS, found = 0u;
+    if (!READS_PARTS && vectors == groups_per_stretch) { // one piece of memory
+        vectors = pieces * run / COLUMNS;
+        pieces = 1u;
+    }
+    uint offset = base + first * run + first_ahead * COLUMNS;
+    for (uint piece = 0u; piece < pieces; piece++, offset += run)
+        for (uint i = gl_LocalInvocationIndex * VECTORS_PER_LINE; i < vectors; i += WORKGROUP * VECTORS_PER_LINE)
+            found |= input_vectors[min(offset / COLUMNS + i, last)].x;
+    return found;
+}
+
 void main() {
     // A part may begin with the last element of a vector.
     uint widest = READS_PARTS ? width + (LOADS == LOADS_UNALIGNED ? 0u : COLUMNS - 1u) : run;
@@ -106,6 +129,13 @@ void main() {
         uint stretch_number = group / groups_per_stretch;
         uint column = (group - stretch_number * groups_per_stretch) * COLUMNS;
         uint first = split * positions_per_split;
+        if (READS_AHEAD) {
+            uint first_group = (workgroup - split * blocks) * groups_per_block;
+            uint end_group = min(first_group + groups_per_block, groups);
+            uint end = min(first + positions_per_split, reduce_count);
+            uint found = read_ahead(first_group, end_group, groups_per_stretch, first, end);
+            if (gl_NumWorkGroups.x == 0u) candidate_words[scratch_base] = found; // never, but no compiler knows
+        }
         uint base = offsets_of_output(stretch_number).x;
         uint start = LOADS == LOADS_UNALIGNED ? 0u : base % COLUMNS;
         if (READS_PARTS && column >= start + width) takes_part = false;

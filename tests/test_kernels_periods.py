@@ -348,10 +348,13 @@ def test_short_blocks_of_large_arrays_are_read_in_vectors(name, pattern, permute
         ("float32", 1, 28339, 37, True),
         ("float32", 7, 9000, 37, True),
         ("float64", 1, 14169, 37, True),
-        ("float32", 1, 28339, 36, False),  # aligned rows
+        ("float32", 1, 14000, 36, False),  # aligned rows
+        ("float32", 1, 28339, 36, True),  # many of them are loaded in order
         ("float32", 1, 5000, 37, False),  # a small array
-        ("float32", 1, 2000, 501, False),  # a candidate for each kibibyte or two
-        ("int64", 1, 2500, 251, False),
+        ("float32", 1, 1000, 501, False),  # a candidate for each kibibyte or two
+        ("float32", 1, 2000, 501, True),  # two MiB and more
+        ("int64", 1, 1000, 251, False),
+        ("int64", 1, 2500, 251, True),
         ("float32", 1, 500000, 5, True),  # a workgroup reads whole periods
         ("float32", 1, 453438, 37, True),  # several do
     ],
@@ -398,11 +401,10 @@ def test_splits_of_short_periods_fit_a_processors_cache(rows, columns, least):
         (64, 4),  # a whole period
         (144, 8),
         (320, 8),
-        (336, 4),
-        (4000, 4),
+        (4000, 8),
     ],
 )
-def test_processors_read_a_line_of_long_periods_side_by_side_and_two_of_short_ones(columns, vectors):
+def test_processors_read_two_lines_of_periods_side_by_side(columns, vectors):
     layout, count = layout_of((((8 << 20) // columns, columns), (1, 0), (0, 1), 0), (False, False, False))
     plan = plan_argreduce(layout, Order("int8"), count, PROCESSOR, index_bytes=4, with_values=False)
     family = kernels.table()[plan.steps[0].kernel].family
@@ -510,3 +512,61 @@ def test_windows_are_read_whole_where_that_is_faster(name, sizes, strides, axes,
         plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
         assert plan.steps[0].kernel.startswith("argreduce_periods") == periods_expected
         assert plan.bytes_of("workspace") <= count * ELEMENTS[name].nbytes // 100 + (1 << 20)
+
+
+def groups_ahead(plan) -> tuple[int, int]:
+    """Return the vectors that are read ahead, and those of a period or of the part of it that is read."""
+    (family, pushed) = (kernels.table()[plan.steps[0].kernel].family, plan.steps[0].push)
+    assert family.name == "argreduce_periods"
+    fields = family.unpack(pushed)
+    return fields["groups_ahead"], fields["width"]
+
+
+@pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
+def test_what_is_read_ahead_changes_no_result(device, name):
+    """Whole splits and parts of periods, of one stretch and of several, whole blocks and parts of them."""
+    nbytes, rng, seen = ELEMENTS[name].nbytes, np.random.default_rng(5), set()
+    cases = [
+        ((60, 500), (0, 1), (0,), 0),
+        ((71, 497), (0, 1), (0,), 3),
+        ((900, 44), (0, 1), (0,), 0),
+        ((900, 84), (0, 1), (0,), 0),
+        ((5, 90, 331), (1, 0, 2), (0, 1), 1),
+        ((3, 90, 170, 2), (0, 1, 3, 2), (1, 2), 5),
+    ]
+    for split_bytes, segment_bytes in ((1 << 12, 32), (1 << 15, 16)):
+        ahead = replace(device.limits.tuning.periods, split_bytes=split_bytes, segment_bytes=segment_bytes)
+        limits = replace(
+            device.limits, tuning=replace(device.limits.tuning, **SMALL, periods=ahead, batched_loads=0)
+        )
+        plans = [(plan_case(case, name, limits), math.prod(case[0]) + case[3]) for case in cases]
+        plans += [
+            (plan_parts(window, name, (False, False, False), limits, aligned=True), PARTS[window][4])
+            for window in ("rows that are cut", "in stretches far apart")
+        ]
+        for plan, count in plans:
+            vectors, width = groups_ahead(plan)
+            seen.add("nothing" if not vectors else "all" if vectors * 16 >= width * nbytes else "some")
+            run_both(device, plan, {"input": element_bits(rng, name, count)}, twins_combine.run)
+    assert seen == {"nothing", "all", "some"}
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "vectors"),
+    [
+        ("float32", (20000, 200), 50),  # whole periods
+        ("float32", (3000, 4001), 64),  # of long ones a part
+        ("int8", (4, 9000, 200), 25),
+        ("float32", (700000, 5), 0),  # a workgroup has whole periods
+    ],
+)
+def test_processors_read_ahead_what_a_cache_holds(name, shape, vectors):
+    case = (shape, tuple(range(len(shape))), (len(shape) - 2,), 0)
+    layout, count = layout_of(case, (False, False, False))
+    plan = plan_argreduce(layout, Order(name), count, PROCESSOR, index_bytes=4, with_values=False)
+    assert groups_ahead(plan)[0] == vectors
+    pushed = kernels.family("argreduce_periods").unpack(plan.steps[0].push)
+    tuning = PROCESSOR.tuning.periods
+    assert vectors * 16 * pushed["positions_per_split"] <= 2 * tuning.split_bytes
+    gpu = plan_argreduce(layout, Order(name), count, GPU_LIMITS, index_bytes=4, with_values=False)
+    assert "argreduce_periods" not in gpu.steps[0].kernel or groups_ahead(gpu)[0] == 0

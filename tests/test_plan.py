@@ -514,24 +514,29 @@ def test_stacks_whose_tiles_leave_most_invocations_idle_are_read_as_columns(elem
 @pytest.mark.parametrize(
     ("element", "sizes", "family"),
     [
-        (2, (256, 8192), "columns"),
+        (2, (256, 2048), "columns"),
         (2, (64, 8192), "short"),  # few positions
-        (2, (256, 8191), "short"),  # not aligned
-        (2, (512, 8192), "short"),  # 16 MiB, which other programs push out of a cache
-        (2, (131072, 32), "columns"),  # rows of two lines
-        (2, (65536, 36), "columns"),
-        (2, (233017, 36), "columns"),  # more lines than are walked
-        (2, (1024, 8192), "short"),
-        (2, (1025, 8192), "columns"),
+        (2, (256, 2047), "short"),  # not aligned
+        (2, (256, 8192), "periods"),  # 8 MiB, which are loaded in order
+        (2, (256, 8191), "short"),
+        (2, (512, 9000), "short"),  # 17 MiB, which other programs push out of a cache
+        (2, (512, 8192), "periods"),  # the same places of a cache
+        (2, (499, 8192), "short"),
+        (2, (1101, 9000), "periods"),  # more lines than a cache holds
+        (2, (1024, 9000), "short"),
+        (2, (16384, 32), "columns"),  # rows of two lines
+        (2, (131072, 32), "periods"),
+        (2, (233017, 16), "columns"),  # of one line
         (3, (256, 4096), "short"),  # of two words
-        (3, (1025, 4096), "columns"),
-        (0, (1024, 16384), "short"),
-        (0, (1025, 16384), "columns"),
-        (0, (1025, 16383), "short"),  # not aligned: vectors would be shifted
+        (3, (1101, 4000), "periods"),
+        (0, (1024, 16384), "periods"),
+        (0, (999, 16384), "short"),  # bytes share lines
+        (0, (1101, 16400), "periods"),
+        (0, (1100, 16383), "short"),
     ],
 )
-def test_a_processor_reads_long_columns_of_words_in_vectors_if_its_cache_holds_them(element, sizes, family):
-    (step,) = plan(sizes, (0,), ELEMENTS[element], LIMITS["lavapipe"]).steps
+def test_a_processor_reads_long_columns_in_order_or_walks_them_if_its_cache_has_lines(element, sizes, family):
+    step = plan(sizes, (0,), ELEMENTS[element], LIMITS["lavapipe"]).steps[0]
     assert step.kernel.removeprefix("argreduce_").split("_")[0] == family
 
 
@@ -587,7 +592,9 @@ def test_a_processor_shares_positions_that_are_far_apart():
         (LIMITS["swiftshader"], least, 1),
     ):
         few = replace(limits.tuning.short, walked_runs=0)
-        limits = replace(limits, tuning=replace(limits.tuning, short=few, columns_segment_bytes=128))
+        never = replace(limits.tuning.periods, split_bytes=0)  # not read in order instead
+        tuning = replace(limits.tuning, short=few, periods=never, columns_segment_bytes=128)
+        limits = replace(limits, tuning=tuning)
         (step,) = plan((1 << 13, pitch), (0,), ELEMENTS[2], limits).steps
         assert step.kernel.startswith("argreduce_columns_vectors")
         assert header(step).lanes == sharing
@@ -667,7 +674,8 @@ def test_many_rows_of_narrow_elements_are_read_in_periods_if_an_input_is_small_t
     assert is_periods((1000, 1001 * 40), u1)  # a large one
     assert not is_periods((32768, 512), f4)
     lavapipe = LIMITS["lavapipe"]
-    assert not is_periods((32768, 512), u1, lavapipe)
+    assert not is_periods((32768, 64), u1, lavapipe)
+    assert is_periods((32768, 65), u1, lavapipe)  # several lines, which are loaded in order
 
 
 def test_kernels_are_told_what_is_special_in_their_elements():

@@ -108,13 +108,6 @@ def test_processors_walk_where_each_column_has_many_bytes(memory, order, narrow,
     assert families_of(memory, order, axes, "float32", PROCESSOR)[0] == wide
 
 
-def test_processors_read_a_line_of_each_of_two_periods_at_once():
-    for name in ("int8", "float16", "float32", "int64"):
-        periods, _ = steps_of((6000, 664, 4), (0, 1, 2), (0, 2), name, PROCESSOR)
-        pushed = kernels.family("argreduce_periods").unpack(periods.push)
-        assert (pushed["groups_per_block"], pushed["lanes"]) == (4, 2)
-
-
 @pytest.mark.parametrize(
     ("memory", "name", "family"),
     [
@@ -158,10 +151,13 @@ def test_processors_plan_reductions_of_one_element():
         ((50257, 41), (1,), "int64", "short"),
         ((20257, 128), (1,), "int64", "short"),
         ((300, 8192), (1,), "int64", "rows"),  # long ones
-        ((100, 900, 6, 12), (1, 2), "float16", "short"),  # 5400 runs that share lines
-        ((2, 4000, 331, 12), (1,), "int8", "columns"),  # as many that do not
-        ((16, 3167, 331), (1,), "int8", "short"),  # a cache has the next ones
-        ((3, 4097, 511), (1,), "int8", "columns"),
+        ((100, 180, 6, 12), (1, 2), "float16", "short"),  # 1080 runs that share lines
+        ((100, 900, 6, 12), (1, 2), "float16", "periods"),  # more lines than a cache holds
+        ((2, 4000, 331, 12), (1,), "int8", "periods"),
+        ((16, 1067, 331), (1,), "int8", "short"),
+        ((16, 3167, 331), (1,), "int8", "periods"),
+        ((3, 4097, 511), (1,), "int8", "periods"),  # unaligned rows
+        ((3, 4097, 63), (1,), "int8", "columns"),  # a small array
         ((256, 714, 6), (0, 2), "int8", "short"),
         ((514, 712, 6), (0, 2), "int8", "periods"),
         ((257, 714, 6), (0, 2), "int8", "short"),  # few bytes for each column

@@ -21,6 +21,7 @@ UNLIMITED_LOOP_STEPS = 1 << 63
 # Candidates that `combine_splits` loads in one batch.
 _CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 _SHARED_LAYOUT_WORDS = kernels.number("shared_layout_words")
+_VECTORS_PER_LINE = kernels.number("vectors_per_line")
 _BOX_TURNS = kernels.number("box_turns")
 # The most words of a row before the vectors within it, or after them.
 _END_WORDS = kernels.number("end_words")
@@ -339,7 +340,9 @@ class PeriodLoops:
     def _halvings(self) -> int:
         return self.workgroup_size.bit_length()
 
-    def periods(self, items: int, dims: int, periods: int, lanes: int, at_once: int, columns: int) -> int:
+    def periods(
+        self, items: int, dims: int, periods: int, lanes: int, at_once: int, columns: int, ahead: int
+    ) -> int:
         """Return the steps of ``argreduce_periods``.
 
         Args:
@@ -349,11 +352,13 @@ class PeriodLoops:
             lanes: invocations that share them.
             at_once: periods that an invocation loads at once.
             columns: elements of a vector.
+            ahead: vectors of each period that are read ahead.
         """
+        lines = loop(periods, loop(ceil_div(ahead, _VECTORS_PER_LINE * self.workgroup_size))) if ahead else 0
         fold = loop(ceil_div(periods, lanes) // at_once)
         parts = 6 * loop(columns, loop(1))  # to begin with, to settle, twice a part of a vector, to store
         members = loop(self._halvings, 2 * loop(columns, loop(1)))
-        return loop(rounds_of(items, self.max_workgroup_count), loop(dims) + fold + parts + members)
+        return loop(rounds_of(items, self.max_workgroup_count), loop(dims) + lines + fold + parts + members)
 
     def combine(
         self,

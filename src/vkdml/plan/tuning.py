@@ -212,14 +212,10 @@ class PeriodTuning:
     split_bytes: int
     """Bytes of a split on a processor, if the input is more than four times as large. A split has more where
     its workgroups would each read less than half of ``Tuning.split_bytes``. The workgroups of a split run in
-    turn, so lines that they share, or that the processor loads ahead, are in its second cache. 0: not a
-    processor."""
+    turn, and the first one loads what they read into the second cache: all of up to twice these bytes, of
+    more than that half of these bytes at a time. 0: not a processor."""
     segment_bytes: int
     """The most of a long period that a workgroup reads side by side, of several periods at once if it can."""
-    short_bytes: int
-    """Periods up to this size use ``short_segment_bytes``."""
-    short_segment_bytes: int
-    """As ``segment_bytes``, of short periods."""
     unaligned_rows: int
     """Unaligned rows of narrow elements are read in periods in small inputs too, if at least so many rows are
     reduced to one; 0: never."""
