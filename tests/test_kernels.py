@@ -264,7 +264,9 @@ def test_lanes_take_short_innermost_dimensions_whole(device, small_limits, monke
         shape = outer, between, innermost, columns
         strides = between * innermost * columns, columns, between * columns, 1
         periods = replace(limits.tuning.periods, from_bytes=1 << 40, elements_from_bytes=1 << 40)
-        tuning = replace(limits.tuning, memory_order=0, periods=periods, joined_from_bytes=1 << 40)
+        tuning = replace(
+            limits.tuning, memory_order=0, reads_ahead=0, periods=periods, joined_from_bytes=1 << 40
+        )
         limits = replace(limits, tuning=tuning)
         case = shape, (0, 1, 2), strides, 0, math.prod(shape)
         plan = plan_case(case, name, limits, (number % 2 > 0, number % 3 > 0, False))

@@ -349,12 +349,12 @@ def test_short_blocks_of_large_arrays_are_read_in_vectors(name, pattern, permute
         ("float32", 7, 9000, 37, True),
         ("float64", 1, 14169, 37, True),
         ("float32", 1, 14000, 36, False),  # aligned rows
-        ("float32", 1, 28339, 36, True),  # many of them are loaded in order
+        ("float32", 1, 44339, 36, True),  # many of them are loaded in order
         ("float32", 1, 5000, 37, False),  # a small array
-        ("float32", 1, 1000, 501, False),  # a candidate for each kibibyte or two
-        ("float32", 1, 2000, 501, True),  # two MiB and more
-        ("int64", 1, 1000, 251, False),
-        ("int64", 1, 2500, 251, True),
+        ("float32", 1, 2000, 501, False),  # a candidate for each kibibyte or two
+        ("float32", 1, 3200, 501, True),  # 6 MiB and more
+        ("int64", 1, 2500, 251, False),
+        ("int64", 1, 3200, 251, True),
         ("float32", 1, 500000, 5, True),  # a workgroup reads whole periods
         ("float32", 1, 453438, 37, True),  # several do
     ],
@@ -535,10 +535,14 @@ def test_what_is_read_ahead_changes_no_result(device, name):
         ((3, 90, 170, 2), (0, 1, 3, 2), (1, 2), 5),
     ]
     for split_bytes, segment_bytes in ((1 << 12, 32), (1 << 15, 16)):
-        ahead = replace(device.limits.tuning.periods, split_bytes=split_bytes, segment_bytes=segment_bytes)
-        limits = replace(
-            device.limits, tuning=replace(device.limits.tuning, **SMALL, periods=ahead, batched_loads=0)
+        ahead = replace(
+            device.limits.tuning.periods,
+            split_bytes=split_bytes,
+            segment_bytes=segment_bytes,
+            ahead_from_bytes=0,
         )
+        changed = {**SMALL, "periods": ahead, "batched_loads": 0, "reads_ahead": 1}
+        limits = replace(device.limits, tuning=replace(device.limits.tuning, **changed))
         plans = [(plan_case(case, name, limits), math.prod(case[0]) + case[3]) for case in cases]
         plans += [
             (plan_parts(window, name, (False, False, False), limits, aligned=True), PARTS[window][4])

@@ -592,8 +592,8 @@ def test_a_processor_shares_positions_that_are_far_apart():
         (LIMITS["swiftshader"], least, 1),
     ):
         few = replace(limits.tuning.short, walked_runs=0)
-        never = replace(limits.tuning.periods, split_bytes=0)  # not read in order instead
-        tuning = replace(limits.tuning, short=few, periods=never, columns_segment_bytes=128)
+        # What is read ahead is read in periods.
+        tuning = replace(limits.tuning, short=few, reads_ahead=0, columns_segment_bytes=128)
         limits = replace(limits, tuning=tuning)
         (step,) = plan((1 << 13, pitch), (0,), ELEMENTS[2], limits).steps
         assert step.kernel.startswith("argreduce_columns_vectors")

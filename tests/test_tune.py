@@ -216,13 +216,13 @@ def test_inputs_fit_the_device():
         256,
         64,
         64,
-        4,
+        8,
     ]
     assert nbytes("discrete", heap=1 << 30) == 128 << 20
     assert nbytes("discrete", largest_range=(128 << 20) - 1) == 64 << 20
 
 
-@pytest.mark.parametrize("input_bytes", [2 << 20, 4 << 20, 256 << 20])
+@pytest.mark.parametrize("input_bytes", [2 << 20, 8 << 20, 256 << 20])
 def test_cases_are_planned_differently_and_within_the_input(input_bytes):
     limits = vkdml.devices()[0].plan_limits
     limits = replace(limits, max_storage_buffer_range=1 << 30)
@@ -237,7 +237,7 @@ def test_cases_are_planned_differently_and_within_the_input(input_bytes):
 def test_every_searched_field_changes_the_plan_of_some_case():
     in_vain = set(tuning.SEARCH)
     for device_class, numbers in device_classes.TUNING.items():
-        cases = tune.representative_cases((4 if device_class == "software" else 256) << 20)
+        cases = tune.representative_cases((8 if device_class == "software" else 256) << 20)
         limits = replace(vkdml.devices()[0].plan_limits, max_storage_buffer_range=1 << 30)
         for field, values in tuning.SEARCH.items():
             trials = [replace(limits, tuning=replace(numbers, **{field: value})) for value in values]

@@ -25,6 +25,7 @@ DISCRETE = Tuning(
     shortest_row_bytes=64,
     positions_per_split=16,
     subgroups=1,
+    reads_ahead=0,
     batched_loads=1,
     memory_order=1,
     # 16 to each of 132 multiprocessors, of which 8 run at once.
@@ -127,6 +128,7 @@ DISCRETE = Tuning(
         wide_column_bytes=(0, 0),
         column_bytes=0,
         split_bytes=0,
+        ahead_from_bytes=NEVER,
         segment_bytes=NEVER,
         unaligned_rows=0,
         unsplit_row_bytes=64,
@@ -185,6 +187,7 @@ SOFTWARE = replace(
     fixed_flags_from_bytes=64 * 1024,
     fixed_vector_flags_from_bytes=64 * 1024,
     subgroups=0,
+    reads_ahead=1,
     # The processor does all of it, so there is nothing to overlap: this only bounds the memory taken.
     stream_from_bytes=128 * _MIB,
     # Few workgroups, each of which runs through memory in order; a processor's caches do for tiles.
@@ -215,6 +218,7 @@ SOFTWARE = replace(
         wide_column_bytes=(2 * 1024, 12 * 1024),
         column_bytes=128,
         split_bytes=_MIB // 2,
+        ahead_from_bytes=6 * _MIB,
         segment_bytes=128,
         unaligned_rows=256,
         unsplit_row_bytes=NEVER,
@@ -273,6 +277,7 @@ _SWIFTSHADER = replace(
         row_positions=0,
         out_of_order_row_bytes=0,
     ),
+    reads_ahead=0,
     far_columns_from_bytes=NEVER,
     slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=NEVER),
     short=replace(SOFTWARE.short, fixed_positions=False, walked_runs=0, narrow_walked_runs=0, walked_rows=()),

@@ -214,6 +214,8 @@ class PeriodTuning:
     its workgroups would each read less than half of ``Tuning.split_bytes``. The workgroups of a split run in
     turn, and the first one loads what they read into the second cache: all of up to twice these bytes, of
     more than that half of these bytes at a time. 0: not a processor."""
+    ahead_from_bytes: int
+    """Inputs from this size on are loaded in order so. Smaller ones stay in a cache."""
     segment_bytes: int
     """The most of a long period that a workgroup reads side by side, of several periods at once if it can."""
     unaligned_rows: int
@@ -296,6 +298,9 @@ class Tuning:
     """1: an invocation has several loads along a stride in flight; 0: one."""
     memory_order: int
     """1: reduced elements are read as they lie in memory; 0: in the order of their positions."""
+    reads_ahead: int
+    """1: a processor loads the periods of large inputs in the order of memory before it folds them; 0: it
+    does not, which takes less time if its caches load strided lines early."""
     most_candidates: int
     """The most candidates that one workgroup combines after a reduction along a stride."""
     columns_workgroups: int
@@ -372,6 +377,7 @@ SEARCH: dict[str, tuple[int, ...]] = {
     "fewest_vectors_per_lane": (1, 2, 4, 8, 16, 64, 256),
     "columns_segment_bytes": (64, 128, 256, 512, 1024),
     "subgroups": (0, 1),
+    "reads_ahead": (0, 1),
     "positions_per_lane": (2, 8, 32, 128, 1024, 4096),
     "tile_bytes": tuple(1 << exponent for exponent in range(13, 20)),
     "target_workgroups": (2, 4, 8, 16, 32, 64, 132, 264, 528, 1056, 2112, 4096, 8192),

@@ -148,12 +148,11 @@ class Periodicity:
     @cached_property
     def may_be_ahead(self) -> bool:
         """Whether a processor loads memory in order if it reads it in periods."""
-        tuning = self._tuning
         return (
-            reads_ahead(self.input_bytes, tuning)
+            reads_ahead(self.input_bytes, self.limits.tuning)
             and any(dim.input_stride for dim in self.layout.kept)
             and self.repetition is not None
-            and self._has_long_columns(tuning.column_bytes)
+            and self._has_long_columns(self._tuning.column_bytes)
         )
 
     @property

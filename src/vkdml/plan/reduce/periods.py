@@ -43,7 +43,7 @@ from vkdml.plan.reduce.reductions import (
 )
 from vkdml.plan.reduce.repetition import NARROW_STEPS, PERIODS, Repetition, column_words, in_whole_lines
 from vkdml.plan.schema import ElementType, PlacedLayout
-from vkdml.plan.tuning import PeriodTuning
+from vkdml.plan.tuning import PeriodTuning, Tuning
 
 # Vectors. A workgroup reads so many side by side at least, where a period is longer.
 FEWEST_VECTORS = 16
@@ -79,8 +79,14 @@ def _loads(repetition: Repetition) -> str:
     return "vectors" if repetition.is_aligned else "unaligned"
 
 
-def reads_ahead(input_bytes: int, tuning: PeriodTuning) -> bool:
+def reads_ahead(input_bytes: int, tuning: Tuning) -> bool:
     """Whether this is a processor, and so much memory that it had better be loaded in order."""
+    has_splits = _has_short_splits(input_bytes, tuning.periods)
+    return tuning.reads_ahead > 0 and has_splits and input_bytes >= tuning.periods.ahead_from_bytes
+
+
+def _has_short_splits(input_bytes: int, tuning: PeriodTuning) -> bool:
+    """Whether a processor reads so much that the workgroups of a period had better do so soon."""
     return 0 < 4 * tuning.split_bytes < input_bytes
 
 
@@ -136,7 +142,7 @@ def _division(
     candidate_bytes = repetition.columns * column_words(element) * 4
     shares = (periods / lanes, candidate_bytes / input_bytes)
     wanted = whole_waves(blocks, longest, *shares, at_once)
-    in_turn = groups_per_block < vectors and reads_ahead(input_bytes, tuning.periods)
+    in_turn = groups_per_block < vectors and _has_short_splits(input_bytes, tuning.periods)
     if in_turn:
         # Blocks of a period follow each other within a split.
         stretch_bytes = repetition.stretch * element.nbytes
@@ -148,7 +154,9 @@ def _division(
         wanted = max(wanted, ceil_div(periods, NARROW_STEPS))
 
     def groups_ahead(share: int) -> int:
-        return _groups_ahead(vectors, groups_per_block, share, tuning.periods) if in_turn else 0
+        if not (in_turn and reads_ahead(input_bytes, tuning)):
+            return 0
+        return _groups_ahead(vectors, groups_per_block, share, tuning.periods)
 
     def loop_steps(splits: int) -> int:
         loops = PeriodLoops(workgroup_size, limits.max_workgroup_count)

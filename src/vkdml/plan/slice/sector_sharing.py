@@ -26,7 +26,7 @@ _SCRAP_BYTES, _SCRAPS_APART_BYTES = 5, 10_000
 _FEW_SCRAPS, _FEW_SCRAPS_APART_BYTES = 3, 1 << 20
 # The nearest cache has a sector again for the next plane if the planes times what lies between bytes of one
 # are fewer bytes than this.
-_PIXELS_IN_PLANES = 100
+_PIXELS_IN_PLANES = 130
 # So many bytes of sectors between elements that share one are no longer in any cache.
 _SECTORS_OUT_OF_CACHE = 48 << 20
 
