@@ -1212,7 +1212,7 @@ def test_quotients_by_multiplication():
 
 
 # Planes, bytes from pixel to pixel, and the kernel.
-PLANES_OF_PIXELS = (7, 39, "boxes"), (2, 39, "words"), (7, 14, "words"), (7, 15, "boxes")
+PLANES_OF_PIXELS = (7, 39, "boxes"), (2, 39, "words"), (7, 18, "words"), (7, 19, "boxes")
 
 
 def test_what_is_copied_in_boxes(device):
