@@ -1352,6 +1352,7 @@ def test_what_shares_sectors_is_copied_as_was_fastest(device, width, dims, famil
         (2**14, 4095, (8, 64)),
         (2**16, 517, (8, 48)),
         (2**17, 383, (8, 28)),  # short rows
+        (2**14, 4112, (8, 64)),  # of vectors, but not of sectors
         (2**14, 4096, (8, 32)),  # aligned ones
         (2**14 + 1, 4095, (4, 64)),  # unaligned columns
         (2**12, 4095, (8, 32)),  # caches hold all of it
