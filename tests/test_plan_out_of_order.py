@@ -244,7 +244,12 @@ def test_every_second_element_out_of_order_is_walked_in_tiles():
         ((1677721, 80), "periods"),
         ((2581110, 52), "periods"),
         ((1398101, 96), "columns"),  # rows of whole lines
-        ((1016800, 132), "columns"),  # and of more vectors
+        ((1016800, 132), "periods"),  # of more vectors
+        ((376344, 132), "columns"),  # fewer of them
+        ((132000, 1020), "periods"),
+        ((131072, 1024), "columns"),
+        ((130000, 1028), "columns"),  # more than 4 KiB
+        ((2, 66000, 1020), "columns"),  # two matrices
         ((50, 37282, 72), "periods"),
         ((200, 4660, 72), "columns"),  # small matrices
         ((16, 18640, 72), "columns"),  # of few bytes together
@@ -254,6 +259,11 @@ def test_every_second_element_out_of_order_is_walked_in_tiles():
 )
 def test_large_matrices_whose_rows_are_no_whole_lines_are_read_as_periods(shape, family):
     assert families_of(shape, range(len(shape)), (len(shape) - 2,), "float32")[0] == family
+
+
+def test_rows_of_eight_bytes_that_are_no_whole_lines_are_read_as_periods_up_to_two_kibibytes():
+    for columns, family in ((254, "periods"), (258, "columns")):
+        assert families_of((120000, columns), range(2), (0,), "int64")[0] == family
 
 
 @pytest.mark.parametrize(
