@@ -377,7 +377,7 @@ def test_processors_read_unaligned_rows_of_wide_elements_as_periods(
         (5 << 20, 5, 1),  # of these a workgroup reads a whole period, without others
         (1 << 15, 250, 7),
         (1 << 15, 4000, 62),  # 63 workgroups of half of `Tuning.split_bytes`
-        (1 << 15, 5001, 1),  # long periods, whose blocks share few lines
+        (1 << 15, 5001, 1),  # long periods, which many workgroups share
     ],
 )
 def test_splits_of_short_periods_fit_a_processors_cache(rows, columns, least):
@@ -516,10 +516,10 @@ def test_windows_are_read_whole_where_that_is_faster(name, sizes, strides, axes,
 
 def groups_ahead(plan) -> tuple[int, int]:
     """Return the vectors that are read ahead, and those of a period or of the part of it that is read."""
-    (family, pushed) = (kernels.table()[plan.steps[0].kernel].family, plan.steps[0].push)
+    family = kernels.table()[plan.steps[0].kernel].family
     assert family.name == "argreduce_periods"
-    fields = family.unpack(pushed)
-    return fields["groups_ahead"], fields["width"]
+    pushed = family.unpack(plan.steps[0].push)
+    return pushed["groups_ahead"], pushed["width"]
 
 
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])

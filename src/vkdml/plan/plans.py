@@ -24,7 +24,7 @@ VECTOR_BYTES = kernels.number("vector_bytes")
 # Memory is read and written in sectors: what lies closer together is read together with what lies between.
 SECTOR_BYTES = 32
 # Bytes of a line of a processor's caches, and of a GPU's.
-LINE = 64
+LINE = kernels.number("vectors_per_line") * VECTOR_BYTES
 GPU_LINE = 128
 # Shared memory that a kernel has for each invocation at most.
 SHARED_BYTES = 48

@@ -142,8 +142,7 @@ def _division(
     candidate_bytes = repetition.columns * column_words(element) * 4
     shares = (periods / lanes, candidate_bytes / input_bytes)
     wanted = whole_waves(blocks, longest, *shares, at_once)
-    in_turn = groups_per_block < vectors and _has_short_splits(input_bytes, tuning.periods)
-    if in_turn:
+    if groups_per_block < vectors and _has_short_splits(input_bytes, tuning.periods):
         # Blocks of a period follow each other within a split.
         stretch_bytes = repetition.stretch * element.nbytes
         # Each workgroup reads enough that to start and finish it is a small part of its time.
@@ -154,7 +153,7 @@ def _division(
         wanted = max(wanted, ceil_div(periods, NARROW_STEPS))
 
     def groups_ahead(share: int) -> int:
-        if not (in_turn and reads_ahead(input_bytes, tuning)):
+        if not reads_ahead(input_bytes, tuning):
             return 0
         return _groups_ahead(vectors, groups_per_block, share, tuning.periods)
 

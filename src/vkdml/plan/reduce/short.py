@@ -212,7 +212,7 @@ def _walk(
     has_periods = periodicity.is_worthwhile() and periodicity.repetition is not None
     if has_periods and periodicity.are_long_walks:
         return None
-    if _are_many_lines(walk, lines, nbytes) and periodicity.may_be_ahead:
+    if _are_many_lines(walk, lines, nbytes) and periodicity.may_be_ahead and periodicity.is_faster:
         return None
     if lines > _most_runs(layout, walk, nbytes, tuning, has_periods=has_periods, is_cached=is_cached):
         return None
