@@ -1,6 +1,6 @@
 // Copies with the input at equal small distances along some dimensions and the output contiguous along others. Tiles
 // pass through shared memory: vectors of columns are loaded, vectors of rows stored. Rows come in groups, one for each
-// place along a second dimension, and so do columns; groups of rows come in blocks, one for each place along a third.
+// place along a second dimension, and so do columns; groups come in blocks, one for each place along a third.
 //
 // Compile-time: ELEMENT_BYTES; ROW_STEP, how far apart the elements of a column lie in the input.
 #version 450
@@ -39,6 +39,11 @@ uint cell(uint row, uint across) { return row / PER_VECTOR * BLOCK_PITCH + row %
 #include "slice1_divide.glsl"
 #include "slice1_tile_order.glsl"
 
+// Words of the layout, after the matrices: rows of a block, their reciprocal, groups that are copied of it, from block
+// to block of the output. Then, of columns: groups of a block, their reciprocal, from the last group of a block to the
+// first of the next in the input, less one group.
+const uint ROW_BLOCK_WORDS = 4u;
+
 // Returns where a column starts in the input, after the matrix's first. Columns after the last are the first of the
 // next row of the output.
 uint column_offset(uint column) {
@@ -52,7 +57,11 @@ uint column_offset(uint column) {
     }
     if (!COLUMN_GROUPS) return offset + column * column_input_stride;
     uint in_group, group = divide(column, group_columns, group_columns_inverse, in_group);
-    return offset + in_group * column_input_stride + group * column_group_input_stride;
+    offset += in_group * column_input_stride + group * column_group_input_stride;
+    if (!COLUMN_BLOCKS) return offset;
+    uint word = dims * COPIED_DIM_WORDS + (ROW_BLOCKS ? ROW_BLOCK_WORDS : 0u);
+    uint of_block, block = divide(group, layout_word(word), layout_word(word + 1u), of_block);
+    return offset + block * layout_word(word + 2u);
 }
 
 #include "loads.glsl"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -830,6 +831,45 @@ def test_groups_of_rows_in_blocks(device, width, outside):
             told.add((found.rows.blocks is not None, len(found.outer)))
             assert found.rows.count == 10 * per_block + (groups - 1) * per_group + rows
     assert told == {(True, int(outside > 0))}
+
+
+@pytest.mark.in_turn
+@pytest.mark.parametrize("width", STEPPED)
+@pytest.mark.parametrize("outside", [0, 3])
+def test_groups_of_columns_in_blocks(device, width, outside):
+    """Few columns in a few groups: a row goes on along a third dimension; ``outside``: of more matrices."""
+    tall, below, blocks = tile_sides(width)[0], -(-128 // width), 7
+    told = set()
+    for columns, groups, rows_in_blocks in itertools.product((3, 8, below // 2), (2, 5), (False, True)):
+        wide, in_blocks = columns * groups * blocks, columns * groups < below
+        # Of the second, pairs of pairs of rows are side by side.
+        sizes, strides = ((11, 2, 2), (4, 1, 2)) if rows_in_blocks else ((tall + 3,), (1,))
+        rows = math.prod(sizes)
+        for signs, shift in itertools.product(((1, 1, 1), (-1, 1, -1), (1, -1, 1)), (0, 1)):
+            column, group, block = signs
+            plane = rows + shift
+            dims = [
+                # In memory, the blocks lie within the groups.
+                Dim(blocks, block * columns * plane, columns * groups),
+                Dim(groups, group * blocks * columns * plane, columns),
+                Dim(columns, column * plane, 1),
+            ]
+            apart = wide
+            for size, stride in reversed(list(zip(sizes, strides, strict=True))):
+                dims.insert(0, Dim(size, stride, apart))
+                apart *= size
+            if outside:
+                dims.insert(0, Dim(outside, wide * plane, apart + 1))
+            layout = CopyLayout(tuple(dims), base_of(dims) + shift, 0)
+            assert check(device, layout, width) == tiles(width)
+            found = tile_copies.matrices_of(layout, width, 1, SMALL)
+            assert (found.columns.blocks is not None) == in_blocks
+            assert found.columns.count == (wide if in_blocks else columns * groups)
+            told.add((in_blocks, found.rows.blocks is not None, bool(found.outer)))
+    # A tile of 8 bytes has as many rows as two groups.
+    expected = {(True, False), (False, False)} | ({(True, True)} if width < 8 else set())
+    assert expected <= {(columns, rows) for columns, rows, _ in told}
+    assert any(in_blocks and outer == bool(outside) for in_blocks, _, outer in told)
 
 
 @pytest.mark.parametrize("width", STEPPED)

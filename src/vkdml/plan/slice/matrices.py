@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
@@ -68,15 +68,23 @@ class Rows:
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a matrix, along rows of the output; in groups, if a second dimension continues them."""
+    """The columns of a matrix, along rows of the output; in groups, if a second dimension continues them.
+
+    A third one may continue the groups: it has blocks of them.
+    """
 
     dim: Dim
     """From column to column; its output stride is 1."""
     groups: Dim | None = None
+    blocks: Dim | None = None
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        return tuple(dim for dim in (self.dim, self.groups, self.blocks) if dim)
 
     @property
     def count(self) -> int:
-        return self.dim.size * (self.groups.size if self.groups else 1)
+        return math.prod(dim.size for dim in self.dims)
 
 
 @dataclass(frozen=True)
@@ -92,8 +100,7 @@ class Matrices:
     @property
     def input_starts(self) -> tuple[int, ...]:
         """Numbers of which multiples add up to where columns start."""
-        dims = (self.columns.dim, self.columns.groups, *self.outer)
-        return (self.input_base, *(dim.input_stride for dim in dims if dim))
+        return (self.input_base, *(dim.input_stride for dim in (*self.columns.dims, *self.outer)))
 
     @property
     def output_starts(self) -> tuple[int, ...]:
@@ -119,7 +126,10 @@ class GroupLimits:
     least_columns: int
     """Of fewer columns, not many more rows may be loaded than are copied."""
     long_columns: int
-    """Fewer columns are continued as groups, rather than rows along the same dimension."""
+    """Fewer columns are continued as groups, rather than rows along the same dimension.
+
+    Fewer in groups are continued as blocks.
+    """
 
 
 def transposed(
@@ -150,6 +160,9 @@ def transposed(
     columns = Columns(column)
     if group_limits is not None:
         dims, columns = _grouped(row, column, others, steps, group_limits)
+        if columns.groups is not None and columns.count < group_limits.long_columns:
+            rest = [dim for dim in others if not any(dim is each for each in dims)]
+            columns = replace(columns, blocks=_continuing(columns.count, rest))
     input_base, output_base = layout.input_base, layout.output_base
     # Rows may come in any order.
     ascending = []
@@ -162,7 +175,7 @@ def transposed(
     rows = Rows(_row_step(steps, dims), *ascending)
     if min(rows.count, columns.count) < least:
         return None
-    taken = (*dims, columns.groups)
+    taken = (*dims, *columns.dims)
     outer = tuple(dim for dim in others if not any(dim is each for each in taken))
     return Matrices(outer, rows, columns, input_base, output_base)
 
@@ -171,7 +184,7 @@ def _grouped(
     row: Dim, column: Dim, others: Sequence[Dim], steps: Sequence[int], limits: GroupLimits
 ) -> tuple[tuple[Dim, ...], Columns]:
     """Return the dimensions of rows, with those of groups and blocks if there are any, and the columns."""
-    columns = Columns(column, _continuing(column, others))
+    columns = Columns(column, _continuing(column.size, others))
     step = _row_step(steps, (row,))
     if abs(row.input_stride) > step:
         # Of each group of rows, which lie a step apart, one is copied.
@@ -208,9 +221,9 @@ def _nearest(dims: Sequence[Dim]) -> Dim | None:
     return min(strided, key=lambda dim: abs(dim.input_stride)) if strided else None
 
 
-def _continuing(column: Dim, others: Sequence[Dim]) -> Dim | None:
-    """Return the dimension along which the output goes on where a row of columns ends."""
-    return next((dim for dim in others if dim.output_stride == column.size), None)
+def _continuing(columns: int, others: Sequence[Dim]) -> Dim | None:
+    """Return the dimension along which the output goes on where a row of so many columns ends."""
+    return next((dim for dim in others if dim.output_stride == columns), None)
 
 
 def _row_step(steps: Sequence[int], dims: Sequence[Dim]) -> int:

@@ -20,8 +20,10 @@ from vkdml.plan.plans import (
 )
 from vkdml.plan.slice.box_copies import has_boxes
 from vkdml.plan.slice.matrices import (
+    Columns,
     GroupLimits,
     Matrices,
+    Rows,
     TileShape,
     continued,
     loads_unaligned,
@@ -135,7 +137,7 @@ def tile_copy(
     band = _band(tiles_down, limits.tuning.slice1)
     check_work("tiles", tiles)
     family = kernels.family("slice1_tiles")
-    placed = family.placed(dim_words(outer) + _block_words(matrices))
+    placed = family.placed(dim_words(outer) + _row_block_words(rows) + _column_block_words(columns))
     push = family.push(
         tiles=tiles,
         tiles_down=tiles_down,
@@ -168,6 +170,7 @@ def tile_copy(
         rows_apart=rows.apart,
         row_blocks=rows.blocks is not None,
         column_groups=columns.groups is not None,
+        column_blocks=columns.blocks is not None,
         continued=continued(matrices, element_bytes),
         in_rounds=limits.in_rounds(tiles, nbytes),
     )
@@ -200,13 +203,21 @@ def _workgroup_size(shape: TileShape, most: int) -> int:
     return min(round_up(wanted, _LEAST_WORKGROUP), most)
 
 
-def _block_words(matrices: Matrices) -> tuple[int, ...]:
+def _row_block_words(rows: Rows) -> tuple[int, ...]:
     """Return what the kernel reads of blocks of groups of rows, if there are any, after the matrices."""
-    rows = matrices.rows
     if rows.groups is None or rows.blocks is None:
         return ()
     in_block = rows.in_block
     return words((in_block, reciprocal(in_block), rows.groups.size, rows.blocks.output_stride))
+
+
+def _column_block_words(columns: Columns) -> tuple[int, ...]:
+    """Return what the kernel reads of blocks of groups of columns, if there are any, after those of rows."""
+    groups, blocks = columns.groups, columns.blocks
+    if groups is None or blocks is None:
+        return ()
+    from_last_group = blocks.input_stride - groups.size * groups.input_stride
+    return words((groups.size, reciprocal(groups.size), from_last_group))
 
 
 def _places(matrices: Matrices, shape: TileShape) -> dict[str, int]:
