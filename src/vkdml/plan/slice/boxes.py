@@ -19,7 +19,6 @@ from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES
 
 # Kernels count within a box in 16 bits.
 _MOST = 1 << 16
-_BANKS = 32
 
 
 @dataclass(frozen=True)

@@ -126,10 +126,7 @@ class GroupLimits:
     least_columns: int
     """Of fewer columns, not many more rows may be loaded than are copied."""
     long_columns: int
-    """Fewer columns are continued as groups, rather than rows along the same dimension.
-
-    Fewer in groups are continued as blocks.
-    """
+    """Fewer columns are continued as groups, rather than rows along the same dimension."""
 
 
 def transposed(
@@ -160,7 +157,7 @@ def transposed(
     columns = Columns(column)
     if group_limits is not None:
         dims, columns = _grouped(row, column, others, steps, group_limits)
-        if columns.groups is not None and columns.count < group_limits.long_columns:
+        if columns.groups is not None:
             rest = [dim for dim in others if not any(dim is each for each in dims)]
             columns = replace(columns, blocks=_continuing(columns.count, rest))
     input_base, output_base = layout.input_base, layout.output_base
