@@ -191,6 +191,12 @@ PATTERNS = [
     ("float32", "K9 R500 K29826", False),
     ("int64", "K17 R64 K61680", False),
     ("uint8", "K20 R513 K52326", True),
+    # Vectors are full, but those that follow each other are of other positions, and of other outputs.
+    ("float32", "K4 R13 K50257 R51", False),
+    ("uint8", "K16 R66 K2604 R194", True),
+    ("float16", "K16 R28 K7678 R75", False),
+    # Few elements, of which columns would load each twice.
+    ("float32", "K5 R64 K410479", False),
 ]
 
 
@@ -260,7 +266,7 @@ def test_small_inputs_are_joined_where_that_takes_less_time_than_the_two_kernels
 
 @pytest.mark.parametrize(("name", "pattern"), [
     ("float32", "R8 K4621 R4 K767"), ("uint8", "R5 K11263312 R4"), ("float64", "R5 K1476590 R9"),
-    ("uint8", "K2 R140 K1917396"), ("float16", "K16 R28 K7678 R75"), ("float16", "K53 R28 K4000 R80"),
+    ("uint8", "K2 R140 K1917396"), ("float16", "K40 R28 K7678 R75"), ("float16", "K53 R28 K4000 R80"),
     ("float16", "R483 K9050 R56"), ("uint8", "R38 R43 K50257"),
 ])  # fmt: skip
 def test_few_positions_or_long_rows_take_other_kernels(name, pattern):

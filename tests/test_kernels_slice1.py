@@ -454,9 +454,9 @@ def test_words_gathered_where_their_elements_lie(device, monkeypatch, width):
         if plan_slice1.widened(layout, width)[1] != width:
             continue
         name = kernel_for("slice1_words", width)
-        # Of several long rows words are for halves alone.
-        of_halves = width == 2 and len(layout.dims) > 1
-        long_row = row * width >= 16 and (step != 9 or width == 4) and not of_halves
+        # Of several long rows words are for halves, and for bytes with short steps.
+        by_words = (width == 2 or (width == 1 and step in (2, 3))) and len(layout.dims) > 1
+        long_row = row * width >= 16 and (step != 9 or width == 4) and not by_words
         pairs_apart = width == 1 and row == 2 and base % 2
         if long_row or pairs_apart or layout.count * width < 4:
             assert check(device, layout, width, spare=base) != name, layout
@@ -533,10 +533,11 @@ def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, wi
 
     def is_gathered_in_one_part(parts: int, step: int) -> bool:
         layout = CopyLayout((Dim(parts, 1, 300), Dim(300, step, 1)), 0, 0)
+        by_words = width == 2 or (width == 1 and step in (2, 3))
         if check(device, layout, width) == runs(width, step):
-            return width != 2
+            return not by_words
         (words,) = plan_slice1.plan_slice1(layout, width, 1 << 20, device.limits).steps
-        return width == 2 and kernels.table()[words.kernel].named(words.constants)["parts"] == 1
+        return by_words and kernels.table()[words.kernel].named(words.constants)["parts"] == 1
 
     assert is_gathered_in_one_part(2, 8)  # far from each other
     assert is_gathered_in_one_part(6, 6)  # too many
@@ -1250,7 +1251,7 @@ def test_quotients_by_multiplication():
 
 
 # Planes, bytes from pixel to pixel, and the kernel.
-PLANES_OF_PIXELS = (7, 39, "boxes"), (2, 39, "words"), (7, 18, "words"), (7, 19, "boxes")
+PLANES_OF_PIXELS = (7, 39, "tiles"), (2, 39, "words"), (7, 18, "words"), (7, 19, "boxes")
 
 
 def test_what_is_copied_in_boxes(device):
@@ -1296,9 +1297,9 @@ def test_what_is_copied_in_boxes(device):
     assert family_of(scraps, 1) == "slice1_boxes"
     assert family_of((Dim(3, 13, 12000), *scraps[1:]), 1) == "slice1_words"
     assert family_of((Dim(16, 13, 12000), Dim(2000, 999, 6), Dim(6, 2, 1)), 1) == "slice1_words"
-    # Nor what is read for one of many planes, if pixels are large.
+    # Nor what is read for one of many planes, if pixels are large; of still larger ones, tiles hold all planes.
     for planes, apart, family in PLANES_OF_PIXELS:
-        pixels = Dim(planes, 2, 60000), Dim(60000, apart, 1)
+        pixels = Dim(planes, 3, 60000), Dim(60000, apart, 1)
         images = Dim(200, 60000 * apart, planes * 60000)
         assert family_of((images, *pixels), 1) == f"slice1_{family}"
     # Of three places neither, if more lies between.
@@ -1311,6 +1312,28 @@ def test_what_is_copied_in_boxes(device):
     assert family_of(pairs_apart, 8) == "slice1_tiles"
     assert family_of(pairs_apart[1:], 8) == "slice1_tiles"
     assert family_of(narrow_matrix, 8) == "slice1_tiles"
+
+
+def test_few_planes_of_bytes_are_copied_in_tiles(device):
+    """Four to seven long rows, from pixels that are not much smaller than a vector (what was fastest)."""
+    limits = replace(device.limits, tuning=DISCRETE)
+
+    def family_of(planes: int, step: int, apart: int, pixels: int, width: int = 1) -> str:
+        layout = CopyLayout((Dim(planes, step, pixels), Dim(pixels, apart, 1)), 0, 0)
+        plan = PLAN_SLICE1(layout, width, 1 << 22, limits, output_elements=1 << 22)
+        return kernels.table()[plan.steps[0].kernel].family.name
+
+    for planes, step, apart, pixels in ((4, 1, 8, 10**6), (7, 1, 26, 4000), (5, 2, 16, 1000), (6, 3, 24, 4000)):
+        assert family_of(planes, step, apart, pixels) == "slice1_tiles"
+    for planes, step, apart, pixels in (
+        (3, 1, 8, 10**6),
+        (4, 1, 7, 10**6),
+        (5, 2, 15, 4000),
+        (6, 3, 23, 4000),
+        (5, 2, 16, 128),
+    ):
+        assert family_of(planes, step, apart, pixels) != "slice1_tiles"
+    assert family_of(3, 1, 8, 10**6, width=2) != "slice1_tiles"
 
 
 def many(size: int, rows: int, columns: int) -> tuple[Dim, ...]:
@@ -1408,7 +1431,7 @@ def test_boxes_fit_the_least_devices(device):
     """128 invocations and 16 KiB of shared memory: what a box and what is known of it take."""
     limits = replace(
         device.limits,
-        tuning=replace(DISCRETE, slice1=replace(DISCRETE.slice1, narrow_tile_least_bytes=1 << 32)),
+        tuning=replace(DISCRETE, slice1=replace(DISCRETE.slice1, tile_least_fill=2)),
         max_workgroup_invocations=128,
         max_shared_memory=16 << 10,
     )

@@ -25,6 +25,8 @@ _LOADED_IN_VAIN = 1.05
 # Copies are joined if joining a whole dimension leaves fewer positions to fold, times the share of
 # invocations that are busy then. With as many, joining it takes 0.66 (H100) and 0.59 (H200) of the time.
 _MANY_POSITIONS = 16
+# Columns of up to so many vectors are joined if that leaves many positions to fold, though vectors are full.
+_MOST_FULL_VECTORS = 4
 # Fewer columns are joined if that takes at most so many times the fewest loads.
 _LOADS_IN_VAIN = 1.1
 
@@ -91,7 +93,9 @@ def joined_columns(layout: ReduceLayout, per_vector: int, most_vectors: int) -> 
     inside = _dim_at(layout.reduced, apart)
     # Short unaligned rows of outputs are loaded partly in vain, too.
     in_vain = apart <= SHORT_ROW_OF_OUTPUTS and round_up(apart, per_vector) >= apart * _LOADED_IN_VAIN
-    if inside is None or not (apart < per_vector or in_vain):
+    are_parts = apart < per_vector or in_vain
+    are_few = len(layout.reduced) > 1 and apart <= _MOST_FULL_VECTORS * per_vector
+    if inside is None or not (are_parts or are_few):
         return None
     others = (*layout.reduced[:inside], *layout.reduced[inside + 1 :])
     joined, inner = layout.reduced[inside].size, None
@@ -115,6 +119,8 @@ def joined_columns(layout: ReduceLayout, per_vector: int, most_vectors: int) -> 
     busy = most_vectors // vectors * vectors / most_vectors
     if has_vectors and whole.positions * busy >= _MANY_POSITIONS:
         return whole
+    if not are_parts:
+        return None
     copied = _copied(Joined(apart, 1, 1, 1, ()), layout.reduced, per_vector)
     return copied or (whole if has_vectors and fits and apart <= per_vector else None)
 

@@ -49,6 +49,8 @@ MOST_IN_VAIN_OF_PARTS = 2
 PARTS_BELOW = 0.9
 # Bytes. Longer rows of outputs out of the order of positions are read in columns.
 LONG_ROW_OUT_OF_ORDER = 16 * 1024
+# Positions of narrow columns in unaligned rows from which on a GPU reads them in periods.
+MANY_UNALIGNED_POSITIONS = 4500
 # Bytes of rows of wide elements, of whole vectors but not of whole lines, that are read in periods; the
 # fewest of a matrix, if there is one; the longest rows of a larger one, by element width; and the fewest
 # bytes of the input, and of each matrix, if there are several.
@@ -337,6 +339,14 @@ class Periodicity:
         return self.input_bytes >= from_bytes and self.repetition is not None and self.repetition.size >= rows
 
     @property
+    def are_many_unaligned_rows(self) -> bool:
+        """Whether a GPU would read many positions of each column in unaligned rows."""
+        if self.limits.tuning.is_processor or not self.layout.kept or not self.row_of_outputs_bytes:
+            return False
+        is_unaligned = self.columns.variant["loads"] == "unaligned"
+        return is_unaligned and self.layout.reduce_count >= MANY_UNALIGNED_POSITIONS
+
+    @property
     def _are_unsplit_columns(self) -> bool:
         """Whether narrow columns in aligned rows fill a GPU unsplit, which takes less time.
 
@@ -469,14 +479,16 @@ def plan_periods(periodicity: Periodicity, results: Results) -> Plan | None:
 def plan_periods_as_last_way(periodicity: Periodicity, results: Results) -> Plan | None:
     """Plan a reduction so where nothing else reads its memory in order; arguments as above.
 
-    Bytes and halves take 0.06 to 1.13 of the time, 0.69 on average (H200), on lavapipe 0.63 and 0.78.
+    Bytes and halves out of order take 0.06 to 1.13 of the time, 0.69 on average (H200), on lavapipe 0.63 and
+    0.78. Many positions in unaligned rows take 0.90 of the time (17 shapes on an H200, 0.73 to 1.03).
     """
     if periodicity.element.nbytes >= 4 or periodicity.runs is not None:
         return None
     if periodicity.input_bytes < periodicity.limits.tuning.periods.from_bytes:
         return None
     # Long rows are read as fast where they are.
-    if not periodicity.is_out_of_order or periodicity.row_of_outputs_bytes > LONG_ROW_OUT_OF_ORDER:
+    in_order = not periodicity.is_out_of_order or periodicity.row_of_outputs_bytes > LONG_ROW_OUT_OF_ORDER
+    if in_order and not periodicity.are_many_unaligned_rows:
         return None
     layout, element = periodicity.layout, periodicity.element
     repetition = best_repetition(layout, element, periodicity.input_bytes, gaps=False, is_only_way=True)

@@ -10,6 +10,7 @@ from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.slice.matrices import Matrices
+from vkdml.plan.slice.tile_copies import fewest_rows, least_tile_bytes
 from vkdml.plan.slice.word_copies import is_of_words
 from vkdml.plan.tuning import SharingTuning, SliceTuning
 
@@ -20,6 +21,10 @@ _FEW_ROWS = 4
 # all of them together no longer than the second (0.66 to 0.91 of the time on an H200, 0.62 to 1.05 on an
 # H100).
 _SHORT_ROW_BYTES, _SHORT_ROWS_BYTES = 24, 64 << 20
+# Bytes from pixel to pixel. Bytes of larger pixels are copied to planes in tiles.
+_SMALL_PIXEL_BYTES = 8
+# Longer rows of bytes with steps are copied as vectors.
+_STEPPED_ROW_BYTES = 400
 # Scraps, which are rows of up to so many bytes: the nearest cache loses a sector if so many bytes of the
 # output lie between elements that share it. For scraps in up to so many places, so many bytes must.
 _SCRAP_BYTES, _SCRAPS_APART_BYTES = 5, 10_000
@@ -127,7 +132,9 @@ class Sharing:
         """The least bytes of a side of a matrix for tiles; then of one that nothing larger contains."""
         tuning = self._tuning
         if self.element_bytes < 4:
-            return (tuning.narrow_tile_least_bytes,)
+            least_bytes = least_tile_bytes(self.element_bytes, tuning)
+            few = fewest_rows(self.element_bytes, tuning) * self.element_bytes
+            return (least_bytes, few) if few < least_bytes else (least_bytes,)
         if not self.gathers_well:
             return (tuning.tile_least_bytes,)
         least = dict(tuning.gathered_tile_least_bytes).get(self.element_bytes, 0)
@@ -202,8 +209,16 @@ class Sharing:
         return least is not None and not are_near and self._part_bytes(parts) >= least
 
     def are_faster_by_words(self, matrices: Matrices) -> bool:
-        """Whether words copy matrices of halves, with one short side, faster than tiles would."""
+        """Whether words copy matrices with one short side faster than tiles would.
+
+        Words copy planes of pixels of eight bytes, four of which are copied, in 0.81 to 1.14 of the time of
+        tiles, 0.94 in the mean of six copies (H100 and H200); boxes take 1.4 times as long as tiles.
+        """
         rows, columns = matrices.rows, matrices.columns
+        if self.element_bytes == 1 and rows.count < VECTOR_BYTES // 2:
+            are_pixels_small = abs(columns.dim.input_stride) <= _SMALL_PIXEL_BYTES
+            by_words = self.gathers_by_words or self.words_beside is not None
+            return are_pixels_small and by_words and not self.are_faster_in_boxes
         if self.element_bytes != 2 or rows.groups or columns.groups:
             return False
         if rows.count <= _FEW_ROWS:
@@ -214,11 +229,17 @@ class Sharing:
 
     @property
     def are_rows_of_words(self) -> bool:
-        """Whether rows are copied by words though they are longer than vectors: those of halves are.
+        """Whether rows are copied by words though they are longer than vectors.
 
-        Vectors took 0.94 to 1.14 times as long on an H200 (33 copies: 1.05), 0.99 to 1.4 on an H100 (1.02).
+        Those of halves are: vectors took 0.94 to 1.14 times as long on an H200 (33 copies: 1.05), 0.99 to 1.4
+        on an H100 (1.02). So are short rows of bytes with steps of 2 and 3: words take 0.79 to 1.11 of the time
+        (H200, 18 copies: 0.89), 0.56 to 1.04 on an H100 (38 copies: 0.94).
         """
-        if self.element_bytes != 2 or not self._has_words or len(self.layout.dims) < 2:
+        if self.element_bytes > 2 or not self._has_words or len(self.layout.dims) < 2:
+            return False
+        if self.element_bytes == 1 and not (
+            1 < self._apart_bytes <= 3 and self._row_bytes <= _STEPPED_ROW_BYTES
+        ):
             return False
         is_long = self._row_bytes >= VECTOR_BYTES
         return is_long and is_of_words(self.layout, self.element_bytes, self.limits)

@@ -81,7 +81,8 @@ def _matrices(sharing: Sharing, limits: DeviceLimits) -> tuple[Matrices | None, 
     found = None
     for least_bytes in sharing.least_tile_bytes:
         least = ceil_div(least_bytes, element_bytes)
-        for far in (False, True) if element_bytes < VECTOR_BYTES else (False,):
+        # What lies between groups of rows that are far apart takes less time than to copy each by itself.
+        for far in (True, False) if element_bytes < VECTOR_BYTES else (False,):
             matrices = matrices_of(layout, element_bytes, least, tuning, far=far)
             if matrices is not None and fills_tiles(matrices, element_bytes, limits):
                 return matrices, not sharing.are_faster_by_words(matrices)
