@@ -1297,7 +1297,7 @@ def test_what_is_copied_in_boxes(device):
     assert family_of(scraps, 1) == "slice1_boxes"
     assert family_of((Dim(3, 13, 12000), *scraps[1:]), 1) == "slice1_words"
     assert family_of((Dim(16, 13, 12000), Dim(2000, 999, 6), Dim(6, 2, 1)), 1) == "slice1_words"
-    # Nor what is read for one of many planes, if pixels are large; of still larger ones, tiles hold all planes.
+    # Nor what is read for one of many planes, if pixels are large. Tiles hold all planes of larger ones.
     for planes, apart, family in PLANES_OF_PIXELS:
         pixels = Dim(planes, 3, 60000), Dim(60000, apart, 1)
         images = Dim(200, 60000 * apart, planes * 60000)
@@ -1323,11 +1323,13 @@ def test_few_planes_of_bytes_are_copied_in_tiles(device):
         plan = PLAN_SLICE1(layout, width, 1 << 22, limits, output_elements=1 << 22)
         return kernels.table()[plan.steps[0].kernel].family.name
 
-    for planes, step, apart, pixels in ((4, 1, 8, 10**6), (7, 1, 26, 4000), (5, 2, 16, 1000), (6, 3, 24, 4000)):
+    in_tiles = (4, 1, 9, 10**6), (7, 1, 26, 4000), (5, 2, 16, 1000), (6, 3, 24, 4000)
+    for planes, step, apart, pixels in in_tiles:
         assert family_of(planes, step, apart, pixels) == "slice1_tiles"
     for planes, step, apart, pixels in (
-        (3, 1, 8, 10**6),
+        (3, 1, 9, 10**6),
         (4, 1, 7, 10**6),
+        (4, 1, 8, 10**6),
         (5, 2, 15, 4000),
         (6, 3, 23, 4000),
         (5, 2, 16, 128),

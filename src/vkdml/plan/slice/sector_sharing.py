@@ -232,8 +232,8 @@ class Sharing:
         """Whether rows are copied by words though they are longer than vectors.
 
         Those of halves are: vectors took 0.94 to 1.14 times as long on an H200 (33 copies: 1.05), 0.99 to 1.4
-        on an H100 (1.02). So are short rows of bytes with steps of 2 and 3: words take 0.79 to 1.11 of the time
-        (H200, 18 copies: 0.89), 0.56 to 1.04 on an H100 (38 copies: 0.94).
+        on an H100 (1.02). So are short rows of bytes with steps of 2 and 3: words take 0.51 to 1.09 of the
+        time on an H200 (35 copies: 0.91), 0.56 to 1.04 on an H100 (0.94).
         """
         if self.element_bytes > 2 or not self._has_words or len(self.layout.dims) < 2:
             return False
