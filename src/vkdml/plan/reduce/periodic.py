@@ -480,7 +480,7 @@ def plan_periods_as_last_way(periodicity: Periodicity, results: Results) -> Plan
     """Plan a reduction so where nothing else reads its memory in order; arguments as above.
 
     Bytes and halves out of order take 0.06 to 1.13 of the time, 0.69 on average (H200), on lavapipe 0.63 and
-    0.78. Many positions in unaligned rows take 0.90 of the time (17 shapes on an H200, 0.73 to 1.03).
+    0.78. Many positions in unaligned rows take 0.94 of the time (30 shapes on an H200, 0.75 to 1.08).
     """
     if periodicity.element.nbytes >= 4 or periodicity.runs is not None:
         return None
