@@ -39,10 +39,9 @@ uint cell(uint row, uint across) { return row / PER_VECTOR * BLOCK_PITCH + row %
 #include "slice1_divide.glsl"
 #include "slice1_tile_order.glsl"
 
-// Words of the layout, after the matrices: rows of a block, their reciprocal, groups that are copied of it, from block
-// to block of the output. Then, of columns: groups of a block, their reciprocal, from the last group of a block to the
-// first of the next in the input, less one group.
-const uint ROW_BLOCK_WORDS = 4u;
+// After the matrices, the layout has ROW_BLOCK_WORDS for rows in blocks: rows of a block, their reciprocal, groups that
+// are copied of it, from block to block of the output. Then, for columns in blocks: groups of a block, their reciprocal,
+// and how much further the first group of the next block lies in the input than one more of this block would.
 
 // Returns where a column starts in the input, after the matrix's first. Columns after the last are the first of the
 // next row of the output.

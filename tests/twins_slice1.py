@@ -282,7 +282,8 @@ def slice1_tiles(step, buffers) -> None:
     offsets = in_group * p.column_input_stride + group * p.column_group_input_stride
     if c.column_blocks:
         assert c.column_groups
-        block_groups, _, next_block = s.layout[len(s.dims) * DIM_WORDS + 4 * c.row_blocks :][:3]
+        place = len(s.dims) * DIM_WORDS + kernels.number("row_block_words") * c.row_blocks
+        block_groups, _, next_block = s.layout[place:][:3]
         offsets += group // block_groups * next_block
     s.copy(sources + next_row * beyond + offsets, targets + columns)
 

@@ -487,8 +487,10 @@ def plan_periods_as_last_way(periodicity: Periodicity, results: Results) -> Plan
     if periodicity.input_bytes < periodicity.limits.tuning.periods.from_bytes:
         return None
     # Long rows are read as fast where they are.
-    in_order = not periodicity.is_out_of_order or periodicity.row_of_outputs_bytes > LONG_ROW_OUT_OF_ORDER
-    if in_order and not periodicity.are_many_unaligned_rows:
+    is_slow_out_of_order = (
+        periodicity.is_out_of_order and periodicity.row_of_outputs_bytes <= LONG_ROW_OUT_OF_ORDER
+    )
+    if not (is_slow_out_of_order or periodicity.are_many_unaligned_rows):
         return None
     layout, element = periodicity.layout, periodicity.element
     repetition = best_repetition(layout, element, periodicity.input_bytes, gaps=False, is_only_way=True)

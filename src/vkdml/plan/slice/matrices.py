@@ -45,6 +45,10 @@ class Rows:
     blocks: Dim | None = None
 
     @property
+    def dims(self) -> tuple[Dim, ...]:
+        return tuple(dim for dim in (self.dim, self.groups, self.blocks) if dim)
+
+    @property
     def apart(self) -> int:
         """Rows that are loaded, from one that is copied to the next of its group."""
         return self.dim.input_stride // self.step
@@ -62,8 +66,7 @@ class Rows:
     @property
     def count(self) -> int:
         """All rows from the first to the last, those between copied ones included."""
-        dims = (self.dim, self.groups, self.blocks)
-        return 1 + sum((dim.size - 1) * dim.input_stride for dim in dims if dim) // self.step
+        return 1 + sum((dim.size - 1) * dim.input_stride for dim in self.dims) // self.step
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,7 @@ class Matrices:
     @property
     def output_starts(self) -> tuple[int, ...]:
         """Numbers of which multiples add up to where rows start."""
-        dims = (self.rows.dim, self.rows.groups, self.rows.blocks, *self.outer)
-        return (self.output_base, *(dim.output_stride for dim in dims if dim))
+        return (self.output_base, *(dim.output_stride for dim in (*self.rows.dims, *self.outer)))
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,7 @@ def transposed(
     if group_limits is not None:
         dims, columns = _grouped(row, column, others, steps, group_limits)
         if columns.groups is not None:
-            rest = [dim for dim in others if not any(dim is each for each in dims)]
-            columns = replace(columns, blocks=_continuing(columns.count, rest))
+            columns = replace(columns, blocks=_continuing(columns.count, _without(others, dims)))
     input_base, output_base = layout.input_base, layout.output_base
     # Rows may come in any order.
     ascending = []
@@ -172,8 +173,7 @@ def transposed(
     rows = Rows(_row_step(steps, dims), *ascending)
     if min(rows.count, columns.count) < least:
         return None
-    taken = (*dims, *columns.dims)
-    outer = tuple(dim for dim in others if not any(dim is each for each in taken))
+    outer = _without(others, (*dims, *columns.dims))
     return Matrices(outer, rows, columns, input_base, output_base)
 
 
@@ -210,6 +210,11 @@ def _grouped(
             blocks = _next_rows(dims, columns, rest, steps, limits)
         dims += () if blocks is None else (blocks,)
     return dims, columns
+
+
+def _without(dims: Sequence[Dim], taken: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Return the other dimensions; some may be equal to those that are taken."""
+    return tuple(dim for dim in dims if not any(dim is each for each in taken))
 
 
 def _nearest(dims: Sequence[Dim]) -> Dim | None:

@@ -9,8 +9,9 @@ from functools import cached_property
 from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
+from vkdml.plan.slice.box_copies import has_boxes
 from vkdml.plan.slice.matrices import Matrices
-from vkdml.plan.slice.tile_copies import fewest_rows, least_tile_bytes
+from vkdml.plan.slice.tile_copies import FEWEST_PLANES, are_planes
 from vkdml.plan.slice.word_copies import is_of_words
 from vkdml.plan.tuning import SharingTuning, SliceTuning
 
@@ -132,9 +133,9 @@ class Sharing:
         """The least bytes of a side of a matrix for tiles; then of one that nothing larger contains."""
         tuning = self._tuning
         if self.element_bytes < 4:
-            least_bytes = least_tile_bytes(self.element_bytes, tuning)
-            few = fewest_rows(self.element_bytes, tuning) * self.element_bytes
-            return (least_bytes, few) if few < least_bytes else (least_bytes,)
+            least = tuning.narrow_tile_least_bytes
+            has_planes = self.element_bytes == 1 and has_boxes(self.element_bytes, tuning)
+            return (least, FEWEST_PLANES) if has_planes and least > FEWEST_PLANES else (least,)
         if not self.gathers_well:
             return (tuning.tile_least_bytes,)
         least = dict(tuning.gathered_tile_least_bytes).get(self.element_bytes, 0)
@@ -215,7 +216,7 @@ class Sharing:
         tiles, 0.94 in the mean of six copies (H100 and H200); boxes take 1.4 times as long as tiles.
         """
         rows, columns = matrices.rows, matrices.columns
-        if self.element_bytes == 1 and rows.count < VECTOR_BYTES // 2:
+        if are_planes(matrices, self.element_bytes, self._tuning):
             are_pixels_small = abs(columns.dim.input_stride) <= _SMALL_PIXEL_BYTES
             by_words = self.gathers_by_words or self.words_beside is not None
             return are_pixels_small and by_words and not self.are_faster_in_boxes
@@ -237,8 +238,8 @@ class Sharing:
         """
         if self.element_bytes > 2 or not self._has_words or len(self.layout.dims) < 2:
             return False
-        if self.element_bytes == 1 and not (
-            1 < self._apart_bytes <= 3 and self._row_bytes <= _STEPPED_ROW_BYTES
+        if self.element_bytes == 1 and (
+            self._apart_bytes not in (2, 3) or self._row_bytes > _STEPPED_ROW_BYTES
         ):
             return False
         is_long = self._row_bytes >= VECTOR_BYTES

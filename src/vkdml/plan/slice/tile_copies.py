@@ -47,9 +47,8 @@ _LONG_COLUMNS_BYTES = 128
 _VERY_FEW_ROWS, _SHORT_RUN_BYTES, _FEW_RUNS_BYTES = 4, 80, 512
 # Shorter rows that come in groups are copied in boxes, or word by word (0.47 to 0.70 of the time on an H100).
 _SHORT_ROW_BYTES = 64
-# Rows of single bytes that leave most of a tile empty, and are copied in tiles all the same: at least so many
-# rows, of vectors and with columns so many times a row's step apart.
-_FEWEST_PLANES, _VECTORS_OF_PLANES, _PLANES_APART = 4, 9, 8
+# Planes have at least so many rows, of vectors, and columns so many times a row's step apart.
+FEWEST_PLANES, _VECTORS_OF_PLANES, _PLANES_APART = 4, 9, 8
 
 
 def matrices_of(
@@ -86,9 +85,8 @@ def fills_tiles(matrices: Matrices, element_bytes: int, limits: DeviceLimits) ->
     """
     tuning = limits.tuning.slice1
     shape = tile_shape(matrices, element_bytes, limits)
-    if matrices.rows.count * element_bytes < least_tile_bytes(element_bytes, tuning):
-        are_planes = _are_planes(matrices, shape, element_bytes)
-        return are_planes and not _are_short_runs(matrices, element_bytes, tuning)
+    if are_planes(matrices, element_bytes, tuning):
+        return _are_faster_in_tiles(matrices, shape) and not _are_short_runs(matrices, element_bytes, tuning)
     has_vectors = matrices.columns.count * element_bytes >= VECTOR_BYTES
     if not has_vectors or shape.fill(matrices) < tuning.tile_least_fill:
         return False
@@ -99,25 +97,19 @@ def fills_tiles(matrices: Matrices, element_bytes: int, limits: DeviceLimits) ->
     )
 
 
-def least_tile_bytes(element_bytes: int, tuning: SliceTuning) -> int:
-    """Return the least bytes of a side of a matrix that is copied in tiles."""
-    return tuning.narrow_tile_least_bytes if element_bytes < 4 else tuning.tile_least_bytes
+def are_planes(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> bool:
+    """Whether single bytes are copied to so few rows that tiles are mostly empty."""
+    return element_bytes == 1 and matrices.rows.count < tuning.narrow_tile_least_bytes
 
 
-def fewest_rows(element_bytes: int, tuning: SliceTuning) -> int:
-    """Return how many rows of a tile's vectors suffice, if these are long."""
-    has_planes = element_bytes == 1 and has_boxes(element_bytes, tuning)
-    return _FEWEST_PLANES if has_planes else ceil_div(least_tile_bytes(element_bytes, tuning), element_bytes)
-
-
-def _are_planes(matrices: Matrices, shape: TileShape, element_bytes: int) -> bool:
-    """Whether a few long rows of bytes take less time in tiles, although these are mostly empty.
+def _are_faster_in_tiles(planes: Matrices, shape: TileShape) -> bool:
+    """Whether planes take less time in tiles all the same: they are long, and vectors hold few columns each.
 
     They take 0.78 of the time of boxes (H100, 18 copies, 0.50 to 1.06; H200: 0.70), and 0.81 of that of words
     (14 copies, 0.56 to 0.97; H200: 0.83).
     """
-    is_apart = abs(matrices.columns.dim.input_stride) >= _PLANES_APART * matrices.rows.step
-    return element_bytes == 1 and shape.vectors >= _VECTORS_OF_PLANES and is_apart
+    is_apart = abs(planes.columns.dim.input_stride) >= _PLANES_APART * planes.rows.step
+    return shape.vectors >= _VECTORS_OF_PLANES and is_apart
 
 
 def _are_small(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> bool:
