@@ -1254,11 +1254,37 @@ def test_quotients_by_multiplication():
 PLANES_OF_PIXELS = (7, 39, "tiles"), (2, 39, "words"), (7, 18, "words"), (7, 19, "boxes")
 
 
+def test_what_a_processor_copies_row_by_row(device):
+    """Rows of a vector and more, but in parts if these have an order or if its narrow elements are adjacent."""
+    limits = replace(device.limits, tuning=SOFTWARE)
+
+    def family_of(dims: tuple[Dim, ...], width: int) -> str:
+        layout = CopyLayout(dims, base_of(dims), 0)
+        plan = PLAN_SLICE1(layout, width, 1 << 20, limits, output_elements=1 << 20)
+        return kernels.table()[plan.steps[0].kernel].family.name
+
+    short, long = (Dim(999, 40, 3), Dim(3, 2, 1)), (Dim(99, 40000, 9999), Dim(9999, 3, 1))
+    adjacent = (Dim(99, 40000, 9999), Dim(9999, 1, 1))
+    few_adjacent = (Dim(9, 40000, 999), Dim(999, 1, 1))
+    matrix = (Dim(999, 1, 999), Dim(999, 999, 1))
+    beside = (Dim(7, 1, 10**6), Dim(10**6, 512, 1))
+    last_first = (Dim(20000, 300, 300), Dim(300, -1, 1))
+    for width, narrow in ((1, True), (4, False), (8, False)):
+        assert family_of(short, width) == ("slice1_rows" if width == 8 else "slice1_runs")
+        assert family_of(long, width) == "slice1_rows"
+        assert family_of(adjacent, width) == ("slice1_runs" if narrow else "slice1_rows")
+        assert family_of(few_adjacent, width) == "slice1_rows"
+        assert family_of(matrix, width) == ("slice1_blocks" if narrow else "slice1_rows")
+        assert family_of(beside, width) == ("slice1_blocks" if narrow else "slice1_runs")
+        assert family_of(last_first, width) == ("slice1_rows" if width == 8 else "slice1_runs")
+    assert family_of(long, 2) == family_of(long, 16) == "slice1_runs"
+
+
 def test_what_is_copied_in_boxes(device):
-    """On GPUs permutations that caches do not hold; on processors none. Words are for narrow short rows."""
+    """On GPUs permutations that caches do not hold. Words are for narrow short rows."""
     limits = replace(device.limits, tuning=DISCRETE)
 
-    def family_of(dims: tuple[Dim, ...], width: int, limits=limits) -> str:
+    def family_of(dims: tuple[Dim, ...], width: int) -> str:
         layout = CopyLayout(dims, base_of(dims), 0)
         plan = PLAN_SLICE1(layout, width, 1 << 20, limits, output_elements=1 << 20)
         return kernels.table()[plan.steps[0].kernel].family.name
@@ -1283,10 +1309,6 @@ def test_what_is_copied_in_boxes(device):
         assert not narrow or family_of(apart, width) == "slice1_words"
         assert not narrow or family_of(far_apart, width) == "slice1_boxes"
         assert family_of(matrix, width) == "slice1_tiles"
-        for dims in (short, rows, matrix):
-            in_registers = narrow and dims is not short
-            family = "slice1_blocks" if in_registers else "slice1_runs"
-            assert family_of(dims, width, replace(limits, tuning=SOFTWARE)) == family
     assert family_of(few_rows, 1) == "slice1_rows"
     assert family_of((Dim(10**6, 2, 2), Dim(2, -1, 1)), 1) == "slice1_words"
     # Five rows share a sector, and are read far from each other; of three a cache holds it.

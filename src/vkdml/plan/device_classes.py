@@ -204,7 +204,8 @@ SOFTWARE = replace(
         box_bytes=0,
         narrow_box_bytes=0,
         word_workgroup_size=0,
-        row_workgroup_size=0,
+        row_workgroup_size=8,
+        workgroup_row_vectors=256,
         block_bytes=128,
     ),
     periods=replace(
@@ -279,7 +280,7 @@ _SWIFTSHADER = replace(
     ),
     reads_ahead=0,
     far_columns_from_bytes=NEVER,
-    slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=NEVER),
+    slice1=replace(SOFTWARE.slice1, boundaries_from_bytes=NEVER, row_workgroup_size=0),
     short=replace(SOFTWARE.short, fixed_positions=False, walked_runs=0, narrow_walked_runs=0, walked_rows=()),
 )
 

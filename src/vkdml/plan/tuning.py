@@ -95,6 +95,8 @@ class SliceTuning:
     row_workgroup_size: int = 0
     """Invocations per workgroup where rows no shorter than a vector are copied into one run; 0: each vector
     finds its place by itself."""
+    workgroup_row_vectors: int = 1
+    """Vectors of such a run for each of these invocations, while there are enough for ``full_workgroups``."""
     gathered_tile_least_bytes: tuple[tuple[int, int], ...] = ()
     """By element width, of wide elements, the least bytes of a side of a matrix whose sectors a cache holds:
     gathering is fast, too."""

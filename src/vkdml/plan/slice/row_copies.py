@@ -30,11 +30,11 @@ def is_of_rows(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> 
 
 def _share_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> tuple[int, int | None]:
     """Return the vectors that a workgroup copies, and the dimensions that are near for so many."""
-    per_vector = VECTOR_BYTES // element_bytes
+    tuning, per_vector = limits.tuning.slice1, VECTOR_BYTES // element_bytes
     workgroup_size = _workgroup_size(limits)
-    # Workgroups make one round where the device has room for so many.
     count = units_of_run(layout, per_vector)
-    rounds = ceil_div(count, workgroup_size * limits.max_workgroup_count)
+    rounds = min(count // (workgroup_size * tuning.full_workgroups), tuning.workgroup_row_vectors)
+    rounds = max(rounds, 1, ceil_div(count, workgroup_size * limits.max_workgroup_count))
     vectors = rounds * workgroup_size
     return vectors, near_dims(layout.dims, (vectors + 1) * per_vector)
 

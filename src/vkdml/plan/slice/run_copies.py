@@ -142,6 +142,19 @@ def _parts_of(runs: _Runs, limits: DeviceLimits) -> _Parts:
     )
 
 
+def are_faster_in_parts(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
+    """Return whether runs in parts are copied faster than row by row, each with its ends.
+
+    That is so where parts have an order that suits a processor's caches, and where they spare long rows of
+    adjacent narrow elements all that is there for the vectors from row to row.
+    """
+    runs = _runs_of(layout, element_bytes)
+    parts = _parts_of(runs, limits)
+    if parts.blocks or parts.strips or parts.row_vectors:
+        return True
+    return parts.inside_rows and abs(runs.innermost.input_stride) == 1
+
+
 def _workgroup_size(limits: DeviceLimits) -> int:
     return min(limits.workgroup_size, limits.tuning.slice1.runs_workgroup_size)
 

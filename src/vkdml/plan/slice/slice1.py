@@ -10,7 +10,7 @@ from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, check_buffe
 from vkdml.plan.slice.box_copies import box_copy, boxes_of
 from vkdml.plan.slice.matrices import Matrices
 from vkdml.plan.slice.row_copies import is_of_rows, row_copy
-from vkdml.plan.slice.run_copies import run_copy
+from vkdml.plan.slice.run_copies import are_faster_in_parts, run_copy
 from vkdml.plan.slice.sector_sharing import Sharing
 from vkdml.plan.slice.tile_copies import fills_tiles, matrices_of, tile_copy
 from vkdml.plan.slice.word_copies import word_copy
@@ -62,7 +62,9 @@ def plan_slice1(
     elif sharing.are_rows_of_words:
         step, layout_words = word_copy(layout, element_bytes, limits)
         steps = (step,)
-    elif is_of_rows(layout, element_bytes, limits):
+    elif is_of_rows(layout, element_bytes, limits) and not are_faster_in_parts(
+        layout, element_bytes, limits
+    ):
         step, layout_words = row_copy(layout, element_bytes, last_vector, limits)
         steps = (step,)
     else:
