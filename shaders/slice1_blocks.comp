@@ -2,8 +2,9 @@
 // columns as make up a word of the output, and stores a word of each row. Words that a row shares with its neighbours are
 // left to another step, unless rows are joined: then only words that a matrix shares with the next one are.
 //
-// A block has `block_columns` columns; an invocation takes the rows of `chunk_groups` words of them, one word after the
-// other: what it reads of a line of memory is in a cache when it reads the rest, and the rows are written in order.
+// A block has `block_columns` columns; an invocation takes the rows of `chunk_groups` words of them, AT_ONCE words of each
+// column after the other: what it reads of a line of memory is in a cache when it reads the rest, and the rows are written
+// in order. Where columns start anywhere in a word, each word more at once takes a load, but the first one takes two.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "interface.glsl"
@@ -13,34 +14,60 @@
 
 const uint ROWS_APART = EVERY_SECOND_ROW ? 2u : 1u;
 
-#if ELEMENT_BYTES == 1
-#define Words uvec4
+// Of each of as many rows or columns as there are elements in a word, AT_ONCE words; the others are 0, so that compilers drop them.
+struct Words {
+    uvec4 of[PER_WORD];
+};
+
 Words transposed(Words w) {
+    Words found;
+#if ELEMENT_BYTES == 1
     const uint even = 0x00ff00ffu;
-    uvec2 low = (w.xz & even) | (w.yw & even) << 8, high = (w.xz >> 8 & even) | (w.yw & ~even);
-    return Words(
-        (low.x & 0xffffu) | low.y << 16, (high.x & 0xffffu) | high.y << 16,
-        low.x >> 16 | (low.y & 0xffff0000u), high.x >> 16 | (high.y & 0xffff0000u)
-    );
-}
+    uvec4 low = (w.of[0] & even) | (w.of[1] & even) << 8, high = (w.of[0] >> 8 & even) | (w.of[1] & ~even);
+    uvec4 next_low = (w.of[2] & even) | (w.of[3] & even) << 8, next_high = (w.of[2] >> 8 & even) | (w.of[3] & ~even);
+    found.of[0] = (low & 0xffffu) | next_low << 16;
+    found.of[1] = (high & 0xffffu) | next_high << 16;
+    found.of[2] = low >> 16 | (next_low & 0xffff0000u);
+    found.of[3] = high >> 16 | (next_high & 0xffff0000u);
 #else
-#define Words uvec2
-Words transposed(Words w) { return Words((w.x & MASK) | w.y << BITS, w.x >> BITS | (w.y & ~MASK)); }
+    found.of[0] = (w.of[0] & MASK) | w.of[1] << BITS;
+    found.of[1] = w.of[0] >> BITS | (w.of[1] & ~MASK);
 #endif
+    return found;
+}
 
 // Words may be beyond the input where they are not needed.
 uint load_word(uint word) { return input_words[min(word, last_vector * 4u + 3u)]; }
 
+uvec4 only(uint word) { return uvec4(word, 0u, 0u, 0u); }
+
+// Returns words from `word` on, as many as are at once.
+uvec4 load_at_once(uint word) {
+    uvec4 found = only(load_word(word));
+    if (AT_ONCE > 1u) found.y = load_word(word + 1u);
+    if (AT_ONCE > 2u) found.zw = uvec2(load_word(word + 2u), load_word(word + 3u));
+    return found;
+}
+
+// Returns the words one after those of `found`, the last of which is `next`.
+uvec4 followed_by(uvec4 found, uint next) {
+    return AT_ONCE == 1u ? only(next) : AT_ONCE == 2u ? uvec4(found.y, next, 0u, 0u) : uvec4(found.yzw, next);
+}
+
 // Returns the elements of adjacent rows in a column.
-uint load_column(uint at) {
-    uint word = at / PER_WORD, shift = at % PER_WORD * BITS, found = load_word(word);
-    if (!EVERY_SECOND_ROW) return INPUT_ALIGNED ? found : funnel(found, load_word(word + 1u), shift);
-    uint next = load_word(word + 1u);
+uvec4 load_column(uint at) {
+    uint word = at / PER_WORD, shift = at % PER_WORD * BITS;
+    uvec4 found = load_at_once(word);
+    if (!EVERY_SECOND_ROW)
+        return INPUT_ALIGNED ? found : funnel(found, followed_by(found, load_word(word + AT_ONCE)), shift);
+    uvec4 more = load_at_once(word + AT_ONCE);
     if (!INPUT_ALIGNED) {
-        found = funnel(found, next, shift);
-        next = funnel(next, load_word(word + 2u), shift);
+        found = funnel(found, followed_by(found, more.x), shift);
+        more = funnel(more, followed_by(more, load_word(word + 2u * AT_ONCE)), shift);
     }
-    return every_second(uvec4(found), uvec4(next)).x;
+    if (AT_ONCE == 1u) return every_second(found, more);
+    if (AT_ONCE == 2u) return every_second(uvec4(found.x, more.x, 0u, 0u), uvec4(found.y, more.y, 0u, 0u));
+    return every_second(uvec4(found.xz, more.xz), uvec4(found.yw, more.yw));
 }
 
 // Of rows that are fewer than there are elements in a word, the others are not stored.
@@ -61,27 +88,32 @@ void advance(inout Column column) {
 
 // Returns words of rows: of the next columns, as many as there are elements in a word.
 Words load_columns(uint at, inout Column column) {
-    Words columns = Words(0u);
+    Words columns;
 #if ELEMENT_BYTES == 1
     if (COLUMNS_OF_THREE) {
         uint begin = at + column.offset, word = begin / PER_WORD, shift = begin % PER_WORD * BITS;
         uvec4 all = uvec4(load_word(word), load_word(word + 1u), load_word(word + 2u), load_word(word + 3u));
         all = funnel(all, uvec4(all.yzw, 0u), shift);
         column.offset += 3u * PER_WORD;
-        return transposed(Words(all.x, all.x >> 24 | all.y << 8, all.y >> 16 | all.z << 16, all.z >> 8));
+        columns.of[0] = only(all.x);
+        columns.of[1] = only(all.x >> 24 | all.y << 8);
+        columns.of[2] = only(all.y >> 16 | all.z << 16);
+        columns.of[3] = only(all.z >> 8);
+        return transposed(columns);
     }
 #endif
-    columns.x = load_column(at + column.offset);
+    columns.of[0] = load_column(at + column.offset);
     advance(column);
-    columns.y = load_column(at + column.offset);
+    columns.of[1] = load_column(at + column.offset);
     advance(column);
 #if ELEMENT_BYTES == 1
+    columns.of[2] = columns.of[3] = uvec4(0u);
     if (SHORT_ROW != 2u) {
-        columns.z = load_column(at + column.offset);
+        columns.of[2] = load_column(at + column.offset);
         advance(column);
     }
     if (SHORT_ROW == 0u) {
-        columns.w = load_column(at + column.offset);
+        columns.of[3] = load_column(at + column.offset);
         advance(column);
     }
 #endif
@@ -89,10 +121,16 @@ Words load_columns(uint at, inout Column column) {
 }
 
 #if ELEMENT_BYTES == 1
-#define FOR_EACH_ROW(DO) DO(0, x) DO(1, y) DO(2, z) DO(3, w)
+#define FOR_EACH_ROW(DO) DO(0) DO(1) DO(2) DO(3)
 #else
-#define FOR_EACH_ROW(DO) DO(0, x) DO(1, y)
+#define FOR_EACH_ROW(DO) DO(0) DO(1)
 #endif
+
+// A word of as many rows as there are elements in a word starts alike in all rows that are so many rows apart.
+#define FOR_EACH_AT_ONCE(DO, n)           \
+    DO(n, 0u, x)                          \
+    if (AT_ONCE > 1u) { DO(n, 1u, y) }    \
+    if (AT_ONCE > 2u) { DO(n, 2u, z) DO(n, 3u, w) }
 
 // Returns the word of which the first `place` bits are the last ones of a word, and the others the first of the next.
 uint joined_words(uint before, uint next, uint place) { return (before >> 1u >> (31u - place)) | next << place; }
@@ -100,9 +138,10 @@ uint joined_words(uint before, uint next, uint place) { return (before >> 1u >> 
 #if ELEMENT_BYTES == 1
 // Stores the words that lie within four rows of two or three elements.
 void store_short_rows(Words found, uint to) {
+    uvec4 rows = uvec4(found.of[0].x, found.of[1].x, found.of[2].x, found.of[3].x);
     uvec3 all = SHORT_ROW == 2u
-        ? uvec3((found.x & 0xffffu) | found.y << 16, (found.z & 0xffffu) | found.w << 16, 0u)
-        : uvec3((found.x & 0xffffffu) | found.y << 24, (found.y >> 8 & 0xffffu) | found.z << 16, (found.z >> 16 & 0xffu) | found.w << 8);
+        ? uvec3((rows.x & 0xffffu) | rows.y << 16, (rows.z & 0xffffu) | rows.w << 16, 0u)
+        : uvec3((rows.x & 0xffffffu) | rows.y << 24, (rows.y >> 8 & 0xffffu) | rows.z << 16, (rows.z >> 16 & 0xffu) | rows.w << 8);
     uint skip = (0u - to) % PER_WORD, word = (to + skip) / PER_WORD;
     output_words[word] = funnel(all.x, all.y, skip * BITS);
     if (SHORT_ROW == 3u) output_words[word + 1u] = funnel(all.y, all.z, skip * BITS);
@@ -131,22 +170,22 @@ void copy_joined(uint source, uint target, Column start, uint chunk_row) {
             continue;
         }
 #endif
-#define START_ROW(n, axis)                                                                                \
+#define START_ROW(n)                                                                                \
     uint word##n = (to + uint(n) * row) / PER_WORD, place##n = (to + uint(n) * row) % PER_WORD;           \
-    uint words##n = (place##n + row) / PER_WORD, head##n = found.axis, before##n = head##n, last##n = 0u; \
+    uint words##n = (place##n + row) / PER_WORD, head##n = found.of[n].x, before##n = head##n, last##n = 0u; \
     place##n *= BITS;
         FOR_EACH_ROW(START_ROW)
         for (uint batch = 1u; batch < batches; batch++) {
             found = load_columns(at, column);
-#define STORE_WORD(n, axis)                                        \
-    last##n = joined_words(before##n, found.axis, place##n);       \
+#define STORE_WORD(n)                                        \
+    last##n = joined_words(before##n, found.of[n].x, place##n);       \
     if (batch < words##n) output_words[word##n + batch] = last##n; \
-    before##n = found.axis;
+    before##n = found.of[n].x;
             FOR_EACH_ROW(STORE_WORD)
         }
         // Of the word in which a row ends and the next one starts.
         uint end_of_row = 0u;
-#define STORE_HEAD(n, axis)                                                          \
+#define STORE_HEAD(n)                                                          \
     head##n = (end_of_row & ((1u << place##n) - 1u)) | head##n << place##n;          \
     if (words##n > 0u && (n > 0 || place##n == 0u)) output_words[word##n] = head##n; \
     end_of_row = batches == 1u ? head##n : last##n;                                  \
@@ -182,36 +221,40 @@ void main() {
             continue;
         }
         uint columns = min(block_columns + PER_WORD - 1u, row - first); // the next block's first ones complete words
-        uint first_row = chunk * chunk_groups * PER_WORD;
-        uint last_row = max(min(first_row + chunk_groups * PER_WORD, rows), PER_WORD) - PER_WORD;
-        for (uint next_row = first_row; next_row < last_row + PER_WORD; next_row += PER_WORD) {
+        uint first_row = chunk * chunk_groups * PER_WORD, rows_at_once = AT_ONCE * PER_WORD;
+        uint last_row = max(min(first_row + chunk_groups * PER_WORD, rows), rows_at_once) - rows_at_once;
+        for (uint next_row = first_row; next_row < last_row + rows_at_once; next_row += rows_at_once) {
             // The last rows are copied twice rather than fewer at once.
             uint row_number = min(next_row, last_row);
             uint at = source + row_number * ROWS_APART, to = target + row_number * row_output_stride + first;
             Column column = start;
             Words found;
             if (OUTPUT_ALIGNED) {
-#define ALIGNED_ROW(n, axis) uint word##n = (to + uint(n) * row_output_stride) / PER_WORD;
-#define STORE_ALIGNED(n, axis) if (HAS_ROW(n)) output_words[word##n++] = found.axis;
+#define ALIGNED_ROW(n) uint word##n = (to + uint(n) * row_output_stride) / PER_WORD;
+#define STORE_ALIGNED(n, m, axis) if (HAS_ROW(n)) output_words[word##n + m * row_output_stride] = found.of[n].axis;
+#define STORE_ALL_ALIGNED(n) FOR_EACH_AT_ONCE(STORE_ALIGNED, n) word##n++;
                 FOR_EACH_ROW(ALIGNED_ROW)
                 for (uint done = PER_WORD; done <= columns; done += PER_WORD) {
                     found = load_columns(at, column);
-                    FOR_EACH_ROW(STORE_ALIGNED)
+                    FOR_EACH_ROW(STORE_ALL_ALIGNED)
                 }
                 continue;
             }
             found = load_columns(at, column);
-#define ROW(n, axis)                                                                                          \
-    uint to##n = to + uint(n) * row_output_stride, skip##n = (0u - to##n) % PER_WORD, before##n = found.axis; \
+#define ROW(n)                                                                            \
+    uint to##n = to + uint(n) * row_output_stride, skip##n = (0u - to##n) % PER_WORD;     \
+    uvec4 before##n = found.of[n];                                                        \
     to##n = (to##n + skip##n) / PER_WORD;
             FOR_EACH_ROW(ROW)
             for (uint done = PER_WORD; done <= columns; done += PER_WORD) {
                 found = load_columns(at, column);
-#define STORE(n, axis)                                                                             \
-    if (HAS_ROW(n) && done + skip##n <= columns) output_words[to##n] = funnel(before##n, found.axis, skip##n * BITS); \
-    to##n++;                                                                                       \
-    before##n = found.axis;
-                FOR_EACH_ROW(STORE)
+#define STORE(n, m, axis) \
+    output_words[to##n + m * row_output_stride] = funnel(before##n.axis, found.of[n].axis, skip##n * BITS);
+#define STORE_ALL(n)                                                                      \
+    if (HAS_ROW(n) && done + skip##n <= columns) { FOR_EACH_AT_ONCE(STORE, n) }           \
+    to##n++;                                                                              \
+    before##n = found.of[n];
+                FOR_EACH_ROW(STORE_ALL)
             }
         }
     }

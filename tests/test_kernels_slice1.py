@@ -284,9 +284,9 @@ def test_short_rows_of_bytes_are_read_by_words(device, monkeypatch):
 @pytest.mark.parametrize("width", NARROW)
 def test_blocks_transposed_in_registers(device, monkeypatch, width):
     """Rows in words or not, forwards and backwards, at every alignment; the rest is left to boundaries."""
-    row, seen, more = 144 // width, set(), set()
+    row, seen, at_once, more = 144 // width, set(), set(), set()
     for block_bytes, rows, extra, step, base in itertools.product(
-        (32, 128), (2, 3, 4, 7, 40), (0, 1), (1, -1, 2, -2), (0, 1)
+        (32, 128), (2, 3, 4, 7, 8, 48), (0, 1), (1, -1, 2, -2), (0, 1)
     ):
         use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": block_bytes})
         pitch, length = -(-rows // 4) * 4 * abs(step) + extra, row + extra
@@ -297,11 +297,14 @@ def test_blocks_transposed_in_registers(device, monkeypatch, width):
         assert all(written_by(other) == "at_boundaries" for other in others)
         constants = kernels.table()[first.kernel].named(first.constants)
         seen.add((constants["input_aligned"], constants["output_aligned"], constants["every_second_row"]))
+        at_once.add((constants["at_once"], constants["input_aligned"], constants["every_second_row"]))
         more.add(bool(others))
         # Rows that start with words share none.
         assert not (constants["output_aligned"] and others)
     assert seen >= {(False, False, False), (True, True, False), (False, False, True), (True, True, True)}
     assert more == {False, True}
+    assert {1, 2, 4} <= {number for number, *_ in at_once}
+    assert {(4, False, False), (4, False, True), (4, True, False)} <= at_once
 
 
 def test_blocks_of_three_rows_whose_columns_follow_each_other(device, monkeypatch):
@@ -1255,7 +1258,7 @@ PLANES_OF_PIXELS = (7, 39, "tiles"), (2, 39, "words"), (7, 18, "words"), (7, 19,
 
 
 def test_what_a_processor_copies_row_by_row(device):
-    """Rows of a vector and more, but in parts if these have an order or if its narrow elements are adjacent."""
+    """Rows of a vector and more, unless places take several divisions or parts of the run are faster."""
     limits = replace(device.limits, tuning=SOFTWARE)
 
     def family_of(dims: tuple[Dim, ...], width: int) -> str:
@@ -1277,6 +1280,8 @@ def test_what_a_processor_copies_row_by_row(device):
         assert family_of(matrix, width) == ("slice1_blocks" if narrow else "slice1_rows")
         assert family_of(beside, width) == ("slice1_blocks" if narrow else "slice1_runs")
         assert family_of(last_first, width) == ("slice1_rows" if width == 8 else "slice1_runs")
+        assert family_of((Dim(9999, 90, 60), Dim(6, 12, 10), Dim(10, 1, 1)), width) == "slice1_runs"
+    assert family_of((Dim(9, 80000, 40000), Dim(40000, 2, 1)), 1) == "slice1_runs"
     assert family_of(long, 2) == family_of(long, 16) == "slice1_runs"
 
 

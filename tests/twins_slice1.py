@@ -179,10 +179,12 @@ def slice1_blocks(step, buffers) -> None:
         if c.joined:
             copy_joined(s, source, target, first_row, per_word)
             continue
-        at_once = min(per_word, p.rows)
+        group_rows = c.at_once * per_word
+        at_once = min(group_rows, p.rows)
+        assert c.at_once == 1 or p.rows >= group_rows
         assert c.few_rows == (p.rows if p.rows < per_word else 0)
         last_row = min(first_row + p.chunk_groups * per_word, p.rows) - at_once
-        for group in range(first_row, last_row + at_once, per_word):
+        for group in range(first_row, last_row + at_once, group_rows):
             for row in range(min(group, last_row), min(group, last_row) + at_once):
                 start = (target + row * p.row_output_stride) % WORD
                 assert not (c.output_aligned and start % per_word)

@@ -182,7 +182,7 @@ SOFTWARE = replace(
     fixed_parameters_to_bytes=0,
     fixed_parameters_from_bytes=_MIB,
     # 0.82 of the time (lavapipe, 0.58 to 1.07, 32 random shapes). Other kernels take 0.94, which is noise.
-    fixed_parameters_kernels=("argreduce_short_single", "slice1_blocks", "slice1_runs"),
+    fixed_parameters_kernels=("argreduce_short_single", "slice1_blocks", "slice1_rows", "slice1_runs"),
     # They execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,
     fixed_vector_flags_from_bytes=64 * 1024,
@@ -206,6 +206,7 @@ SOFTWARE = replace(
         word_workgroup_size=0,
         row_workgroup_size=8,
         workgroup_row_vectors=256,
+        most_near_dims=1,
         block_bytes=128,
     ),
     periods=replace(

@@ -97,6 +97,8 @@ class SliceTuning:
     finds its place by itself."""
     workgroup_row_vectors: int = 1
     """Vectors of such a run for each of these invocations, while there are enough for ``full_workgroups``."""
+    most_near_dims: int = 1 << 10
+    """Rows are not copied so where vectors would find their place in more dimensions by division."""
     gathered_tile_least_bytes: tuple[tuple[int, int], ...] = ()
     """By element width, of wide elements, the least bytes of a side of a matrix whose sectors a cache holds:
     gathering is fast, too."""

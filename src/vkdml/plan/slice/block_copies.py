@@ -64,11 +64,12 @@ def block_step(
         column_jump=blocks.column_jump,
         layout_words=placed.pushed,
     )
+    input_aligned = _input_aligned(blocks, layout, per_word)
     kernel, constants = family.specialize(
         element_bytes=element_bytes,
         workgroup=workgroup_size,
         layout_in_push=placed.in_push,
-        input_aligned=_input_aligned(blocks, layout, per_word),
+        input_aligned=input_aligned,
         output_aligned=blocks.output_aligned,
         joined=blocks.joined,
         every_second_row=blocks.rows.input_stride == 2,
@@ -76,10 +77,29 @@ def block_step(
         few_rows=rows if rows < per_word else 0,
         columns_of_three=blocks.are_columns_of_three and element_bytes == 1,
         short_row=row if blocks.joined and row < per_word else 0,
+        at_once=_at_once(blocks, per_word, input_aligned=input_aligned),
     )
     loops = loop_steps.loop(rounds, per_item)
     step = Step(kernel, constants, push, ceil_div(items, rounds * workgroup_size), loop_steps=loops)
     return step, placed.stored
+
+
+def _at_once(blocks: Blocks, per_word: int, *, input_aligned: bool) -> int:
+    """Return how many words of a column are loaded at once.
+
+    What counts is how often a chunk accesses memory. A word takes a load and a store, or two loads where
+    every second row is copied. Where columns begin within words of the input, what is at once takes one load
+    more. What exceeds the chunk is copied twice.
+    """
+    if blocks.joined or blocks.are_columns_of_three:
+        return 1
+    groups, step = blocks.chunk_groups, blocks.rows.input_stride
+
+    def accesses(at_once: int) -> int:
+        return ceil_div(groups, at_once) * (at_once * (step + 1) + (not input_aligned))
+
+    possible = [1, *(at_once for at_once in (2, 4) if at_once * per_word <= blocks.rows.size)]
+    return min(possible, key=lambda at_once: (accesses(at_once), -at_once))
 
 
 def _input_aligned(blocks: Blocks, layout: CopyLayout, per_word: int) -> bool:

@@ -25,7 +25,8 @@ def is_of_rows(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> 
         return False
     if layout.dims[-1].size * element_bytes < VECTOR_BYTES or not is_one_run(layout.dims):
         return False
-    return _share_of(layout, element_bytes, limits)[1] is not None
+    near = _share_of(layout, element_bytes, limits)[1]
+    return near is not None and near <= limits.tuning.slice1.most_near_dims
 
 
 def _share_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> tuple[int, int | None]:

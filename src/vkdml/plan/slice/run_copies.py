@@ -22,6 +22,8 @@ from vkdml.plan.tuning import SliceTuning
 _FAMILY = kernels.family("slice1_runs")
 # Of rows of so many vectors, those that cross from one to the next are few.
 _VECTORS_OF_LONG_ROW = 4
+# Elements. Of rows this long, few workgroups of a processor have vectors from row to row.
+_LONG_NARROW_ROW = 32 * 1024
 # Dimensions of a run that `advance` in `slice1_runs.comp` goes through without a division.
 _MOST_FIXED_DIMS = 4
 # Of its numbers, the one for two innermost dimensions that have as many elements as a vector.
@@ -145,14 +147,14 @@ def _parts_of(runs: _Runs, limits: DeviceLimits) -> _Parts:
 def are_faster_in_parts(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
     """Return whether runs in parts are copied faster than row by row, each with its ends.
 
-    That is so where parts have an order that suits a processor's caches, and where they spare long rows of
-    adjacent narrow elements all that is there for the vectors from row to row.
+    That is so where parts have an order that suits a processor's caches, and where they spare rows of
+    adjacent narrow elements, or longer ones, all that is there for the vectors from row to row.
     """
     runs = _runs_of(layout, element_bytes)
-    parts = _parts_of(runs, limits)
+    parts, row = _parts_of(runs, limits), runs.innermost
     if parts.blocks or parts.strips or parts.row_vectors:
         return True
-    return parts.inside_rows and abs(runs.innermost.input_stride) == 1
+    return parts.inside_rows and (abs(row.input_stride) == 1 or row.size >= _LONG_NARROW_ROW)
 
 
 def _workgroup_size(limits: DeviceLimits) -> int:

@@ -62,9 +62,7 @@ def plan_slice1(
     elif sharing.are_rows_of_words:
         step, layout_words = word_copy(layout, element_bytes, limits)
         steps = (step,)
-    elif is_of_rows(layout, element_bytes, limits) and not are_faster_in_parts(
-        layout, element_bytes, limits
-    ):
+    elif is_of_rows(layout, element_bytes, limits) and not are_faster_in_parts(layout, element_bytes, limits):
         step, layout_words = row_copy(layout, element_bytes, last_vector, limits)
         steps = (step,)
     else:
