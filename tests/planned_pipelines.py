@@ -163,13 +163,11 @@ def _like_other_devices(device: vkdml.Device) -> Iterator[DeviceLimits]:
         narrow_tile_least_bytes=1 << 32,
     )
     yield dataclasses.replace(limits, tuning=dataclasses.replace(limits.tuning, slice1=boxes))
-    software, processor = tuning_for("software", "SwiftShader driver"), tuning_for("software", "llvmpipe")
+    software = tuning_for("software", "SwiftShader driver")
     for tuning in (
         dataclasses.replace(limits.tuning, batched_loads=0),
         dataclasses.replace(software, workgroup_size=limits.tuning.workgroup_size),
         software,
-        processor,
-        # No case of the benchmark has rows in parts that have an order.
-        dataclasses.replace(processor, slice1=dataclasses.replace(processor.slice1, row_workgroup_size=0)),
+        tuning_for("software", "llvmpipe"),
     ):
         yield dataclasses.replace(limits, subgroup_size=0, tuning=tuning)
