@@ -14,7 +14,8 @@
 
 const uint ROWS_APART = EVERY_SECOND_ROW ? 2u : 1u;
 
-// Of each of as many rows or columns as there are elements in a word, AT_ONCE words; the others are 0, so that compilers drop them.
+// Of each of as many rows or columns as there are elements in a word, AT_ONCE words; the others are 0, so that compilers
+// drop them.
 struct Words {
     uvec4 of[PER_WORD];
 };
@@ -170,22 +171,22 @@ void copy_joined(uint source, uint target, Column start, uint chunk_row) {
             continue;
         }
 #endif
-#define START_ROW(n)                                                                                \
-    uint word##n = (to + uint(n) * row) / PER_WORD, place##n = (to + uint(n) * row) % PER_WORD;           \
+#define START_ROW(n)                                                                                         \
+    uint word##n = (to + uint(n) * row) / PER_WORD, place##n = (to + uint(n) * row) % PER_WORD;              \
     uint words##n = (place##n + row) / PER_WORD, head##n = found.of[n].x, before##n = head##n, last##n = 0u; \
     place##n *= BITS;
         FOR_EACH_ROW(START_ROW)
         for (uint batch = 1u; batch < batches; batch++) {
             found = load_columns(at, column);
-#define STORE_WORD(n)                                        \
-    last##n = joined_words(before##n, found.of[n].x, place##n);       \
+#define STORE_WORD(n)                                              \
+    last##n = joined_words(before##n, found.of[n].x, place##n);    \
     if (batch < words##n) output_words[word##n + batch] = last##n; \
     before##n = found.of[n].x;
             FOR_EACH_ROW(STORE_WORD)
         }
         // Of the word in which a row ends and the next one starts.
         uint end_of_row = 0u;
-#define STORE_HEAD(n)                                                          \
+#define STORE_HEAD(n)                                                                \
     head##n = (end_of_row & ((1u << place##n) - 1u)) | head##n << place##n;          \
     if (words##n > 0u && (n > 0 || place##n == 0u)) output_words[word##n] = head##n; \
     end_of_row = batches == 1u ? head##n : last##n;                                  \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -1257,14 +1258,15 @@ def test_quotients_by_multiplication():
 PLANES_OF_PIXELS = (7, 39, "tiles"), (2, 39, "words"), (7, 18, "words"), (7, 19, "boxes")
 
 
+def planned_family(limits, dims: tuple[Dim, ...], width: int) -> str:
+    """The kernels that copy these dimensions first, of elements of so many bytes."""
+    plan = PLAN_SLICE1(CopyLayout(dims, base_of(dims), 0), width, 1 << 20, limits, output_elements=1 << 20)
+    return kernels.table()[plan.steps[0].kernel].family.name
+
+
 def test_what_a_processor_copies_row_by_row(device):
     """Rows of a vector and more, unless places take several divisions or parts of the run are faster."""
-    limits = replace(device.limits, tuning=SOFTWARE)
-
-    def family_of(dims: tuple[Dim, ...], width: int) -> str:
-        layout = CopyLayout(dims, base_of(dims), 0)
-        plan = PLAN_SLICE1(layout, width, 1 << 20, limits, output_elements=1 << 20)
-        return kernels.table()[plan.steps[0].kernel].family.name
+    family_of = partial(planned_family, replace(device.limits, tuning=SOFTWARE))
 
     short, long = (Dim(999, 40, 3), Dim(3, 2, 1)), (Dim(99, 40000, 9999), Dim(9999, 3, 1))
     adjacent = (Dim(99, 40000, 9999), Dim(9999, 1, 1))
@@ -1287,12 +1289,7 @@ def test_what_a_processor_copies_row_by_row(device):
 
 def test_what_is_copied_in_boxes(device):
     """On GPUs permutations that caches do not hold. Words are for narrow short rows."""
-    limits = replace(device.limits, tuning=DISCRETE)
-
-    def family_of(dims: tuple[Dim, ...], width: int) -> str:
-        layout = CopyLayout(dims, base_of(dims), 0)
-        plan = PLAN_SLICE1(layout, width, 1 << 20, limits, output_elements=1 << 20)
-        return kernels.table()[plan.steps[0].kernel].family.name
+    family_of = partial(planned_family, replace(device.limits, tuning=DISCRETE))
 
     short, long = (Dim(999, 40, 7), Dim(7, 2, 1)), (Dim(99, 4000, 999), Dim(999, -3, 1))
     one = (Dim(99999, -3, 1),)
@@ -1346,9 +1343,7 @@ def test_few_planes_of_bytes_are_copied_in_tiles(device):
     limits = replace(device.limits, tuning=DISCRETE)
 
     def family_of(planes: int, step: int, apart: int, pixels: int, width: int = 1) -> str:
-        layout = CopyLayout((Dim(planes, step, pixels), Dim(pixels, apart, 1)), 0, 0)
-        plan = PLAN_SLICE1(layout, width, 1 << 22, limits, output_elements=1 << 22)
-        return kernels.table()[plan.steps[0].kernel].family.name
+        return planned_family(limits, (Dim(planes, step, pixels), Dim(pixels, apart, 1)), width)
 
     in_tiles = (4, 1, 9, 10**6), (7, 1, 26, 4000), (5, 2, 16, 1000), (6, 3, 24, 4000)
     for planes, step, apart, pixels in in_tiles:

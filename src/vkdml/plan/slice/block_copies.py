@@ -10,6 +10,7 @@ from vkdml.plan.divisions import reciprocal, run_words
 from vkdml.plan.layout import CopyLayout
 from vkdml.plan.plans import DeviceLimits, Step, check_work
 from vkdml.plan.slice.blocks import Blocks
+from vkdml.plan.slice.rounds import rounds_of_workgroup
 
 
 def block_step(
@@ -24,8 +25,7 @@ def block_step(
 
     In the workspace, these begin at word ``layout_base``.
     """
-    tuning = limits.tuning.slice1
-    workgroup_size = min(limits.workgroup_size, tuning.runs_workgroup_size)
+    workgroup_size = min(limits.workgroup_size, limits.tuning.slice1.runs_workgroup_size)
     per_word = 4 // element_bytes
     rows, row = blocks.rows.size, blocks.row
     chunks, of_row = ceil_div(rows, blocks.chunk_groups * per_word), ceil_div(row, blocks.block_columns)
@@ -37,10 +37,8 @@ def block_step(
     per_item = loop_steps.loop(len(blocks.outer)) + loop_steps.loop(
         blocks.chunk_groups + blocks.joined, loop_steps.loop(ceil_div(blocks.block_columns, per_word) + 1)
     )
-    rounds = min(
-        items // (workgroup_size * tuning.full_workgroups), (limits.max_loop_steps - 1) // (1 + per_item)
-    )
-    rounds = max(rounds, 1, ceil_div(items, workgroup_size * limits.max_workgroup_count))
+    most = (limits.max_loop_steps - 1) // (1 + per_item)
+    rounds = rounds_of_workgroup(items, workgroup_size, most, limits)
     push = family.push(
         items=items,
         items_per_workgroup=rounds * workgroup_size,

@@ -8,6 +8,7 @@ from vkdml.plan.divisions import run_words
 from vkdml.plan.layout import CopyLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, check_work
 from vkdml.plan.slice.counted_runs import is_one_run, near_dims, units_of_run
+from vkdml.plan.slice.rounds import rounds_of_workgroup
 
 
 def is_of_rows(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
@@ -31,11 +32,9 @@ def is_of_rows(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> 
 
 def _share_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> tuple[int, int | None]:
     """Return the vectors that a workgroup copies, and the dimensions that are near for so many."""
-    tuning, per_vector = limits.tuning.slice1, VECTOR_BYTES // element_bytes
-    workgroup_size = _workgroup_size(limits)
+    per_vector, workgroup_size = VECTOR_BYTES // element_bytes, _workgroup_size(limits)
     count = units_of_run(layout, per_vector)
-    rounds = min(count // (workgroup_size * tuning.full_workgroups), tuning.workgroup_row_vectors)
-    rounds = max(rounds, 1, ceil_div(count, workgroup_size * limits.max_workgroup_count))
+    rounds = rounds_of_workgroup(count, workgroup_size, limits.tuning.slice1.workgroup_row_vectors, limits)
     vectors = rounds * workgroup_size
     return vectors, near_dims(layout.dims, (vectors + 1) * per_vector)
 

@@ -16,6 +16,7 @@ from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, check_work, words
 from vkdml.plan.schema import PlacedLayout
 from vkdml.plan.slice.block_copies import block_step
 from vkdml.plan.slice.blocks import Blocks, blocks_of
+from vkdml.plan.slice.rounds import rounds_of_workgroup
 from vkdml.plan.slice.strips import Strips, strips_of
 from vkdml.plan.tuning import SliceTuning
 
@@ -219,11 +220,10 @@ def _step(
         per_run = parts.row_vectors
     elif per_run is None:
         per_run = runs.vectors_of_run
-    rounds = min(vectors // (workgroup_size * tuning.full_workgroups), tuning.workgroup_vectors)
     # In each round of a workgroup every invocation writes one vector.
     per_round = loop_steps.runs_per_round(len(runs.outer), len(runs.inner), per_vector)
-    rounds = min(rounds, (limits.max_loop_steps - 1) // (1 + per_round))
-    rounds = max(rounds, 1, ceil_div(vectors, workgroup_size * limits.max_workgroup_count))
+    most = min(tuning.workgroup_vectors, (limits.max_loop_steps - 1) // (1 + per_round))
+    rounds = rounds_of_workgroup(vectors, workgroup_size, most, limits)
     per_workgroup = rounds * workgroup_size
     push = _FAMILY.push(
         vectors=vectors,
