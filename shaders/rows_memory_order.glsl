@@ -180,6 +180,13 @@ uint bound_word(Key key, uint rank) {
 
 shared uint shared_bounds[WORKGROUP];
 
+// A word has no room for a key of four bytes and a rank: there, one of the invocations that share an output leads, and the
+// others know its best, if they are so many that this is worth its time.
+#define HAS_LEADERS (SUBGROUPS && ELEMENT_BYTES == 4)
+#if HAS_LEADERS
+shared uint shared_leaders[WORKGROUP];
+#endif
+
 struct Best {
     Key key;
     uint rank, place;
@@ -292,9 +299,39 @@ Best nobody(uint place) {
     shared_bounds[gl_LocalInvocationIndex] = 0u;
     shared_keys[gl_LocalInvocationIndex] = KEY_LEAST;
     shared_ranks[gl_LocalInvocationIndex] = 0u;
+#if HAS_LEADERS
+    shared_leaders[gl_LocalInvocationIndex] = gl_LocalInvocationIndex;
+#endif
     barrier();
     return best;
 }
+
+#if HAS_LEADERS
+// Returns the rank that the leader of an output knows for this key, or 0.
+uint known_rank(uint place, Key key) {
+    memoryBarrierShared();
+    uint leader = shared_leaders[place];
+    Key known_key = shared_keys[leader];
+    memoryBarrierShared(); // the rank is read after the key: a later one is that of a greater key or the same
+    uint rank = shared_ranks[leader];
+    return known_key == key ? rank : 0u;
+}
+
+// Makes an invocation the leader. Whoever reads the old key with the new rank has what the new key beats; never may it be
+// the new key with the old rank.
+void lead(Best best) {
+    uint self = gl_LocalInvocationIndex;
+    if (shared_keys[self] != best.key) {
+        shared_ranks[self] = 0u;
+        memoryBarrierShared();
+        shared_keys[self] = best.key;
+        memoryBarrierShared();
+    }
+    shared_ranks[self] = best.rank;
+    memoryBarrierShared();
+    shared_leaders[best.place] = self;
+}
+#endif
 
 void consider(inout Best best, Batch batch, Tile tile, uint step) {
     Key key = greatest_of(batch);
@@ -309,9 +346,17 @@ void consider(inout Best best, Batch batch, Tile tile, uint step) {
         best.key = key;
         best.rank = 0u;
     }
+#if HAS_LEADERS
+    uint known = WHOLE_SUBGROUPS ? known_rank(best.place, key) : 0u;
+    best.rank = max(best.rank, known);
+    if (most < best.rank) return;
+#endif
     best.rank = best_of_hits(tile, batch.vector, hits_of(batch, key), key, best.rank, bound);
     bound = max(bound, bound_word(best.key, best.rank));
     if (bound != shared_bounds[best.place]) atomicMax(shared_bounds[best.place], bound);
+#if HAS_LEADERS
+    if (WHOLE_SUBGROUPS && best.rank > known) lead(best);
+#endif
 }
 
 #if !SUBGROUPS

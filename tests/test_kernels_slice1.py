@@ -458,9 +458,9 @@ def test_words_gathered_where_their_elements_lie(device, monkeypatch, width):
         if plan_slice1.widened(layout, width)[1] != width:
             continue
         name = kernel_for("slice1_words", width)
-        # Of several long rows words are for halves, and for bytes with short steps.
+        # Of several long rows words are for halves, and for bytes with short steps; of all, for long steps.
         by_words = (width == 2 or (width == 1 and step in (2, 3))) and len(layout.dims) > 1
-        long_row = row * width >= 16 and (step != 9 or width == 4) and not by_words
+        long_row = row * width >= 16 and step != 9 and not by_words
         pairs_apart = width == 1 and row == 2 and base % 2
         if long_row or pairs_apart or layout.count * width < 4:
             assert check(device, layout, width, spare=base) != name, layout
@@ -537,7 +537,7 @@ def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, wi
 
     def is_gathered_in_one_part(parts: int, step: int) -> bool:
         layout = CopyLayout((Dim(parts, 1, 300), Dim(300, step, 1)), 0, 0)
-        by_words = width == 2 or (width == 1 and step in (2, 3))
+        by_words = width == 2 or (width == 1 and step in (2, 3)) or (step == 8 and parts == 2)
         if check(device, layout, width) == runs(width, step):
             return not by_words
         (words,) = plan_slice1.plan_slice1(layout, width, 1 << 20, device.limits).steps
@@ -1404,6 +1404,21 @@ def many(size: int, rows: int, columns: int) -> tuple[Dim, ...]:
         (8, (Dim(120, 9, 9 * 10**5), Dim(10**5, 1080, 9), Dim(9, 1, 1)), "rows"),
         (2, (Dim(60, 18, 9 * 10**6), Dim(10**6, 1080, 9), Dim(9, 1, 1)), "boxes"),
         (2, (Dim(60, 22, 11 * 10**6), Dim(10**6, 1320, 11), Dim(11, 1, 1)), "words"),
+        # Rows with long steps: words, if at most half of what a step spans is copied.
+        (1, (Dim(10**8, 4, 1),), "words"),
+        (1, (Dim(10**8, 3, 1),), "runs"),
+        (1, (Dim(1000, 400000, 10**5), Dim(10**5, -4, 1)), "words"),
+        (1, (Dim(1000, 300000, 10**5), Dim(10**5, 3, 1)), "rows"),
+        (1, (Dim(10**5, 4000, 2000), Dim(2, 2, 1000), Dim(1000, 4, 1)), "words"),
+        (1, (Dim(10**5, 1200, 700), Dim(7, 1, 100), Dim(100, 12, 1)), "rows"),
+        (1, (Dim(10**4, 12800, 100), Dim(100, 128, 1)), "words"),
+        (1, (Dim(10**4, 12900, 100), Dim(100, 129, 1)), "rows"),
+        (2, (Dim(10**6, 64, 1),), "words"),
+        (2, (Dim(10**6, 65, 1),), "runs"),
+        (4, (Dim(10**7, 5, 1),), "words"),
+        (4, (Dim(10**7, 4, 1),), "runs"),
+        (4, (Dim(1000, 50000, 10**4), Dim(10**4, -5, 1)), "words"),
+        (4, (Dim(1000, 40000, 10**4), Dim(10**4, -4, 1)), "rows"),
         # Runs of a few short rows that lie apart, and rows of parts that are too short for words.
         (1, (Dim(3, 1, 36 * 10**6), Dim(6, 18, 6 * 10**6), Dim(10**6, 108, 6), Dim(6, 3, 1)), "boxes"),
         (1, (Dim(2, 1, 60 * 10**6), Dim(6, 20, 10**7), Dim(10**6, 120, 10), Dim(10, 2, 1)), "boxes"),

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
+from vkdml.plan.plans import GPU_LINE, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.slice.box_copies import has_boxes
 from vkdml.plan.slice.matrices import Matrices
 from vkdml.plan.slice.tile_copies import FEWEST_PLANES, are_planes
@@ -24,8 +24,12 @@ _FEW_ROWS = 4
 _SHORT_ROW_BYTES, _SHORT_ROWS_BYTES = 24, 64 << 20
 # Bytes from pixel to pixel. Bytes of larger pixels are copied to planes in tiles.
 _SMALL_PIXEL_BYTES = 8
-# Longer rows of bytes with steps are copied as vectors.
+# Longer rows of bytes with steps of 2 and 3 are copied as vectors.
 _STEPPED_ROW_BYTES = 400
+# By element width the shortest steps for which words are faster than vectors, whatever the row's length, if
+# at most the share _MOST_COPIED of what they span is copied.
+_LONG_STEP_BYTES = {1: 4, 2: 8, 4: 20}
+_MOST_COPIED = 1 / 2
 # Scraps, which are rows of up to so many bytes: the nearest cache loses a sector if so many bytes of the
 # output lie between elements that share it. For scraps in up to so many places, so many bytes must.
 _SCRAP_BYTES, _SCRAPS_APART_BYTES = 5, 10_000
@@ -229,18 +233,30 @@ class Sharing:
         return row_bytes < SECTOR_BYTES and is_short and self.gathers_well and self.are_rows_of_words
 
     @property
+    def _has_long_steps(self) -> bool:
+        """Whether vectors would hold too few of the row's elements, such as one channel of pixels.
+
+        Single bytes take 0.56 to 1.04 of the time so (H200, 39 random copies: 0.74; H100: 0.88), halves of
+        one row 0.77 and words 0.88 (H200).
+        """
+        if not _LONG_STEP_BYTES[self.element_bytes] <= self._apart_bytes <= GPU_LINE:
+            return False
+        step = abs(self.layout.dims[-1].input_stride)
+        within = [dim.size for dim in self.layout.dims if 0 < abs(dim.input_stride) < step]
+        return math.prod(within) <= _MOST_COPIED * step
+
+    @property
     def are_rows_of_words(self) -> bool:
         """Whether rows are copied by words though they are longer than vectors.
 
         Those of halves are: vectors took 0.94 to 1.14 times as long on an H200 (33 copies: 1.05), 0.99 to 1.4
         on an H100 (1.02). So are short rows of bytes with steps of 2 and 3: words take 0.51 to 1.09 of the
-        time on an H200 (35 copies: 0.91), 0.56 to 1.04 on an H100 (0.94).
+        time on an H200 (35 copies: 0.91), 0.56 to 1.04 on an H100 (0.94); and rows with long steps.
         """
-        if self.element_bytes > 2 or not self._has_words or len(self.layout.dims) < 2:
+        if self.element_bytes > 4 or not self._has_words or self._row_bytes < VECTOR_BYTES:
             return False
-        if self.element_bytes == 1 and (
-            self._apart_bytes not in (2, 3) or self._row_bytes > _STEPPED_ROW_BYTES
-        ):
-            return False
-        is_long = self._row_bytes >= VECTOR_BYTES
-        return is_long and is_of_words(self.layout, self.element_bytes, self.limits)
+        is_faster = self._has_long_steps
+        if len(self.layout.dims) > 1 and self.element_bytes < 4:
+            are_short = self._apart_bytes in (2, 3) and self._row_bytes <= _STEPPED_ROW_BYTES
+            is_faster = is_faster or self.element_bytes == 2 or are_short
+        return is_faster and is_of_words(self.layout, self.element_bytes, self.limits)
