@@ -17,19 +17,25 @@ uint best_of_run(uint best, Run run, uint at, uint position) {
         }
         return best;
     }
-    uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS, raw = tile_word(word);
-    uint factor = shift == 0u ? 0u : 1u << (32u - shift);
+    uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS;
+    uint factor = shift == 0u ? 0u : 1u << (32u - shift), raw = WORD_ALIGNED ? 0u : tile_word(word);
     WordKeys bests = WordKeys(0u), ranks = rank + step * IN_WORD;
     uint left = run.count;
     for (; left >= ELEMENTS_PER_WORD; left -= ELEMENTS_PER_WORD) {
-        uint next = tile_word(++word);
-        bests = max(bests, ranked_keys(WORD_ALIGNED ? raw : (raw >> shift) + next * factor, ranks));
-        raw = next;
+        uint bits;
+        if (WORD_ALIGNED) {
+            bits = tile_word(word++);
+        } else {
+            uint next = tile_word(++word);
+            bits = (raw >> shift) + next * factor;
+            raw = next;
+        }
+        bests = max(bests, ranked_keys(bits, ranks));
         ranks += step * ELEMENTS_PER_WORD;
     }
     if (left > 0u) {
-        uint bits = raw >> shift;
-        if (shift + left * ELEMENT_BITS > 32u) bits += tile_word(word + 1u) * factor;
+        uint bits = (WORD_ALIGNED ? tile_word(word) : raw) >> shift;
+        if (!WORD_ALIGNED && shift + left * ELEMENT_BITS > 32u) bits += tile_word(word + 1u) * factor;
         bests = max(bests, mix(WordKeys(0u), ranked_keys(bits, ranks), lessThan(IN_WORD, WordKeys(left))));
     }
     return max(best, greatest(bests));

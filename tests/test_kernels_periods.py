@@ -349,7 +349,7 @@ def test_short_blocks_of_large_arrays_are_read_in_vectors(name, pattern, permute
         ("float32", 7, 9000, 37, True),
         ("float64", 1, 14169, 37, True),
         ("float32", 1, 14000, 36, False),  # aligned rows
-        ("float32", 1, 44339, 36, True),  # many of them are loaded in order
+        ("float32", 1, 64339, 36, True),  # many of them are loaded in order
         ("float32", 1, 5000, 37, False),  # a small array
         ("float32", 1, 2000, 501, False),  # a candidate for each kibibyte or two
         ("float32", 1, 3200, 501, True),  # 6 MiB and more
@@ -553,6 +553,41 @@ def test_what_is_read_ahead_changes_no_result(device, name):
             seen.add("nothing" if not vectors else "all" if vectors * 16 >= width * nbytes else "some")
             run_both(device, plan, {"input": element_bits(rng, name, count)}, twins_combine.run)
     assert seen == {"nothing", "all", "some"}
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "kernel"),
+    [
+        # A cache holds up to 8 MiB, and any rows of two lines: vectors from 128 positions on.
+        ("float32", (128, 8192), "columns_vectors"),
+        ("float16", (256, 8192), "columns_vectors"),
+        ("int8", (128, 8192), "columns_vectors"),
+        ("float32", (127, 8192), "short_walked"),
+        ("float16", (256, 512, 64), "columns_vectors"),
+        ("int8", (1024, 512, 128), "short_walked"),  # which would be periods from 64 MiB on
+        # Of more, few positions are not worth a candidate for each column.
+        ("int64", (32, 65536), "columns_vectors"),
+        ("float32", (599, 8192), "columns_vectors"),
+        ("float32", (600, 8192), "periods_vectors"),
+        ("float16", (64, 131072), "short_walked"),
+        # Lines at multiples of a page from each other are not walked.
+        ("int64", (512, 2048), "columns_vectors"),
+    ],
+)
+def test_processors_read_columns_as_was_fastest(name, shape, kernel):
+    case = (shape, tuple(range(len(shape))), (len(shape) - 2,), 0)
+    layout, count = layout_of(case, (False, False, False))
+    plan = plan_argreduce(layout, Order(name), count, PROCESSOR, index_bytes=4, with_values=False)
+    assert plan.steps[0].kernel.startswith(f"argreduce_{kernel}")
+
+
+def test_processors_read_words_out_of_memory_order_in_periods():
+    """From 128 bytes of a column on, as they do narrow elements."""
+    for shape, family in (((513, 511), "argreduce_periods"), ((31, 30, 31, 10), "argreduce_rows")):
+        axes = tuple(range(len(shape)))
+        layout, count = layout_of((shape, axes[::-1], axes, 0), (False, False, False))
+        plan = plan_argreduce(layout, Order("float32"), count, PROCESSOR, index_bytes=4, with_values=False)
+        assert plan.steps[0].kernel.startswith(family)
 
 
 @pytest.mark.parametrize(

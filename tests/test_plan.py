@@ -517,10 +517,12 @@ def test_stacks_whose_tiles_leave_most_invocations_idle_are_read_as_columns(elem
         (2, (256, 2048), "columns"),
         (2, (64, 8192), "short"),  # few positions
         (2, (256, 2047), "short"),  # not aligned
-        (2, (256, 8192), "periods"),  # 8 MiB, which are loaded in order
+        (2, (256, 8192), "columns"),  # 8 MiB
         (2, (256, 8191), "short"),
-        (2, (512, 9000), "short"),  # 17 MiB, which other programs push out of a cache
-        (2, (512, 8192), "periods"),  # the same places of a cache
+        (2, (256, 8448), "short"),  # more than a cache is sure to hold
+        (2, (512, 9000), "short"),  # 17 MiB
+        (2, (512, 8192), "columns"),  # the same places of a cache
+        (2, (600, 8192), "periods"),  # as many positions as a candidate is worth
         (2, (499, 8192), "short"),
         (2, (1101, 9000), "periods"),  # more lines than a cache holds
         (2, (1024, 9000), "short"),

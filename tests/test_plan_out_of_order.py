@@ -95,7 +95,7 @@ PROCESSOR = replace(GPU_LIMITS, tuning=SOFTWARE, subgroup_size=0)
         ((300000, 16), (1, 0), "periods", "periods"),  # whole vectors, too
         ((20000, 577), (1, 0), "periods", "periods"),  # rows of any length
         ((2, 50257, 11, 11), (2, 1, 0, 3), "periods", "periods"),  # rows lie as positions do, planes do not
-        ((150, 30, 400), (2, 1, 0), "periods", "rows"),  # 300 and 600 bytes for each column
+        ((150, 30, 400), (2, 1, 0), "periods", "periods"),  # 300 and 600 bytes for each column
         ((60, 90, 97), (2, 1, 0), "rows", "rows"),
         ((50257, 11, 11), (0, 1, 2), "rows", "rows"),
         ((11000, 11), (1, 0), "rows", "periods"),  # too small

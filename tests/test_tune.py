@@ -216,7 +216,7 @@ def test_inputs_fit_the_device():
         256,
         64,
         64,
-        8,
+        16,
     ]
     assert nbytes("discrete", heap=1 << 30) == 128 << 20
     assert nbytes("discrete", largest_range=(128 << 20) - 1) == 64 << 20
@@ -237,7 +237,7 @@ def test_cases_are_planned_differently_and_within_the_input(input_bytes):
 def test_every_searched_field_changes_the_plan_of_some_case():
     in_vain = set(tuning.SEARCH)
     for device_class, numbers in device_classes.TUNING.items():
-        cases = tune.representative_cases((8 if device_class == "software" else 256) << 20)
+        cases = tune.representative_cases((16 if device_class == "software" else 256) << 20)
         limits = replace(vkdml.devices()[0].plan_limits, max_storage_buffer_range=1 << 30)
         for field, values in tuning.SEARCH.items():
             trials = [replace(limits, tuning=replace(numbers, **{field: value})) for value in values]

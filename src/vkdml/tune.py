@@ -34,7 +34,7 @@ PASSES = 3
 NOISE = 0.02
 ELEMENTS = tuple(kernels.elements()[name] for name in ("float32", "float16", "int8", "int64"))
 _MIB = 1 << 20
-_INPUT_BYTES = {"discrete": 256 * _MIB, "software": 8 * _MIB}
+_INPUT_BYTES = {"discrete": 256 * _MIB, "software": 16 * _MIB}
 _OTHER_INPUT_BYTES = 64 * _MIB
 # Their outputs are as large as their inputs and go to the host to be checked.
 _SLICE_BYTES = 64 * _MIB

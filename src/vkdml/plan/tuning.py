@@ -246,9 +246,8 @@ class PeriodTuning:
     out_of_order_row_bytes: int
     """The longest row of narrow elements that is read in periods if positions are out of memory order; with
     three or more dimensions it may be twice as long. 0: never."""
-    out_of_order_column_bytes: tuple[int, ...]
-    """The fewest bytes for each column of narrow elements, and of wide ones. If given, this decides and not
-    the length of the row."""
+    out_of_order_column_bytes: int
+    """The fewest bytes for each column. If given, this decides and not the length of the row."""
     narrow_matrices: tuple[tuple[int, int], ...] = ()
     """The most bytes of a row, and the fewest rows, of matrices of wide elements in whole vectors."""
     unaligned_matrices: tuple[int, int] = (8192, 400)
