@@ -306,6 +306,20 @@ Best nobody(uint place) {
     return best;
 }
 
+#if HAS_LEADERS || !SUBGROUPS
+// Tells the others. Whoever reads the old key with the new rank has what the new key beats; never may it be the new key with
+// the old rank.
+void publish(Best best) {
+    uint self = gl_LocalInvocationIndex;
+    shared_ranks[self] = 0u;
+    memoryBarrierShared();
+    shared_keys[self] = best.key;
+    memoryBarrierShared();
+    shared_ranks[self] = best.rank;
+    memoryBarrierShared();
+}
+#endif
+
 #if HAS_LEADERS
 // Returns the rank that the leader of an output knows for this key, or 0.
 uint known_rank(uint place, Key key) {
@@ -317,19 +331,9 @@ uint known_rank(uint place, Key key) {
     return known_key == key ? rank : 0u;
 }
 
-// Makes an invocation the leader. Whoever reads the old key with the new rank has what the new key beats; never may it be
-// the new key with the old rank.
 void lead(Best best) {
-    uint self = gl_LocalInvocationIndex;
-    if (shared_keys[self] != best.key) {
-        shared_ranks[self] = 0u;
-        memoryBarrierShared();
-        shared_keys[self] = best.key;
-        memoryBarrierShared();
-    }
-    shared_ranks[self] = best.rank;
-    memoryBarrierShared();
-    shared_leaders[best.place] = self;
+    publish(best);
+    shared_leaders[best.place] = gl_LocalInvocationIndex;
 }
 #endif
 
@@ -393,14 +397,8 @@ void share(Best best, inout Key key, inout uint rank) {
         rank = best.rank;
         return;
     }
-    uint self = gl_LocalInvocationIndex, first = self & ~(lanes - 1u);
-    // Whoever reads the old key with the new rank has what the new key beats; never may it be the new key with the old rank.
-    shared_ranks[self] = 0u;
-    memoryBarrierShared();
-    shared_keys[self] = best.key;
-    memoryBarrierShared();
-    shared_ranks[self] = best.rank;
-    memoryBarrierShared();
+    publish(best);
+    uint first = gl_LocalInvocationIndex & ~(lanes - 1u);
     for (uint i = first; i < first + lanes; i++) {
         Key other = shared_keys[i];
         memoryBarrierShared();

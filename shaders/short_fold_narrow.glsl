@@ -38,15 +38,7 @@ uint position_at(Tile tile, uvec3 place, uint output_number) {
     for (;;) {
         uint count = LONG_ROWS ? min(COUNT - first, BLOCK) : COUNT, best = 0u;
         for (uint position = 0u; position < count; position += ELEMENTS_PER_WORD) {
-            uint bits;
-            if (WORD_ALIGNED) {
-                bits = tile_word(word++);
-            } else {
-                // The factor is 0 if nothing of the next word is needed.
-                uint next = tile_word(++word);
-                bits = (raw >> shift) + next * factor;
-                raw = next;
-            }
+            uint bits = next_word_of_row(word, raw, shift, factor);
             uint left = count - position;
             if (left < ELEMENTS_PER_WORD) {
                 uint inside = (1u << (left * ELEMENT_BITS)) - 1u;

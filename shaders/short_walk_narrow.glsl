@@ -22,15 +22,7 @@ uint best_of_run(uint best, Run run, uint at, uint position) {
     WordKeys bests = WordKeys(0u), ranks = rank + step * IN_WORD;
     uint left = run.count;
     for (; left >= ELEMENTS_PER_WORD; left -= ELEMENTS_PER_WORD) {
-        uint bits;
-        if (WORD_ALIGNED) {
-            bits = tile_word(word++);
-        } else {
-            uint next = tile_word(++word);
-            bits = (raw >> shift) + next * factor;
-            raw = next;
-        }
-        bests = max(bests, ranked_keys(bits, ranks));
+        bests = max(bests, ranked_keys(next_word_of_row(word, raw, shift, factor), ranks));
         ranks += step * ELEMENTS_PER_WORD;
     }
     if (left > 0u) {
