@@ -49,8 +49,8 @@ uint tile_word(uint word) {
 }
 
 #if ELEMENT_BYTES < 4
-// Returns the next word of a row that starts `shift` bits above the start of one. The factor, which moves the bits of the
-// word after it there, is 0 if nothing of that is needed; `raw` is what the row's words so far were part of.
+// Returns the next word of a row that starts `shift` bits above the lowest one of a word of memory: of `raw`, which was read
+// last, and of the one after it. The factor is 0 if nothing of that is needed.
 uint next_word_of_row(inout uint word, inout uint raw, uint shift, uint factor) {
     if (WORD_ALIGNED) return tile_word(word++);
     uint next = tile_word(++word), bits = (raw >> shift) + next * factor;

@@ -245,9 +245,8 @@ class PeriodTuning:
     """Smaller inputs are never read in periods because of their order."""
     out_of_order_row_bytes: int
     """The longest row of narrow elements that is read in periods if positions are out of memory order; with
-    three or more dimensions it may be twice as long. 0: never."""
-    out_of_order_column_bytes: int
-    """The fewest bytes for each column. If given, this decides and not the length of the row."""
+    three or more dimensions it may be twice as long. 0: never. With ``column_bytes`` these decide, for
+    elements and rows of any length."""
     narrow_matrices: tuple[tuple[int, int], ...] = ()
     """The most bytes of a row, and the fewest rows, of matrices of wide elements in whole vectors."""
     unaligned_matrices: tuple[int, int] = (8192, 400)

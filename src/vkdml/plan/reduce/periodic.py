@@ -52,7 +52,7 @@ LONG_ROW_OUT_OF_ORDER = 16 * 1024
 # The fewest positions of columns that a processor reads in periods to load memory in order: of unaligned ones
 # and of aligned ones. The candidate of a column of fewer takes longer: 512 take 1.3 to 1.9 times as long on
 # an Intel Xeon, 32 of 8 bytes 2.6 times (lavapipe).
-FEWEST_POSITIONS_AHEAD = 256, 600
+FEWEST_UNALIGNED_AHEAD, FEWEST_ALIGNED_AHEAD = 256, 600
 # Positions of narrow columns in unaligned rows from which on a GPU reads them in periods.
 MANY_UNALIGNED_POSITIONS = 4500
 # Bytes of rows of wide elements, of whole vectors but not of whole lines, that are read in periods; the
@@ -178,9 +178,9 @@ class Periodicity:
         if not (self.may_be_ahead and self.row_of_outputs_bytes):
             return False
         if self.columns.variant["loads"] == "unaligned":
-            return self.layout.reduce_count >= FEWEST_POSITIONS_AHEAD[0]
+            return self.layout.reduce_count >= FEWEST_UNALIGNED_AHEAD
         is_cached = self.input_bytes <= self.limits.tuning.cached_columns_bytes
-        are_many = self.layout.reduce_count >= FEWEST_POSITIONS_AHEAD[1]
+        are_many = self.layout.reduce_count >= FEWEST_ALIGNED_AHEAD
         return self.are_aligned_columns and are_many and not is_cached
 
     @property
@@ -299,8 +299,8 @@ class Periodicity:
         order = self.layout.memory_order
         if order is None or not order.run_dims:
             return False
-        if tuning.out_of_order_column_bytes:
-            return self._has_long_columns(tuning.out_of_order_column_bytes)
+        if tuning.column_bytes:
+            return self._has_long_columns(tuning.column_bytes)
         in_rows_of_positions = strides[-1] == 1
         is_processor = self.limits.tuning.is_processor
         if not self._is_narrow or (in_rows_of_positions and (not is_processor or order.run_dims == 1)):

@@ -212,8 +212,11 @@ def _walk(
     has_periods = periodicity.is_worthwhile() and periodicity.repetition is not None
     if has_periods and periodicity.are_long_walks:
         return None
-    are_in_order = periodicity.are_aligned_columns or periodicity.is_faster
-    if _are_many_lines(walk, lines, nbytes) and periodicity.may_be_ahead and are_in_order:
+    if (
+        _are_many_lines(walk, lines, nbytes)
+        and periodicity.may_be_ahead
+        and (periodicity.are_aligned_columns or periodicity.is_faster)
+    ):
         return None
     if lines > _most_runs(layout, walk, nbytes, tuning, has_periods=has_periods, is_cached=is_cached):
         return None
