@@ -184,7 +184,7 @@ shared uint shared_bounds[WORKGROUP];
 // others know its best, if they are so many that this is worth its time.
 #define HAS_LEADERS (SUBGROUPS && ELEMENT_BYTES == 4)
 #if HAS_LEADERS
-shared uint shared_leaders[WORKGROUP];
+shared uint shared_leaders[WORKGROUP]; // by the place of the output
 #endif
 
 struct Best {
@@ -300,7 +300,7 @@ Best nobody(uint place) {
     shared_keys[gl_LocalInvocationIndex] = KEY_LEAST;
     shared_ranks[gl_LocalInvocationIndex] = 0u;
 #if HAS_LEADERS
-    shared_leaders[gl_LocalInvocationIndex] = gl_LocalInvocationIndex;
+    if ((invocation() & (lanes - 1u)) == 0u) shared_leaders[place] = gl_LocalInvocationIndex; // one of the same output
 #endif
     barrier();
     return best;

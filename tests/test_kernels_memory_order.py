@@ -285,6 +285,29 @@ def test_few_equal_winners_in_any_order_of_dimensions(device, name, last):
                 run_both(device, plan, {"input": content.view(np.uint8)})
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("name", ["float32", "int32", "uint32"])
+def test_no_output_takes_the_rank_of_another(device, name, last):
+    """Invocations of an output tell each other ranks of equal keys; those of others have such keys, too."""
+    if "SwiftShader" in device.name:
+        return  # its compiler does not come to an end with these kernels
+    rng = np.random.default_rng(last)
+    limits, size = limits_of(device), device.limits.subgroup_size
+    limits = replace(limits, tuning=replace(limits.tuning, workgroup_size=4 * size, row_lanes=size))
+    for shape, order in (("long", (1, 0)), ("long, three dimensions", (2, 1, 0)), ("long, split", (1, 0))):
+        plan, count = plan_of(shape, name, limits, order, rules=(False, last, False))
+        assert constants_of(plan)["whole_subgroups"]
+        assert constants_of(plan)["workgroup"] == 4 * size
+        # Each output has its first equal elements at a later, and its last ones at an earlier position.
+        outputs, (*_, row) = SHAPES[shape][0], SHAPES[shape][1]
+        columns = np.arange(count) % (count // outputs) % row
+        nth = np.arange(count) // (count // outputs)
+        for share in (0.02, 0.3):
+            inside = (columns >= nth * row // 9) & (columns < row - nth * row // 9)
+            content = ((rng.random(count) < share) & inside).astype("<u4")
+            run_both(device, plan, {"input": content.view(np.uint8)})
+
+
 @pytest.mark.parametrize("index_bytes", [4, 8])
 def test_indices_that_are_no_positions(device, index_bytes):
     """A part of a larger reduction has weights of its own; backwards, positions descend with the index."""

@@ -23,7 +23,7 @@ from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce import periods
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.reductions import Results
-from vkdml.plan.reduce.repetition import NARROW_STEPS, best_repetition, partial_repetitions
+from vkdml.plan.reduce.repetition import NARROW_STEPS, best_repetition, partial_repetitions, repetitions
 
 PROCESSOR = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8)
 FAMILIES = {"argreduce_periods", "argreduce_combine"}
@@ -87,11 +87,15 @@ def layout_of(case, rules):
     return layout, math.prod(memory) + base
 
 
+def whole_blocks(layout, element):
+    """Return the way to read whole blocks, with what gaps they have, that has the fewest columns."""
+    return min(repetitions(layout, 16 // element.nbytes, gaps=True), key=lambda way: way.columns)
+
+
 def plan_case(case, name, limits, rules=(False, False, False)):
     layout, count = layout_of(case, rules)
     input_bytes = count * ELEMENTS[name].nbytes
-    repetition = best_repetition(layout, ELEMENTS[name], input_bytes, gaps=True)
-    assert repetition is not None
+    repetition = whole_blocks(layout, ELEMENTS[name])
     results = Results(
         8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1, layout.greatest_index
     )
@@ -127,9 +131,8 @@ def plan_window(window: str, name: str, rules, limits, *, aligned: bool):
     layout = layout_of_window(sizes, strides, axes, base, take_last=rules[1])
     element = ELEMENTS[name]
     input_bytes = count * element.nbytes
-    assert best_repetition(layout, element, input_bytes, gaps=False) is None
-    repetition = best_repetition(layout, element, input_bytes, gaps=True)
-    assert repetition is not None
+    assert best_repetition(layout, element, input_bytes) is None
+    repetition = whole_blocks(layout, element)
     assert repetition.has_gaps
     assert (repetition.weight < 0) == ("backwards" in window and "inside" not in window)
     if not aligned:

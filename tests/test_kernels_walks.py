@@ -20,6 +20,7 @@ from vkdml.plan.layout import canonical_reduce, extent, row_major_strides
 from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS as LIMIT
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.reduce import walked_tiles
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.element_costs import ElementCosts
 from vkdml.plan.tuning import ShortTuning
@@ -118,6 +119,10 @@ TILED = {
     "apart and written across": ((40, 2, 900, 7), (2, 0, 1, 3), (ALL,) * 4, (2, 3)),
     "windows": ((300, 6, 9), (0, 2, 1), (ALL, slice(2, 8), slice(1, 5)), (1, 2)),
     "large windows": ((300, 6, 7), (0, 2, 1), (ALL, slice(1, 7), slice(1, 6)), (1, 2)),
+    "steps between outputs": ((900, 9), (0, 1), (ALL, slice(0, 9, 2)), (1,)),
+    "steps of columns, apart": ((2, 1200), (0, 1), (ALL, slice(0, 1200, 2)), (0,)),
+    "crops across gaps": ((500, 24, 9), (0, 1, 2), (ALL, slice(3, 8), slice(1, 7)), (1, 2)),
+    "sectors with gaps": ((300, 4, 32), (0, 1, 2), (ALL, ALL, slice(7, 9)), (1, 2)),
     "pairs, lines from each other": ((150, 64, 2), (0, 1, 2), (ALL, ALL, ALL), (1,)),
 }
 
@@ -173,6 +178,7 @@ def tiled_limits_of(device, **changes):
 def test_tiles_write_what_their_twin_writes(device, monkeypatch, name):
     """Through shared memory, which the twin models word by word."""
     monkeypatch.setattr(ElementCosts, "is_walked", True)
+    monkeypatch.setattr(walked_tiles, "FEWEST_OUTPUTS", 1)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     alike = of_width(ELEMENTS[name].nbytes)
     turn, seen = alike.index(name), set()
@@ -181,8 +187,10 @@ def test_tiles_write_what_their_twin_writes(device, monkeypatch, name):
             continue
         if "pairs" in case and ELEMENTS[name].nbytes == 8:  # vectors, which columns load at once
             continue
-        if case == "windows" and ELEMENTS[name].nbytes >= 4:  # too far apart for one segment
+        if case in ("windows", "sectors with gaps") and ELEMENTS[name].nbytes >= 4:  # too far apart
             continue
+        if case.startswith("steps") and ELEMENTS[name].nbytes > (4 if "apart" in case else 2):
+            continue  # which are no walks
         limits = tiled_limits_of(device, fixed_positions=number % 2 == 0)
         plan, count = plan_case(case, name, limits, rules_of(turn ^ 7 * (number % 2)))
         (step,) = plan.steps

@@ -14,7 +14,7 @@ from twins import is_split
 
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import TUNING, tuning_for
-from vkdml.plan.layout import canonical_copy, canonical_reduce, row_major_strides
+from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
@@ -435,6 +435,29 @@ def test_rows_of_a_window_are_read_in_vectors_by_gpus(device, el):
     ).steps
     in_rows = kernels.table()[step.kernel].family.name == "argreduce_rows"
     assert in_rows == (not limits.tuning.is_processor)
+
+
+@pytest.mark.parametrize(("name", "sizes", "strides", "axes", "kernel"), [
+    # Few positions with a step, between the outputs and rows apart; more of them are read one by one.
+    ("uint8", (1 << 24, 4), (8, 2), (1,), "short_walked"),
+    ("float16", (3, 1 << 23), (1 << 25, 2), (0,), "short_walked"),
+    ("float32", (1 << 22, 5), (32, 3), (1,), "short_walked"),
+    ("uint8", (20, 1 << 23), (1 << 24, 2), (0,), "columns_elements"),
+    ("float32", (1 << 22, 6), (40, 3), (1,), "columns_elements"),
+    # Crops, the nearest outputs of which lie far apart; larger ones are rows.
+    ("uint8", (1 << 19, 7, 9), (1024, 20, 1), (1, 2), "short_walked"),
+    ("uint8", (1 << 14, 83, 44), (31872, 128, 1), (1, 2), "rows"),
+    # Many rows of few outputs with a step; wide elements are loaded as fast one by one.
+    ("uint8", (600_000, 153), (513, 2), (0,), "periods"),
+    ("uint8", (600, 153), (513_000, 2), (0,), "columns_elements"),
+    ("float32", (600_000, 153), (513, 2), (0,), "columns_elements"),
+    ("int64", (700_000, 8, 5), (96, 11, 2), (0, 1, 2), "periods"),
+    ("float32", (32_000, 195, 2), (2052, 4, 1), (0, 1), "periods"),
+])  # fmt: skip
+def test_windows_are_read_by_the_kernels_that_were_fastest(name, sizes, strides, axes, kernel):
+    count = extent(sizes, strides)[1]
+    (step, *_) = plan(sizes, axes, kernels.elements()[name], strides=strides, count=count).steps
+    assert step.kernel.startswith(f"argreduce_{kernel}_")
 
 
 @pytest.mark.parametrize("tie", ["first", "last"])

@@ -99,7 +99,7 @@ def plan_argreduce(
         if plan is not None:
             return plan
         if runs is None and are_elements:
-            runs = short_runs_of(layout, limits) or out_of_order_runs_of(layout, element, limits)
+            runs = short_runs_of(layout, element, limits) or out_of_order_runs_of(layout, element, limits)
     if runs is not None:
         layout = with_rows_beside(layout, runs, element, limits)
         division, limits = row_division(layout, runs, order, input_bytes, limits)
@@ -110,8 +110,7 @@ def _plan_vectors(periodicity: Periodicity, joining: Joining, results: Results) 
     """Plan to read columns in vectors, joined or in periods, where others would read single elements."""
     periods, joined = partial(plan_periods, periodicity, results), partial(plan_joined, joining, results)
     # Blocks with gaps are read whole where no kernel reads them in vectors otherwise.
-    has_gaps = periodicity.with_gaps is not None and periodicity.with_gaps.has_gaps
-    if has_gaps or joining.is_faster_than_periods:
+    if periodicity.must_read_gaps or joining.is_faster_than_periods:
         return joined() or periods()
     return periods() or joined() or plan_periods_as_last_way(periodicity, results)
 

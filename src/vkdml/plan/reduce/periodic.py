@@ -5,48 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from vkdml.plan.layout import ReduceLayout, contiguous
-from vkdml.plan.order import Order
-from vkdml.plan.plans import GPU_LINE, LINE, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, Plan, TooMuchWork
-from vkdml.plan.reduce.columns import column_division
+from vkdml.plan.layout import contiguous
+from vkdml.plan.plans import GPU_LINE, LINE, VECTOR_BYTES, Plan, TooMuchWork
+from vkdml.plan.reduce.gaps import Gaps
+from vkdml.plan.reduce.other_ways import OtherWays
 from vkdml.plan.reduce.periods import plan_repetition, reads_ahead
 from vkdml.plan.reduce.reductions import Results
-from vkdml.plan.reduce.repetition import Repetition, best_parts, best_repetition
-from vkdml.plan.reduce.rows import Runs, long_runs_of
-from vkdml.plan.reduce.work_division import WorkDivision, are_multiples
-from vkdml.plan.schema import ElementType
+from vkdml.plan.reduce.repetition import Repetition, best_repetition
+from vkdml.plan.reduce.work_division import are_multiples
 from vkdml.plan.tuning import PeriodTuning
 
-# The most bytes that are read for each byte that is needed, if the nearest elements compete for an output.
-MOST_IN_VAIN = 4.5
-# The same if they are out of the order of positions.
-MOST_IN_VAIN_OUT_OF_ORDER = 8
-# The same if the nearest elements belong to different outputs.
-MOST_IN_VAIN_OF_OUTPUTS = 1.5
-# The fewest positions of a column if rows are out of order. With fewer, reading them as rows is faster.
-FEWEST_POSITIONS_OF_ROWS = 128
-# How many times `gaps_from_bytes` are needed: of 8-byte elements, and if only stretches are apart.
-WIDEST_FROM, STRETCHES_FROM = 4, 16
-# If the innermost positions lie nearest to each other and are adjacent: the most bytes of a row, with the
-# gaps that are read for it. Longer rows are read as rows.
-ROW_AND_GAP_BYTES = 4096
-# If they are not adjacent: the most of them. More are read one by one.
-FEW_NEAREST = 1200
-# Bytes that a processor reads in the time of one element that is read by itself: near the one before, or far
-# from it.
-BYTES_PER_ELEMENT = (4, 8)
-# The same in the time that it takes to begin a row, and to combine a column.
-BYTES_PER_ROW, BYTES_PER_COLUMN = 300, 300
-# The fewest bytes of a column of parts. With fewer, its candidate takes longer than reading the gaps.
-# COLUMN_OF_OUTPUTS_BYTES: outputs lie nearest. COLUMN_BYTES: elements that compete for an output lie nearest.
-# COLUMN_OF_ROWS_BYTES: these are the innermost positions, too.
-COLUMN_OF_OUTPUTS_BYTES, COLUMN_BYTES, COLUMN_OF_ROWS_BYTES = 1200, 600, 300
-# Bytes of the longest part of wide elements if outputs lie nearest.
-SHORT_PART_BYTES = 256
-# The most bytes that parts of other wide elements read for each byte of the sectors that are needed.
-MOST_IN_VAIN_OF_PARTS = 2
-# Blocks are read in parts if that is expected to take less than this share of the time of reading them whole.
-PARTS_BELOW = 0.9
 # Bytes. Longer rows of outputs out of the order of positions are read in columns.
 LONG_ROW_OUT_OF_ORDER = 16 * 1024
 # The fewest positions of columns that a processor reads in periods to load memory in order: of unaligned ones
@@ -63,48 +31,29 @@ UNEVEN_MATRIX_FROM = 12 << 20
 LONGEST_UNEVEN_ROW_BYTES = {4: 4096, 8: 2048}
 LARGE_UNEVEN_MATRIX_FROM = 192 << 20
 UNEVEN_MATRICES_FROM, UNEVEN_MATRICES_LEAST = 96 << 20, 4 << 20
-NOWHERE = 1 << 62
 
 
 @dataclass(frozen=True)
-class Periodicity:
+class Periodicity(OtherWays):
     """What speaks for and against reading a reduction in periods."""
-
-    layout: ReduceLayout
-    order: Order
-    input_bytes: int
-    limits: DeviceLimits
-    with_values: bool = False
-
-    @cached_property
-    def element(self) -> ElementType:
-        """What the schema says about the elements."""
-        return self.order.element_type
 
     @property
     def _tuning(self) -> PeriodTuning:
         return self.limits.tuning.periods
 
-    @property
-    def _is_narrow(self) -> bool:
-        return self.element.nbytes < 4
-
-    @cached_property
-    def runs(self) -> Runs | None:
-        """The runs of rows that are long enough to be read as rows."""
-        return long_runs_of(self.layout, self.element, self.limits)
-
-    @cached_property
-    def columns(self) -> WorkDivision:
-        """How it would be divided if it were read in columns."""
-        return column_division(
-            self.layout, self.order, self.input_bytes, self.limits, with_values=self.with_values
-        )
-
     @cached_property
     def repetition(self) -> Repetition | None:
         """How it would be read without gaps in blocks; None if it cannot be."""
-        return best_repetition(self.layout, self.element, self.input_bytes, gaps=False)
+        return best_repetition(self.layout, self.element, self.input_bytes)
+
+    @cached_property
+    def _gaps(self) -> Gaps:
+        return Gaps(self)
+
+    @property
+    def must_read_gaps(self) -> bool:
+        """Whether it is read in periods whose blocks have gaps, and there is no way without these."""
+        return self.with_gaps is not None and all(way.has_gaps for way in self._gaps.ways)
 
     @cached_property
     def with_gaps(self) -> Repetition | None:
@@ -115,36 +64,23 @@ class Periodicity:
         is_processor = self.limits.tuning.is_processor
         if is_processor and self.repetition is not None and self.is_worthwhile():
             return None
-        arguments = self.layout, self.element, self.input_bytes
-        whole = best_repetition(*arguments, gaps=True, unaligned=not is_processor)
-        parts = best_parts(*arguments, unaligned=not is_processor)
-        is_whole_faster, is_in_parts_faster = self._is_faster_whole, self._is_faster_in_parts
-        if is_processor:
-            is_whole_faster = is_in_parts_faster = self._is_faster_to_processors
-        if whole is None or not (whole.is_apart and is_whole_faster(whole)):
-            return parts if parts is not None and is_in_parts_faster(parts) else None
-        if parts is None or parts.size * self.element.nbytes < COLUMN_OF_ROWS_BYTES:
-            return whole
-        whole_time, time = (way.read_time(self.element.nbytes) for way in (whole, parts))
-        return parts if time < PARTS_BELOW * whole_time else whole
+        return self._gaps.fastest
 
-    @cached_property
-    def _nearest(self) -> tuple[int, int]:
-        """Return how far apart the nearest elements are that compete for an output, and those that do not."""
-        competing = min(abs(dim.input_stride) for dim in self.layout.reduced)
-        others = (dim.input_stride for dim in self.layout.kept if dim.input_stride)
-        return competing, min(others, default=NOWHERE)
-
-    def _needed_bytes(self, repetition: Repetition, piece: int) -> int:
-        """Return the bytes of the pieces of memory, each of so many, that hold what takes part."""
-        return repetition.elements * min(min(self._nearest) * self.element.nbytes, piece)
+    @property
+    def best(self) -> Repetition | None:
+        """How it is read in periods; None if that is not faster."""
+        if self.with_gaps is not None or not self.is_faster:
+            return self.with_gaps
+        if self.repetition is None or self.limits.tuning.is_processor:
+            return self.repetition
+        return self._gaps.fastest_of((self.repetition, *self._gaps.ways))
 
     def is_worthwhile(self) -> bool:
         """Tell whether other kernels would read the memory in short pieces, and so much that it matters."""
         tuning = self._tuning
         if self.input_bytes < tuning.elements_from_bytes or not self._has_long_columns(tuning.column_bytes):
             return False
-        if self.input_bytes < tuning.from_bytes and not self._are_elements:
+        if self.input_bytes < tuning.from_bytes and not self.are_elements:
             return False
         if self.is_out_of_order:
             return True
@@ -188,93 +124,6 @@ class Periodicity:
         """Whether columns are read in aligned vectors, along several lines of a row."""
         return self.row_of_outputs_bytes > LINE and self.columns.variant["loads"] == "vectors"
 
-    @property
-    def _are_elements(self) -> bool:
-        """Whether columns of single elements would be read otherwise."""
-        return self.runs is None and self.columns.variant["loads"] == "elements"
-
-    def _is_faster_whole(self, repetition: Repetition) -> bool:
-        """Whether a GPU reads memory with gaps faster so than element by element, or in short rows.
-
-        It does where positions lie in another order than memory (0.01 to 0.96 of the time, H100), where the
-        nearest ones are few (0.08 to 0.93), and where outputs lie nearest and little is read in vain (0.12 to
-        1.04). One reduced dimension takes as long or longer so.
-        """
-        reduced, nbytes = self.layout.reduced, self.element.nbytes
-        if len(reduced) < 2:
-            return False
-        nearest, nearest_output = self._nearest
-        needed = self._needed_bytes(repetition, SECTOR_BYTES)
-        times = WIDEST_FROM if nbytes == 8 else 1 if repetition.has_gaps else STRETCHES_FROM
-        if needed < times * self._tuning.gaps_from_bytes:
-            return False
-        if not repetition.has_gaps and nbytes >= 4:
-            return False
-        in_vain = repetition.read * nbytes / needed
-        if nearest_output < nearest:
-            return in_vain <= MOST_IN_VAIN_OF_OUTPUTS
-        last = reduced[-1]
-        if abs(last.input_stride) != nearest:
-            if in_vain > MOST_IN_VAIN_OUT_OF_ORDER:
-                return False
-            is_whole = nearest > 1 or not self.layout.kept
-            return is_whole or repetition.elements >= FEWEST_POSITIONS_OF_ROWS * repetition.columns
-        if nearest == 1:
-            return last.size * nbytes * in_vain <= ROW_AND_GAP_BYTES
-        return nbytes < 8 and last.size <= FEW_NEAREST and in_vain <= MOST_IN_VAIN
-
-    def _is_faster_in_parts(self, repetition: Repetition) -> bool:
-        """Whether a GPU reads parts of blocks faster so than by kernels that read what takes part alone.
-
-        It does if short pieces lie near each other, and if columns have many positions (0.15 to 0.97 of the
-        time, H100). Columns of wide elements, and long rows, take as long or longer so.
-        """
-        reduced, nbytes = self.layout.reduced, self.element.nbytes
-        nearest, nearest_output = self._nearest
-        column_bytes, read = repetition.size * nbytes, repetition.read_bytes(nbytes)
-        needed = self._needed_bytes(repetition, SECTOR_BYTES)
-        if needed < self._tuning.gaps_from_bytes or repetition.block * nbytes <= SECTOR_BYTES:
-            return False
-        if nearest_output < nearest:
-            if self._is_narrow:
-                are_pieces = len(reduced) > 1 or nearest_output == 1
-            else:
-                are_pieces = nearest_output == 1 and repetition.part * nbytes <= SHORT_PART_BYTES
-            least = COLUMN_OF_OUTPUTS_BYTES * (2 if nbytes == 8 else 1)
-            return are_pieces and column_bytes >= least
-        if len(reduced) < 2 or nearest * nbytes > SECTOR_BYTES:
-            return False
-        if not self._is_narrow and read > MOST_IN_VAIN_OF_PARTS * repetition.sector_bytes(nbytes):
-            return False
-        innermost = min(reduced, key=lambda dim: abs(dim.input_stride))
-        if nearest == 1 and innermost.size * nbytes > ROW_AND_GAP_BYTES:
-            return False
-        if innermost is not reduced[-1]:
-            return column_bytes >= COLUMN_BYTES
-        are_few = nearest == 1 or (nbytes < 8 and innermost.size <= FEW_NEAREST)
-        return are_few and column_bytes >= COLUMN_OF_ROWS_BYTES
-
-    def _is_faster_to_processors(self, repetition: Repetition) -> bool:
-        """Whether a processor reads blocks with gaps faster so than element by element.
-
-        An element takes 2 ns by itself, 25 ns more to find in rows of up to eight, and less in longer ones
-        (lavapipe). In that time it reads as many bytes as the numbers at the top of this file say.
-        """
-        reduced, nbytes = self.layout.reduced, self.element.nbytes
-        nearest, nearest_output = self._nearest
-        needed = self._needed_bytes(repetition, LINE)
-        if not repetition.has_gaps or needed < self._tuning.gaps_from_bytes:
-            return False
-        # Outputs side by side are loaded in vectors.
-        if nearest_output == 1 or (len(reduced) == 1 and nearest_output < nearest):
-            return False
-        last, step = reduced[-1], abs(reduced[-1].input_stride)
-        # Adjacent elements are loaded in vectors, too.
-        by_itself = nbytes if step == 1 else BYTES_PER_ELEMENT[step * nbytes >= LINE]
-        worth = by_itself + BYTES_PER_ROW / max(last.size, 8)
-        read = repetition.read_bytes(nbytes) + BYTES_PER_COLUMN * repetition.columns
-        return read <= worth * repetition.elements
-
     def _has_long_columns(self, least: int) -> bool:
         """Whether there are at least so many bytes for each column, which leaves a candidate."""
         if not least:
@@ -303,7 +152,7 @@ class Periodicity:
             return self._has_long_columns(tuning.column_bytes)
         in_rows_of_positions = strides[-1] == 1
         is_processor = self.limits.tuning.is_processor
-        if not self._is_narrow or (in_rows_of_positions and (not is_processor or order.run_dims == 1)):
+        if not self.is_narrow or (in_rows_of_positions and (not is_processor or order.run_dims == 1)):
             return False
         # The third dimension of a position takes one more division.
         most = tuning.out_of_order_row_bytes * (2 if order.run_dims > 2 else 1)
@@ -323,13 +172,13 @@ class Periodicity:
         tuning, row_bytes = self._tuning, self.row_of_outputs_bytes
         if row_bytes < VECTOR_BYTES:
             return True
-        if self._is_narrow and (self.input_bytes >= tuning.narrow_from_bytes or self._are_many_narrow_rows):
+        if self.is_narrow and (self.input_bytes >= tuning.narrow_from_bytes or self._are_many_narrow_rows):
             # With values single bytes take 3% to 6% longer so.
             in_columns = self.element.nbytes > 1 or not self.with_values
             return not (in_columns and self._are_unsplit_columns)
-        if self._is_narrow and self._is_unaligned_matrix:
+        if self.is_narrow and self._is_unaligned_matrix:
             return True
-        if not self._is_narrow and self._are_uneven_matrices:
+        if not self.is_narrow and self._are_uneven_matrices:
             return True
         if self.input_bytes >= tuning.wide_from_bytes:
             if self._are_narrow_matrices:
@@ -483,10 +332,7 @@ class Periodicity:
 
 def plan_periods(periodicity: Periodicity, results: Results) -> Plan | None:
     """Plan a reduction so if it is faster than others and possible; arguments as of ``plan_argreduce``."""
-    repetition = periodicity.with_gaps
-    if repetition is None and periodicity.is_faster:
-        repetition = periodicity.repetition
-    return _plan_if_possible(repetition, periodicity, results)
+    return _plan_if_possible(periodicity.best, periodicity, results)
 
 
 def plan_periods_as_last_way(periodicity: Periodicity, results: Results) -> Plan | None:
@@ -506,7 +352,7 @@ def plan_periods_as_last_way(periodicity: Periodicity, results: Results) -> Plan
     if not (is_slow_out_of_order or periodicity.are_many_unaligned_rows):
         return None
     layout, element = periodicity.layout, periodicity.element
-    repetition = best_repetition(layout, element, periodicity.input_bytes, gaps=False, is_only_way=True)
+    repetition = best_repetition(layout, element, periodicity.input_bytes, is_only_way=True)
     return _plan_if_possible(repetition, periodicity, results)
 
 

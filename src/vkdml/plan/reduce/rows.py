@@ -85,6 +85,10 @@ LONGEST_ROW_BESIDE, FARTHEST_CACHED, MOST_ROWS_BESIDE = 400, 32 << 20, 16
 LONG_ROW_BYTES = 256 * 1024
 
 
+# The fewest adjacent narrow elements that are read as a run if an output has several of them.
+FEWEST_NARROW = 4
+
+
 class Runs(NamedTuple):
     """Reduced elements that are side by side in memory, or ``step`` apart."""
 
@@ -124,14 +128,19 @@ def long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimit
     return runs if runs.length * element.nbytes >= shortest else None
 
 
-def short_runs_of(layout: ReduceLayout, limits: DeviceLimits) -> Runs | None:
-    """Return the runs of a layout, however short, if a GPU reads each output's at once: those of one run.
+def short_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> Runs | None:
+    """Return the runs of a layout, however short, if a GPU reads each at once.
 
+    It does if each output has one, or several of narrow elements that lie apart from the next output's.
     Read one by one, the elements of rows of 6 to 60 bytes with others between them take 0.9 to 10 times as
     long (H200).
     """
     runs = None if limits.tuning.is_processor else _runs_of(layout, in_memory_order=False)
-    return runs if runs is not None and runs.length == layout.reduce_count > 1 else None
+    if runs is None or runs.length == 1:
+        return None
+    are_apart = bool(layout.kept) and layout.kept[-1].input_stride >= 2 * runs.length
+    are_narrow = element.nbytes < 4 and runs.length >= FEWEST_NARROW and are_apart
+    return runs if are_narrow or runs.length == layout.reduce_count else None
 
 
 def out_of_order_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> Runs | None:

@@ -16,7 +16,7 @@ from vkdml.plan.reduce.short_step import COLUMN_BYTES, Work, are_few_columns, mo
 from vkdml.plan.reduce.short_tile import Tile
 from vkdml.plan.reduce.short_tiles import are_dense, busier_tile, is_short, tile_of
 from vkdml.plan.reduce.tiles_in_place import tile_of_walks, workgroup_size_of
-from vkdml.plan.reduce.walked_tiles import gains_by_tile, walked_tile_of
+from vkdml.plan.reduce.walked_tiles import gains_by_tile, has_few_outputs, walked_tile_of
 from vkdml.plan.reduce.walks import Walk, walk_of
 from vkdml.plan.reduce.work_division import are_multiples
 from vkdml.plan.tuning import ShortTuning, Tuning
@@ -86,6 +86,8 @@ def plan_walked_tiles(
     if chosen is None:
         return None
     walk, tile = chosen
+    if loads == "elements" and has_few_outputs(tile, layout):
+        return None
     return plan_of_work(Work(tile, "walked", walk), layout, order, input_bytes, results, limits)
 
 

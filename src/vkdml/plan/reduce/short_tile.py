@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import prod
 
 from vkdml.common.rounding import ceil_div
-from vkdml.plan.layout import Dim
+from vkdml.plan.layout import Dim, ReduceLayout
 
 # Dimensions of outputs that a tile may have.
 BOX_DIMS = 3
@@ -34,6 +34,10 @@ class Tile:
     @property
     def outputs(self) -> int:
         return prod(count for _, count in self.dims)
+
+    def segments_along_near(self, layout: ReduceLayout) -> bool:
+        """Whether each of the outputs that lie nearest to each other has a segment of its own."""
+        return self.segments_along < BOX_DIMS and self.dims[self.segments_along][0] is layout.kept[-1]
 
     @property
     def tiles(self) -> int:

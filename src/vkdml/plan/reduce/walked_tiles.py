@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
 from vkdml.plan.layout import Dim, ReduceLayout
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits
+from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.reduce.element_costs import ElementCosts
 from vkdml.plan.reduce.growing_tile import OUTPUTS_OF_SECTOR, gap_of, margin_of, of_whole_rounds
 from vkdml.plan.reduce.reductions import SHORT_ROW_OF_OUTPUTS, bytes_of_workgroup
+from vkdml.plan.reduce.sectors import sector_bytes_of
 from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, pitch_of, tile_of_counts
 from vkdml.plan.reduce.short_tiles import FEWEST_SIDE_BY_SIDE, MOST_POSITIONS
 from vkdml.plan.reduce.walks import Walk
@@ -25,6 +27,21 @@ MOST_ELEMENTS_OF_ROW = 2048
 # between the outputs of one and of the next.
 FEW_ELEMENTS = 3
 FAR_APART = 128
+# The most positions along one dimension, by element width: of outputs that have theirs between them and the
+# next output, and of outputs side by side whose positions are rows apart.
+MOST_BETWEEN_OUTPUTS = {1: 64, 2: 16, 4: 5, 8: 2}
+MOST_ROWS_APART = {1: 9, 2: 6, 4: 2, 8: 1}
+# The most elements from one of these outputs to the next; how many side by side are enough, whatever follows
+# them; and how many of fewer have an element in the same sector at least, on average.
+FARTHEST_BESIDE = {1: 4, 2: 3, 4: 4, 8: 4}
+FEWEST_BESIDE, FEWEST_OF_SECTOR = 8, 3.05
+# Tiles may read so many bytes for each byte of the sectors that are needed, if at most so many positions
+# compete or some of these are adjacent.
+MOST_IN_VAIN, MOST_APART = 1.5, 128
+# The fewest outputs of a tile if each has a segment of its own, with elements along several dimensions.
+FEWEST_OUTPUTS = 12
+# The most segments of an output, if outputs have segments of their own, too.
+MOST_PIECES = 8
 
 
 def gains_by_tile(layout: ReduceLayout, nbytes: int, loads: str) -> bool:
@@ -32,11 +49,14 @@ def gains_by_tile(layout: ReduceLayout, nbytes: int, loads: str) -> bool:
 
     Narrow ones along several dimensions are, which would be loaded one by one, and single bytes of short rows
     of outputs, which would be loaded partly in vain (0.6 to 0.9 of the time). So are two bytes in very short
-    rows of which a cache would hold too few. Wider ones are walked faster in short rows out of memory order
-    (0.3 to 0.9, H100 and H200), and where :class:`ElementCosts` says so.
+    rows of which a cache would hold too few, and few positions along one dimension, if elements that do not
+    take part lie between them (0.14 to 1.07; of wide ones, too). Wider ones are walked faster in short rows
+    out of memory order (0.3 to 0.9, H100 and H200), and where :class:`ElementCosts` says so.
     """
     if loads == "vectors" or not layout.kept or layout.reduce_count * nbytes > MOST_BYTES:
         return False
+    if loads == "elements" and len(layout.reduced) == 1 and _are_few_apart(layout, nbytes):
+        return True
     if nbytes >= 4:
         is_single = loads == "elements"
         return is_single and (_are_rows_out_of_order(layout) or ElementCosts(layout, nbytes).is_walked)
@@ -49,6 +69,21 @@ def gains_by_tile(layout: ReduceLayout, nbytes: int, loads: str) -> bool:
     if nbytes == 1:
         return count <= MOST_POSITIONS_OF_ROW and row * count <= MOST_ELEMENTS_OF_ROW
     return row <= FEW_ELEMENTS and row * count * nbytes % FAR_APART == 0
+
+
+def _are_few_apart(layout: ReduceLayout, nbytes: int) -> bool:
+    """Whether few positions compete along one dimension, with elements that do not take part between them."""
+    positions, near = layout.reduced[0], layout.kept[-1]
+    if positions.input_stride == 1 or (nbytes >= 4 and not layout.outputs_follow_input):
+        return False
+    extent = (positions.size - 1) * positions.input_stride + 1
+    if 1 < extent <= near.input_stride:
+        return positions.size <= MOST_BETWEEN_OUTPUTS[nbytes]
+    if near.input_stride > FARTHEST_BESIDE[nbytes] or positions.size > MOST_ROWS_APART[nbytes]:
+        return False
+    following = layout.kept[-2].input_stride if len(layout.kept) > 1 else 0
+    are_dense = near.size * SECTOR_BYTES >= FEWEST_OF_SECTOR * following * nbytes
+    return near.size >= FEWEST_BESIDE or are_dense or extent <= following
 
 
 def _are_rows_out_of_order(layout: ReduceLayout) -> bool:
@@ -81,13 +116,24 @@ def walked_tile_of(
     for apart in (False, True):
         inner = walk.order.dims[apart:]
         segments = walk.order.dims[0].size if apart else 1
-        if not inner or segments > MOST_POSITIONS:
+        if segments > MOST_POSITIONS:
             continue
         for side_by_side in (min(fast.size, FEWEST_SIDE_BY_SIDE), 1) if permuted else (1,):
             tile = _tile(layout, inner, nbytes, budget // segments, side_by_side, workgroup_size)
-            if tile is not None:
+            if tile is None:
+                continue
+            # If positions and outputs both have segments, these have to be few and of adjacent elements.
+            are_few_pieces = segments <= MOST_PIECES and inner[-1:] and inner[-1].input_stride == 1
+            if not (apart and tile.segments_along_near(layout)) or are_few_pieces:
                 return _with_positions_apart(walk, tile, nbytes) if apart else (walk, tile)
     return None
+
+
+def has_few_outputs(tile: Tile, layout: ReduceLayout) -> bool:
+    """Whether a tile has outputs for so few invocations that elements are as well read one by one."""
+    if len(layout.reduced) == 1:
+        return tile.outputs < tile.workgroup_size // 2
+    return tile.segments_along_near(layout) and tile.outputs < FEWEST_OUTPUTS
 
 
 def _with_positions_apart(walk: Walk, tile: Tile, nbytes: int) -> tuple[Walk, Tile]:
@@ -114,18 +160,20 @@ def _tile(
     gap, margin, per_vector = gap_of(nbytes), margin_of(nbytes), VECTOR_BYTES // nbytes
     fast = layout.innermost_of_outputs
     room = budget // side_by_side - margin - per_vector
-    farthest = max(dim.input_stride for dim in inner)
+    farthest = max((dim.input_stride for dim in inner), default=0)
     extent = 1 + sum((dim.size - 1) * dim.input_stride for dim in inner)
     between = [dim for dim in layout.kept if 0 < dim.input_stride < farthest]
     extent += sum((dim.size - 1) * dim.input_stride for dim in between)
-    used = prod(dim.size for dim in (*inner, *between))
-    if len(between) > BOX_DIMS or extent > min(2 * used + gap, room):
+    if len(between) > BOX_DIMS or extent > min(_most_read(layout, (*inner, *between), nbytes) + gap, room):
         return None
     counts = {dim: dim.size for dim in reversed(between)}
     for dim in reversed(layout.kept):
         if dim in counts:
             continue
-        apart = not 0 < dim.input_stride <= extent + gap
+        most = extent + gap
+        if not counts:
+            most = max(most, int(MOST_IN_VAIN * (extent * nbytes + SECTOR_BYTES)) // nbytes)
+        apart = not 0 < dim.input_stride <= most
         if apart or (dim is fast and side_by_side > 1) or len(counts) == BOX_DIMS - (side_by_side > 1):
             break
         count = min(dim.size, 1 + (room - extent) // dim.input_stride)
@@ -135,8 +183,6 @@ def _tile(
         extent += (count - 1) * dim.input_stride
         if count < dim.size:
             break
-    if layout.kept[-1] not in counts:
-        return None
     segments_along, shared_pitch = None, 0
     rest = [dim for dim in layout.kept if dim not in counts]
     complete = all(count == dim.size for dim, count in counts.items())
@@ -152,6 +198,8 @@ def _tile(
             count = of_whole_rounds(count, prod(counts.values()), workgroup_size, multiple)
         counts[segments_along] = count
         extent += (count - 1) * shared_pitch
+    if layout.kept[-1] not in counts:
+        return None
     return tile_of_counts(
         layout.kept,
         counts,
@@ -161,3 +209,12 @@ def _tile(
         shared_elements=extent + margin + per_vector,
         workgroup_size=workgroup_size,
     )
+
+
+def _most_read(layout: ReduceLayout, dims: Sequence[Dim], nbytes: int) -> int:
+    """Return the most elements that are read for those along some dimensions."""
+    most = 2 * prod(dim.size for dim in dims)
+    if layout.reduce_count <= MOST_APART or layout.reading_order.run_dims:
+        sector_bytes = sector_bytes_of(((dim.size, dim.input_stride) for dim in dims), nbytes)
+        most = max(most, int(MOST_IN_VAIN * sector_bytes) // nbytes)
+    return most

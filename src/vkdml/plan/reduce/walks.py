@@ -26,7 +26,7 @@ class Walk:
 
     @property
     def run(self) -> Dim:
-        return self.order.dims[-1]
+        return self._dims[0]
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -1,0 +1,59 @@
+"""Which way to read memory with gaps in periods is chosen; test_kernels_periods.py runs the ways."""
+
+from __future__ import annotations
+
+import pytest
+from plans import GPU_LIMITS, as_of_a_processor
+
+from vkdml.plan import kernels
+from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.order import Order
+from vkdml.plan.reduce.gaps import Gaps
+from vkdml.plan.reduce.other_ways import OtherWays
+from vkdml.plan.reduce.sectors import sector_bytes_of
+
+
+def gaps_of(name, sizes, strides, axes, limits=GPU_LIMITS):
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+    layout = canonical_reduce(sizes, strides, axes, row_major_strides(kept), take_last=False)
+    return Gaps(OtherWays(layout, Order(name), kernels.elements()[name].nbytes << 28, limits))
+
+
+@pytest.mark.parametrize(("name", "sizes", "strides", "part", "repetitions"), [
+    # Rows are columns of a block, and not stretches, each of which has candidates.
+    ("float16", (1022, 1382), (8942, 2), 2763, 1022),
+    ("uint8", (9, 57, 3340), (1 << 24, 65536, 1), 3340, 57),
+    # A part of 8 bytes of 16 begins and ends with a sector; one of 15 of 16 is slower than the block.
+    ("int64", (3185, 700, 8), (77592, 16, 1), 8, 3185),
+    ("float32", (700_000, 15), (16, 1), 0, 700_000),
+])  # fmt: skip
+def test_the_fastest_way_is_that_of_least_bytes_columns_and_stretches(
+    name, sizes, strides, part, repetitions
+):
+    gaps = gaps_of(name, sizes, strides, tuple(range(len(sizes))))
+    fastest = gaps.fastest_of(gaps.ways)
+    assert (fastest.part, fastest.size) == (part, repetitions)
+
+
+def test_a_processor_does_not_mind_stretches():
+    sizes, strides = (1022, 1382), (8942, 2)
+    processor = gaps_of("float16", sizes, strides, (0, 1), as_of_a_processor(GPU_LIMITS))
+    assert processor.fastest_of(processor.ways).stretches == 1022
+    gpu = gaps_of("float16", sizes, strides, (0, 1))
+    assert gpu.fastest_of(gpu.ways).stretches == 1
+
+
+def test_other_kernels_read_what_is_little_or_lies_apart():
+    """Two dispatches take their time, and memory that is read in vain takes its own."""
+    sizes, strides = (32_000, 195, 2), (2052, 4, 1)
+    assert gaps_of("float32", sizes, strides, (0, 1)).fastest is not None
+    assert gaps_of("float32", (3_000, *sizes[1:]), strides, (0, 1)).fastest is None
+    assert gaps_of("float32", sizes, (8 * 2052, 32, 8), (0, 1)).fastest is None
+
+
+@pytest.mark.parametrize(("dims", "nbytes", "sectors"), [
+    ([(1, 0)], 8, 1), ([(33, 1)], 1, 2), ([(4, 1), (8, 16)], 4, 8), ([(8, 16), (4, 1)], 1, 4),
+    ([(3, -100), (2, 7)], 4, 3), ([(3, -100), (2, 9)], 4, 6), ([(3, -100), (2, 8)], 4, 6),
+])  # fmt: skip
+def test_sectors_of_elements_that_lie_near_each_other_count_once(dims, nbytes, sectors):
+    assert sector_bytes_of(dims, nbytes) == 32 * sectors
