@@ -26,13 +26,13 @@ FEWEST_PERIODS = 4
 # there would be too many candidates. More stretches start within lines in any case.
 _PERIODS_OF_LINES = 48, 1024
 _STRETCHES_OF_LINES = 8
+# Periods of a split of narrow elements, whose candidates' ranks count one more.
+NARROW_STEPS = NARROW_SHARE - 1
 # What follows comes from 1800 ways to read 500 windows of 512 MiB (H200). What takes the least time by it
 # takes 1.02 of the time of the best way, on average.
 #
 # Times as long as aligned vectors take those that start at any element, by element width.
 _UNALIGNED = {1: 1.08, 2: 1.08, 4: 1.06, 8: 1.06}
-# Periods of a split of narrow elements, whose candidates' ranks count one more.
-NARROW_STEPS = NARROW_SHARE - 1
 # Parts of nearly a whole block take so many times as long as the block.
 _NEARLY_ALL, _OF_NEARLY_ALL = 0.9, 1.25
 # Bytes that are read in the time that the candidate of a column takes; and in that of the square root of the
