@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from plans import GPU_LIMITS, as_of_a_processor
+from test_kernels_periods import layout_of_window
 
 from vkdml.plan import kernels
-from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.reduce.gaps import Gaps
 from vkdml.plan.reduce.other_ways import OtherWays
@@ -14,8 +14,7 @@ from vkdml.plan.reduce.sectors import sector_bytes_of
 
 
 def gaps_of(name, sizes, strides, axes, limits=GPU_LIMITS):
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
-    layout = canonical_reduce(sizes, strides, axes, row_major_strides(kept), take_last=False)
+    layout = layout_of_window(sizes, strides, axes, 0, take_last=False)
     return Gaps(OtherWays(layout, Order(name), kernels.elements()[name].nbytes << 28, limits))
 
 

@@ -64,14 +64,14 @@ class Gaps:
     @cached_property
     def fastest(self) -> Repetition | None:
         """The fastest way, if it takes less time than other kernels."""
+        is_faster = self._is_faster_to_processors if self._is_processor else self._is_faster
+        if self._is_processor or self.others.runs is None:
+            return self.fastest_of(self.ways) if any(map(is_faster, self.ways)) else None
         if not self.ways:
             return None
+        # If a GPU would read rows instead, it is not enough that another way is faster than these.
         fastest = self.fastest_of(self.ways)
-        if self._is_processor:
-            return fastest if any(map(self._is_faster_to_processors, self.ways)) else None
-        # If there are rows to read instead, the fastest way has to be faster, and otherwise any.
-        ways = self.ways if self.others.runs is None else (fastest,)
-        return fastest if any(map(self._is_faster, ways)) else None
+        return fastest if is_faster(fastest) else None
 
     @cached_property
     def ways(self) -> tuple[Repetition, ...]:

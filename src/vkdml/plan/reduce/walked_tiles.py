@@ -123,7 +123,7 @@ def walked_tile_of(
             if tile is None:
                 continue
             # If positions and outputs both have segments, these have to be few and of adjacent elements.
-            are_few_pieces = segments <= MOST_PIECES and inner[-1:] and inner[-1].input_stride == 1
+            are_few_pieces = segments <= MOST_PIECES and walk.order.run_dims > 0
             if not (apart and tile.segments_along_near(layout)) or are_few_pieces:
                 return _with_positions_apart(walk, tile, nbytes) if apart else (walk, tile)
     return None
