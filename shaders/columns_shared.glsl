@@ -1,6 +1,8 @@
 // Shared memory for the parts of half a workgroup. The words of a part lie apart, so that neighbouring invocations use
 // neighbouring words.
+#ifndef SHARED_STEP
 #define SHARED_STEP (WORKGROUP / 2u)
+#endif
 shared uint shared_parts[SHARED_STEP * uint(PARTS) * PART_WORDS];
 
 // Returns the first word of part `i` in a slot; there are SHARED_STEP slots.

@@ -9,10 +9,16 @@ uint candidate_word(uint blocks, uint number, uint split) {
     return scratch_base + blocks + (split * outputs + number) * CANDIDATE_WORDS;
 }
 
-void store_candidate(uint blocks, uint number, uint split, Key key, uint rank) {
+// All invocations of the workgroup must call memoryBarrierBuffer() afterwards, outside of loops that some of them leave
+// before others: lavapipe lets a workgroup wait at it as at barrier().
+void put_candidate(uint blocks, uint number, uint split, Key key, uint rank) {
     uint word = candidate_word(blocks, number, split);
     STORE_KEY(scratch, word, key);
     scratch[word + KEY_WORDS] = rank;
+}
+
+void store_candidate(uint blocks, uint number, uint split, Key key, uint rank) {
+    put_candidate(blocks, number, split, key, rank);
     memoryBarrierBuffer();
 }
 

@@ -213,7 +213,7 @@ def group_of(kernel: str) -> str:
     for start in (
         *("argreduce_rows_subgroups", "argreduce_rows", "argreduce_columns_vectors"),
         *("argreduce_columns_unaligned", "argreduce_columns_elements", "argreduce_periods"),
-        *("argreduce_combine", "argreduce_joined", "argreduce_across"),
+        *("argreduce_combine", "argreduce_joined", "argreduce_across", "argreduce_phases"),
         *("argreduce_short_single", "argreduce_short_packed"),
         *("slice1_runs", "slice1_tiles"),
     ):

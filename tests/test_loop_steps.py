@@ -30,7 +30,7 @@ from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import repetitions
 from vkdml.plan.schema import Kernel
 from vkdml.plan.slice.slice1 import plan_slice1
-from vkdml.plan.tuning import ShortTuning, SliceTuning
+from vkdml.plan.tuning import PhaseTuning, ShortTuning, SliceTuning
 
 SMALL = {
     "far_columns_from_bytes": 1 << 62,
@@ -197,6 +197,12 @@ GROWING_COLUMNS = {
         "many unaligned pieces": lambda n: Shape((128 * n + 1, 3, 40), (1, 6400 * n, 128 * n + 1), (1,)),
         "many dimensions": lambda n: Shape((128, 2, 3, 2, n), (1, 768 * n, 128, 384, 768), (1, 3)),
     },
+    "argreduce_phases": {
+        "columns": lambda n: Shape((n, 700, 19), (13300, 19, 1), (1,)),
+        "long columns": lambda n: Shape((n, 2000, 13), (26000, 13, 1), (1,)),
+        "long rows": lambda n: Shape((24, 16 * n + 1), (16 * n + 1, 1), (0,)),
+        "many rows of outputs": lambda n: Shape((n, 80, 301), (80 * 301, 301, 1), (1,)),
+    },
 }
 # Windows, whose rows start anywhere in a vector.
 GROWING_WINDOWS = {
@@ -290,7 +296,13 @@ def test_kernels_of_short_blocks_finish_the_largest_plans_allowed(device, kind):
         first = {"joined_from_bytes": 0, "joined_dims_from_bytes": 0}
     elif name == "argreduce_across":
         first = {"across_vectors": 8, "across_tiles": 0}
-    limits = limits_for(device, batched_loads=int(batched), **first, **(SPLIT if split else {}))
+    elif name == "argreduce_phases":
+        phases = tuple(PhaseTuning(nbytes, 0, 1, 1, 1) for nbytes in (1, 2, 4))
+        first |= {"is_processor": False, "phases": phases, "workgroup_size": 256}
+    of_splits = SPLIT if split else {}
+    if name == "argreduce_phases" and split:
+        of_splits = SPLIT | {"columns_workgroups": 2112}  # for fewer multiprocessors one split is the best
+    limits = limits_for(device, batched_loads=int(batched), **first, **of_splits)
     if name == "argreduce_periods" and dict(variant)["loads"] == "unaligned":
         check_largest(device, kind, GROWING_WINDOWS, limits, COLUMN_KINDS.index(kind), window_plan)
         return

@@ -502,10 +502,12 @@ def test_wide_elements_of_many_unaligned_rows_are_read_as_periods():
     ):  # fmt: skip
         assert family(el, *sizes) == "periods"
     for el, sizes in (
-        (f8, (1 << 17, 563)), (f4, (1 << 17, 236)), (f4, (4096, 16383)), (i8, (300, 99999)),
-        (f4, (1 << 15, 235)), (f4, (7288, 2046, 9)),
+        (f8, (1 << 17, 563)), (f4, (1 << 17, 236)), (f4, (256, 16383)), (i8, (300, 99999)),
+        (f4, (7288, 2046, 9)),
     ):  # fmt: skip
         assert family(el, *sizes) in ("columns", "joined")
+    for sizes in ((4096, 16383), (1 << 15, 235)):
+        assert family(f4, *sizes) == "phases"
 
 
 @pytest.mark.parametrize(

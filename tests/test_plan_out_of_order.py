@@ -183,7 +183,7 @@ def test_processors_walk_where_a_cache_has_lines_for_it(memory, axes, name, fami
         ((64, 4096, 1024), 1, "columns"),
         ((4096, 4096), 0, "columns"),  # 128 workgroups, for 32 MiB
         ((4096, 131072), 0, "columns"),
-        ((512, 1024, 1020), 1, "periods"),  # rows start anywhere
+        ((512, 1024, 1020), 1, "phases"),  # rows start anywhere
         ((16, 16384, 1024), 1, "periods"),  # too few
         ((5682, 3200), 0, "periods"),  # 100 workgroups, for 35 MiB
         ((10667, 1000, 24), 1, "periods"),  # too short

@@ -158,11 +158,29 @@ def argreduce_across(step, buffers) -> None:
     s.finish(0, found)
 
 
+def argreduce_phases(step, buffers) -> None:
+    s = ReduceStep(step, buffers)
+    p, per_vector = s.p, 16 // s.el.bytes
+    vectors, ((_, stride, *_),) = s.workgroup // p.lanes, s.reduced
+    assert vectors >= kernels.number("fewest_phase_vectors")
+    assert p.lanes * stride % per_vector == 0
+    assert tuple(s.kept[-1][:2]) == (p.run, 1)
+    blocks_of_run = -(-p.run // ((vectors - 1) * per_vector))
+    found = {}
+    for number in range(p.outputs):
+        base, _ = s.output_offsets(number)
+        for split in range(p.splits):
+            end = min((split + 1) * p.positions_per_split, p.reduce_count)
+            found[number, split] = s.best(base, np.arange(split * p.positions_per_split, end))
+    s.finish(p.outputs // p.run * blocks_of_run, found)
+
+
 TWINS = {
     "argreduce_periods": argreduce_periods,
     "argreduce_combine": argreduce_combine,
     "argreduce_joined": argreduce_joined,
     "argreduce_across": argreduce_across,
+    "argreduce_phases": argreduce_phases,
 }
 
 

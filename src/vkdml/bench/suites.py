@@ -201,10 +201,10 @@ def _every_kernel() -> Iterator[Case]:
     """Yield what the other rows leave out.
 
     Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and with
-    few; odd columns of few rows, and in several matrices; rows of 3 and stacks of 7; stacks of 5 whose
-    outputs are transposed; every second element of matrices, transposed; pixels turned from RGB to BGR, and
-    to planes; every third of 9 channels, the first 3 of 80; narrow rows backwards, and every third element of
-    them; the greatest of each pixel over all pictures; one element alone.
+    few; odd columns of few rows, and in several matrices; long odd columns of bytes; rows of 3 and stacks of
+    7; stacks of 5 whose outputs are transposed; every second element of matrices, transposed; pixels turned
+    from RGB to BGR, and to planes; every third of 9 channels, the first 3 of 80; narrow rows backwards, and
+    every third element of them; the greatest of each pixel over all pictures; one element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size
@@ -228,6 +228,9 @@ def _every_kernel() -> Iterator[Case]:
             ((8, 17, elements // 136 - 1), 1),
         ):
             yield _reduce(EVERY_KERNEL, element, shape, axis)
+        if size == 1:
+            # Of bytes, only large arrays are read by phases.
+            yield _reduce(EVERY_KERNEL, element, (8192, elements // 8192 - 1), 0)
         for shape, axis in (
             ((elements // 65536, 65536), 1),
             ((elements // 65536, 65536), 0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vkdml.plan.tuning import NEVER, PeriodTuning, ShortTuning, SliceTuning, Tuning
+from vkdml.plan.tuning import NEVER, PeriodTuning, PhaseTuning, ShortTuning, SliceTuning, Tuning
 
 _MIB = 1 << 20
 
@@ -142,6 +142,12 @@ DISCRETE = Tuning(
         out_of_order_row_bytes=30,
         narrow_matrices=((16, 400), (48, 1500)),
     ),
+    # 600 shapes of 8 to 512 MiB, H200 and H100. Elements of 8 bytes take as long as before.
+    phases=(
+        PhaseTuning(1, 96 * _MIB, fewest_columns=300, columns_of_periods=4000, rows_of_phase=64),
+        PhaseTuning(2, 4 * _MIB, fewest_columns=100, columns_of_periods=1000, rows_of_phase=16),
+        PhaseTuning(4, 4 * _MIB, fewest_columns=100, columns_of_periods=NEVER, rows_of_phase=128),
+    ),
     spin_microseconds=1000.0,
     cached_execution_bytes=64 * _MIB,
     execution_cache_bytes=256 * _MIB,
@@ -154,6 +160,7 @@ SOFTWARE = replace(
     workgroup_size=8,
     row_lanes=1,
     widest_workgroup=0,
+    phases=(),
     fewest_vectors_per_lane=256,
     # To start and finish a workgroup takes about 4 us on lavapipe and 15 us on SwiftShader.
     split_bytes=64 * 1024,

@@ -174,6 +174,21 @@ class ReduceLoops:
             results = loop(columns, loop(1)) + self.combine(outputs_per_block)
         return self.all_items(fold + parts + members + results)
 
+    def phases(self, positions: int, at_once: int, columns: int, columns_of_block: int) -> int:
+        """Return the steps of ``argreduce_phases``.
+
+        Args:
+            positions: of one split.
+            at_once: positions that an invocation loads at once.
+            columns: of a vector.
+            columns_of_block: outputs of one workgroup at most.
+        """
+        fold = loop(ceil_div(positions, self.lanes) // at_once)
+        parts = 2 * loop(columns)  # to begin with, and to settle
+        found = loop(ceil_div(columns_of_block, self.workgroup_size) + 1, loop(self.lanes) + self.result)
+        exchanges = 2 * (loop(columns, loop(1)) + found)
+        return self.all_items(fold + parts + exchanges + self.combine(columns_of_block))
+
     def across(self, positions: int, innermost: int, at_once: int, columns: int, columns_written: int) -> int:
         """Return the steps of ``argreduce_across``.
 

@@ -262,6 +262,21 @@ class PeriodTuning:
 
 
 @dataclass(frozen=True)
+class PhaseTuning:
+    """From when on columns of unaligned rows are read by phases; see ``plan/reduce/phases.py``."""
+
+    element_bytes: int
+    from_bytes: int
+    """The smallest input."""
+    fewest_columns: int
+    """Side by side."""
+    columns_of_periods: int
+    """With so many or more, they are read by phases even where they could be read in periods."""
+    rows_of_phase: int
+    """The fewest rows that begin at the same place of a vector."""
+
+
+@dataclass(frozen=True)
 class Tuning:
     """The tuning settings of a device class for the planner and the runtime; they are kept nowhere else."""
 
@@ -362,6 +377,8 @@ class Tuning:
     """The numbers of short rows and stacks."""
     periods: PeriodTuning
     """The numbers of reductions that are read in periods."""
+    phases: tuple[PhaseTuning, ...]
+    """The numbers of columns of unaligned rows that are read by phases; elements of other widths are not."""
     spin_microseconds: float
     """How long a wait polls before it blocks."""
     cached_execution_bytes: int

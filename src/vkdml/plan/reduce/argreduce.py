@@ -11,6 +11,7 @@ from vkdml.plan.plans import DeviceLimits, Plan, Step, TooMuchWork, check_buffer
 from vkdml.plan.reduce.across import plan_across
 from vkdml.plan.reduce.joined import Joining, plan_joined
 from vkdml.plan.reduce.periodic import Periodicity, plan_periods, plan_periods_as_last_way
+from vkdml.plan.reduce.phases import Phases
 from vkdml.plan.reduce.reading import reading_layout_words
 from vkdml.plan.reduce.reductions import (
     Results,
@@ -86,10 +87,15 @@ def plan_argreduce(
     )
     arguments = layout, order, input_bytes, results, limits
     plan = plan_across(*arguments) or plan_short(*arguments)
-    if plan is None and not in_rows:
+    phases = Phases(layout, order, input_bytes, limits)
+    by_phases = plan is None and runs is None and phases.are_worth_it()
+    if plan is None and not in_rows and not (by_phases and phases.are_faster_than_periods()):
         plan = _plan_vectors(periodicity, Joining(layout, order, input_bytes, limits), results)
     if plan is not None:
         return plan
+    if by_phases:
+        division, limits = phases.division()
+        return _plan_division(division, layout, order, input_bytes, results, limits)
     if runs is None:
         division = periodicity.columns
         loads = str(division.variant["loads"])

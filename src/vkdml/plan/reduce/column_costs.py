@@ -78,7 +78,7 @@ _WORKGROUP = 0.35
 _STEP = 0.2
 _SPLIT_COLUMN = 0.51
 _SPLIT_CANDIDATE = 0.092 / 256
-_WORKGROUPS_OF_MULTIPROCESSOR = 16
+WORKGROUPS_OF_MULTIPROCESSOR = 16
 """In ``Tuning.columns_workgroups``."""
 _SMALL_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
 
@@ -176,7 +176,7 @@ class ColumnWork:
         """Return how long a division of less than a load takes, but for what all have in common."""
         in_block = self.workgroup_size // lanes
         workgroups = ceil_div(self.groups, in_block) * splits
-        beside = workgroups * _WORKGROUPS_OF_MULTIPROCESSOR / self.tuning.columns_workgroups
+        beside = workgroups * WORKGROUPS_OF_MULTIPROCESSOR / self.tuning.columns_workgroups
         batches = ceil_div(self.positions, splits * lanes * _BATCH_LOADS)
         time = batches * (_BATCH[self.loads][self.element.nbytes] + _BATCH_BESIDE * beside)
         time += _WORKGROUP * beside + _STEP * math.log2(lanes)
