@@ -113,6 +113,20 @@ def test_ties_go_to_the_first_or_the_last_row(device, monkeypatch, name, splits,
     np.testing.assert_array_equal(found, rows - 1 - x[::-1].argmax(0) if take_last else x.argmax(0))
 
 
+@pytest.mark.parametrize("splits", [1, 4])
+@pytest.mark.parametrize("take_last", [False, True])
+def test_one_of_equals_wins_even_if_no_element_exceeds_the_least_key(device, monkeypatch, splits, take_last):
+    """No key is greater than what an invocation begins with: of zeros, the greatest is at the first place."""
+    skip_where_no_batched_kernel_is_planned(device)
+    rows, columns = 50, 93
+    forced(monkeypatch, 256, 4, splits)
+    case = (rows, columns), (columns, 1), 0, 0
+    plan, count = planned(case, "uint32", limits_for(device), (False, take_last, False))
+    zeros = np.zeros(count * 4, np.uint8)
+    found = run_plan(device, plan, {"input": zeros})["indices"].view(np.uint32)
+    np.testing.assert_array_equal(found, np.full(columns, rows - 1 if take_last else 0))
+
+
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32"])
 def test_every_division_finds_the_same(device, monkeypatch, name):
     skip_where_no_batched_kernel_is_planned(device)
