@@ -164,6 +164,16 @@ class ReduceStep:
         rank = int(equal.max()) + 1 if self.take_last else WORD - 1 - int(equal.min())
         return int(keys.max()), rank
 
+    def best_of_splits(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Return (number, split) to key and rank, where each split has positions that follow each other."""
+        p, found = self.p, {}
+        for number in range(p.outputs):
+            base, _ = self.output_offsets(number)
+            for split in range(p.splits):
+                end = min((split + 1) * p.positions_per_split, p.reduce_count)
+                found[number, split] = self.best(base, np.arange(split * p.positions_per_split, end))
+        return found
+
     def write_result(self, number: int, rank: int) -> None:
         position = rank - 1 if self.take_last else WORD - 1 - rank
         source, target = self.output_offsets(number)
@@ -231,12 +241,6 @@ def argreduce_columns(step, buffers) -> None:
     # Neighbouring outputs of one invocation.
     loads = kernel.variant["loads"]
     columns = 1 if loads == "elements" else 16 // s.el.bytes
-    found = {}
-    for number in range(p.outputs):
-        base, _ = s.output_offsets(number)
-        for split in range(p.splits):
-            end = min((split + 1) * p.positions_per_split, p.reduce_count)
-            found[number, split] = s.best(base, np.arange(split * p.positions_per_split, end))
     # What lies before the first whole vector of indices is a group of its own.
     led = (
         loads == "unaligned"
@@ -245,7 +249,7 @@ def argreduce_columns(step, buffers) -> None:
         and p.run >= kernels.number("led_groups") * columns
     )
     groups = p.outputs // p.run * (1 + -(-(p.run - 1) // columns) if led else -(-p.run // columns))
-    s.finish(-(-groups // (s.workgroup // p.lanes)), found)
+    s.finish(-(-groups // (s.workgroup // p.lanes)), s.best_of_splits())
 
 
 TWINS = {"argreduce_rows": argreduce_rows, "argreduce_columns": argreduce_columns}

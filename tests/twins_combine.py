@@ -166,13 +166,7 @@ def argreduce_phases(step, buffers) -> None:
     assert p.lanes * stride % per_vector == 0
     assert tuple(s.kept[-1][:2]) == (p.run, 1)
     blocks_of_run = -(-p.run // ((vectors - 1) * per_vector))
-    found = {}
-    for number in range(p.outputs):
-        base, _ = s.output_offsets(number)
-        for split in range(p.splits):
-            end = min((split + 1) * p.positions_per_split, p.reduce_count)
-            found[number, split] = s.best(base, np.arange(split * p.positions_per_split, end))
-    s.finish(p.outputs // p.run * blocks_of_run, found)
+    s.finish(p.outputs // p.run * blocks_of_run, s.best_of_splits())
 
 
 TWINS = {
