@@ -127,6 +127,35 @@ def test_processors_read_periods_where_walks_out_of_order_are_long(memory, name,
 
 
 @pytest.mark.parametrize(
+    ("memory", "order", "name", "family"),
+    [
+        ((6627, 313, 2, 2), (0, 3, 2, 1), "float16", "periods"),
+        ((6627, 313, 2, 2), (0, 1, 3, 2), "float16", "periods"),
+        ((60000, 35, 2, 2), (0, 1, 3, 2), "float16", "short"),  # few positions of each column
+        ((1562, 238, 2, 11), (0, 1, 3, 2), "float16", "short"),  # wide groups
+        ((3837, 119, 9, 2), (0, 1, 3, 2), "float16", "short"),  # periods would start anywhere
+        ((7299, 513, 2, 2), (0, 3, 2, 1), "int8", "periods"),
+        ((2000, 1000, 2, 4), (0, 3, 2, 1), "int8", "short"),  # whole words
+    ],
+)
+def test_processors_read_periods_where_walks_in_planes_are_long(memory, order, name, family):
+    assert families_of(memory, order, (1, 2, 3), name, PROCESSOR)[0] == family
+
+
+@pytest.mark.parametrize(
+    ("memory", "name", "family"),
+    [
+        ((739, 11351), "float16", "periods"),  # every second row starts within a word
+        ((660, 12711), "float16", "short"),
+        ((739, 11350), "float16", "short"),
+        ((739, 11351), "int8", "short"),
+    ],
+)
+def test_processors_read_periods_where_walks_load_words_twice(memory, name, family):
+    assert families_of(memory, (0, 1), (0,), name, PROCESSOR)[0] == family
+
+
+@pytest.mark.parametrize(
     ("memory", "name", "family"),
     [
         ((109, 150, 512), "float16", "rows"),

@@ -236,6 +236,7 @@ SOFTWARE = replace(
         out_of_order_row_bytes=32,
         narrow_matrices=(),
         walked_groups=((1, (1024, 5000)), (2, (256, 1000))),
+        walked_planes=((1, (30, 20)), (2, (40, 7))),
     ),
     # A processor takes a row more slowly than the elements of a short one.
     short=replace(
