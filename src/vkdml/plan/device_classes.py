@@ -142,7 +142,7 @@ DISCRETE = Tuning(
         out_of_order_row_bytes=30,
         narrow_matrices=((16, 400), (48, 1500)),
     ),
-    # 600 shapes of 8 to 512 MiB, H200 and H100. Elements of 8 bytes take as long as before.
+    # 690 shapes of 8 to 512 MiB, H200 and H100. Elements of 8 bytes take as long as before.
     phases=(
         PhaseTuning(1, 96 * _MIB, fewest_columns=300, columns_of_periods=4000, rows_of_phase=64),
         PhaseTuning(2, 4 * _MIB, fewest_columns=100, columns_of_periods=1000, rows_of_phase=16),
