@@ -45,7 +45,7 @@ void keep_found(inout Found best, Found other) { best = max(best, other); }
 Key key_of_found(Found found) { return found >> TOP_SHIFT; }
 uint rank_of_found(Found found) {
     uint low = found & RANK_MASK;
-    return TAKE_LAST ? low : low | ~RANK_MASK;
+    return RANK_OF_LOW(low);
 }
 #else
 #define Found Part

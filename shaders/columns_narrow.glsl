@@ -3,6 +3,7 @@
 #define PART_COLUMNS NARROW_COLUMNS
 #define PART_WORDS PART_COLUMNS // in shared memory
 #define RANK_MASK ((1u << NARROW_RANK_BITS) - 1u)
+#define RANK_OF_LOW(low) (TAKE_LAST ? low : low | ~RANK_MASK) // of the low bits of a ranked key
 #include "columns_shared.glsl"
 #include "ranked.glsl"
 const Part NOBODY = Part(0u);
@@ -25,7 +26,7 @@ Key key_of(Part part, uint column) { return NARROW_COLUMN(part, column) >> TOP_S
 
 uint rank_in_split(Part part, uint column) {
     uint low = NARROW_COLUMN(part, column) & RANK_MASK;
-    return TAKE_LAST ? low : low | ~RANK_MASK;
+    return RANK_OF_LOW(low);
 }
 
 bool is_empty(Part part, uint column) { return (NARROW_COLUMN(part, column) & RANK_MASK) == 0u; }

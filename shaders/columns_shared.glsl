@@ -1,5 +1,5 @@
-// Shared memory for the parts of half a workgroup. The words of a part lie apart, so that neighbouring invocations use
-// neighbouring words.
+// Shared memory for the parts of half a workgroup, or of as many invocations as the including file says. The words of a part
+// lie apart, so that neighbouring invocations use neighbouring words.
 #ifndef SHARED_STEP
 #define SHARED_STEP (WORKGROUP / 2u)
 #endif

@@ -12,7 +12,7 @@ void put_slot(uint slot, Part part, uint column) { shared_parts[spread(slot)] = 
 void get_slot(uint slot, out Key key, out uint rank) {
     uint word = shared_parts[spread(slot)], low = word & RANK_MASK;
     key = word >> TOP_SHIFT;
-    rank = TAKE_LAST ? low : low | ~RANK_MASK;
+    rank = RANK_OF_LOW(low);
 }
 
 #else

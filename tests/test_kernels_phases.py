@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import zlib
 from dataclasses import replace
 
@@ -59,6 +60,11 @@ def planned(case, name, limits, rules=(False, False, False), **options):
     last = sum((size - 1) * max(stride, 0) for size, stride in zip(sizes, strides, strict=True))
     options = {"index_bytes": 4, "with_values": False} | options
     return plan_argreduce(layout, Order(name, *rules), base + last + 1, limits, **options), base + last + 1
+
+
+def planned_for_a_gpu(name, shape, axes):
+    layout = layout_of_window(shape, row_major_strides(shape), axes, 0, take_last=False)
+    return plan_argreduce(layout, Order(name), math.prod(shape), GPU_LIMITS, index_bytes=4, with_values=False)
 
 
 def kernel_of(plan):
@@ -165,11 +171,7 @@ def test_every_division_finds_the_same(device, monkeypatch, name):
     ],
 )
 def test_phases_read_long_unaligned_rows_of_outputs(name, shape, axis, is_by_phases):
-    axes = (axis,) if isinstance(axis, int) else axis
-    layout = layout_of_window(shape, row_major_strides(shape), axes, 0, take_last=False)
-    plan = plan_argreduce(
-        layout, Order(name), int(np.prod(shape)), GPU_LIMITS, index_bytes=4, with_values=False
-    )
+    plan = planned_for_a_gpu(name, shape, (axis,) if isinstance(axis, int) else axis)
     assert plan.steps[0].kernel.startswith("argreduce_phases") == is_by_phases
 
 
@@ -183,10 +185,7 @@ def test_phases_read_long_unaligned_rows_of_outputs(name, shape, axis, is_by_pha
     ],
 )
 def test_workgroups_keep_all_multiprocessors_equally_busy(name, shape, workgroup_size, lanes, splits):
-    layout = layout_of_window(shape, row_major_strides(shape), (0,), 0, take_last=False)
-    plan = plan_argreduce(
-        layout, Order(name), int(np.prod(shape)), GPU_LIMITS, index_bytes=4, with_values=False
-    )
+    plan = planned_for_a_gpu(name, shape, (0,))
     constants, push = kernel_of(plan).named(plan.steps[0].constants), pushed(plan)
     assert (constants["workgroup"], push["lanes"], push["splits"]) == (workgroup_size, lanes, splits)
 

@@ -257,11 +257,11 @@ class PeriodTuning:
     walked_groups: tuple[tuple[int, tuple[int, int]], ...] = ()
     """By element width, the number of groups of adjacent elements that compete for an output, from which on a
     processor reads periods faster than it walks: groups of two or four elements, and other groups."""
+    most_walked_side_by_side: int = 12
+    """The most elements of such a group."""
     walked_planes: tuple[tuple[int, tuple[int, int]], ...] = ()
     """Of runs along three dimensions, by element width: positions of a column, at least so many and so many
     more for each element side by side, from which on a processor reads periods and does not walk."""
-    most_walked_side_by_side: int = 12
-    """The most elements of such a group."""
 
 
 @dataclass(frozen=True)

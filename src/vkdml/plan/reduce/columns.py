@@ -12,10 +12,10 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, power_of_two_at_least
 from vkdml.plan.reduce.column_costs import NARROWEST_SEGMENT, SMALL_POSITIONS_PER_SPLIT, ColumnWork
 from vkdml.plan.reduce.reductions import (
-    NARROW_SHARE,
     are_far_columns,
     candidate_words,
     columns_workgroups,
+    least_splits,
     most_splits,
     settled_splits,
     whole_waves,
@@ -111,7 +111,7 @@ class _Columns:
 
     @cached_property
     def _least_splits(self) -> int:
-        return ceil_div(self.layout.reduce_count, NARROW_SHARE) if self.element.nbytes < 4 else 1
+        return least_splits(self.layout.reduce_count, self.element)
 
     def _most_splits(self, lanes: int, positions_per_split: int) -> int:
         """Return the most splits, so that each lane has enough positions and their candidates have room."""

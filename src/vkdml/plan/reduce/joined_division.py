@@ -13,7 +13,7 @@ from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, power_of_two_at_least, 
 from vkdml.plan.reduce.column_costs import splits_to_compare
 from vkdml.plan.reduce.joined_columns import Joined
 from vkdml.plan.reduce.joined_costs import JoinedWork, Loads
-from vkdml.plan.reduce.reductions import NARROW_SHARE, most_splits, settled_splits
+from vkdml.plan.reduce.reductions import least_splits, most_splits, settled_splits
 from vkdml.plan.reduce.work_division import are_multiples, loops_of
 from vkdml.plan.schema import ElementType
 
@@ -190,7 +190,7 @@ class _Dividing:
             ceil_div(positions, JOINED_AT_ONCE * pieces.lanes),
             most_splits(self.layout.outputs, self.element, self.input_bytes),
         )
-        least = ceil_div(positions, NARROW_SHARE) if self.element.nbytes < 4 else 1
+        least = least_splits(positions, self.element)
         in_waves = [eighths * self._work.at_once // 8 // pieces.blocks for eighths in _EIGHTHS_OF_WAVES]
         return splits_to_compare(in_waves, least, most)
 

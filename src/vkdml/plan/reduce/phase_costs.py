@@ -47,6 +47,18 @@ class PhaseWork:
     tuning: Tuning
 
     @property
+    def _per_vector(self) -> int:
+        return VECTOR_BYTES // self.element_bytes
+
+    def block_columns(self, workgroup_size: int, lanes: int) -> int:
+        """Return the columns of a workgroup: a vector less than it reads."""
+        return (workgroup_size // lanes - 1) * self._per_vector
+
+    def blocks(self, workgroup_size: int, lanes: int) -> int:
+        """Return how many workgroups all columns are divided among."""
+        return self.rows_of_outputs * ceil_div(self.columns, self.block_columns(workgroup_size, lanes))
+
+    @property
     def _multiprocessors(self) -> int:
         return max(self.tuning.columns_workgroups // WORKGROUPS_OF_MULTIPROCESSOR, 1)
 
@@ -75,18 +87,16 @@ class PhaseWork:
 
     def time(self, workgroup_size: int, lanes: int, splits: int) -> float:
         """Return how long this division takes, in loads."""
-        per_vector, vectors = VECTOR_BYTES // self.element_bytes, workgroup_size // lanes
-        block_columns = (vectors - 1) * per_vector
-        blocks = ceil_div(self.columns, block_columns)
-        workgroups = self.rows_of_outputs * blocks * splits
-        loaded = self.rows_of_outputs * (self.columns / per_vector + blocks) * self.positions
+        columns, blocks = self.rows_of_outputs * self.columns, self.blocks(workgroup_size, lanes)
+        workgroups = blocks * splits
+        loaded = (columns / self._per_vector + blocks) * self.positions
         time = loaded * VECTOR_BYTES / load_bytes(_COUNTED, self.tuning)
         time *= self._imbalance(workgroups, workgroup_size)
-        time *= 1 + _IDLE * (blocks * block_columns / self.columns - 1)
+        time *= 1 + _IDLE * (blocks * self.block_columns(workgroup_size, lanes) / columns - 1)
         parts = workgroup_size / _COUNTED
         waves = workgroups * parts / (self._multiprocessors * _AT_ONCE)
         alone, of_lane, of_part = _EXCHANGE[self.element_bytes]
         time += max(waves, 1 / 2) * (alone + of_lane * lanes + of_part * parts)
         if splits > 1:
-            time += _COMBINING + _CANDIDATES * splits * self.rows_of_outputs * self.columns / 1e6
+            time += _COMBINING + _CANDIDATES * splits * columns / 1e6
         return time

@@ -14,7 +14,7 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits
 from vkdml.plan.reduce.column_costs import splits_to_compare
 from vkdml.plan.reduce.phase_costs import PhaseWork
-from vkdml.plan.reduce.reductions import NARROW_SHARE, most_splits, settled_splits
+from vkdml.plan.reduce.reductions import least_splits, most_splits, settled_splits
 from vkdml.plan.reduce.work_division import WorkDivision, are_multiples, loops_of
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PhaseTuning
@@ -76,30 +76,18 @@ class Phases:
         """Whether they take less time than periods, too."""
         return self._tuning is not None and self._columns >= self._tuning.columns_of_periods
 
-    def _block_columns(self, workgroup_size: int, lanes: int) -> int:
-        """Return the columns of a workgroup: a vector less than it reads."""
-        return (workgroup_size // lanes - 1) * self._per_vector
-
-    def _blocks(self, workgroup_size: int, lanes: int) -> int:
-        blocks_of_row = ceil_div(self._columns, self._block_columns(workgroup_size, lanes))
-        return self.layout.outputs // self._columns * blocks_of_row
-
-    @cached_property
-    def _least_splits(self) -> int:
-        return ceil_div(self.layout.reduce_count, NARROW_SHARE) if self._element.nbytes < 4 else 1
-
     def _divisions(self, work: PhaseWork) -> Iterator[tuple[int, int, int]]:
         """Yield workgroup sizes, lanes and splits to compare."""
-        count = self.layout.reduce_count
+        count, least = self.layout.reduce_count, least_splits(self.layout.reduce_count, self._element)
         room = most_splits(self.layout.outputs, self._element, self.input_bytes)
         size = self.limits.workgroup_size
         for workgroup_size in sorted({size, self.limits.with_workgroup_size(2 * size).workgroup_size}):
             lanes = self._phases
             while workgroup_size // lanes >= _FEWEST_VECTORS:
-                blocks = self._blocks(workgroup_size, lanes)
+                blocks = work.blocks(workgroup_size, lanes)
                 in_waves = [wave // blocks for wave in work.full_waves(workgroup_size)]
                 most = min(ceil_div(count, _ROWS_PER_SPLIT * lanes), room)
-                for splits in sorted(splits_to_compare(in_waves, self._least_splits, max(most, 1))):
+                for splits in sorted(splits_to_compare(in_waves, least, max(most, 1))):
                     yield workgroup_size, lanes, splits
                 lanes *= 2
 
@@ -115,11 +103,11 @@ class Phases:
         )
         workgroup_size, lanes, splits = min(self._divisions(work), key=lambda division: work.time(*division))
         limits = self.limits.with_workgroup_size(workgroup_size)
-        blocks = self._blocks(workgroup_size, lanes)
+        blocks = work.blocks(workgroup_size, lanes)
 
         def loop_steps(splits: int) -> int:
             loops = loops_of(layout, limits, lanes, blocks, splits)
-            columns = self._per_vector, self._block_columns(workgroup_size, lanes)
+            columns = self._per_vector, work.block_columns(workgroup_size, lanes)
             return loops.phases(ceil_div(count, splits), _AT_ONCE, *columns)
 
         splits, positions = settled_splits(splits, count, count, blocks, loop_steps, limits)

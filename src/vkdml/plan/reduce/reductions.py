@@ -87,6 +87,11 @@ def scratch_words(input_bytes: int) -> int:
     return (input_bytes // 100 + (1 << 20) - (1 << 16)) // 4
 
 
+def least_splits(positions: int, element: ElementType) -> int:
+    """Return how many splits so many positions need: a narrow key shares a word with one of its split."""
+    return ceil_div(positions, NARROW_SHARE) if element.nbytes < 4 else 1
+
+
 def most_splits(outputs: int, element: ElementType, input_bytes: int) -> int:
     """Return how many splits fit the scratch memory."""
     return max(1, most_candidates(element, input_bytes) // outputs)
