@@ -24,7 +24,7 @@
 //
 // With ROW_STEP, only every so many elements of a run are the row's; the others are replaced by ones with the least key.
 
-#define MAY_HAVE_STEPS (SUBGROUPS && !MEMORY_ORDER)
+#define MAY_HAVE_STEPS SUBGROUPS
 
 // The part of a tile inside its run: vectors [first, last]; the run has elements [begin, end).
 struct Tile {

@@ -4,6 +4,8 @@
 // The layout begins with the READING_WORDS and with size, input stride and step of the position of the nearest
 // READING_NEAR_DIMS reduced dimensions in the order of reading, the innermost first; these are push constants. The kept
 // dimensions follow, the other reduced ones in this order, and those in the order of positions.
+//
+// With ROW_STEP, tiles and vectors count all elements of memory, dimensions and positions only those of the row.
 
 uint reading_dim_word(uint dim) {
     uint place = reduced_dims - 1u - dim, kept_before = place < uint(READING_NEAR_DIMS) ? 0u : kept_dims;
@@ -20,6 +22,9 @@ RunDim near_dim(uint place, uint reciprocal) {
     uint word = uint(READING_WORDS) + place * COPIED_DIM_WORDS;
     return RunDim(layout_words[word], layout_words[word + 2u], layout_words[reciprocal]);
 }
+
+// Returns how many elements of the row a run has before this one, which it counts with all that lies between.
+uint number_in_row(uint element) { return ROW_STEP == 1u ? element : element / ROW_STEP; }
 
 // Returns a dimension of a run, with the number of elements inside of it as its size.
 RunDim dim_around(uint dim) {
@@ -107,7 +112,8 @@ struct InRun {
     uint left; // elements from there in the innermost row
 };
 
-InRun place_in_run(Tile tile, uint number) {
+InRun place_in_run(Tile tile, uint element) {
+    uint number = number_in_row(element);
     uint run_dims = reduced_dims - dims_outside_run, outer = divided(number, innermost);
     InRun found = InRun(tile.position + number * innermost.step, innermost.size - number);
     if (run_dims > 1u) {
@@ -197,10 +203,10 @@ struct Best {
 };
 
 #if SUBGROUPS
-// Returns the best rank that elements [first, last] of a run could have, or more. They share their coordinates in the
+// Returns the best rank that elements [from, until] of a run could have, or more. They share their coordinates in the
 // dimensions outside of the first one along which they extend; inside of that one they may be anywhere.
-uint most_rank(Tile tile, uint first, uint last) {
-    uint position = tile.position, inside = 0u;
+uint most_rank(Tile tile, uint from, uint until) {
+    uint first = number_in_row(from), last = number_in_row(until), position = tile.position, inside = 0u;
     if (RUNS_ARE_PLANES) {
         uint column = first, row = divided(column, innermost), end = column + (last - first);
         if (end >= innermost.size) {
@@ -212,10 +218,10 @@ uint most_rank(Tile tile, uint first, uint last) {
     }
     for (uint place = 0u; place < reaches(); place++) {
         RunDim dim = reach_dims[place];
-        uint from = divided(first, dim), to = divided(last, dim);
-        position += (first_is_best(dim) ? from : to) * dim.step;
+        uint begin = divided(first, dim), end = divided(last, dim);
+        position += (first_is_best(dim) ? begin : end) * dim.step;
         inside = best_inside[place];
-        if (from != to) break;
+        if (begin != end) break;
     }
     return rank_of(position + inside);
 }
@@ -224,6 +230,16 @@ uint most_rank(Tile tile, uint first, uint last) {
 uint most_rank_of_vectors(Tile tile, uint first, uint last) {
     uint begin = max(first * ELEMENTS_PER_VECTOR, tile.begin), end = min((last + 1u) * ELEMENTS_PER_VECTOR, tile.end);
     return most_rank(tile, begin - tile.begin, end - 1u - tile.begin);
+}
+#endif
+
+#if MAY_HAVE_STEPS
+// Returns a bit for each element of a vector: whether it is the row's. The vector starts with `first`.
+uint row_of_vector(Tile tile, uint first) {
+    uint every = 0u;
+    [[unroll]] for (uint element = 0u; element < ELEMENTS_PER_VECTOR; element += ROW_STEP) every |= 1u << element;
+    uint before = (first % ROW_STEP + ROW_STEP - tile.begin % ROW_STEP) % ROW_STEP; // elements of a step
+    return every << (ROW_FIRST + ROW_STEP - before) % ROW_STEP;
 }
 #endif
 
@@ -252,6 +268,9 @@ uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
         }
     }
     uint equal = equal_in_vector(input_vectors[vector], key);
+#if MAY_HAVE_STEPS
+    if (ROW_STEP > 1u) equal &= row_of_vector(tile, first);
+#endif
     if (!ALIGNED) {
         equal &= 0xffffffffu << element;
         if (tile.end - first < ELEMENTS_PER_VECTOR) equal &= (1u << (tile.end - first)) - 1u;
@@ -262,9 +281,10 @@ uint better_rank(Tile tile, uint vector, Key key, uint rank, uint bound) {
             element = findLSB(equal);
             found = place_in_run(tile, first + element - tile.begin);
         }
-        uint row = found.left < ELEMENTS_PER_VECTOR ? ((1u << found.left) - 1u) << element : 0xffffffffu;
+        uint left = found.left * ROW_STEP, row = left < ELEMENTS_PER_VECTOR ? ((1u << left) - 1u) << element : 0xffffffffu;
         uint winner = first_wins ? findLSB(equal & row) : findMSB(equal & row);
-        rank = max(rank, rank_of(found.position + (winner - element) * innermost.step));
+        uint place = first + element - tile.begin, further = number_in_row(place + (winner - element)) - number_in_row(place);
+        rank = max(rank, rank_of(found.position + further * innermost.step));
         equal &= ~row;
     }
     return rank;

@@ -8,6 +8,7 @@ from test_kernels_periods import layout_of_window
 
 from vkdml.plan import kernels
 from vkdml.plan.order import Order
+from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.gaps import Gaps
 from vkdml.plan.reduce.other_ways import OtherWays
 from vkdml.plan.reduce.sectors import sector_bytes_of
@@ -56,3 +57,33 @@ def test_other_kernels_read_what_is_little_or_lies_apart():
 ])  # fmt: skip
 def test_sectors_of_elements_that_lie_near_each_other_count_once(dims, nbytes, sectors):
     assert sector_bytes_of(dims, nbytes) == 32 * sectors
+
+
+@pytest.mark.parametrize(("sizes", "strides", "axes", "is_faster"), [
+    # Positions go to the farthest elements first: 398 planes are repetitions of a part.
+    ((584, 44, 4, 398), (910, 7, 1, 1 << 20), (1, 2, 3), True),
+    # So do they in short rows, and the same positions in long rows are read in the order of memory.
+    ((66098, 180, 2, 2), (4, 2924910, 649980, 1), (1, 2, 3), True),
+    ((64, 180, 2, 2066), (4132, 2924910, 649980, 2), (1, 2, 3), False),
+    # Outputs side by side share loads, but for few positions each waits by itself.
+    ((14060, 1039, 2), (2, 163840, 32768), (1, 2), True),
+    ((14060, 1039, 20), (2, 163840, 32768 // 16), (1, 2), False),
+    # Two dispatches take longer than so few elements do.
+    ((584, 4, 4, 50), (910, 7, 1, 1 << 20), (1, 2, 3), False),
+])  # fmt: skip
+def test_elements_that_are_slow_by_themselves_are_read_in_parts_of_blocks(sizes, strides, axes, is_faster):
+    assert (gaps_of("uint8", sizes, strides, axes).instead_of_elements is not None) == is_faster
+    processor = as_of_a_processor(GPU_LIMITS)
+    assert gaps_of("uint8", sizes, strides, axes, processor).instead_of_elements is None
+
+
+def test_one_dimension_of_elements_by_themselves_is_as_fast():
+    assert gaps_of("uint8", (14060, 1039), (2, 163840), (1,)).instead_of_elements is None
+
+
+def test_elements_that_are_slow_by_themselves_are_planned_in_periods():
+    layout = layout_of_window((584, 44, 4, 398), (910, 7, 1, 584 * 910), (1, 2, 3), 0, take_last=False)
+    plan = plan_argreduce(
+        layout, Order("uint8"), 398 * 584 * 910, GPU_LIMITS, index_bytes=4, with_values=False
+    )
+    assert [step.kernel.split("_")[1] for step in plan.steps] == ["periods", "combine"]

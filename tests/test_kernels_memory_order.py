@@ -55,13 +55,18 @@ def plan_of(
     with_values: bool = False,
     weights: tuple[int, ...] | None = None,
     index_bytes: int = 4,
+    step: int = 1,
+    first: int = 0,
 ):
-    """Return the plan and the elements of its input: reduced dimensions in this order, then the outputs."""
+    """Return the plan and the elements of its input: reduced dimensions in this order, then the outputs.
+
+    Only every ``step``-th element of the input takes part, from ``first`` on.
+    """
     outputs, reduced, apart = ALL_SHAPES[shape]
-    strides = list(row_major_strides(reduced))
-    strides[0] += APART.get(shape, 0)
-    extent = strides[0] * reduced[0] + apart
-    base = sum((reduced[dim] - 1) * strides[dim] for dim in backwards)
+    strides = [stride * step for stride in row_major_strides(reduced)]
+    strides[0] += step * APART.get(shape, 0)
+    extent = strides[0] * reduced[0] + step * apart
+    base = first + sum((reduced[dim] - 1) * strides[dim] for dim in backwards)
     signed = [-stride if dim in backwards else stride for dim, stride in enumerate(strides)]
     sizes = (*(reduced[dim] for dim in order), outputs)
     axes = tuple(range(len(reduced)))
@@ -109,7 +114,12 @@ def limits_of(device: vkdml.Device, split_workgroups: int = 1) -> DeviceLimits:
         split_workgroups=split_workgroups,
         shortest_row_bytes=16,
         short=short,
-        periods=replace(device.limits.tuning.periods, from_bytes=1 << 30, elements_from_bytes=1 << 30),
+        periods=replace(
+            device.limits.tuning.periods,
+            from_bytes=1 << 30,
+            elements_from_bytes=1 << 30,
+            gaps_from_bytes=1 << 30,
+        ),
     )
     return replace(device.limits, tuning=tuning)
 
@@ -168,6 +178,38 @@ def test_every_way_to_find_the_winner_in_memory_order(device, name):
     kept_and_aligned = {way[:2] for way in ways}
     assert len(kept_and_aligned) == 4
     assert {way[2] for way in ways} == {False, True}
+
+
+@pytest.mark.parametrize("name", ["uint8", "bool", "float16", "float32", "int64"])
+def test_every_way_to_find_the_winner_of_rows_with_steps(device, name):
+    """What lies between the elements of a row would win, in some inputs."""
+    if is_compiled_for_too_long(device):
+        return
+    element, ways = ELEMENTS[name], set()
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    for (number, shape), step in itertools.product(enumerate(SHAPES), (2, 3, 4)):
+        dims, first = len(SHAPES[shape][1]), number % step
+        orders = [order for order in itertools.permutations(range(dims)) if order[-1] != dims - 1]
+        order = orders[number % len(orders)]
+        rules = (bool(number & 1), bool(number & 2), bool(number & 4) and element.is_float)
+        plan, count = plan_of(
+            *(shape, name, limits_of(device, 8 if "split" in shape else 1), order),
+            backwards=(order[0],) if number % 3 else (),
+            rules=rules,
+            with_values=bool(number & 1),
+            step=step,
+            first=first,
+        )
+        constants = constants_of(plan)
+        assert constants["row_step"] == step
+        ways.add((constants["kept_vectors"] > 0, constants["aligned"] > 0, twins.is_split(plan.steps[0])))
+        takes_part = np.zeros(count, bool)
+        takes_part[first::step] = ~is_outside(shape)
+        beside = (takes_part == rules[0]).astype(f"<u{element.nbytes}").view(np.uint8)
+        for content in (*contents_of(rng, name, count), beside):
+            run_both(device, plan, {"input": content})
+    for way in zip(*ways, strict=True):
+        assert set(way) == {False, True}
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,16 @@ class MemoryOrder:
         return self.dims[0].output_stride > 0
 
     @property
+    def step(self) -> int:
+        """Elements of memory from one to the nearest other."""
+        return self.dims[-1].input_stride
+
+    @property
+    def stepped_dims(self) -> int:
+        """How many of the last dimensions make up a run whose elements are ``step`` apart; 1 at least."""
+        return contiguous(self.dims, self.step)[1]
+
+    @property
     def run_dims(self) -> int:
         """How many of the last dimensions are side by side in memory."""
         return contiguous(self.dims)[1]
@@ -245,23 +255,23 @@ def canonical_reduce(
     # Outputs may be processed in any order: by input stride, repeated ones outermost.
     upright.sort(key=lambda dim: (dim.input_stride != 0, -dim.input_stride))
 
-    return ReduceLayout(_merge(upright), _merge(reduced), input_base, output_base, index_base, reversed_order)
+    return ReduceLayout(merged(upright), merged(reduced), input_base, output_base, index_base, reversed_order)
 
 
-def _merge(dims: Iterable[Dim]) -> tuple[Dim, ...]:
+def merged(dims: Iterable[Dim]) -> tuple[Dim, ...]:
     """Merge neighbouring dimensions that one longer dimension describes."""
-    merged: list[Dim] = []
+    result: list[Dim] = []
     for dim in dims:
-        outer = merged[-1] if merged else None
+        outer = result[-1] if result else None
         if (
             outer
             and outer.input_stride == dim.size * dim.input_stride
             and outer.output_stride == dim.size * dim.output_stride
         ):
-            merged[-1] = replace(dim, size=outer.size * dim.size)
+            result[-1] = replace(dim, size=outer.size * dim.size)
         else:
-            merged.append(dim)
-    return tuple(merged)
+            result.append(dim)
+    return tuple(result)
 
 
 def canonical_copy(
@@ -287,7 +297,7 @@ def canonical_copy(
             input_stride, output_stride = -input_stride, -output_stride
         dims.append(Dim(size, input_stride, output_stride))
     dims.sort(key=lambda dim: -dim.output_stride)
-    return CopyLayout(_merge(dims), input_base, output_base)
+    return CopyLayout(merged(dims), input_base, output_base)
 
 
 def canonical_gather(
@@ -299,7 +309,7 @@ def canonical_gather(
     (Dim(size=4, input_stride=0, output_stride=1), Dim(size=6, input_stride=1, output_stride=0))
     """
     numbers = zip(sizes, input_strides, place_strides, strict=True)
-    return _merge(Dim(*each) for each in numbers if each[0] != 1)
+    return merged(Dim(*each) for each in numbers if each[0] != 1)
 
 
 def extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:

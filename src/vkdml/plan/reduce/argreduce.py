@@ -10,7 +10,13 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, Step, TooMuchWork, check_buffer, check_work, checked_step
 from vkdml.plan.reduce.across import plan_across
 from vkdml.plan.reduce.joined import Joining, plan_joined
-from vkdml.plan.reduce.periodic import Periodicity, plan_periods, plan_periods_as_last_way
+from vkdml.plan.reduce.one_position import read_once
+from vkdml.plan.reduce.periodic import (
+    Periodicity,
+    plan_periods,
+    plan_periods_as_last_way,
+    plan_periods_instead_of_elements,
+)
 from vkdml.plan.reduce.phases import Phases
 from vkdml.plan.reduce.reading import reading_layout_words
 from vkdml.plan.reduce.reductions import (
@@ -63,13 +69,16 @@ def plan_argreduce(
         TooMuchWork: more than the kernels' 32-bit counters hold, or than the driver's loops make.
     """
     element = order.element_type
+    input_bytes = input_elements * element.nbytes
+    check_buffer("input", input_bytes, limits)
     if not layout.reduced:
+        if not (with_values or limits.tuning.is_processor):
+            layout, order = read_once(layout, order, input_bytes)
+            element = order.element_type
         layout = replace(layout, reduced=(NO_DIM,))
     outputs, reduce_count = layout.outputs, layout.reduce_count
     output_elements = outputs if output_elements is None else output_elements
     results = Results(index_bytes, with_values, output_elements, layout.greatest_index)
-    input_bytes = input_elements * element.nbytes
-    check_buffer("input", input_bytes, limits)
     check_buffer("output", results.elements * index_bytes, limits)
     check_work("outputs", outputs)
     if reduce_count >= REDUCE_LIMIT:
@@ -106,6 +115,9 @@ def plan_argreduce(
             return plan
         if runs is None and are_elements:
             runs = short_runs_of(layout, element, limits) or out_of_order_runs_of(layout, element, limits)
+            plan = None if runs else plan_periods_instead_of_elements(periodicity, results)
+            if plan is not None:
+                return plan
     if runs is not None:
         layout = with_rows_beside(layout, runs, element, limits)
         division, limits = row_division(layout, runs, order, input_bytes, limits)

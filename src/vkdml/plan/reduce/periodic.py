@@ -51,6 +51,11 @@ class Periodicity(OtherWays):
         return Gaps(self)
 
     @property
+    def instead_of_elements(self) -> Repetition | None:
+        """How memory with gaps is read where elements would be read by themselves otherwise."""
+        return self._gaps.instead_of_elements
+
+    @property
     def must_read_gaps(self) -> bool:
         """Whether it is read in periods whose blocks have gaps, and there is no way without these."""
         return self.with_gaps is not None and all(way.has_gaps for way in self._gaps.ways)
@@ -348,6 +353,11 @@ class Periodicity(OtherWays):
 def plan_periods(periodicity: Periodicity, results: Results) -> Plan | None:
     """Plan a reduction so if it is faster than others and possible; arguments as of ``plan_argreduce``."""
     return _plan_if_possible(periodicity.best, periodicity, results)
+
+
+def plan_periods_instead_of_elements(periodicity: Periodicity, results: Results) -> Plan | None:
+    """Plan a reduction so where a GPU would read elements by themselves else, and take longer."""
+    return _plan_if_possible(periodicity.instead_of_elements, periodicity, results)
 
 
 def plan_periods_as_last_way(periodicity: Periodicity, results: Results) -> Plan | None:

@@ -23,7 +23,7 @@ def reading_layout_words(layout: ReduceLayout, order: MemoryOrder, *, with_value
     header = {
         number("reading_offset"): order.input_offset,
         number("reading_position"): order.position,
-        number("reading_dims_outside_run"): len(order.dims) - order.run_dims,
+        number("reading_dims_outside_run"): len(order.dims) - order.stepped_dims,
         number("reading_reduced_dims"): 0 if unneeded else number("reading_words") + len(dims),
         number("reading_innermost_reciprocal"): reciprocal_below(near[0].size),
         number("reading_second_reciprocal"): reciprocal_below(near[1].size),

@@ -72,6 +72,8 @@ STEP_OF_PIXELS = 3
 # Bytes. Shorter runs with steps, several of which compete for an output, are read element by element if their
 # elements are wide.
 SHORTEST_STEPPED_RUN = 1024
+# The fewest elements of a run with steps out of the order of positions. Fewer are read element by element.
+FEWEST_OUT_OF_ORDER = 6
 # Unaligned rows with longer steps are read element by element, and with steps of more than 2 elements if they
 # have fewer bytes together.
 UNALIGNED_STEP_BYTES = 4
@@ -162,17 +164,29 @@ def stepped_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLi
 
     Between them there may be no others that take part.
     """
-    innermost, outer = layout.reduced[-1], layout.reduced[:-1]
-    step = innermost.input_stride
-    if not 1 < step <= SECTOR_BYTES // element.nbytes or not _subgroup_size(limits):
+    if not _subgroup_size(limits):
         return None
-    runs = Runs(innermost.size, tuple(dim.input_stride for dim in outer), 0, step=step)
+    innermost, order = layout.reduced[-1], layout.reading_order
+    step = order.step
+    is_in_order = innermost.input_stride == step
+    if not 1 < step <= SECTOR_BYTES // element.nbytes or not (is_in_order or limits.tuning.memory_order):
+        return None
+    if is_in_order:
+        outer = layout.reduced[:-1]
+        runs = Runs(innermost.size, tuple(dim.input_stride for dim in outer), 0, step=step)
+    else:
+        outer, inner = order.dims[: -order.stepped_dims], order.dims[-order.stepped_dims :]
+        length, strides = math.prod(dim.size for dim in inner), tuple(dim.input_stride for dim in outer)
+        runs = Runs(length, strides, order.input_offset, order, step)
     others = (abs(dim.input_stride) for dim in (*layout.kept, *outer))
     are_mixed = any(0 < stride < runs.extent for stride in others)
-    are_several_wide = len(outer) > 0 and element.nbytes >= 4
+    are_several_wide = is_in_order and len(outer) > 0 and element.nbytes >= 4
     shortest = SHORTEST_STEPPED_RUN if are_several_wide else limits.tuning.shortest_row_bytes
-    are_short = runs.extent * element.nbytes < shortest
-    return None if are_mixed or are_short or not _are_faster_in_vectors(layout, runs, element) else runs
+    are_few = not is_in_order and runs.length < FEWEST_OUT_OF_ORDER
+    if are_mixed or are_few or runs.extent * element.nbytes < shortest:
+        return None
+    # Out of order, single elements take longest.
+    return None if is_in_order and not _are_faster_in_vectors(layout, runs, element) else runs
 
 
 def _are_faster_in_vectors(layout: ReduceLayout, runs: Runs, element: ElementType) -> bool:
@@ -335,7 +349,7 @@ def row_division(
         "one_subgroup": workgroup_size <= limits.subgroup_size,
         "kept_vectors": kept,
         "reads_backwards": _reads_backwards(layout, runs, order),
-        "runs_are_planes": runs.reading is not None and runs.reading.run_dims <= 2,
+        "runs_are_planes": runs.reading is not None and runs.reading.stepped_dims <= 2,
         "whole_subgroups": lanes >= subgroup_size,
         "parts_in_workgroup": parts,
         "row_step": runs.step,
