@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import warnings
 import zlib
 from pathlib import Path
@@ -162,6 +163,12 @@ def pytest_sessionstart() -> None:
     fault = asked_driver.fault(os.environ.get("DRIVER", ""))
     if fault is not None:
         raise pytest.UsageError(fault)
+
+
+def pytest_configure() -> None:
+    """Hear interrupts, here and in child processes: some shells start background jobs that ignore them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> list[str]:

@@ -371,15 +371,6 @@ def test_what_the_calling_thread_raises_ends_all(two_devices, several, kind):
     check_reduce(x[:1000], devices=devices)
 
 
-@pytest.fixture
-def _interrupts_are_heard():
-    """A shell without job control starts what runs in the background with interrupts ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_interrupts_are_heard")
 @pytest.mark.parametrize("several", [False, True])
 def test_an_interrupt_ends_all(two_devices, several):
     devices = [with_tiles(device, 256) for device in two_devices[: 1 + several]]
