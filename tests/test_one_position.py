@@ -12,9 +12,16 @@ from test_kernels import run_both
 import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.calls import Operand, ReduceCall, plan_for
+from vkdml.plan.layout import extent
 from vkdml.plan.order import Order
 
 DTYPES = (np.int8, np.float16, np.float32, np.int64)
+
+
+def operand(sizes, strides) -> Operand:
+    """An operand in a buffer without room before or after it."""
+    low, high = extent(sizes, strides)
+    return Operand(sizes, strides, -low, high - low)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -62,12 +69,7 @@ def test_kernels_read_one_vector_and_write_what_their_twin_writes(sizes, strides
     short = replace(device.limits.tuning.short, tile_bytes=0)
     tuning = replace(device.limits.tuning, is_processor=False, short=short)
     limits = replace(device.limits, tuning=tuning)
-    operands = []
-    for each in (strides, written):
-        base = sum((size - 1) * -stride for size, stride in zip(sizes, each, strict=True) if stride < 0)
-        span = 1 + sum((size - 1) * abs(stride) for size, stride in zip(sizes, each, strict=True))
-        operands.append(Operand(sizes, each, base, span))
-    source, result = operands
+    source, result = operand(sizes, strides), operand(sizes, written)
     call = ReduceCall(source, (len(sizes) - 1,), Order("uint8"), result, index_bytes)
     plan = plan_for(call, limits)
     assert kernels.table()[plan.steps[0].kernel].variant["element_bytes"] == "4_bytes"
@@ -81,13 +83,11 @@ def test_kernels_read_one_vector_and_write_what_their_twin_writes(sizes, strides
     ((1_000_003, 1), (1, 1), False),
 ])  # fmt: skip
 def test_outputs_in_whole_vectors_read_one_vector(sizes, strides, is_read_once):
-    span = 1 + sum((size - 1) * abs(stride) for size, stride in zip(sizes, strides, strict=True))
-    base = sum((size - 1) * -stride for size, stride in zip(sizes, strides, strict=True) if stride < 0)
     axis = len(sizes) - 1
 
     def strides_read(with_values: bool) -> list[int]:
         call = ReduceCall(
-            Operand(sizes, strides, base, span),
+            operand(sizes, strides),
             *((axis,), Order("float16"), Operand.compact(sizes)),
             index_bytes=4,
             with_values=with_values,

@@ -68,14 +68,13 @@ def plan_argreduce(
         MemoryError: a buffer would exceed the device's limit.
         TooMuchWork: more than the kernels' 32-bit counters hold, or than the driver's loops make.
     """
-    element = order.element_type
-    input_bytes = input_elements * element.nbytes
+    input_bytes = input_elements * order.element_type.nbytes
     check_buffer("input", input_bytes, limits)
     if not layout.reduced:
         if not (with_values or limits.tuning.is_processor):
             layout, order = read_once(layout, order, input_bytes)
-            element = order.element_type
         layout = replace(layout, reduced=(NO_DIM,))
+    element = order.element_type
     outputs, reduce_count = layout.outputs, layout.reduce_count
     output_elements = outputs if output_elements is None else output_elements
     results = Results(index_bytes, with_values, output_elements, layout.greatest_index)

@@ -172,15 +172,13 @@ def stepped_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLi
     if not 1 < step <= SECTOR_BYTES // element.nbytes or not (is_in_order or limits.tuning.memory_order):
         return None
     if is_in_order:
-        outer = layout.reduced[:-1]
-        runs = Runs(innermost.size, tuple(dim.input_stride for dim in outer), 0, step=step)
+        outer_strides = tuple(dim.input_stride for dim in layout.reduced[:-1])
+        runs = Runs(innermost.size, outer_strides, 0, step=step)
     else:
-        outer, inner = order.dims[: -order.stepped_dims], order.dims[-order.stepped_dims :]
-        length, strides = math.prod(dim.size for dim in inner), tuple(dim.input_stride for dim in outer)
-        runs = Runs(length, strides, order.input_offset, order, step)
-    others = (abs(dim.input_stride) for dim in (*layout.kept, *outer))
-    are_mixed = any(0 < stride < runs.extent for stride in others)
-    are_several_wide = is_in_order and len(outer) > 0 and element.nbytes >= 4
+        runs = _runs_in_order_of(order)
+    others = (*(dim.input_stride for dim in layout.kept), *runs.outer_strides)
+    are_mixed = any(0 < abs(stride) < runs.extent for stride in others)
+    are_several_wide = is_in_order and len(runs.outer_strides) > 0 and element.nbytes >= 4
     shortest = SHORTEST_STEPPED_RUN if are_several_wide else limits.tuning.shortest_row_bytes
     are_few = not is_in_order and runs.length < FEWEST_OUT_OF_ORDER
     if are_mixed or are_few or runs.extent * element.nbytes < shortest:
@@ -234,9 +232,14 @@ def _runs_of(layout: ReduceLayout, in_memory_order: bool) -> Runs | None:
         return Runs(innermost.size, tuple(dim.input_stride for dim in outer), 0)
     if order is None or in_run == 0:
         return None
-    outside = len(order.dims) - in_run
-    outer_strides = tuple(dim.input_stride for dim in order.dims[:outside])
-    return Runs(order.run_length, outer_strides, order.input_offset, order)
+    return _runs_in_order_of(order)
+
+
+def _runs_in_order_of(order: MemoryOrder) -> Runs:
+    """Return the runs that are read in this order, whose elements are its step apart."""
+    outer, inner = order.dims[: -order.stepped_dims], order.dims[-order.stepped_dims :]
+    length, strides = math.prod(dim.size for dim in inner), tuple(dim.input_stride for dim in outer)
+    return Runs(length, strides, order.input_offset, order, order.step)
 
 
 def _are_few(layout: ReduceLayout, runs: Runs, element: ElementType, tuning: Tuning) -> bool:
