@@ -26,6 +26,12 @@ const uint PER_CELL = 1u;
 #endif
 const uint CELLS_OF_VECTOR = PER_VECTOR / PER_CELL;
 
+// Tiles store units of the output: vectors, or whole sectors. A GPU takes longer to write a sector in two parts than to
+// load a few columns twice.
+const uint VECTORS_OF_UNIT = WHOLE_SECTORS ? uint(VECTORS_PER_SECTOR) : 1u;
+const uint PER_UNIT = VECTORS_OF_UNIT * PER_VECTOR, CELLS_OF_UNIT = VECTORS_OF_UNIT * CELLS_OF_VECTOR;
+const bool IS_SHIFTED = OUTPUT_UNALIGNED || WHOLE_SECTORS;
+
 // Of shared memory, from row to row and from block to block: neighbours along a column, and blocks below each other,
 // are in different banks.
 const uint ROW_PITCH = ACROSS + 1u, BLOCK_BANKS = 8u * CELLS_OF_VECTOR / DOWN;
@@ -65,22 +71,23 @@ uint column_offset(uint column) {
 
 #include "loads.glsl"
 
-// Returns how many elements of a row lie before the first vector of the output that begins in it.
-uint before_vectors(uint target) { return OUTPUT_UNALIGNED ? (0u - target) % PER_VECTOR : 0u; }
+// Returns how many elements of a row lie before the first unit of the output that begins in it.
+uint before_units(uint target) { return IS_SHIFTED ? (0u - target) % PER_UNIT : 0u; }
 
-// Stores vector `number` of those that begin in a row at `target` and in the tile whose columns begin with `first_column`.
-// The last may end with the first columns of the next row.
+// Stores vector `number` of the units that begin in a row at `target` and in the tile whose columns begin with
+// `first_column`. The last unit may end with the first columns of the next row.
 void store_vector(uint row_in_tile, bool last_row, uint target, uint first_column, uint number) {
-    uint in_tile = before_vectors(target) + number * PER_VECTOR;
+    uint in_tile = before_units(target) + number * PER_VECTOR;
     uint column = first_column + in_tile;
-    if (column >= columns || (column + PER_VECTOR > columns && (!CONTINUED || last_row))) return;
+    if (column - number % VECTORS_OF_UNIT * PER_VECTOR >= columns) return;
+    if (column + PER_VECTOR > columns && (!CONTINUED || last_row)) return;
     output_vectors[(target + column) / PER_VECTOR] = vector_from(cell(row_in_tile, in_tile / PER_CELL), in_tile % PER_CELL);
 }
 
-// Stores cell `number` of what lies in a row before its first vector, or after its last one if that is the tile's.
+// Stores cell `number` of what lies in a row before its first unit, or after its last vector if that is the tile's.
 void store_end(uint row_in_tile, uint target, uint first_column, bool after, uint number) {
-    int before = int(before_vectors(target)), length = int(columns), begin = 0, end = min(before, length);
-    int column = before - int(PER_VECTOR);
+    int before = int(before_units(target)), length = int(columns), begin = 0, end = min(before, length);
+    int column = before - int(PER_UNIT);
     if (after) {
         if (before >= length) return;
         begin = column = before + (length - before) / int(PER_VECTOR) * int(PER_VECTOR);
@@ -92,8 +99,8 @@ void store_end(uint row_in_tile, uint target, uint first_column, bool after, uin
     end = min(end - column, int(PER_CELL));
     if (end <= begin) return;
     // A row may begin within the cell: its other elements are then arbitrary.
-    uint in_tile = uint(column) + PER_VECTOR - first_column;
-    uint first_cell = cell(row_in_tile, in_tile / PER_CELL) - CELLS_OF_VECTOR;
+    uint in_tile = uint(column) + PER_UNIT - first_column;
+    uint first_cell = cell(row_in_tile, in_tile / PER_CELL) - CELLS_OF_UNIT;
     store_cell(target + uint(column), first_cell, in_tile % PER_CELL, uint(begin), uint(end));
 }
 
@@ -132,9 +139,9 @@ void main() {
         uint rows_left = rows - row;
         uint columns_left = columns - column;
 
-        // The last vector of a row may end beyond the tile.
-        uint loaded = (tile_vectors + uint(OUTPUT_UNALIGNED)) * PER_VECTOR;
-        loaded = min(loaded, columns_left + (CONTINUED ? PER_VECTOR - 1u : 0u));
+        // The last unit of a row may end beyond the tile.
+        uint loaded = (tile_vectors + uint(OUTPUT_UNALIGNED) + uint(WHOLE_SECTORS)) * PER_VECTOR;
+        loaded = min(loaded, columns_left + (CONTINUED ? PER_UNIT - 1u : 0u));
         loaded = (loaded + COLUMNS_AT_ONCE - 1u) / COLUMNS_AT_ONCE;
         const uint parts_down = DOWN * PER_VECTOR / ROWS_AT_ONCE;
         for (uint i = gl_LocalInvocationID.x; i < parts_down * loaded; i += WORKGROUP) {
@@ -153,16 +160,16 @@ void main() {
             if (row_offset(row + down, offset))
                 store_vector(down, row + down == last_row, bases.y + offset, column, number);
         }
-        bool before = OUTPUT_UNALIGNED && column == 0u;
-        bool after = columns_left < tile_vectors * PER_VECTOR + PER_VECTOR;
-        if (PER_VECTOR > 1u && (before || after) && (!CONTINUED || row == 0u || rows_left == rows_in_tile)) {
-            uint ends = before && after ? 2u * CELLS_OF_VECTOR : CELLS_OF_VECTOR;
+        bool before = IS_SHIFTED && column == 0u;
+        bool after = columns_left < tile_vectors * PER_VECTOR + PER_UNIT;
+        if (PER_UNIT > 1u && (before || after) && (!CONTINUED || row == 0u || rows_left == rows_in_tile)) {
+            uint ends = before && after ? 2u * CELLS_OF_UNIT : CELLS_OF_UNIT;
             for (uint i = gl_LocalInvocationID.x; i < rows_in_tile * ends; i += WORKGROUP) {
                 uint down = i / ends, end = i - down * ends;
-                bool is_after = !before || end >= CELLS_OF_VECTOR;
+                bool is_after = !before || end >= CELLS_OF_UNIT;
                 if (CONTINUED && row + down != (is_after ? last_row : first_row)) continue;
                 if (row_offset(row + down, offset))
-                    store_end(down, bases.y + offset, column, is_after, end % CELLS_OF_VECTOR);
+                    store_end(down, bases.y + offset, column, is_after, end % CELLS_OF_UNIT);
             }
         }
         if (!IN_ROUNDS) break;

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 import twins_slice1
+from checking import some_of
 from plans import run_plan
 
 import vkdml
@@ -263,12 +264,10 @@ def test_short_rows_of_bytes_are_read_by_words(device, monkeypatch):
     """Forwards and backwards, wherever they start, through any number of dimensions; others by element."""
     use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0})
     told = set()
-    for row, step, base, outer in itertools.product(
-        (3, 4, 5, 7, 8, 13, 15),
-        (1, -1, 2),
-        (0, 1, 5),
-        ((40,), (3, 40), (5, 3, 9), (2, 3, 2, 11), (2, 3, 2, 5, 3), (9, 2, 2), (30, 2)),
-    ):
+    outer_sizes = (40,), (3, 40), (5, 3, 9), (2, 3, 2, 11), (2, 3, 2, 5, 3), (9, 2, 2), (30, 2)
+    cases = list(itertools.product((3, 4, 5, 7, 8, 13, 15), (1, -1, 2), (0, 1, 5), outer_sizes))
+    chosen = some_of(cases, device, 11)
+    for row, step, base, outer in chosen:
         layout = compact((*outer, row), step, base)
         assert check(device, layout, 1, spare=base) == "slice1_runs_elements_parted_1_bytes"
         constants = [
@@ -278,7 +277,8 @@ def test_short_rows_of_bytes_are_read_by_words(device, monkeypatch):
         assert constants[0]["row_words"] == (0 if row < 4 else {1: 1, -1: 2, 2: 0}[step])
         assert not any(other["row_words"] for other in constants[1:])
         told.add((constants[0]["row_words"], constants[0]["run_dims"]))
-    assert told >= {(1, 2), (2, 3), (1, 4), (2, 0), (1, kernels.number("run_of_long_planes"))}
+    if chosen == cases:
+        assert told >= {(1, 2), (2, 3), (1, 4), (2, 0), (1, kernels.number("run_of_long_planes"))}
 
 
 @pytest.mark.in_turn(any_of=("width",))
@@ -286,9 +286,9 @@ def test_short_rows_of_bytes_are_read_by_words(device, monkeypatch):
 def test_blocks_transposed_in_registers(device, monkeypatch, width):
     """Rows in words or not, forwards and backwards, at every alignment; the rest is left to boundaries."""
     row, seen, at_once, more = 144 // width, set(), set(), set()
-    for block_bytes, rows, extra, step, base in itertools.product(
-        (32, 128), (2, 3, 4, 7, 8, 48), (0, 1), (1, -1, 2, -2), (0, 1)
-    ):
+    cases = list(itertools.product((32, 128), (2, 3, 4, 7, 8, 48), (0, 1), (1, -1, 2, -2), (0, 1)))
+    chosen = some_of(cases, device, 23)
+    for block_bytes, rows, extra, step, base in chosen:
         use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": block_bytes})
         pitch, length = -(-rows // 4) * 4 * abs(step) + extra, row + extra
         dims = (Dim(3, pitch * length, rows * length), Dim(rows, step, length), Dim(length, pitch, 1))
@@ -302,16 +302,18 @@ def test_blocks_transposed_in_registers(device, monkeypatch, width):
         more.add(bool(others))
         # Rows that start with words share none.
         assert not (constants["output_aligned"] and others)
-    assert seen >= {(False, False, False), (True, True, False), (False, False, True), (True, True, True)}
-    assert more == {False, True}
-    assert {1, 2, 4} <= {number for number, *_ in at_once}
-    assert {(4, False, False), (4, False, True), (4, True, False)} <= at_once
+    if chosen == cases:
+        assert more == {False, True}
+        assert {1, 2, 4} <= {number for number, *_ in at_once}
+        assert seen >= {(False, False, False), (True, True, False), (False, False, True), (True, True, True)}
+        assert {(4, False, False), (4, False, True), (4, True, False)} <= at_once
 
 
 def test_blocks_of_three_rows_whose_columns_follow_each_other(device, monkeypatch):
     """Channels of a picture: four columns are three words of the input."""
     use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 32})
-    for row, pitch, base, matrices in itertools.product((67, 96, 131), (3, 4, -3), range(4), (1, 3)):
+    cases = itertools.product((67, 96, 131), (3, 4, -3), range(4), (1, 3))
+    for row, pitch, base, matrices in some_of(cases, device, 7):
         dims = (Dim(matrices, row * 3 + 1, 3 * row), Dim(3, 1, row), Dim(row, pitch, 1))[matrices == 1 :]
         layout = CopyLayout(dims, base_of(dims) + base, 0)
         assert check(device, layout, 1) == "slice1_blocks_1_bytes"
@@ -327,9 +329,10 @@ def test_blocks_of_short_rows_write_the_words_that_rows_share(device, monkeypatc
     """Wherever a matrix starts in a word; only what several matrices share is left to boundaries."""
     rows, joined, aligned = 80 // width, set(), set()
     use(monkeypatch, **{**NO_TILES, "boundaries_from_bytes": 0, "block_bytes": 128})
-    for row, step, extra, base in itertools.product(
-        (2, 3, 4, 5, 6, 7, 9, 31, 128 // width - 1), (1, 2), range(4 // width), (0, 4 // width)
-    ):
+    rows_of = 2, 3, 4, 5, 6, 7, 9, 31, 128 // width - 1
+    cases = list(itertools.product(rows_of, (1, 2), range(4 // width), (0, 4 // width)))
+    chosen = some_of(cases, device, 11)
+    for row, step, extra, base in chosen:
         pitch, count = step * rows + extra, rows + extra
         dims = (Dim(3, pitch * (row + 2), count * row), Dim(count, step, row), Dim(row, pitch + extra, 1))
         layout = CopyLayout(dims, extra, base)
@@ -340,8 +343,9 @@ def test_blocks_of_short_rows_write_the_words_that_rows_share(device, monkeypatc
         (joined if constants["joined"] else aligned).add(row)
         starts = (base + count * row * matrix for matrix in range(4))
         assert bool(others) >= any(start * width % 4 for start in starts)
-    assert joined >= {3, 5, 7, 9, 31}
-    assert aligned >= {4}
+    if chosen == cases:
+        assert joined >= {3, 5, 7, 9, 31}
+        assert aligned >= {4}
 
 
 def test_blocks_that_are_joined_begin_with_rows_of_whole_words(device, monkeypatch):
@@ -751,6 +755,50 @@ def test_tiles_of_whole_vectors(device, width):
             assert constants["output_unaligned"] == bool(output_shift)
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tiles_store_whole_sectors_of_rows_that_begin_anywhere(device, monkeypatch, width):
+    """Rows that follow each other share sectors, too; of others the ends are stored by themselves."""
+    vectors = 12
+    across = vectors * 16 // max(width, 4)
+    use(monkeypatch, tile_shapes=tuple((each, (DOWN, across)) for each in WIDTHS))
+    per_sector, seen = 32 // width, set()
+    tile, tall = (vectors - 2) * 16 // width, DOWN * 16 // width
+    begins = sorted({place for place in (0, 1, 3, 8, 16, 17, 31) if place < per_sector})
+    for begin, more, columns in itertools.product(begins, begins, (tile + per_sector + 1, 2 * tile + 5)):
+        for rows, gap, sign in ((2, 0, 1), (tall + 1, 0, -1), (tall, per_sector + more, 1)):
+            pitch = -(-columns // per_sector) * per_sector + more if gap else columns + more
+            columns = columns if gap else pitch  # rows without a gap follow each other
+            # Aligned columns of bytes have narrower tiles.
+            dims = (
+                Dim(rows, sign, pitch),
+                Dim(columns, rows + more + (rows + more + 1) % 2 * (width == 1), 1),
+            )
+            layout = CopyLayout(dims, base_of(dims) + more, begin)
+            assert check(device, layout, width, spare=per_sector) == tiles(width)
+            plan = plan_slice1.plan_slice1(layout, width, 1 << 16, device.limits, output_elements=1 << 16)
+            constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
+            assert constants["whole_sectors"] == bool(begin or pitch % per_sector)
+            seen.add((constants["whole_sectors"], constants["continued"], constants["output_unaligned"]))
+    assert (True, False, False) in seen
+    if width < 16:
+        assert {(True, True, True), (True, False, True), (False, False, False)} <= seen
+
+
+@pytest.mark.parametrize("width", STEPPED)
+def test_tiles_that_load_more_than_they_copy_store_vectors_of_any_place(device, monkeypatch, width):
+    """Columns with steps, and rows in groups, would take longer to load twice; so would few columns."""
+    use(monkeypatch, tile_shapes=tuple((each, (DOWN, 12 * 16 // max(each, 4))) for each in WIDTHS))
+    columns = 600 // width + 1
+    for dims in (
+        (Dim(7, 2, columns), Dim(columns, 15, 1)),
+        (Dim(3, 1, 3 * columns), Dim(3, 4, columns), Dim(columns, 20, 1)),
+        (Dim(7, 1, 60 // width + 1), Dim(60 // width + 1, 9, 1)),
+    ):
+        plan = plan_slice1.plan_slice1(CopyLayout(dims, 0, 1), width, 1 << 16, device.limits)
+        assert plan.steps[0].kernel in [tiles(width, step) for step in (1, 2)]
+        assert not kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)["whole_sectors"]
+
+
 @pytest.mark.parametrize("step", [1, 2, 3])
 @pytest.mark.parametrize("width", STEPPED)
 def test_vectors_have_the_end_of_a_row_and_the_next_ones_begin(device, width, step):
@@ -807,7 +855,6 @@ def test_rows_and_columns_in_groups(device, width):
             assert found.columns.count == groups * columns
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("width", [*NARROW, 4])
 @pytest.mark.parametrize("outside", [0, 3])
 def test_groups_of_rows_in_blocks(device, width, outside):
@@ -838,7 +885,6 @@ def test_groups_of_rows_in_blocks(device, width, outside):
     assert told == {(True, int(outside > 0))}
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("width", STEPPED)
 @pytest.mark.parametrize("outside", [0, 3])
 def test_groups_of_columns_in_blocks(device, width, outside):
@@ -1132,7 +1178,7 @@ def test_rows_of_the_output_narrower_than_a_word_are_not_copied_in_boxes(device,
 def test_random_boxes(device, monkeypatch):
     rng = np.random.default_rng(11)
     ran = set()
-    for _ in range(100):
+    for _ in range(40 if "SwiftShader" in device.name else 100):
         nbytes = int(rng.choice([1024, 4096]))
         use(monkeypatch, **{**BOXES, "box_bytes": nbytes, "narrow_box_bytes": nbytes})
         rank = int(rng.integers(1, 5))
@@ -1450,9 +1496,9 @@ def test_what_shares_sectors_is_copied_as_was_fastest(device, width, dims, famil
     ("rows", "columns", "tile"),
     [
         (2**14, 4095, (8, 64)),
-        (2**16, 517, (8, 48)),
+        (2**16, 517, (8, 60)),
         (2**17, 383, (8, 28)),  # short rows
-        (2**14, 4112, (8, 64)),  # of vectors, but not of sectors
+        (2**14, 4112, (8, 60)),  # of vectors, but not of sectors
         (2**14, 4096, (8, 32)),  # aligned ones
         (2**14 + 1, 4095, (4, 64)),  # unaligned columns
         (2**12, 4095, (8, 32)),  # caches hold all of it

@@ -19,7 +19,7 @@ from vkdml.plan import kernels
 Integers = npt.NDArray[np.int64]
 
 WORD = 1 << 32
-VECTOR_BYTES = 16
+VECTOR_BYTES, SECTOR_BYTES = 16, 32
 WRITTEN = {
     kernels.number(f"written_{name}"): name
     for name in ("all", "whole", "inside_rows", "at_boundaries", "in_strips")
@@ -237,13 +237,15 @@ def slice1_tiles(step, buffers) -> None:
     row_step = kernel.family.axes["row_step"][kernel.variant["row_step"]]
     per_vector, per_cell = VECTOR_BYTES // s.element_bytes, max(4 // s.element_bytes, 1)
     width = p.tile_vectors * per_vector
+    per_unit = per_vector * (SECTOR_BYTES // VECTOR_BYTES if c.whole_sectors else 1)
+    assert width % per_unit == 0
     descending = p.row_output_stride > WORD // 2
     last_row = 0 if descending else p.rows - 1
     next_row = -row_step if descending else row_step
     parts: list[tuple[range, int, int]] = []
     for source, target, rows, begin in tiles_of(s, c.down * per_vector, width):
-        beyond = (per_vector - 1) * c.continued
-        loaded = min(width + per_vector * c.output_unaligned, p.columns - begin + beyond)
+        beyond = (per_unit - 1) * c.continued
+        loaded = min(width + per_vector * (c.output_unaligned + c.whole_sectors), p.columns - begin + beyond)
         assert -(-loaded // per_cell) <= c.across
         if not c.input_unaligned:
             starts = source, p.column_input_stride, p.column_group_input_stride
@@ -264,13 +266,14 @@ def slice1_tiles(step, buffers) -> None:
             start += in_group * p.row_output_stride
             start = (start + group * p.row_group_output_stride) % WORD
             assert c.output_unaligned or start % per_vector == 0
-            # A tile has the vectors that begin in it, and what lies before the first of a row.
-            before = -start % per_vector
+            # A tile has the units that begin in it, and what lies before the first of a row.
+            before = -start % per_unit
+            assert before + width <= loaded or loaded == p.columns - begin + beyond
             first = begin + before
             end = first + width
             if c.continued:
-                vectors = -(-max(p.columns - before, 0) // per_vector)
-                end = min(end, before + vectors * per_vector)
+                units = -(-max(p.columns - before, 0) // per_unit)
+                end = min(end, before + units * per_unit)
             else:
                 end = min(end, p.columns)
             if c.continued and row == last_row:

@@ -22,6 +22,7 @@ UNLIMITED_LOOP_STEPS = 1 << 63
 _CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 _SHARED_LAYOUT_WORDS = kernels.number("shared_layout_words")
 _VECTORS_PER_LINE = kernels.number("vectors_per_line")
+_VECTORS_PER_SECTOR = kernels.number("vectors_per_sector")
 _BOX_TURNS = kernels.number("box_turns")
 # The most words of a row before the vectors within it, or after them.
 _END_WORDS = kernels.number("end_words")
@@ -295,7 +296,7 @@ def tile(parts: int, rows: int, vectors: int, size: int) -> int:
     """
     load = loop(ceil_div(parts, size), loop(4, 2 * loop(3)) + loop(4))
     store = loop(ceil_div(rows, size // vectors))
-    return load + store + loop(ceil_div(2 * _END_WORDS * rows, size))
+    return load + store + loop(ceil_div(2 * _VECTORS_PER_SECTOR * _END_WORDS * rows, size))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ WORDS_LIMIT = 1 << 32
 WORK_LIMIT = 1 << 31
 VECTOR_BYTES = kernels.number("vector_bytes")
 # Memory is read and written in sectors: what lies closer together is read together with what lies between.
-SECTOR_BYTES = 32
+SECTOR_BYTES = kernels.number("vectors_per_sector") * VECTOR_BYTES
 # Bytes of a line of a processor's caches, and of a GPU's.
 LINE = kernels.number("vectors_per_line") * VECTOR_BYTES
 GPU_LINE = 128

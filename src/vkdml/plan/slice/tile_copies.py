@@ -185,6 +185,7 @@ def tile_copy(
         row_step=rows.step,
         input_unaligned=loads_unaligned(matrices, element_bytes),
         output_unaligned=unaligned(matrices.output_starts, element_bytes),
+        whole_sectors=shape.whole_sectors,
         row_groups=rows.groups is not None,
         rows_apart=rows.apart,
         row_blocks=rows.blocks is not None,
