@@ -21,10 +21,10 @@ from vkdml.plan import kernels
 os.environ["VKDML_PROFILE"] = "off"  # plans must not depend on what this machine's user has stored
 
 hypothesis.settings.register_profile(
-    "ci", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=600
+    "ci", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=300
 )
 # SwiftShader takes most of the time to compile kernels and three times as long as lavapipe for the rest.
-hypothesis.settings.register_profile("brief", hypothesis.settings.get_profile("ci"), max_examples=300)
+hypothesis.settings.register_profile("brief", hypothesis.settings.get_profile("ci"), max_examples=100)
 hypothesis.settings.register_profile("explore", deadline=None, print_blob=True, max_examples=10000)
 
 
@@ -84,15 +84,15 @@ MANY_KERNELS = frozenset(
 
 
 def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests with the mark ``in_turn`` but for a few, which have each value of each parameter.
+    """Return the tests with parameters but for a few, which have each value of each parameter.
 
-    Of element types of one width one has to occur, not the same in all tests, unless the mark says
-    ``every_element=True``. Of the parameters that ``any_of`` names, any value will do: no plan of the driver
-    has those kernels, or other tests run them.
+    Of narrow element types one has to occur, and of wide ones, not the same in all tests, unless the mark
+    ``in_turn`` says ``every_element=True``. Of the parameters that its ``any_of`` names, any value will do:
+    no plan of the driver has those kernels, or other tests run them.
     """
     tests: dict[tuple[Path, str], list[Any]] = {}
     for item in items:
-        if item.get_closest_marker("in_turn") is not None:
+        if hasattr(item, "callspec"):
             tests.setdefault((item.path, item.originalname), []).append(item)  # type: ignore[attr-defined]
     left_out = []
     for (path, name), alike in tests.items():
@@ -108,13 +108,14 @@ def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _parameters(item: Any) -> set[tuple[str, str]]:
-    options = item.get_closest_marker("in_turn").kwargs
+    mark = item.get_closest_marker("in_turn")
+    options = {} if mark is None else mark.kwargs
 
     def told_apart(name: str, value: object) -> str:
         if name in options.get("any_of", ()):
             return "any"
         element = None if options.get("every_element") else kernels.elements().get(str(value))
-        return str(value) if element is None else f"{element.nbytes} bytes"
+        return str(value) if element is None else "narrow" if element.nbytes < 4 else "wide"
 
     return {(name, told_apart(name, value)) for name, value in item.callspec.params.items()}
 
@@ -125,7 +126,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     So few kernels are built by several processes.
 
     ``-m "not any_driver"`` leaves out what another driver's run proves. SwiftShader takes seconds to compile
-    each specialization of a GPU's kernel; of tests that differ in these alone, it runs some.
+    each specialization of a kernel; of tests that differ in their parameters alone, it runs some.
     """
     if swiftshader_is_asked_for():
         left_out = out_of_turn(items)

@@ -49,7 +49,6 @@ def check_all(x: AnyArray) -> None:
         check_argreduce(x, axis, **mode)
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("name", TYPES)
 def test_transposed_and_fortran_order(name: str) -> None:
     x = ties((7, 6, 9), name)
@@ -58,7 +57,6 @@ def test_transposed_and_fortran_order(name: str) -> None:
     check_in_turn(name, *(x.transpose(order) for order in orders), fortran)
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("name", TYPES)
 def test_steps_and_negative_strides(name: str) -> None:
     x = ties((13, 10, 17), name)

@@ -119,7 +119,6 @@ def sizes_for(name: str) -> list[int]:
     return [n for n in SIZES if n >= 2 and (name in WIDE_RANGE or n <= 513)]
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("op", oracle.OPERATORS)
 @pytest.mark.parametrize("name", oracle.ARGREDUCE_DTYPES)
 def test_ties_across_boundaries_of_many_rows_and_columns(name: str, op: str) -> None:
@@ -144,7 +143,6 @@ def test_ties_across_boundaries_of_many_rows_and_columns(name: str, op: str) -> 
                 )
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("op", oracle.OPERATORS)
 @pytest.mark.parametrize("name", WIDE_RANGE)
 def test_ties_across_boundaries_of_one_long_row(name: str, op: str) -> None:
@@ -238,7 +236,6 @@ def test_many_small_rows_and_columns(shape: tuple[int, int]) -> None:
             check_opposite_modes(x, axis)
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "shape", [(4, 21, 33, 33), (2, 19, 1, 65), (1, 3, 127, 129), (3, 150, 17, 5)], ids=str
 )

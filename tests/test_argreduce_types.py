@@ -46,7 +46,6 @@ def test_every_combination(name: str, op: str, direction: str, nan_policy: str) 
                 check_argreduce(x, axis, **call, dtype=output, return_values=with_values)
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("name", oracle.ARGREDUCE_DTYPES)
 def test_every_ordered_pair_of_special_values(name: str) -> None:
     dtype = oracle.dtype_named(name)
@@ -55,7 +54,6 @@ def test_every_ordered_pair_of_special_values(name: str) -> None:
     check_modes_in_turn((pairs, 1), (np.ascontiguousarray(oracle.raw(pairs).T).view(dtype), 0))
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("name", oracle.ARGREDUCE_DTYPES)
 def test_a_special_value_among_many_of_another(name: str) -> None:
     """Rows full of one value with a second one somewhere inside."""
@@ -68,7 +66,6 @@ def test_a_special_value_among_many_of_another(name: str) -> None:
     check_modes_in_turn((strategies.from_bits(columns, dtype), 0), (strategies.from_bits(rows, dtype), 1))
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("name", [n for n in oracle.ARGREDUCE_DTYPES if oracle.dtype_named(n).itemsize == 1])
 def test_every_pair_of_eight_bit_values(name: str) -> None:
     dtype = oracle.dtype_named(name)
@@ -76,7 +73,6 @@ def test_every_pair_of_eight_bit_values(name: str) -> None:
     check_every_mode(pairs, 1)
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("name", [n for n in oracle.ARGREDUCE_DTYPES if oracle.dtype_named(n).itemsize == 2])
 def test_every_sixteen_bit_value_beside_its_neighbour_and_a_special_value(name: str) -> None:
     dtype = oracle.dtype_named(name)

@@ -102,7 +102,6 @@ def plan_case(case, name, limits, rules=(False, False, False)):
     return periods.plan_repetition(repetition, layout, Order(name, *rules), input_bytes, results, limits)
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_kernels_write_what_their_twins_write(device, name):
     rng = np.random.default_rng(zlib.crc32(name.encode()))
@@ -143,7 +142,6 @@ def plan_window(window: str, name: str, rules, limits, *, aligned: bool):
     return periods.plan_repetition(repetition, layout, Order(name, *rules), input_bytes, results, limits)
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
 @pytest.mark.parametrize("aligned", [True, False])

@@ -122,7 +122,6 @@ def rules_of(number: int) -> tuple[bool, bool, bool]:
     return bool(number & 1), bool(number & 2), bool(number & 4)
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_kernels_write_what_their_twin_writes(device, name):
     rng = np.random.default_rng(zlib.crc32(name.encode()))
@@ -205,7 +204,6 @@ def test_every_kernel_of_the_family_is_tested_here():
     assert tested == {kernel.name for kernel in FAMILY.kernels.values() if "walked" not in kernel.name}
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("name", [name for name in ELEMENTS if ELEMENTS[name].nbytes < 4])
 @pytest.mark.parametrize("direct", [False, True])
 def test_four_rows_at_once(device, name, direct):

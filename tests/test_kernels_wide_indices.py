@@ -89,7 +89,6 @@ def test_columns(device, small_limits, name, high):
     assert {"vectors", "unaligned"} <= loads
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["int8", "bool", "float16", "bfloat16"])
 @pytest.mark.parametrize("positions", [2, 3, 5, 6, 7])
 @pytest.mark.parametrize("rows", [1200, 1203])
