@@ -1178,7 +1178,7 @@ def test_rows_of_the_output_narrower_than_a_word_are_not_copied_in_boxes(device,
 def test_random_boxes(device, monkeypatch):
     rng = np.random.default_rng(11)
     ran = set()
-    for _ in range(40 if "SwiftShader" in device.name else 100):
+    for _ in some_of(range(100), device, 3):
         nbytes = int(rng.choice([1024, 4096]))
         use(monkeypatch, **{**BOXES, "box_bytes": nbytes, "narrow_box_bytes": nbytes})
         rank = int(rng.integers(1, 5))
