@@ -767,14 +767,11 @@ def test_tiles_store_whole_sectors_of_rows_that_begin_anywhere(device, monkeypat
     # Of the longest, the last tile of some rows has nothing left to store.
     lengths = tile + per_sector + 1, 2 * tile + 5, 4 * tile + per_sector // 2 + 1
     for begin, more, columns in itertools.product(begins, begins, lengths):
-        for rows, gap, sign in ((2, 0, 1), (tall + 1, 0, -1), (tall, per_sector + more, 1)):
-            pitch = -(-columns // per_sector) * per_sector + more if gap else columns + more
-            columns = columns if gap else pitch  # rows without a gap follow each other
+        for rows, gap, sign in ((2, False, 1), (tall + 1, False, -1), (tall, True, 1)):
+            row = columns if gap else columns + more
+            pitch = -(-row // per_sector) * per_sector + more if gap else row
             # Aligned columns of bytes have narrower tiles.
-            dims = (
-                Dim(rows, sign, pitch),
-                Dim(columns, rows + more + (rows + more + 1) % 2 * (width == 1), 1),
-            )
+            dims = (Dim(rows, sign, pitch), Dim(row, (rows + more) | (width == 1), 1))
             layout = CopyLayout(dims, base_of(dims) + more, begin)
             assert check(device, layout, width, spare=per_sector) == tiles(width)
             plan = plan_slice1.plan_slice1(layout, width, 1 << 16, device.limits, output_elements=1 << 16)
