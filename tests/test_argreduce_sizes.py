@@ -236,6 +236,7 @@ def test_many_small_rows_and_columns(shape: tuple[int, int]) -> None:
             check_opposite_modes(x, axis)
 
 
+@pytest.mark.in_turn(any_of=("shape",))
 @pytest.mark.parametrize(
     "shape", [(4, 21, 33, 33), (2, 19, 1, 65), (1, 3, 127, 129), (3, 150, 17, 5)], ids=str
 )

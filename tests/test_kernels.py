@@ -442,6 +442,7 @@ def test_columns_side_by_side_in_the_input_only(device, small_limits, name, near
     assert constants["columns_apart"] == (near < 16 // ELEMENTS[name].nbytes)
 
 
+@pytest.mark.in_turn(any_of=("name", "row"))
 @pytest.mark.parametrize(
     ("name", "row"), [("int8", 1027), ("float16", 517), ("float32", 259), ("int64", 129)]
 )
@@ -462,6 +463,7 @@ def test_long_unaligned_rows_whose_outputs_are_permuted(device, small_limits, na
         run_both(device, plan, {"input": element_bits(rng, name, case[-1])})
 
 
+@pytest.mark.in_turn(any_of=("name", "row"))
 @pytest.mark.parametrize(("name", "row"), [("int8", 48), ("bool", 27), ("float16", 24), ("float32", 12)])
 def test_indices_of_several_dimensions_are_stored_in_vectors(device, small_limits, name, row):
     """Positions count the reduced dimensions in another order than that in which these lie in memory."""
