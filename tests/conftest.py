@@ -131,7 +131,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if swiftshader_is_asked_for():
         left_out = out_of_turn(items)
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        gone = {id(item) for item in left_out}
+        items[:] = [item for item in items if id(item) not in gone]
     for item in items:
         if item.path.stem.removeprefix("test_") in ANY_DRIVER:
             item.add_marker(pytest.mark.any_driver)

@@ -146,12 +146,12 @@ def test_of_narrow_elements_each_is_taken_in_some_tests() -> None:
     assert taken.total() == 40
 
 
-@pytest.mark.parametrize(("any_of", "count"), [((), 3), (("name",), 3), (("name", "step"), 1)])
+@pytest.mark.parametrize(("any_of", "count"), [((), 3), (("name",), 2), (("name", "step"), 1)])
 def test_of_some_parameters_any_value_will_do(any_of: tuple[str, ...], count: int) -> None:
     items = [
-        marked_in_turn("test_kernels.py", {"any_of": any_of}, name=name, step=step)
+        marked_in_turn("test_kernels.py", {"any_of": any_of, "every_element": True}, name=name, step=step)
         for name in ("int8", "float32", "int64")
-        for step in (1, 2, 3)
+        for step in (1, 2)
     ]
     assert len(items) - len(conftest.out_of_turn(items)) == count
 

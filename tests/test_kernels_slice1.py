@@ -35,6 +35,9 @@ STEPS = (1, -1, 2, -2, 3, -5, 0)
 PLAN_SLICE1 = plan_slice1.plan_slice1
 # Small tiles and shares, so that small inputs have many of them.
 DOWN, ACROSS = 2, 8
+# Vectors of a row.
+WIDE = 12
+WIDE_TILES = tuple((width, (DOWN, WIDE * 16 // max(width, 4))) for width in WIDTHS)
 SMALL = SliceTuning(
     runs_workgroup_size=32,
     workgroup_vectors=2,
@@ -758,11 +761,9 @@ def test_tiles_of_whole_vectors(device, width):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_tiles_store_whole_sectors_of_rows_that_begin_anywhere(device, monkeypatch, width):
     """Rows that follow each other share sectors, too; of others the ends are stored by themselves."""
-    vectors = 12
-    across = vectors * 16 // max(width, 4)
-    use(monkeypatch, tile_shapes=tuple((each, (DOWN, across)) for each in WIDTHS))
+    use(monkeypatch, tile_shapes=WIDE_TILES)
     per_sector, seen = 32 // width, set()
-    tile, tall = (vectors - 2) * 16 // width, DOWN * 16 // width
+    tile, tall = (WIDE - 2) * 16 // width, DOWN * 16 // width
     begins = sorted({place for place in (0, 1, 3, 8, 16, 17, 31) if place < per_sector})
     # Of the longest, the last tile of some rows has nothing left to store.
     lengths = tile + per_sector + 1, 2 * tile + 5, 4 * tile + per_sector // 2 + 1
@@ -786,7 +787,7 @@ def test_tiles_store_whole_sectors_of_rows_that_begin_anywhere(device, monkeypat
 @pytest.mark.parametrize("width", STEPPED)
 def test_tiles_that_load_more_than_they_copy_store_vectors_of_any_place(device, monkeypatch, width):
     """Columns with steps, and rows in groups, would take longer to load twice; so would few columns."""
-    use(monkeypatch, tile_shapes=tuple((each, (DOWN, 12 * 16 // max(each, 4))) for each in WIDTHS))
+    use(monkeypatch, tile_shapes=WIDE_TILES)
     columns = 600 // width + 1
     for dims in (
         (Dim(7, 2, columns), Dim(columns, 15, 1)),

@@ -343,7 +343,7 @@ def tile_shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> 
         while down * across < blocks and cells >= _TILES_OF_LONG_SIDE * across:
             across *= 2
     shared = int(unaligned(matrices.output_starts, element_bytes))
-    within_sectors = any(start * element_bytes % SECTOR_BYTES for start in matrices.output_starts)
+    within_sectors = unaligned(matrices.output_starts, element_bytes, SECTOR_BYTES)
     is_cut, vectors_across = cells > across, across * per_cell // per_vector
     whole_sectors = is_cut and within_sectors and vectors_across >= _LEAST_WHOLE and matrices.rows.are_dense
     ahead = int(whole_sectors)  # vectors of the next tile, besides the one of unaligned rows
@@ -377,7 +377,7 @@ def _has_long_unaligned_rows(matrices: Matrices, across: int, limits: DeviceLimi
         columns >= _TILES_OF_LONG_ROW * across * 4
         and nbytes >= 2 * limits.tuning.slice1.box_cache_bytes
         and rows.groups is None
-        and any(start % SECTOR_BYTES for start in matrices.output_starts)
+        and unaligned(matrices.output_starts, 1, SECTOR_BYTES)
     )
 
 
@@ -399,6 +399,6 @@ def loads_unaligned(matrices: Matrices, element_bytes: int) -> bool:
     return continued(matrices, element_bytes) or unaligned(matrices.input_starts, element_bytes)
 
 
-def unaligned(starts: Sequence[int], element_bytes: int) -> bool:
-    """Whether any of these starts elsewhere than with a vector."""
-    return any(start % (VECTOR_BYTES // element_bytes) for start in starts)
+def unaligned(starts: Sequence[int], element_bytes: int, nbytes: int = VECTOR_BYTES) -> bool:
+    """Whether any of these starts elsewhere than with a vector, or with so many bytes."""
+    return any(start * element_bytes % nbytes for start in starts)
