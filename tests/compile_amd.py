@@ -74,8 +74,11 @@ Record = dict[str, Any]
 # ---- one family, in a process that sees nothing else -------------------------------------------------------
 
 
-def compiled(family: Family, drawn_calls: int | None) -> Record:
-    """Compile the pipelines of the device that the environment makes; without drawn calls, one a kernel."""
+def compiled(family: Family, drawn_calls: int | None, one_width: bool = False) -> Record:
+    """Compile the pipelines of the device that the environment makes; without drawn calls, one a kernel.
+
+    With ``one_width``, of kernels that differ in the width of their elements alone, one is compiled.
+    """
     import planned_pipelines
     from pipeline_statistics import Compiler
 
@@ -87,6 +90,11 @@ def compiled(family: Family, drawn_calls: int | None) -> Record:
     if drawn_calls is None:
         pipelines = {
             last: pipelines[last] for last in {pipeline.kernel: pipeline for pipeline in pipelines}.values()
+        }
+    if one_width:
+        wanted = set(of_one_width(pipeline.kernel for pipeline in pipelines))
+        pipelines = {
+            pipeline: planned for pipeline, planned in pipelines.items() if pipeline.kernel in wanted
         }
     compiler = Compiler()
     entries = [
@@ -107,6 +115,18 @@ def compiled(family: Family, drawn_calls: int | None) -> Record:
         },
         "pipelines": entries,
     }
+
+
+def of_one_width(names: Iterable[str]) -> list[str]:
+    """Return one of the kernels that differ in the width of their elements alone, not always of the same."""
+    from vkdml.plan import kernels
+
+    alike: dict[object, list[str]] = {}
+    for name in sorted(names):
+        kernel = kernels.table()[name]
+        others = frozenset((axis, value) for axis, value in kernel.variant.items() if axis != "element_bytes")
+        alike.setdefault((kernel.family.name, others), []).append(name)
+    return [found[turn % len(found)] for turn, found in enumerate(alike.values())]
 
 
 def entry_of(
@@ -179,9 +199,10 @@ def environment(family: Family, driver: Path) -> dict[str, str]:
     }
 
 
-def compiled_apart(family: Family, driver: Path, quick: bool) -> Record:
+def compiled_apart(family: Family, driver: Path, *, quick: bool, one_width: bool = False) -> Record:
     """What :func:`compiled` returns, from a process of its own."""
     command = [sys.executable, __file__, "--inside", family.name, *(["--quick"] if quick else [])]
+    command += ["--one-width"] if one_width else []
     done = subprocess.run(command, env=environment(family, driver), capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{family.name}: exit code {done.returncode}, error output:\n{done.stderr}")
@@ -378,6 +399,7 @@ def main(arguments: list[str]) -> int:
         help=f"write {RESULTS.relative_to(ROOT)} and {PAGE.relative_to(ROOT)}",
     )
     parser.add_argument("--inside", metavar="FAMILY", help=argparse.SUPPRESS)
+    parser.add_argument("--one-width", action="store_true", help=argparse.SUPPRESS)
     # Only says what is wrong with the others: `./run` asks before it fetches a driver for them.
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -386,7 +408,7 @@ def main(arguments: list[str]) -> int:
         import planned_pipelines
 
         drawn = None if given.quick else planned_pipelines.DRAWN_CALLS
-        print(json.dumps(compiled(by_name[given.inside], drawn)))
+        print(json.dumps(compiled(by_name[given.inside], drawn, given.one_width)))
         return 0
     unknown = sorted(set(given.families) - by_name.keys())
     if unknown:
@@ -412,7 +434,7 @@ def run(families: list[Family], *, quick: bool, record: bool) -> int:
         return 1
     found = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for made in pool.map(lambda each: compiled_apart(*each, quick), known.items()):
+        for made in pool.map(lambda each: compiled_apart(*each, quick=quick), known.items()):
             wrong = faults(made)
             found += wrong
             count = len(made["pipelines"])

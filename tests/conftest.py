@@ -7,6 +7,7 @@ import os
 import signal
 import warnings
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import asked_driver
 import forced_memory
 import hypothesis
 import pytest
+import thinned
 
 import vkdml
 from vkdml.plan import kernels
@@ -28,12 +30,8 @@ hypothesis.settings.register_profile("brief", hypothesis.settings.get_profile("c
 hypothesis.settings.register_profile("explore", deadline=None, print_blob=True, max_examples=10000)
 
 
-def swiftshader_is_asked_for() -> bool:
-    return os.environ.get("DRIVER", "").startswith("swiftshader")
-
-
 hypothesis.settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE") or ("brief" if swiftshader_is_asked_for() else "ci")
+    os.environ.get("HYPOTHESIS_PROFILE") or ("brief" if thinned.for_swiftshader() else "ci")
 )
 
 
@@ -86,9 +84,10 @@ MANY_KERNELS = frozenset(
 def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests with parameters but for a few, which have each value of each parameter.
 
-    Of narrow element types one has to occur, and of wide ones, not the same in all tests, unless the mark
-    ``in_turn`` says ``every_element=True``. Of the parameters that its ``any_of`` names, any value will do:
-    no plan of the driver has those kernels, or other tests run them.
+    Of element types as wide as each other one has to occur, not the same in all tests, unless the mark
+    ``in_turn`` says ``every_element=True``; on SwiftShader it is one of all narrow ones and one of all wide
+    ones, and any value will do of the parameters that the mark's ``any_of`` names: no plan of the driver has
+    those kernels, or other tests run them.
     """
     tests: dict[tuple[Path, str], list[Any]] = {}
     for item in items:
@@ -110,32 +109,40 @@ def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
 def _parameters(item: Any) -> set[tuple[str, str]]:
     mark = item.get_closest_marker("in_turn")
     options = {} if mark is None else mark.kwargs
+    swiftshader = thinned.for_swiftshader()
 
     def told_apart(name: str, value: object) -> str:
-        if name in options.get("any_of", ()):
+        if swiftshader and name in options.get("any_of", ()):
             return "any"
         element = None if options.get("every_element") else kernels.elements().get(str(value))
-        return str(value) if element is None else "narrow" if element.nbytes < 4 else "wide"
+        if element is None:
+            return str(value)
+        if swiftshader:
+            return "narrow" if element.nbytes < 4 else "wide"
+        return f"of {element.nbytes} bytes"
 
     return {(name, told_apart(name, value)) for name, value in item.callspec.params.items()}
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run tests of one element type one after another, and after them all that use the same kernels.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Of tests that differ in their parameters alone, run some, or all under ``VKDML_TEST_EVERY_CASE=1``.
 
-    So few kernels are built by several processes.
+    They are taken from what ``-k`` and ``-m`` have left. ``-m "not any_driver"`` leaves out what another
+    driver's run proves.
 
-    ``-m "not any_driver"`` leaves out what another driver's run proves. SwiftShader takes seconds to compile
-    each specialization of a kernel; of tests that differ in their parameters alone, it runs some.
+    Tests of one element type run one after another, and after them all that use the same kernels, so few
+    kernels are built by several processes.
     """
-    if swiftshader_is_asked_for():
+    for item in items:
+        if item.path.stem.removeprefix("test_") in ANY_DRIVER:
+            item.add_marker(pytest.mark.any_driver)
+    yield
+    if not thinned.every_case():
         left_out = out_of_turn(items)
         config.hook.pytest_deselected(items=left_out)
         gone = {id(item) for item in left_out}
         items[:] = [item for item in items if id(item) not in gone]
-    for item in items:
-        if item.path.stem.removeprefix("test_") in ANY_DRIVER:
-            item.add_marker(pytest.mark.any_driver)
     order = {name: turn for turn, name in enumerate(kernels.elements())}
 
     def turn(item: pytest.Item) -> int:

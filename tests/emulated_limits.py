@@ -293,7 +293,7 @@ def _elements(dtype: str, shape: tuple[int, ...], seed: int) -> Any:
 def _host_calls(quick: bool) -> Iterator[None]:
     import checking
 
-    types = _TYPES[:3] if quick else _TYPES
+    types = _TYPES[:2] if quick else _TYPES
     for number, dtype in enumerate(types):
         for shape, axis in _SHAPES:
             x = _elements(dtype, shape, number)
@@ -314,7 +314,7 @@ def _arrays(quick: bool) -> Iterator[None]:
 
     import vkdml
 
-    for dtype in ("float32", "uint8") if quick else _TYPES:
+    for dtype in ("uint8",) if quick else _TYPES:
         host = _elements(dtype, (50, 131), 3)
         whole = vkdml.asarray(host)
         for row, column in ((0, 0), (1, 1), (7, 30), (49, 130)):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import thinned
 
 import vkdml
 from vkdml.plan.device_classes import DISCRETE, SOFTWARE
-from vkdml.plan.plans import DeviceLimits, Plan
+from vkdml.plan.plans import DeviceLimits, Plan, Step
 from vkdml.runtime.memory import Memory
 from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
 
@@ -70,3 +73,51 @@ def run_plan(
 def as_of_a_processor(limits: DeviceLimits) -> DeviceLimits:
     """Return limits with the numbers of processors: their own, or lavapipe's on a GPU."""
     return limits if limits.tuning.is_processor else replace(limits, tuning=SOFTWARE)
+
+
+_built: dict[str, set[tuple[Any, ...]]] = defaultdict(set)
+
+
+def may_build(plan: Plan) -> bool:
+    """Tell whether the running test may build the plan's pipelines, which it has from then on.
+
+    On SwiftShader, whose compiler takes seconds for each, it builds one of each kernel; lavapipe runs all.
+    """
+    if not thinned.for_swiftshader():
+        return True
+    test = os.environ["PYTEST_CURRENT_TEST"]
+    for other in [known for known in _built if known != test]:
+        del _built[other]
+    wanted = _built[test] | {(step.kernel, step.constants) for step in plan.steps}
+    if len(wanted) > len({kernel for kernel, _ in wanted}):
+        return False
+    _built[test] = wanted
+    return True
+
+
+def run_beside_twins(
+    device: vkdml.Device,
+    plan: Plan,
+    contents: Mapping[str, Bytes],
+    run_twin: Callable[[Step, dict[str, Bytes]], None],
+) -> dict[str, Bytes]:
+    """Run a plan on the device and by the twins of its kernels; all bytes of all buffers must agree.
+
+    What ``contents`` does not fill is 0xA5 at first, the plan's layout and counters aside.
+
+    Returns:
+        The buffers afterwards.
+    """
+    start = {role: np.full(nbytes, 0xA5, np.uint8) for role, nbytes in plan.buffer_bytes if nbytes}
+    for role, content in contents.items():
+        start[role][: content.size] = content
+    if plan.layout or plan.counters:
+        first_words = np.array((*plan.layout, *(0,) * plan.counters), np.uint32)
+        start["workspace"][: first_words.nbytes] = first_words.view(np.uint8)
+    got = run_plan(device, plan, start, tuple(start))
+    expected = {role: data.copy() for role, data in start.items()}
+    for step in plan.steps:
+        run_twin(step, expected)
+    for role in start:
+        np.testing.assert_array_equal(got[role], expected[role], err_msg=f"{role} of {plan.steps}")
+    return got

@@ -36,6 +36,7 @@ def test_every_axis_set(rank: int) -> None:
         check_argreduce(x, tuple(a - rank for a in reversed(axes)), op=op, direction=direction)
 
 
+@pytest.mark.in_turn(any_of=("rank",))
 @pytest.mark.parametrize("rank", [6, 7, 8, 9, 12])
 def test_high_ranks(rank: int) -> None:
     rng = np.random.default_rng(rank)

@@ -12,9 +12,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 import views
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from separate import separate_device
+from thinned import examples
 
 import vkdml
 from vkdml.operators import on_device
@@ -96,7 +97,7 @@ def apply_to_device(array: vkdml.Array, kind: str, argument: object) -> vkdml.Ar
     return array.reshape(argument)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(view_chains())
 def test_views_are_those_of_numpy_and_operators_read_through_them(case):
     shape, name, steps, seed = case
@@ -131,7 +132,7 @@ def test_views_are_those_of_numpy_and_operators_read_through_them(case):
             assert same_bits(operator(array, axis, **options).numpy(), np.asarray(indices))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.data())
 def test_assignment_writes_what_numpy_writes_and_nothing_else(data):
     shape = data.draw(views.shapes)

@@ -12,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from separate import MAKING_KERNELS, devices_that_fail, separate_device
 from test_dml_execution import FUNCTIONS, layouts, tensor
+from thinned import examples
 
 import vkdml
 from vkdml import _native, dml
@@ -88,7 +89,7 @@ def placed(buffer, start, spare=0):
     return whole[start:]
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data())
 def test_random_descriptors_agree_with_dml_run(device, data):
     desc = data.draw(descriptors())
@@ -323,7 +324,7 @@ def test_rebinding_builds_no_pipeline(device, rows):
     assert _native.injected_call() == ""
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(desc=descriptors(), start=st.integers(0, 15), output_start=st.integers(0, 15))
 def test_plans_for_all_starts_differ_in_push_constants_only(device, desc, start, output_start):
     sizes = desc.input_tensor.data_type.size_in_bytes, desc.output_tensor.data_type.size_in_bytes

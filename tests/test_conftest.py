@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,10 +58,19 @@ def test_chosen_tests_and_those_whose_output_is_to_be_seen_run_in_one_process(ma
         assert conftest.pytest_xdist_auto_num_workers(config) == 0
 
 
+def collect(config: Any, items: list[Any], others: Callable[[], None] = lambda: None) -> None:
+    """Call the hook, and the other plugins' hooks where it does."""
+    hook = conftest.pytest_collection_modifyitems(config, items)
+    next(hook)
+    others()
+    with pytest.raises(StopIteration):
+        next(hook)
+
+
 def test_tests_of_one_element_type_come_one_after_another(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("DRIVER", raising=False)
+    monkeypatch.setenv("VKDML_TEST_EVERY_CASE", "1")
 
     def item(file: str, number: int, **parameters: Any) -> Any:
         path = Path(file)
@@ -79,15 +89,17 @@ def test_tests_of_one_element_type_come_one_after_another(
         item("test_argreduce_sizes.py", 6, name="no element"),
         item("test_places.py", 7),
     ]
-    conftest.pytest_collection_modifyitems(request.config, items)
+    collect(request.config, items)
     assert [made.number for made in items] == [1, 5, 0, 3, 7, 2, 4, 6]
 
 
 @pytest.mark.parametrize("driver", ["", "lavapipe", "swiftshader", "swiftshader-older"])
-def test_a_few_of_those_that_differ_in_parameters_alone_run_on_swiftshader(
-    monkeypatch: pytest.MonkeyPatch, driver: str
+@pytest.mark.parametrize("every_case", ["", "1"])
+def test_a_few_of_those_that_differ_in_parameters_alone_run(
+    monkeypatch: pytest.MonkeyPatch, driver: str, every_case: str
 ) -> None:
     monkeypatch.setenv("DRIVER", driver)
+    monkeypatch.setenv("VKDML_TEST_EVERY_CASE", every_case)
     left_out: list[Any] = []
     hook = SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items))
 
@@ -104,9 +116,9 @@ def test_a_few_of_those_that_differ_in_parameters_alone_run_on_swiftshader(
     others = [item(9, set(), a=1), item(10, {"any_driver"}, a=2)]
     items = [*marked, *others]
     config: Any = SimpleNamespace(hook=hook)
-    conftest.pytest_collection_modifyitems(config, items)
+    collect(config, items)
     numbers = [made.number for made in items]
-    if driver.startswith("swiftshader"):
+    if not every_case:
         *some, ninth, tenth = numbers
         assert (ninth, tenth) == (9, 10)
         assert sorted(n // 3 for n in some) == [0, 1, 2], "each value is there once"
@@ -126,9 +138,16 @@ def marked_in_turn(file: str, options: dict[str, object], **parameters: object) 
     )
 
 
-@pytest.mark.parametrize(("every_element", "count"), [(False, 2), (True, 6)])
-def test_of_narrow_and_of_wide_elements_one_is_taken(every_element: bool, count: int) -> None:
-    names = ("int8", "uint8", "float16", "bfloat16", "float32", "bool")
+@pytest.mark.parametrize(
+    ("driver", "every_element", "count"),
+    [("lavapipe", False, 4), ("lavapipe", True, 7), ("swiftshader", False, 2), ("swiftshader", True, 7)],
+)
+def test_of_elements_alike_one_is_taken(
+    monkeypatch: pytest.MonkeyPatch, driver: str, every_element: bool, count: int
+) -> None:
+    """On SwiftShader of narrow and of wide ones, elsewhere of those as wide as each other."""
+    monkeypatch.setenv("DRIVER", driver)
+    names = ("int8", "uint8", "float16", "bfloat16", "float32", "bool", "int64")
     items = [
         marked_in_turn(f"test_{file}.py", {"every_element": every_element}, name=name)
         for file in ("one", "another")
@@ -137,8 +156,10 @@ def test_of_narrow_and_of_wide_elements_one_is_taken(every_element: bool, count:
     assert len(items) - len(conftest.out_of_turn(items)) == 2 * count
 
 
-def test_of_narrow_elements_each_is_taken_in_some_tests() -> None:
-    names = ("int8", "bool", "float16")
+@pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
+def test_of_elements_alike_each_is_taken_in_some_tests(monkeypatch: pytest.MonkeyPatch, driver: str) -> None:
+    monkeypatch.setenv("DRIVER", driver)
+    names = ("int8", "bool", "uint8")
     items = [marked_in_turn(f"test_{file}.py", {}, name=name) for file in range(40) for name in names]
     left_out = conftest.out_of_turn(items)
     taken = Counter(item.callspec.params["name"] for item in items if item not in left_out)
@@ -146,14 +167,34 @@ def test_of_narrow_elements_each_is_taken_in_some_tests() -> None:
     assert taken.total() == 40
 
 
-@pytest.mark.parametrize(("any_of", "count"), [((), 3), (("name",), 2), (("name", "step"), 1)])
-def test_of_some_parameters_any_value_will_do(any_of: tuple[str, ...], count: int) -> None:
+@pytest.mark.parametrize(
+    ("driver", "any_of", "count"),
+    [
+        ("swiftshader", (), 3), ("swiftshader", ("name",), 2), ("swiftshader", ("name", "step"), 1),
+        ("lavapipe", ("name", "step"), 3),
+    ],
+)  # fmt: skip
+def test_of_some_parameters_any_value_will_do_on_swiftshader(
+    monkeypatch: pytest.MonkeyPatch, driver: str, any_of: tuple[str, ...], count: int
+) -> None:
+    monkeypatch.setenv("DRIVER", driver)
     items = [
         marked_in_turn("test_kernels.py", {"any_of": any_of, "every_element": True}, name=name, step=step)
         for name in ("int8", "float32", "int64")
         for step in (1, 2)
     ]
     assert len(items) - len(conftest.out_of_turn(items)) == count
+
+
+def test_those_that_run_are_taken_from_what_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-k` leaves one test, which then runs whatever its parameters."""
+    monkeypatch.setenv("DRIVER", "swiftshader")
+    for chosen in range(4):
+        items = [marked_in_turn("test_kernels.py", {"any_of": ("step",)}, step=step) for step in range(4)]
+        config: Any = SimpleNamespace(hook=SimpleNamespace(pytest_deselected=lambda items: None))
+        only = items[chosen]
+        collect(config, items, lambda items=items, only=only: items.__setitem__(slice(None), [only]))  # type: ignore[misc]
+        assert items == [only]
 
 
 def test_only_files_that_exist_are_the_same_on_any_driver(request: pytest.FixtureRequest) -> None:

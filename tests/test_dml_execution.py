@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thinned import examples
 
 import vkdml
 from vkdml import dml
@@ -408,7 +409,7 @@ def layouts(draw: st.DrawFn, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 @needs_device
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_random_descriptors_agree_with_the_oracle(data: st.DataObject) -> None:
     sizes = tuple(

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thinned import examples
 
 import vkdml
 from vkdml.runtime.memory import Memory
@@ -65,7 +66,7 @@ def test_the_elements_are_numpy_s(dtype: str, view: str, device: vkdml.Device) -
     host = VIEWS[view](host_of(dtype))
     a = VIEWS[view](vkdml.asarray(host_of(dtype)))
 
-    @settings(max_examples=25)
+    @examples(25)
     @given(keys(host.shape))
     def check(key: tuple[Any, ...]) -> None:
         on_host = tuple(part.numpy() if isinstance(part, vkdml.Array) else part for part in key)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins_gather
-from plans import run_plan
+from plans import run_beside_twins, run_plan
 
 import vkdml
 from vkdml.plan import kernels, loop_steps
@@ -18,7 +18,6 @@ from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS
 from vkdml.plan.plans import DeviceLimits, Plan, TooMuchWork
 
 WIDTHS = kernels.family("gather_elements").numbers_of("element_bytes")
-UNTOUCHED = 0xA5
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +31,8 @@ def limits(device: vkdml.Device) -> DeviceLimits:
 
 def check(device: vkdml.Device, plan: Plan, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Run a plan on the device and by its twin; all bytes must agree. Returns the buffers afterwards."""
-    (step,) = plan.steps
-    start = {role: np.full(nbytes, UNTOUCHED, np.uint8) for role, nbytes in plan.buffer_bytes if nbytes}
-    for role, content in given.items():
-        data = content.view(np.uint8).reshape(-1)
-        start[role][: data.size] = data
-    if plan.layout:
-        start["workspace"][: 4 * len(plan.layout)] = np.array(plan.layout, np.uint32).view(np.uint8)
-    got = run_plan(device, plan, start, tuple(start))
-    expected = {role: data.copy() for role, data in start.items()}
-    twins_gather.run(step, expected)
-    for role in start:
-        np.testing.assert_array_equal(got[role], expected[role], err_msg=f"{role} of {step}")
-    return got
+    contents = {role: content.view(np.uint8).reshape(-1) for role, content in given.items()}
+    return run_beside_twins(device, plan, contents, twins_gather.run)
 
 
 def many_dims(rank: int) -> tuple[Dim, ...]:

@@ -22,15 +22,16 @@ LEAST_SHARED_BYTES = 16 << 10
 ALLOCATED_BYTES = 1024
 
 
-def test_every_kernel_of_the_table_is_compiled_for_a_gpu_that_is_not_here():
+def test_kernels_of_every_kind_are_compiled_for_a_gpu_that_is_not_here():
     driver = compile_amd.driver_of(FAMILY)
     if driver is None:
         missing("Mesa's driver RADV is not installed (Debian: mesa-vulkan-drivers)")
-    record = compile_amd.compiled_apart(FAMILY, driver, quick=True)
+    record = compile_amd.compiled_apart(FAMILY, driver, quick=True, one_width=True)
     assert compile_amd.faults(record) == []
     entries = record["pipelines"]
-    assert [entry["kernel"] for entry in entries] != []
-    assert {entry["kernel"] for entry in entries} == set(kernels.table())
+    compiled = [entry["kernel"] for entry in entries]
+    assert sorted(compiled) == sorted(compile_amd.of_one_width(kernels.table()))
+    assert len(compiled) > 100
     assert record["limits"]["subgroup_size"] == 64
     for entry in entries:
         assert entry["subgroup_size"] == 64
@@ -62,7 +63,7 @@ def test_what_spills_or_is_refused_fails_the_command(changes, fault, monkeypatch
         "pipelines": [entry(), entry(**changes)],
     }
     monkeypatch.setattr(compile_amd, "driver_of", lambda family: compile_amd.ROOT)
-    monkeypatch.setattr(compile_amd, "compiled_apart", lambda *_: record)
+    monkeypatch.setattr(compile_amd, "compiled_apart", lambda *_, **__: record)
     assert compile_amd.run([FAMILY], quick=True, record=False) == 1
     assert fault in capsys.readouterr().out.splitlines()
     record["pipelines"].pop()

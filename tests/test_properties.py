@@ -8,6 +8,7 @@ import oracle
 import pytest
 import strategies
 from hypothesis import Phase, given, settings
+from thinned import examples
 
 import vkdml
 
@@ -28,16 +29,16 @@ def test_slice1(case: strategies.Slice1Case) -> None:
 
 
 # Failing cases of many megabytes are not shrunk: that would take longer than all other tests.
-FEW = settings(phases=(Phase.generate,))
+NOT_SHRUNK = (Phase.generate,)
 
 
-@settings(FEW, max_examples=12)
+@settings(examples(12), phases=NOT_SHRUNK)
 @given(strategies.argreduce_cases(large=True))
 def test_large_argreduce(case: strategies.ArgReduceCase) -> None:
     checking.check_argreduce_case(case)
 
 
-@settings(FEW, max_examples=25)
+@settings(examples(25), phases=NOT_SHRUNK)
 @given(strategies.slice1_cases(large=True))
 def test_large_slice1(case: strategies.Slice1Case) -> None:
     checking.check_large_slice1_case(case)

@@ -8,11 +8,12 @@ import numpy as np
 import oracle
 import pytest
 import views
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from separate import forget_open_devices, separate_device
 from test_array import element_type, random_bits, same_bits
+from thinned import examples
 
 import vkdml
 
@@ -22,7 +23,7 @@ def pair(device):
     return [device, separate_device()]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=5),
     st.lists(st.integers(1, 4), min_size=1, max_size=3),
@@ -125,7 +126,7 @@ def test_a_lost_default_device_is_opened_anew_by_the_next_call(monkeypatch):
     assert vkdml.default_device() is not lost
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.data())
 def test_indexing_and_assignment_are_numpys(data):
     shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=6))
@@ -190,7 +191,7 @@ def test_overlapping_parts_are_read_before_they_are_written():
     assert np.array_equal(whole.numpy(), host)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_slice1_copies_each_shards_part_of_the_window(data):
     shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=6))

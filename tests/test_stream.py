@@ -19,9 +19,10 @@ import oracle
 import pytest
 import strategies
 from checking import assert_same, difference
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from separate import separate_device
+from thinned import examples
 
 import vkdml
 from vkdml import _native
@@ -104,7 +105,7 @@ def reductions(draw):
     return case, tile_bytes, draw(st.integers(0, 3)) == 3
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(reductions())
 def test_any_reduction(known_devices, drawn):
     case, tile_bytes, several = drawn
@@ -123,7 +124,7 @@ def test_any_reduction(known_devices, drawn):
     assert x.tobytes() == before
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(strategies.slice1_cases(), TILE_BYTES, st.booleans())
 def test_any_slice(two_devices, case, tile_bytes, several):
     x = case.input()
