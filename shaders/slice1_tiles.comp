@@ -49,24 +49,60 @@ uint cell(uint row, uint across) { return row / PER_VECTOR * BLOCK_PITCH + row %
 // are copied of it, from block to block of the output. Then, for columns in blocks: groups of a block, their reciprocal,
 // and how much further the first group of the next block lies in the input than one more of this block would.
 
-// Returns where a column starts in the input, after the matrix's first. Columns after the last are the first of the
-// next row of the output.
-uint column_offset(uint column) {
-    uint offset = 0u;
+uint column_block_word() { return dims * COPIED_DIM_WORDS + (ROW_BLOCKS ? ROW_BLOCK_WORDS : 0u); }
+
+// A column of the matrix. Those after the last are the first of the next row of the output, or the last one again.
+struct Column {
+    uint number;
+    uint offset; // where it starts in the input, after the matrix's first
+    uint in_group;
+    uint group; // in its block
+};
+
+Column column_at(uint number) {
+    Column column = Column(number, 0u, 0u, 0u);
     if (CONTINUED) {
-        bool next = column >= columns;
-        column -= next ? columns : 0u;
-        offset = next ? next_row_input_offset : 0u;
+        bool next = number >= columns;
+        number -= next ? columns : 0u;
+        column.offset = next ? next_row_input_offset : 0u;
     } else {
-        column = min(column, columns - 1u);
+        number = min(number, columns - 1u);
     }
-    if (!COLUMN_GROUPS) return offset + column * column_input_stride;
-    uint in_group, group = divide(column, group_columns, group_columns_inverse, in_group);
-    offset += in_group * column_input_stride + group * column_group_input_stride;
-    if (!COLUMN_BLOCKS) return offset;
-    uint word = dims * COPIED_DIM_WORDS + (ROW_BLOCKS ? ROW_BLOCK_WORDS : 0u);
-    uint of_block, block = divide(group, layout_word(word), layout_word(word + 1u), of_block);
-    return offset + block * layout_word(word + 2u);
+    if (COLUMN_GROUPS) {
+        column.group = divide(number, group_columns, group_columns_inverse, column.in_group);
+        number = column.in_group;
+        column.offset += column.group * column_group_input_stride;
+    }
+    column.offset += number * column_input_stride;
+    if (COLUMN_BLOCKS) {
+        uint word = column_block_word();
+        uint block = divide(column.group, layout_word(word), layout_word(word + 1u), column.group);
+        column.offset += block * layout_word(word + 2u);
+    }
+    return column;
+}
+
+// Returns the next column, without a division.
+Column column_after(Column column) {
+    if (!COLUMN_GROUPS) return column_at(column.number + 1u);
+    uint offset = column.offset + column_input_stride;
+    column.in_group++;
+    if (column.in_group == group_columns) {
+        column.in_group = 0u;
+        offset += column_group_input_stride - group_columns * column_input_stride;
+        if (COLUMN_BLOCKS) {
+            uint word = column_block_word();
+            column.group++;
+            if (column.group == layout_word(word)) {
+                column.group = 0u;
+                offset += layout_word(word + 2u);
+            }
+        }
+    }
+    column.number++;
+    if (column.number < columns || CONTINUED) column.offset = offset;
+    if (column.number == columns && CONTINUED) column.offset = next_row_input_offset;
+    return column;
 }
 
 #include "loads.glsl"
@@ -74,13 +110,25 @@ uint column_offset(uint column) {
 // Returns how many elements of a row lie before the first unit of the output that begins in it.
 uint before_units(uint target) { return IS_SHIFTED ? (0u - target) % PER_UNIT : 0u; }
 
+// Rows that none comes before in the output, or after it, are the first or the last `outermost_rows` of the matrix.
+uint outermost_rows(bool first_ones) {
+    if (!ROW_GROUPS) return 1u;
+    return first_ones ? group_rows : (copied_rows - 1u) * ROWS_APART + 1u; // the last group may have fewer
+}
+
+// Returns whether no row comes before this one in the output, or after it, with which it could share a vector.
+bool is_outermost(uint row, bool after) {
+    bool descending = int(ROW_GROUPS ? row_group_output_stride : row_output_stride) < 0;
+    return after == descending ? row < outermost_rows(true) : row >= rows - outermost_rows(false);
+}
+
 // Stores vector `number` of the units that begin in a row at `target` and in the tile whose columns begin with
 // `first_column`. The last unit may end with the first columns of the next row.
-void store_vector(uint row_in_tile, bool last_row, uint target, uint first_column, uint number) {
+void store_vector(uint row_in_tile, uint row, uint target, uint first_column, uint number) {
     uint in_tile = before_units(target) + number * PER_VECTOR;
     uint column = first_column + in_tile;
     if (column - number % VECTORS_OF_UNIT * PER_VECTOR >= columns) return;
-    if (column + PER_VECTOR > columns && (!CONTINUED || last_row)) return;
+    if (column + PER_VECTOR > columns && (!CONTINUED || is_outermost(row, true))) return;
     output_vectors[(target + column) / PER_VECTOR] = vector_from(cell(row_in_tile, in_tile / PER_CELL), in_tile % PER_CELL);
 }
 
@@ -126,8 +174,6 @@ void main() {
     uint number, down_first = divide(gl_LocalInvocationID.x, tile_vectors, tile_vectors_inverse, number);
     uint none, rows_at_once = divide(WORKGROUP, tile_vectors, tile_vectors_inverse, none);
     if (down_first >= rows_at_once) down_first = DOWN * PER_VECTOR;
-    bool descending = CONTINUED && int(row_output_stride) < 0;
-    uint first_row = descending ? rows - 1u : 0u, last_row = rows - 1u - first_row;
 
     for (uint tile = gl_WorkGroupID.x; tile < tiles; tile += gl_NumWorkGroups.x) {
         uint tiles_in_matrix = tiles_down * tiles_across;
@@ -158,16 +204,17 @@ void main() {
         uint offset;
         for (uint down = down_first; down < rows_in_tile; down += rows_at_once) {
             if (row_offset(row + down, offset))
-                store_vector(down, row + down == last_row, bases.y + offset, column, number);
+                store_vector(down, row + down, bases.y + offset, column, number);
         }
         bool before = IS_SHIFTED && column == 0u;
         bool after = columns_left < tile_vectors * PER_VECTOR + PER_UNIT;
-        if (PER_UNIT > 1u && (before || after) && (!CONTINUED || row == 0u || rows_left == rows_in_tile)) {
+        bool has_ends = !CONTINUED || row < outermost_rows(true) || rows_left < rows_in_tile + outermost_rows(false);
+        if (PER_UNIT > 1u && (before || after) && has_ends) {
             uint ends = before && after ? 2u * CELLS_OF_UNIT : CELLS_OF_UNIT;
             for (uint i = gl_LocalInvocationID.x; i < rows_in_tile * ends; i += WORKGROUP) {
                 uint down = i / ends, end = i - down * ends;
                 bool is_after = !before || end >= CELLS_OF_UNIT;
-                if (CONTINUED && row + down != (is_after ? last_row : first_row)) continue;
+                if (CONTINUED && !is_outermost(row + down, is_after)) continue;
                 if (row_offset(row + down, offset))
                     store_end(down, bases.y + offset, column, is_after, end % CELLS_OF_UNIT);
             }

@@ -16,11 +16,14 @@ uvec4 vector_from(uint at, uint within) { return cells[at]; }
 // An invocation loads an element of each of a few columns; its neighbours load their columns' next ones.
 const uint ROWS_AT_ONCE = 1u, COLUMNS_AT_ONCE = TILE_COLUMNS_AT_ONCE;
 
-// Loads what an invocation takes at once of columns from `column` on, and keeps it in a row from cell `at` on.
-void load_columns(uint first, uint column, uint at) {
+// Loads what an invocation takes at once of columns from `number` on, and keeps it in a row from cell `at` on.
+void load_columns(uint first, uint number, uint at) {
     CELL elements[COLUMNS_AT_ONCE];
-    [[unroll]] for (uint i = 0u; i < COLUMNS_AT_ONCE; i++)
-        elements[i] = input_cells[min(first + column_offset(column + i), (last_vector + 1u) * PER_VECTOR - 1u)];
+    Column column = column_at(number);
+    [[unroll]] for (uint i = 0u; i < COLUMNS_AT_ONCE; i++) {
+        elements[i] = input_cells[min(first + column.offset, (last_vector + 1u) * PER_VECTOR - 1u)];
+        column = column_after(column);
+    }
     [[unroll]] for (uint i = 0u; i < COLUMNS_AT_ONCE; i++) cells[at + i] = elements[i];
 }
 

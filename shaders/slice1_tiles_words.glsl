@@ -85,10 +85,14 @@ uvec4 load_column(uint first) {
 #endif
 }
 
-// Loads what an invocation takes at once of columns from `column` on, and keeps it as words of rows from cell `at` on.
-void load_columns(uint first, uint column, uint at) {
+// Loads what an invocation takes at once of columns from `number` on, and keeps it as words of rows from cell `at` on.
+void load_columns(uint first, uint number, uint at) {
     uvec4 vectors[COLUMNS_AT_ONCE];
-    [[unroll]] for (uint i = 0u; i < COLUMNS_AT_ONCE; i++) vectors[i] = load_column(first + column_offset(column + i));
+    Column column = column_at(number);
+    [[unroll]] for (uint i = 0u; i < COLUMNS_AT_ONCE; i++) {
+        vectors[i] = load_column(first + column.offset);
+        column = column_after(column);
+    }
     [[unroll]] for (uint word = 0u; word < 4u; word++) {
         uint row = at + word * PER_WORD * ROW_PITCH;
 #if ELEMENT_BYTES == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -79,17 +79,12 @@ _built: dict[str, set[tuple[Any, ...]]] = defaultdict(set)
 
 
 def may_build(plan: Plan) -> bool:
-    """Tell whether the running test may build the plan's pipelines, which it has from then on.
-
-    On SwiftShader, whose compiler takes seconds for each, it builds one of each kernel; lavapipe runs all.
-    """
-    if not thinned.for_swiftshader():
-        return True
+    """Tell whether the running test may build the plan's pipelines, which it has from then on."""
     test = os.environ["PYTEST_CURRENT_TEST"]
     for other in [known for known in _built if known != test]:
         del _built[other]
     wanted = _built[test] | {(step.kernel, step.constants) for step in plan.steps}
-    if len(wanted) > len({kernel for kernel, _ in wanted}):
+    if max(Counter(kernel for kernel, _ in wanted).values()) > thinned.pipelines_of_a_kernel():
         return False
     _built[test] = wanted
     return True

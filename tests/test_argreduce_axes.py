@@ -56,6 +56,7 @@ def test_high_ranks(rank: int) -> None:
             check_argreduce(x, axis)
 
 
+@pytest.mark.in_turn(any_of=("name",))
 @pytest.mark.parametrize("name", ["float32", "uint8"])
 def test_rank_20_with_every_axis_of_size_2_in_any_order(name: str) -> None:
     """Nothing merges: each axis has a stride of its own, and reduced ones alternate with kept ones."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -283,3 +285,43 @@ def test_a_damaged_kernel_file_is_a_named_error(monkeypatch, damage, said):
         vkdml.argmax(np.int32([1, 3, 2]), device=device)
     monkeypatch.undo()
     assert vkdml.argmax(np.int32([1, 3, 2]), device=device) == 1
+
+
+class SlowToBuild:
+    """The native device of a cache of executions, which counts the pipelines that it is asked for."""
+
+    def __init__(self, native, fails: int = 0):
+        self.native, self.fails, self.built = native, fails, 0
+
+    def kernel(self, *arguments):
+        self.built += 1
+        time.sleep(0.05)  # so that all threads have asked for it
+        if self.built <= self.fails:
+            raise vkdml.DeviceError("no memory")
+        return self.native.kernel(*arguments)
+
+
+@pytest.mark.parametrize("fails", [0, 2])
+def test_threads_that_need_a_pipeline_at_once_build_it_once(fails):
+    """Where it fails, the next thread tries."""
+    executions = separate_device().executions
+    slow = executions.device = SlowToBuild(executions.device, fails)
+    x = Operand((40, 77), (77, 1), 0, 40 * 77)
+    call = ReduceCall(x, (1,), Order("float32"), Operand.compact((40, 1)), 4, False)
+    step = plan_for(call, vkdml.default_device().limits).steps[0]
+    found, failed = [], []
+
+    def need():
+        try:
+            found.append(executions.kernel(step))
+        except vkdml.DeviceError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=need) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (slow.built, len(failed)) == (1 + fails, fails)
+    assert len({id(kernel) for kernel in found}) == 1
+    assert executions.kernel(step) is found[0]

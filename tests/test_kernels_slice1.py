@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 import twins_slice1
-from plans import may_build, run_beside_twins
+from plans import GPU_LIMITS, may_build, run_beside_twins
 
 import vkdml
 from vkdml.plan import divisions, kernels
@@ -802,6 +802,88 @@ def test_vectors_have_the_end_of_a_row_and_the_next_ones_begin(device, width, st
             assert check(device, layout, width) == tiles(width, step)
             plan = plan_slice1.plan_slice1(layout, width, 1 << 14, device.limits, output_elements=1 << 14)
             assert kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)["continued"]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.parametrize("width", STEPPED)
+def test_rows_at_one_place_of_all_groups_follow_each_other(device, width, step):
+    """A vector has the end of a row and the begin of the next group's; the last group has fewer rows."""
+    tall, wide = tile_sides(width)
+    for rows, gap, groups in itertools.product({2, min(3, tall - 1)} - {1, tall}, (0, 1), (16, 21)):
+        if gap * step * width >= 32:
+            continue  # a sector between groups
+        long = -(-128 // width)
+        for columns, base in itertools.product((long + 1, long + wide - 1, long + 2 * wide + 3), (0, 1)):
+            for row, group in itertools.product((1, -1), (1, -1)):
+                per_group = (rows + gap) * step
+                plane = groups * per_group + 1
+                dims = (
+                    Dim(2, plane * columns + 5, rows * groups * columns + 1),
+                    Dim(rows, row * step, groups * columns),
+                    Dim(groups, group * per_group, columns),
+                    Dim(columns, plane, 1),
+                )
+                # With base 0 the next row of the first begins before the input.
+                layout = CopyLayout(dims, base_of(dims) + base, base)
+                assert check(device, layout, width) == tiles(width, step)
+                plan = plan_slice1.plan_slice1(layout, width, 1 << 18, device.limits, output_elements=1 << 18)
+                constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
+                assert (constants["row_groups"], constants["continued"]) == (1, 1)
+
+
+def test_rows_of_few_groups_or_many_columns_are_stored_by_themselves():
+    """As are those that follow each other in the output within a group."""
+    for groups, columns, apart, is_continued in (
+        (16, 133, 133, True), (15, 133, 133, False), (16, 1023, 1023, True), (16, 1025, 1025, False),
+        (16, 133, 134, False), (16, 144, 144, False),
+    ):  # fmt: skip
+        dims = (Dim(3, 1, groups * apart), Dim(groups, 3, apart), Dim(columns, 3 * groups + 1, 1))
+        found = tile_copies.matrices_of(CopyLayout(dims, 0, 0), 1, 1, DISCRETE.slice1)
+        assert found.rows.groups is not None
+        assert tile_copies.continued(found, 1) == is_continued
+    dims = (Dim(20, 9, 3 * 133), Dim(3, 1, 133), Dim(133, 9 * 20 + 1, 1))
+    found = tile_copies.matrices_of(CopyLayout(dims, 0, 0), 1, 1, DISCRETE.slice1)
+    assert found.rows.groups is not None
+    assert not tile_copies.continued(found, 1)
+
+
+@pytest.mark.parametrize(
+    ("width", "rows", "apart", "columns", "are_rows"),
+    [
+        # Columns of 8 bytes, and shorter ones, are loaded in longer pieces wherever rows have a vector.
+        (1, 8, 8, 17, True), (1, 8, 8, 16, False), (1, 5, 5, 99, True), (2, 4, 4, 9, True),
+        (2, 4, 6, 50, True),
+        # Longer ones where there are more columns for each of their elements, and fewer left out.
+        (1, 24, 24, 66, False), (1, 24, 24, 67, True), (1, 24, 30, 100, False), (1, 24, 30, 104, True),
+        (2, 8, 8, 22, False), (2, 8, 8, 23, True), (1, 40, 40, 127, True), (1, 60, 60, 127, False),
+        (1, 60, 60, 128, True), (4, 16, 16, 23, False), (4, 16, 16, 24, True), (8, 8, 8, 12, True),
+        # Fewer columns than rows.
+        (1, 63, 63, 62, False),
+    ],
+)  # fmt: skip
+def test_a_dimension_continues_rows_or_columns(width, rows, apart, columns, are_rows):
+    """The input is (columns, 1000, apart), of which rows are copied; the output has its axes backwards."""
+    dims = (Dim(rows, 1, 1000 * columns), Dim(1000, apart, columns), Dim(columns, 1000 * apart, 1))
+    found = tile_copies.matrices_of(CopyLayout(dims, 0, 0), width, 1, DISCRETE.slice1)
+    assert (found.rows.groups is not None, found.columns.groups is not None) == (are_rows, not are_rows)
+    few = (Dim(rows, 1, 15 * columns), Dim(15, apart, columns), Dim(columns, 15 * apart, 1))
+    found = tile_copies.matrices_of(CopyLayout(few, 0, 0), width, 1, DISCRETE.slice1)
+    if columns * width < (96 if width >= 4 else 128):
+        assert found.rows.groups is None, "few groups continue columns"
+
+
+def test_groups_of_bytes_that_follow_each_other_have_wide_tiles():
+    """Tiles are narrower where all rows start with a vector."""
+    for rows, columns, down, across in ((8, 333, 4, 48), (16, 333, 4, 48), (16, 336, 8, 28)):
+        dims = (
+            Dim(rows, 1, 5000 * columns),
+            Dim(5000, rows, columns),
+            Dim(columns, 5000 * rows, 1),
+        )
+        found = tile_copies.matrices_of(CopyLayout(dims, 0, 0), 1, 1, DISCRETE.slice1)
+        shape = tile_copies.tile_shape(found, 1, GPU_LIMITS)
+        assert found.rows.groups is not None
+        assert (shape.down, shape.across) == (down, across)
 
 
 @pytest.mark.parametrize("step", [2, 3])

@@ -1,9 +1,10 @@
-"""How much of the tests runs: less on SwiftShader, whose compiler takes seconds for each kernel."""
+"""How much of the tests runs: drivers on processors take long to compile kernels, above all SwiftShader."""
 
 from __future__ import annotations
 
 import os
 
+import forced_memory
 import hypothesis
 
 SHARE = 4  # one of so many examples
@@ -19,6 +20,15 @@ def for_swiftshader() -> bool:
     return os.environ.get("DRIVER", "").startswith("swiftshader") and not every_case()
 
 
+def pipelines_of_a_kernel() -> int:
+    """Return how many pipelines of each kernel a test may build that compares kernels with their twins."""
+    return 10**9 if every_case() else 1 if for_swiftshader() else 4
+
+
 def examples(count: int) -> hypothesis.settings:
-    """Return hypothesis' settings for a test of so many examples, which has a part of them on SwiftShader."""
-    return hypothesis.settings(max_examples=count // SHARE if for_swiftshader() else count)
+    """Return hypothesis' settings for a test of so many examples, which has a part of them on SwiftShader.
+
+    So it does where other memory is tested on lavapipe, on which it runs with all of them anyway.
+    """
+    fewer = for_swiftshader() or (forced_memory.wanted() and not every_case())
+    return hypothesis.settings(max_examples=count // SHARE if fewer else count)

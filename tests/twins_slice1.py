@@ -239,16 +239,20 @@ def slice1_tiles(step, buffers) -> None:
     width = p.tile_vectors * per_vector
     per_unit = per_vector * (SECTOR_BYTES // VECTOR_BYTES if c.whole_sectors else 1)
     assert width % per_unit == 0
-    descending = p.row_output_stride > WORD // 2
-    last_row = 0 if descending else p.rows - 1
-    next_row = -row_step if descending else row_step
+    descending = (p.row_group_output_stride if c.row_groups else p.row_output_stride) > WORD // 2
+    at_start, at_end = set(range(p.group_rows if c.row_groups else 1)), {p.rows - 1}
+    if c.row_groups:
+        at_end = set(range(p.rows - 1 - (p.copied_rows - 1) * c.rows_apart, p.rows))
+    first_rows, last_rows = (at_end, at_start) if descending else (at_start, at_end)
+    next_row = p.next_row_input_offset - (WORD if descending else 0)
+    assert not (c.continued and c.row_blocks)
     parts: list[tuple[range, int, int]] = []
     for source, target, rows, begin in tiles_of(s, c.down * per_vector, width):
         beyond = (per_unit - 1) * c.continued
         loaded = min(width + per_vector * (c.output_unaligned + c.whole_sectors), p.columns - begin + beyond)
         assert -(-loaded // per_cell) <= c.across
         if not c.input_unaligned:
-            starts = source, p.column_input_stride, p.column_group_input_stride
+            starts = source, p.column_input_stride, p.column_group_input_stride, next_row * c.continued
             assert not any(start % per_vector for start in starts)
         for row in rows:
             start, in_block = target, row
@@ -276,9 +280,9 @@ def slice1_tiles(step, buffers) -> None:
                 end = min(end, before + units * per_unit)
             else:
                 end = min(end, p.columns)
-            if c.continued and row == last_row:
+            if c.continued and row in last_rows:
                 end = min(end, p.columns)
-            if begin == 0 and (not c.continued or row == p.rows - 1 - last_row):
+            if begin == 0 and (not c.continued or row in first_rows):
                 first = 0
             parts.append((range(first, end), source + row * row_step, start))
     columns, sources, targets = elements_of(parts)

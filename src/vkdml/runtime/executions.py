@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -44,7 +45,8 @@ class ExecutionCache:
         self._imports_host_memory = unified_memory and device.imports_host_memory
         # Bounded: constants are flags, facts of element types, powers of two and small counts;
         # ARCHITECTURE.md lists them. A dictionary's own methods are atomic, so threads need no lock.
-        self._kernels: dict[tuple[str, tuple[int, ...], int, bytes], _native.Kernel] = {}
+        self._kernels: dict[Any, _native.Kernel] = {}
+        self._being_built: dict[Any, threading.Lock] = {}
         self._fixed_kernels: CallCache[_native.Kernel] = CallCache(FIXED_KERNELS)
         self.fixed_pipelines = FixedPipelines()
         bounds = tuning.execution_cache_count, tuning.execution_cache_bytes, tuning.cached_execution_bytes
@@ -66,12 +68,15 @@ class ExecutionCache:
         key = step.pipeline
         kernel = self._kernels.get(key)
         if kernel is None:
-            bindings = len(kernels.table()[step.kernel].bindings)
-            kernel = self.device.kernel(
-                _module(step.kernel), bindings, PUSH_BYTES, list(step.constants), step.subgroup_size
-            )
-            # Two threads may have built it: one of the two stays.
-            kernel = self._kernels.setdefault(key, kernel)
+            # Other threads that need it wait: a processor would take twice as long to build it twice.
+            with self._being_built.setdefault(key, threading.Lock()):
+                kernel = self._kernels.get(key)
+                if kernel is None:
+                    bindings = len(kernels.table()[step.kernel].bindings)
+                    kernel = self._kernels[key] = self.device.kernel(
+                        _module(step.kernel), bindings, PUSH_BYTES, list(step.constants), step.subgroup_size
+                    )
+            self._being_built.pop(key, None)
         return kernel
 
     def _fixed_kernel(self, step: Step) -> _native.Kernel:

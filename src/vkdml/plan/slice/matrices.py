@@ -18,11 +18,15 @@ _WIDTHS = (8, 12, 16, 20, 24, 28, 32, 40, 48, 60, 64)
 _TILES_OF_LONG_SIDE = 4
 # A row of single bytes is long from so many tiles on.
 _TILES_OF_LONG_ROW = 1.5
+# If there are more columns for each row, tiles that are wide in the output load short pieces of the input.
+_COLUMNS_OF_ROW = 2.75
 # Vectors. Tiles that are no narrower load a sector more of each row, so that they store whole ones. Rows of
 # halves that begin within sectors were copied at 0.71 of the read rate, and are at 0.81 (H200).
 _LEAST_WHOLE = 12
-# Vectors. Rows of so many have few vectors at their ends.
-_LONG_ROW = 16
+# Vectors. Rows of so many have few vectors at their ends, and those in groups.
+_LONG_ROW, _LONG_ROW_IN_GROUPS = 16, 64
+# Rows of fewer groups come soon to where no other follows.
+_MANY_GROUPS = 16
 # Of shared memory. Blocks below each other are kept in as many different ones.
 _BANKS = 32
 # A tile stores at least one of so many rows that it loads.
@@ -50,6 +54,11 @@ class Rows:
     @property
     def dims(self) -> tuple[Dim, ...]:
         return tuple(dim for dim in (self.dim, self.groups, self.blocks) if dim)
+
+    @property
+    def following(self) -> Dim:
+        """The dimension along which rows may follow each other in the output."""
+        return self.groups or self.dim
 
     @property
     def are_dense(self) -> bool:
@@ -109,6 +118,17 @@ class Matrices:
     output_base: int
 
     @property
+    def rows_follow(self) -> bool:
+        """Whether rows follow each other in the output along :attr:`Rows.following`.
+
+        Groups of one row each are left out: they are rows with a long step, and loading more takes longer.
+        """
+        rows = self.rows
+        if rows.blocks is not None or (rows.groups is not None and rows.dim.size == 1):
+            return False
+        return abs(rows.following.output_stride) == self.columns.count
+
+    @property
     def input_starts(self) -> tuple[int, ...]:
         """Numbers of which multiples add up to where columns start."""
         return (self.input_base, *(dim.input_stride for dim in (*self.columns.dims, *self.outer)))
@@ -136,7 +156,12 @@ class GroupLimits:
     least_columns: int
     """Of fewer columns, not many more rows may be loaded than are copied."""
     long_columns: int
-    """Fewer columns are continued as groups, rather than rows along the same dimension."""
+    """At least so many columns are not continued as groups, but rows along the same dimension."""
+    least_followed: int
+    """Fewer columns are continued as groups."""
+    few_rows: int
+    """Columns of at most this, or of a fraction of the columns' number, are loaded in short pieces if these
+    are continued as groups."""
 
 
 def transposed(
@@ -199,7 +224,7 @@ def _grouped(
         if groups is None:
             return (row,), columns
         if groups is columns.groups:
-            if column.size < max(row.size, limits.long_columns):
+            if not _continue_rows(row, groups, column.size, limits):
                 return (row,), columns
             columns = Columns(column)
         dims = (row, groups)
@@ -218,6 +243,21 @@ def _grouped(
             blocks = _next_rows(dims, columns, rest, steps, limits)
         dims += () if blocks is None else (blocks,)
     return dims, columns
+
+
+def _continue_rows(row: Dim, groups: Dim, columns: int, limits: GroupLimits) -> bool:
+    """Whether a dimension continues rows as groups that could continue columns.
+
+    Where it continues rows, tiles load longer pieces of a column.
+    """
+    if columns < row.size:
+        return False
+    if columns >= limits.long_columns:
+        return True
+    if groups.size < _MANY_GROUPS or columns < limits.least_followed:
+        return False
+    sparse = abs(groups.input_stride) / (row.size * abs(row.input_stride))
+    return row.size <= limits.few_rows or columns > _COLUMNS_OF_ROW * row.size * sparse**2
 
 
 def _without(dims: Sequence[Dim], taken: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -325,7 +365,8 @@ def tile_shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> 
     down, across = dict(limits.tuning.slice1.tile_shapes)[element_bytes]
     stepped = matrices.rows.step > 1
     are_unaligned = loads_unaligned(matrices, element_bytes)
-    if element_bytes == 1 and across >= 4 * _LEAST_ACROSS and (stepped or not are_unaligned):
+    goes_on = matrices.rows.groups is not None and continued(matrices, element_bytes)
+    if element_bytes == 1 and across >= 4 * _LEAST_ACROSS and (stepped or not (are_unaligned or goes_on)):
         down *= 2  # such columns are loaded in longer pieces
         if are_unaligned or not _has_long_unaligned_rows(matrices, across, limits):
             across //= 2
@@ -382,21 +423,30 @@ def _has_long_unaligned_rows(matrices: Matrices, across: int, limits: DeviceLimi
 
 
 def continued(matrices: Matrices, element_bytes: int) -> bool:
-    """Whether rows follow each other in the output, so that vectors of two of them can be stored at once."""
+    """Whether rows follow each other in the output, so that vectors of two of them can be stored at once.
+
+    Of rows in groups, those at one place of all groups may follow each other.
+    """
     per_vector = VECTOR_BYTES // element_bytes
     rows, columns = matrices.rows, matrices.columns.count
-    return (
-        not rows.groups
-        and abs(rows.dim.output_stride) == columns >= per_vector
-        and unaligned(matrices.output_starts, element_bytes)
-        # The next row's elements lie one beside the others': they would be the only unaligned ones.
-        and (columns < _LONG_ROW * per_vector or unaligned(matrices.input_starts, element_bytes))
-    )
+    if (
+        not matrices.rows_follow
+        or columns < per_vector
+        or not unaligned(matrices.output_starts, element_bytes)
+    ):
+        return False
+    if rows.groups:
+        return rows.groups.size >= _MANY_GROUPS and columns < _LONG_ROW_IN_GROUPS * per_vector
+    # The next row's elements lie one beside the others': they would be the only unaligned ones.
+    return columns < _LONG_ROW * per_vector or unaligned(matrices.input_starts, element_bytes)
 
 
 def loads_unaligned(matrices: Matrices, element_bytes: int) -> bool:
     """Whether a tile loads vectors of columns that start elsewhere than with a vector."""
-    return continued(matrices, element_bytes) or unaligned(matrices.input_starts, element_bytes)
+    starts = matrices.input_starts
+    if continued(matrices, element_bytes):
+        starts += (matrices.rows.following.input_stride,)
+    return unaligned(starts, element_bytes)
 
 
 def unaligned(starts: Sequence[int], element_bytes: int, nbytes: int = VECTOR_BYTES) -> bool:

@@ -41,7 +41,8 @@ _EVERY_THIRD_BYTE = (1, 3)
 # sectors.
 _SHORT_BYTES = 24
 # A dimension that could continue both rows and columns continues the columns if these are shorter than this.
-_LONG_COLUMNS_BYTES = 128
+_LONG_COLUMNS_BYTES, _LONG_ROWS_OF_WORDS = 128, 96
+_FEW_ROWS_BYTES = 8
 # Up to so many rows are copied in boxes if their runs are shorter than _SHORT_RUN_BYTES, and a column's runs
 # together shorter than _FEW_RUNS_BYTES (0.44 to 1.04 of the time on an H100).
 _VERY_FEW_ROWS, _SHORT_RUN_BYTES, _FEW_RUNS_BYTES = 4, 80, 512
@@ -73,7 +74,11 @@ def matrices_of(
             between_short=two_sectors - 1,
             left_out_below=two_sectors,
             least_columns=two_sectors,
-            long_columns=ceil_div(_LONG_COLUMNS_BYTES, element_bytes),
+            long_columns=ceil_div(
+                _LONG_COLUMNS_BYTES if element_bytes < 4 else _LONG_ROWS_OF_WORDS, element_bytes
+            ),
+            least_followed=VECTOR_BYTES // element_bytes + 1,
+            few_rows=_FEW_ROWS_BYTES // element_bytes,
         ),
     )
 
@@ -137,10 +142,14 @@ def _are_short_runs(matrices: Matrices, element_bytes: int, tuning: SliceTuning)
 
 
 def _are_short_rows(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> bool:
-    """Whether rows of narrow elements come in groups and are short, so that tiles store few of them."""
+    """Whether rows of narrow elements come in groups and are short, so that tiles store few of them.
+
+    Rows of more than a vector that follow each other are stored together.
+    """
     if element_bytes >= 4 or matrices.rows.groups is None or not has_boxes(element_bytes, tuning):
         return False
-    return matrices.columns.count * element_bytes < _SHORT_ROW_BYTES
+    nbytes = matrices.columns.count * element_bytes
+    return nbytes < _SHORT_ROW_BYTES and not (matrices.rows_follow and nbytes > VECTOR_BYTES)
 
 
 def tile_copy(
@@ -243,12 +252,13 @@ def _column_block_words(columns: Columns) -> tuple[int, ...]:
 def _places(matrices: Matrices, shape: TileShape) -> dict[str, int]:
     """Return what the kernel is pushed of the places of rows and columns, and of groups of them."""
     rows, columns = matrices.rows, matrices.columns
-    step = rows.step
+    following = rows.following
+    to_next = following.input_stride if following.output_stride > 0 else -following.input_stride
     return {
         "tiles_in_matrix_inverse": reciprocal(math.prod(shape.counts(matrices))),
         "tile_vectors": shape.vectors,
         "tile_vectors_inverse": reciprocal(shape.vectors),
-        "next_row_input_offset": step if rows.dim.output_stride > 0 else -step,
+        "next_row_input_offset": to_next,
         "group_rows": rows.in_group,
         "group_rows_inverse": reciprocal(rows.in_group),
         "copied_rows": rows.dim.size,
