@@ -807,9 +807,9 @@ def test_vectors_have_the_end_of_a_row_and_the_next_ones_begin(device, width, st
 @pytest.mark.parametrize("step", [1, 2, 3])
 @pytest.mark.parametrize("width", STEPPED)
 def test_rows_at_one_place_of_all_groups_follow_each_other(device, width, step):
-    """A vector has the end of a row and the begin of the next group's; the last group has fewer rows."""
+    """A vector has the end of a row and the begin of the next group's; two tiles may have the last group."""
     tall, wide = tile_sides(width)
-    for rows, gap, groups in itertools.product({2, min(3, tall - 1)} - {1, tall}, (0, 1), (16, 21)):
+    for rows, gap, groups in itertools.product({2, min(3, tall - 1)} - {1, tall}, (0, 1), (16, 22)):
         if gap * step * width >= 32:
             continue  # a sector between groups
         long = -(-128 // width)
@@ -841,6 +841,17 @@ def test_rows_of_few_groups_or_many_columns_are_stored_by_themselves():
         found = tile_copies.matrices_of(CopyLayout(dims, 0, 0), 1, 1, DISCRETE.slice1)
         assert found.rows.groups is not None
         assert tile_copies.continued(found, 1) == is_continued
+    # Columns with rows left out are loaded in whole vectors while they can be.
+    for apart, columns, is_continued in ((2, 255, True), (2, 257, False), (1, 257, True)):
+        dims = (Dim(3, apart, 16 * columns), Dim(16, 3 * apart + 1, columns), Dim(columns, 160, 1))
+        found = tile_copies.matrices_of(CopyLayout(dims, 0, 0), 1, 1, DISCRETE.slice1)
+        assert (found.rows.apart, tile_copies.continued(found, 1)) == (apart, is_continued)
+    # Of each group one row.
+    found = tile_copies.matrices_of(
+        CopyLayout((Dim(40, 5, 133), Dim(133, 201, 1)), 0, 0), 1, 1, DISCRETE.slice1
+    )
+    assert found.rows.dim.size == 1
+    assert not tile_copies.continued(found, 1)
     dims = (Dim(20, 9, 3 * 133), Dim(3, 1, 133), Dim(133, 9 * 20 + 1, 1))
     found = tile_copies.matrices_of(CopyLayout(dims, 0, 0), 1, 1, DISCRETE.slice1)
     assert found.rows.groups is not None
@@ -856,7 +867,8 @@ def test_rows_of_few_groups_or_many_columns_are_stored_by_themselves():
         # Longer ones where there are more columns for each of their elements, and fewer left out.
         (1, 24, 24, 66, False), (1, 24, 24, 67, True), (1, 24, 30, 100, False), (1, 24, 30, 104, True),
         (2, 8, 8, 22, False), (2, 8, 8, 23, True), (1, 40, 40, 127, True), (1, 60, 60, 127, False),
-        (1, 60, 60, 128, True), (4, 16, 16, 23, False), (4, 16, 16, 24, True), (8, 8, 8, 12, True),
+        (1, 60, 60, 128, True), (4, 16, 16, 23, False), (4, 16, 16, 24, True), (8, 8, 8, 15, False),
+        (8, 8, 8, 16, True),
         # Fewer columns than rows.
         (1, 63, 63, 62, False),
     ],
@@ -868,7 +880,7 @@ def test_a_dimension_continues_rows_or_columns(width, rows, apart, columns, are_
     assert (found.rows.groups is not None, found.columns.groups is not None) == (are_rows, not are_rows)
     few = (Dim(rows, 1, 15 * columns), Dim(15, apart, columns), Dim(columns, 15 * apart, 1))
     found = tile_copies.matrices_of(CopyLayout(few, 0, 0), width, 1, DISCRETE.slice1)
-    if columns * width < (96 if width >= 4 else 128):
+    if columns * width < (96 if width == 4 else 128):
         assert found.rows.groups is None, "few groups continue columns"
 
 

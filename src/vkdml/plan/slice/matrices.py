@@ -160,8 +160,7 @@ class GroupLimits:
     least_followed: int
     """Fewer columns are continued as groups."""
     few_rows: int
-    """Columns of at most this, or of a fraction of the columns' number, are loaded in short pieces if these
-    are continued as groups."""
+    """Up to so many rows, and so few for each column, are continued as groups rather than columns."""
 
 
 def transposed(
@@ -436,8 +435,11 @@ def continued(matrices: Matrices, element_bytes: int) -> bool:
     ):
         return False
     if rows.groups:
-        return rows.groups.size >= _MANY_GROUPS and columns < _LONG_ROW_IN_GROUPS * per_vector
-    # The next row's elements lie one beside the others': they would be the only unaligned ones.
+        if rows.groups.size < _MANY_GROUPS or columns >= _LONG_ROW_IN_GROUPS * per_vector:
+            return False
+        if rows.apart == 1:
+            return True
+    # The next row's elements would be the only unaligned ones.
     return columns < _LONG_ROW * per_vector or unaligned(matrices.input_starts, element_bytes)
 
 

@@ -40,9 +40,9 @@ _EVERY_THIRD_BYTE = (1, 3)
 # Groups of rows that span up to this are loaded with all that lies between them, if that is less than two
 # sectors.
 _SHORT_BYTES = 24
-# A dimension that could continue both rows and columns continues the columns if these are shorter than this.
-_LONG_COLUMNS_BYTES, _LONG_ROWS_OF_WORDS = 128, 96
-_FEW_ROWS_BYTES = 8
+# A dimension that could continue both rows and columns continues rows if there are columns of so many bytes,
+# or of words, or at most so many bytes of rows.
+_LONG_COLUMNS_BYTES, _LONG_COLUMNS_OF_WORDS, _FEW_ROWS_BYTES = 128, 96, 8
 # Up to so many rows are copied in boxes if their runs are shorter than _SHORT_RUN_BYTES, and a column's runs
 # together shorter than _FEW_RUNS_BYTES (0.44 to 1.04 of the time on an H100).
 _VERY_FEW_ROWS, _SHORT_RUN_BYTES, _FEW_RUNS_BYTES = 4, 80, 512
@@ -75,7 +75,7 @@ def matrices_of(
             left_out_below=two_sectors,
             least_columns=two_sectors,
             long_columns=ceil_div(
-                _LONG_COLUMNS_BYTES if element_bytes < 4 else _LONG_ROWS_OF_WORDS, element_bytes
+                _LONG_COLUMNS_OF_WORDS if element_bytes == 4 else _LONG_COLUMNS_BYTES, element_bytes
             ),
             least_followed=VECTOR_BYTES // element_bytes + 1,
             few_rows=_FEW_ROWS_BYTES // element_bytes,
