@@ -23,7 +23,7 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
 
-CALLS = 32
+CALLS = 22
 
 
 @pytest.mark.parametrize("name", emulated_limits.QUICK)

@@ -884,6 +884,17 @@ def test_a_dimension_continues_rows_or_columns(width, rows, apart, columns, are_
         assert found.rows.groups is None, "few groups continue columns"
 
 
+@pytest.mark.parametrize(
+    ("columns", "apart", "of_tiles"), [(40, 40, True), (40, 41, False), (17, 17, True), (16, 17, False)]
+)
+def test_short_rows_in_groups_are_copied_in_tiles_if_they_follow_each_other(columns, apart, of_tiles):
+    dims = (Dim(8, 1, 100_000 * apart), Dim(100_000, 8, apart), Dim(columns, 800_000, 1))
+    plan = PLAN_SLICE1(CopyLayout(dims, 0, 0), 1, columns * 800_000, GPU_LIMITS)
+    (step,) = plan.steps
+    is_tiles = step.kernel.startswith("slice1_tiles")
+    assert (is_tiles and kernels.table()[step.kernel].named(step.constants)["row_groups"]) == of_tiles
+
+
 def test_groups_of_bytes_that_follow_each_other_have_wide_tiles():
     """Tiles are narrower where all rows start with a vector."""
     for rows, columns, down, across in ((8, 333, 4, 48), (16, 333, 4, 48), (16, 336, 8, 28)):
