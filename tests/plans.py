@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -75,17 +75,16 @@ def as_of_a_processor(limits: DeviceLimits) -> DeviceLimits:
     return limits if limits.tuning.is_processor else replace(limits, tuning=SOFTWARE)
 
 
-_built: dict[str, set[tuple[Any, ...]]] = defaultdict(set)
+_built: dict[str, set[tuple[Any, ...]]] = {}
 
 
 def may_build(plan: Plan) -> bool:
     """Tell whether the running test may build the plan's pipelines, which it has from then on."""
     test = os.environ["PYTEST_CURRENT_TEST"]
-    for other in [known for known in _built if known != test]:
-        del _built[other]
-    wanted = _built[test] | {(step.kernel, step.constants) for step in plan.steps}
+    wanted = _built.get(test, set()) | {(step.kernel, step.constants) for step in plan.steps}
     if max(Counter(kernel for kernel, _ in wanted).values()) > thinned.pipelines_of_a_kernel():
         return False
+    _built.clear()  # of the tests before
     _built[test] = wanted
     return True
 

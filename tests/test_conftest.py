@@ -10,7 +10,9 @@ from typing import Any
 
 import conftest
 import needs
+import plans
 import pytest
+import thinned
 
 
 def a_config(*arguments: str, **options: Any) -> Any:
@@ -195,6 +197,41 @@ def test_those_that_run_are_taken_from_what_is_chosen(monkeypatch: pytest.Monkey
         only = items[chosen]
         collect(config, items, lambda items=items, only=only: items.__setitem__(slice(None), [only]))  # type: ignore[misc]
         assert items == [only]
+
+
+@pytest.mark.parametrize(
+    ("driver", "every_case", "count"), [("lavapipe", "", 4), ("swiftshader", "", 1), ("swiftshader", "1", 9)]
+)
+def test_a_test_builds_a_few_pipelines_of_each_kernel(
+    monkeypatch: pytest.MonkeyPatch, driver: str, every_case: str, count: int
+) -> None:
+    monkeypatch.setenv("DRIVER", driver)
+    monkeypatch.setenv("VKDML_TEST_EVERY_CASE", every_case)
+
+    def plan(*pipelines: tuple[str, int]) -> Any:
+        return SimpleNamespace(steps=[SimpleNamespace(kernel=kernel, constants=c) for kernel, c in pipelines])
+
+    for _ in range(2):
+        assert [plans.may_build(plan(("rows", c))) for c in range(9)] == [c < count for c in range(9)]
+    assert plans.may_build(plan(("columns", 0)))
+    assert plans.may_build(plan(("columns", 0), ("rows", 8))) == (count == 9)
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "another")
+    assert plans.may_build(plan(("rows", 8))), "each test has its own"
+
+
+@pytest.mark.parametrize(
+    ("driver", "memory", "count"),
+    [("lavapipe", "", 40), ("swiftshader", "", 10), ("lavapipe", "discrete", 10)],
+)
+def test_fewer_examples_are_drawn_where_they_run_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, driver: str, memory: str, count: int
+) -> None:
+    monkeypatch.setenv("DRIVER", driver)
+    monkeypatch.setenv("VKDML_TEST_MEMORY", memory)
+    monkeypatch.delenv("VKDML_TEST_EVERY_CASE", raising=False)
+    assert thinned.examples(40).max_examples == count
+    monkeypatch.setenv("VKDML_TEST_EVERY_CASE", "1")
+    assert thinned.examples(40).max_examples == 40
 
 
 def test_only_files_that_exist_are_the_same_on_any_driver(request: pytest.FixtureRequest) -> None:
