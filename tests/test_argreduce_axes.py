@@ -10,6 +10,7 @@ import pytest
 import strategies
 from checking import OPPOSITE_MODES, check_argreduce
 from oracle import AnyArray
+from thinned import some_of
 
 import vkdml
 
@@ -28,7 +29,7 @@ def axis_sets(rank: int) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("rank", range(1, 6))
 def test_every_axis_set(rank: int) -> None:
     x = dense_ties((3, 4, 2, 5, 3)[:rank])
-    for turn, axes in enumerate(axis_sets(rank)):
+    for turn, axes in some_of(enumerate(axis_sets(rank))):
         op, direction = oracle.OPERATORS[turn % 2], oracle.DIRECTIONS[turn // 2 % 2]
         for keepdims in (False, True):
             check_argreduce(x, axes, op=op, direction=direction, keepdims=keepdims)

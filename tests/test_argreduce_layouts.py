@@ -13,6 +13,7 @@ import strategies
 from checking import OPPOSITE_MODES, check_argreduce
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from oracle import AnyArray
+from thinned import some_of
 
 import vkdml
 
@@ -117,7 +118,7 @@ def test_large_overlapping_windows() -> None:
 def test_misaligned_starts(name: str) -> None:
     """Rows that begin anywhere in a word."""
     x = ties((200,), name)
-    for start in range(9):
+    for start in some_of(range(9)):
         check_argreduce(x[start:])
         check_argreduce(x[start::3], direction="decreasing")
         check_argreduce(x[start : start + 7])
@@ -225,7 +226,7 @@ def test_generated_layouts(name: str) -> None:
     rng = np.random.default_rng(11)
     dtype = oracle.dtype_named(name)
     n = dtype.itemsize
-    for turn in range(60):
+    for turn in some_of(range(60)):
         rank = int(rng.integers(1, 6))
         shape = tuple(int(s) for s in rng.integers(1, 8, size=rank))
         strides = tuple(int(s) * (n if turn % 4 else 1) for s in rng.integers(-40, 41, size=rank))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import TypeVar
 
 import forced_memory
 import hypothesis
 
-SHARE = 4  # one of so many examples
+SHARE = 4  # one of so many examples, or of modes and sizes
+
+Case = TypeVar("Case")
 
 
 def every_case() -> bool:
@@ -18,6 +22,11 @@ def every_case() -> bool:
 def for_swiftshader() -> bool:
     """Tell whether fewer cases are to run, as the driver is SwiftShader."""
     return os.environ.get("DRIVER", "").startswith("swiftshader") and not every_case()
+
+
+def some_of(cases: Iterable[Case]) -> list[Case]:
+    """Return the cases, a part of them on SwiftShader: for those that mean kernels of their own."""
+    return list(cases)[:: SHARE if for_swiftshader() else 1]
 
 
 def pipelines_of_a_kernel() -> int:
