@@ -89,6 +89,10 @@ class DeviceLimits:
         return dataclasses.replace(self, tuning=tuning)
 
 
+Pipeline = tuple[str, tuple[int, ...], int, bytes]
+"""A kernel, its specialization constants, its subgroup size, and the push constants compiled into it."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One dispatch: a kernel of the table, its specialization constants, push constants and workgroups."""
@@ -110,7 +114,7 @@ class Step:
         return self.push if self.fixed_parameters else b""
 
     @property
-    def pipeline(self) -> tuple[str, tuple[int, ...], int, bytes]:
+    def pipeline(self) -> Pipeline:
         """What tells its pipeline from those of other steps."""
         return self.kernel, self.constants, self.subgroup_size, self.compiled_in
 

@@ -10,7 +10,7 @@ from vkdml import _native
 from vkdml.errors import DeviceError
 from vkdml.plan import kernels
 from vkdml.plan.known_calls import MOST_CALLS, CallCache
-from vkdml.plan.plans import PUSH_BYTES, Plan, Step, whole_vectors
+from vkdml.plan.plans import PUSH_BYTES, Pipeline, Plan, Step, whole_vectors
 from vkdml.plan.tuning import Tuning
 from vkdml.runtime.execution import Execution
 from vkdml.runtime.fixed_pipelines import FixedPipelines
@@ -45,8 +45,8 @@ class ExecutionCache:
         self._imports_host_memory = unified_memory and device.imports_host_memory
         # Bounded: constants are flags, facts of element types, powers of two and small counts;
         # ARCHITECTURE.md lists them. A dictionary's own methods are atomic, so threads need no lock.
-        self._kernels: dict[Any, _native.Kernel] = {}
-        self._being_built: dict[Any, threading.Lock] = {}
+        self._kernels: dict[Pipeline, _native.Kernel] = {}
+        self._being_built: dict[Pipeline, threading.Lock] = {}
         self._fixed_kernels: CallCache[_native.Kernel] = CallCache(FIXED_KERNELS)
         self.fixed_pipelines = FixedPipelines()
         bounds = tuning.execution_cache_count, tuning.execution_cache_bytes, tuning.cached_execution_bytes

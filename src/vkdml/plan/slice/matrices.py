@@ -364,8 +364,13 @@ def tile_shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> 
     down, across = dict(limits.tuning.slice1.tile_shapes)[element_bytes]
     stepped = matrices.rows.step > 1
     are_unaligned = loads_unaligned(matrices, element_bytes)
-    goes_on = matrices.rows.groups is not None and continued(matrices, element_bytes)
-    if element_bytes == 1 and across >= 4 * _LEAST_ACROSS and (stepped or not (are_unaligned or goes_on)):
+    is_continued = continued(matrices, element_bytes)
+    groups_follow = is_continued and matrices.rows.groups is not None
+    if (
+        element_bytes == 1
+        and across >= 4 * _LEAST_ACROSS
+        and (stepped or not (are_unaligned or groups_follow))
+    ):
         down *= 2  # such columns are loaded in longer pieces
         if are_unaligned or not _has_long_unaligned_rows(matrices, across, limits):
             across //= 2
@@ -373,7 +378,6 @@ def tile_shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> 
         across -= 4
     per_vector, per_cell = VECTOR_BYTES // element_bytes, max(4 // element_bytes, 1)
     rows, columns = matrices.rows.count, matrices.columns.count
-    is_continued = continued(matrices, element_bytes)
     cells = ceil_div(columns + (per_vector - 1 if is_continued else 0), per_cell)
     blocks = down * across
     down = min(down, power_of_two_at_least(ceil_div(rows, per_vector)))
