@@ -89,7 +89,7 @@ uvec4 load_column(uint first) {
 void load_columns(uint first, uint number, uint at) {
     uvec4 vectors[COLUMNS_AT_ONCE];
     Column column = column_at(number);
-    [[unroll]] for (uint i = 0u; i < COLUMNS_AT_ONCE; i++) {
+    for (uint i = 0u; i < COLUMNS_AT_ONCE; i++) {
         vectors[i] = load_column(first + column.offset);
         column = column_after(column);
     }

@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import struct
 import subprocess
 from dataclasses import replace
 
 import pytest
+from spirv_words import PUSH_CONSTANT, TYPE_POINTER, VARIABLE, instructions, slots
 
 from vkdml import _native
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE, SOFTWARE, tuning_for
 from vkdml.plan.fixed_parameters import with_fixed_parameters
 from vkdml.plan.plans import Plan, Step
-
-PUSH_CONSTANT = 9
-TYPE_POINTER, VARIABLE, DECORATE, SPEC_ID = 32, 59, 71, 1
-
-
-def instructions(code: bytes):
-    words = struct.unpack(f"<{len(code) // 4}I", code)
-    at = 5
-    while at < len(words):
-        yield words[at] & 0xFFFF, words[at + 1 : at + (words[at] >> 16)]
-        at += words[at] >> 16
-
-
-def slots(code: bytes) -> set[int]:
-    """Of a module's specialization constants."""
-    return {
-        words[2] for operation, words in instructions(code) if operation == DECORATE and words[1] == SPEC_ID
-    }
 
 
 @pytest.mark.parametrize("family", kernels.schema().families)

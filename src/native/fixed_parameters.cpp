@@ -3,51 +3,11 @@
 
 #include <map>
 #include <set>
-#include <stdexcept>
 
-namespace vkdml {
+#include "spirv.hpp"
+
+namespace vkdml::spirv {
 namespace {
-
-// The numbers of the SPIR-V specification.
-constexpr size_t header_words = 5, bound_word = 3;
-constexpr uint32_t push_constant = 9, private_storage = 6;
-constexpr uint32_t block_decoration = 2, spec_id = 1, array_stride = 6, offset_decoration = 35;
-enum Operation : uint32_t {
-    type_array = 28,
-    type_struct = 30,
-    type_pointer = 32,
-    constant = 43,
-    spec_constant = 50,
-    spec_constant_composite = 51,
-    variable = 59,
-    load = 61,
-    access_chain = 65,
-    decorate = 71,
-    member_decorate = 72,
-    copy_object = 83,
-};
-
-struct Instruction {
-    const uint32_t* words; // the first one has the operation and how many words there are
-    uint32_t count;
-    uint32_t operation() const { return words[0] & 0xffff; }
-    uint32_t operator[](uint32_t word) const {
-        if (word >= count) throw std::invalid_argument("an instruction of the SPIR-V module is cut off");
-        return words[word];
-    }
-};
-
-std::vector<Instruction> instructions_of(const std::vector<uint32_t>& spirv) {
-    std::vector<Instruction> all;
-    for (size_t at = header_words; at < spirv.size();) {
-        const uint32_t count = spirv[at] >> 16;
-        if (count == 0 || at + count > spirv.size())
-            throw std::invalid_argument("the SPIR-V module ends within an instruction");
-        all.push_back({&spirv[at], count});
-        at += count;
-    }
-    return all;
-}
 
 // A member of the push constants.
 struct Member {
@@ -61,7 +21,6 @@ class Rewriting {
 public:
     Rewriting(const std::vector<uint32_t>& spirv, uint32_t first_slot)
         : old_(instructions_of(spirv)), first_slot_(first_slot) {
-        if (spirv.size() < header_words) throw std::invalid_argument("the SPIR-V module has no header");
         made_.assign(spirv.begin(), spirv.begin() + header_words);
         find();
         for (const Instruction& each : old_) rewrite(each);
@@ -71,11 +30,6 @@ public:
 
 private:
     uint32_t new_id() { return made_[bound_word]++; }
-
-    void write(Operation operation, const std::vector<uint32_t>& operands) {
-        made_.push_back(uint32_t(operands.size() + 1) << 16 | operation);
-        made_.insert(made_.end(), operands.begin(), operands.end());
-    }
 
     void find();
     void rewrite(const Instruction& old);
@@ -98,7 +52,7 @@ void Rewriting::find() {
     std::map<uint32_t, std::map<uint32_t, uint32_t>> offsets;
     for (const Instruction& each : old_) {
         const uint32_t operation = each.operation();
-        if (operation == member_decorate && each[3] == offset_decoration)
+        if (operation == member_decorate && each[3] == offset)
             offsets[each[1]][each[2]] = each[4];
         else if (operation == constant && each.count == 4)
             numbers_[each[2]] = each[3];
@@ -136,7 +90,7 @@ void Rewriting::find() {
 void Rewriting::rewrite(const Instruction& old) {
     const uint32_t operation = old.operation();
     if (operation == decorate && laid_out_.count(old[1])) {
-        if (old[2] == block_decoration) {
+        if (old[2] == block) {
             decorate_constants();
             return;
         }
@@ -154,13 +108,13 @@ void Rewriting::rewrite(const Instruction& old) {
             single_[old[2]] = member.constants[0];
             return;
         }
-        write(access_chain, {word_pointer_, old[2], member.array, old[5]});
+        write(made_, access_chain, {word_pointer_, old[2], member.array, old[5]});
         return;
     }
     if (operation == load) {
         const auto found = single_.find(old[3]);
         if (found != single_.end()) {
-            write(copy_object, {old[1], old[2], found->second});
+            write(made_, copy_object, {old[1], old[2], found->second});
             return;
         }
     }
@@ -170,21 +124,21 @@ void Rewriting::rewrite(const Instruction& old) {
 void Rewriting::decorate_constants() {
     for (const Member& member : members_)
         for (uint32_t n = 0; n < member.constants.size(); n++)
-            write(decorate, {member.constants[n], spec_id, first_slot_ + member.first_word + n});
+            write(made_, decorate, {member.constants[n], spec_id, first_slot_ + member.first_word + n});
 }
 
 void Rewriting::define_constants() {
     for (const Member& member : members_)
-        for (uint32_t id : member.constants) write(spec_constant, {word_type_, id, 0});
-    write(type_pointer, {word_pointer_, private_storage, word_type_});
+        for (uint32_t id : member.constants) write(made_, spec_constant, {word_type_, id, 0});
+    write(made_, type_pointer, {word_pointer_, private_storage, word_type_});
     for (const Member& member : members_) {
         if (!member.array) continue;
         const uint32_t content = new_id(), pointer = new_id();
         std::vector<uint32_t> operands{member.type, content};
         operands.insert(operands.end(), member.constants.begin(), member.constants.end());
-        write(spec_constant_composite, operands);
-        write(type_pointer, {pointer, private_storage, member.type});
-        write(variable, {pointer, member.array, private_storage, content});
+        write(made_, spec_constant_composite, operands);
+        write(made_, type_pointer, {pointer, private_storage, member.type});
+        write(made_, variable, {pointer, member.array, private_storage, content});
     }
 }
 
@@ -199,4 +153,4 @@ std::vector<uint32_t> with_fixed_parameters(const std::vector<uint32_t>& spirv, 
     }
 }
 
-} // namespace vkdml
+} // namespace vkdml::spirv

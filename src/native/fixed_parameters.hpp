@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vkdml {
+namespace vkdml::spirv {
 
 // Returns a module that has specialization constants where it had push constants: one for each word, from
 // `first_slot` on.
@@ -13,4 +13,4 @@ namespace vkdml {
 // only. Throws std::invalid_argument where they are not, or where the module is not whole.
 std::vector<uint32_t> with_fixed_parameters(const std::vector<uint32_t>& spirv, uint32_t first_slot);
 
-} // namespace vkdml
+} // namespace vkdml::spirv

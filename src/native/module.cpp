@@ -15,6 +15,7 @@
 #include "host_copy.hpp"
 #include "mapped_read.hpp"
 #include "process_end.hpp"
+#include "specialized_module.hpp"
 #include "tensor_exchange.hpp"
 
 namespace nb = nanobind;
@@ -105,11 +106,21 @@ NB_MODULE(_native, m) {
         [](nb::bytes spirv, uint32_t first_slot) {
             std::vector<uint32_t> words(spirv.size() / 4);
             memcpy(words.data(), spirv.data(), words.size() * 4);
-            words = with_fixed_parameters(words, first_slot);
+            words = spirv::with_fixed_parameters(words, first_slot);
             return nb::bytes(words.data(), words.size() * 4);
         },
         "spirv"_a, "first_slot"_a,
         "The module with specialization constants, from a slot on, in place of its push constants.");
+    m.def(
+        "specialized",
+        [](nb::bytes spirv, const std::vector<uint32_t>& constants) {
+            std::vector<uint32_t> words(spirv.size() / 4);
+            memcpy(words.data(), spirv.data(), words.size() * 4);
+            words = spirv::specialized(words, constants);
+            return nb::bytes(words.data(), words.size() * 4);
+        },
+        "spirv"_a, "constants"_a,
+        "The module with these values of its specialization constants, without the code that they exclude.");
     m.def(
         "most_mapped_read", [] { return most_mapped_read(widest_mapped_load()); },
         "The most bytes that Buffer.read_mapped() takes less time for than the device does.");

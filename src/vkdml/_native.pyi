@@ -29,6 +29,11 @@ def with_fixed_parameters(spirv: bytes, first_slot: int) -> bytes:
     The module with specialization constants, from a slot on, in place of its push constants.
     """
 
+def specialized(spirv: bytes, constants: _Sequence[int]) -> bytes:
+    """
+    The module with these values of its specialization constants, without the code that they exclude.
+    """
+
 def most_mapped_read() -> int:
     """
     The most bytes that Buffer.read_mapped() takes less time for than the device does.
