@@ -87,3 +87,19 @@ def test_elements_that_are_slow_by_themselves_are_planned_in_periods():
         layout, Order("uint8"), 398 * 584 * 910, GPU_LIMITS, index_bytes=4, with_values=False
     )
     assert [step.kernel.split("_")[1] for step in plan.steps] == ["periods", "combine"]
+
+
+@pytest.mark.parametrize(("name", "run", "in_periods"), [
+    ("uint8", 8001, False), ("uint8", 4096, False), ("uint8", 4095, True), ("float16", 8001, True),
+])  # fmt: skip
+def test_long_runs_of_bytes_are_read_as_rows_rather_than_with_the_gaps_between_them(name, run, in_periods):
+    pitch = run + 16 - run % 16
+    sizes, strides = (150, run, 257), (pitch, 1, 150 * pitch + 64)
+    assert (gaps_of(name, sizes, strides, (1, 2)).fastest is not None) == in_periods
+
+
+def test_long_runs_of_bytes_are_read_in_parts_where_these_are_few():
+    sizes, strides = (742, 1676, 119), (1, 307188, 742)
+    gaps = gaps_of("uint8", sizes, strides, (0, 1, 2))
+    assert gaps.fastest_of(gaps.ways).part
+    assert gaps.fastest is not None

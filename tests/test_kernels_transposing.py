@@ -121,6 +121,47 @@ def test_far_rows_written_in_another_order_are_read_and_written_in_sectors():
     assert p["tile_1"] >= 8
 
 
+FEW_OUTPUTS = {
+    "int8": (20, 1310720, 2, 4),
+    "float16": (9, 300000, 3, 17),
+    "float32": (3, 1165084, 2, 6),
+    "int64": (5, 400000, 3, 5),
+}
+
+
+@pytest.mark.parametrize("name", FEW_OUTPUTS)
+def test_tiles_with_few_outputs_of_two_dimensions_have_more_of_a_third(name):
+    memory = FEW_OUTPUTS[name]
+    (step,) = discrete_plan(memory, (1, 3, 2, 0), (3,), name).steps
+    p = pushed(step)
+    tile = sorted((p["tile_0"], p["tile_1"], p["tile_2"]))
+    assert set(memory[2:]) < set(tile)
+    near = -(-memory[3] // {"int8": 4, "float16": 2}.get(name, 1))
+    assert math.prod(tile) // memory[3] * near >= 48
+
+
+@pytest.mark.in_turn(any_of=("name", "window"))
+@pytest.mark.parametrize("window", [slice(None), slice(1, 4)])
+@pytest.mark.parametrize("name", ["uint8", "bfloat16", "int32", "float64"])
+def test_tiles_of_three_dimensions_write_what_their_twin_writes(device, name, window):
+    short = replace(DISCRETE.short, from_bytes=0, fixed_positions=False)
+    limits = replace(device.limits, tuning=replace(DISCRETE, short=short))
+    memory = (5, 4000, 5, 4)
+    whole = np.empty(memory, np.int8).transpose(1, 3, 2, 0)
+    view = whole[:, :, window]
+    base = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    plan, count = plan_view("tiles", view.shape, view.strides, (3,), base, Order(name), limits)
+    p = pushed(plan.steps[0])
+    assert min(p["tile_0"], p["tile_1"], p["tile_2"]) > 1
+    run_both(device, plan, element_bits(np.random.default_rng(1), name, count))
+
+
+def test_tiles_with_enough_outputs_of_two_dimensions_have_no_more():
+    (step,) = discrete_plan((9, 300000, 5, 12), (1, 3, 2, 0), (3,), "float32").steps
+    p = pushed(step)
+    assert sorted((p["tile_0"], p["tile_1"], p["tile_2"])) == [1, 5, 12]
+
+
 def test_tiles_of_wide_stacks_keep_a_workgroup_busy():
     (step,) = discrete_plan((924358, 18, 4), (2, 1, 0), (1,), "int64").steps
     p = pushed(step)
