@@ -119,6 +119,7 @@ def program_of(body: str, functions: str = "") -> str:
         ("if (B || W == 3u) words[0] = 1u;", ""),
         ("if (words[1] == 1u && !B) words[0] = 1u; words[2] = 1u;", ""),
         ("words[0] = !B || words[1] == 1u ? 1u : 2u;", ""),
+        ("if (words[1] == 1u || !B) words[0] = 1u; words[2] = 1u;", ""),
         ("uint kind = B ? 7u : 9u; if (kind == 7u) words[0] = 1u;", ""),
         ("if (is_odd(W)) words[0] = 1u;", "bool is_odd(uint word) { return word % 2u == 1u; }"),
         (
@@ -171,3 +172,12 @@ def test_constants_that_are_not_given_keep_their_values(tmp_path):
     assert run_module(module, [], [0] * 4) == [5, 2, 0, 0]
     assert run_module(module, [7], [0] * 4) == [7, 2, 0, 0]
     assert run_module(module, [7, 1, 9], [0] * 4) == [7, 1, 0, 0]
+
+
+def test_where_the_module_does_not_define_a_condition_both_ways_stay(tmp_path):
+    body = "uint kind; if (kind == W) words[0] = words[0] + 1u; words[1] = 3u;"
+    module = compiled(tmp_path, program_of(body))
+    made = _native.specialized(module, [5, 0])
+    check_valid(tmp_path / "module.spv", made)
+    assert spirv_words.BRANCH_CONDITIONAL in operations(made)
+    assert run_module(module, [5, 0], [7, 0, 0, 0])[1] == 3
