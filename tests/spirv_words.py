@@ -1,14 +1,30 @@
-"""Reading SPIR-V modules: the numbers are those of the SPIR-V specification."""
+"""Checking and reading SPIR-V modules: the numbers are those of the SPIR-V specification."""
 
 from __future__ import annotations
 
+import shutil
 import struct
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
-TYPE_POINTER, FUNCTION, FUNCTION_CALL, VARIABLE, DECORATE = 32, 54, 57, 59, 71
+TYPE_POINTER, FUNCTION, VARIABLE, DECORATE = 32, 54, 59, 71
 SPEC_CONSTANT_TRUE, SPEC_CONSTANT_FALSE, SPEC_CONSTANT, SPEC_CONSTANT_COMPOSITE = 48, 49, 50, 51
-BRANCH_CONDITIONAL, LOOP_MERGE, PHI = 250, 246, 245
+BRANCH_CONDITIONAL = 250
 PUSH_CONSTANT, SPEC_ID = 9, 1
+
+
+def tool(name: str, package: str) -> str:
+    """The path of a program that a package of the system has."""
+    found = shutil.which(name)
+    assert found, f"{name} is missing; system-packages.txt lists {package}"
+    return found
+
+
+def check_valid(path: Path, module: bytes) -> None:
+    """Write the module there, and check that it is valid for Vulkan 1.1."""
+    path.write_bytes(module)
+    subprocess.run([tool("spirv-val", "spirv-tools"), "--target-env", "vulkan1.1", path], check=True)
 
 
 def instructions(module: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:

@@ -42,11 +42,14 @@ def device():
 
 
 def plan_case(case: str, name: str, limits, rules):
-    memory, dims, windows, axis = CASES[case]
+    return plan_window(case, *CASES[case], Order(name, *rules), limits)
+
+
+def plan_window(case: str, memory, dims, windows, axis: int, order: Order, limits):
     whole = np.empty(memory, np.int8).transpose(dims)
     view = whole[windows]
     base = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    return plan_view(case, view.shape, view.strides, (axis,), base, Order(name, *rules), limits)
+    return plan_view(case, view.shape, view.strides, (axis,), base, order, limits)
 
 
 @pytest.mark.in_turn(any_of=("name",))
@@ -146,11 +149,8 @@ def test_tiles_with_few_outputs_of_two_dimensions_have_more_of_a_third(name):
 def test_tiles_of_three_dimensions_write_what_their_twin_writes(device, name, window):
     short = replace(DISCRETE.short, from_bytes=0, fixed_positions=False)
     limits = replace(device.limits, tuning=replace(DISCRETE, short=short))
-    memory = (5, 4000, 5, 4)
-    whole = np.empty(memory, np.int8).transpose(1, 3, 2, 0)
-    view = whole[:, :, window]
-    base = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    plan, count = plan_view("tiles", view.shape, view.strides, (3,), base, Order(name), limits)
+    windows = ALL, ALL, window, ALL
+    plan, count = plan_window("tiles", (5, 4000, 5, 4), (1, 3, 2, 0), windows, 3, Order(name), limits)
     p = pushed(plan.steps[0])
     assert min(p["tile_0"], p["tile_1"], p["tile_2"]) > 1
     run_both(device, plan, element_bits(np.random.default_rng(1), name, count))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from native_work import HOST
 from plans import GPU_LIMITS
 from random_programs import BOOLS, INVOCATIONS, WORDS, random_program
-from spirv_words import operations
+from spirv_words import check_valid, operations, tool
 from thinned import examples
 
 import vkdml
@@ -29,18 +28,6 @@ SPECIALIZATION = {
     spirv_words.SPEC_CONSTANT_TRUE, spirv_words.SPEC_CONSTANT_FALSE,
     spirv_words.SPEC_CONSTANT, spirv_words.SPEC_CONSTANT_COMPOSITE,
 }  # fmt: skip
-
-
-def tool(name: str, package: str) -> str:
-    found = shutil.which(name)
-    assert found, f"{name} is missing; system-packages.txt lists {package}"
-    return found
-
-
-def check_valid(path: Path, module: bytes) -> None:
-    path.write_bytes(module)
-    validator = tool("spirv-val", "spirv-tools")
-    subprocess.run([validator, "--target-env", "vulkan1.1", path], check=True)
 
 
 def compiled(path: Path, glsl: str) -> bytes:

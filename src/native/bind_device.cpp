@@ -105,8 +105,7 @@ void bind_device(nb::module_& m) {
                 if (spirv.size() == 0 || spirv.size() % 4)
                     throw std::invalid_argument("SPIR-V comes in words of 4 bytes, not " +
                                                 std::to_string(spirv.size()) + " bytes");
-                std::vector<uint32_t> words(spirv.size() / 4);
-                memcpy(words.data(), spirv.data(), spirv.size());
+                std::vector<uint32_t> words = to_words(spirv);
                 if (fixed.size() % 4 || (fixed.size() && push_bytes))
                     throw std::invalid_argument(
                         "fixed parameters are whole words, and a kernel that has them has no push constants");

@@ -1,6 +1,7 @@
 // The parts of the Python bindings: types in, types out, the GIL given up where a call blocks.
 #pragma once
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,17 @@ inline nanobind::object as_str(const std::string& bytes) {
 inline std::vector<uint8_t> to_bytes(const nanobind::bytes& bytes) {
     auto data = static_cast<const uint8_t*>(bytes.data());
     return {data, data + bytes.size()};
+}
+
+// A SPIR-V module as C++ has it, and as Python does; what is no whole word at its end is left out.
+inline std::vector<uint32_t> to_words(const nanobind::bytes& module) {
+    std::vector<uint32_t> words(module.size() / 4);
+    memcpy(words.data(), module.data(), words.size() * 4);
+    return words;
+}
+
+inline nanobind::bytes from_words(const std::vector<uint32_t>& words) {
+    return nanobind::bytes(words.data(), words.size() * 4);
 }
 
 } // namespace vkdml

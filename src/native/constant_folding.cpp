@@ -2,6 +2,7 @@
 #include "constant_folding.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "spirv.hpp"
 

@@ -5,6 +5,29 @@
 
 namespace vkdml::spirv {
 
+namespace {
+
+bool goes_on(const Instruction& each) {
+    const uint32_t operation = each.operation();
+    return operation == branch || operation == branch_conditional || operation == switch_;
+}
+
+bool ends_block(const Instruction& each) {
+    const uint32_t operation = each.operation();
+    const bool leaves = operation == return_ || operation == return_value;
+    return goes_on(each) || leaves || operation == kill || operation == unreachable;
+}
+
+template <typename T> T& last_of(std::vector<T>& all) {
+    if (all.empty()) throw std::invalid_argument("the SPIR-V module has an instruction outside of its place");
+    return all.back();
+}
+
+// Whether all operands of an operation are ids, and its result depends on nothing else.
+bool is_operator(uint32_t operation) { return operation >= bitcast && operation <= bitwise_not; }
+
+} // namespace
+
 uint32_t result_id(const Instruction& each) {
     switch (each.operation()) {
     case label:
@@ -16,17 +39,10 @@ uint32_t result_id(const Instruction& each) {
     case atomic_store:
     case loop_merge:
     case selection_merge:
-    case branch:
-    case branch_conditional:
-    case switch_:
-    case kill:
-    case return_:
-    case return_value:
-    case unreachable:
     case function_end:
         return 0;
     default:
-        return each[2];
+        return ends_block(each) ? 0 : each[2];
     }
 }
 
@@ -43,18 +59,6 @@ KnownValues::KnownValues(const std::vector<Instruction>& code, uint32_t bound,
     } while (settle());
 }
 
-namespace {
-
-template <typename T> T& last_of(std::vector<T>& all) {
-    if (all.empty()) throw std::invalid_argument("the SPIR-V module has an instruction outside of its place");
-    return all.back();
-}
-
-// Whether all operands of an operation are ids, and its result depends on nothing else.
-bool is_operator(uint32_t operation) { return operation >= bitcast && operation <= bitwise_not; }
-
-} // namespace
-
 void KnownValues::find_functions() {
     globals_ = code_.size();
     for (size_t i = 0; i < code_.size(); i++) {
@@ -70,18 +74,11 @@ void KnownValues::find_functions() {
         case label:
             last_of(functions_).blocks.push_back({each[1], i, i});
             break;
-        case branch:
-        case branch_conditional:
-        case switch_:
-        case kill:
-        case return_:
-        case return_value:
-        case unreachable:
-            last_of(last_of(functions_).blocks).end = i + 1;
-            break;
         case function_end:
             last_of(functions_).end = i + 1;
             break;
+        default:
+            if (ends_block(each)) last_of(last_of(functions_).blocks).end = i + 1;
         }
     }
     for (const Function& each : functions_) {
@@ -220,8 +217,7 @@ void KnownValues::evaluate(const Function& function, const Block& block) {
 // Goes on where a block does.
 void KnownValues::follow(const Block& block) {
     const Instruction& last = code_[block.end - 1];
-    const uint32_t operation = last.operation();
-    if (operation != branch && operation != branch_conditional && operation != switch_) return;
+    if (!goes_on(last)) return;
     for (uint32_t word = 1; word < last.count; word++)
         if (leads(block.label, last[word])) run(last[word]);
 }

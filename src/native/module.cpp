@@ -104,20 +104,14 @@ NB_MODULE(_native, m) {
     m.def(
         "with_fixed_parameters",
         [](nb::bytes spirv, uint32_t first_slot) {
-            std::vector<uint32_t> words(spirv.size() / 4);
-            memcpy(words.data(), spirv.data(), words.size() * 4);
-            words = spirv::with_fixed_parameters(words, first_slot);
-            return nb::bytes(words.data(), words.size() * 4);
+            return from_words(spirv::with_fixed_parameters(to_words(spirv), first_slot));
         },
         "spirv"_a, "first_slot"_a,
         "The module with specialization constants, from a slot on, in place of its push constants.");
     m.def(
         "specialized",
         [](nb::bytes spirv, const std::vector<uint32_t>& constants) {
-            std::vector<uint32_t> words(spirv.size() / 4);
-            memcpy(words.data(), spirv.data(), words.size() * 4);
-            words = spirv::specialized(words, constants);
-            return nb::bytes(words.data(), words.size() * 4);
+            return from_words(spirv::specialized(to_words(spirv), constants));
         },
         "spirv"_a, "constants"_a,
         "The module with these values of its specialization constants, without the code that they exclude.");

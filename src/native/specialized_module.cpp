@@ -33,7 +33,7 @@ private:
     void write_function(const Function& function);
     void find_stubs(const Function& function);
     void write_block(const Block& block);
-    void write_instruction(const Instruction& each, uint32_t block);
+    void write_instruction(size_t number, uint32_t block);
     void write_global(const Instruction& each);
     void write_constant(uint32_t type, uint32_t id, uint32_t word);
     uint32_t constant_of(uint32_t type, uint32_t word);
@@ -91,7 +91,7 @@ void Specializing::find_stubs(const Function& function) {
 
 void Specializing::write_block(const Block& block) {
     if (known_.runs(block)) {
-        for (size_t i = block.begin; i < block.end; i++) write_instruction(code_[i], block.label);
+        for (size_t i = block.begin; i < block.end; i++) write_instruction(i, block.label);
         return;
     }
     const auto stub = stubs_.find(block.label);
@@ -104,10 +104,11 @@ void Specializing::write_block(const Block& block) {
         write(body_, unreachable, {});
 }
 
-void Specializing::write_instruction(const Instruction& each, uint32_t block) {
+void Specializing::write_instruction(size_t number, uint32_t block) {
+    const Instruction& each = code_[number];
     switch (each.operation()) {
     case selection_merge:
-        if (!is_decided(*(&each + 1))) copy(body_, each);
+        if (!is_decided(code_.at(number + 1))) copy(body_, each);
         return;
     case branch_conditional:
         if (is_decided(each))

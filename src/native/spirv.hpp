@@ -14,7 +14,6 @@ constexpr uint32_t most_ids = 0x3fffff;
 enum Operation : uint32_t {
     undefined = 1,
     name = 5,
-    member_name = 6,
     extended = 12, // OpExtInst
     entry_point = 15,
     type_bool = 20,
@@ -43,7 +42,6 @@ enum Operation : uint32_t {
     access_chain = 65,
     decorate = 71,
     member_decorate = 72,
-    composite_extract = 81,
     copy_object = 83,
     bitcast = 124,
     integer_add = 128,

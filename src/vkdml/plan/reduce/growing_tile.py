@@ -9,7 +9,7 @@ from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES
 from vkdml.plan.reduce.reductions import FOUR
-from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, pitch_of, tile_of_counts
+from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, folds_of, pitch_of, tile_of_counts
 from vkdml.plan.reduce.tiles_in_place import even_count
 
 # A segment starts and ends within vectors that it may not share with its neighbours.
@@ -81,10 +81,7 @@ class Box:
     def _folds(self) -> int:
         """How many outputs, or words of columns, are folded so far."""
         number = prod(self.counts.values())
-        if not (self.packed and self.counts):
-            return number
-        near = self.counts[self._near]
-        return number // near * ceil_div(near, 4 // self.nbytes)
+        return folds_of(number, self.counts.get(self._near, 1), self.nbytes, self.packed)
 
     def _take(self, dim: Dim, count: int, pitch: int) -> None:
         self.counts[dim] = count

@@ -53,6 +53,11 @@ class Tile:
         )
 
 
+def folds_of(outputs: int, near: int, nbytes: int, packed: bool) -> int:
+    """Return how many outputs, or words of narrow columns, are folded; ``near`` outputs lie side by side."""
+    return outputs // near * ceil_div(near, 4 // nbytes if packed else 1)
+
+
 def pitch_of(least: int, stride: int, per_vector: int) -> int:
     """Return the pitch of segments in shared memory that is the stride in memory, modulo a vector."""
     return least + (stride - least) % per_vector

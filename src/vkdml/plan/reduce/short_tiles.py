@@ -11,7 +11,7 @@ from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.reduce.columns import LED_GROUPS
 from vkdml.plan.reduce.growing_tile import OUTPUTS_OF_SECTOR, SEGMENT_MARGIN, Box, Room, gap_of, margin_of
 from vkdml.plan.reduce.reductions import bytes_of_workgroup
-from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, tile_of_counts
+from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, folds_of, tile_of_counts
 from vkdml.plan.reduce.tiles_in_place import MOST_PERMUTED, tile_in_place, workgroup_size_of
 from vkdml.plan.reduce.transposing import PermutedStack, sides_of
 from vkdml.plan.schema import ElementType
@@ -62,9 +62,9 @@ LONG_ROW = 2048
 LONG_PERMUTED_ROW = 20
 # Bytes. Rows of up to this size have twice as many outputs side by side in these large tiles.
 VERY_SHORT_ROW = 16
-# For its invocations. A tile that has all of two dimensions, but folds fewer outputs or words of them, takes
-# a part of a third dimension, too: 0.06 to 1.03 of the time, 0.62 in the mean of 26 shapes (H200). With more
-# folds it takes longer so.
+# Folds of outputs, or of words of them, for each invocation. A tile that has all of two dimensions, but less
+# work than this, takes a part of a third dimension, too: 0.06 to 1.03 of the time, 0.62 in the mean of 26
+# shapes (H200). With more work it takes longer so.
 FEW_FOLDS = 3 / 8
 # Bytes. Only outputs of rows of up to this size are written across the next dimension (`along_outputs`).
 SHORT_ROW = 24
@@ -310,8 +310,7 @@ def _has_few_outputs(tile: Tile, layout: ReduceLayout, nbytes: int, packed: bool
     """Whether a tile has all outputs of two dimensions, too few for its invocations, and could have more."""
     if len(tile.dims) == BOX_DIMS or not tile.outer or any(count < dim.size for dim, count in tile.dims):
         return False
-    near = layout.kept[-1].size
-    folds = tile.outputs // near * ceil_div(near, 4 // nbytes if packed else 1)
+    folds = folds_of(tile.outputs, layout.kept[-1].size, nbytes, packed)
     return folds < FEW_FOLDS * tile.workgroup_size
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim
 from vkdml.plan.plans import VECTOR_BYTES
-from vkdml.plan.reduce.short_tile import pitch_of
+from vkdml.plan.reduce.short_tile import folds_of, pitch_of
 
 # Bytes. What a GPU's memory reads and writes at least.
 _ATOM = 64
@@ -82,8 +82,7 @@ class Sides:
     def cost(self, workgroup_size: int) -> float:
         """Return the bytes read and written for an output, more for what is idle or outside the array."""
         stack = self.stack
-        at_once = 4 // stack.nbytes if stack.packed else 1
-        folds = self.outputs // self.along_chain[0] * ceil_div(self.along_chain[0], at_once)
+        folds = folds_of(self.outputs, self.along_chain[0], stack.nbytes, stack.packed)
         idle = ceil_div(folds, workgroup_size) * workgroup_size / folds
         segments, row = (self.along_fast, self.segment) if self.shared_pitch else (1, self._extent)
         read = stack.positions.size * segments * _atoms(row * stack.nbytes, stack.input_aligned)
