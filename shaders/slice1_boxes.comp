@@ -12,7 +12,8 @@ const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES);
 
 shared uint layout_cells[BOX_LAYOUT_WORDS]; // the workspace may be far away
 shared uint cells[CELLS];
-shared uint input_rows[TABLE];  // offsets of a box's contiguous spans
+shared uint input_rows[TABLE];       // offsets of a box's contiguous spans
+shared uint input_row_places[TABLE]; // of their first elements among those of the cells, in a box that starts with a word
 shared uint output_rows[TABLE];
 
 // Divides a number of less than 2^16 by the divisor of less than 2^16 that `inverse` is made of; 0 stands for 1.
@@ -38,40 +39,33 @@ uvec2 offsets_in_box(uint number, uint word, uint dims) {
 // What an invocation keeps for each of its turns is in variables of its own: some drivers keep arrays in memory.
 #define EACH_TURN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 
-// A vector of a span of the input on its way to the cells.
+// A vector of a span of the input on its way to the cells, whose elements keep their places in words.
 struct Loaded {
     uvec4 vector;
-    uint next; // the word after the vector
-    uint row;
-    uint word; // of the span: that of the vector's first
-    uint shift;
+    uint cell; // of the vector's first word
+    uint word; // of the span: the vector's first
+    uint last; // of the span
 };
 
 Loaded load_vector(uint number, uint base) {
     Loaded loaded;
-    loaded.row = quotient(number, row_vectors_inverse);
-    uint start = base + input_rows[loaded.row];
-    uint vector = number - loaded.row * row_vectors;
-    loaded.word = vector * 4u - start / PER_WORD % 4u;
-    vector = min(vector + start / PER_VECTOR, last_vector);
-    loaded.vector = input_vectors[vector];
-#if ELEMENT_BYTES < 4
-    loaded.shift = start % PER_WORD * BITS;
-    loaded.next = INPUT_UNALIGNED ? input_words[4u * min(vector + 1u, last_vector)] : 0u;
-#endif
+    uint row = quotient(number, row_vectors_inverse);
+    uint start = base + input_rows[row], place = input_row_places[row] + base % PER_WORD;
+    uint vector = number - row * row_vectors + start / PER_VECTOR;
+    loaded.word = vector * 4u - start / PER_WORD;
+    loaded.cell = place / PER_WORD + loaded.word;
+    loaded.last = (place % PER_WORD + row_length - 1u) / PER_WORD;
+    loaded.vector = input_vectors[min(vector, last_vector)];
     return loaded;
 }
 
+// Words before the span's first have numbers beyond the last.
 void keep(Loaded loaded) {
-    uvec4 words = loaded.vector;
-#if ELEMENT_BYTES < 4
-    if (INPUT_UNALIGNED) words = funnel(words, uvec4(words.yzw, loaded.next), loaded.shift);
-#endif
-    uint cell = loaded.row * row_pitch + loaded.word;
-    if (loaded.word < row_words) cells[cell] = words.x;
-    if (loaded.word + 1u < row_words) cells[cell + 1u] = words.y;
-    if (loaded.word + 2u < row_words) cells[cell + 2u] = words.z;
-    if (loaded.word + 3u < row_words) cells[cell + 3u] = words.w;
+    uint word = loaded.word, last = loaded.last;
+    if (word <= last) cells[loaded.cell] = loaded.vector.x;
+    if (word + 1u <= last) cells[loaded.cell + 1u] = loaded.vector.y;
+    if (word + 2u <= last) cells[loaded.cell + 2u] = loaded.vector.z;
+    if (word + 3u <= last) cells[loaded.cell + 3u] = loaded.vector.w;
 }
 
 void load_rows(uint base) {
@@ -85,8 +79,6 @@ void load_rows(uint base) {
     }
 }
 
-#include "elements.glsl"
-
 // Where a box starts, and whether rows of the output start and end in it.
 struct Origin {
     uint input_base;
@@ -94,6 +86,8 @@ struct Origin {
     bool at_start;
     bool at_end;
 };
+
+#include "elements.glsl"
 
 Origin origin_of(uint number) {
     uvec2 bases = uvec2(input_base, output_base);
@@ -120,8 +114,11 @@ void main() {
     for (uint word = gl_LocalInvocationID.x; word < layout_count; word += WORKGROUP)
         layout_cells[word] = layout_word(word);
     barrier();
-    for (uint row = gl_LocalInvocationID.x; row < rows; row += WORKGROUP)
-        input_rows[row] = offsets_in_box(row, rows_word, row_dims).x;
+    for (uint row = gl_LocalInvocationID.x; row < rows; row += WORKGROUP) {
+        uvec2 offsets = offsets_in_box(row, rows_word, row_dims);
+        input_rows[row] = offsets.x;
+        input_row_places[row] = offsets.y;
+    }
     for (uint row = gl_LocalInvocationID.x; row < output_row_count; row += WORKGROUP)
         output_rows[row] = offsets_in_box(row, output_word, output_row_dims).x;
     barrier();
@@ -131,6 +128,6 @@ void main() {
         Origin origin = origin_of(box);
         load_rows(origin.input_base);
         barrier();
-        store_rows(origin.output_base, origin.at_start, origin.at_end);
+        store_rows(origin);
     }
 }

@@ -1,7 +1,8 @@
 // Boxes of elements of 1 and 2 bytes. Words of the output's rows, each of which starts with a word, are gathered into
 // cells of their own: words of the output may be made of two of them.
 
-// Of the elements that the invocation gathers in a box, where they lie in the cells: two of 16 bits in a word.
+// Of the elements that the invocation gathers in a box, where they lie in the cells if the box starts with a word: two of 16
+// bits in a word.
 #define DECLARE(TURN) uint pair_##TURN, other_pair_##TURN;
 EACH_TURN(DECLARE)
 
@@ -37,7 +38,10 @@ uint prepended(uint bits, uint element) {
     return bits >> BITS | found << (32u - BITS);
 }
 
-uint gathered(uint pair, uint other_pair) {
+// Gathers a word from a box that starts so many elements into a word of the input.
+uint gathered(uint pair, uint other_pair, uint start) {
+    pair += start * 0x10001u;
+    other_pair += start * 0x10001u;
     uint bits = prepended(prepended(0u, pair & 0xffffu), pair >> 16);
 #if ELEMENT_BYTES == 1
     bits = prepended(prepended(bits, other_pair & 0xffffu), other_pair >> 16);
@@ -58,25 +62,26 @@ uint kept_word(uint row, int word) {
 #include "slice1_row_vectors.glsl"
 
 // Returns what a box stores of a row. Words that boxes share are whole in one of them.
-RowSpan span_in_box(uint target, bool at_start, bool at_end) {
+RowSpan span_in_box(Origin origin, uint row) {
+    uint target = origin.output_base + output_rows[row];
     uint place = OUTPUT_UNALIGNED ? target % PER_WORD : 0u;
-    uint end = (place + output_row_length + (at_end ? PER_WORD - 1u : 0u)) / PER_WORD;
-    return span_of_row(target, output_row_length, at_start, int(end));
+    uint end = (place + output_row_length + (origin.at_end ? PER_WORD - 1u : 0u)) / PER_WORD;
+    return span_of_row(target, output_row_length, origin.at_start, int(end));
 }
 
-void store_rows(uint base, bool at_start, bool at_end) {
+void store_rows(Origin origin) {
     uint count = output_row_count * output_row_words, own = gl_LocalInvocationID.x;
-#define GATHER(TURN) if (TURN * WORKGROUP + own < count) keep_word(TURN * WORKGROUP + own, gathered(pair_##TURN, other_pair_##TURN));
+    uint start = INPUT_UNALIGNED ? origin.input_base % PER_WORD : 0u;
+#define GATHER(TURN) if (TURN * WORKGROUP + own < count) keep_word(TURN * WORKGROUP + own, gathered(pair_##TURN, other_pair_##TURN, start));
     EACH_TURN(GATHER)
     barrier();
     count = output_row_count * output_vectors_of_row;
     for (uint number = own; number < count; number += WORKGROUP) {
         uint row = quotient(number, output_vectors_of_row_inverse);
-        RowSpan span = span_in_box(base + output_rows[row], at_start, at_end);
-        store_vector_of_row(span, row, number - row * output_vectors_of_row);
+        store_vector_of_row(span_in_box(origin, row), row, number - row * output_vectors_of_row);
     }
     for (uint number = own; number < ENDS * output_row_count; number += WORKGROUP) {
         uint row = number / (ENDS);
-        store_end_of_row(span_in_box(base + output_rows[row], at_start, at_end), row, number % (ENDS));
+        store_end_of_row(span_in_box(origin, row), row, number % (ENDS));
     }
 }

@@ -15,10 +15,10 @@ void find_places(uint rows_word, uint within_word) {
     EACH_TURN(FIND)
 }
 
-void store_rows(uint base, bool at_start, bool at_end) {
+void store_rows(Origin origin) {
     uint count = output_row_count * output_row_words;
     uint number = gl_LocalInvocationID.x;
-#define STORE(TURN) if (TURN * WORKGROUP + number < count) output_words[base + target_##TURN] = cells[place_##TURN];
+#define STORE(TURN) if (TURN * WORKGROUP + number < count) output_words[origin.output_base + target_##TURN] = cells[place_##TURN];
     EACH_TURN(STORE)
     barrier();
 }

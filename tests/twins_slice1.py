@@ -325,16 +325,22 @@ def slice1_boxes(step, buffers) -> None:
 
     assert p.rows <= c.table
     assert p.output_row_count <= c.table
-    assert p.rows * p.row_pitch <= c.cells
     assert p.first_gathered + p.output_row_count * p.output_row_pitch <= c.cells
     assert p.output_row_count * p.output_row_words <= kernels.number("box_turns") * c.workgroup
-    rows = offsets(p.rows, row_dims)[0]
+    rows, row_places = offsets(p.rows, row_dims)
+    assert not ((rows - row_places) % per_word).any()
+    starts_in_word = np.arange(per_word if c.input_unaligned else 1)
+    first_words = (row_places[:, None] + starts_in_word) // per_word
+    last_words = (row_places[:, None] + p.row_length - 1 + starts_in_word) // per_word
+    order = np.argsort(row_places)
+    assert (last_words[order[:-1]] < first_words[order[1:]]).all()
+    assert last_words.max() < p.first_gathered
+    memory = np.full(row_places.max() + p.row_length, -1)
+    memory[row_places[:, None] + np.arange(p.row_length)] = rows[:, None] + np.arange(p.row_length)
     output_rows, row_cells = offsets(p.output_row_count, output_row_dims)
     cells = (p.first_cell + row_cells[:, None] + offsets(p.output_row_length, within_dims)[1]) % WORD
-    row, within = np.divmod(cells, p.row_pitch * per_word)
-    assert row.max() < p.rows
-    assert within.max() < p.row_words * per_word
-    sources = rows[row] + within
+    sources = memory[cells]
+    assert sources.min() >= 0
 
     source = buffers["input"].view(f"V{element_bytes}")
     output = buffers["output"]

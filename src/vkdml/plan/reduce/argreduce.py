@@ -16,6 +16,8 @@ from vkdml.plan.reduce.periodic import (
     plan_periods,
     plan_periods_as_last_way,
     plan_periods_instead_of_elements,
+    plan_periods_instead_of_joined,
+    plan_periods_instead_of_short_runs,
 )
 from vkdml.plan.reduce.phases import Phases
 from vkdml.plan.reduce.reading import reading_layout_words
@@ -118,6 +120,9 @@ def plan_argreduce(
             if plan is not None:
                 return plan
     if runs is not None:
+        plan = plan_periods_instead_of_short_runs(periodicity, runs, results)
+        if plan is not None:
+            return plan
         layout = with_rows_beside(layout, runs, element, limits)
         division, limits = row_division(layout, runs, order, input_bytes, limits)
     return _plan_division(division, layout, order, input_bytes, results, limits)
@@ -126,10 +131,16 @@ def plan_argreduce(
 def _plan_vectors(periodicity: Periodicity, joining: Joining, results: Results) -> Plan | None:
     """Plan to read columns in vectors, joined or in periods, where others would read single elements."""
     periods, joined = partial(plan_periods, periodicity, results), partial(plan_joined, joining, results)
+
+    def instead_of_joined() -> Plan | None:
+        return (
+            plan_periods_instead_of_joined(periodicity, results) if joining.is_slower_than_periods else None
+        )
+
     # Blocks with gaps are read whole where no kernel reads them in vectors otherwise.
     if periodicity.must_read_gaps or joining.is_faster_than_periods:
-        return joined() or periods()
-    return periods() or joined() or plan_periods_as_last_way(periodicity, results)
+        return instead_of_joined() or joined() or periods()
+    return periods() or instead_of_joined() or joined() or plan_periods_as_last_way(periodicity, results)
 
 
 def _plan_division(

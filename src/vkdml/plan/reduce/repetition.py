@@ -243,14 +243,32 @@ def ways_with_gaps(
 
     Arguments are those of :func:`best_repetition`; with ``unaligned``, loads may start at any element.
     """
-    columns, per_vector = columns_of(layout), VECTOR_BYTES // element.nbytes
+    per_vector = VECTOR_BYTES // element.nbytes
     ways = [way for way in repetitions(layout, per_vector, gaps=True) if way.is_apart]
     if unaligned:
         ways += _unaligned(ways, per_vector)
-    # If nothing lies between the elements, blocks have no parts.
-    if math.prod(column.size for column in columns) <= sum((c.size - 1) * c.stride for c in columns):
-        ways += [way for way in partial_repetitions(layout, per_vector) if way.is_aligned or unaligned]
+    ways += [way for way in _partial(layout, per_vector) if way.is_aligned or unaligned]
     return (way for way in ways if _fits(way, element, input_bytes, column_words(element)))
+
+
+def all_ways(layout: ReduceLayout, element: ElementType) -> list[Repetition]:
+    """Return all ways, also those whose candidates do not fit."""
+    per_vector = VECTOR_BYTES // element.nbytes
+    whole = list(repetitions(layout, per_vector, gaps=True))
+    ways = (*whole, *_unaligned(whole, per_vector), *_partial(layout, per_vector))
+    return [way for way in ways if _is_possible(way)]
+
+
+def parts_that_fit(repetition: Repetition, element: ElementType, input_bytes: int) -> int:
+    """Return into how many parts its candidates would have to be divided to fit the scratch memory."""
+    return ceil_div(_candidates_words(repetition, element, column_words(element)), scratch_words(input_bytes))
+
+
+def _partial(layout: ReduceLayout, per_vector: int) -> Iterator[Repetition]:
+    """Yield the ways to read parts of blocks; none if nothing lies between the elements."""
+    columns = columns_of(layout)
+    if math.prod(column.size for column in columns) <= sum((c.size - 1) * c.stride for c in columns):
+        yield from partial_repetitions(layout, per_vector)
 
 
 def _unaligned(ways: Iterable[Repetition], per_vector: int) -> list[Repetition]:
@@ -262,15 +280,26 @@ def _unaligned(ways: Iterable[Repetition], per_vector: int) -> list[Repetition]:
     return [replace(way, copies=1, is_aligned=False) for way in longer]
 
 
-def _fits(repetition: Repetition, element: ElementType, input_bytes: int, candidate: int) -> bool:
-    """Whether the kernels count so far, and scratch memory has room for candidates of so many words."""
-    splits = ceil_div(repetition.size, repetition.copies * NARROW_STEPS) if element.nbytes < 4 else 1
+def _is_possible(repetition: Repetition) -> bool:
+    """Whether the kernels count so far."""
     return (
         len(repetition.outer) * kernels.number("copied_dim_words") <= PERIODS.layout_room
         and repetition.stretch + 2 * repetition.run < WORDS_LIMIT
         and repetition.size >= FEWEST_PERIODS * repetition.copies
-        and repetition.columns * splits * candidate <= scratch_words(input_bytes)
     )
+
+
+def _candidates_words(repetition: Repetition, element: ElementType, candidate: int) -> int:
+    """Return the words of all candidates, each of so many."""
+    splits = ceil_div(repetition.size, repetition.copies * NARROW_STEPS) if element.nbytes < 4 else 1
+    return repetition.columns * splits * candidate
+
+
+def _fits(repetition: Repetition, element: ElementType, input_bytes: int, candidate: int) -> bool:
+    """Whether it is possible, and scratch memory has room for candidates of so many words."""
+    if not _is_possible(repetition):
+        return False
+    return _candidates_words(repetition, element, candidate) <= scratch_words(input_bytes)
 
 
 def in_whole_lines(repetition: Repetition, element: ElementType, input_bytes: int) -> Repetition:

@@ -47,8 +47,8 @@ def _room(element_bytes: int, limits: DeviceLimits) -> Room:
     nbytes = min(_shared_bytes(element_bytes, tuning), limits.max_shared_memory)
     rows = min(tuning.box_rows, nbytes // 64)
     workgroup_size = _workgroup_size(limits)
-    # Beside the cells lie the layout and what is known of the rows.
-    cells = nbytes // 4 - 2 * rows - kernels.number("box_layout_words")
+    # Beside the cells lie the layout and three words about each row.
+    cells = nbytes // 4 - 3 * rows - kernels.number("box_layout_words")
     return Room(cells, rows, workgroup_size * kernels.number("box_turns"))
 
 
@@ -77,8 +77,7 @@ def box_copy(boxes: Boxes, last_vector: int, limits: DeviceLimits) -> tuple[Step
         rows=boxes.rows,
         row_vectors=boxes.row_vectors,
         row_vectors_inverse=exact_reciprocal(boxes.row_vectors),
-        row_words=boxes.row_words,
-        row_pitch=boxes.row_pitch,
+        row_length=boxes.span,
         first_cell=boxes.first_cell,
         output_row_count=boxes.output_rows,
         output_row_count_inverse=exact_reciprocal(boxes.output_rows),
@@ -112,6 +111,9 @@ def _layout_words(boxes: Boxes) -> tuple[int, ...]:
     def place(dim: Dim) -> int:
         return boxes.cell_strides.get(dim, 0)
 
+    def pitch(dim: Dim) -> int:
+        return abs(place(dim))
+
     def nothing(dim: Dim) -> int:
         return 0
 
@@ -120,7 +122,7 @@ def _layout_words(boxes: Boxes) -> tuple[int, ...]:
         for dim, number, step, last in boxes.grid
         for word in (number, step, last, dim.input_stride, dim.output_stride)
     )
-    rows = words_of(boxes.row_dims, lambda dim: abs(dim.input_stride), nothing)
+    rows = words_of(boxes.row_dims, lambda dim: abs(dim.input_stride), pitch)
     output_rows = words_of(boxes.output_row_dims, lambda dim: dim.output_stride, place)
     return words((*grid, *rows, *output_rows, *words_of(boxes.within_dims, nothing, place)))
 

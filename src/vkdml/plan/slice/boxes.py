@@ -113,10 +113,6 @@ class Boxes:
         return math.prod(extent for _, extent in self.output_row_dims)
 
     @property
-    def row_words(self) -> int:
-        return ceil_div(self.span * self.element_bytes, 4)
-
-    @property
     def aligned_rows(self) -> bool:
         """Whether all spans of the input start with a vector."""
         return not any(start % self._per_vector for start in self._input_starts)
@@ -138,9 +134,27 @@ class Boxes:
     def output_row_words(self) -> int:
         return ceil_div(self.length, self._per_word)
 
+    @cached_property
+    def _pitches(self) -> tuple[dict[Dim, int], int]:
+        """Return how far spans of the input are apart among the cells, by dimension, and the extent of all.
+
+        Elements keep their places in words as they are loaded, so spans are as far apart as in memory but for
+        whole words. They share no word, wherever a box starts in one. Odd numbers of words lie between those
+        side by side: neighbouring invocations that read one of each then read different banks.
+        """
+        word, extension = self._per_word, self.span
+        pitches: dict[Dim, int] = {}
+        for dim, extent in reversed(self.row_dims):
+            least = extension + self._places_in_word - 1
+            pitch = least + (abs(dim.input_stride) - least) % word
+            pitches[dim] = pitch if pitch // word % 2 else pitch + word
+            extension += (extent - 1) * pitches[dim]
+        return pitches, extension
+
     @property
-    def row_pitch(self) -> int:
-        return self.row_words | 1 if self.rows > 1 else self.row_words
+    def _places_in_word(self) -> int:
+        """In how many places of a word a box may start in the input."""
+        return self._per_word if self.input_unaligned else 1
 
     @property
     def output_row_pitch(self) -> int:
@@ -159,7 +173,8 @@ class Boxes:
 
     @property
     def input_cells(self) -> int:
-        return self.rows * self.row_pitch
+        _, extension = self._pitches
+        return ceil_div(extension + self._places_in_word - 1, self._per_word)
 
     @property
     def output_words(self) -> int:
@@ -170,7 +185,7 @@ class Boxes:
             self.cells <= room.cells
             and max(self.rows, self.output_rows) <= room.rows
             and self.output_words <= room.words
-            and self.rows * self.row_pitch * self._per_word < _MOST
+            and self.input_cells * self._per_word < _MOST
             and self.rows * self.row_vectors < _MOST
             and self.output_rows * self.output_vectors_of_row * self._per_vector < _MOST
         )
@@ -184,10 +199,8 @@ class Boxes:
     def cell_strides(self) -> dict[Dim, int]:
         """By dimension, what a step adds to the place among the cells, in elements."""
         strides = {dim: dim.input_stride for dim, _ in self._spans[1]}
-        apart = self.row_pitch * self._per_word
-        for dim, extent in reversed(self.row_dims):
-            strides[dim] = apart if dim.input_stride > 0 else -apart
-            apart *= extent
+        for dim, pitch in self._pitches[0].items():
+            strides[dim] = pitch if dim.input_stride > 0 else -pitch
         return strides
 
     @property

