@@ -885,9 +885,16 @@ def test_a_dimension_continues_rows_or_columns(width, rows, apart, columns, are_
 
 
 @pytest.mark.parametrize(
-    ("columns", "apart", "of_tiles"), [(40, 40, True), (40, 41, False), (17, 17, True), (16, 17, False)]
+    ("columns", "apart", "of_tiles"),
+    [
+        *((40, 40, True), (40, 41, False), (17, 17, True), (16, 17, False)),
+        # Whole vectors, and rows that only start with one.
+        *((48, 64, True), (16, 32, True), (47, 64, False), (32, 40, False)),
+    ],
 )
-def test_short_rows_in_groups_are_copied_in_tiles_if_they_follow_each_other(columns, apart, of_tiles):
+def test_short_rows_in_groups_are_copied_in_tiles_if_they_follow_each_other_or_are_vectors(
+    columns, apart, of_tiles
+):
     dims = (Dim(8, 1, 100_000 * apart), Dim(100_000, 8, apart), Dim(columns, 800_000, 1))
     plan = PLAN_SLICE1(CopyLayout(dims, 0, 0), 1, columns * 800_000, GPU_LIMITS)
     (step,) = plan.steps

@@ -92,17 +92,21 @@ def test_parts_have_every_output(monkeypatch, what):
     assert outputs.sum() < 2 * layout.outputs
 
 
-def families_of_window(memory, order, axes, name, limits=GPU_LIMITS):
-    """The kernels that reduce an array whose last two elements of each innermost row take no part."""
-    strides = row_major_strides(memory)
-    shown = (*memory[:-1], memory[-1] - 2)
-    sizes, strides = (tuple(each[axis] for axis in order) for each in (shown, strides))
+def families_of_view(sizes, strides, axes, count, name, limits=GPU_LIMITS):
+    """The kernels that reduce a view of so many elements."""
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
     layout = canonical_reduce(sizes, strides, axes, row_major_strides(kept), take_last=False)
-    count = math.prod(memory)
     plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
     assert plan.bytes_of("workspace") <= count * ELEMENTS[name].nbytes // 100 + (1 << 20)
     return [kernels.table()[step.kernel].family.name.removeprefix("argreduce_") for step in plan.steps]
+
+
+def families_of_window(memory, order, axes, name):
+    """The same of an array whose last two elements of each innermost row take no part."""
+    strides = row_major_strides(memory)
+    shown = (*memory[:-1], memory[-1] - 2)
+    sizes, strides = (tuple(each[axis] for axis in order) for each in (shown, strides))
+    return families_of_view(sizes, strides, axes, math.prod(memory), name)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,18 @@ def families_of_window(memory, order, axes, name, limits=GPU_LIMITS):
 def test_short_runs_out_of_order_are_read_in_periods(memory, order, axes, name, families):
     """Each run would be found by divisions; every part takes two dispatches, and reads shorter pieces."""
     assert families_of_window(memory, order, axes, name) == families
-    assert len(families_of_window(memory, order, axes, name, PROCESSOR)) <= len(WALKED)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "axes", "limits"),
+    [
+        ((63, 64, 800, 15), (819200, 12800, 16, 1), (1, 3), GPU_LIMITS),  # runs in the order of positions
+        ((9, 22, 513, 354), (12312, 1, 24, 110808), (1, 2, 3), PROCESSOR),
+    ],
+)
+def test_other_runs_stay_rows(sizes, strides, axes, limits):
+    count = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    assert families_of_view(sizes, strides, axes, count, "int64", limits) == ["rows"]
 
 
 @pytest.mark.parametrize(
