@@ -49,15 +49,14 @@ DISCRETE = Tuning(
     fixed_parameters_after=32,
     # 0.83 of the time, and never longer (H100, 105 cases of the benchmark; 210 random shapes up to 40 MiB).
     fixed_parameters_to_bytes=64 * _MIB,
-    fixed_parameters_from_bytes=64 * _MIB,
     # 0.88 to 1.02 of the time (H100, 158 shapes). Others take up to 1.19: their loops are unrolled.
     fixed_parameters_kernels=(
-        "argreduce_joined",
-        "argreduce_short",
-        "slice1_boxes",
-        "slice1_rows",
-        "slice1_runs",
-        "slice1_tiles",
+        ("argreduce_joined", 64 * _MIB),
+        ("argreduce_short", 64 * _MIB),
+        ("slice1_boxes", 64 * _MIB),
+        ("slice1_rows", 64 * _MIB),
+        ("slice1_runs", 64 * _MIB),
+        ("slice1_tiles", 64 * _MIB),
     ),
     fixed_flags_from_bytes=NEVER,
     # 0.83 to 1.05 of the time (H200). Kernels that combine splits take 0.92 to 1.3, most often more.
@@ -183,12 +182,21 @@ SOFTWARE = replace(
     # Its drivers take longer to compile a second pipeline than it saves.
     fixed_starts_to_bytes=0,
     fixed_row_starts_to_bytes=0,
-    # They compile for 0.1 to 0.4 s on the cores that they run on: only large and frequent copies pay for it.
-    fixed_parameters_after=64,
+    # They compile on the cores that they run on, copies for 14 ms, periods for 60 (medians): about as long as
+    # 13 to 40 runs of inputs of 1 to 16 MiB gain.
+    fixed_parameters_after=32,
     fixed_parameters_to_bytes=0,
-    fixed_parameters_from_bytes=_MIB,
-    # 0.82 of the time (lavapipe, 0.58 to 1.07, 32 random shapes). Other kernels take 0.94, which is noise.
-    fixed_parameters_kernels=("argreduce_short_single", "slice1_blocks", "slice1_rows", "slice1_runs"),
+    # 0.82 of the time (lavapipe, 0.58 to 1.07, 32 random shapes), periods and rows 0.88 (0.72 to 1.08, 129
+    # shapes of 8 and 16 MiB). Split rows and walks take as long.
+    fixed_parameters_kernels=(
+        ("argreduce_periods", 8 * _MIB),
+        ("argreduce_rows_float", 8 * _MIB),
+        ("argreduce_rows_integer", 8 * _MIB),
+        ("argreduce_short_single", _MIB),
+        ("slice1_blocks", _MIB),
+        ("slice1_rows", _MIB),
+        ("slice1_runs", _MIB),
+    ),
     # They execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,
     fixed_vector_flags_from_bytes=64 * 1024,

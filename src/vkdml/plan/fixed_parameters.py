@@ -24,8 +24,9 @@ def with_fixed_parameters(plan: Plan, tuning: Tuning) -> Plan:
     def gains(step: Step) -> bool:
         if nbytes <= tuning.fixed_parameters_to_bytes:
             return True
-        return nbytes >= tuning.fixed_parameters_from_bytes and step.kernel.startswith(
-            tuning.fixed_parameters_kernels
+        return any(
+            step.kernel.startswith(name) and nbytes >= least
+            for name, least in tuning.fixed_parameters_kernels
         )
 
     steps = tuple(replace(step, fixed_parameters=True) if gains(step) else step for step in plan.steps)

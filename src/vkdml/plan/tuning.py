@@ -358,10 +358,9 @@ class Tuning:
     """After so many runs a plan gets pipelines of its own, with its push constants compiled in; 0: never."""
     fixed_parameters_to_bytes: int
     """It does so for inputs up to this size."""
-    fixed_parameters_from_bytes: int
-    """And for inputs from this size on, if its kernel is one of the next."""
-    fixed_parameters_kernels: tuple[str, ...]
-    """With what the names of those begin that are faster then, however large the input is."""
+    fixed_parameters_kernels: tuple[tuple[str, int], ...]
+    """With what the names of kernels begin that are faster then in larger inputs, too, and from which size
+    on."""
     fixed_flags_from_bytes: int
     """Inputs from this size on have their flags compiled in, so that there are more pipelines."""
     fixed_vector_flags_from_bytes: int
