@@ -72,14 +72,9 @@ def constants(family: Any) -> Iterator[str]:
         special = f"layout(constant_id = {slot}) {plain}{value};{comment(constant.about)}"
         if constant.name == "workgroup":
             yield f"layout(local_size_x_id = {slot}) in;"
-        if constant.name in family.axes:
-            fixed = family.macro_of(constant.name)
-            yield from (f"#ifdef {fixed}", f"#define MAY_{name} {fixed}", f"#define MUST_{name} {fixed}")
-            yield f"{plain}{fixed} != 0;"
-            yield from ("#else", f"#define MAY_{name} 1", f"#define MUST_{name} 0", special, "#endif")
-        elif constant.only:
+        if constant.only:
             condition = " && ".join(
-                f"{family.macro_of(axis)} == {family.axes[axis][name]}" for axis, name in constant.only
+                f"{axis.upper()} == {family.axes[axis][name]}" for axis, name in constant.only
             )
             yield from (f"#if {condition}", special, "#else", f"{plain}{value};", "#endif")
         else:
@@ -105,7 +100,7 @@ def chooser(family: Any, choices: dict[str, dict[str, str]]) -> Iterator[str]:
     yield "// Generated from kernels.json: what this variant is made of."
     for axis, files in choices.items():
         for value, file in files.items():
-            yield f"#if {family.macro_of(axis)} == {family.axes[axis][value]}"
+            yield f"#if {axis.upper()} == {family.axes[axis][value]}"
             yield from (f'#include "{file}"', "#endif")
 
 

@@ -107,15 +107,11 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
 
 #include "columns_members.glsl"
 
-#if MAY_SPLIT
-#include "columns_candidates.glsl"
-#endif
 #define EXCHANGES_WIDE (ELEMENT_BYTES < 4 && AT_ONCE > 1 && LOADS != LOADS_ELEMENTS)
-#if !MUST_SPLIT
+#include "columns_candidates.glsl"
 #include "columns_results.glsl"
 #if EXCHANGES_WIDE
 #include "columns_exchange.glsl"
-#endif
 #endif
 
 void main() {
@@ -142,22 +138,18 @@ void main() {
         if (group < groups) fold_split(best, offsets.x, first, min(first + positions_per_split, reduce_count), member);
         if (lanes > 1u) reduce_members(best, member, place, groups_per_block);
         bool holds_best = member == 0u && group < groups;
-#if MAY_SPLIT
         if (SPLIT) {
             if (holds_best) store_candidates(best, blocks, number, first_column, end_column, split, first);
             uint begin = output_of_group(block * groups_per_block, groups_per_run);
             uint end = output_of_group(min((block + 1u) * groups_per_block, groups), groups_per_run);
             if (last_to_arrive(block)) combine_splits(blocks, begin, end - begin);
         }
-#endif
-#if !MUST_SPLIT
 #if EXCHANGES_WIDE
         if (!SPLIT && !COLUMNS_APART && flagged(FLAG_WIDE_INDICES))
             write_together(best, holds_best, place, groups_per_block, offsets, first_column, end_column);
         else
 #endif
             if (!SPLIT && holds_best) write_results(best, number, offsets, first_column, end_column);
-#endif
         if (!IN_ROUNDS) break;
     }
 }

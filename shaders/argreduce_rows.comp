@@ -14,9 +14,7 @@
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
-#if MAY_SPLIT
 #include "splits.glsl"
-#endif
 #include "rows_vector.glsl"
 
 // Compile-time: SUBGROUPS. Without it (software drivers), ALIGNED, ONE_RUN and KEPT_VECTORS gain little. MEMORY_ORDER:
@@ -351,16 +349,12 @@ void main() {
         if (PARTS_IN_WORKGROUP > 1u) keep_best_of_parts(WORKGROUP / PARTS_IN_WORKGROUP, key, rank);
         wanted = wanted && part == 0u;
 #endif
-#if MAY_SPLIT
         if (SPLIT) {
             if (lane == 0u && wanted) store_candidate(blocks, number, split, key, rank);
             uint first = block * outputs_per_block;
             if (last_to_arrive(block)) combine_splits(blocks, first, min(outputs_per_block, outputs - first));
         }
-#endif
-#if !MUST_SPLIT
         if (!SPLIT && lane == 0u && wanted) write_result(offsets, position_of(rank));
-#endif
         if (!IN_ROUNDS) break;
     }
 }

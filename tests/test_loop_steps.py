@@ -215,10 +215,9 @@ Kind = tuple[str, tuple[tuple[str, str], ...], bool]
 
 def kinds(kernel: Kernel, split: bool | None = None) -> set[Kind]:
     """What a kernel can be, whatever its elements: family, variant, and whether it splits reductions."""
-    left_out = {"keys", "element_bytes", "split"}
+    left_out = {"keys", "element_bytes"}
     variant = tuple((axis, value) for axis, value in kernel.variant.items() if axis not in left_out)
-    splits = {kernel.variant["split"] == "split"} if "split" in kernel.variant else {False, True}
-    return {(kernel.family.name, variant, each) for each in splits if split is None or each == split}
+    return {(kernel.family.name, variant, each) for each in (False, True) if split is None or each == split}
 
 
 ARGREDUCE_KINDS = sorted(

@@ -31,7 +31,7 @@ def test_kernels_of_every_kind_are_compiled_for_a_gpu_that_is_not_here():
     entries = record["pipelines"]
     compiled = [entry["kernel"] for entry in entries]
     assert sorted(compiled) == sorted(compile_amd.of_one_width(kernels.table()))
-    assert len(compiled) > 100
+    assert len(compiled) > len(kernels.table()) // 3
     assert record["limits"]["subgroup_size"] == 64
     for entry in entries:
         assert entry["subgroup_size"] == 64

@@ -100,19 +100,14 @@ def test_variants_that_are_not_built_are_refused():
 
 def test_constants_that_a_variant_does_without_do_not_tell_pipelines_apart():
     choice = dict.fromkeys((constant.name for constant in ROWS.constants), 1)
-    plain = {**choice, "subgroups": 0, "split": 0, "memory_order": 0, "keys": "integer", "element_bytes": 4}
+    plain = {**choice, "subgroups": 0, "memory_order": 0, "keys": "integer", "element_bytes": 4}
     name, constants = ROWS.specialize(**plain)
     assert ROWS.specialize(**{**plain, "subgroup": 8, "aligned": 0, "omit_nan": 0}) == (name, constants)
     kernel = kernels.table()[name]
     assert kernel.named(constants).keys() == {
-        "workgroup", "take_min", "take_last", "signed_elements", "fixed_flags", "in_rounds", "simple_layout"
+        "workgroup", "take_min", "take_last", "signed_elements", "split", "fixed_flags", "in_rounds",
+        "simple_layout",
     }  # fmt: skip
-    split_name, _ = ROWS.specialize(**{**plain, "split": 1})
-    assert split_name != name
-    # Where it is a constant, the module is the same.
-    names = {ROWS.specialize(**{**plain, "subgroups": 1, "split": split}) for split in (0, 1)}
-    assert len({name for name, _ in names}) == 1
-    assert len(names) == 2
 
 
 def slots_and_push_bytes(code: bytes) -> tuple[set[int], int]:

@@ -16,9 +16,8 @@ WORD = 1 << 32
 
 
 def is_split(step) -> bool:
-    """Whether several workgroups share one reduction: the kernel's variant says so, or a constant."""
-    kernel = kernels.table()[step.kernel]
-    return bool(kernel.named(step.constants).get("split", kernel.variant.get("split")))
+    """Whether several workgroups share one reduction."""
+    return bool(kernels.table()[step.kernel].named(step.constants).get("split"))
 
 
 class Key:

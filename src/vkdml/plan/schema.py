@@ -88,7 +88,7 @@ class Kernel:
     name: str
     family: Family
     variant: Mapping[str, str]
-    """Axis to value; an axis that is a specialization constant of this module is missing."""
+    """Axis to value."""
 
     @property
     def bindings(self) -> tuple[str, ...]:
@@ -98,17 +98,12 @@ class Kernel:
     @cached_property
     def macros(self) -> dict[str, int]:
         """What the compiler is told."""
-        return {
-            self.family.macro_of(axis): self.family.axes[axis][value] for axis, value in self.variant.items()
-        }
+        return {axis.upper(): self.family.axes[axis][value] for axis, value in self.variant.items()}
 
     @cached_property
     def own_constants(self) -> tuple[Constant | None, ...]:
         """By slot the constants that this module has; None where another variant has one."""
-        return tuple(
-            constant if constant.name not in self.variant and self._has(constant) else None
-            for constant in self.family.constants
-        )
+        return tuple(constant if self._has(constant) else None for constant in self.family.constants)
 
     def _has(self, constant: Constant) -> bool:
         return all(self.variant.get(axis) == value for axis, value in constant.only)
@@ -155,11 +150,6 @@ class Family:
     @property
     def source(self) -> str:
         return f"{self.name}.comp"
-
-    def macro_of(self, axis: str) -> str:
-        """The macro that says which value of an axis is compiled."""
-        is_constant = any(constant.name == axis for constant in self.constants)
-        return f"FIXED_{axis.upper()}" if is_constant else axis.upper()
 
     @cached_property
     def _axis_numbers(self) -> dict[str, dict[int | str, str]]:
@@ -434,15 +424,10 @@ def _family(name: str, facts: Mapping[str, Any], content: Mapping[str, Any]) -> 
 
 def _add_variants(family: Family, group: Mapping[str, Any]) -> None:
     numbered = family._axis_numbers
-    fixed = {axis: values for axis, values in group.items() if values != "constant"}
-    for choice in itertools.product(*(fixed[axis] for axis in family.axes if axis in fixed)):
-        names = zip((axis for axis in family.axes if axis in fixed), choice, strict=True)
-        variant = {axis: numbered[axis][value] for axis, value in names}
-        kernel = Kernel("_".join(filter(None, (family.name, *variant.values()))), family, variant)
-        # A value of an axis that is a constant here leads to the same module.
-        reached = ((variant[axis],) if axis in variant else values for axis, values in family.axes.items())
-        for values in itertools.product(*reached):
-            key = tuple(zip(family.axes, values, strict=True))
-            if key in family.kernels:
-                raise ValueError(f"{family.name} has a variant twice: {key}")
-            family.kernels[key] = kernel
+    for choice in itertools.product(*(group[axis] for axis in family.axes)):
+        key = tuple((axis, numbered[axis][value]) for axis, value in zip(family.axes, choice, strict=True))
+        if key in family.kernels:
+            raise ValueError(f"{family.name} has a variant twice: {key}")
+        variant = dict(key)
+        name = "_".join(filter(None, (family.name, *variant.values())))
+        family.kernels[key] = Kernel(name, family, variant)

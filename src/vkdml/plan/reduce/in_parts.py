@@ -17,7 +17,7 @@ from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import Repetition, all_ways, parts_that_fit
 from vkdml.plan.schema import ElementType
 
-MOST_PARTS = 6
+_MOST_PARTS = 6
 # Bytes that are read in the time of the two dispatches of a part.
 _DISPATCHES_BYTES = 22_000_000
 # What the model of ways leaves out, and how much longer each further part takes: its pieces of memory are
@@ -43,7 +43,7 @@ class InParts:
 
 
 def fastest_in_parts(
-    layout: ReduceLayout, element: ElementType, input_bytes: int, most: int = MOST_PARTS
+    layout: ReduceLayout, element: ElementType, input_bytes: int, most: int = _MOST_PARTS
 ) -> InParts | None:
     """Return the way that is expected to take the least time; None if none fits in so many parts.
 
