@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 import thinned
 
 import vkdml
@@ -22,20 +21,6 @@ from vkdml.runtime.recording import record_steps, recordable_steps, workspace_fo
 Bytes = npt.NDArray[np.uint8]
 # Those of NVIDIA's cards.
 GPU_LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
-
-
-def never_plans_batched_kernels(device: vkdml.Device) -> bool:
-    """Tell of SwiftShader, whose compiler takes all memory for kernels with several loads in flight."""
-    if device.limits.tuning.batched_loads:
-        return False
-    assert "SwiftShader" in device.name
-    return True
-
-
-def skip_where_no_batched_kernel_is_planned(device: vkdml.Device) -> None:
-    """Skip a test of such a kernel alone."""
-    if never_plans_batched_kernels(device):
-        pytest.skip("SwiftShader never runs this kernel: its compiler would take all memory")
 
 
 def run_plan(

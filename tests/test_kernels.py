@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins
-from plans import may_build, never_plans_batched_kernels, run_beside_twins
+from plans import may_build, run_beside_twins
 
 import vkdml
 from vkdml.plan import kernels
@@ -180,6 +180,7 @@ def limits_for(small_limits, fast: bool, batched: bool, width: int = 1):
             is_processor=not fast,
             subgroups=int(fast),
             batched_loads=int(batched),
+            memory_order=1,
             # Splits of wide elements fill whole waves of three eighths of these.
             columns_workgroups=4 if width < 4 else 16,
         ),
@@ -241,13 +242,12 @@ def chosen(name: str, limits, fast: bool) -> list:
 def test_lanes_take_short_innermost_dimensions_whole(device, small_limits, monkeypatch, name):
     """In splits that begin and end inside of one, too."""
     monkeypatch.setattr(column_costs.ColumnWork, "cheapest_division", lambda *_: (16, 3))
-    batched = "SwiftShader" not in device.name  # whose compiler takes all memory for the batched kernels
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     splits = set()
     for number, (outer, innermost, between, columns) in enumerate(
         ((41, 5, 3, 64), (97, 4, 7, 48), (301, 3, 2, 21), (35, 11, 6, 128), (59, 7, 5, 33), (211, 7, 3, 18))
     ):
-        limits = limits_for(small_limits, True, batched, ELEMENTS[name].nbytes)
+        limits = limits_for(small_limits, True, True, ELEMENTS[name].nbytes)
         shape = outer, between, innermost, columns
         strides = between * innermost * columns, columns, between * columns, 1
         periods = replace(limits.tuning.periods, from_bytes=1 << 40, elements_from_bytes=1 << 40)
@@ -270,31 +270,26 @@ def test_lanes_take_short_innermost_dimensions_whole(device, small_limits, monke
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_argreduce_kernels_of_processors_write_what_their_twins_write(device, small_limits, name):
     limits = limits_for(small_limits, False, False, ELEMENTS[name].nbytes)
-    check_kernels(device, name, limits, kernels_for(name, False, False, bool(limits.tuning.memory_order)))
+    check_kernels(device, name, limits, kernels_for(name, subgroups=False, batched=False))
 
 
 @pytest.mark.in_turn(any_of=("name",))
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_argreduce_kernels_of_gpus_write_what_their_twins_write(device, small_limits, name):
     assert small_limits.subgroup_size, "both software drivers can do this"
-    # SwiftShader's compiler takes all memory for the batched kernels; lavapipe's does not.
-    batched = "SwiftShader" not in device.name
-    limits = limits_for(small_limits, True, batched, ELEMENTS[name].nbytes)
-    # Nor does it come to an end with the kernels that read in memory order.
-    memory_order = bool(limits.tuning.memory_order)
-    # It takes 2 to 20 s for a kernel of subgroups, which no plan of it has. All other kernels have run, as
-    # those of processors.
-    wanted = kernels_for(name, True, batched, memory_order) if batched else some_kernels(memory_order)[name]
-    check_kernels(device, name, limits, wanted, fast=True, some=not batched)
+    limits = limits_for(small_limits, True, True, ELEMENTS[name].nbytes)
+    # SwiftShader takes longest to compile them. All other kernels have run, as those of processors.
+    some = "SwiftShader" in device.name
+    wanted = some_kernels()[name] if some else kernels_for(name, subgroups=True, batched=True)
+    check_kernels(device, name, limits, wanted, fast=True, some=some)
 
 
-def some_kernels(memory_order: bool) -> dict[str, set[tuple[str, bool]]]:
+def some_kernels() -> dict[str, set[tuple[str, bool]]]:
     """Which kernels of subgroups each element runs, if of elements with keys alike the first one does."""
     chosen_kinds, found = {name: set() for name in ELEMENTS}, set()
     for name in ELEMENTS:
-        options = {"batched": False, "memory_order": memory_order}
-        others = kernels_for(name, subgroups=False, **options)
-        for kernel_name, split in sorted(kernels_for(name, subgroups=True, **options) - others):
+        others = kernels_for(name, subgroups=False, batched=False)
+        for kernel_name, split in sorted(kernels_for(name, subgroups=True, batched=True) - others):
             kernel = kernels.table()[kernel_name]
             numbers = {axis: value for axis, value in kernel.variant.items() if axis != "element_bytes"}
             kind = kernel.family.name, str(numbers), split
@@ -342,9 +337,7 @@ def test_elements_of_each_width_share_all_cases_and_rules(small_limits, width, f
     assert all(len(rules) == 8 for rules in rules_of_element.values())
 
 
-def kernels_for(
-    name: str, subgroups: bool, batched: bool, memory_order: bool = True
-) -> set[tuple[str, bool]]:
+def kernels_for(name: str, subgroups: bool, batched: bool) -> set[tuple[str, bool]]:
     """The kernels that compare these elements so, each with split reductions and without."""
     element, found = ELEMENTS[name].specialization, set()
     for kernel in ARGREDUCE_KERNELS:
@@ -353,8 +346,6 @@ def kernels_for(
         if (kernel.variant["keys"], numbers["element_bytes"]) != (element["keys"], element["element_bytes"]):
             continue
         if "at_once" in numbers and (numbers["at_once"] > 1) != batched:
-            continue
-        if numbers.get("memory_order") and not memory_order:
             continue
         if numbers.get("subgroups", subgroups) == subgroups:
             found |= {(kernel.name, False), (kernel.name, True)}
@@ -367,7 +358,6 @@ def kernels_for(
 @pytest.mark.parametrize("last", [False, True])
 def test_gpus_read_short_rows_with_others_between_them_in_vectors(device, name, row_bytes, last):
     """Rows of a window: element by element they take up to ten times as long."""
-    name = compiled_in_seconds(device, name)
     nbytes = ELEMENTS[name].nbytes
     row, pitch, rows, base = row_bytes // nbytes, 128 // nbytes, 300, 3
     limits = replace(device.limits, tuning=DISCRETE, subgroup_size=device.limits.subgroup_size or 4)
@@ -386,8 +376,6 @@ def test_invocations_of_one_subgroup_tell_each_other_what_they_found_in_memory_o
     device, small_limits, name
 ):
     """Ties and few distinct values; rows of two, three and more dimensions, forwards and backwards."""
-    if "SwiftShader" in device.name:
-        return  # its compiler does not come to an end with the kernels that read in memory order
     limits = limits_for(small_limits, fast=False, batched=False)
     one = replace(limits.tuning, workgroup_size=limits.subgroup_size, row_lanes=limits.subgroup_size)
     limits = replace(limits, tuning=replace(one, memory_order=1))
@@ -434,7 +422,7 @@ def test_columns_side_by_side_in_the_input_only(device, small_limits, name, near
 @pytest.mark.parametrize("splits", [1, 2])
 def test_long_unaligned_rows_whose_outputs_are_permuted(device, small_limits, name, row, splits):
     """Groups of columns start where their indices do with a vector, which differs from row to row."""
-    limits = limits_for(small_limits, fast=False, batched=not never_plans_batched_kernels(device))
+    limits = limits_for(small_limits, fast=False, batched=True)
     tuning = replace(limits.tuning, columns_workgroups=512 if splits > 1 else 1, short=DISCRETE.short)
     limits, count = replace(limits, tuning=tuning), 34 * splits**2
     case = ((3, 2, count, row), (2,), (row, 3 * count * row, 3 * row, 1), 0, 2 * count * 3 * row)
@@ -452,7 +440,7 @@ def test_long_unaligned_rows_whose_outputs_are_permuted(device, small_limits, na
 @pytest.mark.parametrize(("name", "row"), [("int8", 48), ("bool", 27), ("float16", 24), ("float32", 12)])
 def test_indices_of_several_dimensions_are_stored_in_vectors(device, small_limits, name, row):
     """Positions count the reduced dimensions in another order than that in which these lie in memory."""
-    limits = limits_for(small_limits, fast=False, batched=not never_plans_batched_kernels(device))
+    limits = limits_for(small_limits, fast=False, batched=True)
     limits = replace(limits, tuning=replace(limits.tuning, columns_workgroups=1, short=DISCRETE.short))
     case = ((3, 17, 3, row), (1, 2), (row, 3 * row, 17 * 3 * row, 1), 0, 3 * 17 * 3 * row)
     rng = np.random.default_rng(row)
@@ -499,19 +487,10 @@ def test_workgroups_divide_their_splits_of_few_outputs(device, small_limits, cas
         run_both(device, plan, {"input": element_bits(rng, name, math.prod(memory))})
 
 
-def compiled_in_seconds(device, name: str) -> str:
-    """Return the element, or one as wide whose kernels of subgroups SwiftShader compiles in seconds.
-
-    No plan of it has these kernels; of float16 each takes it half a minute.
-    """
-    return "int16" if name == "float16" and "SwiftShader" in device.name else name
-
-
 @pytest.mark.in_turn(any_of=("name", "rows", "nbytes"))
 @pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
 @pytest.mark.parametrize(("rows", "nbytes"), [(1, 8192), (3, 4096), (16, 4096), (1, 8193 - 16), (2, 2064)])
 def test_few_rows_have_a_wide_workgroup_each_that_keeps_them(device, small_limits, name, rows, nbytes):
-    name = compiled_in_seconds(device, name)
     limits = replace(limits_for(small_limits, fast=True, batched=False), max_subgroups=16)
     wide = replace(
         limits.tuning, workgroup_size=16, widest_workgroup=64, split_workgroups=64, target_workgroups=64
@@ -553,7 +532,6 @@ def test_few_rows_have_a_wide_workgroup_each_that_keeps_them(device, small_limit
 def test_unaligned_rows_are_kept_where_few_vectors_are_loaded_in_vain(
     device, small_limits, name, nbytes, kept
 ):
-    name = compiled_in_seconds(device, name)
     limits = limits_for(small_limits, fast=True, batched=False)
     tuning = replace(limits.tuning, workgroup_size=64, row_lanes=8, target_workgroups=1, split_workgroups=1)
     limits = replace(limits, tuning=tuning, max_subgroups=16)

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 import twins_combine
-from plans import GPU_LIMITS, run_plan, skip_where_no_batched_kernel_is_planned
+from plans import GPU_LIMITS, run_plan
 from test_kernels import ELEMENTS, element_bits, run_both, takes
 from test_kernels_periods import layout_of
 
@@ -66,7 +66,6 @@ def small_limits(device, **changes):
 
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_kernels_write_what_their_twin_writes(device, name):
-    skip_where_no_batched_kernel_is_planned(device)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     rules = list(itertools.product((False, True), repeat=3))
     seen = set()
@@ -86,7 +85,6 @@ def test_kernels_write_what_their_twin_writes(device, name):
 @pytest.mark.parametrize("take_last", [False, True])
 def test_ties_go_to_the_first_or_the_last_position(device, name, take_last):
     """Of two values; many outputs have the same one at every position."""
-    skip_where_no_batched_kernel_is_planned(device)
     memory, order = (5, 40, 200), (2, 1, 0)
     limits = small_limits(device)
     plan, count = planned((memory, order, (2,), 0), name, limits, (False, take_last, False))
@@ -100,7 +98,6 @@ def test_ties_go_to_the_first_or_the_last_position(device, name, take_last):
 
 @pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
 def test_rows_that_start_with_a_vector_may_end_within_one(device, name):
-    skip_where_no_batched_kernel_is_planned(device)
     memory, columns = (3, 9, 160), 149
     flat = np.random.default_rng(3).integers(0, 100, math.prod(memory)).astype(name)
     view = flat.reshape(memory)[:, :, :columns].T

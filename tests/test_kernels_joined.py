@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import twins
 import twins_combine
-from plans import GPU_LIMITS, run_plan, skip_where_no_batched_kernel_is_planned
+from plans import GPU_LIMITS, run_plan
 from test_kernels import ELEMENTS, SMALL, element_bits, run_both, takes
 from test_kernels_periods import layout_of, pattern_case
 
@@ -86,7 +86,6 @@ def plan_case(case, name, limits, rules=(False, False, False)):
 
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_kernels_write_what_their_twins_write(device, name):
-    skip_where_no_batched_kernel_is_planned(device)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     rules = list(itertools.product((False, True), repeat=3))
     planned = set()
@@ -108,7 +107,6 @@ def test_kernels_write_what_their_twins_write(device, name):
 @pytest.mark.parametrize("apart", [6, 16])
 def test_runs_that_overlap_start_where_they_do(device, name, apart):
     """Windows of a picture, some of which start within a vector of another."""
-    skip_where_no_batched_kernel_is_planned(device)
     sizes, strides = (9, 20, 16, 4), (apart, 256, 4, 1)
     count = 8 * apart + 19 * 256 + 64
     kept = (9, 1, 16, 1)
@@ -140,7 +138,6 @@ def test_runs_that_overlap_start_where_they_do(device, name, apart):
 @pytest.mark.parametrize("vectors", [41, 64, 65, 128, 131])
 def test_a_whole_dimension_is_joined_where_a_workgroup_holds_its_columns(device, name, vectors):
     """With as many positions, and as many busy invocations, as make it faster than to join parts of it."""
-    skip_where_no_batched_kernel_is_planned(device)
     size = vectors * (16 // ELEMENTS[name].nbytes) // 5
     limits = small_limits(device, workgroup_size=256)
     rng = np.random.default_rng(vectors)
@@ -278,7 +275,6 @@ def test_few_positions_or_long_rows_take_other_kernels(name, pattern):
 @pytest.mark.parametrize("take_last", [False, True])
 def test_columns_beyond_sixteen_bits_are_split(device, take_last):
     """Ranks of narrow elements have 16 bits."""
-    skip_where_no_batched_kernel_is_planned(device)
     x = np.zeros((NARROW_SHARE + 3, 8, 2), np.uint8)
     limits = small_limits(device, columns_workgroups=1)
     marked = []

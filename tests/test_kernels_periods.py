@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import twins
 import twins_combine
-from plans import GPU_LIMITS, run_plan, skip_where_no_batched_kernel_is_planned
+from plans import GPU_LIMITS, run_plan
 from test_kernels import ELEMENTS, SMALL, element_bits, run_both
 
 import vkdml
@@ -108,8 +108,7 @@ def test_kernels_write_what_their_twins_write(device, name):
     number = list(ELEMENTS).index(name)
     rules = list(itertools.product((False, True), repeat=3))
     ran = set()
-    # SwiftShader's compiler takes all memory for the batched kernels; lavapipe's does not.
-    for batched in (0, 1) if "SwiftShader" not in device.name else (0,):
+    for batched in (0, 1):
         for what, case in CASES.items():
             small = {
                 **SMALL,
@@ -147,8 +146,6 @@ def plan_window(window: str, name: str, rules, limits, *, aligned: bool):
 @pytest.mark.parametrize("aligned", [True, False])
 def test_blocks_with_gaps_are_read_whole(device, name, window, aligned):
     """What lies in the gaps belongs to no output, and positions may descend along any dimension."""
-    if not aligned:
-        skip_where_no_batched_kernel_is_planned(device)
     count = WINDOWS[window][-1]
     rng = np.random.default_rng(count)
     limits = replace(device.limits, tuning=replace(device.limits.tuning, **SMALL, batched_loads=0))
@@ -187,8 +184,6 @@ def plan_parts(window: str, name: str, rules, limits, *, aligned: bool):
 @pytest.mark.parametrize("aligned", [True, False])
 def test_only_parts_of_blocks_are_read(device, name, window, aligned):
     """What lies beside them in their first and last vectors would win, and takes no part."""
-    if not aligned:
-        skip_where_no_batched_kernel_is_planned(device)
     sizes, strides, _, base, count, _ = PARTS[window]
     rng = np.random.default_rng(count)
     element = ELEMENTS[name]
@@ -197,7 +192,7 @@ def test_only_parts_of_blocks_are_read(device, name, window, aligned):
     for size, stride in zip(sizes, strides, strict=True):
         places = np.add.outer(places, np.arange(size) * stride)
     content[places] = rng.integers(0, 5, places.shape)  # many are equal
-    for batched in (0, 1) if "SwiftShader" not in device.name else (0,):
+    for batched in (0, 1):
         limits = replace(device.limits, tuning=replace(device.limits.tuning, **SMALL, batched_loads=batched))
         for rules in itertools.product((False, True), (False, True), (False,)):
             plan = plan_parts(window, name, rules, limits, aligned=aligned)
@@ -241,7 +236,6 @@ def test_narrow_rows_out_of_order_are_read_in_unaligned_periods_where_nothing_el
     device, name, row, take_last
 ):
     """The first of the reduced axes lies innermost; of aligned periods there would be too many columns."""
-    skip_where_no_batched_kernel_is_planned(device)
     periods = replace(DISCRETE.periods, from_bytes=0, elements_from_bytes=0, out_of_order_from_bytes=0)
     limits = replace(
         device.limits,

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plans import never_plans_batched_kernels
 from test_kernels import ELEMENTS, element_bits, limits_for, run_both
 from test_kernels import device as device
 from test_kernels import small_limits as small_limits
@@ -68,8 +67,7 @@ def of_plan(plan):
 @pytest.mark.parametrize("high", [False, True])
 def test_columns(device, small_limits, name, high):
     """Those of narrow elements are exchanged within a workgroup, whose groups may belong to several rows."""
-    batched = not never_plans_batched_kernels(device)
-    limits = limits_for(small_limits, fast=False, batched=batched)
+    limits = limits_for(small_limits, fast=False, batched=True)
     limits = replace(limits, tuning=replace(limits.tuning, columns_workgroups=1))
     rng = np.random.default_rng(zlib.crc32(name.encode()) + high)
     loads = set()

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from numpy.lib.stride_tricks import as_strided
-from plans import run_plan, skip_where_no_batched_kernel_is_planned
+from plans import run_plan
 from twins import TWINS, is_split
 from twins_combine import TWINS as TWINS_OF_COLUMNS
 
@@ -271,12 +271,7 @@ def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kind):
     _, variant, split = kind
     own = dict(variant)
     batched = own.get("at_once", "") != ""
-    if batched:
-        skip_where_no_batched_kernel_is_planned(device)
-    if own.get("memory_order") and not device.limits.tuning.memory_order:
-        assert "SwiftShader" in device.name
-        pytest.skip("SwiftShader never runs this kernel")
-    flags = {"subgroups": int(bool(own.get("subgroups"))), "batched_loads": int(batched)}
+    flags = {"subgroups": int(bool(own.get("subgroups"))), "batched_loads": int(batched), "memory_order": 1}
     if flags["subgroups"]:  # a workgroup has whole subgroups
         flags["workgroup_size"] = max(SMALL["workgroup_size"], device.limits.subgroup_size)
     limits = limits_for(device, **flags, **(SPLIT if split else {}))
@@ -288,8 +283,6 @@ def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kind):
 def test_kernels_of_short_blocks_finish_the_largest_plans_allowed(device, kind):
     name, variant, split = kind
     batched = dict(variant).get("at_once", "") != ""
-    if batched:
-        skip_where_no_batched_kernel_is_planned(device)
     first: dict[str, object] = {"periods": replace(DISCRETE.periods, from_bytes=0, elements_from_bytes=0)}
     if name == "argreduce_joined":
         first = {"joined_from_bytes": 0, "joined_dims_from_bytes": 0}
@@ -342,7 +335,9 @@ def check_largest(
         )
         values = found["values"][: want.size * flat.itemsize].view(flat.dtype)
         np.testing.assert_array_equal(values, rows.max(axis=-1).reshape(-1), err_msg=what)
-    assert max(reached) > AT_THE_LIMIT, reached
+    # Workgroups of 512 invocations, which SwiftShader does not have, divide columns by phases more finely.
+    is_coarse = kind[0] == "argreduce_phases" and device.limits.max_workgroup_invocations < 512
+    assert max(reached) > AT_THE_LIMIT * (5 / 6 if is_coarse else 1), reached
 
 
 # ---- slice1 ------------------------------------------------------------------------------------------------
