@@ -66,10 +66,8 @@ def test_kernels_of_processors_write_the_same(family):
 @pytest.mark.parametrize("family", FAMILIES_OF_GPUS)
 def test_kernels_of_gpus_write_the_same(family):
     device = vkdml.default_device()
-    # Without code that SwiftShader's compiler takes all memory for.
     tuning = replace(
         DISCRETE,
-        batched_loads=device.limits.tuning.batched_loads,
         joined_from_bytes=0,
         short=replace(DISCRETE.short, from_bytes=0, fixed_positions=False),
         periods=replace(DISCRETE.periods, from_bytes=1 << 14, elements_from_bytes=1 << 14),

@@ -378,7 +378,7 @@ def test_invocations_of_one_subgroup_tell_each_other_what_they_found_in_memory_o
     """Ties and few distinct values; rows of two, three and more dimensions, forwards and backwards."""
     limits = limits_for(small_limits, fast=False, batched=False)
     one = replace(limits.tuning, workgroup_size=limits.subgroup_size, row_lanes=limits.subgroup_size)
-    limits = replace(limits, tuning=replace(one, memory_order=1))
+    limits = replace(limits, tuning=one)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     permuted = [*cases()][-len(PERMUTED) :]
     ran = set()

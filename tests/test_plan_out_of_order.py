@@ -19,21 +19,25 @@ MIB = 1 << 20
 
 def families_of(memory, order, axes, name, limits=GPU_LIMITS):
     """The kernels that reduce ``axes`` of an array whose axes are read in this order."""
-    steps = steps_of(memory, order, axes, name, limits)
+    return families(steps_of(memory, order, axes, name, limits))
+
+
+def families(steps):
     return [kernels.table()[step.kernel].family.name.removeprefix("argreduce_") for step in steps]
 
 
 def steps_of(memory, order, axes, name, limits=GPU_LIMITS, *, with_values=False):
-    strides = row_major_strides(memory)
-    sizes = tuple(memory[axis] for axis in order)
+    sizes, strides = (tuple(each[axis] for axis in order) for each in (memory, row_major_strides(memory)))
+    return steps_of_view(sizes, strides, axes, math.prod(memory), name, limits, with_values=with_values)
+
+
+def steps_of_view(sizes, strides, axes, count, name, limits=GPU_LIMITS, *, with_values=False):
+    """The steps that reduce a view of so many elements."""
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
-    layout = canonical_reduce(
-        *(sizes, tuple(strides[axis] for axis in order), axes, row_major_strides(kept)), take_last=False
-    )
+    layout = canonical_reduce(sizes, strides, axes, row_major_strides(kept), take_last=False)
     options = {"index_bytes": 4, "with_values": with_values}
-    plan = plan_argreduce(layout, Order(name), math.prod(memory), limits, **options)
-    scratch = plan.bytes_of("workspace")
-    assert scratch <= math.prod(memory) * kernels.elements()[name].nbytes // 100 + MIB
+    plan = plan_argreduce(layout, Order(name), count, limits, **options)
+    assert plan.bytes_of("workspace") <= count * kernels.elements()[name].nbytes // 100 + MIB
     return plan.steps
 
 

@@ -10,14 +10,13 @@ import pytest
 import twins_combine
 from plans import GPU_LIMITS, run_plan
 from test_kernels import ELEMENTS, run_both
-from test_plan_out_of_order import PROCESSOR, WALKED, families_of
+from test_kernels_periods import layout_of
+from test_plan_out_of_order import PROCESSOR, WALKED, families, families_of, steps_of_view
 
 import vkdml
-from vkdml.plan import kernels
-from vkdml.plan.layout import canonical_reduce, row_major_strides
+from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.reduce import in_parts, periods, repetition
-from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.joined import Joining
 from vkdml.plan.reduce.reductions import Results
 
@@ -38,17 +37,12 @@ def device():
 def divided(case, name, rules, monkeypatch):
     """Return the layout of a case and how it is read, if scratch memory has room for so few candidates."""
     memory, order, axes, candidates, _ = case
-    strides = row_major_strides(memory)
-    sizes = tuple(memory[axis] for axis in order)
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
-    layout = canonical_reduce(
-        *(sizes, tuple(strides[axis] for axis in order), axes, row_major_strides(kept)), take_last=rules[1]
-    )
+    layout, count = layout_of((memory, order, axes, 0), rules)
     element = ELEMENTS[name]
     room = candidates * repetition.column_words(element)
     for module in (repetition, periods):
         monkeypatch.setattr(module, "scratch_words", lambda _: room)
-    return layout, in_parts.fastest_in_parts(layout, element, math.prod(memory) * element.nbytes)
+    return layout, in_parts.fastest_in_parts(layout, element, count * element.nbytes)
 
 
 @pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
@@ -92,25 +86,16 @@ def test_parts_have_every_output(monkeypatch, what):
     assert outputs.sum() < 2 * layout.outputs
 
 
-def families_of_view(sizes, strides, axes, count, name, limits=GPU_LIMITS):
-    """The kernels that reduce a view of so many elements."""
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
-    layout = canonical_reduce(sizes, strides, axes, row_major_strides(kept), take_last=False)
-    plan = plan_argreduce(layout, Order(name), count, limits, index_bytes=4, with_values=False)
-    assert plan.bytes_of("workspace") <= count * ELEMENTS[name].nbytes // 100 + (1 << 20)
-    return [kernels.table()[step.kernel].family.name.removeprefix("argreduce_") for step in plan.steps]
-
-
 def families_of_window(memory, order, axes, name):
-    """The same of an array whose last two elements of each innermost row take no part."""
+    """The kernels that reduce an array whose last two elements of each innermost row take no part."""
     strides = row_major_strides(memory)
     shown = (*memory[:-1], memory[-1] - 2)
     sizes, strides = (tuple(each[axis] for axis in order) for each in (shown, strides))
-    return families_of_view(sizes, strides, axes, math.prod(memory), name)
+    return families(steps_of_view(sizes, strides, axes, math.prod(memory), name))
 
 
 @pytest.mark.parametrize(
-    ("memory", "order", "axes", "name", "families"),
+    ("memory", "order", "axes", "name", "planned"),
     [
         # Runs of 5 bytes, of 12, of 16 and of 80 out of the order of positions, in one part.
         ((3137, 14322, 7), (1, 2, 0), (1, 2), "int8", WALKED),
@@ -125,9 +110,9 @@ def families_of_window(memory, order, axes, name):
         ((40, 129600, 62), (1, 2, 0), (1, 2), "int8", ["rows"]),
     ],
 )
-def test_short_runs_out_of_order_are_read_in_periods(memory, order, axes, name, families):
+def test_short_runs_out_of_order_are_read_in_periods(memory, order, axes, name, planned):
     """Each run would be found by divisions; every part takes two dispatches, and reads shorter pieces."""
-    assert families_of_window(memory, order, axes, name) == families
+    assert families_of_window(memory, order, axes, name) == planned
 
 
 @pytest.mark.parametrize(
@@ -139,11 +124,11 @@ def test_short_runs_out_of_order_are_read_in_periods(memory, order, axes, name, 
 )
 def test_other_runs_stay_rows(sizes, strides, axes, limits):
     count = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    assert families_of_view(sizes, strides, axes, count, "int64", limits) == ["rows"]
+    assert families(steps_of_view(sizes, strides, axes, count, "int64", limits)) == ["rows"]
 
 
 @pytest.mark.parametrize(
-    ("memory", "families"),
+    ("memory", "planned"),
     [
         ((150, 5, 60, 30, 100), WALKED),
         # The innermost rows are long, or the input is small.
@@ -151,8 +136,8 @@ def test_other_runs_stay_rows(sizes, strides, axes, limits):
         ((30, 6, 40, 25, 9), ["joined"]),
     ],
 )
-def test_joined_columns_in_many_short_rows_are_read_in_periods(monkeypatch, memory, families):
+def test_joined_columns_in_many_short_rows_are_read_in_periods(monkeypatch, memory, planned):
     case = memory, (0, 3, 2, 1, 4), (0, 2, 3, 4), "float16"
-    assert families_of(*case) == families
+    assert families_of(*case) == planned
     monkeypatch.setattr(Joining, "is_slower_than_periods", False)
     assert families_of(*case) == ["joined"]

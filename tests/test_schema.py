@@ -108,6 +108,11 @@ def test_constants_that_a_variant_does_without_do_not_tell_pipelines_apart():
         "workgroup", "take_min", "take_last", "signed_elements", "split", "fixed_flags", "in_rounds",
         "simple_layout",
     }  # fmt: skip
+    # A constant that it has tells pipelines apart, and not modules.
+    for subgroups in (0, 1):
+        names = {ROWS.specialize(**{**plain, "subgroups": subgroups, "split": split}) for split in (0, 1)}
+        assert len({name for name, _ in names}) == 1
+        assert len(names) == 2
 
 
 def slots_and_push_bytes(code: bytes) -> tuple[set[int], int]:

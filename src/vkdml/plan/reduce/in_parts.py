@@ -5,7 +5,7 @@ The parts use the same scratch memory, one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from vkdml.common.rounding import ceil_div
@@ -59,26 +59,31 @@ def fastest_in_parts(
 
 
 def _choices(layout: ReduceLayout, element: ElementType, input_bytes: int, most: int) -> Iterator[InParts]:
-    fewest = min(
-        (parts_that_fit(way, element, input_bytes) for way in all_ways(layout, element)), default=most + 1
-    )
+    ways = _ways(layout, element, input_bytes)
+    fewest = min((count for count, _ in ways), default=most + 1)
     if fewest > most:
         return
-    whole = _fastest(layout, element, input_bytes)
+    whole = _fastest(ways, element)
     if whole is not None:
         yield InParts((layout,), whole)
     for number, dim in enumerate(layout.kept):
         for count in range(max(fewest, 2), min(dim.size, most) + 1):
             parts = _parts(layout, number, count)
-            way = _fastest(parts[0], element, input_bytes)
+            way = _fastest(_ways(parts[0], element, input_bytes), element)
             if way is not None:
                 yield InParts(parts, way)
                 break
 
 
-def _fastest(layout: ReduceLayout, element: ElementType, input_bytes: int) -> Repetition | None:
-    ways = (way for way in all_ways(layout, element) if parts_that_fit(way, element, input_bytes) == 1)
-    return min(ways, key=lambda way: way.time(element.nbytes, is_processor=False), default=None)
+def _ways(layout: ReduceLayout, element: ElementType, input_bytes: int) -> list[tuple[int, Repetition]]:
+    """Return all ways, and into how many parts their candidates would have to be divided."""
+    return [(parts_that_fit(way, element, input_bytes), way) for way in all_ways(layout, element)]
+
+
+def _fastest(ways: Iterable[tuple[int, Repetition]], element: ElementType) -> Repetition | None:
+    """Return the fastest of those that need no parts; None if there is none."""
+    fitting = (way for count, way in ways if count == 1)
+    return min(fitting, key=lambda way: way.time(element.nbytes, is_processor=False), default=None)
 
 
 def _parts(layout: ReduceLayout, number: int, count: int) -> tuple[ReduceLayout, ...]:

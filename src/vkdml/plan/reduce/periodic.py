@@ -10,7 +10,7 @@ from vkdml.plan.plans import GPU_LINE, LINE, VECTOR_BYTES, Plan, TooMuchWork
 from vkdml.plan.reduce.gaps import Gaps
 from vkdml.plan.reduce.in_parts import InParts, fastest_in_parts, plan_in_parts
 from vkdml.plan.reduce.other_ways import OtherWays
-from vkdml.plan.reduce.periods import plan_repetition, reads_ahead
+from vkdml.plan.reduce.periods import reads_ahead
 from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import Repetition, best_repetition
 from vkdml.plan.reduce.rows import Runs, are_many_and_short
@@ -415,6 +415,13 @@ def plan_periods_instead_of_short_runs(periodicity: Periodicity, runs: Runs, res
     return _plan_parts_if_possible(in_parts, periodicity, results)
 
 
+def _plan_if_possible(
+    repetition: Repetition | None, periodicity: Periodicity, results: Results
+) -> Plan | None:
+    whole = InParts((periodicity.layout,), repetition) if repetition is not None else None
+    return _plan_parts_if_possible(whole, periodicity, results)
+
+
 def _plan_parts_if_possible(
     in_parts: InParts | None, periodicity: Periodicity, results: Results
 ) -> Plan | None:
@@ -424,17 +431,5 @@ def _plan_parts_if_possible(
         return plan_in_parts(
             in_parts, periodicity.order, periodicity.input_bytes, results, periodicity.limits
         )
-    except TooMuchWork:
-        return None
-
-
-def _plan_if_possible(
-    repetition: Repetition | None, periodicity: Periodicity, results: Results
-) -> Plan | None:
-    if repetition is None:
-        return None
-    layout, input_bytes, limits = periodicity.layout, periodicity.input_bytes, periodicity.limits
-    try:
-        return plan_repetition(repetition, layout, periodicity.order, input_bytes, results, limits)
     except TooMuchWork:
         return None

@@ -243,12 +243,8 @@ def ways_with_gaps(
 
     Arguments are those of :func:`best_repetition`; with ``unaligned``, loads may start at any element.
     """
-    per_vector = VECTOR_BYTES // element.nbytes
-    ways = [way for way in repetitions(layout, per_vector, gaps=True) if way.is_apart]
-    if unaligned:
-        ways += _unaligned(ways, per_vector)
-    ways += [way for way in _partial(layout, per_vector) if way.is_aligned or unaligned]
-    return (way for way in ways if _fits(way, element, input_bytes, column_words(element)))
+    ways = (way for way in all_ways(layout, element) if way.is_apart and (unaligned or way.is_aligned))
+    return (way for way in ways if parts_that_fit(way, element, input_bytes) == 1)
 
 
 def all_ways(layout: ReduceLayout, element: ElementType) -> list[Repetition]:
