@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plans import GPU_LIMITS, run_plan
+from plans import run_plan
 from test_kernels import element_bits, of_width
 from test_kernels_short_rows import check_ties_and_extremes, plan_view, rules_of, run_both
 
@@ -84,7 +84,7 @@ def limits_of(device, **changes):
     """With lavapipe's numbers, but for these."""
     short = replace(WALKS, **changes)
     tuning = replace(SOFTWARE, short=short, target_workgroups=1, shortest_row_bytes=1024)
-    return replace(device.limits, tuning=tuning, max_storage_buffer_range=GPU_LIMITS.max_storage_buffer_range)
+    return replace(device.limits, tuning=tuning)
 
 
 def plan_case(case: str, name: str, limits, rules=(False, False, False)):
