@@ -6,7 +6,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 0
-// Compile-time: AT_ONCE, the loads in flight; LOADS: aligned vectors of 16 bytes, or vectors that start at any element.
+// Compile-time: LOADS: aligned vectors of 16 bytes, or vectors that start at any element.
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
@@ -34,7 +34,7 @@ void fold_columns(inout Best best, uint base) {
         fold_positions(best, position, 1u, offset, stride, inner);
         if (ONE_STRIDE) break;
     }
-    if (!TAKE_LAST) UNROLLED for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(0u));
+    if (!TAKE_LAST) [[unroll]] for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(0u));
 }
 
 // Returns the offsets of the first column of a row.
@@ -63,11 +63,11 @@ void main() {
             // A vector that would extend past the end of its row ends there instead.
             uint first_column = min(column, run - COLUMNS);
             Best best;
-            UNROLLED for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
+            [[unroll]] for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
             fold_columns(best, offsets_of_row(row).x + first_column);
             uint at = (first_column - begin) * pitch + row_in_tile;
-            UNROLLED for (uint i = 0u; i < PARTS; i++)
-                UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++) {
+            [[unroll]] for (uint i = 0u; i < PARTS; i++)
+                [[unroll]] for (uint j = 0u; j < PART_COLUMNS; j++) {
                     if (first_column + i * PART_COLUMNS + j >= column)
                         positions_found[at] = position_of(rank_in_split(best.parts[i], j));
                     at += pitch;

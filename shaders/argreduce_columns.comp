@@ -5,8 +5,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 0
-// Compile-time: AT_ONCE, the loads in flight: 4 or 8 hide latency, 1 suits the compilers of software drivers; LOADS:
-// single elements, aligned vectors of 16 bytes, and vectors of 16 bytes that start at any element.
+// Compile-time: LOADS: single elements, aligned vectors of 16 bytes, and vectors of 16 bytes that start at any element.
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
@@ -22,6 +21,9 @@ struct Best {
     Part parts[PARTS];
 };
 
+#if LOADS == LOADS_ELEMENTS
+#define AT_ONCE ELEMENT_LOADS_AT_ONCE
+#endif
 // Of few positions most are what is left over, and none had better be loaded twice.
 #define REST_IN_PAIRS (AT_ONCE == 4)
 #include "columns_fold.glsl"
@@ -102,12 +104,12 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
         if (ONE_STRIDE) break;
     }
     if (!TAKE_LAST && first_mine != NOWHERE)
-        UNROLLED for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
+        [[unroll]] for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
 }
 
 #include "columns_members.glsl"
 
-#define EXCHANGES_WIDE (ELEMENT_BYTES < 4 && AT_ONCE > 1 && LOADS != LOADS_ELEMENTS)
+#define EXCHANGES_WIDE (ELEMENT_BYTES < 4 && LOADS != LOADS_ELEMENTS)
 #include "columns_candidates.glsl"
 #include "columns_results.glsl"
 #if EXCHANGES_WIDE
@@ -134,7 +136,7 @@ void main() {
         uint number = run_number * run + own.x;
         uvec2 offsets = offsets_of_column(run_number, own.x);
         Best best;
-        UNROLLED for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
+        [[unroll]] for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (group < groups) fold_split(best, offsets.x, first, min(first + positions_per_split, reduce_count), member);
         if (lanes > 1u) reduce_members(best, member, place, groups_per_block);
         bool holds_best = member == 0u && group < groups;

@@ -15,7 +15,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 0
-// Compile-time: AT_ONCE, the loads in flight; LOADS: aligned vectors of 16 bytes, or vectors that start at any element.
+// Compile-time: LOADS: aligned vectors of 16 bytes, or vectors that start at any element.
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
@@ -74,7 +74,7 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
         if (ONE_FOLDED) break;
     }
     if (!TAKE_LAST && first_mine != NOWHERE)
-        UNROLLED for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
+        [[unroll]] for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(first_mine - first));
 }
 
 // Returns a position among more: a dimension of this `size` joins the others, of which the inner ones have `inner` positions.
@@ -138,12 +138,12 @@ void main() {
         // A vector that would extend past the end of its run ends there instead.
         uint column = min(own, run - COLUMNS);
         Best best;
-        UNROLLED for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
+        [[unroll]] for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (takes_part) fold_split(best, offsets_of_output(run_number * outputs_per_run).x + column, first, end, member);
         reduce_members(best, member, own_piece * groups_per_piece + group, pieces_per_block * groups_per_piece);
         if (takes_part && member == 0u)
-            UNROLLED for (uint i = 0u; i < PARTS; i++)
-                UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++) {
+            [[unroll]] for (uint i = 0u; i < PARTS; i++)
+                [[unroll]] for (uint j = 0u; j < PART_COLUMNS; j++) {
                     uint at = column + i * PART_COLUMNS + j;
                     if (at >= own && at < past) put_slot(own_piece * piece_columns + at - begin, best.parts[i], j);
                 }

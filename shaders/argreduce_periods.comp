@@ -13,7 +13,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
-// Compile-time: AT_ONCE, the loads in flight; LOADS: aligned vectors of 16 bytes, or vectors that start at any element.
+// Compile-time: LOADS: aligned vectors of 16 bytes, or vectors that start at any element.
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
@@ -52,7 +52,7 @@ void fold_split(inout Best best, uint base, uint column, uint start, uint limit,
         uint count = (last - mine - 1u) / lanes + 1u;
         fold_positions(best, mine - first, lanes, base + column + mine * run, lanes * run, count);
         if (!TAKE_LAST)
-            UNROLLED for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(mine - first));
+            [[unroll]] for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(mine - first));
     }
     if (member != 0u) return;
     if (first_whole == 1u && first == 0u)
@@ -64,8 +64,8 @@ void fold_split(inout Best best, uint base, uint column, uint start, uint limit,
 
 // Stores the candidates of a split. Columns are numbered from the start of the stretch.
 void store_candidates(Best best, uint stretch_number, uint column, uint start, uint split, uint first) {
-    UNROLLED for (uint i = 0u; i < PARTS; i++) {
-        UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++) {
+    [[unroll]] for (uint i = 0u; i < PARTS; i++) {
+        [[unroll]] for (uint j = 0u; j < PART_COLUMNS; j++) {
             uint at = column + i * PART_COLUMNS + j;
             if (READS_PARTS ? at - start >= width : LOADS == LOADS_UNALIGNED && at >= run) continue;
             uint late = !READS_PARTS && at < start ? 1u : 0u;
@@ -140,7 +140,7 @@ void main() {
         uint start = LOADS == LOADS_UNALIGNED ? 0u : base % COLUMNS;
         if (READS_PARTS && column >= start + width) takes_part = false;
         Best best;
-        UNROLLED for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
+        [[unroll]] for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (takes_part)
             fold_split(best, base - start, column, start, start + stretch, first,
                        min(first + positions_per_split, reduce_count), member);

@@ -9,7 +9,6 @@
 #extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 0
-// Compile-time: AT_ONCE, the loads in flight.
 #include "interface.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
@@ -75,17 +74,17 @@ void main() {
         uint start = offsets.x + first * stride; // of the block's first column in the first row of the split
         uint offset = start + member * stride, phase = offset % COLUMNS;
         Best best;
-        UNROLLED for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
+        [[unroll]] for (uint i = 0u; i < PARTS; i++) best.parts[i] = NOBODY;
         if (place * COLUMNS < columns + phase && member < count) {
             uint rows = ((count - member - 1u) >> findLSB(lanes)) + 1u;
             offset += place * COLUMNS - phase;
             fold_positions(best, member, lanes, offset, stride << findLSB(lanes), rows);
-            if (!TAKE_LAST) UNROLLED for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(member));
+            if (!TAKE_LAST) [[unroll]] for (uint i = 0u; i < PARTS; i++) settle_first(best.parts[i], rank_of(member));
         }
         for (uint exchange = 0u; exchange < EXCHANGES; exchange++) {
             uint first_place = exchange * exchanged, first_column = first_place * COLUMNS;
             if (place - first_place < pitch) // wraps below the first one
-                UNROLLED for (uint i = 0u; i < PARTS; i++)
+                [[unroll]] for (uint i = 0u; i < PARTS; i++)
                     put_part(part_word(i, member * pitch + place - first_place), best.parts[i]);
             barrier();
             uint end = min(first_column + exchanged * COLUMNS, columns);

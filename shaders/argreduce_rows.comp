@@ -300,11 +300,20 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
                 share(best, known_key, known_rank);
                 step = found + uint(BATCH_VECTORS);
             }
-#else // software drivers take long to compile more than this
-            for (; step < steps; step += uint(BATCH_VECTORS), vector += batch_vectors) {
-                Batch batch = loaded_part(tile, vector, min(steps - step, uint(BATCH_VECTORS)));
-                fold_part(batch);
-                consider(best, batch, tile, tile_step + step);
+#else
+            // Software drivers execute what a branch leaves out, but not what a loop does: so the batches between the first
+            // and the last one, which are whole and within the run, have a loop of their own.
+            while (step < steps) {
+                Batch part = loaded_part(tile, vector, min(steps - step, uint(BATCH_VECTORS)));
+                fold_part(part);
+                consider(best, part, tile, tile_step + step);
+                step += uint(BATCH_VECTORS);
+                vector += batch_vectors;
+                for (; step + uint(BATCH_VECTORS) < steps; step += uint(BATCH_VECTORS), vector += batch_vectors) {
+                    Batch batch = loaded_batch(tile, vector, true);
+                    fold(batch);
+                    consider(best, batch, tile, tile_step + step);
+                }
             }
 #endif
         }

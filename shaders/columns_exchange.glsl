@@ -7,8 +7,8 @@
 uint found_word(uint place, uint pair) { return pair * WORKGROUP + (place ^ (pair * 4u & (WORKGROUP - 1u))); }
 
 void put_found(Best best, uint place) {
-    UNROLLED for (uint i = 0u; i < PARTS; i++)
-        UNROLLED for (uint j = 0u; j < PART_COLUMNS; j += 2u)
+    [[unroll]] for (uint i = 0u; i < PARTS; i++)
+        [[unroll]] for (uint j = 0u; j < PART_COLUMNS; j += 2u)
             shared_parts[found_word(place, (i * PART_COLUMNS + j) / 2u)] =
                 position_of(rank_in_split(best.parts[i], j)) | position_of(rank_in_split(best.parts[i], j + 1u)) << 16u;
 }

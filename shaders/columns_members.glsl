@@ -6,11 +6,11 @@ void reduce_members(inout Best best, uint member, uint place, uint side) {
     for (uint count = lanes; count > 1u;) {
         uint half_count = (count + 1u) / 2u;
         if (member >= half_count && member < count)
-            UNROLLED for (uint i = 0u; i < PARTS; i++)
+            [[unroll]] for (uint i = 0u; i < PARTS; i++)
                 put_part(part_word(i, (member - half_count) * side + place), best.parts[i]);
         barrier();
         if (member + half_count < count)
-            UNROLLED for (uint i = 0u; i < PARTS; i++)
+            [[unroll]] for (uint i = 0u; i < PARTS; i++)
                 keep(best.parts[i], part_at(part_word(i, member * side + place)));
         barrier();
         count = half_count;

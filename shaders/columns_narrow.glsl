@@ -17,7 +17,7 @@ void fold(inout Part best, Bits bits, uint rank) {
 // Folds only columns [first, end).
 void fold_some(inout Part best, Bits bits, uint rank, int first, int end) {
     Part keys = NARROW_RANKED(bits, rank & RANK_MASK);
-    UNROLLED for (int column = 0; column < int(PART_COLUMNS); column++)
+    [[unroll]] for (int column = 0; column < int(PART_COLUMNS); column++)
         if (column >= first && column < end)
             NARROW_COLUMN(best, column) = max(NARROW_COLUMN(best, column), NARROW_COLUMN(keys, column));
 }
@@ -34,13 +34,13 @@ bool is_empty(Part part, uint column) { return (NARROW_COLUMN(part, column) & RA
 void settle_first(inout Part best, uint rank) {}
 
 void put_part(uint word, Part part) {
-    UNROLLED for (uint column = 0u; column < PART_COLUMNS; column++)
+    [[unroll]] for (uint column = 0u; column < PART_COLUMNS; column++)
         shared_parts[word + column * SHARED_STEP] = NARROW_COLUMN(part, column);
 }
 
 Part part_at(uint word) {
     Part part;
-    UNROLLED for (uint column = 0u; column < PART_COLUMNS; column++)
+    [[unroll]] for (uint column = 0u; column < PART_COLUMNS; column++)
         NARROW_COLUMN(part, column) = shared_parts[word + column * SHARED_STEP];
     return part;
 }

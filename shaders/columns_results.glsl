@@ -53,19 +53,19 @@ void write_results(Best best, uint number, uvec2 offsets, uint first_column, uin
             uint weight = layout_word(reduced_word(0u) + 2u);
 #if !EXCHANGES_WIDE
             if (wide) {
-                UNROLLED for (uint i = 0u; i < COLUMNS; i += 4u)
+                [[unroll]] for (uint i = 0u; i < COLUMNS; i += 4u)
                     store_wide(offsets.y + i, index_base_low + weight * PLACES(i));
                 return;
             }
 #endif
             uvec4 low[COLUMNS / 4u];
-            UNROLLED for (uint i = 0u; i < COLUMNS; i += 4u) low[i / 4u] = index_base_low + weight * PLACES(i);
-            UNROLLED for (uint i = 0u; i < COLUMNS; i += 4u) index_vectors[(offsets.y + i) / 4u] = low[i / 4u];
+            [[unroll]] for (uint i = 0u; i < COLUMNS; i += 4u) low[i / 4u] = index_base_low + weight * PLACES(i);
+            [[unroll]] for (uint i = 0u; i < COLUMNS; i += 4u) index_vectors[(offsets.y + i) / 4u] = low[i / 4u];
             return;
         }
         // The code of several dimensions is long: a loop has it once.
         uvec4 places[COLUMNS / 4u];
-        UNROLLED for (uint i = 0u; i < COLUMNS; i += 4u) places[i / 4u] = PLACES(i);
+        [[unroll]] for (uint i = 0u; i < COLUMNS; i += 4u) places[i / 4u] = PLACES(i);
         for (uint i = 0u; i < COLUMNS / 4u; i++) {
             uvec4 low = low_indices_of_positions(places[i]);
             if (!EXCHANGES_WIDE && wide) store_wide(offsets.y + 4u * i, low);
@@ -77,8 +77,8 @@ void write_results(Best best, uint number, uvec2 offsets, uint first_column, uin
 #endif
     // What is written is found by unrolled loops; to write it by another keeps the code short.
     uint ranks[COLUMNS];
-    UNROLLED for (uint i = 0u; i < PARTS; i++)
-        UNROLLED for (uint j = 0u; j < PART_COLUMNS; j++) ranks[i * PART_COLUMNS + j] = rank_in_split(best.parts[i], j);
+    [[unroll]] for (uint i = 0u; i < PARTS; i++)
+        [[unroll]] for (uint j = 0u; j < PART_COLUMNS; j++) ranks[i * PART_COLUMNS + j] = rank_in_split(best.parts[i], j);
     for (uint column = first_column; column < end_column; column++)
         write_result(
             COLUMNS_APART ? offsets_of_output(number + column) : offsets + column * strides, position_of(ranks[column]));

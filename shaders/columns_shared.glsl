@@ -7,11 +7,3 @@ shared uint shared_parts[SHARED_STEP * uint(PARTS) * PART_WORDS];
 
 // Returns the first word of part `i` in a slot; there are SHARED_STEP slots.
 uint part_word(uint i, uint slot) { return i * PART_WORDS * SHARED_STEP + slot; }
-
-// NVIDIA's compiler keeps in memory what a loop goes through that it does not unroll by itself; SwiftShader's takes all
-// memory for unrolled ones.
-#if AT_ONCE > 1
-#define UNROLLED [[unroll]]
-#else
-#define UNROLLED
-#endif

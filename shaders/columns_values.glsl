@@ -20,18 +20,18 @@ void write_values(Best best, uvec2 offsets) {
     uint step = column_strides().x, words[4] = uint[](0u, 0u, 0u, 0u);
     if (ONE_STRIDE) {
         uint stride = layout_word(reduced_word(0u) + 1u);
-        UNROLLED for (uint i = 0u; i < COLUMNS; i++) add_value(words, i, offsets.x + i * step + PLACE(i) * stride);
+        [[unroll]] for (uint i = 0u; i < COLUMNS; i++) add_value(words, i, offsets.x + i * step + PLACE(i) * stride);
     } else {
         // The code of several dimensions is long: a loop has it once.
         uint places[COLUMNS];
-        UNROLLED for (uint i = 0u; i < COLUMNS; i++) places[i] = PLACE(i);
+        [[unroll]] for (uint i = 0u; i < COLUMNS; i++) places[i] = PLACE(i);
         for (uint i = 0u; i < COLUMNS; i++)
             add_value(words, i, offsets.x + i * step + reduced_offset(places[i], reduced_dims));
     }
     if (offsets.y % COLUMNS == 0u) {
         value_vectors[offsets.y / COLUMNS] = uvec4(words[0], words[1], words[2], words[3]);
     } else {
-        UNROLLED for (uint i = 0u; i < 4u; i++) values[offsets.y * 4u / COLUMNS + i] = words[i];
+        [[unroll]] for (uint i = 0u; i < 4u; i++) values[offsets.y * 4u / COLUMNS + i] = words[i];
     }
 }
 
@@ -39,7 +39,7 @@ void write_values(Best best, uvec2 offsets) {
 void write_some_values(Best best, uvec2 offsets, uint first_column, uint end_column) {
     uvec2 strides = column_strides();
     uint places[COLUMNS];
-    UNROLLED for (uint i = 0u; i < COLUMNS; i++) places[i] = PLACE(i);
+    [[unroll]] for (uint i = 0u; i < COLUMNS; i++) places[i] = PLACE(i);
     for (uint column = first_column; column < end_column; column++) {
         uvec2 at = offsets + column * strides;
         write_value(at.x + reduced_offset(places[column], reduced_dims), at.y);

@@ -239,8 +239,7 @@ def group_of(kernel: str) -> str:
         *("slice1_runs", "slice1_tiles"),
     ):
         if kernel.startswith(start):
-            batches = "columns" in start or "periods" in start
-            return start + (", one load at a time" if batches and "batched" not in kernel else "")
+            return start
     return kernel
 
 

@@ -150,7 +150,7 @@ def on(device: vkdml.Device, drawn_calls: int = DRAWN_CALLS) -> dict[Pipeline, b
 
 
 def _like_other_devices(device: vkdml.Device) -> Iterator[DeviceLimits]:
-    """The device's limits with what its own lack: subgroups, boxes, single loads, splits, parts of runs."""
+    """The device's limits with what its own lack: subgroups, boxes, splits, parts of runs."""
     limits = device.limits
     size = device.info.subgroup["size"]
     yield dataclasses.replace(limits, subgroup_size=size, max_subgroups=UNLIMITED_SUBGROUPS)
@@ -163,11 +163,9 @@ def _like_other_devices(device: vkdml.Device) -> Iterator[DeviceLimits]:
         narrow_tile_least_bytes=1 << 32,
     )
     yield dataclasses.replace(limits, tuning=dataclasses.replace(limits.tuning, slice1=boxes))
-    software = tuning_for("software", "SwiftShader driver")
+    software = tuning_for("software")
     for tuning in (
-        dataclasses.replace(limits.tuning, batched_loads=0),
         dataclasses.replace(software, workgroup_size=limits.tuning.workgroup_size),
         software,
-        tuning_for("software", "llvmpipe"),
     ):
         yield dataclasses.replace(limits, subgroup_size=0, tuning=tuning)

@@ -55,6 +55,10 @@ def run_plan(
     return results
 
 
+# Of `ShortTuning`: kernels compiled for any number of positions.
+NONE_FIXED = {"most_fixed_positions": 0, "narrow_most_fixed_positions": 0}
+
+
 def as_of_a_processor(limits: DeviceLimits) -> DeviceLimits:
     """Return limits with the numbers of processors: their own, or lavapipe's on a GPU."""
     return limits if limits.tuning.is_processor else replace(limits, tuning=SOFTWARE)

@@ -11,14 +11,13 @@ import pytest
 from vkdml.bench import cases, suites
 from vkdml.bench.cases import GIB, MIB, Case
 from vkdml.plan import kernels
-from vkdml.plan.device_classes import TUNING, tuning_for
+from vkdml.plan.device_classes import TUNING
 from vkdml.plan.plans import DeviceLimits
 
 LIMITS = {
     kind: DeviceLimits(tuning, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10)
     for kind, tuning in TUNING.items()
 }
-LIMITS["swiftshader"] = replace(LIMITS["software"], tuning=tuning_for("software", "SwiftShader driver"))
 LIMITS["subgroups"] = replace(LIMITS["discrete"], subgroup_size=32)
 FULL = suites.suite("full")
 

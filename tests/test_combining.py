@@ -79,7 +79,6 @@ def test_wide_workgroups_combine_what_their_twin_combines(device, name, take_las
     tuning = replace(
         DISCRETE,
         workgroup_size=64,
-        batched_loads=0,
         positions_per_split=1,
         periods=replace(
             DISCRETE.periods, from_bytes=0, elements_from_bytes=0, narrow_from_bytes=0, wide_from_bytes=0

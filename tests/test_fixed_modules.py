@@ -59,7 +59,7 @@ def test_steps_of_small_plans_have_them_and_of_large_plans_those_that_gain():
     swiftshader = tuning_for("software", "SwiftShader driver")
     assert fixed_steps(plan_with(*names, nbytes=1 << 20), swiftshader) == [False, False]
     (periods,) = (least for name, least in SOFTWARE.fixed_parameters_kernels if "periods" in name)
-    names = "argreduce_periods_vectors_batched_4_float_4_bytes", "argreduce_combine_integer_4_bytes"
+    names = "argreduce_periods_vectors_float_4_bytes", "argreduce_combine_integer_4_bytes"
     assert fixed_steps(plan_with(*names, nbytes=periods - 4), SOFTWARE) == [False, False]
     assert fixed_steps(plan_with(*names, nbytes=periods), SOFTWARE) == [True, False]
     for name, _ in {*DISCRETE.fixed_parameters_kernels, *SOFTWARE.fixed_parameters_kernels}:

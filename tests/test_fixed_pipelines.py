@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import processes
 import pytest
-from plans import run_plan
+from plans import NONE_FIXED, run_plan
 from separate import separate_device
 
 import vkdml
@@ -69,7 +69,7 @@ def test_kernels_of_gpus_write_the_same(family):
     tuning = replace(
         DISCRETE,
         joined_from_bytes=0,
-        short=replace(DISCRETE.short, from_bytes=0, fixed_positions=False),
+        short=replace(DISCRETE.short, from_bytes=0, **NONE_FIXED),
         periods=replace(DISCRETE.periods, from_bytes=1 << 14, elements_from_bytes=1 << 14),
     )
     check_fixed_plan(device, first_plan(family, replace(device.limits, tuning=tuning)))

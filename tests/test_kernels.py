@@ -37,9 +37,7 @@ SMALL = {
     "positions_per_split": 2,
     "fixed_starts_to_bytes": 1 << 40,
     "fixed_row_starts_to_bytes": 1 << 40,
-    "short": ShortTuning(
-        workgroup_size=8, tile_bytes=0, fixed_positions=False, direct=False
-    ),  # not by these kernels
+    "short": ShortTuning(workgroup_size=8, tile_bytes=0, direct=False),  # not by these kernels
 }
 ELEMENTS = kernels.elements()
 ARGREDUCE_KERNELS = [kernel for kernel in kernels.table().values() if kernel.family.name in twins.TWINS]
@@ -172,15 +170,13 @@ def cases():
         yield shape, axes, strides, base, math.prod(memory)
 
 
-def limits_for(small_limits, fast: bool, batched: bool, width: int = 1):
+def limits_for(small_limits, fast: bool, width: int = 1):
     return replace(
         small_limits,
         tuning=replace(
             small_limits.tuning,
             is_processor=not fast,
             subgroups=int(fast),
-            batched_loads=int(batched),
-            memory_order=1,
             # Splits of wide elements fill whole waves of three eighths of these.
             columns_workgroups=4 if width < 4 else 16,
         ),
@@ -247,13 +243,11 @@ def test_lanes_take_short_innermost_dimensions_whole(device, small_limits, monke
     for number, (outer, innermost, between, columns) in enumerate(
         ((41, 5, 3, 64), (97, 4, 7, 48), (301, 3, 2, 21), (35, 11, 6, 128), (59, 7, 5, 33), (211, 7, 3, 18))
     ):
-        limits = limits_for(small_limits, True, True, ELEMENTS[name].nbytes)
+        limits = limits_for(small_limits, True, ELEMENTS[name].nbytes)
         shape = outer, between, innermost, columns
         strides = between * innermost * columns, columns, between * columns, 1
         periods = replace(limits.tuning.periods, from_bytes=1 << 40, elements_from_bytes=1 << 40)
-        tuning = replace(
-            limits.tuning, memory_order=0, reads_ahead=0, periods=periods, joined_from_bytes=1 << 40
-        )
+        tuning = replace(limits.tuning, reads_ahead=0, periods=periods, joined_from_bytes=1 << 40)
         limits = replace(limits, tuning=tuning)
         case = shape, (0, 1, 2), strides, 0, math.prod(shape)
         plan = plan_case(case, name, limits, (number % 2 > 0, number % 3 > 0, False))
@@ -269,47 +263,24 @@ def test_lanes_take_short_innermost_dimensions_whole(device, small_limits, monke
 
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_argreduce_kernels_of_processors_write_what_their_twins_write(device, small_limits, name):
-    limits = limits_for(small_limits, False, False, ELEMENTS[name].nbytes)
-    check_kernels(device, name, limits, kernels_for(name, subgroups=False, batched=False))
+    limits = limits_for(small_limits, False, ELEMENTS[name].nbytes)
+    check_kernels(device, name, limits, kernels_for(name, subgroups=False))
 
 
 @pytest.mark.in_turn(any_of=("name",))
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_argreduce_kernels_of_gpus_write_what_their_twins_write(device, small_limits, name):
     assert small_limits.subgroup_size, "both software drivers can do this"
-    limits = limits_for(small_limits, True, True, ELEMENTS[name].nbytes)
-    # SwiftShader takes longest to compile them. All other kernels have run, as those of processors.
-    some = "SwiftShader" in device.name
-    wanted = some_kernels()[name] if some else kernels_for(name, subgroups=True, batched=True)
-    check_kernels(device, name, limits, wanted, fast=True, some=some)
+    limits = limits_for(small_limits, True, ELEMENTS[name].nbytes)
+    check_kernels(device, name, limits, kernels_for(name, subgroups=True), fast=True)
 
 
-def some_kernels() -> dict[str, set[tuple[str, bool]]]:
-    """Which kernels of subgroups each element runs, if of elements with keys alike the first one does."""
-    chosen_kinds, found = {name: set() for name in ELEMENTS}, set()
-    for name in ELEMENTS:
-        others = kernels_for(name, subgroups=False, batched=False)
-        for kernel_name, split in sorted(kernels_for(name, subgroups=True, batched=True) - others):
-            kernel = kernels.table()[kernel_name]
-            numbers = {axis: value for axis, value in kernel.variant.items() if axis != "element_bytes"}
-            kind = kernel.family.name, str(numbers), split
-            if kind not in found:
-                found.add(kind)
-                chosen_kinds[name].add((kernel_name, split))
-    return chosen_kinds
-
-
-def check_kernels(device, name, limits, wanted, *, fast=False, some=False):
-    """Compare kernels with their twins; all that the cases have, or one pipeline of some."""
+def check_kernels(device, name, limits, wanted, *, fast=False):
+    """Compare kernels with their twins: all that the cases have."""
     rng = np.random.default_rng(zlib.crc32(name.encode()) + fast)
-    ran, pipelines = set(), {}
+    ran = set()
     for case, rules in chosen(name, limits, fast):
         plan = plan_case(case, name, limits, rules)
-        step = plan.steps[0]
-        kind = step.kernel, twins.is_split(step)
-        first = pipelines.setdefault(kind, step.constants)
-        if some and (kind not in wanted or step.constants != first):
-            continue
         run_both(device, plan, {"input": element_bits(rng, name, case[-1])})
         ran.update((step.kernel, twins.is_split(step)) for step in plan.steps)
     assert ran == wanted
@@ -318,7 +289,7 @@ def check_kernels(device, name, limits, wanted, *, fast=False, some=False):
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_elements_of_each_width_share_all_cases_and_rules(small_limits, width, fast):
-    limits = limits_for(small_limits, fast, fast, width)
+    limits = limits_for(small_limits, fast, width)
     ran, rules_of_kernel, rules_of_element = set(), {}, {}
     for name in ELEMENTS:
         if ELEMENTS[name].nbytes != width:
@@ -337,15 +308,13 @@ def test_elements_of_each_width_share_all_cases_and_rules(small_limits, width, f
     assert all(len(rules) == 8 for rules in rules_of_element.values())
 
 
-def kernels_for(name: str, subgroups: bool, batched: bool) -> set[tuple[str, bool]]:
+def kernels_for(name: str, subgroups: bool) -> set[tuple[str, bool]]:
     """The kernels that compare these elements so, each with split reductions and without."""
     element, found = ELEMENTS[name].specialization, set()
     for kernel in ARGREDUCE_KERNELS:
         axes = kernel.family.axes
         numbers = {axis: axes[axis][value] for axis, value in kernel.variant.items()}
         if (kernel.variant["keys"], numbers["element_bytes"]) != (element["keys"], element["element_bytes"]):
-            continue
-        if "at_once" in numbers and (numbers["at_once"] > 1) != batched:
             continue
         if numbers.get("subgroups", subgroups) == subgroups:
             found |= {(kernel.name, False), (kernel.name, True)}
@@ -376,7 +345,7 @@ def test_invocations_of_one_subgroup_tell_each_other_what_they_found_in_memory_o
     device, small_limits, name
 ):
     """Ties and few distinct values; rows of two, three and more dimensions, forwards and backwards."""
-    limits = limits_for(small_limits, fast=False, batched=False)
+    limits = limits_for(small_limits, fast=False)
     one = replace(limits.tuning, workgroup_size=limits.subgroup_size, row_lanes=limits.subgroup_size)
     limits = replace(limits, tuning=one)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
@@ -422,7 +391,7 @@ def test_columns_side_by_side_in_the_input_only(device, small_limits, name, near
 @pytest.mark.parametrize("splits", [1, 2])
 def test_long_unaligned_rows_whose_outputs_are_permuted(device, small_limits, name, row, splits):
     """Groups of columns start where their indices do with a vector, which differs from row to row."""
-    limits = limits_for(small_limits, fast=False, batched=True)
+    limits = limits_for(small_limits, fast=False)
     tuning = replace(limits.tuning, columns_workgroups=512 if splits > 1 else 1, short=DISCRETE.short)
     limits, count = replace(limits, tuning=tuning), 34 * splits**2
     case = ((3, 2, count, row), (2,), (row, 3 * count * row, 3 * row, 1), 0, 2 * count * 3 * row)
@@ -440,7 +409,7 @@ def test_long_unaligned_rows_whose_outputs_are_permuted(device, small_limits, na
 @pytest.mark.parametrize(("name", "row"), [("int8", 48), ("bool", 27), ("float16", 24), ("float32", 12)])
 def test_indices_of_several_dimensions_are_stored_in_vectors(device, small_limits, name, row):
     """Positions count the reduced dimensions in another order than that in which these lie in memory."""
-    limits = limits_for(small_limits, fast=False, batched=True)
+    limits = limits_for(small_limits, fast=False)
     limits = replace(limits, tuning=replace(limits.tuning, columns_workgroups=1, short=DISCRETE.short))
     case = ((3, 17, 3, row), (1, 2), (row, 3 * row, 17 * 3 * row, 1), 0, 3 * 17 * 3 * row)
     rng = np.random.default_rng(row)
@@ -472,7 +441,7 @@ FEW_OUTPUTS = (
 def test_workgroups_divide_their_splits_of_few_outputs(device, small_limits, case):
     """Rather than leave invocations idle: so many runs out of order are under way at once."""
     name, memory = case
-    limits = limits_for(small_limits, True, True, ELEMENTS[name].nbytes)
+    limits = limits_for(small_limits, True, ELEMENTS[name].nbytes)
     periods = replace(limits.tuning.periods, from_bytes=1 << 40)
     limits = replace(limits, tuning=replace(limits.tuning, periods=periods))
     strides = row_major_strides(memory)
@@ -491,7 +460,7 @@ def test_workgroups_divide_their_splits_of_few_outputs(device, small_limits, cas
 @pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
 @pytest.mark.parametrize(("rows", "nbytes"), [(1, 8192), (3, 4096), (16, 4096), (1, 8193 - 16), (2, 2064)])
 def test_few_rows_have_a_wide_workgroup_each_that_keeps_them(device, small_limits, name, rows, nbytes):
-    limits = replace(limits_for(small_limits, fast=True, batched=False), max_subgroups=16)
+    limits = replace(limits_for(small_limits, fast=True), max_subgroups=16)
     wide = replace(
         limits.tuning, workgroup_size=16, widest_workgroup=64, split_workgroups=64, target_workgroups=64
     )
@@ -532,7 +501,7 @@ def test_few_rows_have_a_wide_workgroup_each_that_keeps_them(device, small_limit
 def test_unaligned_rows_are_kept_where_few_vectors_are_loaded_in_vain(
     device, small_limits, name, nbytes, kept
 ):
-    limits = limits_for(small_limits, fast=True, batched=False)
+    limits = limits_for(small_limits, fast=True)
     tuning = replace(limits.tuning, workgroup_size=64, row_lanes=8, target_workgroups=1, split_workgroups=1)
     limits = replace(limits, tuning=tuning, max_subgroups=16)
     # An element less than whole vectors of 8 bytes, so that rows start and end anywhere.
@@ -553,7 +522,7 @@ def test_unaligned_rows_are_kept_where_few_vectors_are_loaded_in_vain(
 
 
 def test_every_argreduce_kernel_of_the_table_is_tested_here():
-    tested = {kernel for name in ELEMENTS for fast in (0, 1) for kernel, _ in kernels_for(name, fast, fast)}
+    tested = {kernel for name in ELEMENTS for fast in (0, 1) for kernel, _ in kernels_for(name, fast)}
     assert tested == {kernel.name for kernel in ARGREDUCE_KERNELS}
 
 

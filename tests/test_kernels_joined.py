@@ -61,7 +61,7 @@ def device():
 
 
 def small_limits(device, **changes):
-    small = {**SMALL, "workgroup_size": 64, "batched_loads": 1, **changes}
+    small = {**SMALL, "workgroup_size": 64, **changes}
     return replace(device.limits, tuning=replace(device.limits.tuning, **small))
 
 
@@ -295,4 +295,4 @@ def test_few_outputs_that_only_memory_has_side_by_side_are_loaded_in_vectors():
     """Of a narrow kept dimension whose neighbour in memory is the outermost one of the results."""
     layout, count = layout_of(((513, 52466, 7), (2, 0, 1), (1,), 0), (False, False, False))
     plan = plan_argreduce(layout, Order("float16"), count, GPU_LIMITS, index_bytes=4, with_values=False)
-    assert plan.steps[0].kernel.startswith("argreduce_columns_unaligned_batched")
+    assert plan.steps[0].kernel.startswith("argreduce_columns_unaligned")

@@ -108,18 +108,13 @@ def test_kernels_write_what_their_twins_write(device, name):
     number = list(ELEMENTS).index(name)
     rules = list(itertools.product((False, True), repeat=3))
     ran = set()
-    for batched in (0, 1):
-        for what, case in CASES.items():
-            small = {
-                **SMALL,
-                "workgroup_size": 8 if what == "many candidates" else 64,
-                "batched_loads": batched,
-            }
-            limits = replace(device.limits, tuning=replace(device.limits.tuning, **small))
-            plan = plan_case(case, name, limits, rules[(number + 3 * batched) % 8])
-            run_both(device, plan, {"input": element_bits(rng, name, case[3] + math.prod(case[0]))},
-                     twins_combine.run)  # fmt: skip
-            ran |= {(step.kernel, twins.is_split(step)) for step in plan.steps}
+    for what, case in CASES.items():
+        small = {**SMALL, "workgroup_size": 8 if what == "many candidates" else 64}
+        limits = replace(device.limits, tuning=replace(device.limits.tuning, **small))
+        plan = plan_case(case, name, limits, rules[number % 8])
+        run_both(device, plan, {"input": element_bits(rng, name, case[3] + math.prod(case[0]))},
+                 twins_combine.run)  # fmt: skip
+        ran |= {(step.kernel, twins.is_split(step)) for step in plan.steps}
     combine = next(kernel for kernel, _ in ran if "combine" in kernel)
     assert {(combine, False), (combine, True)} <= ran
 
@@ -148,7 +143,7 @@ def test_blocks_with_gaps_are_read_whole(device, name, window, aligned):
     """What lies in the gaps belongs to no output, and positions may descend along any dimension."""
     count = WINDOWS[window][-1]
     rng = np.random.default_rng(count)
-    limits = replace(device.limits, tuning=replace(device.limits.tuning, **SMALL, batched_loads=0))
+    limits = replace(device.limits, tuning=replace(device.limits.tuning, **SMALL))
     content = rng.integers(0, 5, count * ELEMENTS[name].nbytes, np.uint8)  # many are equal
     ran = 0
     for rules in itertools.product((False, True), (False, True), (False,)):
@@ -192,11 +187,10 @@ def test_only_parts_of_blocks_are_read(device, name, window, aligned):
     for size, stride in zip(sizes, strides, strict=True):
         places = np.add.outer(places, np.arange(size) * stride)
     content[places] = rng.integers(0, 5, places.shape)  # many are equal
-    for batched in (0, 1):
-        limits = replace(device.limits, tuning=replace(device.limits.tuning, **SMALL, batched_loads=batched))
-        for rules in itertools.product((False, True), (False, True), (False,)):
-            plan = plan_parts(window, name, rules, limits, aligned=aligned)
-            run_both(device, plan, {"input": content.view(np.uint8)}, twins_combine.run)
+    limits = replace(device.limits, tuning=replace(device.limits.tuning, **SMALL))
+    for rules in itertools.product((False, True), (False, True), (False,)):
+        plan = plan_parts(window, name, rules, limits, aligned=aligned)
+        run_both(device, plan, {"input": content.view(np.uint8)}, twins_combine.run)
 
 
 @pytest.mark.parametrize(
@@ -278,14 +272,7 @@ def test_unaligned_periods_are_the_last_way_to_read_memory_in_order(
 
 def test_every_kernel_is_tested_here():
     limits = DeviceLimits(DISCRETE, 1 << 30, 1 << 16, 256)
-    tested = {
-        step.kernel
-        for name in ELEMENTS
-        for batched in (0, 1)
-        for step in plan_case(
-            CASES["vectors"], name, replace(limits, tuning=replace(DISCRETE, batched_loads=batched))
-        ).steps
-    }
+    tested = {step.kernel for name in ELEMENTS for step in plan_case(CASES["vectors"], name, limits).steps}
     tested |= {
         plan_window("kept within", name, (False, False, False), limits, aligned=False).steps[0].kernel
         for name in ELEMENTS
@@ -536,7 +523,7 @@ def test_what_is_read_ahead_changes_no_result(device, name):
             segment_bytes=segment_bytes,
             ahead_from_bytes=0,
         )
-        changed = {**SMALL, "periods": ahead, "batched_loads": 0, "reads_ahead": 1}
+        changed = {**SMALL, "periods": ahead, "reads_ahead": 1}
         limits = replace(device.limits, tuning=replace(device.limits.tuning, **changed))
         plans = [(plan_case(case, name, limits), math.prod(case[0]) + case[3]) for case in cases]
         plans += [

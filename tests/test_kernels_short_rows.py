@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins_short_rows
-from plans import as_of_a_processor, may_build, run_beside_twins, run_plan
+from plans import NONE_FIXED, as_of_a_processor, may_build, run_beside_twins, run_plan
 from test_kernels import alike_elements, element_bits, of_width
 
 import vkdml
@@ -25,7 +25,7 @@ from vkdml.plan.tuning import ShortTuning
 ELEMENTS = kernels.elements()
 FAMILY = kernels.family("argreduce_short")
 # Small tiles, so that small inputs have many of them; kernels that know the number of positions, and others.
-SMALL = ShortTuning(workgroup_size=32, tile_bytes=2048, fixed_positions=True, direct=False)
+SMALL = ShortTuning(workgroup_size=32, tile_bytes=2048, direct=False)
 
 # Shape of the array in memory, the order in which its dimensions are read, the window of each, and the axis.
 ALL = slice(None)
@@ -126,7 +126,7 @@ def test_kernels_write_what_their_twin_writes(device, name):
         # Software drivers compile a pipeline for each rule: opposite rules in turn say the same.
         # Tiles with positions far apart are for shared memory; of single bytes, or if outputs are permuted.
         direct = number % 3 == 0 and "apart" not in case
-        limits = limits_of(device, fixed_positions=number % 2 == 0, direct=direct)
+        limits = limits_of(device, direct=direct, **NONE_FIXED if number % 2 else {})
         plan, count = plan_case(case, name, limits, rules_of(turn ^ 7 * (number % 2)))
         if ELEMENTS[name].nbytes > 1 and case in ("apart", "aligned apart"):
             assert kernels.table()[plan.steps[0].kernel].family.name == "argreduce_columns"
@@ -230,7 +230,7 @@ def test_four_rows_at_once(device, name, direct):
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
 def test_all_rules_hold_for_ties_and_extremes(device, name):
     """Few values, the least and greatest keys among them, in rows that end within a word and in stacks."""
-    limits = limits_of(device, fixed_positions=False, direct=name == "float16")
+    limits = limits_of(device, **NONE_FIXED, direct=name == "float16")
 
     def plan_of(case, rules):
         return plan_case(case, name, limits, rules)
@@ -292,7 +292,7 @@ def test_rows_with_as_many_positions_as_there_are_ranks(device, name):
     for count, take_last, values in itertools.product(
         (252, 255, 256, 257, 505, 1009), (False, True), (1, 2, 120)
     ):
-        limits = limits_of(device, fixed_positions=False)
+        limits = limits_of(device, **NONE_FIXED)
         limits = replace(limits, tuning=replace(limits.tuning, shortest_row_bytes=longest))
         layout = canonical_reduce((9, count), (count, 1), (1,), (1, 1), take_last=take_last)
         order = Order(name, take_last=take_last)

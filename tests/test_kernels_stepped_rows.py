@@ -82,7 +82,7 @@ def constants_of(plan) -> dict[str, int]:
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_write_what_their_twin_writes(device, small_limits, name, case):
     step = (2, 3, 4)[(NAMES.index(name) + [*CASES].index(case)) % 3]
-    limits = limits_for(small_limits, fast=True, batched=False)
+    limits = limits_for(small_limits, fast=True)
     limits = replace(limits, tuning=replace(limits.tuning, shortest_row_bytes=16), max_subgroups=16)
     seed = zlib.crc32(f"{name} {step} {case}".encode())
     # Backwards, several runs follow each other in one direction and their elements in the other.
@@ -100,7 +100,7 @@ def test_kernels_write_what_their_twin_writes(device, small_limits, name, case):
 def test_what_lies_between_never_wins(device, small_limits, name, take_last, case):
     """Between are the greatest keys, and the row has the least alone: its first or last element wins."""
     step = min(5 if take_last else 7, 32 // ELEMENTS[name].nbytes)
-    limits = replace(limits_for(small_limits, fast=True, batched=False), max_subgroups=16)
+    limits = replace(limits_for(small_limits, fast=True), max_subgroups=16)
     plan, count = planned(case, name, step, limits, (False, take_last, False))
     assert constants_of(plan)["row_step"] == step
     element = {"uint8": np.uint8, "float16": np.float16, "int32": np.int32, "int64": np.int64}[name]

@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from plans import GPU_LIMITS
+from plans import GPU_LIMITS, NONE_FIXED
 from test_kernels import element_bits
 from test_kernels_short_rows import SMALL, plan_view, rules_of, run_both
 
@@ -59,7 +59,7 @@ def test_kernels_write_what_their_twin_writes(device, name):
     for number, case in enumerate(CASES):
         tile_bytes = (5120, 8192)[number % 2]
         changes = {"permuted_tile_bytes": tile_bytes, "transposing_tile_bytes": tile_bytes}
-        changes |= {"fixed_positions": number % 3 > 0}
+        changes |= NONE_FIXED if number % 3 == 0 else {}
         tuning = replace(device.limits.tuning, short=replace(SMALL, **changes))
         plan, count = plan_case(case, name, replace(device.limits, tuning=tuning), rules_of(number))
         assert kernels.table()[plan.steps[0].kernel].family.name == "argreduce_short", case
@@ -147,7 +147,7 @@ def test_tiles_with_few_outputs_of_two_dimensions_have_more_of_a_third(name):
 @pytest.mark.parametrize("window", [slice(None), slice(1, 4)])
 @pytest.mark.parametrize("name", ["uint8", "bfloat16", "int32", "float64"])
 def test_tiles_of_three_dimensions_write_what_their_twin_writes(device, name, window):
-    short = replace(DISCRETE.short, from_bytes=0, fixed_positions=False)
+    short = replace(DISCRETE.short, from_bytes=0, **NONE_FIXED)
     limits = replace(device.limits, tuning=replace(DISCRETE, short=short))
     windows = ALL, ALL, window, ALL
     plan, count = plan_window("tiles", (5, 4000, 5, 4), (1, 3, 2, 0), windows, 3, Order(name), limits)

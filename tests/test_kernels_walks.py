@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plans import run_plan
+from plans import NONE_FIXED, run_plan
 from test_kernels import element_bits, of_width
 from test_kernels_short_rows import check_ties_and_extremes, plan_view, rules_of, run_both
 
@@ -30,7 +30,6 @@ FAMILY = kernels.family("argreduce_short")
 WALKS = ShortTuning(
     workgroup_size=8,
     tile_bytes=1024,
-    fixed_positions=True,
     direct=True,
     most_fixed_positions=4,
     walked_runs=1000,
@@ -40,9 +39,7 @@ WALKS = ShortTuning(
 
 PROCESSOR = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8, LIMIT)
 # The same through shared memory, as on GPUs: of elements that columns would load one by one.
-TILES = ShortTuning(
-    workgroup_size=32, tile_bytes=2048, fixed_positions=True, direct=False, permuted_tile_bytes=4096
-)
+TILES = ShortTuning(workgroup_size=32, tile_bytes=2048, direct=False, permuted_tile_bytes=4096)
 
 # Shape of the array in memory, the order in which its dimensions are read, the window of each, and the axes.
 ALL, BACK = slice(None), slice(None, None, -1)
@@ -142,7 +139,7 @@ def test_kernels_write_what_their_twin_writes(device, name):
         # Elements of one width share the cases: they lie in memory alike.
         if case not in ("rows apart", "columns") and number % len(alike) != turn:
             continue
-        limits = limits_of(device, fixed_positions=number % 2 == 0)
+        limits = limits_of(device, **NONE_FIXED if number % 2 else {})
         plan, count = plan_case(case, name, limits, rules_of(turn ^ 7 * (number % 2)))
         assert "walked" in plan.steps[0].kernel, case
         run_both(device, plan, element_bits(rng, name, count))
@@ -153,7 +150,7 @@ def test_kernels_write_what_their_twin_writes(device, name):
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
 def test_all_rules_hold_for_ties_and_extremes(device, name):
     """Few values, the least and greatest keys among them, in runs that end within a word and in columns."""
-    limits = limits_of(device, fixed_positions=False)
+    limits = limits_of(device, **NONE_FIXED)
 
     def plan_of(case, rules):
         return plan_case(case, name, limits, rules)
@@ -186,7 +183,7 @@ def test_tiles_write_what_their_twin_writes(device, monkeypatch, name):
             continue
         if case.startswith("steps") and ELEMENTS[name].nbytes > (4 if "apart" in case else 2):
             continue  # which are no walks
-        limits = tiled_limits_of(device, fixed_positions=number % 2 == 0)
+        limits = tiled_limits_of(device, **NONE_FIXED if number % 2 else {})
         plan, count = plan_case(case, name, limits, rules_of(turn ^ 7 * (number % 2)))
         (step,) = plan.steps
         constants = kernels.table()[step.kernel].named(step.constants)
@@ -215,7 +212,7 @@ def test_few_outputs_side_by_side_leave_words_out_for_what_is_apart(device, name
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
 def test_all_rules_hold_for_ties_and_extremes_in_tiles(device, monkeypatch, name):
     monkeypatch.setattr(ElementCosts, "is_walked", True)
-    limits = tiled_limits_of(device, fixed_positions=False)
+    limits = tiled_limits_of(device, **NONE_FIXED)
     check_ties_and_extremes(
         device,
         name,

@@ -31,7 +31,7 @@ COLUMNS = {
     "two dimensions": (lambda v: (17, 3, 3 * v, 3), (0, 1), (0, 1, 2, 3)),
     "many positions": (lambda v: (300, 2 * v), (0,), (0, 1)),
 }
-SHORT = ShortTuning(workgroup_size=32, tile_bytes=2048, fixed_positions=True, direct=False)
+SHORT = ShortTuning(workgroup_size=32, tile_bytes=2048, direct=False)
 
 
 def planned(shape, axes, output_order, name, limits, *, index_weights=None, take_last=False, apart=1):
@@ -67,7 +67,7 @@ def of_plan(plan):
 @pytest.mark.parametrize("high", [False, True])
 def test_columns(device, small_limits, name, high):
     """Those of narrow elements are exchanged within a workgroup, whose groups may belong to several rows."""
-    limits = limits_for(small_limits, fast=False, batched=True)
+    limits = limits_for(small_limits, fast=False)
     limits = replace(limits, tuning=replace(limits.tuning, columns_workgroups=1))
     rng = np.random.default_rng(zlib.crc32(name.encode()) + high)
     loads = set()

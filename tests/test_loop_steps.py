@@ -49,7 +49,7 @@ SMALL = {
     "periods": replace(DISCRETE.periods, from_bytes=1 << 40, elements_from_bytes=1 << 40),
     "joined_from_bytes": 1 << 40,
     "joined_dims_from_bytes": 1 << 40,
-    "short": ShortTuning(workgroup_size=8, tile_bytes=0, fixed_positions=False, direct=False),
+    "short": ShortTuning(workgroup_size=8, tile_bytes=0, direct=False),
     "slice1": SliceTuning(
         runs_workgroup_size=8,
         workgroup_vectors=1 << 20,
@@ -270,8 +270,7 @@ def window_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
 def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kind):
     _, variant, split = kind
     own = dict(variant)
-    batched = own.get("at_once", "") != ""
-    flags = {"subgroups": int(bool(own.get("subgroups"))), "batched_loads": int(batched), "memory_order": 1}
+    flags = {"subgroups": int(bool(own.get("subgroups")))}
     if flags["subgroups"]:  # a workgroup has whole subgroups
         flags["workgroup_size"] = max(SMALL["workgroup_size"], device.limits.subgroup_size)
     limits = limits_for(device, **flags, **(SPLIT if split else {}))
@@ -282,7 +281,6 @@ def test_argreduce_kernels_finish_the_largest_plans_allowed(device, kind):
 @pytest.mark.parametrize("kind", COLUMN_KINDS, ids=str)
 def test_kernels_of_short_blocks_finish_the_largest_plans_allowed(device, kind):
     name, variant, split = kind
-    batched = dict(variant).get("at_once", "") != ""
     first: dict[str, object] = {"periods": replace(DISCRETE.periods, from_bytes=0, elements_from_bytes=0)}
     if name == "argreduce_joined":
         first = {"joined_from_bytes": 0, "joined_dims_from_bytes": 0}
@@ -294,7 +292,7 @@ def test_kernels_of_short_blocks_finish_the_largest_plans_allowed(device, kind):
     of_splits = SPLIT if split else {}
     if name == "argreduce_phases" and split:
         of_splits = SPLIT | {"columns_workgroups": 2112}  # for fewer multiprocessors one split is the best
-    limits = limits_for(device, batched_loads=int(batched), **first, **of_splits)
+    limits = limits_for(device, **first, **of_splits)
     if name == "argreduce_periods" and dict(variant)["loads"] == "unaligned":
         check_largest(device, kind, GROWING_WINDOWS, limits, COLUMN_KINDS.index(kind), window_plan)
         return

@@ -14,6 +14,7 @@
 #include "gil.hpp"
 #include "instance.hpp"
 #include "kernel.hpp"
+#include "paired_words.hpp"
 #include "replay.hpp"
 #include "sequence.hpp"
 #include "specialized_module.hpp"
@@ -118,6 +119,7 @@ void bind_device(nb::module_& m) {
                 // time without it, but a few kernels then take up to 1.23 of theirs (H200).
                 if (device->info().is_software())
                     words = spirv::specialized(words, std::exchange(constants, {}));
+                if (device->info().pairs_words()) words = spirv::with_paired_words(words);
                 return std::make_shared<Kernel>(*device, words, bindings, push_bytes, constants,
                                                 subgroup_size);
             },

@@ -60,7 +60,10 @@ Device::Device(uint32_t index) : info_(physical_device(index)) {
     if (info_.external_memory.exportable) extensions.push_back(VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME);
     if (info_.host_memory_alignment) extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
     if (info_.update_after_bind) extensions.push_back(VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
-    vk::DeviceCreateInfo create({}, 1, &queue, 0, nullptr, uint32_t(extensions.size()), extensions.data());
+    vk::PhysicalDeviceFeatures features;
+    features.shaderInt64 = info_.pairs_words();
+    vk::DeviceCreateInfo create({}, 1, &queue, 0, nullptr, uint32_t(extensions.size()), extensions.data(),
+                                &features);
     vk::PhysicalDeviceSubgroupSizeControlFeaturesEXT size_control(true, true);
     if (info_.subgroup_size_control) create.pNext = &size_control;
     vk::PhysicalDeviceDescriptorIndexingFeaturesEXT descriptors;

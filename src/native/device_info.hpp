@@ -22,6 +22,8 @@ struct DeviceInfo {
     // Budgets change with every program on the machine, so they are read at each call.
     std::vector<HeapInfo> heaps() const;
     bool is_software() const { return properties.deviceType == vk::PhysicalDeviceType::eCpu; }
+    // Whether kernels take less time with vectors of words that are read and written in pairs.
+    bool pairs_words() const { return is_software() && features.shaderInt64; }
     // Host-visible memory that is as near to the device as any: nothing is gained by copying into other
     // memory.
     bool unified_memory() const;

@@ -14,6 +14,7 @@
 #include "gil.hpp"
 #include "host_copy.hpp"
 #include "mapped_read.hpp"
+#include "paired_words.hpp"
 #include "process_end.hpp"
 #include "specialized_module.hpp"
 #include "tensor_exchange.hpp"
@@ -115,6 +116,10 @@ NB_MODULE(_native, m) {
         },
         "spirv"_a, "constants"_a,
         "The module with these values of its specialization constants, without the code that they exclude.");
+    m.def(
+        "with_paired_words",
+        [](nb::bytes spirv) { return from_words(spirv::with_paired_words(to_words(spirv))); }, "spirv"_a,
+        "The module with integers of 64 bits in place of its buffers' vectors of words.");
     m.def(
         "most_mapped_read", [] { return most_mapped_read(widest_mapped_load()); },
         "The most bytes that Buffer.read_mapped() takes less time for than the device does.");

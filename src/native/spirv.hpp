@@ -16,9 +16,12 @@ enum Operation : uint32_t {
     name = 5,
     extended = 12, // OpExtInst
     entry_point = 15,
+    capability = 17,
     type_bool = 20,
     type_int = 21,
+    type_vector = 23,
     type_array = 28,
+    type_runtime_array = 29,
     type_struct = 30,
     type_pointer = 32,
     constant_true = 41,
@@ -42,6 +45,7 @@ enum Operation : uint32_t {
     access_chain = 65,
     decorate = 71,
     member_decorate = 72,
+    vector_extract_dynamic = 77,
     copy_object = 83,
     bitcast = 124,
     integer_add = 128,
@@ -97,7 +101,13 @@ enum Extended : uint32_t {
     signed_most = 42,
 };
 
-enum StorageClass : uint32_t { private_storage = 6, function_storage = 7, push_constant = 9 };
+enum StorageClass : uint32_t {
+    private_storage = 6,
+    function_storage = 7,
+    push_constant = 9,
+    storage_buffer = 12
+};
+enum Capability : uint32_t { int64 = 11 };
 enum Decoration : uint32_t { spec_id = 1, block = 2, array_stride = 6, offset = 35 };
 
 struct Instruction {

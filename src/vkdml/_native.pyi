@@ -34,6 +34,11 @@ def specialized(spirv: bytes, constants: _Sequence[int]) -> bytes:
     The module with these values of its specialization constants, without the code that they exclude.
     """
 
+def with_paired_words(spirv: bytes) -> bytes:
+    """
+    The module with integers of 64 bits in place of its buffers' vectors of words.
+    """
+
 def most_mapped_read() -> int:
     """
     The most bytes that Buffer.read_mapped() takes less time for than the device does.

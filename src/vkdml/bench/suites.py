@@ -204,7 +204,8 @@ def _every_kernel() -> Iterator[Case]:
     few; odd columns of few rows, and in several matrices; long odd columns of bytes; rows of 3 and stacks of
     7; stacks of 5 whose outputs are transposed; every second element of matrices, transposed; pixels turned
     from RGB to BGR, and to planes; every third of 9 channels, the first 3 of 80; narrow rows backwards, and
-    every third element of them; the greatest of each pixel over all pictures; one element alone.
+    every third element of them; a part of one row, its every second and third element; the greatest of each
+    pixel over all pictures; one element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size
@@ -263,6 +264,8 @@ def _every_kernel() -> Iterator[Case]:
             for columns, window in ((9, "transposed [::3]"), (80, "transposed [:3]")):
                 shape = (256 * MIB // (columns * size), columns)
                 yield Case(EVERY_KERNEL, "slice1", element, shape, window=window)
+            for window in ("narrow", "[::2, ::2]", "[::-2, ::-2]", "[:, ::3]"):
+                yield Case(EVERY_KERNEL, "slice1", element, (1, 256 * MIB // size), window=window)
         if size == 1:
             # Rows so long that processors write them without the vectors from row to row.
             for window in ("[::2, ::2]", "[::-2, ::-2]"):

@@ -121,6 +121,8 @@ class ReduceLoops:
         equal = 2 * loop(batch, loop(4) + offset + loop(pieces, offset)) if pieces else 0
         look = loop(1) + loop(self.lanes) if pieces else 0
         chunks = loop(ceil_div(tile_vectors, batch * self.lanes), look + equal)
+        if not pieces:
+            chunks += 2  # what lies between the first and the last batch has a loop of its own
         tiles = loop(ceil_div(units, self.splits * parts), offset + chunks)
         find = offset + loop(batch) + loop(4)
         best_of_parts = loop(parts) if parts > 1 else 0

@@ -211,8 +211,8 @@ class Family:
         """Return the values of an axis, ascending, that variants with these values of other axes have.
 
         >>> from vkdml.plan import kernels
-        >>> kernels.family("argreduce_columns").numbers_of("at_once", loads="elements")
-        (1, 8)
+        >>> kernels.family("slice1_runs").numbers_of("step", element_bytes=2)
+        (-2, -1, 0, 1, 2)
         """
         asked = (axis, tuple(fixed.items()))
         found = self._numbers_found.get(asked)

@@ -136,12 +136,10 @@ class ShortTuning:
     """Invocations per workgroup, a power of two; ``Tuning.workgroup_size`` may lower it."""
     tile_bytes: int
     """The most bytes of the input that a workgroup copies to shared memory; 0: other kernels are used."""
-    fixed_positions: bool
-    """The number of positions is compiled in, so that loops are unrolled."""
     direct: bool
     """Elements are read where they are, and not copied to shared memory first."""
     most_fixed_positions: int = 1 << 16
-    """Greater numbers of positions are never compiled in."""
+    """Numbers of positions up to this one are compiled in, so that loops are unrolled."""
     narrow_most_fixed_positions: int = 1 << 16
     """The same of elements of 1 and 2 bytes, but for stacks of short rows."""
     most_in_fours: int = 7
@@ -314,10 +312,6 @@ class Tuning:
     """The fewest positions per invocation of a split along a stride."""
     subgroups: int
     """1: invocations exchange registers if the device can; 0: they use shared memory only."""
-    batched_loads: int
-    """1: an invocation has several loads along a stride in flight; 0: one."""
-    memory_order: int
-    """1: reduced elements are read as they lie in memory; 0: in the order of their positions."""
     reads_ahead: int
     """1: a processor loads the periods of large inputs in the order of memory before it folds them; 0: it
     does not, which takes less time if its caches load strided lines early."""

@@ -11,6 +11,7 @@ from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, check_work, checked_step
 from vkdml.plan.reduce.reductions import (
+    VECTOR_LOADS,
     Results,
     bases,
     buffer_bytes,
@@ -22,7 +23,6 @@ from vkdml.plan.reduce.work_division import are_multiples, loops_of
 from vkdml.plan.schema import ElementType
 
 _FAMILY = kernels.family("argreduce_across")
-(_AT_ONCE,) = _FAMILY.numbers_of("at_once")
 # Bytes that compete for an output. With more of them it matters little how indices are written.
 _MOST_BYTES = 192
 # With fewer, pieces of rows are half as long: then more of the indices, which are most, are side by side.
@@ -162,7 +162,6 @@ def plan_across(
     kernel, constants = _FAMILY.specialize(
         **element.specialization,
         loads="vectors" if is_aligned else "unaligned",
-        at_once=_AT_ONCE,
         one_stride=len(layout.reduced) == 1,
         found_words=division.found_words,
         band=_BAND,
@@ -175,7 +174,9 @@ def plan_across(
     workgroups = limits.started(division.tiles)
     loops = loops_of(layout, limits, 1, division.tiles, 1)
     columns_written = ceil_div(division.vectors * per_vector, division.workgroup_size // division.rows)
-    steps = loops.across(layout.reduce_count, layout.reduced[-1].size, _AT_ONCE, per_vector, columns_written)
+    steps = loops.across(
+        layout.reduce_count, layout.reduced[-1].size, VECTOR_LOADS, per_vector, columns_written
+    )
     return Plan(
         (checked_step(Step(kernel, constants, push, workgroups, loop_steps=steps), limits),),
         buffer_bytes(element, input_bytes, results, len(placed.stored)),

@@ -12,6 +12,8 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, power_of_two_at_least
 from vkdml.plan.reduce.column_costs import NARROWEST_SEGMENT, SMALL_POSITIONS_PER_SPLIT, ColumnWork
 from vkdml.plan.reduce.reductions import (
+    ELEMENT_LOADS,
+    VECTOR_LOADS,
     are_far_columns,
     candidate_words,
     columns_workgroups,
@@ -101,8 +103,7 @@ class _Columns:
     @cached_property
     def _at_once(self) -> int:
         """Loads along a stride that an invocation may have in flight."""
-        numbers = _FAMILY.numbers_of("at_once", loads=self._groups.loads)
-        return numbers[-1 if self.limits.tuning.batched_loads else 0]
+        return ELEMENT_LOADS if self._groups.loads == "elements" else VECTOR_LOADS
 
     @cached_property
     def _most_lanes(self) -> int:
@@ -202,7 +203,6 @@ class _Columns:
         splits, positions = settled_splits(wanted, count, count, blocks, loop_steps, limits)
         variant: dict[str, int | str] = {
             "loads": groups.loads,
-            "at_once": self._at_once,
             "one_stride": len(layout.reduced) == 1,
             "one_run": groups.run == layout.outputs,
             "columns_apart": groups.columns_apart,

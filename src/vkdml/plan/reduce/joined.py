@@ -11,7 +11,6 @@ from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, TooMuchWork
 from vkdml.plan.reduce.joined_columns import Joined, joined_columns
 from vkdml.plan.reduce.joined_division import (
     JOINED,
-    JOINED_AT_ONCE,
     JoinedDivision,
     divide_joined,
     most_vectors,
@@ -200,7 +199,6 @@ def plan_divided(
     kernel, constants = JOINED.specialize(
         **element.specialization,
         loads="vectors" if pieces.loads.is_aligned else "unaligned",
-        at_once=JOINED_AT_ONCE,
         one_folded=len(joined.folded) == 1,
         two_joined=joined.inner is not None,
         workgroup=limits.workgroup_size,

@@ -13,12 +13,11 @@ from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, power_of_two_at_least, 
 from vkdml.plan.reduce.column_costs import splits_to_compare
 from vkdml.plan.reduce.joined_columns import Joined
 from vkdml.plan.reduce.joined_costs import JoinedWork, Loads
-from vkdml.plan.reduce.reductions import least_splits, most_splits, settled_splits
+from vkdml.plan.reduce.reductions import VECTOR_LOADS, least_splits, most_splits, settled_splits
 from vkdml.plan.reduce.work_division import are_multiples, loops_of
 from vkdml.plan.schema import ElementType
 
 JOINED = kernels.family("argreduce_joined")
-(JOINED_AT_ONCE,) = JOINED.numbers_of("at_once")
 # At least so many invocations share the positions: their exchange leaves room for the columns of all.
 _FEWEST_LANES = 2
 # Vectors. A workgroup reads so many side by side at least, where there are so many.
@@ -187,7 +186,7 @@ class _Dividing:
         """
         positions = self.joined.positions
         most = min(
-            ceil_div(positions, JOINED_AT_ONCE * pieces.lanes),
+            ceil_div(positions, VECTOR_LOADS * pieces.lanes),
             most_splits(self.layout.outputs, self.element, self.input_bytes),
         )
         least = least_splits(positions, self.element)
@@ -218,6 +217,6 @@ class _Dividing:
         sizes = tuple(size for size, _ in joined.folded)
         positions, of_joiner = ceil_div(joined.positions, splits), ceil_div(joined.columns, pieces.joiners)
         return loops.joined(
-            *(positions, sizes, JOINED_AT_ONCE, self._columns_of_vector),
+            *(positions, sizes, VECTOR_LOADS, self._columns_of_vector),
             *(pieces.outputs_per_block, of_joiner, pieces.joiners),
         )

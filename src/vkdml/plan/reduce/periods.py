@@ -28,6 +28,7 @@ from vkdml.plan.plans import (
 )
 from vkdml.plan.reduce.combining import CombineDivision, combine_division
 from vkdml.plan.reduce.reductions import (
+    VECTOR_LOADS,
     Results,
     bases,
     buffer_bytes,
@@ -68,11 +69,6 @@ class _Division:
     loop_steps: int
     groups_ahead: int
     """Vectors of a period that a workgroup reads ahead; 0: it reads nothing ahead."""
-
-
-def _at_once(repetition: Repetition, limits: DeviceLimits) -> int:
-    numbers = PERIODS.numbers_of("at_once", loads=_loads(repetition))
-    return numbers[-1 if limits.tuning.batched_loads else 0]
 
 
 def _loads(repetition: Repetition) -> str:
@@ -162,7 +158,7 @@ def _division(
         share = ceil_div(periods, splits)
         return loops.periods(
             *(blocks * splits, len(repetition.outer), share, lanes),
-            *(_at_once(repetition, limits), per_vector),
+            *(VECTOR_LOADS, per_vector),
             groups_ahead(share),
         )
 
@@ -335,7 +331,6 @@ def _periods_step(reduction: _Reduction, division: _Division) -> Step:
         reads_parts=repetition.part > 0,
         reads_ahead=division.groups_ahead > 0,
         loads=_loads(repetition),
-        at_once=_at_once(repetition, limits),
         fixed_flags=fixed_flags(PERIODS, flags, reduction.input_bytes, limits),
         in_rounds=limits.in_rounds(workgroups, reduction.input_bytes),
     )

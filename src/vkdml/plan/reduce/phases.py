@@ -14,13 +14,12 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits
 from vkdml.plan.reduce.column_costs import splits_to_compare
 from vkdml.plan.reduce.phase_costs import PhaseWork
-from vkdml.plan.reduce.reductions import least_splits, most_splits, settled_splits
+from vkdml.plan.reduce.reductions import VECTOR_LOADS, least_splits, most_splits, settled_splits
 from vkdml.plan.reduce.work_division import WorkDivision, are_multiples, loops_of
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PhaseTuning
 
 _FAMILY = kernels.family("argreduce_phases")
-(_AT_ONCE,) = _FAMILY.numbers_of("at_once")
 _FEWEST_VECTORS = kernels.number("fewest_phase_vectors")
 _ROWS_PER_SPLIT = 8
 """The fewest that an invocation has of a split."""
@@ -108,12 +107,12 @@ class Phases:
         def loop_steps(splits: int) -> int:
             loops = loops_of(layout, limits, lanes, blocks, splits)
             columns = self._per_vector, work.block_columns(workgroup_size, lanes)
-            return loops.phases(ceil_div(count, splits), _AT_ONCE, *columns)
+            return loops.phases(ceil_div(count, splits), VECTOR_LOADS, *columns)
 
         splits, positions = settled_splits(splits, count, count, blocks, loop_steps, limits)
         division = WorkDivision(
             _FAMILY,
-            {"at_once": _AT_ONCE, "one_run": self._columns == layout.outputs},
+            {"one_run": self._columns == layout.outputs},
             lanes,
             blocks,
             splits,

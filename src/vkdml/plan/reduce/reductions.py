@@ -16,6 +16,9 @@ from vkdml.plan.tuning import Tuning
 
 # A narrow key shares a word with its position in the split.
 NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
+# Of a stride, loads that an invocation has in flight: of vectors, and of single elements.
+VECTOR_LOADS = kernels.number("vector_loads_at_once")
+ELEMENT_LOADS = kernels.number("element_loads_at_once")
 # Positions that are evenly apart, of which an invocation takes too few at a time.
 FEW_IN_TURN = 12
 _UNLIMITED = 1 << 62

@@ -120,7 +120,7 @@ class Runs(NamedTuple):
 def long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> Runs | None:
     """Return the runs of a layout if they are long enough for rows."""
     tuning = limits.tuning
-    runs = _runs_of(layout, bool(tuning.memory_order))
+    runs = _runs_of(layout, in_memory_order=True)
     if runs is None:
         return None
     shortest = tuning.shortest_row_bytes
@@ -151,7 +151,7 @@ def out_of_order_runs_of(layout: ReduceLayout, element: ElementType, limits: Dev
     Position by position, the elements of one sector are read far apart in time: 14 words in each of 20 places
     at a twelfth of the rate (H100).
     """
-    if limits.tuning.is_processor or not limits.tuning.memory_order:
+    if limits.tuning.is_processor:
         return None
     runs = _runs_of(layout, in_memory_order=True)
     if runs is None or runs.reading is None or not ElementCosts(layout, element.nbytes).is_in_rows:
@@ -169,7 +169,7 @@ def stepped_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLi
     innermost, order = layout.reduced[-1], layout.reading_order
     step = order.step
     is_in_order = innermost.input_stride == step
-    if not 1 < step <= SECTOR_BYTES // element.nbytes or not (is_in_order or limits.tuning.memory_order):
+    if not 1 < step <= SECTOR_BYTES // element.nbytes:
         return None
     if is_in_order:
         outer_strides = tuple(dim.input_stride for dim in layout.reduced[:-1])

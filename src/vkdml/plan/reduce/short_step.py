@@ -115,7 +115,7 @@ def _variant(
     word_aligned = nbytes < 4 and _starts_with_words(
         layout, tile, 4 // nbytes, packed, walk, positions_at_once
     )
-    is_fixed = tuning.fixed_positions and positions.size <= most_fixed(positions, near, nbytes, tuning)
+    is_fixed = positions.size <= most_fixed(positions, near, nbytes, tuning)
     return {
         "columns": work.columns,
         "tile_words": 1 if work.direct else shared_words,

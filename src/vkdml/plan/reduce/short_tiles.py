@@ -317,12 +317,12 @@ def _has_few_outputs(tile: Tile, layout: ReduceLayout, nbytes: int, packed: bool
 def are_dense(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
     """Whether narrow rows lie one after the other, as their outputs do, and four of them are few words."""
     tuning, positions, near = limits.tuning.short, layout.reduced[0], layout.kept[-1]
+    most_in_fours = min(tuning.most_in_fours, tuning.narrow_most_fixed_positions)
     return (
         nbytes < 4
-        and tuning.fixed_positions
         and len(layout.kept) == 1
         and near.output_stride == positions.input_stride == 1
-        and near.input_stride == positions.size <= tuning.most_in_fours
+        and near.input_stride == positions.size <= most_in_fours
         and layout.input_base * nbytes % 4 == 0
     )
 

@@ -1,0 +1,175 @@
+// Rewriting modules: vectors of words in buffers become integers of 64 bits.
+#include "paired_words.hpp"
+
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "spirv.hpp"
+
+namespace vkdml::spirv {
+namespace {
+
+class Pairing {
+public:
+    explicit Pairing(const std::vector<uint32_t>& spirv) : old_(instructions_of(spirv)), made_(spirv) {
+        find_arrays();
+        for (const Instruction& each : old_) find_use(each);
+        std::set<uint32_t> used;
+        for (const auto& [pointer, place] : places_)
+            if (!place.word) used.insert(place.array);
+        for (auto each = arrays_.begin(); each != arrays_.end();)
+            each = used.count(each->first) ? std::next(each) : arrays_.erase(each);
+        if (arrays_.empty()) return;
+        made_.resize(header_words);
+        pair_ = new_id(), two_pairs_ = new_id(), pointer_ = new_id(), pointer_to_two_ = new_id();
+        write(made_, capability, {int64});
+        for (const Instruction& each : old_) rewrite(each);
+    }
+
+    std::vector<uint32_t> take() { return std::move(made_); }
+
+private:
+    // A vector in a buffer that a pointer leads to, or a word of it.
+    struct Place {
+        uint32_t array;
+        uint32_t word; // the id of its number; 0: the whole vector
+    };
+
+    uint32_t new_id() { return made_[bound_word]++; }
+    void find_arrays();
+    void find_use(const Instruction& each);
+    void leave(uint32_t pointer);
+    void rewrite(const Instruction& old);
+    void define_types();
+    void load_pairs(const Instruction& old, const Place& place);
+    void store_pairs(const Instruction& old, const Place& place);
+    const Place* paired(uint32_t pointer) const;
+    bool is_short(uint32_t array) const { return vectors_.at(arrays_.at(array)) == 2; }
+    uint32_t wide_type(uint32_t array) const { return is_short(array) ? pair_ : two_pairs_; }
+
+    const std::vector<Instruction> old_;
+    std::vector<uint32_t> made_;
+    std::map<uint32_t, uint32_t> vectors_;   // their words, by type
+    std::map<uint32_t, uint32_t> arrays_;    // types of their elements, by type
+    std::map<uint32_t, uint32_t> variables_; // types of the arrays that they have
+    std::map<uint32_t, Place> places_;       // by pointer
+    uint32_t pair_ = 0, two_pairs_ = 0, pointer_ = 0, pointer_to_two_ = 0; // types
+    bool has_types_ = false;
+};
+
+void Pairing::find_arrays() {
+    std::map<uint32_t, uint32_t> structs, pointers; // arrays' types
+    uint32_t word = 0;
+    for (const Instruction& each : old_) {
+        const uint32_t operation = each.operation();
+        if (operation == type_int && each[2] == 64) {
+            arrays_.clear();
+            return;
+        }
+        if (operation == type_int && !each[3])
+            word = each[1];
+        else if (operation == type_vector && each[2] == word && each[3] != 3)
+            vectors_[each[1]] = each[3];
+        else if (operation == type_runtime_array && vectors_.count(each[2]))
+            arrays_[each[1]] = each[2];
+        else if (operation == type_struct && each.count == 3 && arrays_.count(each[2]))
+            structs[each[1]] = each[2];
+        else if (operation == type_pointer && each[2] == storage_buffer && structs.count(each[3]))
+            pointers[each[1]] = structs[each[3]];
+        else if (operation == variable && pointers.count(each[1]))
+            variables_[each[2]] = pointers[each[1]];
+    }
+}
+
+void Pairing::find_use(const Instruction& each) {
+    switch (each.operation()) {
+    case access_chain: {
+        const auto found = variables_.find(each[3]);
+        if (found == variables_.end())
+            leave(each[3]);
+        else if (each.count == 6 || each.count == 7)
+            places_[each[2]] = {found->second, each.count == 7 ? each[6] : 0};
+        else
+            arrays_.erase(found->second);
+        return;
+    }
+    case store:
+        if (const Place* place = paired(each[1]); place && place->word) leave(each[1]);
+        return;
+    case function_call:
+    case copy_memory:
+    case copy_object:
+    case select:
+    case phi:
+        for (uint32_t word = 1; word < each.count; word++) leave(each[word]);
+        return;
+    }
+}
+
+// Whatever else is done with a pointer, its array stays as it is.
+void Pairing::leave(uint32_t pointer) {
+    if (const Place* place = paired(pointer)) arrays_.erase(place->array);
+}
+
+const Pairing::Place* Pairing::paired(uint32_t pointer) const {
+    const auto found = places_.find(pointer);
+    return found != places_.end() && arrays_.count(found->second.array) ? &found->second : nullptr;
+}
+
+void Pairing::rewrite(const Instruction& old) {
+    const uint32_t operation = old.operation();
+    if (operation == type_runtime_array && arrays_.count(old[1])) {
+        define_types();
+        write(made_, type_runtime_array, {old[1], wide_type(old[1])});
+        return;
+    }
+    const bool is_pointer = operation == access_chain, is_load = operation == load;
+    if (is_pointer || is_load || operation == store) {
+        if (const Place* place = paired(is_pointer ? old[2] : is_load ? old[3] : old[1])) {
+            if (is_load) return load_pairs(old, *place);
+            if (!is_pointer) return store_pairs(old, *place);
+            const uint32_t type = is_short(place->array) ? pointer_ : pointer_to_two_;
+            write(made_, access_chain, {type, old[2], old[3], old[4], old[5]});
+            return;
+        }
+    }
+    made_.insert(made_.end(), old.words, old.words + old.count);
+}
+
+void Pairing::define_types() {
+    if (std::exchange(has_types_, true)) return;
+    write(made_, type_int, {pair_, 64, 0});
+    write(made_, type_vector, {two_pairs_, pair_, 2});
+    write(made_, type_pointer, {pointer_, storage_buffer, pair_});
+    write(made_, type_pointer, {pointer_to_two_, storage_buffer, two_pairs_});
+}
+
+void Pairing::load_pairs(const Instruction& old, const Place& place) {
+    const uint32_t pairs = new_id();
+    std::vector<uint32_t> operands{wide_type(place.array), pairs};
+    operands.insert(operands.end(), old.words + 3, old.words + old.count);
+    write(made_, load, operands);
+    if (!place.word) {
+        write(made_, bitcast, {old[1], old[2], pairs});
+        return;
+    }
+    const uint32_t words = new_id();
+    write(made_, bitcast, {arrays_.at(place.array), words, pairs});
+    write(made_, vector_extract_dynamic, {old[1], old[2], words, place.word});
+}
+
+void Pairing::store_pairs(const Instruction& old, const Place& place) {
+    const uint32_t pairs = new_id();
+    write(made_, bitcast, {wide_type(place.array), pairs, old[2]});
+    std::vector<uint32_t> operands{old[1], pairs};
+    operands.insert(operands.end(), old.words + 3, old.words + old.count);
+    write(made_, store, operands);
+}
+
+} // namespace
+
+std::vector<uint32_t> with_paired_words(const std::vector<uint32_t>& spirv) { return Pairing(spirv).take(); }
+
+} // namespace vkdml::spirv
