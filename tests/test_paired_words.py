@@ -94,6 +94,7 @@ def test_programs_compute_what_they_did(use, tmp_path):
 
 LEFT = {
     "a word that is stored": program("vectors[group].y = W;"),
+    "a word that is stored beside whole vectors": program("vectors[group] += 1u; vectors[group].y = W;"),
     "a word that is counted": program("vectors[group][1] = W; atomicAdd(words[group], vectors[group].x);"),
     "words of vectors alone": program("words[group] = vectors[group].x + pairs[group].y;"),
     "words alone": program("words[group] = words[group + 4u];"),
@@ -123,11 +124,12 @@ def test_other_arrays_stay_as_they_are(kind, tmp_path):
 
 
 def test_one_array_may_be_paired_beside_one_that_is_not(tmp_path):
-    module = compiled(tmp_path, program("vectors[group].y = W; pairs[2u * group + 1u] = pairs[2u * group];"))
+    body = "vectors[group] += 1u; vectors[group].y = W; pairs[2u * group + 1u] = pairs[2u * group];"
+    module = compiled(tmp_path, program(body))
     made = _native.with_paired_words(module)
     check_valid(tmp_path / "module.spv", made)
-    assert sorted(words_of_accesses(made)) == [-2, -2, 1]
-    assert run_module(module, [], [*range(10, 18)]) == [10, 5, 10, 5, 14, 5, 14, 5]
+    assert sorted(words_of_accesses(made)) == [-2, -2, 1, 4, 4]
+    assert run_module(module, [], [*range(10, 18)]) == [11, 5, 11, 5, 15, 5, 15, 5]
 
 
 @pytest.mark.parametrize("cut", [0, 4, 24, 40, -8, -24, -400])
