@@ -25,7 +25,7 @@ struct Best {
 #define AT_ONCE ELEMENT_LOADS_AT_ONCE
 #endif
 // Of few positions most are what is left over, and none had better be loaded twice.
-#define REST_IN_PAIRS (AT_ONCE == 4)
+#define REST_IN_PAIRS (LOADS != LOADS_ELEMENTS)
 #include "columns_fold.glsl"
 
 // Returns the distances of adjacent columns: in the input, in the output.

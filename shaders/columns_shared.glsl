@@ -1,3 +1,5 @@
+// Loops over parts and their columns are unrolled: NVIDIA's compiler keeps in memory what other loops go through.
+//
 // Shared memory for the parts of half a workgroup, or of as many invocations as the including file says. The words of a part
 // lie apart, so that neighbouring invocations use neighbouring words.
 #ifndef SHARED_STEP

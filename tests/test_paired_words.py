@@ -20,9 +20,9 @@ HEAD = (
 )
 
 
-def program(body: str, functions: str = "") -> str:
+def program(body: str) -> str:
     """Of a workgroup for each vector of the buffer."""
-    return f"{HEAD}{functions}\nvoid main() {{\nuint group = gl_WorkGroupID.x;\n{body}\n}}\n"
+    return f"{HEAD}void main() {{\nuint group = gl_WorkGroupID.x;\n{body}\n}}\n"
 
 
 def words_of_accesses(module: bytes) -> list[int]:

@@ -118,7 +118,7 @@ void Rewriting::rewrite(const Instruction& old) {
             return;
         }
     }
-    made_.insert(made_.end(), old.words, old.words + old.count);
+    write(made_, old);
 }
 
 void Rewriting::decorate_constants() {

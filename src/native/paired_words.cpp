@@ -11,6 +11,8 @@
 namespace vkdml::spirv {
 namespace {
 
+bool is_word(const Instruction& each) { return each.operation() == type_int && each[2] == 32 && !each[3]; }
+
 class Pairing {
 public:
     explicit Pairing(const std::vector<uint32_t>& spirv) : old_(instructions_of(spirv)), made_(spirv) {
@@ -56,7 +58,6 @@ private:
     std::map<uint32_t, uint32_t> variables_; // types of the arrays that they have
     std::map<uint32_t, Place> places_;       // by pointer
     uint32_t pair_ = 0, two_pairs_ = 0, pointer_ = 0, pointer_to_two_ = 0; // types
-    bool has_types_ = false;
 };
 
 void Pairing::find_arrays() {
@@ -68,7 +69,7 @@ void Pairing::find_arrays() {
             arrays_.clear();
             return;
         }
-        if (operation == type_int && !each[3])
+        if (is_word(each))
             word = each[1];
         else if (operation == type_vector && each[2] == word && each[3] != 3)
             vectors_[each[1]] = each[3];
@@ -119,27 +120,33 @@ const Pairing::Place* Pairing::paired(uint32_t pointer) const {
 }
 
 void Pairing::rewrite(const Instruction& old) {
-    const uint32_t operation = old.operation();
-    if (operation == type_runtime_array && arrays_.count(old[1])) {
-        define_types();
+    switch (old.operation()) {
+    case type_int:
+        write(made_, old);
+        if (is_word(old)) define_types();
+        return;
+    case type_runtime_array:
+        if (!arrays_.count(old[1])) break;
         write(made_, type_runtime_array, {old[1], wide_type(old[1])});
         return;
-    }
-    const bool is_pointer = operation == access_chain, is_load = operation == load;
-    if (is_pointer || is_load || operation == store) {
-        if (const Place* place = paired(is_pointer ? old[2] : is_load ? old[3] : old[1])) {
-            if (is_load) return load_pairs(old, *place);
-            if (!is_pointer) return store_pairs(old, *place);
+    case access_chain:
+        if (const Place* place = paired(old[2])) {
             const uint32_t type = is_short(place->array) ? pointer_ : pointer_to_two_;
             write(made_, access_chain, {type, old[2], old[3], old[4], old[5]});
             return;
         }
+        break;
+    case load:
+        if (const Place* place = paired(old[3])) return load_pairs(old, *place);
+        break;
+    case store:
+        if (const Place* place = paired(old[1])) return store_pairs(old, *place);
+        break;
     }
-    made_.insert(made_.end(), old.words, old.words + old.count);
+    write(made_, old);
 }
 
 void Pairing::define_types() {
-    if (std::exchange(has_types_, true)) return;
     write(made_, type_int, {pair_, 64, 0});
     write(made_, type_vector, {two_pairs_, pair_, 2});
     write(made_, type_pointer, {pointer_, storage_buffer, pair_});

@@ -51,10 +51,6 @@ private:
     std::vector<uint32_t> body_, made_;
 };
 
-void copy(std::vector<uint32_t>& into, const Instruction& each) {
-    into.insert(into.end(), each.words, each.words + each.count);
-}
-
 void Specializing::drop(size_t begin, size_t end) {
     for (size_t i = begin; i < end; i++)
         if (const uint32_t id = result_id(code_[i])) dropped_.insert(id);
@@ -64,11 +60,11 @@ void Specializing::write_function(const Function& function) {
     find_stubs(function);
     size_t next = function.begin;
     for (const Block& block : function.blocks) {
-        for (; next < block.begin; next++) copy(body_, code_[next]); // OpFunction and its parameters
+        for (; next < block.begin; next++) write(body_, code_[next]); // OpFunction and its parameters
         next = block.end;
         write_block(block);
     }
-    for (; next < function.end; next++) copy(body_, code_[next]);
+    for (; next < function.end; next++) write(body_, code_[next]);
 }
 
 // Loops and selections name blocks where they end or go on: those must be there, even if nothing leads to
@@ -97,7 +93,7 @@ void Specializing::write_block(const Block& block) {
     const auto stub = stubs_.find(block.label);
     drop(block.begin + (stub != stubs_.end()), block.end);
     if (stub == stubs_.end()) return;
-    copy(body_, code_[block.begin]);
+    write(body_, code_[block.begin]);
     if (stub->second)
         write(body_, branch, {stub->second});
     else
@@ -108,13 +104,13 @@ void Specializing::write_instruction(size_t number, uint32_t block) {
     const Instruction& each = code_[number];
     switch (each.operation()) {
     case selection_merge:
-        if (!is_decided(code_.at(number + 1))) copy(body_, each);
+        if (!is_decided(code_.at(number + 1))) write(body_, each);
         return;
     case branch_conditional:
         if (is_decided(each))
             write(body_, branch, {known_.of(each[1]).word ? each[2] : each[3]});
         else
-            copy(body_, each);
+            write(body_, each);
         return;
     case phi: {
         std::vector<uint32_t> operands{each[1], each[2]};
@@ -130,7 +126,7 @@ void Specializing::write_instruction(size_t number, uint32_t block) {
         known_.of(id).state == Value::known)
         write(body_, copy_object, {each[1], id, constant_of(each[1], known_.of(id).word)});
     else
-        copy(body_, each);
+        write(body_, each);
 }
 
 void Specializing::write_global(const Instruction& each) {
@@ -139,7 +135,7 @@ void Specializing::write_global(const Instruction& each) {
         if (each[2] == spec_id) return;
         [[fallthrough]];
     case name:
-        if (!dropped_.count(each[1])) copy(made_, each);
+        if (!dropped_.count(each[1])) write(made_, each);
         return;
     case spec_constant_true:
     case spec_constant_false:
@@ -147,7 +143,7 @@ void Specializing::write_global(const Instruction& each) {
         write_constant(each[1], each[2], known_.of(each[2]).word);
         return;
     case spec_constant_composite:
-        copy(made_, each);
+        write(made_, each);
         made_[made_.size() - each.count] = each.count << 16 | constant_composite;
         return;
     case spec_constant_op:
@@ -157,7 +153,7 @@ void Specializing::write_global(const Instruction& each) {
         }
         break;
     }
-    copy(made_, each);
+    write(made_, each);
 }
 
 void Specializing::write_constant(uint32_t type, uint32_t id, uint32_t word) {

@@ -22,4 +22,8 @@ void write(std::vector<uint32_t>& module, Operation operation, const std::vector
     module.insert(module.end(), operands.begin(), operands.end());
 }
 
+void write(std::vector<uint32_t>& module, const Instruction& each) {
+    module.insert(module.end(), each.words, each.words + each.count);
+}
+
 } // namespace vkdml::spirv

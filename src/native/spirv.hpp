@@ -127,5 +127,6 @@ std::vector<Instruction> instructions_of(const std::vector<uint32_t>& module);
 
 // Appends an instruction.
 void write(std::vector<uint32_t>& module, Operation operation, const std::vector<uint32_t>& operands);
+void write(std::vector<uint32_t>& module, const Instruction& each);
 
 } // namespace vkdml::spirv
