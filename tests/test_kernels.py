@@ -261,6 +261,45 @@ def test_lanes_take_short_innermost_dimensions_whole(device, small_limits, monke
     assert (True, True) in splits
 
 
+@pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
+def test_neighbouring_lanes_read_neighbouring_positions_of_short_rows(device, small_limits, name):
+    """Along an innermost dimension that lies near, and along the next one, whose lanes take it whole."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    per_vector = 16 // ELEMENTS[name].nbytes
+    limits = limits_for(small_limits, True, ELEMENTS[name].nbytes)
+    periods = replace(limits.tuning.periods, from_bytes=1 << 40, elements_from_bytes=1 << 40)
+    tuning = replace(limits.tuning, periods=periods, joined_from_bytes=1 << 40, columns_apart=False)
+    limits = replace(limits, tuning=replace(tuning, short=replace(tuning.short, from_bytes=1 << 40)))
+    seen = set()
+    for number, (near, across, groups, row, is_far) in enumerate(
+        (
+            (30, 5, 37, per_vector, True),
+            (13, 6, 150, per_vector, True),
+            (97, 3, 4, 2 * per_vector, True),
+            (45, 7, 19, 2, True),
+            (129, 1, 23, per_vector, False),
+            (70, 3, 41, per_vector, False),
+            (300, 2, 9, 2 * per_vector, False),
+        )
+    ):
+        backwards = number % 2 > 0
+        stride, first = (-row, (near - 1) * row) if backwards else (row, 0)
+        shape, strides = [near, across, groups, row], [stride, groups * near * row, near * row, 1]
+        if not is_far:
+            shape[:2], strides[:2] = shape[1::-1], strides[1::-1]
+        case = tuple(shape), (0, 1), tuple(strides), first, math.prod(shape)
+        plan = plan_case(case, name, limits, (number % 3 > 0, number % 2 > 0, False))
+        (step,) = plan.steps
+        kernel = kernels.table()[step.kernel]
+        assert kernel.family.name == "argreduce_columns"
+        adjacent = bool(kernel.family.unpack(step.push)["positions_adjacent"])
+        seen.add((adjacent, bool(kernel.named(step.constants)["whole_segments"])))
+        run_both(device, plan, {"input": element_bits(rng, name, case[-1])})
+    assert (True, True) in seen
+    assert name == "uint8" or (True, False) in seen
+    assert (False, True) in seen
+
+
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_argreduce_kernels_of_processors_write_what_their_twins_write(device, small_limits, name):
     limits = limits_for(small_limits, False, ELEMENTS[name].nbytes)

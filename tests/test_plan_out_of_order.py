@@ -303,12 +303,12 @@ def test_rows_of_eight_bytes_that_are_no_whole_lines_are_read_as_periods_up_to_t
 @pytest.mark.parametrize(
     ("shape", "family"),
     [
-        ((32768, 1000, 4), "periods"),
-        ((65536, 300, 4), "columns"),  # few rows
-        ((16384, 2000, 8), "periods"),
-        ((16384, 1000, 8), "columns"),
-        ((8192, 2000, 16), "columns"),  # an invocation of a subgroup has its own part of a row
-        ((4096, 1000, 4), "columns"),  # too small
+        ((2048, 25000, 4), "periods"),
+        ((4096, 15000, 4), "columns"),  # few rows
+        ((1024, 25000, 8), "periods"),
+        ((1024, 15000, 8), "columns"),
+        ((512, 25000, 16), "columns"),  # an invocation of a subgroup has its own part of a row
+        ((128, 25000, 4), "columns"),  # too small
     ],
 )
 def test_matrices_of_a_few_vectors_in_a_row_are_read_as_periods(shape, family):

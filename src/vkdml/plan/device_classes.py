@@ -136,7 +136,7 @@ DISCRETE = Tuning(
         gaps_from_bytes=4 * _MIB,
         out_of_order_from_bytes=64 * _MIB,
         out_of_order_row_bytes=30,
-        narrow_matrices=((16, 400), (48, 1500)),
+        narrow_matrices=((48, 20000),),
     ),
     # 690 shapes of 8 to 512 MiB, H200 and H100. Elements of 8 bytes take as long as before.
     phases=(

@@ -11,6 +11,7 @@ from vkdml.plan.layout import NO_DIM, ReduceLayout, contiguous
 from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, power_of_two_at_least
 from vkdml.plan.reduce.column_costs import NARROWEST_SEGMENT, SMALL_POSITIONS_PER_SPLIT, ColumnWork
+from vkdml.plan.reduce.near_columns import NearColumns
 from vkdml.plan.reduce.reductions import (
     ELEMENT_LOADS,
     VECTOR_LOADS,
@@ -94,8 +95,16 @@ class _Columns:
         return _groups(self.layout, self.element, self.limits.tuning)
 
     @cached_property
-    def _are_adjacent(self) -> bool:
-        """Whether neighbouring invocations read neighbouring positions, and not neighbouring groups."""
+    def _near(self) -> NearColumns | None:
+        """Which positions of the columns lie near each other; None on a processor."""
+        if self.limits.tuning.is_processor:
+            return None
+        nbytes, groups = self.element.nbytes, self._groups
+        return NearColumns(self.layout.reduced, nbytes, groups.run, groups.columns, self.input_bytes)
+
+    @cached_property
+    def _are_positions_nearest(self) -> bool:
+        """Whether neighbouring positions are nearer to each other than neighbouring columns."""
         inner = self.layout.kept[-1] if self.layout.kept else NO_DIM
         stride = abs(self.layout.reduced[-1].input_stride)
         return self.layout.outputs == 1 or 0 < stride < abs(inner.input_stride)
@@ -134,7 +143,7 @@ class _Columns:
             outputs=self.layout.outputs,
             element=self.element,
             row_bytes=self._groups.run * self.element.nbytes,
-            are_matrices=abs(self.layout.reduced[-1].input_stride) == self._groups.run,
+            are_matrices=self._lie_beside or abs(self.layout.reduced[-1].input_stride) == self._groups.run,
             omits_nan=self.order.omit_nan,
             with_values=self.with_values,
             workgroup_size=self.limits.workgroup_size,
@@ -158,7 +167,7 @@ class _Columns:
         segment = max(segment, load_bytes)
         enough = min(tuning.split_workgroups, worthwhile)
         while True:
-            side_by_side = 1 if self._are_adjacent else segment // load_bytes
+            side_by_side = 1 if self._are_positions_nearest else segment // load_bytes
             side_by_side = min(side_by_side, power_of_two_at_least(groups), workgroup_size)
             lanes = min(workgroup_size // side_by_side, self._most_lanes, power_of_two_at_least(filling))
             blocks = ceil_div(groups, workgroup_size // lanes)
@@ -170,22 +179,45 @@ class _Columns:
                 splits = whole_waves(blocks, longest, self.layout.reduce_count / lanes, candidates, at_once)
             splits = min(splits, longest)
             # A narrower block has fewer candidates to combine, so there may be more splits.
-            if self._are_adjacent or segment <= NARROWEST_SEGMENT or blocks * splits >= enough:
+            if self._are_positions_nearest or segment <= NARROWEST_SEGMENT or blocks * splits >= enough:
                 return lanes, splits
             segment //= 2
 
     def _takes_whole_segments(self, lanes: int, splits: int) -> bool:
-        """Whether each lane takes the innermost dimension whole: on GPUs, where it is few loads for each."""
-        innermost, is_processor = self.layout.reduced[-1].size, self.limits.tuning.is_processor
-        few = not is_processor and not self._are_adjacent and lanes > 1 and innermost < lanes * self._at_once
-        share = self.layout.reduce_count // splits
-        return bool(few) and len(self.layout.reduced) > 1 and share >= innermost * lanes
+        """Whether each lane takes the innermost dimension whole.
+
+        On GPUs: where it is few loads for each, or lanes together read what is near then.
+        """
+        if self.limits.tuning.is_processor or self._are_positions_nearest or lanes == 1:
+            return False
+        innermost, share = self.layout.reduced[-1].size, self.layout.reduce_count // splits
+        are_few = innermost < lanes * self._at_once and share >= innermost * lanes
+        return self._lie_beside or (are_few and len(self.layout.reduced) > 1)
+
+    @property
+    def _lie_beside(self) -> bool:
+        return self._near is not None and self._near.beside > 0
+
+    def _lanes_and_splits(self) -> tuple[int, int]:
+        is_by_cost = self._groups.columns > 1 and not self.limits.tuning.is_processor
+        lanes, splits = self._cheapest() if is_by_cost else self._filling()
+        fewest = 1 if self._near is None else self._near.fewest_lanes
+        fewest = min(fewest, self._most_lanes, self.limits.workgroup_size)
+        if fewest <= lanes:
+            return lanes, splits
+        lanes = fewest
+        return lanes, min(splits, self._most_splits(lanes, self.limits.tuning.positions_per_split))
+
+    def _are_adjacent(self, lanes: int, *, whole_segments: bool) -> bool:
+        """Whether neighbouring invocations read neighbouring positions, and not neighbouring groups."""
+        if self._are_positions_nearest or self._near is None:
+            return self._are_positions_nearest
+        return self._near.are_adjacent(lanes, whole_segments=whole_segments)
 
     def division(self) -> WorkDivision:
         """Return how the work is divided."""
         layout, limits, groups = self.layout, self.limits, self._groups
-        is_by_cost = groups.columns > 1 and not limits.tuning.is_processor
-        lanes, splits = self._cheapest() if is_by_cost else self._filling()
+        lanes, splits = self._lanes_and_splits()
         block_groups = limits.workgroup_size // lanes
         blocks = ceil_div(groups.count, block_groups)
 
@@ -201,12 +233,13 @@ class _Columns:
 
         wanted, count = max(splits, self._least_splits), layout.reduce_count
         splits, positions = settled_splits(wanted, count, count, blocks, loop_steps, limits)
+        whole_segments = self._takes_whole_segments(lanes, splits)
         variant: dict[str, int | str] = {
             "loads": groups.loads,
             "one_stride": len(layout.reduced) == 1,
             "one_run": groups.run == layout.outputs,
             "columns_apart": groups.columns_apart,
-            "whole_segments": self._takes_whole_segments(lanes, splits),
+            "whole_segments": whole_segments,
         }
         return WorkDivision(
             _FAMILY,
@@ -219,6 +252,6 @@ class _Columns:
             tile_vectors=0,
             positions_per_split=positions,
             loop_steps=loop_steps(splits),
-            positions_adjacent=self._are_adjacent,
+            positions_adjacent=self._are_adjacent(lanes, whole_segments=whole_segments),
             writes_vectors=splits == 1 and groups.columns > 1,
         )
