@@ -58,19 +58,21 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 # Files whose tests need no device, choose their drivers, run examples of documents, check arguments, run the
-# benchmark and the tuner, give arrays of other libraries to the public functions, whose kernels other tests
-# cover, or are about lavapipe's limit: a run there proves them for all.
+# benchmark and the tuner, rewrite modules, divide work among tiles and devices, give arrays of other
+# libraries to the public functions, whose kernels other tests cover, or are about lavapipe's limit: a run
+# there proves them for all.
 ANY_DRIVER = frozenset(
     {
         "bench_cases", "bench_record", "bench_resume", "bench_run", "bench_sweep", "build", "chunked",
         "chunked_tiles", "cli_checks", "cli_commands", "conftest", "dask", "dask_cluster", "demo",
-        "device_without_memory", "directml_names", "dml_descriptors", "dml_header", "dml_validation", "docs",
-        "docstrings", "emulated_limits", "fixed_modules", "fuzz_arrays", "gallery", "hostile", "import",
-        "indexing", "indexing_windows", "layout", "loop_steps", "onnx_backend", "onnx_lowering",
-        "onnx_official", "onnx_properties", "other_gpus", "overlap", "packaging", "pictures", "plan", "plots",
-        "pool", "profile", "public_names", "readme", "row_costs", "run", "schema", "sequence_contract",
-        "soak", "strategies", "targets", "tiles", "troubleshooting", "tune", "two_devices", "typing",
-        "validation_plugin", "write_docs", "xarray",
+        "device_without_memory", "directml_names", "dml_descriptors", "dml_header", "dml_validation",
+        "docs", "docstrings", "emulated_limits", "fixed_modules", "fuzz_arrays", "gallery", "hostile",
+        "import", "indexing", "indexing_windows", "layout", "loop_steps", "numpy_own_cases",
+        "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties", "operators_host",
+        "other_gpus", "overlap", "packaging", "pictures", "plan", "plots", "pool", "profile",
+        "public_names", "readme", "row_costs", "run", "schema", "sequence_contract", "sharded", "soak",
+        "specialized_modules", "strategies", "stream", "targets", "tiles", "troubleshooting", "tune",
+        "two_devices", "typing", "validation_plugin", "write_docs", "xarray",
     }
 )  # fmt: skip
 
@@ -85,9 +87,9 @@ def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests with parameters but for a few, which have each value of each parameter.
 
     Of element types as wide as each other one has to occur, not the same in all tests, unless the mark
-    ``in_turn`` says ``every_element=True``; on SwiftShader it is one of all narrow ones and one of all wide
-    ones, and any value will do of the parameters that the mark's ``any_of`` names: no plan of the driver has
-    those kernels, or other tests run them.
+    ``in_turn`` says ``every_element=True``. On SwiftShader, whose plans are lavapipe's, any one will do, and
+    in tests of kernels one of all narrow ones and one of all wide ones. There any value will do, too, of the
+    parameters that the mark's ``any_of`` names.
     """
     tests: dict[tuple[Path, str], list[Any]] = {}
     for item in items:
@@ -118,7 +120,8 @@ def _parameters(item: Any) -> set[tuple[str, str]]:
         if element is None:
             return str(value)
         if swiftshader:
-            return "narrow" if element.nbytes < 4 else "wide"
+            width = "narrow" if element.nbytes < 4 else "wide"
+            return width if item.path.name.startswith("test_kernels") else "any"
         return f"of {element.nbytes} bytes"
 
     return {(name, told_apart(name, value)) for name, value in item.callspec.params.items()}

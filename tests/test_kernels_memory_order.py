@@ -206,6 +206,7 @@ def test_every_way_to_find_the_winner_of_rows_with_steps(device, turn, name):
         assert set(way) == {False, True}
 
 
+@pytest.mark.in_turn(any_of=("name", "run"))
 @pytest.mark.parametrize(
     ("name", "run"),
     [("uint8", 14), ("float16", 5), ("float32", 3), ("float32", 14), ("int64", 2), ("int64", 7)],
@@ -280,6 +281,7 @@ def test_which_rows_follow_each_other_in_the_order_of_their_indices():
     assert not is_reordered((13, 80660, 128), (1, 0, 2))  # long rows
 
 
+@pytest.mark.in_turn(any_of=("name", "last"))
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("name", ["uint8", "float16", "int64"])
 def test_equal_elements_in_more_dimensions_than_bounds_know(device, name, last):
@@ -298,6 +300,7 @@ def test_equal_elements_in_more_dimensions_than_bounds_know(device, name, last):
             run_both(device, plan, {"input": content.view(np.uint8)})
 
 
+@pytest.mark.in_turn(any_of=("name", "last"))
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("name", ["uint8", "float16"])
 def test_few_equal_winners_in_any_order_of_dimensions(device, name, last):
@@ -318,6 +321,7 @@ def test_few_equal_winners_in_any_order_of_dimensions(device, name, last):
                 run_both(device, plan, {"input": content.view(np.uint8)})
 
 
+@pytest.mark.in_turn(any_of=("name", "last"))
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("name", ["float32", "int32", "uint32"])
 def test_no_output_takes_the_rank_of_another(device, name, last):

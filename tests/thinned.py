@@ -9,7 +9,7 @@ from typing import TypeVar
 import forced_memory
 import hypothesis
 
-SHARE = 4  # one of so many examples, or of modes and sizes
+SHARE = 6  # one of so many examples, or of modes and sizes
 
 Case = TypeVar("Case")
 

@@ -66,8 +66,8 @@ def main() -> None:
     parser.add_argument("--once", action="store_true", help="do not build again to compare the bytes")
     parser.add_argument(
         "--quick", action="store_true",
-        help="take the kernels that ./run setup compiled, build once, "
-        "and leave out wheels for which there is no interpreter",
+        help="take the kernels that ./run setup compiled, and build once, "
+        "of the wheels the first for which there is an interpreter",
     )  # fmt: skip
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(WHEELS)
@@ -83,12 +83,14 @@ def main() -> None:
     for old in (*OUT.glob("*.whl"), *OUT.glob("*.tar.gz")):
         old.unlink()
     tools = environment("tools", Path(sys.executable), "tool-requirements.txt")
+    wheels = [wheel for wheel in wheels if pythons[wheel.python]]
+    if arguments.quick:
+        del wheels[1:]
     builders = {
         python: environment(python, base, "build-requirements.txt")
         for python, base in pythons.items()
-        if base
+        if base and any(wheel.python == python for wheel in wheels)
     }
-    wheels = [wheel for wheel in wheels if wheel.python in builders]
     kompute = kompute_release()
     spirv = Path(sysconfig.get_path("purelib")) / "vkdml" / "spirv" if arguments.quick else None
     built = one_pass("first", wheels, builders, tools, kompute, spirv)
