@@ -30,10 +30,11 @@ Best best_of_run(Best best, Run run, uint at, uint position, Best positions) {
     for (uint i = 0u; i < run.count; i += POSITIONS_AT_ONCE) {
         uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS;
         uint factor = shift == 0u ? 0u : 1u << (32u - shift);
-        uint first = tile_word(word), second = tile_word(word + 1u);
+        uvec3 words = words_from(word);
+        uint first = words.x, second = words.y;
         if (!WORD_ALIGNED) {
             first = (first >> shift) + second * factor;
-            second = (second >> shift) + tile_word(word + 2u) * factor;
+            second = (second >> shift) + words.z * factor;
         }
         WordKeys first_keys = ranked_keys(first, rank + positions.first * RANK_STEP);
         WordKeys second_keys = ranked_keys(second, rank + positions.second * RANK_STEP);

@@ -18,9 +18,24 @@ uint best_of_run(uint best, Run run, uint at, uint position) {
         return best;
     }
     uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS;
-    uint factor = shift == 0u ? 0u : 1u << (32u - shift), raw = WORD_ALIGNED ? 0u : tile_word(word);
+    uint factor = shift == 0u ? 0u : 1u << (32u - shift), left = run.count;
     WordKeys bests = WordKeys(0u), ranks = rank + step * IN_WORD;
-    uint left = run.count;
+    if (IN_PAIRS) {
+        uint pair = word >> 1u;
+        uvec2 low = PAIR_ALIGNED ? uvec2(0u) : pair_of_words(pair++);
+        for (; left >= 2u * ELEMENTS_PER_WORD; left -= 2u * ELEMENTS_PER_WORD) {
+            uvec2 next = pair_of_words(pair++);
+            uvec3 words = PAIR_ALIGNED ? uvec3(next, 0u) : words_of_pairs(low, next, word);
+            if (!WORD_ALIGNED) words.xy = (words.xy >> shift) + words.yz * factor;
+            bests = max(bests, ranked_keys(words.x, ranks));
+            ranks += step * ELEMENTS_PER_WORD;
+            bests = max(bests, ranked_keys(words.y, ranks));
+            ranks += step * ELEMENTS_PER_WORD;
+            low = next;
+            word += 2u;
+        }
+    }
+    uint raw = WORD_ALIGNED ? 0u : tile_word(word);
     for (; left >= ELEMENTS_PER_WORD; left -= ELEMENTS_PER_WORD) {
         bests = max(bests, ranked_keys(next_word_of_row(word, raw, shift, factor), ranks));
         ranks += step * ELEMENTS_PER_WORD;

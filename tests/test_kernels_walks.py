@@ -46,6 +46,9 @@ ALL, BACK = slice(None), slice(None, None, -1)
 CASES = {
     "rows apart": ((6, 300, 7), (0, 1, 2), (ALL, ALL, ALL), (0, 2)),
     "words apart": ((5, 300, 8), (0, 1, 2), (ALL, ALL, ALL), (0, 2)),
+    "long runs": ((5, 60, 37), (0, 1, 2), (ALL, ALL, ALL), (0, 2)),
+    "long runs of words": ((3, 50, 44), (2, 1, 0), (BACK, ALL, ALL), (0, 2)),
+    "long aligned runs": ((4, 50, 48), (0, 1, 2), (ALL, ALL, ALL), (0, 2)),
     "permuted rows": ((130, 6, 2, 3), (1, 3, 0, 2), (ALL,) * 4, (0, 1, 3)),
     "rows in rows": ((4, 130, 5, 5), (3, 0, 2, 1), (ALL,) * 4, (0, 1)),
     "windows": ((3, 90, 9, 11), (2, 1, 0, 3), (slice(1, 6), slice(3, 80), ALL, slice(2, 9)), (0, 2, 3)),
@@ -137,7 +140,7 @@ def test_kernels_write_what_their_twin_writes(device, name):
     turn, ran = alike.index(name), set()
     for number, case in enumerate(CASES):
         # Elements of one width share the cases: they lie in memory alike.
-        if case not in ("rows apart", "columns") and number % len(alike) != turn:
+        if case not in ("rows apart", "columns") and "long" not in case and number % len(alike) != turn:
             continue
         limits = limits_of(device, **NONE_FIXED if number % 2 else {})
         plan, count = plan_case(case, name, limits, rules_of(turn ^ 7 * (number % 2)))
@@ -229,7 +232,7 @@ def test_the_cases_have_walks_of_every_kind(device):
         kernel = kernels.table()[step.kernel]
         pushed = kernel.family.unpack(step.push)
         constants = kernel.named(step.constants)
-        for constant in ("dims", "word_aligned", "run_apart", "positions"):
+        for constant in ("dims", "word_aligned", "pair_aligned", "in_pairs", "run_apart", "positions"):
             seen.setdefault(constant, set()).add(constants.get(constant, 0))
         for number in ("kept_dims", "reduced_dims"):
             seen.setdefault(number, set()).add(min(pushed[number], 3))
@@ -238,7 +241,7 @@ def test_the_cases_have_walks_of_every_kind(device):
     assert seen["dims"] == seen["reduced_dims"] == {1, 2, 3}
     assert seen["kept_dims"] >= {0, 2}
     assert seen["positions"] >= {0, 3}
-    for either in ("word_aligned", "run_apart", "clipped"):
+    for either in ("word_aligned", "pair_aligned", "in_pairs", "run_apart", "clipped"):
         assert seen[either] == {False, True}, either
 
 

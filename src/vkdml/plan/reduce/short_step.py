@@ -39,6 +39,8 @@ FEW_BANKS = 32
 FEW_SIDE_BY_SIDE = 8
 # Vectors of indices that a processor stores at once. Shorter rows of outputs are mostly ends.
 FEWEST_OF_VECTORS = 4
+# Bytes. Shorter runs are read word by word: on SwiftShader runs of 9 would take 1.6 times as long.
+LEAST_RUN_IN_PAIRS = 16
 # Shared memory is allocated in so many words, since each number is a pipeline.
 SHARED_STEP = 256
 
@@ -112,10 +114,13 @@ def _variant(
     if walk and packed and are_few_columns(near, positions, nbytes):
         positions_at_once = COLUMN_BYTES // nbytes // near.size
     shared_words = _padded(round_up(words_of(tile.shared_elements, nbytes) + 2, SHARED_STEP))
-    word_aligned = nbytes < 4 and _starts_with_words(
-        layout, tile, 4 // nbytes, packed, walk, positions_at_once
+    word_aligned, pair_aligned = (
+        nbytes < 4 and _starts_together(layout, tile, together // nbytes, packed, walk) for together in (4, 8)
     )
+    pair_aligned &= walk is not None and work.direct
     is_fixed = positions.size <= most_fixed(positions, near, nbytes, tuning)
+    are_contiguous = positions.input_stride == 1
+    is_long_run = nbytes < 4 and are_contiguous and positions.size * nbytes >= LEAST_RUN_IN_PAIRS
     return {
         "columns": work.columns,
         "tile_words": 1 if work.direct else shared_words,
@@ -127,11 +132,13 @@ def _variant(
         "dims": max(len(tile.dims), 2 if tile.outer else 1),
         "evenly_apart": tile.evenly_apart,
         "word_aligned": word_aligned,
+        "pair_aligned": pair_aligned,
         "direct": work.direct,
         "neighbours": _takes_neighbours(work, nbytes, tuning),
         "output_vectors": _stores_vectors(work, near, positions_at_once) and not with_values,
         "long_rows": nbytes == 1 and positions.size > MOST_RANKED and walk is None,
-        "run_apart": walk is not None and positions.input_stride != 1,
+        "run_apart": walk is not None and not are_contiguous,
+        "in_pairs": walk is not None and is_long_run and work.direct,
         "joined": walk.joined.size if walk else 1,
         "positions_at_once": positions_at_once,
         "padded": _meets_in_few_banks(work, layout, nbytes, word_aligned=word_aligned),
@@ -228,15 +235,11 @@ def _padded(shared_words: int) -> int:
     return shared_words + ceil_div(shared_words, 32)
 
 
-def _starts_with_words(
-    layout: ReduceLayout,
-    tile: Tile,
-    per_word: int,
-    packed: bool,
-    walk: Walk | None,
-    positions_at_once: int = 1,
+def _starts_together(
+    layout: ReduceLayout, tile: Tile, elements: int, packed: bool, walk: Walk | None
 ) -> bool:
-    """Whether every row, run of a walk, or row of a stack's words of columns, starts with a word."""
+    """Whether every row, run of a walk, or row of a stack's words of columns, starts with so many elements
+    that are loaded together."""
     near = layout.kept[-1]
     steps = [layout.input_base, tile.shared_pitch, *(dim.input_stride for dim in layout.kept[:-1])]
     if packed:
@@ -250,7 +253,7 @@ def _starts_with_words(
         ]
     else:
         steps += [near.input_stride, *(walk.starts if walk else ())]
-    return all(step % per_word == 0 for step in steps)
+    return all(step % elements == 0 for step in steps)
 
 
 def _steps_of_walks(
@@ -261,6 +264,7 @@ def _steps_of_walks(
     groups = ceil_div(before + along, at_once) * prod(count for _, count in others)
     run, *runs = walk.sizes
     words = 4 // nbytes if nbytes < 4 and walk.run.input_stride == 1 else 1
-    sizes = (ceil_div(run, words), *runs)
+    # A processor loads pairs of words, and then what is left.
+    sizes = (ceil_div(run, words) + (words > 1), *runs)
     dims = len(tile.outer), reduced_dims
     return loop_steps.walks(rounds, dims, groups, at_once, sizes, tile.workgroup_size, vectors)
