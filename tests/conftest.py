@@ -66,13 +66,13 @@ ANY_DRIVER = frozenset(
         "bench_cases", "bench_record", "bench_resume", "bench_run", "bench_sweep", "build", "chunked",
         "chunked_tiles", "cli_checks", "cli_commands", "conftest", "dask", "dask_cluster", "demo",
         "device_without_memory", "directml_names", "dml_descriptors", "dml_header", "dml_validation",
-        "docs", "docstrings", "emulated_limits", "fixed_modules", "fuzz_arrays", "gallery", "hostile",
-        "import", "indexing", "indexing_windows", "layout", "loop_steps", "numpy_own_cases",
-        "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties", "operators_host",
-        "other_gpus", "overlap", "packaging", "pictures", "plan", "plots", "pool", "profile",
-        "public_names", "readme", "row_costs", "run", "schema", "sequence_contract", "sharded", "soak",
-        "specialized_modules", "strategies", "stream", "targets", "tiles", "troubleshooting", "tune",
-        "two_devices", "typing", "validation_plugin", "write_docs", "xarray",
+        "docs", "docstrings", "driver", "emulated_limits", "fixed_modules", "fuzz_arrays", "gallery",
+        "hostile", "import", "indexing", "indexing_windows", "layout", "loop_steps", "native_instance",
+        "numpy_own_cases", "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties",
+        "operators_host", "other_gpus", "overlap", "packaging", "pictures", "plan", "plots", "pool",
+        "profile", "public_names", "readme", "row_costs", "run", "schema", "sequence_contract", "sharded",
+        "soak", "specialized_modules", "strategies", "stream", "targets", "tiles", "troubleshooting",
+        "tune", "two_devices", "typing", "validation_plugin", "write_docs", "xarray",
     }
 )  # fmt: skip
 

@@ -141,18 +141,24 @@ def marked_in_turn(file: str, options: dict[str, object], **parameters: object) 
 
 
 @pytest.mark.parametrize(
-    ("driver", "every_element", "count"),
-    [("lavapipe", False, 4), ("lavapipe", True, 7), ("swiftshader", False, 2), ("swiftshader", True, 7)],
+    ("driver", "files", "every_element", "count"),
+    [
+        ("lavapipe", ("one", "another"), False, 4),
+        ("lavapipe", ("one", "another"), True, 7),
+        ("swiftshader", ("one", "another"), False, 1),
+        ("swiftshader", ("kernels", "kernels_another"), False, 2),
+        ("swiftshader", ("one", "kernels"), True, 7),
+    ],
 )
 def test_of_elements_alike_one_is_taken(
-    monkeypatch: pytest.MonkeyPatch, driver: str, every_element: bool, count: int
+    monkeypatch: pytest.MonkeyPatch, driver: str, files: tuple[str, str], every_element: bool, count: int
 ) -> None:
-    """On SwiftShader of narrow and of wide ones, elsewhere of those as wide as each other."""
+    """On SwiftShader of all, of kernels a narrow and a wide one; elsewhere of those as wide as each other."""
     monkeypatch.setenv("DRIVER", driver)
     names = ("int8", "uint8", "float16", "bfloat16", "float32", "bool", "int64")
     items = [
         marked_in_turn(f"test_{file}.py", {"every_element": every_element}, name=name)
-        for file in ("one", "another")
+        for file in files
         for name in names
     ]
     assert len(items) - len(conftest.out_of_turn(items)) == 2 * count
@@ -221,7 +227,7 @@ def test_a_test_builds_a_few_pipelines_of_each_kernel(
 
 @pytest.mark.parametrize(
     ("driver", "memory", "count"),
-    [("lavapipe", "", 40), ("swiftshader", "", 10), ("lavapipe", "discrete", 10)],
+    [("lavapipe", "", 60), ("swiftshader", "", 10), ("lavapipe", "discrete", 10)],
 )
 def test_fewer_examples_are_drawn_where_they_run_elsewhere(
     monkeypatch: pytest.MonkeyPatch, driver: str, memory: str, count: int
@@ -229,7 +235,7 @@ def test_fewer_examples_are_drawn_where_they_run_elsewhere(
     monkeypatch.setenv("DRIVER", driver)
     monkeypatch.setenv("VKDML_TEST_MEMORY", memory)
     monkeypatch.delenv("VKDML_TEST_EVERY_CASE", raising=False)
-    assert thinned.examples(40).max_examples == count
+    assert thinned.examples(60).max_examples == count
     monkeypatch.setenv("VKDML_TEST_EVERY_CASE", "1")
     assert thinned.examples(40).max_examples == 40
 
