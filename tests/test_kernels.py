@@ -261,15 +261,20 @@ def test_lanes_take_short_innermost_dimensions_whole(device, small_limits, monke
     assert (True, True) in splits
 
 
+def limits_of_columns(small_limits, nbytes: int):
+    """A GPU's that reads as columns what can be read so."""
+    limits = limits_for(small_limits, True, nbytes)
+    periods = replace(limits.tuning.periods, from_bytes=1 << 40, elements_from_bytes=1 << 40)
+    tuning = replace(limits.tuning, periods=periods, joined_from_bytes=1 << 40, columns_apart=False)
+    return replace(limits, tuning=replace(tuning, short=replace(tuning.short, from_bytes=1 << 40)))
+
+
 @pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
 def test_neighbouring_lanes_read_neighbouring_positions_of_short_rows(device, small_limits, name):
     """Along an innermost dimension that lies near, and along the next one, whose lanes take it whole."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     per_vector = 16 // ELEMENTS[name].nbytes
-    limits = limits_for(small_limits, True, ELEMENTS[name].nbytes)
-    periods = replace(limits.tuning.periods, from_bytes=1 << 40, elements_from_bytes=1 << 40)
-    tuning = replace(limits.tuning, periods=periods, joined_from_bytes=1 << 40, columns_apart=False)
-    limits = replace(limits, tuning=replace(tuning, short=replace(tuning.short, from_bytes=1 << 40)))
+    limits = limits_of_columns(small_limits, ELEMENTS[name].nbytes)
     seen = set()
     for number, (near, across, groups, row, is_far) in enumerate(
         (

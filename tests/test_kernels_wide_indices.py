@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_kernels import ELEMENTS, element_bits, limits_for, run_both
+from test_kernels import ELEMENTS, element_bits, limits_for, limits_of_columns, run_both
 from test_kernels import device as device
 from test_kernels import small_limits as small_limits
 from test_kernels_short_rows import run_both as run_short_rows
@@ -85,6 +85,20 @@ def test_columns(device, small_limits, name, high):
             loads.add(kernel.variant["loads"])
             run_both(device, plan, {"input": element_bits(rng, name, math.prod(shape))})
     assert {"vectors", "unaligned"} <= loads
+
+
+@pytest.mark.parametrize("high", [False, True])
+def test_columns_whose_neighbouring_lanes_read_neighbouring_positions(device, small_limits, high):
+    rng = np.random.default_rng(high)
+    limits = limits_of_columns(small_limits, 2)
+    for stacks, rows in ((9, 300), (70, 130)):
+        shape = (stacks, rows, 16)
+        weights = (0, WORDS // 2, 0) if high else None
+        plan = planned(shape, (1,), (0, 1, 2), "float16", limits, index_weights=weights, take_last=rows > 200)
+        kernel, push = of_plan(plan)
+        assert (kernel.family.name, push["high_words"]) == ("argreduce_columns", high)
+        assert push["positions_adjacent"]
+        run_both(device, plan, {"input": element_bits(rng, "float16", math.prod(shape))})
 
 
 @pytest.mark.parametrize("name", ["int8", "bool", "float16", "bfloat16"])

@@ -106,6 +106,20 @@ def test_neighbouring_lanes_read_neighbouring_positions_of_words_in_short_rows(n
     assert division(NAMES[nbytes], "APNC", **sizes).positions_adjacent == adjacent
 
 
+@pytest.mark.parametrize("name", ["int8", "float32"])
+@pytest.mark.parametrize("sizes", [(1000000, 1, 24), (256, 3, 30), (3, 20, 12), (5, 300, 17), (4, 17, 13)])
+def test_few_lanes_are_left_without_a_dimension_to_take(name, sizes):
+    """Where splits are shorter than that, or there are more lanes than positions beside it."""
+    far, groups, near = sizes
+    per_vector = 16 // kernels.elements()[name].nbytes
+    found = division(name, "PANC", A=far, N=groups, P=near, C=per_vector)
+    assert found.variant["loads"] == "vectors"
+    if found.variant["whole_segments"]:
+        assert 2 * found.positions_per_split > far * found.lanes
+    else:
+        assert not found.positions_adjacent
+
+
 def test_a_processor_reads_columns_in_the_order_of_positions():
     limits = replace(GPU_LIMITS, tuning=replace(GPU_LIMITS.tuning, is_processor=True))
     sizes = {"A": 3, "N": 1000, "P": 24, "C": 4}
@@ -145,6 +159,7 @@ def test_every_division_is_one_that_the_kernel_can_do(workgroup_size, nbytes, or
         (2, "NPC", {"N": 9404, "P": 446, "C": 8}, "columns"),
         # And these less.
         (4, "CPAN", {"A": 33, "N": 794, "P": 640, "C": 4}, "periods"),
+        (4, "CPAN", {"A": 1000, "N": 5000, "P": 6, "C": 4}, "periods"),
         (4, "PANC", {"A": 52, "N": 710, "P": 454, "C": 4}, "periods"),
         (4, "PANC", {"A": 23, "N": 824, "P": 885, "C": 4}, "periods"),
         (2, "NPC", {"N": 1230, "P": 13638, "C": 8}, "periods"),

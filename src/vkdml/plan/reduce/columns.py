@@ -191,11 +191,14 @@ class _Columns:
         if self.limits.tuning.is_processor or self._are_positions_nearest or lanes == 1:
             return False
         innermost, share = self.layout.reduced[-1].size, self.layout.reduce_count // splits
+        if self._lie_beside:
+            return 2 * share > innermost * lanes  # most lanes have one
         are_few = innermost < lanes * self._at_once and share >= innermost * lanes
-        return self._lie_beside or (are_few and len(self.layout.reduced) > 1)
+        return are_few and len(self.layout.reduced) > 1
 
     @property
     def _lie_beside(self) -> bool:
+        """Whether the innermost dimension lies far apart, and positions along the next one near."""
         return self._near is not None and self._near.beside > 0
 
     def _lanes_and_splits(self) -> tuple[int, int]:

@@ -18,6 +18,8 @@ from vkdml.plan.plans import GPU_LINE
 # From so many positions along the near dimension on, so many lanes for each group.
 _LANES_BESIDE = ((24, 8), (5, 4), (3, 2))
 _LANES_BESIDE_OF_ELEMENTS = ((128, 16), (24, 8), (4, 2))
+# One lane takes a far dimension of so many positions at most: there are too few lanes for longer ones.
+_MOST_ACROSS = 256
 # With fewer positions along both dimensions one lane reads them in turn: of wide elements, and of these for
 # each 8 bytes of a row.
 _FEWEST_WIDE, _FEWEST_WIDE_OF_8_BYTES = 12, 3
@@ -75,7 +77,7 @@ class NearColumns:
         if len(self.reduced) < 2:
             return 0
         near, innermost = self.reduced[-2:]
-        if not self._is_near(near) or self._is_near(innermost):
+        if not self._is_near(near) or self._is_near(innermost) or innermost.size > _MOST_ACROSS:
             return 0
         return near.size if self._are_enough(near.size, innermost.size) else 0
 
@@ -102,10 +104,13 @@ class NearColumns:
             lanes: that share the positions of a group.
             whole_segments: whether each takes a whole innermost dimension.
         """
-        if self.per_group == 1:
-            return self.beside > 0
         if self.beside:
-            return self.nbytes > 1 and not self._has_several and self.beside >= _FEWEST_ADJACENT_BESIDE
+            if not whole_segments:
+                return False
+            is_vector = self.nbytes > 1 and not self._has_several and self.beside >= _FEWEST_ADJACENT_BESIDE
+            return is_vector or self.per_group == 1
+        if self.per_group == 1:
+            return False
         size = self.reduced[-1].size
         if lanes == 1 or whole_segments or not self._is_near(self.reduced[-1]):
             return False

@@ -192,7 +192,11 @@ class Periodicity(OtherWays):
         row, positions = kept[-1].size, self.layout.reduce_count
         if abs(reduced[-1].input_stride) == row:
             return positions < NEAR_POSITIONS and (not self.is_narrow or reduced[-1].size < NEAR_HALVES)
-        if len(reduced) < 2 or abs(reduced[-2].input_stride) != row:
+        if (
+            len(reduced) < 2
+            or abs(reduced[-2].input_stride) != row
+            or not self.columns.variant["whole_segments"]
+        ):
             return False
         is_short = row_bytes <= NEAR_ROW_BYTES_OUT_OF_ORDER and positions < NEAR_POSITIONS_OUT_OF_ORDER
         return is_short and reduced[-2].size < NEAR_ALONG_OUT_OF_ORDER
