@@ -58,21 +58,22 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 # Files whose tests need no device, choose their drivers, run examples of documents, check arguments, run the
-# benchmark and the tuner, rewrite modules, divide work among tiles and devices, give arrays of other
-# libraries to the public functions, whose kernels other tests cover, or are about lavapipe's limit: a run
-# there proves them for all.
+# benchmark and the tuner, rewrite modules, divide work among tiles and devices, give arrays of many sizes
+# or of other libraries to the public functions, whose kernels other tests cover, or are about lavapipe's
+# limit: a run there proves them for all.
 ANY_DRIVER = frozenset(
     {
-        "bench_cases", "bench_record", "bench_resume", "bench_run", "bench_sweep", "build", "chunked",
-        "chunked_tiles", "cli_checks", "cli_commands", "conftest", "dask", "dask_cluster", "demo",
-        "device_without_memory", "directml_names", "dml_descriptors", "dml_header", "dml_validation",
-        "docs", "docstrings", "driver", "emulated_limits", "fixed_modules", "fuzz_arrays", "gallery",
-        "hostile", "import", "indexing", "indexing_windows", "layout", "loop_steps", "native_instance",
-        "numpy_own_cases", "onnx_backend", "onnx_lowering", "onnx_official", "onnx_properties",
-        "operators_host", "other_gpus", "overlap", "packaging", "pictures", "plan", "plots", "pool",
-        "profile", "public_names", "readme", "row_costs", "run", "schema", "sequence_contract", "sharded",
-        "soak", "specialized_modules", "strategies", "stream", "targets", "tiles", "troubleshooting",
-        "tune", "two_devices", "typing", "validation_plugin", "write_docs", "xarray",
+        "argreduce_sizes", "bench_cases", "bench_record", "bench_resume", "bench_run", "bench_sweep",
+        "build", "chunked", "chunked_tiles", "cli_checks", "cli_commands", "conftest", "dask",
+        "dask_cluster", "demo", "device_without_memory", "directml_names", "dml_descriptors",
+        "dml_header", "dml_validation", "docs", "docstrings", "driver", "emulated_limits",
+        "fixed_modules", "fuzz_arrays", "gallery", "hostile", "import", "indexing", "indexing_windows",
+        "layout", "loop_steps", "native_instance", "numpy_own_cases", "onnx_backend", "onnx_lowering",
+        "onnx_official", "onnx_properties", "operators_host", "other_gpus", "overlap", "packaging",
+        "pictures", "plan", "plots", "pool", "profile", "public_names", "readme", "row_costs", "run",
+        "schema", "sequence_contract", "sharded", "soak", "specialized_modules", "strategies", "stream",
+        "targets", "tiles", "troubleshooting", "tune", "two_devices", "typing", "validation_plugin",
+        "write_docs", "xarray",
     }
 )  # fmt: skip
 
@@ -87,9 +88,9 @@ def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests with parameters but for a few, which have each value of each parameter.
 
     Of element types as wide as each other one has to occur, not the same in all tests, unless the mark
-    ``in_turn`` says ``every_element=True``. On SwiftShader, whose plans are lavapipe's, any one will do, and
-    in tests of kernels one of all narrow ones and one of all wide ones. There any value will do, too, of the
-    parameters that the mark's ``any_of`` names.
+    ``in_turn`` says ``every_element=True``. SwiftShader's plans are lavapipe's: there one test of those alike
+    will do, unless it has that mark. Tests of kernels have one of all narrow types and one of all wide ones
+    there, and any value of the parameters that the mark's ``any_of`` names.
     """
     tests: dict[tuple[Path, str], list[Any]] = {}
     for item in items:
@@ -99,29 +100,32 @@ def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
     for (path, name), alike in tests.items():
         first = zlib.crc32(f"{path.stem} {name}".encode()) % len(alike)
         alike = [*alike[first:], *alike[:first]]
-        missing = {pair for item in alike for pair in _parameters(item)}
+        parameters = {id(item): _parameters(item) for item in alike}
+        missing = set().union(*parameters.values())
         while missing:
-            chosen = max(alike, key=lambda item: len(missing & _parameters(item)))
-            missing -= _parameters(chosen)
+            chosen = max(alike, key=lambda item: len(missing & parameters[id(item)]))
+            missing -= parameters[id(chosen)]
             alike.remove(chosen)
         left_out += alike
     return left_out
 
 
 def _parameters(item: Any) -> set[tuple[str, str]]:
+    """Return what tells a test from those that differ from it in their parameters alone."""
     mark = item.get_closest_marker("in_turn")
     options = {} if mark is None else mark.kwargs
-    swiftshader = thinned.for_swiftshader()
+    swiftshader, every_element = thinned.for_swiftshader(), options.get("every_element", False)
+    if swiftshader and not every_element and not item.path.name.startswith("test_kernels"):
+        return {("", "any")}
 
     def told_apart(name: str, value: object) -> str:
         if swiftshader and name in options.get("any_of", ()):
             return "any"
-        element = None if options.get("every_element") else kernels.elements().get(str(value))
+        element = None if every_element else kernels.elements().get(str(value))
         if element is None:
             return str(value)
         if swiftshader:
-            width = "narrow" if element.nbytes < 4 else "wide"
-            return width if item.path.name.startswith("test_kernels") else "any"
+            return "narrow" if element.nbytes < 4 else "wide"
         return f"of {element.nbytes} bytes"
 
     return {(name, told_apart(name, value)) for name, value in item.callspec.params.items()}

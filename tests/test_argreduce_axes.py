@@ -37,7 +37,6 @@ def test_every_axis_set(rank: int) -> None:
         check_argreduce(x, tuple(a - rank for a in reversed(axes)), op=op, direction=direction)
 
 
-@pytest.mark.in_turn(any_of=("rank",))
 @pytest.mark.parametrize("rank", [6, 7, 8, 9, 12])
 def test_high_ranks(rank: int) -> None:
     rng = np.random.default_rng(rank)
@@ -57,7 +56,6 @@ def test_high_ranks(rank: int) -> None:
             check_argreduce(x, axis)
 
 
-@pytest.mark.in_turn(any_of=("name",))
 @pytest.mark.parametrize("name", ["float32", "uint8"])
 def test_rank_20_with_every_axis_of_size_2_in_any_order(name: str) -> None:
     """Nothing merges: each axis has a stride of its own, and reduced ones alternate with kept ones."""

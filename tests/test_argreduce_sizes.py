@@ -188,7 +188,6 @@ def test_sizes_over_the_last_first_and_all_axes(name: str) -> None:
                 check_argreduce(x.reshape(shape).view(dtype), axis, op=op, direction=direction)
 
 
-@pytest.mark.in_turn(any_of=("n",))
 @pytest.mark.parametrize("n", [n for n in SIZES if n > 1000])
 def test_constant_input_gives_the_first_or_the_last(n: int) -> None:
     for x in (np.zeros(n, np.float32), np.full(n, np.nan, np.float16), np.full(n, -1, np.int8)):
@@ -225,7 +224,6 @@ def test_no_elements_and_one_element() -> None:
                 check_argreduce(np.zeros(shape, np.float16), axes, op=op, keepdims=keepdims, dtype="uint32")
 
 
-@pytest.mark.in_turn(any_of=("shape",))
 @pytest.mark.parametrize(
     "shape", [(5000, 3), (3, 5000), (70000, 2), (2, 70000), (66000, 1), (1, 66000), (300, 300)]
 )
@@ -239,7 +237,6 @@ def test_many_small_rows_and_columns(shape: tuple[int, int]) -> None:
             check_opposite_modes(x, axis)
 
 
-@pytest.mark.in_turn(any_of=("shape",))
 @pytest.mark.parametrize(
     "shape", [(4, 21, 33, 33), (2, 19, 1, 65), (1, 3, 127, 129), (3, 150, 17, 5)], ids=str
 )

@@ -85,10 +85,10 @@ def test_tests_of_one_element_type_come_one_after_another(
         item("test_argreduce_axes.py", 0, name="int8"),
         item("test_argreduce_axes.py", 1, name="float32"),
         item("test_argreduce_axes.py", 2),
-        item("test_argreduce_sizes.py", 3, name="int8", op="argmin"),
+        item("test_argreduce_types.py", 3, name="int8", op="argmin"),
         item("test_array.py", 4, name="float32"),
-        item("test_argreduce_sizes.py", 5, name="float32", op="argmin"),
-        item("test_argreduce_sizes.py", 6, name="no element"),
+        item("test_argreduce_types.py", 5, name="float32", op="argmin"),
+        item("test_argreduce_types.py", 6, name="no element"),
         item("test_places.py", 7),
     ]
     collect(request.config, items)

@@ -62,7 +62,6 @@ def test_kernels_of_processors_write_the_same(family):
     check_fixed_plan(device, first_plan(family, device.limits))
 
 
-@pytest.mark.in_turn(any_of=("family",))
 @pytest.mark.parametrize("family", FAMILIES_OF_GPUS)
 def test_kernels_of_gpus_write_the_same(family):
     device = vkdml.default_device()

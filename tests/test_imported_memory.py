@@ -63,7 +63,6 @@ def taken_bytes(x: np.ndarray, device: vkdml.Device) -> list[int]:
     return [x.nbytes] if device.executions.imports(x.nbytes) else []
 
 
-@pytest.mark.in_turn(any_of=("dtype",))
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(
     ("axis", "offset"), [(None, 0), (0, 48), (1, 4096 - 16), (None, 8), (0, 4088), (1, 24)]

@@ -6,6 +6,7 @@ Messages are read from the sources: what Python code raises or warns of, and wha
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,12 +136,16 @@ def _with_gaps(expression: str) -> str:
     return " ".join("".join(parts).split())
 
 
-MESSAGES = [
-    message
-    for message in (*python_messages(), *native_messages())
-    if message.place.partition(":")[0] not in ELSEWHERE
-    and len(message.text.replace("…", "").strip()) > LEAST_MESSAGE
-]
+@functools.cache
+def messages() -> list[Message]:
+    """Those of all sources, which take two seconds to read: not where tests are collected."""
+    return [
+        message
+        for message in (*python_messages(), *native_messages())
+        if message.place.partition(":")[0] not in ELSEWHERE
+        and len(message.text.replace("…", "").strip()) > LEAST_MESSAGE
+    ]
+
 
 # ---- what the page says ----------------------------------------------------------------------------------
 
@@ -163,8 +168,8 @@ def fits(entry: str, message: str) -> bool:
 
 
 def test_the_sources_have_the_messages_that_are_looked_for() -> None:
-    assert len(MESSAGES) > 250
-    texts = {message.text for message in MESSAGES}
+    assert len(messages()) > 250
+    texts = {message.text for message in messages()}
     assert "duplicate value in axis …; accepted are distinct axes" in texts
     assert "another thread is using this sequence: give each thread its own" in texts
     assert "no GPU was found: … computes on the processor (set … to choose a device knowingly)" in texts
@@ -178,7 +183,7 @@ def test_entries_are_long_enough_to_tell_messages_apart() -> None:
 def test_every_message_has_an_entry_or_a_reason_to_have_none() -> None:
     without = [
         message
-        for message in MESSAGES
+        for message in messages()
         if message.kind not in BY_CLASS
         and not any(fits(words, message.text) for words in (*ENTRIES, *INTERNAL))
     ]
@@ -188,7 +193,7 @@ def test_every_message_has_an_entry_or_a_reason_to_have_none() -> None:
 def test_a_message_that_no_user_meets_has_no_entry() -> None:
     both = [
         message
-        for message in MESSAGES
+        for message in messages()
         if any(fits(words, message.text) for words in INTERNAL)
         and any(fits(entry, message.text) for entry in ENTRIES)
     ]
@@ -196,13 +201,13 @@ def test_a_message_that_no_user_meets_has_no_entry() -> None:
 
 
 def test_every_entry_and_every_reason_is_that_of_a_message() -> None:
-    stale = [words for words in (*ENTRIES, *INTERNAL) if not any(fits(words, m.text) for m in MESSAGES)]
+    stale = [words for words in (*ENTRIES, *INTERNAL) if not any(fits(words, m.text) for m in messages())]
     assert not stale
 
 
 @pytest.mark.parametrize("kind", BY_CLASS)
 def test_messages_of_one_class_have_an_entry_together(kind: str) -> None:
-    assert any(message.kind == kind for message in MESSAGES)
+    assert any(message.kind == kind for message in messages())
     assert BY_CLASS[kind] in PAGE
 
 
