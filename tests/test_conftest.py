@@ -154,6 +154,7 @@ def test_of_elements_alike_one_is_taken(
     monkeypatch: pytest.MonkeyPatch, driver: str, files: tuple[str, str], every_element: bool, count: int
 ) -> None:
     """On SwiftShader of all, of kernels a narrow and a wide one; elsewhere of those as wide as each other."""
+    monkeypatch.delenv("VKDML_TEST_EVERY_CASE", raising=False)
     monkeypatch.setenv("DRIVER", driver)
     names = ("int8", "uint8", "float16", "bfloat16", "float32", "bool", "int64")
     items = [
@@ -166,6 +167,7 @@ def test_of_elements_alike_one_is_taken(
 
 @pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
 def test_of_elements_alike_each_is_taken_in_some_tests(monkeypatch: pytest.MonkeyPatch, driver: str) -> None:
+    monkeypatch.delenv("VKDML_TEST_EVERY_CASE", raising=False)
     monkeypatch.setenv("DRIVER", driver)
     names = ("int8", "bool", "uint8")
     items = [marked_in_turn(f"test_{file}.py", {}, name=name) for file in range(40) for name in names]
@@ -185,6 +187,7 @@ def test_of_elements_alike_each_is_taken_in_some_tests(monkeypatch: pytest.Monke
 def test_of_some_parameters_any_value_will_do_on_swiftshader(
     monkeypatch: pytest.MonkeyPatch, driver: str, any_of: tuple[str, ...], count: int
 ) -> None:
+    monkeypatch.delenv("VKDML_TEST_EVERY_CASE", raising=False)
     monkeypatch.setenv("DRIVER", driver)
     items = [
         marked_in_turn("test_kernels.py", {"any_of": any_of, "every_element": True}, name=name, step=step)
