@@ -89,8 +89,9 @@ def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
 
     Of element types as wide as each other one has to occur, not the same in all tests, unless the mark
     ``in_turn`` says ``every_element=True``. SwiftShader's plans are lavapipe's: there one test of those alike
-    will do, unless it has that mark. Tests of kernels have one of all narrow types and one of all wide ones
-    there, and any value of the parameters that the mark's ``any_of`` names.
+    will do, unless it has that mark. Tests of kernels, and those that are the same on any driver, have one of
+    all narrow types and one of all wide ones there, and any value of the parameters that the mark's
+    ``any_of`` names.
     """
     tests: dict[tuple[Path, str], list[Any]] = {}
     for item in items:
@@ -115,7 +116,8 @@ def _parameters(item: Any) -> set[tuple[str, str]]:
     mark = item.get_closest_marker("in_turn")
     options = {} if mark is None else mark.kwargs
     swiftshader, every_element = thinned.for_swiftshader(), options.get("every_element", False)
-    if swiftshader and not every_element and not item.path.name.startswith("test_kernels"):
+    file = item.path.stem.removeprefix("test_")
+    if swiftshader and not (every_element or file in ANY_DRIVER or file.startswith("kernels")):
         return {("", "any")}
 
     def told_apart(name: str, value: object) -> str:

@@ -147,6 +147,7 @@ def marked_in_turn(file: str, options: dict[str, object], **parameters: object) 
         ("lavapipe", ("one", "another"), True, 7),
         ("swiftshader", ("one", "another"), False, 1),
         ("swiftshader", ("kernels", "kernels_another"), False, 2),
+        ("swiftshader", ("readme", "chunked"), False, 2),
         ("swiftshader", ("one", "kernels"), True, 7),
     ],
 )
