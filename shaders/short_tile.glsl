@@ -48,22 +48,6 @@ uint tile_word(uint word) {
     return tile_words[bank_of(word)];
 }
 
-// Two words of the input that are loaded together, for which lavapipe takes as long as for one.
-uvec2 pair_of_words(uint pair) { return input_pairs[min(pair, uint(input_pairs.length()) - 1u)]; }
-
-// Returns three words of two pairs: those from `word` on.
-uvec3 words_of_pairs(uvec2 low, uvec2 high, uint word) {
-    return mix(uvec3(low.y, high), uvec3(low, high.x), bvec3((word & 1u) == 0u));
-}
-
-// Returns three words from `word` on, or two and a 0 if no more are needed.
-uvec3 words_from(uint word) {
-    if (!DIRECT || (WORD_ALIGNED && !PAIR_ALIGNED))
-        return uvec3(tile_word(word), tile_word(word + 1u), WORD_ALIGNED ? 0u : tile_word(word + 2u));
-    uvec2 low = pair_of_words(word >> 1u);
-    return PAIR_ALIGNED ? uvec3(low, 0u) : words_of_pairs(low, pair_of_words((word >> 1u) + 1u), word);
-}
-
 #if ELEMENT_BYTES < 4
 // Returns the next word of a row that starts `shift` bits above the lowest one of a word of memory: of `raw`, which was read
 // last, and of the one after it. The factor is 0 if nothing of that is needed.

@@ -1,5 +1,6 @@
 // Walks of adjacent columns of elements of 1 or 2 bytes: an invocation takes two words of them at a time. Of JOINED columns
 // the best is one output's. Of few columns, several positions make up the words.
+#include "short_walk_pairs.glsl"
 #include "short_walk_ranks.glsl"
 
 const uint ELEMENTS_AT_ONCE = uint(WALKED_COLUMN_BYTES / ELEMENT_BYTES);
@@ -23,6 +24,14 @@ WordKeys positions_in(WordKeys elements, Walk walk) {
 // Leaves out what lies behind the run, of which so many positions are left.
 WordKeys within_run(WordKeys keys, WordKeys elements, uint left) {
     return mix(WordKeys(0u), keys, lessThan(elements, WordKeys(left * OUTPUTS_AT_ONCE)));
+}
+
+// Returns three words from `word` on, or two and a 0 if no more are needed.
+uvec3 words_from(uint word) {
+    if (!DIRECT || (WORD_ALIGNED && !PAIR_ALIGNED))
+        return uvec3(tile_word(word), tile_word(word + 1u), WORD_ALIGNED ? 0u : tile_word(word + 2u));
+    uvec2 low = pair_of_words(word >> 1u);
+    return PAIR_ALIGNED ? uvec3(low, 0u) : words_of_pairs(low, pair_of_words((word >> 1u) + 1u), word);
 }
 
 Best best_of_run(Best best, Run run, uint at, uint position, Best positions) {

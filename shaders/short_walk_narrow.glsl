@@ -1,4 +1,5 @@
 // Walks of elements of 1 or 2 bytes, of one output at a time; words of a run that is contiguous.
+#include "short_walk_pairs.glsl"
 #include "short_walk_ranks.glsl"
 
 #if ELEMENT_BYTES == 1

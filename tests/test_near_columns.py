@@ -12,7 +12,6 @@ from plans import GPU_LIMITS
 
 from vkdml.plan import kernels
 from vkdml.plan.calls import Operand, ReduceCall
-from vkdml.plan.layout import canonical_reduce
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.columns import column_division
@@ -20,27 +19,26 @@ from vkdml.plan.reduce.columns import column_division
 NAMES = {1: "int8", 2: "float16", 4: "float32", 8: "int64"}
 
 
-def memory(order: str, **sizes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and strides of an array whose dimensions lie in memory as the sizes are given."""
+def call(name: str, order: str, **sizes: int) -> ReduceCall:
+    """Of an array reduced along A and P, whose dimensions lie in memory as the sizes are given.
+
+    In it lie A, N, P, C, of which C are the columns side by side.
+    """
     strides, step = {}, 1
     for dim, size in reversed(sizes.items()):
         strides[dim], step = step, step * size
-    return tuple(sizes[dim] for dim in order), tuple(strides[dim] for dim in order)
+    shape = tuple(sizes[dim] for dim in order)
+    axes = tuple(axis for axis, dim in enumerate(order) if dim in "AP")
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    operand = Operand(shape, tuple(strides[dim] for dim in order), 0, math.prod(shape))
+    return ReduceCall(operand, axes, Order(name), Operand.compact(kept), 4, False)
 
 
 def division(name: str, order: str, limits: DeviceLimits = GPU_LIMITS, **sizes: int):
-    """Of an array reduced along what is called "far" and "positions", the first letters of which are A and P.
-
-    In memory: A, N, P, C, of which C are the columns side by side.
-    """
-    shape, strides = memory(order, **sizes)
-    axes = tuple(axis for axis, dim in enumerate(order) if dim in "AP")
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    outputs = Operand.compact(kept)
-    layout = canonical_reduce(shape, strides, axes, outputs.strides, take_last=False)
-    elements = math.prod(shape)
-    nbytes = elements * kernels.elements()[name].nbytes
-    return column_division(layout, Order(name), nbytes, limits, with_values=False)
+    """How such a reduction is divided if it is read in columns."""
+    made = call(name, order, **sizes)
+    nbytes = made.input.span * kernels.elements()[name].nbytes
+    return column_division(made.layout, made.order, nbytes, limits, with_values=False)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +164,5 @@ def test_every_division_is_one_that_the_kernel_can_do(workgroup_size, nbytes, or
     ],
 )
 def test_short_rows_are_read_in_columns_unless_there_are_many_positions(nbytes, order, sizes, family):
-    shape, strides = memory(order, **sizes)
-    axes = tuple(axis for axis, dim in enumerate(order) if dim in "AP")
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    operand = Operand(shape, strides, 0, math.prod(shape))
-    call = ReduceCall(operand, axes, Order(NAMES[nbytes]), Operand.compact(kept), 4, False)
-    assert kernels.table()[call.plan(GPU_LIMITS).steps[0].kernel].family.name == f"argreduce_{family}"
+    step, *_ = call(NAMES[nbytes], order, **sizes).plan(GPU_LIMITS).steps
+    assert kernels.table()[step.kernel].family.name == f"argreduce_{family}"

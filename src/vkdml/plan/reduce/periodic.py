@@ -98,12 +98,10 @@ class Periodicity(OtherWays):
             return False
         if self.input_bytes < tuning.from_bytes and not self.are_elements:
             return False
-        if not any(dim.input_stride for dim in self.layout.kept):
-            return self.is_out_of_order
-        if self.are_near_columns:
-            return False
         if self.is_out_of_order:
             return True
+        if not any(dim.input_stride for dim in self.layout.kept) or self.are_near_columns:
+            return False
         if self.row_of_outputs_bytes:
             return self._are_short_pieces_of_columns
         return self._are_short_rows
@@ -153,16 +151,17 @@ class Periodicity(OtherWays):
     def is_out_of_order(self) -> bool:
         """Whether positions lie in another order than memory, and the way from one to the next decides.
 
-        It does where columns jump along the innermost dimension of positions. In short rows of narrow
-        elements, of which many are equal, most of what may win needs divisions to tell its position. To a
-        processor that matters in rows of any length; there the number of candidates decides.
+        It does where columns jump along the innermost dimension of positions, unless lanes read together what
+        is near (``are_near_columns``). In short rows of narrow elements, of which many are equal, most of
+        what may win needs divisions to tell its position. To a processor that matters in rows of any length;
+        there the number of candidates decides.
         """
         tuning, strides = self._tuning, [dim.input_stride for dim in self.layout.reduced]
         if not tuning.out_of_order_row_bytes or self.input_bytes < tuning.out_of_order_from_bytes:
             return False
         if min(strides) > 1:
             in_vectors = bool(self.layout.kept) and self.layout.kept[-1].input_stride == 1
-            return in_vectors and min(strides) < strides[-1]
+            return in_vectors and min(strides) < strides[-1] and not self.are_near_columns
         order = self.layout.memory_order
         if order is None or not order.run_dims:
             return False
@@ -408,9 +407,7 @@ def plan_periods_as_last_way(periodicity: Periodicity, results: Results) -> Plan
         return None
     # Long rows are read as fast where they are.
     is_slow_out_of_order = (
-        periodicity.is_out_of_order
-        and periodicity.row_of_outputs_bytes <= LONG_ROW_OUT_OF_ORDER
-        and not periodicity.are_near_columns
+        periodicity.is_out_of_order and periodicity.row_of_outputs_bytes <= LONG_ROW_OUT_OF_ORDER
     )
     if not (is_slow_out_of_order or periodicity.are_many_unaligned_rows):
         return None
