@@ -175,7 +175,7 @@ PATTERNS = [
     ("uint8", "K2 R1155 K219163", False),
     ("uint8", "K2 R385 R3 K219163", True),
     ("float16", "K6 R96 K465487", False),
-    ("bfloat16", "K7 R1024 K146 R256", False),
+    ("float32", "K7 R64 K3000 R100", False),
     ("float16", "R16 K795798 R16", True),
     # Rows of outputs of which vectors would be loaded partly in vain.
     ("float16", "K11 R28 K7678 R113", False),

@@ -22,7 +22,8 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce import periods
 from vkdml.plan.reduce.argreduce import plan_argreduce
-from vkdml.plan.reduce.reductions import Results
+from vkdml.plan.reduce.period_division import divide_periods
+from vkdml.plan.reduce.reductions import Results, workgroups_at_once
 from vkdml.plan.reduce.repetition import NARROW_STEPS, best_repetition, partial_repetitions, repetitions
 
 PROCESSOR = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8)
@@ -320,8 +321,37 @@ def test_short_blocks_of_large_arrays_are_read_in_vectors(name, pattern, permute
         assert (first.name, second.name) == ("argreduce_periods", "argreduce_combine")
         assert plan.bytes_of("workspace") <= count * ELEMENTS[name].nbytes // 100 + (1 << 20)
         pushed = first.unpack(plan.steps[0].push)
-        assert plan.steps[0].workgroups >= 512
+        assert plan.steps[0].workgroups >= 0.7 * workgroups_at_once(ELEMENTS[name], GPU_LIMITS.tuning)
         assert pushed["lanes"] * pushed["groups_per_block"] > GPU_LIMITS.workgroup_size * 3 // 4
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "columns", "times"),
+    [
+        ("float16", 18_699, 9696, 2),
+        ("int8", 3000, 90_000, 2),
+        ("int8", 3000, 150_000, 4),
+        ("int64", 2000, 40_000, 2),
+        ("int64", 2000, 62_000, 4),
+        # They run at once as they are, or would be too few.
+        ("float16", 30_000, 9000, 1),
+        ("float32", 40_000, 3600, 1),
+        ("int64", 2000, 120_000, 1),
+    ],
+)
+def test_blocks_are_wider_if_all_workgroups_run_at_once_then(name, rows, columns, times):
+    """No workgroups start when others are done; and no block is wider than a workgroup."""
+    layout, count = layout_of(((rows, columns), (0, 1), (0,), 0), (False, False, False))
+    element = ELEMENTS[name]
+    nbytes, usual = count * element.nbytes, 16 if element.nbytes < 4 else 32
+    repetition = best_repetition(layout, element, nbytes)
+    division = divide_periods(repetition, element, nbytes, GPU_LIMITS)
+    assert division.groups_per_block == times * usual
+    at_once, workgroups = workgroups_at_once(element, GPU_LIMITS.tuning), division.blocks * division.splits
+    assert workgroups >= 0.7 * at_once
+    assert workgroups <= at_once or times == 1
+    small = divide_periods(repetition, element, nbytes, GPU_LIMITS.with_workgroup_size(usual))
+    assert small.groups_per_block == usual
 
 
 @pytest.mark.parametrize(

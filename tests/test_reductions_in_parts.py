@@ -16,7 +16,7 @@ from test_plan_out_of_order import PROCESSOR, WALKED, families, families_of, ste
 import vkdml
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order
-from vkdml.plan.reduce import in_parts, periods, repetition
+from vkdml.plan.reduce import argreduce, in_parts, period_division, repetition
 from vkdml.plan.reduce.joined import Joining
 from vkdml.plan.reduce.reductions import Results
 
@@ -40,7 +40,7 @@ def divided(case, name, rules, monkeypatch):
     layout, count = layout_of((memory, order, axes, 0), rules)
     element = ELEMENTS[name]
     room = candidates * repetition.column_words(element)
-    for module in (repetition, periods):
+    for module in (repetition, period_division):
         monkeypatch.setattr(module, "scratch_words", lambda _: room)
     return layout, in_parts.fastest_in_parts(layout, element, count * element.nbytes)
 
@@ -128,16 +128,40 @@ def test_other_runs_stay_rows(sizes, strides, axes, limits):
 
 
 @pytest.mark.parametrize(
-    ("memory", "planned"),
+    ("name", "memory", "planned"),
     [
-        ((150, 5, 60, 30, 100), WALKED),
-        # The innermost rows are long, or the input is small.
-        ((5, 150, 60, 30, 100), ["joined"]),
-        ((30, 6, 40, 25, 9), ["joined"]),
+        ("float16", (150, 5, 60, 30, 100), WALKED),
+        # Several dimensions of narrow elements are folded, in short rows or not; of wide ones, in short rows.
+        ("float16", (5, 150, 60, 30, 100), WALKED),
+        ("float32", (5, 150, 60, 30, 100), ["joined"]),
+        # The input is small.
+        ("float16", (30, 6, 40, 25, 9), ["joined"]),
     ],
 )
-def test_joined_columns_in_many_short_rows_are_read_in_periods(monkeypatch, memory, planned):
-    case = memory, (0, 3, 2, 1, 4), (0, 2, 3, 4), "float16"
+def test_joined_columns_in_many_short_rows_are_read_in_periods(monkeypatch, name, memory, planned):
+    case = memory, (0, 3, 2, 1, 4), (0, 2, 3, 4), name
     assert families_of(*case) == planned
     monkeypatch.setattr(Joining, "is_slower_than_periods", False)
     assert families_of(*case) == ["joined"]
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "order", "axes", "planned"),
+    [
+        ("float16", (840, 2, 3, 50257), (0, 1, 2, 3), (0, 2), WALKED),
+        ("float32", (2525, 4, 25, 513), (0, 1, 2, 3), (0, 2), WALKED),
+        # Rows shorter than a line.
+        ("int64", (4266, 1430, 11), (2, 1, 0), (2,), WALKED),
+        # Longer ones along one dimension, wide elements, many stretches, and a small input.
+        ("int64", (4266, 715, 22), (2, 1, 0), (2,), ["columns"]),
+        ("int64", (2525, 2, 25, 513), (0, 1, 2, 3), (0, 2), ["columns"]),
+        ("float16", (6, 5, 218, 41045), (0, 1, 2, 3), (0, 2), ["columns"]),
+        ("float16", (84, 2, 3, 50257), (0, 1, 2, 3), (0, 2), ["columns"]),
+    ],
+)
+def test_unaligned_columns_are_read_in_periods(monkeypatch, name, memory, order, axes, planned):
+    """Their loads start anywhere in a vector."""
+    case = memory, order, axes, name
+    assert families_of(*case) == planned
+    monkeypatch.setattr(argreduce, "plan_periods_instead_of_unaligned_columns", lambda *_: None)
+    assert families_of(*case) == ["columns"]

@@ -18,6 +18,7 @@ from vkdml.plan.reduce.periodic import (
     plan_periods_instead_of_elements,
     plan_periods_instead_of_joined,
     plan_periods_instead_of_short_runs,
+    plan_periods_instead_of_unaligned_columns,
 )
 from vkdml.plan.reduce.phases import Phases
 from vkdml.plan.reduce.reading import reading_layout_words
@@ -112,6 +113,8 @@ def plan_argreduce(
         are_elements = loads == "elements"
         runs = stepped_runs_of(layout, element, limits) if are_elements else None
         plan = None if runs else plan_walked_tiles(layout, order, input_bytes, results, limits, loads)
+        if plan is None and loads == "unaligned":
+            plan = plan_periods_instead_of_unaligned_columns(periodicity, results)
         if plan is not None:
             return plan
         if runs is None and are_elements:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
-from vkdml.plan.loop_steps import PeriodLoops
 from vkdml.plan.order import Order
 from vkdml.plan.plans import (
     VECTOR_BYTES,
@@ -27,157 +25,24 @@ from vkdml.plan.plans import (
     words,
 )
 from vkdml.plan.reduce.combining import CombineDivision, combine_division
+from vkdml.plan.reduce.period_division import PeriodDivision, divide_periods
 from vkdml.plan.reduce.reductions import (
-    VECTOR_LOADS,
     Results,
     bases,
     buffer_bytes,
-    columns_workgroups,
     dimension_words,
     fixed_flags,
     order_rules,
-    scratch_words,
-    settled_splits,
     split_words,
-    whole_waves,
-    workgroups_at_once,
 )
-from vkdml.plan.reduce.repetition import NARROW_STEPS, PERIODS, Repetition, column_words, in_whole_lines
+from vkdml.plan.reduce.repetition import PERIODS, Repetition, column_words, in_whole_lines
 from vkdml.plan.schema import ElementType, PlacedLayout
-from vkdml.plan.tuning import PeriodTuning, Tuning
 
-# Vectors. A workgroup reads so many side by side at least, where a period is longer.
-FEWEST_VECTORS = 16
-# Longer periods are read in pieces of so many vectors, by element width.
-_LONG_PERIOD = 128
-_PIECE = {1: 16, 2: 16, 4: 32, 8: 32}
-# Of `positions_per_split` periods, which an invocation of a short period folds at least: fewer are less work
-# than the exchange.
-FOLDED_PERIODS = 4
 _COMBINE = kernels.family("argreduce_combine")
-
-
-@dataclass(frozen=True)
-class _Division:
-    """How the work of the first kernel is divided."""
-
-    groups_per_block: int
-    lanes: int
-    blocks: int
-    splits: int
-    periods_per_split: int
-    loop_steps: int
-    groups_ahead: int
-    """Vectors of a period that a workgroup reads ahead; 0: it reads nothing ahead."""
 
 
 def _loads(repetition: Repetition) -> str:
     return "vectors" if repetition.is_aligned else "unaligned"
-
-
-def reads_ahead(input_bytes: int, tuning: Tuning) -> bool:
-    """Whether this is a processor, and so much memory that it had better be loaded in order."""
-    has_splits = _has_short_splits(input_bytes, tuning.periods)
-    return tuning.reads_ahead > 0 and has_splits and input_bytes >= tuning.periods.ahead_from_bytes
-
-
-def _has_short_splits(input_bytes: int, tuning: PeriodTuning) -> bool:
-    """Whether a processor reads so much that the workgroups of a period had better do so soon."""
-    return 0 < 4 * tuning.split_bytes < input_bytes
-
-
-def _groups_ahead(vectors: int, groups_per_block: int, periods: int, tuning: PeriodTuning) -> int:
-    """Return how many vectors of a period a processor reads ahead for the workgroups that fold them.
-
-    What these read of several periods is apart, so that a processor waits for each line of it. Loaded in the
-    order of memory first, it takes 0.68 of the time on an AMD EPYC, 1.05 on an Intel Xeon (lavapipe).
-
-    Args:
-        vectors: of a period.
-        groups_per_block: vectors of a period that a workgroup folds.
-        periods: of a split.
-        tuning: of reductions in periods.
-    """
-    if vectors < 2 * groups_per_block:
-        return 0
-    if vectors * periods * VECTOR_BYTES <= 2 * tuning.split_bytes:
-        return vectors
-    blocks = tuning.split_bytes // 2 // (periods * groups_per_block * VECTOR_BYTES)
-    return blocks * groups_per_block if blocks > 1 else 0
-
-
-def _division(
-    repetition: Repetition, element: ElementType, input_bytes: int, limits: DeviceLimits
-) -> _Division:
-    tuning, workgroup_size = limits.tuning, limits.workgroup_size
-    per_vector = VECTOR_BYTES // element.nbytes
-    vectors = repetition.vectors(per_vector)
-    groups = vectors * repetition.stretches
-    periods = repetition.periods(per_vector)
-    fewest, at_once = tuning.positions_per_split, workgroups_at_once(element, tuning)
-    room = scratch_words(input_bytes) // (column_words(element) * repetition.columns)
-    if vectors <= FEWEST_VECTORS and vectors <= workgroup_size:
-        # Whole periods, of several stretches where these are short.
-        lanes = max(min(workgroup_size // vectors, ceil_div(periods, FOLDED_PERIODS * fewest)), 1)
-        side = min(workgroup_size // lanes // vectors, repetition.stretches)
-        workgroups = columns_workgroups(input_bytes, tuning)
-        if ceil_div(repetition.stretches, side) < workgroups:
-            side = max(side * ceil_div(repetition.stretches, side) // workgroups, 1)
-        groups_per_block = side * vectors
-    else:
-        side_by_side = tuning.periods.segment_bytes // VECTOR_BYTES
-        piece = _PIECE[element.nbytes]
-        groups_per_block = _side(vectors, piece, min(workgroup_size, side_by_side))
-        # Narrower blocks fill a device with fewer splits, where scratch memory has room for few.
-        while groups_per_block >= 2 * piece and ceil_div(groups, groups_per_block) * room < at_once:
-            groups_per_block = ceil_div(groups_per_block, 2)
-    lanes = max(min(workgroup_size // groups_per_block, periods // fewest), 1)
-    blocks = ceil_div(groups, groups_per_block)
-    most = max(min(periods, room), 1)
-    longest = max(min(most, periods // (fewest * lanes)), 1)
-    candidate_bytes = repetition.columns * column_words(element) * 4
-    shares = (periods / lanes, candidate_bytes / input_bytes)
-    wanted = whole_waves(blocks, longest, *shares, at_once)
-    if groups_per_block < vectors and _has_short_splits(input_bytes, tuning.periods):
-        # Blocks of a period follow each other within a split.
-        stretch_bytes = repetition.stretch * element.nbytes
-        # Each workgroup reads enough that to start and finish it is a small part of its time.
-        of_workgroups = ceil_div(vectors, groups_per_block) * tuning.split_bytes // 2
-        split_bytes = max(tuning.periods.split_bytes, of_workgroups)
-        wanted = max(wanted, min(ceil_div(stretch_bytes, split_bytes), longest))
-    if element.nbytes < 4:
-        wanted = max(wanted, ceil_div(periods, NARROW_STEPS))
-
-    def groups_ahead(share: int) -> int:
-        if not reads_ahead(input_bytes, tuning):
-            return 0
-        return _groups_ahead(vectors, groups_per_block, share, tuning.periods)
-
-    def loop_steps(splits: int) -> int:
-        loops = PeriodLoops(workgroup_size, limits.max_workgroup_count)
-        share = ceil_div(periods, splits)
-        return loops.periods(
-            *(blocks * splits, len(repetition.outer), share, lanes),
-            *(VECTOR_LOADS, per_vector),
-            groups_ahead(share),
-        )
-
-    splits, share = settled_splits(wanted, most, periods, blocks, loop_steps, limits)
-    return _Division(groups_per_block, lanes, blocks, splits, share, loop_steps(splits), groups_ahead(share))
-
-
-def _side(vectors: int, piece: int, most: int) -> int:
-    """Return how many vectors of a period a workgroup reads side by side, such that few invocations idle."""
-
-    def busy(side: int) -> float:
-        return vectors / (ceil_div(vectors, side) * side) * (most // side * side) / most
-
-    if vectors > _LONG_PERIOD:
-        return min(piece, most)
-    parts = (ceil_div(vectors, count) for count in range(1, vectors // FEWEST_VECTORS + 1))
-    return max(
-        (side for side in parts if side <= most), key=lambda side: (round(busy(side), 1), side), default=most
-    )
 
 
 def plan_repetition(
@@ -197,7 +62,7 @@ def plan_repetition(
     if not limits.tuning.is_processor:
         repetition = in_whole_lines(repetition, element, input_bytes)
     check_work("columns", repetition.columns)
-    division = _division(repetition, element, input_bytes, limits)
+    division = divide_periods(repetition, element, input_bytes, limits)
     candidates = _candidates(repetition, division, element)
     combine = combine_division(layout, candidates.of_output, len(candidates.dims), limits)
     workspace = _workspace(repetition, layout, candidates, division, combine, element)
@@ -231,7 +96,7 @@ class _Candidates:
         return not self.kept_strides or nearest < min(self.kept_strides.values())
 
 
-def _candidates(repetition: Repetition, division: _Division, element: ElementType) -> _Candidates:
+def _candidates(repetition: Repetition, division: PeriodDivision, element: ElementType) -> _Candidates:
     placed, stride = [(column, column.stride) for column in repetition.inner], repetition.width
     copies = [Dim(repetition.copies, repetition.block, repetition.weight)]
     # Ranks of narrow elements count within a split, others from the first on.
@@ -267,7 +132,7 @@ def _workspace(
     repetition: Repetition,
     layout: ReduceLayout,
     candidates: _Candidates,
-    division: _Division,
+    division: PeriodDivision,
     combine: CombineDivision,
     element: ElementType,
 ) -> _Workspace:
@@ -317,7 +182,7 @@ class _Reduction:
         return self.repetition.weight < 0
 
 
-def _periods_step(reduction: _Reduction, division: _Division) -> Step:
+def _periods_step(reduction: _Reduction, division: PeriodDivision) -> Step:
     """Return the step that finds the best of each column."""
     repetition, limits = reduction.repetition, reduction.limits
     per_vector = VECTOR_BYTES // reduction.order.element_type.nbytes
