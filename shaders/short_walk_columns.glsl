@@ -4,7 +4,8 @@
 #include "short_walk_ranks.glsl"
 
 const uint ELEMENTS_AT_ONCE = uint(WALKED_COLUMN_BYTES / ELEMENT_BYTES);
-const uint OUTPUTS_AT_ONCE = ELEMENTS_AT_ONCE / (JOINED * POSITIONS_AT_ONCE);
+#define POSITIONS_AT_ONCE (FEW_COLUMNS > 0u ? ELEMENTS_AT_ONCE / max(FEW_COLUMNS, 1u) : 1u)
+#define OUTPUTS_AT_ONCE (FEW_COLUMNS > 0u ? FEW_COLUMNS : ELEMENTS_AT_ONCE / JOINED)
 #if ELEMENT_BYTES == 2
 const WordKeys IN_WORD = WordKeys(0u, 1u);
 #else
@@ -17,7 +18,7 @@ struct Best {
 
 // How much greater the position of each element of a word is than that of the first one at once.
 WordKeys positions_in(WordKeys elements, Walk walk) {
-    if (POSITIONS_AT_ONCE > 1u) return elements / OUTPUTS_AT_ONCE * walk.steps.x;
+    if (FEW_COLUMNS > 0u) return elements / OUTPUTS_AT_ONCE * walk.steps.x;
     return (elements & (JOINED - 1u)) * walk.joined_step;
 }
 
@@ -36,10 +37,20 @@ uvec3 words_from(uint word) {
 
 Best best_of_run(Best best, Run run, uint at, uint position, Best positions) {
     uint step = run.step * RANK_STEP * POSITIONS_AT_ONCE, rank = rank_at(position);
+    uint pair = at / ELEMENTS_PER_WORD >> 1u;
+    uvec2 low = KEEPS_PAIR ? pair_of_words(pair) : uvec2(0u), high = uvec2(0u);
     for (uint i = 0u; i < run.count; i += POSITIONS_AT_ONCE) {
         uint word = at / ELEMENTS_PER_WORD, shift = at % ELEMENTS_PER_WORD * ELEMENT_BITS;
         uint factor = shift == 0u ? 0u : 1u << (32u - shift);
-        uvec3 words = words_from(word);
+        uvec3 words;
+        if (KEEPS_PAIR) {
+            low = mix(low, high, bvec2(word >> 1u != pair));
+            pair = word >> 1u;
+            high = pair_of_words(pair + 1u);
+            words = words_of_pairs(low, high, word);
+        } else {
+            words = words_from(word);
+        }
         uint first = words.x, second = words.y;
         if (!WORD_ALIGNED) {
             first = (first >> shift) + second * factor;
@@ -47,7 +58,7 @@ Best best_of_run(Best best, Run run, uint at, uint position, Best positions) {
         }
         WordKeys first_keys = ranked_keys(first, rank + positions.first * RANK_STEP);
         WordKeys second_keys = ranked_keys(second, rank + positions.second * RANK_STEP);
-        if (POSITIONS_AT_ONCE > 1u) {
+        if (FEW_COLUMNS > 0u) {
             first_keys = within_run(first_keys, IN_WORD, run.count - i);
             second_keys = within_run(second_keys, IN_WORD + ELEMENTS_PER_WORD, run.count - i);
         }
@@ -83,14 +94,22 @@ void fold_tile(Tile tile) {
 #define WRITE(key)                                                                                                  \
     if (place.x < tile.sizes.x) write_output(tile, place, dot_of(place, output_strides()), position_of(key)); \
     place.x++;
-        if (POSITIONS_AT_ONCE > 1u) {
+        if (FEW_COLUMNS > 0u) {
+#if ELEMENT_BYTES == 1
+            if (FEW_COLUMNS == 3u) { // of the two words those of numbers 0, 1, 2, 0 and 1, 2, 0, 1
+                WRITE(max(max(best.first.x, best.first.w), best.second.z))
+                WRITE(max(max(best.first.y, best.second.x), best.second.w))
+                WRITE(max(best.first.z, best.second.y))
+                continue;
+            }
+#endif
             best.first = max(best.first, best.second);
 #if ELEMENT_BYTES == 1
-            if (OUTPUTS_AT_ONCE == 2u) best.first.xy = max(best.first.xy, best.first.zw);
+            if (FEW_COLUMNS == 2u) best.first.xy = max(best.first.xy, best.first.zw);
 #endif
             WRITE(best.first.x) WRITE(best.first.y)
 #if ELEMENT_BYTES == 1
-            if (OUTPUTS_AT_ONCE == 2u) continue;
+            if (FEW_COLUMNS == 2u) continue;
             WRITE(best.first.z) WRITE(best.first.w)
 #endif
             continue;

@@ -232,7 +232,15 @@ def test_the_cases_have_walks_of_every_kind(device):
         kernel = kernels.table()[step.kernel]
         pushed = kernel.family.unpack(step.push)
         constants = kernel.named(step.constants)
-        for constant in ("dims", "word_aligned", "pair_aligned", "in_pairs", "run_apart", "positions"):
+        for constant in (
+            "dims",
+            "word_aligned",
+            "pair_aligned",
+            "in_pairs",
+            "run_apart",
+            "positions",
+            "keeps_pair",
+        ):
             seen.setdefault(constant, set()).add(constants.get(constant, 0))
         for number in ("kept_dims", "reduced_dims"):
             seen.setdefault(number, set()).add(min(pushed[number], 3))
@@ -241,7 +249,7 @@ def test_the_cases_have_walks_of_every_kind(device):
     assert seen["dims"] == seen["reduced_dims"] == {1, 2, 3}
     assert seen["kept_dims"] >= {0, 2}
     assert seen["positions"] >= {0, 3}
-    for either in ("word_aligned", "pair_aligned", "in_pairs", "run_apart", "clipped"):
+    for either in ("word_aligned", "pair_aligned", "in_pairs", "run_apart", "clipped", "keeps_pair"):
         assert seen[either] == {False, True}, either
 
 
@@ -261,22 +269,72 @@ def planned(
     return plan_argreduce(layout, Order(name, take_last=take_last), count, limits, **results)
 
 
-@pytest.mark.parametrize(("name", "near", "at_once"), [("int8", 2, 4), ("uint8", 4, 2), ("float16", 2, 2)])
-def test_several_positions_of_few_columns_make_up_words(device, name, near, at_once):
+@pytest.mark.parametrize(
+    ("name", "near"), [("int8", 2), ("uint8", 3), ("int8", 3), ("uint8", 4), ("float16", 2), ("bool", 3)]
+)
+def test_several_positions_of_few_columns_are_read_at_once(device, name, near):
     """With any number of them, at any place in a word; what lies behind them takes no part."""
     limits = limits_of(device)
     for positions, extra, take_last in itertools.product((2, 3, 4, 5, 7, 8, 30), (0, 1), (False, True)):
         sizes, strides = (300, positions, near), (positions * near + extra, near, 1)
         plan = planned(sizes, strides, (1,), limits, name, take_last)
         constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
-        assert constants["positions_at_once"] == at_once
-        assert constants["word_aligned"] == (near * ELEMENTS[name].nbytes == 4 and not extra)
+        nbytes = ELEMENTS[name].nbytes
+        assert constants["few_columns"] == near
+        starts = (positions * near + extra) * nbytes, 8 // nbytes // near * near * nbytes
+        assert [constants["word_aligned"], constants["pair_aligned"]] == [
+            all(start % together == 0 for start in starts) for together in (4, 8)
+        ]
+        assert constants["keeps_pair"] == (not constants["pair_aligned"])
         x = element_bits(np.random.default_rng(positions), name, extent(sizes, strides)[1])
         run_both(device, plan, np.where(x % 3 == 0, x, x.max() if positions < 5 else 0))
     # Other columns are as many as words have room for, and gaps between positions are left out.
-    for sizes, strides in (((300, 9, near), (20 * near, 2 * near, 1)), ((300, 9, 3), (27, 3, 1))):
+    for sizes, strides in (((300, 9, near), (20 * near, 2 * near, 1)), ((300, 9, 5), (45, 5, 1))):
         step = planned(sizes, strides, (1,), limits, name).steps[0]
-        assert kernels.table()[step.kernel].named(step.constants).get("positions_at_once", 1) == 1
+        assert kernels.table()[step.kernel].named(step.constants).get("few_columns", 0) == 0
+
+
+@pytest.mark.parametrize("name", ["uint8", "float16", "bfloat16", "int8"])
+def test_what_follows_within_two_words_is_kept(device, name):
+    """Columns of positions that follow each other, wherever they start and however few words there are."""
+    limits = limits_of(device)
+    per_pair = 8 // ELEMENTS[name].nbytes
+    for near, positions, pitch in itertools.product(range(3, per_pair + 2), (4, 7, 16, 33), (0, 1, 2)):
+        sizes, strides = (300, positions, near), (positions * near + pitch, near, 1)
+        plan = planned(sizes, strides, (1,), limits, name)
+        constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
+        if "walked_packed" in plan.steps[0].kernel:
+            fits = near <= per_pair and not constants["pair_aligned"]
+            assert constants["keeps_pair"] == fits
+        else:
+            assert near >= per_pair
+        x = element_bits(np.random.default_rng(positions), name, extent(sizes, strides)[1])
+        run_both(device, plan, np.where(x % 3 == 0, x, x.max() if positions < 5 else 0))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "walked"),
+    [
+        # Rows of outputs in the order of the input: of a word and more, of less, and unaligned.
+        ((400, 8, 24), (192, 24, 1), False),
+        ((400, 8, 5), (40, 5, 1), True),
+        ((400, 4, 8), (32, 8, 1), False),
+        ((400, 6, 8), (48, 8, 1), True),
+        ((400, 3, 33), (99, 33, 1), True),
+        ((400, 8, 33), (264, 33, 1), False),
+        ((400, 12, 33), (396, 33, 1), True),
+        # In another order: aligned, unaligned, and short.
+        ((5, 6, 204, 40), (48960, 8160, 1, 204), False),
+        ((5, 7, 204, 40), (57120, 8160, 1, 204), True),
+        ((5, 4, 203, 40), (32480, 8120, 1, 203), False),
+        ((5, 5, 203, 40), (40600, 8120, 1, 203), True),
+        ((5, 5, 99, 80), (39600, 7920, 1, 99), False),
+    ],
+)
+def test_which_stacks_are_walked(device, sizes, strides, walked):
+    limits = limits_of(device, most_fixed_positions=SOFTWARE.short.most_fixed_positions)
+    (step,) = planned(sizes, strides, (1,), limits).steps
+    assert ("walked" in step.kernel) == walked
 
 
 def test_runs_of_two_and_four_narrow_elements_are_columns(device):

@@ -39,6 +39,8 @@ FEW_BANKS = 32
 FEW_SIDE_BY_SIDE = 8
 # Vectors of indices that a processor stores at once. Shorter rows of outputs are mostly ends.
 FEWEST_OF_VECTORS = 4
+# Of two words, which a walk loads together.
+PAIR_BYTES = 8
 # Bytes. Shorter runs are read word by word: on SwiftShader runs of 9 would take 1.6 times as long.
 LEAST_RUN_IN_PAIRS = 16
 # Shared memory is allocated in so many words, since each number is a pipeline.
@@ -110,12 +112,12 @@ def _variant(
     """Return the axis and the constants that say how the kernel finds the outputs of a tile."""
     tile, walk, packed = work.tile, work.walk, work.packed
     positions, near = walk.run if walk else layout.reduced[0], layout.kept[-1]
-    positions_at_once = 1
-    if walk and packed and are_few_columns(near, positions, nbytes):
-        positions_at_once = COLUMN_BYTES // nbytes // near.size
+    few_columns = near.size if walk and packed and are_few_columns(near, positions, nbytes) else 0
+    positions_at_once = COLUMN_BYTES // nbytes // few_columns if few_columns else 1
     shared_words = _padded(round_up(words_of(tile.shared_elements, nbytes) + 2, SHARED_STEP))
     word_aligned, pair_aligned = (
-        nbytes < 4 and _starts_together(layout, tile, together // nbytes, packed, walk) for together in (4, 8)
+        nbytes < 4 and _starts_together(layout, tile, together // nbytes, packed, walk, positions_at_once)
+        for together in (4, PAIR_BYTES)
     )
     pair_aligned &= walk is not None and work.direct
     is_fixed = positions.size <= most_fixed(positions, near, nbytes, tuning)
@@ -135,12 +137,15 @@ def _variant(
         "pair_aligned": pair_aligned,
         "direct": work.direct,
         "neighbours": _takes_neighbours(work, nbytes, tuning),
-        "output_vectors": _stores_vectors(work, near, positions_at_once) and not with_values,
+        "output_vectors": not few_columns and _stores_vectors(work, near) and not with_values,
         "long_rows": nbytes == 1 and positions.size > MOST_RANKED and walk is None,
         "run_apart": walk is not None and not are_contiguous,
         "in_pairs": walk is not None and is_long_run and work.direct,
         "joined": walk.joined.size if walk else 1,
-        "positions_at_once": positions_at_once,
+        "few_columns": few_columns,
+        "keeps_pair": not pair_aligned
+        and work.direct
+        and positions.input_stride * positions_at_once * nbytes <= PAIR_BYTES,
         "padded": _meets_in_few_banks(work, layout, nbytes, word_aligned=word_aligned),
     }
 
@@ -180,12 +185,14 @@ def most_fixed(positions: Dim, near: Dim, nbytes: int, tuning: ShortTuning) -> i
 
 
 def are_few_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
-    """Whether columns make up a word or half of one, and their positions follow each other."""
+    """Whether two columns or more fit in a word, and those of the next position follow."""
+    return near.input_stride == 1 and near.size == positions.input_stride and 1 < near.size <= 4 // nbytes
+
+
+def are_close_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
+    """Whether the columns of a position fit in two words, and those of the next position follow."""
     return (
-        near.input_stride == 1
-        and near.size == positions.input_stride
-        and near.size > 1
-        and near.size * nbytes in (2, 4)
+        near.input_stride == 1 and near.size == positions.input_stride and near.size <= PAIR_BYTES // nbytes
     )
 
 
@@ -221,12 +228,12 @@ def _takes_neighbours(work: Work, nbytes: int, tuning: ShortTuning) -> bool:
     return not (are_side_by_side and 1 < work.walk.runs <= most_runs)
 
 
-def _stores_vectors(work: Work, near: Dim, positions_at_once: int) -> bool:
+def _stores_vectors(work: Work, near: Dim) -> bool:
     """Whether columns are outputs that a processor stores as vectors: rows of them are long enough."""
     if not (work.direct and work.packed) or near.output_stride != 1:
         return False
     along = next(count for dim, count in work.tile.dims if dim is near)
-    are_outputs = positions_at_once == 1 and (work.walk is None or work.walk.joined.size == 1)
+    are_outputs = work.walk is None or work.walk.joined.size == 1
     return are_outputs and along >= FEWEST_OF_VECTORS * FOUR
 
 
@@ -236,7 +243,7 @@ def _padded(shared_words: int) -> int:
 
 
 def _starts_together(
-    layout: ReduceLayout, tile: Tile, elements: int, packed: bool, walk: Walk | None
+    layout: ReduceLayout, tile: Tile, elements: int, packed: bool, walk: Walk | None, positions_at_once: int
 ) -> bool:
     """Whether every row, run of a walk, or row of a stack's words of columns, starts with so many elements
     that are loaded together."""
@@ -245,7 +252,7 @@ def _starts_together(
     if packed:
         steps += [
             *(
-                (*walk.starts, walk.run.input_stride)
+                (*walk.starts, walk.run.input_stride * positions_at_once)
                 if walk
                 else (dim.input_stride for dim in layout.reduced)
             ),
