@@ -570,12 +570,13 @@ def test_what_is_read_ahead_changes_no_result(device, name):
 @pytest.mark.parametrize(
     ("name", "shape", "kernel"),
     [
-        # A cache holds up to 8 MiB, and any rows of two lines: vectors from 128 positions on.
+        # A cache holds up to 8 MiB, and any rows of two lines: vectors of words from 128 positions on.
         ("float32", (128, 8192), "columns_vectors"),
-        ("float16", (256, 8192), "columns_vectors"),
-        ("int8", (128, 8192), "columns_vectors"),
+        ("float32", (256, 512, 32), "columns_vectors"),
+        ("float16", (256, 8192), "short_walked"),
+        ("int8", (128, 8192), "short_walked"),
         ("float32", (127, 8192), "short_walked"),
-        ("float16", (256, 512, 64), "columns_vectors"),
+        ("float16", (256, 512, 64), "short_walked"),
         ("int8", (1024, 512, 128), "short_walked"),  # which would be periods from 64 MiB on
         # Of more, few positions are not worth a candidate for each column.
         ("int64", (32, 65536), "columns_vectors"),

@@ -477,18 +477,18 @@ def test_places_far_apart_are_walked_only_while_they_are_few(device):
 @pytest.mark.parametrize(
     ("name", "row", "columns"),
     [
-        ("uint8", 127, "single"),
-        ("uint8", 128, "walked"),
+        ("uint8", 95, "single"),
+        ("uint8", 96, "walked"),
         ("uint8", 2047, "walked"),
         ("uint8", 2048, None),
-        ("float16", 39, "single"),
-        ("float16", 40, "walked"),
+        ("float16", 31, "single"),
+        ("float16", 32, "walked"),
         ("float16", 1023, "walked"),
         ("float16", 1024, None),
-        ("float32", 19, "single"),
-        ("float32", 20, "walked"),
-        ("float32", 767, "walked"),
-        ("float32", 768, None),
+        ("float32", 63, "single"),
+        ("float32", 64, "walked"),
+        ("float32", 383, "walked"),
+        ("float32", 384, None),
         ("int64", 19, "single"),
         ("int64", 20, "walked"),
         ("int64", 8191, "walked"),
@@ -501,11 +501,24 @@ def test_processors_walk_rows_that_are_neither_short_nor_long(name, row, columns
     assert kernels.table()[step.kernel].variant.get("columns") == columns
 
 
+def test_rows_of_words_are_walked_if_a_cache_holds_them():
+    """Otherwise it is a processor that foresees them; on SwiftShader workgroups take long to share a row."""
+    swiftshader = replace(PROCESSOR, tuning=tuning_for("software", "SwiftShader driver"))
+    for limits, rows, columns in (
+        (PROCESSOR, 10485, "walked"),
+        (PROCESSOR, 10486, None),
+        (swiftshader, 10486, "walked"),
+    ):
+        (step,) = planned((rows, 200), (200, 1), (1,), limits, "int32").steps
+        assert kernels.table()[step.kernel].variant.get("columns") == columns
+
+
 @pytest.mark.parametrize(
     ("sizes", "axes", "columns"),
     [
-        ((100, 300, 200), (2,), "single"),  # outputs in another order
-        ((100, 300, 1000), (2,), "single"),
+        ((100, 300, 159), (2,), "single"),  # outputs in another order
+        ((100, 300, 160), (2,), "walked"),
+        ((100, 300, 1000), (2,), "walked"),
         ((100, 300, 1500), (2,), None),
         ((3, 1000, 1500), (0, 2), "walked"),
         ((3, 1000, 1500), (1, 2), None),

@@ -244,7 +244,8 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((99, 17, 1 << 11), (1,), u1, limits=LIMITS["lavapipe"]) == "short packed"
     assert chosen((999, 17, 257), (1,), u1, limits=LIMITS["lavapipe"]) == "short walked_packed"
     assert chosen((1 << 12, 1 << 12), (1,), limits=LIMITS["lavapipe"]) == "rows"
-    assert chosen((1024, 4096), (0,), u1, limits=LIMITS["lavapipe"]) == "columns vectors split"
+    assert chosen((1024, 4096), (0,), u1, limits=LIMITS["lavapipe"]) == "short walked_packed"
+    assert chosen((256, 2048), (0,), f4, limits=LIMITS["lavapipe"]) == "columns vectors"
 
 
 def test_tiles_of_single_bytes_are_larger_where_few_compete_and_where_rows_are_long():
@@ -548,7 +549,10 @@ def test_stacks_whose_tiles_leave_most_invocations_idle_are_read_as_columns(elem
         (2, (600, 8192), "periods"),  # as many positions as a candidate is worth
         (2, (499, 8192), "short"),
         (2, (1101, 9000), "periods"),  # more lines than a cache holds
-        (2, (1024, 9000), "short"),
+        (2, (1024, 9000), "periods"),
+        (2, (599, 9000), "short"),
+        (2, (299, 9001), "short"),
+        (2, (300, 9001), "periods"),
         (2, (16384, 32), "columns"),  # rows of two lines
         (2, (131072, 32), "periods"),
         (2, (233017, 16), "columns"),  # of one line

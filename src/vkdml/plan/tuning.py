@@ -177,8 +177,13 @@ class ShortTuning:
     walked_rows: tuple[tuple[int, int, int], ...] = ()
     """By element width, the least bytes of rows that are walked, and of those that are not any more: each
     invocation reads some rows that follow each other, which a processor foresees."""
+    walked_words_to_bytes: int = NEVER
+    """Inputs. Of larger ones no rows of words are walked."""
     longest_walked_apart_bytes: int = 1024
-    """The same where an output has several rows, or rows do not follow each other in the order of outputs."""
+    """Rows that are not walked any more where an output has several, or they do not follow each other in the
+    order of outputs."""
+    shortest_narrow_apart_bytes: int = NEVER
+    """Rows of elements of 1 and 2 bytes that are walked though they do not follow each other so."""
     walked_rows_side_by_side: int = 64
     """Outputs. Of so many, whose rows follow each other, the longer ones of several rows are walked, too."""
     from_bytes: int = 0

@@ -35,6 +35,8 @@ FEWEST_PHASED = 4
 # outputs lie in another order, unaligned and aligned.
 MANY_PHASED = 12
 SHORT_ROW_ACROSS, MANY_ACROSS, MANY_ALIGNED_ACROSS = 100, 5, 7
+# Positions of columns of words from which periods, where they are faster than columns, are faster than walks.
+MANY_WORDS = 300
 # Positions of stacks from which columns that are pairs of words are walked. Two take 1.3 times as long so.
 FEWEST_IN_PAIRS = 6
 # Lines of memory that outputs beside each other share. Of more a processor finds few in its cache when it
@@ -72,7 +74,7 @@ def plan_short(
         return None
     short = is_short(layout, element, limits)
     nbytes = element.nbytes
-    if not short or _walks_rows(layout, nbytes, tuning) or _walks_stacks(layout, nbytes, limits):
+    if not short or _walks_rows(layout, nbytes, input_bytes, tuning) or _walks_stacks(layout, nbytes, limits):
         walk, at_once = _walk(layout, order, input_bytes, limits) or (None, 1)
         if walk is not None:
             tile = tile_of_walks(layout, walk, element.nbytes, at_once, limits)
@@ -153,20 +155,25 @@ def _is_faster_in_columns(layout: ReduceLayout, tile: Tile, nbytes: int, limits:
     return tile.outputs <= busy * round_up(tile.outputs, tile.workgroup_size)
 
 
-def _walks_rows(layout: ReduceLayout, nbytes: int, tuning: ShortTuning) -> bool:
+def _walks_rows(layout: ReduceLayout, nbytes: int, input_bytes: int, tuning: ShortTuning) -> bool:
     """Whether rows are long enough to be walked."""
-    least, most = _walked_row_bytes(layout, nbytes, tuning)
+    least, most = _walked_row_bytes(layout, nbytes, input_bytes, tuning)
     positions = layout.reduced[0]
     return positions.input_stride == 1 and least <= positions.size * nbytes < most
 
 
-def _walked_row_bytes(layout: ReduceLayout, nbytes: int, tuning: ShortTuning) -> tuple[int, int]:
+def _walked_row_bytes(
+    layout: ReduceLayout, nbytes: int, input_bytes: int, tuning: ShortTuning
+) -> tuple[int, int]:
     """Return the least bytes of rows that are walked, and of those that are not any more."""
+    if nbytes == 4 and input_bytes > tuning.walked_words_to_bytes:
+        return 0, 0
     least, most = next((bounds for width, *bounds in tuning.walked_rows if width == nbytes), (0, 0))
     near = layout.kept[-1]
     if not layout.outputs_follow_input:
-        # Rows that do not follow each other in the order of the outputs: where no tile takes them.
-        return most, min(most, tuning.longest_walked_apart_bytes)
+        # Rows that do not follow each other in the order of the outputs: wide ones where no tile takes them.
+        least = max(least, tuning.shortest_narrow_apart_bytes) if nbytes < 4 else most
+        return least, min(most, tuning.longest_walked_apart_bytes)
     if len(layout.reduced) > 1 and near.size < tuning.walked_rows_side_by_side:
         most = min(most, tuning.longest_walked_apart_bytes)
     return least, most
@@ -212,7 +219,7 @@ def _walk(
     tuning, inner, nbytes = limits.tuning, layout.reduced[-1], order.element_type.nbytes
     if not layout.kept:
         return None
-    longest = max(tuning.shortest_row_bytes, _walked_row_bytes(layout, nbytes, tuning.short)[1])
+    longest = max(tuning.shortest_row_bytes, _walked_row_bytes(layout, nbytes, input_bytes, tuning.short)[1])
     if inner.input_stride == 1 and inner.size * nbytes >= longest:
         return None
     if _are_vectors(layout, nbytes, input_bytes, tuning):
@@ -240,6 +247,8 @@ def _walk(
     has_periods = periodicity.is_worthwhile() and periodicity.repetition is not None
     if has_periods and periodicity.are_long_walks:
         return None
+    if nbytes == 4 and layout.reduce_count >= MANY_WORDS and periodicity.are_columns_ahead:
+        return None
     if (
         _are_many_lines(walk, lines, layout, nbytes)
         and periodicity.may_be_ahead
@@ -266,19 +275,13 @@ def _are_many_lines(walk: Walk, lines: int, layout: ReduceLayout, nbytes: int) -
 
 
 def _are_vectors(layout: ReduceLayout, nbytes: int, input_bytes: int, tuning: Tuning) -> bool:
-    """Whether aligned vectors read long columns faster: a cache holds them, or rows are short.
-
-    Bytes and halves take 0.47 to 1.07 of the time so, 0.77 in the mean of 90 (lavapipe).
-    """
+    """Whether aligned vectors read long columns of words faster: a cache holds them, or rows are short."""
     near, per_vector = layout.kept[-1], VECTOR_BYTES // nbytes
-    if nbytes > 4 or near.input_stride != 1 or near.size < per_vector or len(layout.reduced) != 1:
+    if nbytes != 4 or near.input_stride != 1 or near.size < per_vector or len(layout.reduced) != 1:
         return False
     if layout.reduce_count < tuning.short.long_column or not are_multiples(layout.row_starts, per_vector):
         return False
-    # More narrow elements than these are read in periods where they are not walked.
-    are_walked_or_vectors = nbytes == 4 or input_bytes < tuning.periods.narrow_from_bytes
-    are_short = near.size * nbytes <= 2 * LINE and are_walked_or_vectors
-    return are_short or input_bytes <= tuning.cached_columns_bytes
+    return near.size * nbytes <= 2 * LINE or input_bytes <= tuning.cached_columns_bytes
 
 
 def _most_runs(
