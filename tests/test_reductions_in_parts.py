@@ -128,18 +128,23 @@ def test_other_runs_stay_rows(sizes, strides, axes, limits):
 
 
 @pytest.mark.parametrize(
-    ("name", "memory", "planned"),
+    ("name", "memory", "order", "axes", "planned"),
     [
-        ("float16", (150, 5, 60, 30, 100), WALKED),
-        # Several dimensions of narrow elements are folded, in short rows or not; of wide ones, in short rows.
-        ("float16", (5, 150, 60, 30, 100), WALKED),
-        ("float32", (5, 150, 60, 30, 100), ["joined"]),
-        # The input is small.
-        ("float16", (30, 6, 40, 25, 9), ["joined"]),
+        ("float16", (150, 5, 60, 30, 100), (0, 3, 2, 1, 4), (0, 2, 3, 4), WALKED),
+        # The innermost rows are long, or the input is small.
+        ("float16", (5, 150, 60, 30, 100), (0, 3, 2, 1, 4), (0, 2, 3, 4), ["joined"]),
+        ("float16", (30, 6, 40, 25, 9), (0, 3, 2, 1, 4), (0, 2, 3, 4), ["joined"]),
+        # Two dimensions of narrow elements: in short rows, in long ones, and in long ones of copies.
+        ("uint8", (6, 578, 2764, 14), (3, 1, 2, 0), (0, 1, 3), WALKED),
+        ("uint8", (513, 513, 15, 68), (3, 2, 1, 0), (0, 2, 3), ["joined"]),
+        ("float16", (513, 102, 513, 5), (0, 3, 2, 1), (0, 2), WALKED),
+        ("float32", (9220, 85, 17, 10), (1, 0, 2, 3), (0, 2), ["joined"]),
     ],
 )
-def test_joined_columns_in_many_short_rows_are_read_in_periods(monkeypatch, name, memory, planned):
-    case = memory, (0, 3, 2, 1, 4), (0, 2, 3, 4), name
+def test_joined_columns_are_read_in_periods_if_dimensions_begin_often(
+    monkeypatch, name, memory, order, axes, planned
+):
+    case = memory, order, axes, name
     assert families_of(*case) == planned
     monkeypatch.setattr(Joining, "is_slower_than_periods", False)
     assert families_of(*case) == ["joined"]
