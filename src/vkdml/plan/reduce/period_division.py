@@ -97,14 +97,14 @@ def divide_periods(
 
 
 @dataclass(frozen=True)
-class _Share:
-    """What a workgroup and an invocation fold of all periods."""
+class _Blocks:
+    """What workgroups fold of each period, before the periods are divided into splits."""
 
     groups_per_block: int
     lanes: int
-    blocks: int
-    longest: int
-    """The most splits of which an invocation still folds enough."""
+    count: int
+    most_splits: int
+    """Of which an invocation still folds enough."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,8 @@ class _Dividing:
     def division(self) -> PeriodDivision:
         """See ``divide_periods``."""
         limits, repetition, periods = self.limits, self.repetition, self._periods
-        share, wanted = self._share_and_splits()
-        wanted = max(wanted, self._fewest_splits)
-        side = share.groups_per_block
+        blocks, wanted = self._blocks_and_splits()
+        side = blocks.groups_per_block
 
         def groups_ahead(periods_per_split: int) -> int:
             if not reads_ahead(self.input_bytes, self._tuning):
@@ -132,17 +131,23 @@ class _Dividing:
             loops = PeriodLoops(limits.workgroup_size, limits.max_workgroup_count)
             periods_per_split = ceil_div(periods, splits)
             return loops.periods(
-                *(share.blocks * splits, len(repetition.outer), periods_per_split, share.lanes),
+                *(blocks.count * splits, len(repetition.outer), periods_per_split, blocks.lanes),
                 *(VECTOR_LOADS, self._per_vector),
                 groups_ahead(periods_per_split),
             )
 
+        wanted = max(wanted, self._fewest_splits)
         splits, per_split = settled_splits(
-            wanted, self._most_splits, periods, share.blocks, loop_steps, limits
+            wanted, self._most_splits, periods, blocks.count, loop_steps, limits
         )
         return PeriodDivision(
-            *(side, share.lanes, share.blocks, splits, per_split),
-            *(loop_steps(splits), groups_ahead(per_split)),
+            groups_per_block=side,
+            lanes=blocks.lanes,
+            blocks=blocks.count,
+            splits=splits,
+            periods_per_split=per_split,
+            loop_steps=loop_steps(splits),
+            groups_ahead=groups_ahead(per_split),
         )
 
     @property
@@ -190,22 +195,23 @@ class _Dividing:
     def _fewest_splits(self) -> int:
         return ceil_div(self._periods, NARROW_STEPS) if self.element.nbytes < 4 else 1
 
-    def _share(self, groups_per_block: int) -> _Share:
+    def _blocks(self, groups_per_block: int) -> _Blocks:
         fewest = self._tuning.positions_per_split
         lanes = max(min(self.limits.workgroup_size // groups_per_block, self._periods // fewest), 1)
-        longest = max(min(self._most_splits, self._periods // (fewest * lanes)), 1)
-        return _Share(groups_per_block, lanes, ceil_div(self._groups, groups_per_block), longest)
+        most_splits = max(min(self._most_splits, self._periods // (fewest * lanes)), 1)
+        return _Blocks(groups_per_block, lanes, ceil_div(self._groups, groups_per_block), most_splits)
 
-    def _share_and_splits(self) -> tuple[_Share, int]:
-        is_short = self._vectors <= min(FEWEST_VECTORS, self.limits.workgroup_size)
-        share = self._share(self._groups_of_short_periods() if is_short else self._groups_of_long_periods())
-        shares = self._periods / share.lanes, self._candidate_bytes / self.input_bytes
-        wanted = whole_waves(share.blocks, share.longest, *shares, self._at_once)
+    def _blocks_and_splits(self) -> tuple[_Blocks, int]:
+        are_short = self._vectors <= min(FEWEST_VECTORS, self.limits.workgroup_size)
+        groups = self._groups_of_short_periods() if are_short else self._groups_of_long_periods()
+        blocks = self._blocks(groups)
+        shares = self._periods / blocks.lanes, self._candidate_bytes / self.input_bytes
+        wanted = whole_waves(blocks.count, blocks.most_splits, *shares, self._at_once)
         if self._tuning.is_processor:
-            return share, max(wanted, self._short_splits(share))
-        if self._vectors > _LONG_PERIOD and share.blocks * wanted > self._at_once:
-            return self._in_one_wave(share.groups_per_block) or (share, wanted)
-        return share, wanted
+            return blocks, max(wanted, self._short_splits(blocks))
+        if self._vectors > _LONG_PERIOD and blocks.count * wanted > self._at_once:
+            return self._in_one_wave(groups) or (blocks, wanted)
+        return blocks, wanted
 
     def _groups_of_short_periods(self) -> int:
         """Return how many vectors a workgroup reads side by side: whole periods, of several stretches."""
@@ -228,28 +234,28 @@ class _Dividing:
             groups = ceil_div(groups, 2)
         return groups
 
-    def _in_one_wave(self, groups_per_block: int) -> tuple[_Share, int] | None:
+    def _in_one_wave(self, groups_per_block: int) -> tuple[_Blocks, int] | None:
         """Return wider blocks, and splits, of which all workgroups run at once; None if they are too few."""
         for times in _WIDER:
             if times * groups_per_block > self.limits.workgroup_size:
                 break
-            share = self._share(times * groups_per_block)
-            splits = min(self._at_once // share.blocks, share.longest)
-            are_enough = share.blocks * splits >= _LEAST_OF_WAVE * self._at_once
+            blocks = self._blocks(times * groups_per_block)
+            splits = min(self._at_once // blocks.count, blocks.most_splits)
+            are_enough = blocks.count * splits >= _LEAST_OF_WAVE * self._at_once
             if are_enough and splits >= self._fewest_splits:
-                return share, splits
+                return blocks, splits
         return None
 
-    def _short_splits(self, share: _Share) -> int:
+    def _short_splits(self, blocks: _Blocks) -> int:
         """Return how many splits keep the blocks of a period, which follow each other, near in memory."""
         periods = self._tuning.periods
-        if share.groups_per_block >= self._vectors or not _has_short_splits(self.input_bytes, periods):
+        if blocks.groups_per_block >= self._vectors or not _has_short_splits(self.input_bytes, periods):
             return 1
         stretch_bytes = self.repetition.stretch * self.element.nbytes
         # Each workgroup reads enough that to start and finish it is a small part of its time.
-        of_workgroups = ceil_div(self._vectors, share.groups_per_block) * self._tuning.split_bytes // 2
+        of_workgroups = ceil_div(self._vectors, blocks.groups_per_block) * self._tuning.split_bytes // 2
         split_bytes = max(periods.split_bytes, of_workgroups)
-        return min(ceil_div(stretch_bytes, split_bytes), share.longest)
+        return min(ceil_div(stretch_bytes, split_bytes), blocks.most_splits)
 
 
 def _side(vectors: int, piece: int, most: int) -> int:

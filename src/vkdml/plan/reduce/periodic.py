@@ -8,7 +8,7 @@ from functools import cached_property
 from vkdml.plan.layout import contiguous
 from vkdml.plan.plans import GPU_LINE, LINE, VECTOR_BYTES, Plan, TooMuchWork
 from vkdml.plan.reduce.gaps import Gaps
-from vkdml.plan.reduce.in_parts import InParts, fastest_in_parts, plan_in_parts
+from vkdml.plan.reduce.in_parts import LEAST_TIME, InParts, fastest_in_parts, plan_in_parts
 from vkdml.plan.reduce.other_ways import OtherWays
 from vkdml.plan.reduce.period_division import reads_ahead
 from vkdml.plan.reduce.reductions import Results
@@ -434,12 +434,14 @@ def plan_periods_instead_of_unaligned_columns(periodicity: Periodicity, results:
     1.03).
     """
     layout, element, input_bytes = periodicity.layout, periodicity.element, periodicity.input_bytes
-    if periodicity.limits.tuning.is_processor:
+    nbytes = layout.outputs * layout.reduce_count * element.nbytes
+    # Of small inputs, and on processors, no ways are compared.
+    if periodicity.limits.tuning.is_processor or _TIMES_OF_SEVERAL * nbytes < LEAST_TIME:
         return None
     whole = fastest_in_parts(layout, element, input_bytes, most=1)
     if whole is None:
         return None
-    time = whole.time(element.nbytes) / (layout.outputs * layout.reduce_count * element.nbytes)
+    time = whole.time(element.nbytes) / nbytes
     if len(layout.reduced) > 1 and element.nbytes <= 4:
         is_faster = time <= _TIMES_OF_SEVERAL
     else:

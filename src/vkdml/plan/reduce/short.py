@@ -14,7 +14,6 @@ from vkdml.plan.reduce.reductions import FOUR, NARROW_SHARE, Results, are_few_in
 from vkdml.plan.reduce.rows import long_runs_of
 from vkdml.plan.reduce.short_step import (
     COLUMN_BYTES,
-    PAIR_BYTES,
     Work,
     are_close_columns,
     are_few_columns,
@@ -191,7 +190,7 @@ def _walks_stacks(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bo
     positions, near = layout.reduced[0], layout.kept[-1]
     if nbytes >= 4 or positions.input_stride == 1 or near.input_stride != 1:
         return False
-    fewest = FEWEST_IN_PAIRS if near.size * nbytes == PAIR_BYTES else 1
+    fewest = FEWEST_IN_PAIRS if near.size * nbytes == COLUMN_BYTES else 1
     most = most_fixed(positions, near, nbytes, limits.tuning.short)
     if positions.size > most or (are_close_columns(near, positions, nbytes) and positions.size >= fewest):
         return True

@@ -186,14 +186,13 @@ def most_fixed(positions: Dim, near: Dim, nbytes: int, tuning: ShortTuning) -> i
 
 def are_few_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
     """Whether two columns or more fit in a word, and those of the next position follow."""
-    return near.input_stride == 1 and near.size == positions.input_stride and 1 < near.size <= 4 // nbytes
+    return near.size > 1 and are_close_columns(near, positions, nbytes, COLUMN_BYTES // 2)
 
 
-def are_close_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
-    """Whether the columns of a position fit in two words, and those of the next position follow."""
-    return (
-        near.input_stride == 1 and near.size == positions.input_stride and near.size <= PAIR_BYTES // nbytes
-    )
+def are_close_columns(near: Dim, positions: Dim, nbytes: int, most_bytes: int = COLUMN_BYTES) -> bool:
+    """Whether the columns of a position fit in so many bytes, and those of the next position follow."""
+    follow = near.input_stride == 1 and near.size == positions.input_stride
+    return follow and near.size * nbytes <= most_bytes
 
 
 def words_of(elements: int, nbytes: int) -> int:
