@@ -174,7 +174,7 @@ DEVICES = (
     ),
 )
 BY_NAME = {emulated.name: emulated for emulated in DEVICES}
-QUICK = ("least", "Mali-G78", "Mali-G72", "VideoCore VII", "discrete", "tiny")
+QUICK = ("least", "Mali-G78", "VideoCore VII", "discrete", "tiny")
 """For continuous integration: each limit, each kind of memory and each subgroup size is among them."""
 
 

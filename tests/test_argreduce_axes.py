@@ -8,7 +8,7 @@ import numpy as np
 import oracle
 import pytest
 import strategies
-from checking import OPPOSITE_MODES, check_argreduce
+from checking import OPPOSITE_MODES, check_argreduce, check_opposite_modes
 from oracle import AnyArray
 from thinned import some_of
 
@@ -30,11 +30,11 @@ def axis_sets(rank: int) -> list[tuple[int, ...]]:
 def test_every_axis_set(rank: int) -> None:
     x = dense_ties((3, 4, 2, 5, 3)[:rank])
     for turn, axes in some_of(enumerate(axis_sets(rank))):
-        op, direction = oracle.OPERATORS[turn % 2], oracle.DIRECTIONS[turn // 2 % 2]
+        mode = OPPOSITE_MODES[turn % 2]
         for keepdims in (False, True):
-            check_argreduce(x, axes, op=op, direction=direction, keepdims=keepdims)
-            check_argreduce(x.T, axes, op=op, direction=direction, keepdims=keepdims)
-        check_argreduce(x, tuple(a - rank for a in reversed(axes)), op=op, direction=direction)
+            check_argreduce(x, axes, keepdims=keepdims, **mode)
+            check_argreduce(x.T, axes, keepdims=keepdims, **mode)
+        check_argreduce(x, tuple(a - rank for a in reversed(axes)), **mode)
 
 
 @pytest.mark.parametrize("rank", [6, 7, 8, 9, 12])
@@ -45,12 +45,12 @@ def test_high_ranks(rank: int) -> None:
         name = ("float32", "uint8", "int64", "float16")[turn % 4]
         x = dense_ties(shape, name, turn).transpose(rng.permutation(rank))
         axes = tuple(int(a) for a in rng.permutation(rank)[: rng.integers(0, rank + 1)])
-        check_argreduce(x, axes, direction=oracle.DIRECTIONS[turn % 2], keepdims=turn % 3 == 0)
+        check_argreduce(x, axes, keepdims=turn % 3 == 0, **OPPOSITE_MODES[turn % 2])
     for name in ("float32", "uint8"):
         x = dense_ties(shape, name)
         check_argreduce(x, tuple(range(0, rank, 2)))
         check_argreduce(x, tuple(range(1, rank, 2)))
-        check_argreduce(x[(slice(None, None, -1),) * rank], tuple(range(1, rank, 2)), direction="decreasing")
+        check_argreduce(x[(slice(None, None, -1),) * rank], tuple(range(1, rank, 2)), **OPPOSITE_MODES[1])
         check_argreduce(x)
         for axis in (0, 1, -1, rank // 2):
             check_argreduce(x, axis)
@@ -62,16 +62,13 @@ def test_rank_20_with_every_axis_of_size_2_in_any_order(name: str) -> None:
     rng = np.random.default_rng(20)
     x = rng.integers(0, 200, size=2**20).astype(name).reshape((2,) * 20)
     check_argreduce(x, tuple(range(0, 20, 2)))
-    for direction in oracle.DIRECTIONS:
+    for mode in OPPOSITE_MODES:
         y = x.transpose(rng.permutation(20))
-        check_argreduce(y, None, direction=direction)
-        check_argreduce(y, tuple(int(a) for a in rng.permutation(20)[:10]), direction=direction)
-        check_argreduce(
-            y[(slice(None, None, -1),) * 7],
-            tuple(int(a) for a in rng.permutation(20)[:17]),
-            direction=direction,
-        )
-        check_argreduce(y[0, :, 1], tuple(int(a) for a in rng.permutation(18)[:3]), direction=direction)
+        check_argreduce(y, None, **mode)
+        check_argreduce(y, tuple(int(a) for a in rng.permutation(20)[:10]), **mode)
+        backwards = y[(slice(None, None, -1),) * 7]
+        check_argreduce(backwards, tuple(int(a) for a in rng.permutation(20)[:17]), **mode)
+        check_argreduce(y[0, :, 1], tuple(int(a) for a in rng.permutation(18)[:3]), **mode)
 
 
 def test_the_highest_rank_numpy_has() -> None:
@@ -82,7 +79,7 @@ def test_the_highest_rank_numpy_has() -> None:
     x = dense_ties(tuple(shape))
     for axis in (None, 0, 1, 5, (0, 11), (5, rank - 1), (), tuple(range(rank)), tuple(range(1, rank, 2))):
         check_argreduce(x, axis)
-        check_argreduce(x, axis, keepdims=True, direction="decreasing")
+        check_argreduce(x, axis, keepdims=True, **OPPOSITE_MODES[1])
 
 
 def test_rank_0() -> None:
@@ -134,7 +131,7 @@ def test_size_1_axes_anywhere() -> None:
     for shape in ((1, 7), (7, 1), (1, 7, 1, 3, 1), (3, 1, 1, 7), (1, 1, 1)):
         x = dense_ties(shape)
         for axes in axis_sets(len(shape)):
-            check_argreduce(x, axes, direction="decreasing")
+            check_argreduce(x, axes, **OPPOSITE_MODES[1])
 
 
 def test_axis_may_be_any_integer_type() -> None:
@@ -159,5 +156,4 @@ def test_axis_sets_that_cross_a_tile() -> None:
     x = dense_ties((70, 6, 300), seed=3)
     for y in (x, x.transpose(2, 0, 1), x.transpose(2, 1, 0), x[::-1, :, ::-1], np.asfortranarray(x)):
         for axes in ((0, 1), (0, 2), (1, 2), (0, 1, 2), (0,), (1,), (2,)):
-            for direction in oracle.DIRECTIONS:
-                check_argreduce(y, axes, direction=direction)
+            check_opposite_modes(y, axes)

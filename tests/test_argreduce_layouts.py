@@ -110,8 +110,8 @@ def test_large_overlapping_windows() -> None:
     x = ties((3000,), "float32")
     windows = sliding_window_view(x, 1000)
     check_argreduce(windows, 1)
-    check_argreduce(windows, 0, direction="decreasing")
-    check_argreduce(windows, None, op="argmin", direction="decreasing")
+    check_argreduce(windows, 0, **OPPOSITE_MODES[1])
+    check_argreduce(windows, None, **OPPOSITE_MODES[1])
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -120,10 +120,10 @@ def test_misaligned_starts(name: str) -> None:
     x = ties((200,), name)
     for start in some_of(range(9)):
         check_argreduce(x[start:])
-        check_argreduce(x[start::3], direction="decreasing")
+        check_argreduce(x[start::3], **OPPOSITE_MODES[1])
         check_argreduce(x[start : start + 7])
         check_argreduce(x[start : start + 187].reshape(17, 11), 1)
-        check_argreduce(x[start : start + 187].reshape(17, 11), 0, direction="decreasing")
+        check_argreduce(x[start : start + 187].reshape(17, 11), 0, **OPPOSITE_MODES[1])
         check_argreduce(x[start : start + 180].reshape(10, 18)[:, start : start + 5], 1)
         check_argreduce(x[start : start + 180].reshape(10, 18)[:, 1 : start + 2], 0)
 
@@ -136,7 +136,7 @@ def test_data_at_odd_addresses(name: str) -> None:
         x = np.frombuffer(b"\xff" * odd + payload, dtype, count=120, offset=odd)
         assert dtype.itemsize == 1 or x.flags.aligned == (odd % dtype.alignment == 0)
         check_argreduce(x)
-        check_argreduce(x.reshape(10, 12), 1, direction="decreasing")
+        check_argreduce(x.reshape(10, 12), 1, **OPPOSITE_MODES[1])
         check_argreduce(x.reshape(10, 12)[::-1, 1::2], 0)
 
 
@@ -180,7 +180,7 @@ def test_read_only_input() -> None:
 def test_lists_and_scalars() -> None:
     for sequence in ([1, 3, 2], (1.0, 3.0, 2.0), [[1, 3], [2, 3]], [True, False]):
         check_argreduce(sequence)
-        check_argreduce(sequence, 0, direction="decreasing")
+        check_argreduce(sequence, 0, **OPPOSITE_MODES[1])
     for number in (7, 2.5, False):
         check_argreduce(number)
     assert vkdml.argmax([[[]], [[]]], 0).shape == (1, 0)
@@ -217,7 +217,7 @@ def test_a_small_window_of_a_large_array() -> None:
     check_all(x[:, 700:701])
     check_all(x[1999:, ::-7])
     check_argreduce(x[::2, ::2], 1)
-    check_argreduce(x[::2, 1::3], 0, direction="decreasing")
+    check_argreduce(x[::2, 1::3], 0, **OPPOSITE_MODES[1])
 
 
 @pytest.mark.parametrize("name", ["float32", "int8", "float16"])
@@ -233,7 +233,7 @@ def test_generated_layouts(name: str) -> None:
         layout = strategies.Layout(shape, strides, int(rng.integers(0, 9)), int(rng.integers(0, 9)))
         x = strategies.build(dtype, layout, strategies.FILLS[turn % len(strategies.FILLS)], turn)
         axes = tuple(int(a) for a in rng.permutation(rank)[: rng.integers(0, rank + 1)])
-        check_argreduce(x, axes, direction=oracle.DIRECTIONS[turn % 2], op=oracle.OPERATORS[turn // 2 % 2])
+        check_argreduce(x, axes, **OPPOSITE_MODES[turn % 2])
 
 
 def test_the_input_is_never_written() -> None:

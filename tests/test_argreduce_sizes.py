@@ -10,7 +10,7 @@ import numpy as np
 import oracle
 import pytest
 import strategies
-from checking import check_argreduce, check_every_mode, check_opposite_modes
+from checking import OPPOSITE_MODES, check_argreduce, check_every_mode, check_opposite_modes
 from oracle import AnyArray
 from thinned import some_of
 
@@ -169,10 +169,8 @@ def test_every_size_up_to_a_few_words(name: str) -> None:
     rng = np.random.default_rng(5)
     for n in some_of(range(1, 41)):
         x = strategies.elements(rng, dtype, 3 * n, "specials")
-        direction = oracle.DIRECTIONS[n % 2]
         for y, axis in ((x.reshape(3, n), 1), (x.reshape(n, 3), 0), (x, None)):
-            for op in oracle.OPERATORS:
-                check_argreduce(y, axis, op=op, direction=direction)
+            check_opposite_modes(y, axis)
 
 
 @pytest.mark.parametrize("name", WIDE_RANGE)
@@ -181,19 +179,22 @@ def test_sizes_over_the_last_first_and_all_axes(name: str) -> None:
     dtype = oracle.dtype_named(name)
     rng = np.random.default_rng(6)
     for n in some_of(SIZES):
-        op, direction = oracle.OPERATORS[n % 2], oracle.DIRECTIONS[SIZES.index(n) // 2 % 2]
+        mode = OPPOSITE_MODES[SIZES.index(n) % 2]
         for fill in ("bits", "specials"):
             x = oracle.raw(strategies.elements(rng, dtype, 3 * n, fill))
             for shape, axis in (((3, n), 1), ((n, 3), 0), ((3, n), None), ((1, n, 3), (1, 2))):
-                check_argreduce(x.reshape(shape).view(dtype), axis, op=op, direction=direction)
+                check_argreduce(x.reshape(shape).view(dtype), axis, **mode)
 
 
 @pytest.mark.parametrize("n", [n for n in SIZES if n > 1000])
 def test_constant_input_gives_the_first_or_the_last(n: int) -> None:
-    for x in (np.zeros(n, np.float32), np.full(n, np.nan, np.float16), np.full(n, -1, np.int8)):
-        for op in (vkdml.argmax, vkdml.argmin):
-            assert op(x) == 0
-            assert op(x, direction="decreasing") == n - 1
+    for op, x in (
+        (vkdml.argmax, np.zeros(n, np.float32)),
+        (vkdml.argmin, np.full(n, np.nan, np.float16)),
+        (vkdml.argmax, np.full(n, -1, np.int8)),
+    ):
+        assert op(x) == 0
+        assert op(x, direction="decreasing") == n - 1
 
 
 def test_no_elements_and_one_element() -> None:
@@ -224,17 +225,19 @@ def test_no_elements_and_one_element() -> None:
                 check_argreduce(np.zeros(shape, np.float16), axes, op=op, keepdims=keepdims, dtype="uint32")
 
 
-@pytest.mark.parametrize(
-    "shape", [(5000, 3), (3, 5000), (70000, 2), (2, 70000), (66000, 1), (1, 66000), (300, 300)]
-)
+MANY_SMALL = ((5000, 3), (3, 5000), (70000, 2), (2, 70000), (66000, 1), (1, 66000), (300, 300))
+
+
+@pytest.mark.parametrize("shape", MANY_SMALL)
 def test_many_small_rows_and_columns(shape: tuple[int, int]) -> None:
+    """Shapes, types and axes take turns at the two modes."""
     rng = np.random.default_rng(7)
     count = shape[0] * shape[1]
-    for name in ("float32", "uint8", "bfloat16", "int64"):
+    for turn, name in enumerate(("float32", "uint8", "bfloat16", "int64"), MANY_SMALL.index(shape)):
         dtype = oracle.dtype_named(name)
         x = strategies.elements(rng, dtype, count, "specials").reshape(shape)
         for axis in (0, 1):
-            check_opposite_modes(x, axis)
+            check_argreduce(x, axis, **OPPOSITE_MODES[(turn + axis) % 2])
 
 
 @pytest.mark.parametrize(
@@ -267,13 +270,14 @@ def test_millions_of_elements(name: str) -> None:
     dtype = oracle.dtype_named(name)
     n = 3 * 2**20 + 17
     rng = np.random.default_rng(10)
-    for op, direction in zip(oracle.OPERATORS, oracle.DIRECTIONS, strict=True):
-        plant = plants(dtype, op)[0]
-        i, j = sorted(int(p) for p in rng.integers(0, n, size=2))
-        x = planted_rows(dtype, plant, n, [(i, j)])[0]
-        function = getattr(vkdml, op)
-        assert function(x) == i
-        assert function(x, direction="decreasing") == j
-        check_argreduce(x[: 3 * 2**20].reshape(2**10, -1), 0, op=op, direction=direction)
-        check_argreduce(x[: 3 * 2**20].reshape(3, 2**10, 2**10), (0, 1), op=op, direction=direction)
-        check_argreduce(x[: 3 * 2**20].reshape(3, 2**20), 1, op=op, direction=direction)
+    for mode, place in zip(OPPOSITE_MODES, (0, 1), strict=True):
+        plant = plants(dtype, mode["op"])[0]
+        places = sorted(int(p) for p in rng.integers(0, n, size=2))
+        x = planted_rows(dtype, plant, n, [(places[0], places[1])])[0]
+        index, _ = getattr(vkdml, mode["op"])(
+            x, direction=mode["direction"], nan_policy=mode["nan_policy"], return_values=True
+        )
+        assert index == places[place]
+        check_argreduce(x[: 3 * 2**20].reshape(2**10, -1), 0, **mode)
+        check_argreduce(x[: 3 * 2**20].reshape(3, 2**10, 2**10), (0, 1), **mode)
+        check_argreduce(x[: 3 * 2**20].reshape(3, 2**20), 1, **mode)

@@ -210,7 +210,8 @@ def test_those_that_run_are_taken_from_what_is_chosen(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("driver", "every_case", "count"), [("lavapipe", "", 2), ("swiftshader", "", 1), ("swiftshader", "1", 9)]
+    ("driver", "every_case", "count"),
+    [("system", "", 2), ("lavapipe", "", 1), ("swiftshader", "", 1), ("swiftshader", "1", 9)],
 )
 def test_a_test_builds_a_few_pipelines_of_each_kernel(
     monkeypatch: pytest.MonkeyPatch, driver: str, every_case: str, count: int

@@ -385,8 +385,14 @@ def copies(kernel: Kernel, width: int) -> Iterator[Callable[[int], tuple[Shape, 
         yield lambda n: (Shape((64 * n,), (step,)), (1,))
 
 
-@pytest.mark.parametrize("name", SLICE1_KERNELS)
-def test_slice1_kernels_finish_the_largest_plans_allowed(device, name):
+def kind_and_width(name: str) -> tuple[str, str]:
+    width = str(kernels.table()[name].variant["element_bytes"])
+    return name.removesuffix(f"_{width}"), width
+
+
+@pytest.mark.parametrize(("kind", "elements"), [kind_and_width(name) for name in SLICE1_KERNELS])
+def test_slice1_kernels_finish_the_largest_plans_allowed(device, kind, elements):
+    name = f"{kind}_{elements}"
     kernel = kernels.table()[name]
     width = kernel.family.axes["element_bytes"][kernel.variant["element_bytes"]]
     slice1 = SMALL["slice1"]
