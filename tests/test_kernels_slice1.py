@@ -20,8 +20,9 @@ from vkdml.plan.layout import CopyLayout, Dim, canonical_copy
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.slice import slice1 as plan_slice1
 from vkdml.plan.slice import tile_copies
+from vkdml.plan.slice.box_copies import box_copy, boxes_of
 from vkdml.plan.slice.matrices import shared_bytes, tile_shape, transposed
-from vkdml.plan.tuning import SliceTuning
+from vkdml.plan.tuning import BoxWorkgroups, SliceTuning
 
 WIDTHS = kernels.family("slice1_runs").numbers_of("element_bytes")
 NARROW = (1, 2)
@@ -53,8 +54,7 @@ SMALL = SliceTuning(
     narrow_box_bytes=0,
     box_rows=32,
     box_workgroup_size=32,
-    box_workgroups=3,
-    byte_box_workgroups=(2, 3),
+    box_workgroups=((1, BoxWorkgroups(2, 3, 9)), (2, BoxWorkgroups(3, 3, 1)), (4, BoxWorkgroups(3, 3, 1))),
 )
 NO_TILES = {"tile_least_bytes": 1 << 32, "narrow_tile_least_bytes": 1 << 32}
 BY_WORDS = {**NO_TILES, "box_near_bytes": 1 << 40, "word_workgroup_size": 8, "exchanged_from_bytes": 1 << 40}
@@ -1608,6 +1608,25 @@ def test_tiles_of_long_unaligned_rows_of_bytes_are_twice_as_large(device, rows, 
     (step,) = PLAN_SLICE1(layout, 1, rows * columns, limits).steps
     named = kernels.table()[step.kernel].named(step.constants)
     assert (named["down"], named["across"]) == tile
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_many_boxes_are_shared_by_more_workgroups(width):
+    """A workgroup finds out where elements of a box lie before its first one, so few boxes have fewer."""
+
+    def workgroups(rows: int) -> tuple[int, int]:
+        dims = (Dim(60, 5, 5 * rows), Dim(rows, 300, 5), Dim(5, 1, 1))
+        boxes = boxes_of(CopyLayout(dims, 0, 0), width, GPU_LIMITS)
+        step, _ = box_copy(boxes, 300 * rows * width // 16, GPU_LIMITS)
+        return boxes.count, step.workgroups
+
+    shared = dict(GPU_LIMITS.tuning.slice1.box_workgroups)[width]
+    (few, by_few), (many, by_many) = workgroups(10**4), workgroups(10**6)
+    assert few < shared.fewest_of_many <= many
+    assert by_few <= shared.of_few < by_many <= shared.of_many
+    # Each copies as many boxes as any other, or one less.
+    assert by_few >= shared.of_few * 3 // 4
+    assert by_many >= shared.of_many * 9 // 10
 
 
 def test_boxes_fit_the_least_devices(device):

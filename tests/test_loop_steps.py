@@ -30,7 +30,7 @@ from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import repetitions
 from vkdml.plan.schema import Kernel
 from vkdml.plan.slice.slice1 import plan_slice1
-from vkdml.plan.tuning import PhaseTuning, ShortTuning, SliceTuning
+from vkdml.plan.tuning import BoxWorkgroups, PhaseTuning, ShortTuning, SliceTuning
 
 SMALL = {
     "far_columns_from_bytes": 1 << 62,
@@ -66,8 +66,7 @@ SMALL = {
         narrow_box_bytes=0,
         box_rows=16,
         box_workgroup_size=8,
-        box_workgroups=1,
-        byte_box_workgroups=(1, 1),
+        box_workgroups=tuple((width, BoxWorkgroups(1, 1, 1)) for width in (1, 2, 4)),
     ),
 }
 SPLIT = {"target_workgroups": 16, "split_workgroups": 16, "columns_workgroups": 16}

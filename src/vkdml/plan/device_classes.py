@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vkdml.plan.tuning import NEVER, PeriodTuning, PhaseTuning, ShortTuning, SliceTuning, Tuning
+from vkdml.plan.tuning import (
+    NEVER,
+    BoxWorkgroups,
+    PeriodTuning,
+    PhaseTuning,
+    ShortTuning,
+    SliceTuning,
+    Tuning,
+)
 
 _MIB = 1 << 20
 
@@ -93,8 +101,12 @@ DISCRETE = Tuning(
         narrow_box_bytes=10 * 1024,
         box_rows=512,
         box_workgroup_size=128,
-        box_workgroups=2112,
-        byte_box_workgroups=(528, 4224),
+        # Bytes need registers for 14 to each of 132 multiprocessors at once, others for 16.
+        box_workgroups=(
+            (1, BoxWorkgroups(528, 1848, 9500)),
+            (2, BoxWorkgroups(528, 2112, 5300)),
+            (4, BoxWorkgroups(1056, 2112, 5300)),
+        ),
         word_workgroup_size=128,
         beside_bytes=40,
         beside_parts_bytes=128,

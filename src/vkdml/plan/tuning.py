@@ -35,6 +35,23 @@ class SharingTuning:
 
 
 @dataclass(frozen=True)
+class BoxWorkgroups:
+    """How many workgroups share the boxes of a copy.
+
+    Each finds out where the elements of a box lie before it copies its first one, so few boxes take less time
+    with few workgroups.
+    """
+
+    of_few: int
+    of_many: int
+    fewest_of_many: int
+    """The fewest boxes that are many."""
+
+    def share(self, boxes: int) -> int:
+        return self.of_many if boxes >= self.fewest_of_many else self.of_few
+
+
+@dataclass(frozen=True)
 class SliceTuning:
     """The numbers of slice1."""
 
@@ -69,11 +86,8 @@ class SliceTuning:
     """The most contiguous spans of a box, in the input and in the output."""
     box_workgroup_size: int
     """Invocations per workgroup where boxes are copied, a power of two; the device's limit may lower it."""
-    box_workgroups: int
-    """Workgroups that share the boxes of a copy."""
-    byte_box_workgroups: tuple[int, int]
-    """The same of few boxes of single bytes, and of many. A workgroup finds out where four bytes of each word
-    lie before its first box, so that few workgroups take less time for few boxes."""
+    box_workgroups: tuple[tuple[int, BoxWorkgroups], ...]
+    """By element width up to 4 bytes, the workgroups that share the boxes of a copy."""
     tile_most_band: int = 0
     """A matrix has all of its tiles below each other in a band if there are so few."""
     word_workgroup_size: int = 0

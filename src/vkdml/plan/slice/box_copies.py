@@ -10,9 +10,6 @@ from vkdml.plan.plans import DeviceLimits, Step, check_work, power_of_two_up_to,
 from vkdml.plan.slice.boxes import Boxes, Room, boxes_for, words_of
 from vkdml.plan.tuning import SliceTuning
 
-# Of single bytes, for each of the fewer workgroups (H200: 30 take less time so, 90 more).
-_MANY_BOXES = 40
-
 
 def boxes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:
     """Return the boxes of a copy, of elements of up to 4 bytes; None where it has none on this device."""
@@ -144,7 +141,4 @@ def _loops(boxes: Boxes, workgroup_size: int) -> loop_steps.BoxLoops:
 
 def _workgroups(boxes: Boxes, tuning: SliceTuning) -> int:
     """Return how many workgroups share the boxes."""
-    if boxes.element_bytes > 1:
-        return tuning.box_workgroups
-    few, many = tuning.byte_box_workgroups
-    return many if boxes.count > _MANY_BOXES * few else few
+    return dict(tuning.box_workgroups)[boxes.element_bytes].share(boxes.count)
