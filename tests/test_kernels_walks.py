@@ -391,10 +391,12 @@ def test_few_outputs_rows_and_too_many_places_have_other_kernels(device):
     assert "walked" in planned((8, 9, 7), (63, 1, 9), (1, 2), limits).steps[0].kernel
     assert "walked" not in planned((7, 9, 7), (63, 1, 9), (1, 2), limits).steps[0].kernel
     few = limits_of(device, walked_runs=5, narrow_walked_runs=4)
-    for name, count in (("uint8", 4), ("float32", 5)):
-        for more in (0, 1):
-            plan = planned((count + more, 300, 13), (3900, 13, 1), (0, 2), few, name)
-            assert ("walked" in plan.steps[0].kernel) == (not more)
+    for more in (0, 1):
+        plan = planned((5 + more, 30, 3, 5), (450, 15, 5, 1), (0, 2), few, "float32")
+        assert ("walked" in plan.steps[0].kernel) == (not more)
+        # But for those that read the elements one by one.
+        plan = planned((4 + more, 300, 13), (3900, 13, 1), (0, 2), few)
+        assert "walked" in plan.steps[0].kernel
 
 
 def test_stacks_that_walks_are_faster_for(device):
@@ -579,7 +581,15 @@ def test_tiles_of_short_walks_have_lines_of_outputs_in_another_order(device, pos
     assert (along >= 32) == many
 
 
-@pytest.mark.parametrize(("inner", "axes"), [((30, 3), (1, 3)), ((20, 7), (1, 2))])
+def check_on(device, plan, x, axes):
+    """All indices must be those that NumPy finds."""
+    found = run_plan(device, plan, {"input": x.reshape(-1).view(np.uint8)})["indices"].view(np.uint32)
+    positions = math.prod(x.shape[axis] for axis in axes)
+    rows = np.moveaxis(x, axes, range(-len(axes), 0)).reshape(-1, positions)
+    np.testing.assert_array_equal(found[: len(rows)], rows.argmax(axis=1))
+
+
+@pytest.mark.parametrize(("inner", "axes"), [((30, 3), (1, 3)), ((20, 7), (1, 2)), ((500, 2), (2,))])
 def test_loops_finish_at_the_limit_of_steps(device, inner, axes):
     """One workgroup takes all tiles, about as many as lavapipe finishes."""
     limits = replace(limits_of(device), max_workgroup_count=1, max_loop_steps=LIMIT)
@@ -600,7 +610,63 @@ def test_loops_finish_at_the_limit_of_steps(device, inner, axes):
         count += 1
     sizes, plan = of(count)
     assert plan.steps[0].loop_steps > LIMIT * 8 // 10
-    x = np.random.default_rng(count).integers(0, 2, sizes, np.uint8)
-    found = run_plan(device, plan, {"input": x.reshape(-1)})["indices"].view(np.uint32)
-    want = np.moveaxis(x, axes, (-2, -1)).reshape(-1, sizes[axes[0]] * sizes[axes[1]]).argmax(axis=1)
-    np.testing.assert_array_equal(found, want)
+    check_on(device, plan, np.random.default_rng(count).integers(0, 2, sizes, np.uint8), axes)
+
+
+def software_limits(device, **changes):
+    """Those of a processor, whose loops end as lavapipe's do."""
+    return replace(device.limits, **{"tuning": SOFTWARE, "max_loop_steps": LIMIT, **changes})
+
+
+def test_tiles_have_fewer_outputs_where_the_loops_of_more_would_have_too_many_steps(device):
+    """Else what has a few thousand positions would be read element by element, which takes 15 times as long."""
+    axes = (1, 3)
+    for positions in (600, 872, 1000):
+        sizes = (2699, positions, 2, 3)
+        (step,) = planned(sizes, row_major_strides(sizes), axes, software_limits(device)).steps
+        assert "walked" in step.kernel, positions
+        assert step.loop_steps <= LIMIT
+    sizes = (400, 100, 2, 3)
+    outputs = {}
+    for most in (LIMIT, 3000, 1000):
+        limits = software_limits(device, max_loop_steps=most)
+        plan = planned(sizes, row_major_strides(sizes), axes, limits)
+        (step,) = plan.steps
+        assert "walked" in step.kernel
+        assert step.loop_steps <= most
+        outputs[most] = step.workgroups
+        check_on(device, plan, np.random.default_rng(most).integers(0, 3, sizes, np.uint8), axes)
+    assert outputs[LIMIT] <= outputs[3000] < outputs[1000]
+
+
+@pytest.mark.parametrize(("name", "side_by_side"), [("uint8", 2), ("uint8", 3), ("uint8", 4), ("float16", 2)])
+def test_steps_of_few_columns_are_those_of_all_their_positions_at_once(device, name, side_by_side):
+    sizes = (400, 8000, side_by_side)
+    (step,) = planned(sizes, row_major_strides(sizes), (1,), software_limits(device), name).steps
+    assert "walked_packed" in step.kernel
+    pushed = kernels.table()[step.kernel].family.unpack(step.push)
+    groups_of_invocation = math.ceil(pushed["tile_0"] // side_by_side * pushed["tile_1"] / 8)
+    at_once = 8 // ELEMENTS[name].nbytes // side_by_side
+    assert 0 <= step.loop_steps - groups_of_invocation * 8000 // at_once < 10 * (groups_of_invocation + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "axes"),
+    [
+        # Few outputs, and more runs apart than walks have that are faster than other kernels.
+        ("uint8", (584, 163, 11), (0, 2)),
+        ("uint8", (1022, 513, 2), (0, 2)),
+        ("float16", (3, 256, 45, 15), (1, 3)),
+    ],
+)
+def test_what_would_be_read_element_by_element_is_walked(device, name, sizes, axes):
+    limits = software_limits(device)
+    plan = planned(sizes, row_major_strides(sizes), axes, limits, name)
+    (step,) = plan.steps
+    assert "walked" in step.kernel
+    x = np.random.default_rng(3).integers(0, 3, sizes, np.uint8).astype(name)
+    check_on(device, plan, x, axes)
+    # Still fewer outputs are not enough for all invocations.
+    few = tuple(size if axis in axes else min(size, 5) for axis, size in enumerate(sizes))
+    step, *_ = planned(few, row_major_strides(few), axes, limits, name).steps
+    assert "walked" not in step.kernel

@@ -40,7 +40,7 @@ from vkdml.plan.reduce.rows import (
     stepped_runs_of,
     with_rows_beside,
 )
-from vkdml.plan.reduce.short import plan_short, plan_walked_tiles
+from vkdml.plan.reduce.short import plan_short, plan_walk_instead_of_elements, plan_walked_tiles
 from vkdml.plan.reduce.work_division import WorkDivision
 
 REDUCE_LIMIT = (1 << 32) - (1 << 24)
@@ -119,7 +119,9 @@ def plan_argreduce(
             return plan
         if runs is None and are_elements:
             runs = short_runs_of(layout, element, limits) or out_of_order_runs_of(layout, element, limits)
-            plan = None if runs else plan_periods_instead_of_elements(periodicity, results)
+            if runs is None:
+                plan = plan_walk_instead_of_elements(*arguments)
+                plan = plan or plan_periods_instead_of_elements(periodicity, results)
             if plan is not None:
                 return plan
     if runs is not None:

@@ -42,6 +42,8 @@ FEWEST_IN_PAIRS = 6
 # comes to the next output, and what periods load in order takes 0.4 to 1.06 of the time (lavapipe). Lines at
 # multiples of a page from each other use the same places of the cache; of bytes twice as many do.
 _MOST_LINES, _MOST_LINES_AT_PAGES, _PAGE = 1100, 500, 4096
+# So many times fewer outputs are walked where their elements would be read one by one otherwise.
+_LAST_WAY = 8
 # Of halves whose rows do not all start with a word, which a walk loads from two: periods take 0.76 to 0.92 of
 # the time from here on (50 shapes).
 _MOST_LINES_OF_SPLIT_WORDS = 700
@@ -76,10 +78,42 @@ def plan_short(
     if not short or _walks_rows(layout, nbytes, input_bytes, tuning) or _walks_stacks(layout, nbytes, limits):
         walk, at_once = _walk(layout, order, input_bytes, limits) or (None, 1)
         if walk is not None:
-            tile = tile_of_walks(layout, walk, element.nbytes, at_once, limits)
-            work = Work(tile, "walked_packed" if at_once > 1 else "walked", walk, at_once, direct=True)
-            return plan_of_work(work, layout, order, input_bytes, results, limits)
+            return _plan_walk(walk, at_once, layout, order, input_bytes, results, limits)
     return _plan_tiles(layout, order, input_bytes, results, limits) if short else None
+
+
+def plan_walk_instead_of_elements(
+    layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
+) -> Plan | None:
+    """Plan a reduction as a walk where a processor would read its elements one by one otherwise.
+
+    Arguments are as of :func:`plan_short`. None if no walk goes through its elements, or too few would.
+    """
+    tuning = limits.tuning.short
+    if not (tuning.direct and tuning.walked_runs) or input_bytes < tuning.from_bytes:
+        return None
+    walk, at_once = _walk(layout, order, input_bytes, limits, is_last_way=True) or (None, 1)
+    return _plan_walk(walk, at_once, layout, order, input_bytes, results, limits) if walk else None
+
+
+def _plan_walk(
+    walk: Walk,
+    at_once: int,
+    layout: ReduceLayout,
+    order: Order,
+    input_bytes: int,
+    results: Results,
+    limits: DeviceLimits,
+) -> Plan | None:
+    """Plan a walk, of so many columns at once; None if a single output takes too many loop steps."""
+    most_outputs = None
+    while True:
+        tile = tile_of_walks(layout, walk, order.element_type.nbytes, at_once, limits, most_outputs)
+        work = Work(tile, "walked_packed" if at_once > 1 else "walked", walk, at_once, direct=True)
+        plan = plan_of_work(work, layout, order, input_bytes, results, limits)
+        if plan is not None or tile.outputs <= tile.workgroup_size * at_once:
+            return plan
+        most_outputs = tile.outputs // 2
 
 
 def plan_walked_tiles(
@@ -209,11 +243,12 @@ def _is_in_fours(layout: ReduceLayout, tile: Tile, nbytes: int, limits: DeviceLi
 
 
 def _walk(
-    layout: ReduceLayout, order: Order, input_bytes: int, limits: DeviceLimits
+    layout: ReduceLayout, order: Order, input_bytes: int, limits: DeviceLimits, *, is_last_way: bool = False
 ) -> tuple[Walk, int] | None:
     """Return how an invocation walks through the elements of an output, and of how many columns at once.
 
     None where other kernels are faster: few outputs, rows, or runs in more places than a cache has lines for.
+    The last way but for reading elements one by one may have fewer outputs and more runs.
     """
     tuning, inner, nbytes = limits.tuning, layout.reduced[-1], order.element_type.nbytes
     if not layout.kept:
@@ -254,12 +289,15 @@ def _walk(
         and (periodicity.are_aligned_columns or periodicity.is_faster)
     ):
         return None
-    if lines > _most_runs(layout, walk, nbytes, tuning, has_periods=has_periods, is_cached=is_cached):
+    most_runs = _most_runs(layout, walk, nbytes, tuning, has_periods=has_periods, is_cached=is_cached)
+    if lines > most_runs and not is_last_way:
         return None
     shares_lines = walk.run.size * walk.run.input_stride * nbytes < LINE and (columns == 1 or fills_words)
     if has_periods and shares_lines and walk.runs > tuning.short.walked_runs_of_periods:
         return None
     fewest = tuning.target_workgroups * workgroup_size_of(limits) * columns
+    if is_last_way:
+        fewest = max(fewest // _LAST_WAY, workgroup_size_of(limits) * columns)
     return (walk, columns) if layout.outputs >= fewest else None
 
 

@@ -112,7 +112,7 @@ def _variant(
     """Return the axis and the constants that say how the kernel finds the outputs of a tile."""
     tile, walk, packed = work.tile, work.walk, work.packed
     positions, near = walk.run if walk else layout.reduced[0], layout.kept[-1]
-    few_columns = near.size if walk and packed and are_few_columns(near, positions, nbytes) else 0
+    few_columns = _few_columns(work, layout, nbytes)
     positions_at_once = COLUMN_BYTES // nbytes // few_columns if few_columns else 1
     shared_words = _padded(round_up(words_of(tile.shared_elements, nbytes) + 2, SHARED_STEP))
     word_aligned, pair_aligned = (
@@ -150,6 +150,13 @@ def _variant(
     }
 
 
+def _few_columns(work: Work, layout: ReduceLayout, nbytes: int) -> int:
+    """Return how many columns each of several positions has that a walk loads together; 0 if it loads one."""
+    near, walk = layout.kept[-1], work.walk
+    are_few = walk is not None and work.packed and are_few_columns(near, walk.run, nbytes)
+    return near.size if are_few else 0
+
+
 def _box_words(tile: Tile) -> dict[str, int]:
     """Return the push constants of a tile's dimensions."""
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
@@ -172,7 +179,7 @@ def _loop_steps(work: Work, layout: ReduceLayout, nbytes: int, limits: DeviceLim
     rounds = loop_steps.rounds_of(tile.tiles, limits.max_workgroup_count)
     vectors = ceil_div(tile.shared_elements * nbytes, VECTOR_BYTES)
     if work.walk:
-        return _steps_of_walks(work.walk, tile, work.at_once, nbytes, len(layout.reduced), rounds, vectors)
+        return _steps_of_walks(work.walk, work, layout, nbytes, rounds, vectors)
     positions = layout.reduced[0].size
     return loop_steps.short(*(rounds, len(tile.outer), vectors, tile.outputs, positions, tile.workgroup_size))
 
@@ -263,14 +270,17 @@ def _starts_together(
 
 
 def _steps_of_walks(
-    walk: Walk, tile: Tile, at_once: int, nbytes: int, reduced_dims: int, rounds: int, vectors: int
+    walk: Walk, work: Work, layout: ReduceLayout, nbytes: int, rounds: int, vectors: int
 ) -> int:
+    tile, at_once, few_columns = work.tile, work.at_once, _few_columns(work, layout, nbytes)
     (_, along), *others = tile.dims
-    before = FOUR - 1 if at_once > 1 else 0  # of a row that starts within a vector
+    before = FOUR - 1 if at_once > 1 and not few_columns else 0  # of a row that starts within a vector
     groups = ceil_div(before + along, at_once) * prod(count for _, count in others)
     run, *runs = walk.sizes
+    if few_columns:
+        run = ceil_div(run, COLUMN_BYTES // nbytes // few_columns)
     words = 4 // nbytes if nbytes < 4 and walk.run.input_stride == 1 else 1
     # A processor loads pairs of words, and then what is left.
     sizes = (ceil_div(run, words) + (words > 1), *runs)
-    dims = len(tile.outer), reduced_dims
+    dims = len(tile.outer), len(layout.reduced)
     return loop_steps.walks(rounds, dims, groups, at_once, sizes, tile.workgroup_size, vectors)

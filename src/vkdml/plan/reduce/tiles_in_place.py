@@ -23,8 +23,18 @@ HELD_LINES = 256
 FEW_LINES = 2
 
 
-def tile_of_walks(layout: ReduceLayout, walk: Walk, nbytes: int, columns: int, limits: DeviceLimits) -> Tile:
-    """Choose a tile of outputs. Invocations walk through some neighbours each, so many columns at a time."""
+def tile_of_walks(
+    layout: ReduceLayout,
+    walk: Walk,
+    nbytes: int,
+    columns: int,
+    limits: DeviceLimits,
+    most_outputs: int | None = None,
+) -> Tile:
+    """Choose a tile of outputs. Invocations walk through some neighbours each, so many columns at a time.
+
+    ``most_outputs`` bounds a tile further: the loops of more would have too many steps for the driver.
+    """
     workgroup_size, count = workgroup_size_of(limits), layout.reduce_count
     near = layout.kept[-1]
     # Each invocation has lines of memory of its own, which have its next outputs while a cache holds them.
@@ -48,6 +58,9 @@ def tile_of_walks(layout: ReduceLayout, walk: Walk, nbytes: int, columns: int, l
             multiple = least
             whole = round_up(ceil_div(near.size, near.size // most), least)
             most = whole if whole <= enough else most
+    if most_outputs is not None and most > most_outputs:
+        most = max(most_outputs, least)
+        multiple = min(multiple, most)
     tile = tile_in_place(layout, nbytes, most - most % least, workgroup_size, multiple, line_bytes // nbytes)
     # Columns are the first dimension.
     return replace(tile, dims=tuple(sorted(tile.dims, key=lambda item: columns > 1 and item[0] is not near)))
