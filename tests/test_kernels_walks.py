@@ -619,7 +619,7 @@ def software_limits(device, **changes):
 
 
 def test_tiles_have_fewer_outputs_where_the_loops_of_more_would_have_too_many_steps(device):
-    """Else what has a few thousand positions would be read element by element, which takes 15 times as long."""
+    """Else some thousand positions would be read element by element, which takes 15 times as long."""
     axes = (1, 3)
     for positions in (600, 872, 1000):
         sizes = (2699, positions, 2, 3)

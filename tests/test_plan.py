@@ -411,6 +411,25 @@ def test_rows_of_whole_vectors_are_kept_by_few_invocations_or_processed_in_many_
     assert (header(step).lanes, constants(step)["kept_vectors"]) == (lanes, kept)
 
 
+@pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
+@pytest.mark.parametrize(("outputs", "lanes"), [(3, 8), (5, 2), (31, 2), (33, 1), (201, 1)])
+def test_runs_of_a_processor_have_the_fewest_invocations_in_the_order_of_positions(driver, outputs, lanes):
+    """Splits fill the device. As many outputs as a workgroup has invocations would take a round each."""
+    (step,) = plan((300, outputs, 1027), (0, 2), kernels.elements()["uint8"], LIMITS[driver]).steps
+    assert step.kernel == "argreduce_rows_integer_1_bytes"
+    assert header(step).lanes == lanes
+
+
+@pytest.mark.parametrize(("run", "outputs", "lanes"), [
+    (301, 5, 2), (301, 21, 1), (1501, 5, 2), (3101, 5, 8), (3101, 21, 8),
+])  # fmt: skip
+def test_short_runs_of_a_processor_have_the_fewest_invocations_out_of_memory_order_too(run, outputs, lanes):
+    sizes, strides = (33, run, 40, outputs), (40 * outputs * run, 1, outputs * run, run)
+    step, *_ = plan(sizes, (0, 1, 2), kernels.elements()["uint8"], LIMITS["lavapipe"], strides).steps
+    assert step.kernel == "argreduce_rows_memory_order_integer_1_bytes"
+    assert header(step).lanes == lanes
+
+
 @pytest.mark.parametrize(("name", "size", "splits"), [
     ("float32", 1 << 18, 64), ("float32", 1 << 20, 128), ("float32", 1 << 21, 512), ("uint8", 3 << 20, 96),
     ("int64", 1 << 19, 128), ("float16", 1 << 21, 128),

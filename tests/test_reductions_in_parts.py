@@ -128,6 +128,26 @@ def test_other_runs_stay_rows(sizes, strides, axes, limits):
 
 
 @pytest.mark.parametrize(
+    ("name", "outputs", "run", "positions", "in_periods"),
+    [
+        ("uint8", 2, 90, 513, True), ("float16", 16, 400, 50, True), ("float32", 5, 100, 57, True),
+        # More outputs, longer runs, fewer positions, wider elements.
+        ("uint8", 17, 90, 50, False), ("uint8", 2, 1000, 50, False), ("uint8", 2, 90, 39, False),
+    ],
+)  # fmt: skip
+def test_a_processor_reads_short_runs_of_few_outputs_in_periods(name, outputs, run, positions, in_periods):
+    """Their positions are out of the order of memory, and other outputs lie between the runs."""
+    memory = (positions, 40, outputs, run)
+    strides = row_major_strides(memory)
+    sizes, strides = (
+        tuple(memory[axis] for axis in (0, 3, 1, 2)),
+        tuple(strides[axis] for axis in (0, 3, 1, 2)),
+    )
+    planned = families(steps_of_view(sizes, strides, (0, 1, 2), math.prod(memory), name, PROCESSOR))
+    assert planned == (["periods", "combine"] if in_periods else ["rows"])
+
+
+@pytest.mark.parametrize(
     ("name", "memory", "order", "axes", "planned"),
     [
         ("float16", (150, 5, 60, 30, 100), (0, 3, 2, 1, 4), (0, 2, 3, 4), WALKED),

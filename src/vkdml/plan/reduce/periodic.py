@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from vkdml.plan.layout import contiguous
+from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.plans import GPU_LINE, LINE, VECTOR_BYTES, Plan, TooMuchWork
 from vkdml.plan.reduce.gaps import Gaps
 from vkdml.plan.reduce.in_parts import LEAST_TIME, InParts, fastest_in_parts, plan_in_parts
@@ -15,6 +15,7 @@ from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import Repetition, best_repetition
 from vkdml.plan.reduce.rows import Runs, are_many_and_short
 from vkdml.plan.reduce.work_division import are_multiples
+from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PeriodTuning
 
 # Bytes. Longer rows of outputs out of the order of positions are read in columns.
@@ -42,6 +43,9 @@ NEAR_ROW_BYTES_OUT_OF_ORDER, NEAR_POSITIONS_OUT_OF_ORDER, NEAR_ALONG_OUT_OF_ORDE
 _RUN_BYTES, _TIMES_OF_RUN = 96, 1.3
 # Of the time of short runs, the most that periods may be expected to take.
 _WORTHWHILE_SHARE = 0.9
+# Of runs out of memory order that a processor reads in periods: the most outputs, bytes of the longest run,
+# and the fewest positions that each column has then.
+_MOST_OUTPUTS_OF_RUNS, _LONGEST_RUN_IN_PERIODS, _FEWEST_POSITIONS_OF_RUNS = 16, 900, 40
 # Of the time of the fastest read, the most that periods may be expected to take instead of columns whose
 # loads start anywhere in a vector: along several dimensions, and in rows shorter than a line.
 _TIMES_OF_SEVERAL, _TIMES_OF_SHORT_ROWS = 1.4, 1.25
@@ -451,15 +455,18 @@ def plan_periods_instead_of_unaligned_columns(periodicity: Periodicity, results:
 
 
 def plan_periods_instead_of_short_runs(periodicity: Periodicity, runs: Runs, results: Results) -> Plan | None:
-    """Plan a reduction so where a GPU would read many short runs out of memory order, and take longer.
+    """Plan a reduction so where many short runs would be read out of memory order, and take longer.
 
     It takes 0.32 of the time (31 of 73 shapes on an H200, 0.08 to 0.82). Each run would be found by
-    divisions.
+    divisions. On a processor it does for few outputs (0.26 to 0.82 of the time, lavapipe).
     """
     layout, element, input_bytes = periodicity.layout, periodicity.element, periodicity.input_bytes
     tuning, nbytes = periodicity.limits.tuning, element.nbytes
-    if tuning.is_processor or input_bytes < tuning.periods.out_of_order_from_bytes:
+    if input_bytes < tuning.periods.out_of_order_from_bytes:
         return None
+    if tuning.is_processor:
+        whole = _few_columns_of_separate_runs(layout, element, input_bytes, runs)
+        return _plan_parts_if_possible(whole, periodicity, results)
     if runs.reading is None or not are_many_and_short(runs, layout, element, tuning):
         return None
     in_parts = fastest_in_parts(layout, element, input_bytes)
@@ -468,6 +475,18 @@ def plan_periods_instead_of_short_runs(periodicity: Periodicity, runs: Runs, res
     if in_parts is None or in_parts.time(nbytes) > _WORTHWHILE_SHARE * time_of_runs:
         return None
     return _plan_parts_if_possible(in_parts, periodicity, results)
+
+
+def _few_columns_of_separate_runs(
+    layout: ReduceLayout, element: ElementType, input_bytes: int, runs: Runs
+) -> InParts | None:
+    """Return how a processor reads short runs of few outputs in periods; None if these are others."""
+    if runs.reading is None or layout.outputs > _MOST_OUTPUTS_OF_RUNS or element.nbytes > 4:
+        return None
+    if runs.extent * element.nbytes > _LONGEST_RUN_IN_PERIODS:
+        return None
+    whole = fastest_in_parts(layout, element, input_bytes, most=1)
+    return whole if whole is not None and whole.repetition.size >= _FEWEST_POSITIONS_OF_RUNS else None
 
 
 def _plan_if_possible(
