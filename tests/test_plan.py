@@ -412,7 +412,7 @@ def test_rows_of_whole_vectors_are_kept_by_few_invocations_or_processed_in_many_
 
 
 @pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
-@pytest.mark.parametrize(("outputs", "lanes"), [(3, 8), (5, 2), (31, 2), (33, 1), (201, 1)])
+@pytest.mark.parametrize(("outputs", "lanes"), [(3, 8), (4, 2), (5, 4), (6, 2), (31, 2), (33, 1), (201, 1)])
 def test_runs_of_a_processor_have_the_fewest_invocations_in_the_order_of_positions(driver, outputs, lanes):
     """Splits fill the device. As many outputs as a workgroup has invocations would take a round each."""
     (step,) = plan((300, outputs, 1027), (0, 2), kernels.elements()["uint8"], LIMITS[driver]).steps

@@ -46,6 +46,8 @@ FEWEST_STEPS = 12
 # The fewest outputs whose runs in the order of positions are processed by as few invocations of a processor
 # as can be, and by one each.
 FEWEST_OF_SEPARATE, ENOUGH_FOR_ONE_LANE = 4, 32
+# The least share of invocations that have an output.
+LEAST_BUSY = 3 / 4
 # Bytes of the longest runs out of memory order that have as few invocations.
 LONGEST_SEPARATE_BYTES = 3000
 # Rows of narrow floats of more than SHORT_WHOLE_ROW and up to MOST_FEW_VECTORS whole vectors are processed in
@@ -475,8 +477,14 @@ def _fewest_lanes(outputs: int, runs: Runs, workgroup_size: int) -> int:
     With so few runs take 0.36 to 1.0 of the time in the order of positions, and 0.25 to 0.6 out of it
     (lavapipe).
     """
-    least = 2 if runs.reading is None and outputs < ENOUGH_FOR_ONE_LANE else 1
-    return min(max(power_of_two_at_least(ceil_div(workgroup_size, outputs)), least), workgroup_size)
+    lanes = min(power_of_two_at_least(ceil_div(workgroup_size, outputs)), workgroup_size)
+    if runs.reading is not None or outputs >= ENOUGH_FOR_ONE_LANE:
+        return lanes
+    lanes = max(lanes, 2)
+    # The last workgroup's invocations without an output wait for the others.
+    while outputs * lanes < LEAST_BUSY * round_up(outputs * lanes, workgroup_size):
+        lanes *= 2
+    return lanes
 
 
 def _subgroup_size(limits: DeviceLimits) -> int:
