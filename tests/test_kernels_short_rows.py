@@ -136,6 +136,27 @@ def test_kernels_write_what_their_twin_writes(device, name):
     assert ran == kernels_for(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "positions", "row", "pitch", "is_stack"),
+    [
+        ("float16", 90, 2, 2, True), ("bfloat16", 44, 3, 3, True), ("float32", 42, 3, 3, True),
+        ("float16", 91, 2, 2, False), ("float16", 45, 3, 3, False), ("float32", 43, 3, 3, False),
+        # Rows of a vector, rows that lie apart, single bytes.
+        ("float16", 33, 8, 8, False), ("float16", 33, 2, 4, False), ("uint8", 33, 3, 3, False),
+    ],
+)  # fmt: skip
+def test_stacks_of_rows_shorter_than_a_vector_have_more_positions(
+    device, name, positions, row, pitch, is_stack
+):
+    """GPUs would load them one by one. Else stacks have up to 32 positions."""
+    sizes, strides = (70, positions, row), (positions * pitch, pitch, 1)
+    plan, count = plan_view("very short", sizes, strides, (1,), 0, Order(name), limits_of(device))
+    kernel = kernels.table()[plan.steps[0].kernel]
+    assert (kernel.family is FAMILY and kernel.variant["columns"] in ("packed", "single")) == is_stack
+    if is_stack:
+        run_both(device, plan, element_bits(np.random.default_rng(positions), name, count))
+
+
 @pytest.mark.in_turn(any_of=("name", "memory"))
 @pytest.mark.parametrize("name", ["uint8", "float32"])
 @pytest.mark.parametrize("memory", [(49, 900, 7), (1500, 30, 7), (3, 900, 30, 7), (5, 70, 400, 7)])

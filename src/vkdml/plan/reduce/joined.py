@@ -51,18 +51,18 @@ _VERY_SMALL_BYTES = 4 << 20
 _MANY_FOLDED, _FEW_INNERMOST = 3, 128
 # Copies of adjacent outputs have at least so many elements, of all positions together; copies of wide
 # elements in rows of so few bytes that columns would load each twice have fewer (64 rows of 5 words take 0.45
-# of the time on an H100, 0.34 on an H200).
+# of the time on an H100, 0.34 on an H200). So have copies of these numbers of halves, which would be loaded
+# one by one (0.71 to 1.02 of the time, 12 stacks on an H200).
 _FEWEST_ELEMENTS = 400
 _FEWEST_IN_SHORT_ROWS, _SHORT_ROW_BYTES = 300, 32
+_FEWEST_OF_FEW_HALVES, _FEW_HALVES = 180, (2, 3, 4, 6)
 
 
 def _is_worth_it(joined: Joined, layout: ReduceLayout, element: ElementType) -> bool:
     """Tell whether loading columns in vectors is faster than other kernels although they are joined."""
     fewest: float = _FEWEST_POSITIONS[element.nbytes]
     if joined.joined == 1:
-        is_short_row = element.nbytes >= 4 and joined.block * element.nbytes <= _SHORT_ROW_BYTES
-        least = _FEWEST_IN_SHORT_ROWS if is_short_row else _FEWEST_ELEMENTS
-        if joined.run * joined.positions < least:
+        if joined.run * joined.positions < _fewest_elements(joined, element.nbytes):
             return False
         fewest *= _MORE_OF_COPIES
         if gains_by_tile(layout, element.nbytes, "unaligned"):
@@ -75,6 +75,14 @@ def _is_worth_it(joined: Joined, layout: ReduceLayout, element: ElementType) -> 
         adjacent_bytes = min(joined.joined * element.nbytes, _SIDE_BY_SIDE_BYTES)
         fewest = max(fewest, adjacent_bytes * _POSITIONS_PER_BYTE)
     return joined.positions >= fewest
+
+
+def _fewest_elements(joined: Joined, nbytes: int) -> int:
+    """Return how many elements copies of adjacent outputs have at least."""
+    if nbytes == 2 and joined.block in _FEW_HALVES:
+        return _FEWEST_OF_FEW_HALVES
+    is_short_row = nbytes >= 4 and joined.block * nbytes <= _SHORT_ROW_BYTES
+    return _FEWEST_IN_SHORT_ROWS if is_short_row else _FEWEST_ELEMENTS
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,17 @@ from vkdml.plan.reduce.reductions import bytes_of_workgroup
 from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, folds_of, tile_of_counts
 from vkdml.plan.reduce.tiles_in_place import MOST_PERMUTED, tile_in_place, workgroup_size_of
 from vkdml.plan.reduce.transposing import PermutedStack, sides_of
+from vkdml.plan.reduce.work_division import are_multiples
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import ShortTuning
 
 # The most positions of a stack. With more, other kernels are as fast.
 MOST_POSITIONS = 32
+# The same where a GPU would load elements one by one otherwise: of rows shorter than a vector that follow
+# each other. They take 0.80 of the time then (35 stacks on an H200, 0.62 to 1.01). Rows of halves that do not
+# all start with a word have fewer.
+MOST_POSITIONS_OF_VERY_SHORT_ROWS = {1: 32, 2: 90, 4: 42, 8: 32}
+MOST_POSITIONS_BETWEEN_WORDS = 44
 # A tile writes at least so many outputs side by side if other outputs are nearer in the input.
 FEWEST_SIDE_BY_SIDE = 16
 # And all of a dimension that has at most so many times as many: a second tile would be nearly empty.
@@ -86,8 +92,20 @@ def is_short(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -
         )
         return positions.size > 1 and row_bytes < max(tuning.shortest_row_bytes, least) and not in_registers
     if near.input_stride == 1:
-        return 1 < positions.size <= MOST_POSITIONS
+        return 1 < positions.size <= _most_positions(layout, nbytes, limits)
     return nbytes >= 4 and positions.size > 1 and row_bytes <= 4 * SECTOR_BYTES
+
+
+def _most_positions(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> int:
+    """Return the most positions of a short stack."""
+    positions, near = layout.reduced[0], layout.kept[-1]
+    are_alone = not limits.tuning.short.direct and layout.outputs_follow_input
+    if not are_alone or near.size * nbytes >= VECTOR_BYTES or positions.input_stride != near.size:
+        return MOST_POSITIONS
+    most = MOST_POSITIONS_OF_VERY_SHORT_ROWS[nbytes]
+    if nbytes == 2 and not are_multiples(layout.row_starts, 2):
+        return min(most, MOST_POSITIONS_BETWEEN_WORDS)
+    return most
 
 
 def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits) -> Tile | None:
