@@ -1416,7 +1416,7 @@ def test_what_a_processor_copies_row_by_row(device):
     adjacent = (Dim(99, 40000, 9999), Dim(9999, 1, 1))
     few_adjacent = (Dim(9, 40000, 999), Dim(999, 1, 1))
     matrix = (Dim(999, 1, 999), Dim(999, 999, 1))
-    beside = (Dim(7, 1, 10**6), Dim(10**6, 512, 1))
+    beside = (Dim(7, 1, 10**6), Dim(10**6, 511, 1))
     last_first = (Dim(20000, 300, 300), Dim(300, -1, 1))
     for width, narrow in ((1, True), (4, False), (8, False)):
         assert family_of(short, width) == ("slice1_rows" if width == 8 else "slice1_runs")
@@ -1424,7 +1424,10 @@ def test_what_a_processor_copies_row_by_row(device):
         assert family_of(adjacent, width) == ("slice1_runs" if narrow else "slice1_rows")
         assert family_of(few_adjacent, width) == "slice1_rows"
         assert family_of(matrix, width) == ("slice1_blocks" if narrow else "slice1_rows")
-        assert family_of(beside, width) == ("slice1_blocks" if narrow else "slice1_runs")
+        assert family_of(beside, width) == ("slice1_blocks" if narrow else "slice1_rows")
+        # Lines of a row that meet in few places of a cache are read again soon.
+        at_pages = (Dim(7, 1, 10**6), Dim(10**6, 4096 // width, 1))
+        assert family_of(at_pages, width) == ("slice1_blocks" if narrow else "slice1_runs")
         assert family_of(last_first, width) == ("slice1_rows" if width == 8 else "slice1_runs")
         assert family_of((Dim(9999, 90, 60), Dim(6, 12, 10), Dim(10, 1, 1)), width) == "slice1_runs"
     assert family_of((Dim(9, 80000, 40000), Dim(40000, 2, 1)), 1) == "slice1_runs"

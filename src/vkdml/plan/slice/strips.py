@@ -11,6 +11,8 @@ from vkdml.plan.layout import Dim
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, power_of_two_at_least
 from vkdml.plan.tuning import SliceTuning
 
+_PAGE = 4096
+
 
 @dataclass(frozen=True)
 class Strips:
@@ -28,6 +30,8 @@ class Strips:
     """Of a row."""
     vectors: int
     """Of all strips, with those that rows do not have."""
+    at_pages: bool
+    """Whether the lines of a row are whole pages apart, and so in few places of a cache."""
 
 
 def strips_of(
@@ -56,7 +60,8 @@ def strips_of(
     rows = dims[place].size
     groups = ceil_div(rows, workgroup_size // width)
     outer = math.prod(dim.size for dim in dims[:place])
-    return Strips(rows, row, groups, width, strips, outer * groups * strips * workgroup_size)
+    vectors = outer * groups * strips * workgroup_size
+    return Strips(rows, row, groups, width, strips, vectors, pitch % _PAGE == 0)
 
 
 def _lines(cache: tuple[int, int], pitch: int) -> int:
