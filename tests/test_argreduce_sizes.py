@@ -270,7 +270,7 @@ def test_millions_of_elements(name: str) -> None:
     dtype = oracle.dtype_named(name)
     n = 3 * 2**20 + 17
     rng = np.random.default_rng(10)
-    for mode, place in zip(OPPOSITE_MODES, (0, 1), strict=True):
+    for place, mode in enumerate(OPPOSITE_MODES):
         plant = plants(dtype, mode["op"])[0]
         places = sorted(int(p) for p in rng.integers(0, n, size=2))
         x = planted_rows(dtype, plant, n, [(places[0], places[1])])[0]

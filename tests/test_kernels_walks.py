@@ -613,9 +613,9 @@ def test_loops_finish_at_the_limit_of_steps(device, inner, axes):
     check_on(device, plan, np.random.default_rng(count).integers(0, 2, sizes, np.uint8), axes)
 
 
-def software_limits(device, **changes):
-    """Those of a processor, whose loops end as lavapipe's do."""
-    return replace(device.limits, **{"tuning": SOFTWARE, "max_loop_steps": LIMIT, **changes})
+def software_limits(device, most_steps=LIMIT):
+    """Those of a processor, whose loops end as lavapipe's do by default."""
+    return replace(device.limits, tuning=SOFTWARE, max_loop_steps=most_steps)
 
 
 def test_tiles_have_fewer_outputs_where_the_loops_of_more_would_have_too_many_steps(device):
@@ -629,8 +629,7 @@ def test_tiles_have_fewer_outputs_where_the_loops_of_more_would_have_too_many_st
     sizes = (400, 100, 2, 3)
     outputs = {}
     for most in (LIMIT, 3000, 1000):
-        limits = software_limits(device, max_loop_steps=most)
-        plan = planned(sizes, row_major_strides(sizes), axes, limits)
+        plan = planned(sizes, row_major_strides(sizes), axes, software_limits(device, most))
         (step,) = plan.steps
         assert "walked" in step.kernel
         assert step.loop_steps <= most

@@ -26,6 +26,8 @@ SECTOR_BYTES = kernels.number("vectors_per_sector") * VECTOR_BYTES
 # Bytes of a line of a processor's caches, and of a GPU's.
 LINE = kernels.number("vectors_per_line") * VECTOR_BYTES
 GPU_LINE = 128
+# Bytes. Lines at multiples of it from each other use the same places of a processor's caches.
+PAGE = 4096
 # Shared memory that a kernel has for each invocation at most.
 SHARED_BYTES = 48
 UNLIMITED_SUBGROUPS = 1 << 32

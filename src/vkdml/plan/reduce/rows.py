@@ -477,7 +477,7 @@ def _fewest_lanes(outputs: int, runs: Runs, workgroup_size: int) -> int:
     With so few runs take 0.36 to 1.0 of the time in the order of positions, and 0.25 to 0.6 out of it
     (lavapipe).
     """
-    lanes = min(power_of_two_at_least(ceil_div(workgroup_size, outputs)), workgroup_size)
+    lanes = power_of_two_at_least(ceil_div(workgroup_size, outputs))
     if runs.reading is not None or outputs >= ENOUGH_FOR_ONE_LANE:
         return lanes
     lanes = max(lanes, 2)

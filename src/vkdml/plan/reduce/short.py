@@ -8,7 +8,7 @@ from __future__ import annotations
 from vkdml.common.rounding import round_up
 from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.order import Order
-from vkdml.plan.plans import LINE, VECTOR_BYTES, DeviceLimits, Plan
+from vkdml.plan.plans import LINE, PAGE, VECTOR_BYTES, DeviceLimits, Plan
 from vkdml.plan.reduce.periodic import Periodicity
 from vkdml.plan.reduce.reductions import FOUR, NARROW_SHARE, Results, are_few_in_turn, rows_workgroups
 from vkdml.plan.reduce.rows import long_runs_of
@@ -41,12 +41,12 @@ FEWEST_IN_PAIRS = 6
 # Lines of memory that outputs beside each other share. Of more a processor finds few in its cache when it
 # comes to the next output, and what periods load in order takes 0.4 to 1.06 of the time (lavapipe). Lines at
 # multiples of a page from each other use the same places of the cache; of bytes twice as many do.
-_MOST_LINES, _MOST_LINES_AT_PAGES, _PAGE = 1100, 500, 4096
-# So many times fewer outputs are walked where their elements would be read one by one otherwise.
-_LAST_WAY = 8
+_MOST_LINES, _MOST_LINES_AT_PAGES = 1100, 500
 # Of halves whose rows do not all start with a word, which a walk loads from two: periods take 0.76 to 0.92 of
 # the time from here on (50 shapes).
 _MOST_LINES_OF_SPLIT_WORDS = 700
+# So many times fewer outputs are walked where their elements would be read one by one otherwise.
+_TIMES_FEWER_AS_LAST_WAY = 8
 
 
 def plan_short(
@@ -76,9 +76,9 @@ def plan_short(
     short = is_short(layout, element, limits)
     nbytes = element.nbytes
     if not short or _walks_rows(layout, nbytes, input_bytes, tuning) or _walks_stacks(layout, nbytes, limits):
-        walk, at_once = _walk(layout, order, input_bytes, limits) or (None, 1)
+        walk = _walk(layout, order, input_bytes, limits)
         if walk is not None:
-            return _plan_walk(walk, at_once, layout, order, input_bytes, results, limits)
+            return _plan_walk(*walk, layout, order, input_bytes, results, limits)
     return _plan_tiles(layout, order, input_bytes, results, limits) if short else None
 
 
@@ -92,8 +92,8 @@ def plan_walk_instead_of_elements(
     tuning = limits.tuning.short
     if not (tuning.direct and tuning.walked_runs) or input_bytes < tuning.from_bytes:
         return None
-    walk, at_once = _walk(layout, order, input_bytes, limits, is_last_way=True) or (None, 1)
-    return _plan_walk(walk, at_once, layout, order, input_bytes, results, limits) if walk else None
+    walk = _walk(layout, order, input_bytes, limits, is_last_way=True)
+    return _plan_walk(*walk, layout, order, input_bytes, results, limits) if walk is not None else None
 
 
 def _plan_walk(
@@ -297,7 +297,7 @@ def _walk(
         return None
     fewest = tuning.target_workgroups * workgroup_size_of(limits) * columns
     if is_last_way:
-        fewest = max(fewest // _LAST_WAY, workgroup_size_of(limits) * columns)
+        fewest = max(fewest // _TIMES_FEWER_AS_LAST_WAY, workgroup_size_of(limits) * columns)
     return (walk, columns) if layout.outputs >= fewest else None
 
 
@@ -306,7 +306,7 @@ def _are_many_lines(walk: Walk, lines: int, layout: ReduceLayout, nbytes: int) -
     if nbytes == 2 and not are_multiples(layout.row_starts, 2):
         return lines > _MOST_LINES_OF_SPLIT_WORDS
     pitch = walk.pitch(nbytes)
-    if pitch and pitch % _PAGE == 0:
+    if pitch and pitch % PAGE == 0:
         return lines > _MOST_LINES_AT_PAGES * (2 if nbytes == 1 else 1)
     return lines > _MOST_LINES
 

@@ -113,7 +113,7 @@ def _variant(
     tile, walk, packed = work.tile, work.walk, work.packed
     positions, near = walk.run if walk else layout.reduced[0], layout.kept[-1]
     few_columns = _few_columns(work, layout, nbytes)
-    positions_at_once = COLUMN_BYTES // nbytes // few_columns if few_columns else 1
+    positions_at_once = _positions_at_once(few_columns, nbytes)
     shared_words = _padded(round_up(words_of(tile.shared_elements, nbytes) + 2, SHARED_STEP))
     word_aligned, pair_aligned = (
         nbytes < 4 and _starts_together(layout, tile, together // nbytes, packed, walk, positions_at_once)
@@ -155,6 +155,11 @@ def _few_columns(work: Work, layout: ReduceLayout, nbytes: int) -> int:
     near, walk = layout.kept[-1], work.walk
     are_few = walk is not None and work.packed and are_few_columns(near, walk.run, nbytes)
     return near.size if are_few else 0
+
+
+def _positions_at_once(few_columns: int, nbytes: int) -> int:
+    """Return how many positions a walk of so many columns, or of none that are few, loads together."""
+    return COLUMN_BYTES // nbytes // few_columns if few_columns else 1
 
 
 def _box_words(tile: Tile) -> dict[str, int]:
@@ -277,10 +282,8 @@ def _steps_of_walks(
     before = FOUR - 1 if at_once > 1 and not few_columns else 0  # of a row that starts within a vector
     groups = ceil_div(before + along, at_once) * prod(count for _, count in others)
     run, *runs = walk.sizes
-    if few_columns:
-        run = ceil_div(run, COLUMN_BYTES // nbytes // few_columns)
     words = 4 // nbytes if nbytes < 4 and walk.run.input_stride == 1 else 1
     # A processor loads pairs of words, and then what is left.
-    sizes = (ceil_div(run, words) + (words > 1), *runs)
+    sizes = (ceil_div(ceil_div(run, _positions_at_once(few_columns, nbytes)), words) + (words > 1), *runs)
     dims = len(tile.outer), len(layout.reduced)
     return loop_steps.walks(rounds, dims, groups, at_once, sizes, tile.workgroup_size, vectors)

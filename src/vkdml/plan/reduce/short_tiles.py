@@ -23,7 +23,7 @@ MOST_POSITIONS = 32
 # The same where a GPU would load elements one by one otherwise: of rows shorter than a vector that follow
 # each other. They take 0.80 of the time then (35 stacks on an H200, 0.62 to 1.01). Rows of halves that do not
 # all start with a word have fewer.
-MOST_POSITIONS_OF_VERY_SHORT_ROWS = {1: 32, 2: 90, 4: 42, 8: 32}
+MOST_POSITIONS_OF_VERY_SHORT_ROWS = {2: 90, 4: 42}
 MOST_POSITIONS_BETWEEN_WORDS = 44
 # A tile writes at least so many outputs side by side if other outputs are nearer in the input.
 FEWEST_SIDE_BY_SIDE = 16
@@ -102,10 +102,9 @@ def _most_positions(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> 
     are_alone = not limits.tuning.short.direct and layout.outputs_follow_input
     if not are_alone or near.size * nbytes >= VECTOR_BYTES or positions.input_stride != near.size:
         return MOST_POSITIONS
-    most = MOST_POSITIONS_OF_VERY_SHORT_ROWS[nbytes]
     if nbytes == 2 and not are_multiples(layout.row_starts, 2):
-        return min(most, MOST_POSITIONS_BETWEEN_WORDS)
-    return most
+        return MOST_POSITIONS_BETWEEN_WORDS
+    return MOST_POSITIONS_OF_VERY_SHORT_ROWS.get(nbytes, MOST_POSITIONS)
 
 
 def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits) -> Tile | None:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim
-from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, power_of_two_at_least
+from vkdml.plan.plans import PAGE, SECTOR_BYTES, VECTOR_BYTES, power_of_two_at_least
 from vkdml.plan.tuning import SliceTuning
-
-_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ def strips_of(
     groups = ceil_div(rows, workgroup_size // width)
     outer = math.prod(dim.size for dim in dims[:place])
     vectors = outer * groups * strips * workgroup_size
-    return Strips(rows, row, groups, width, strips, vectors, pitch % _PAGE == 0)
+    return Strips(rows, row, groups, width, strips, vectors, pitch % PAGE == 0)
 
 
 def _lines(cache: tuple[int, int], pitch: int) -> int:
