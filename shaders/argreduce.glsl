@@ -38,7 +38,7 @@ shared uint shared_layout[SHARED_LAYOUT_WORDS];
 void share_layout(uint words) {
     for (uint i = gl_LocalInvocationIndex; i < min(words, uint(SHARED_LAYOUT_WORDS)); i += WORKGROUP)
         shared_layout[i] = stored_layout_word(i);
-    barrier();
+    workgroup_barrier();
 }
 
 uint layout_word(uint i) {

@@ -3,11 +3,13 @@
 // an invocation folds a vector of columns, and what all have found goes through shared memory.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 0
 // Compile-time: LOADS: aligned vectors of 16 bytes, or vectors that start at any element.
 #include "interface.glsl"
+#include "barriers.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
@@ -73,7 +75,7 @@ void main() {
                     at += pitch;
                 }
         }
-        barrier();
+        workgroup_barrier();
         if (first_written < written_at_once && first_row + row_written < rows) {
             uint end = min(tile_vectors * COLUMNS, run - begin);
             uvec2 offsets = offsets_of_row(first_row + row_written) + (begin + first_written) * column_strides;
@@ -90,6 +92,6 @@ void main() {
             }
         }
         if (!IN_ROUNDS) break;
-        barrier();
+        workgroup_barrier();
     }
 }

@@ -2,11 +2,13 @@
 // output, and keeps the key and position of the best of each. `lanes` invocations share the positions.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 0
 // Compile-time: LOADS: single elements, aligned vectors of 16 bytes, and vectors of 16 bytes that start at any element.
 #include "interface.glsl"
+#include "barriers.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"

@@ -5,10 +5,12 @@
 // the candidate dimensions of one output: size, stride, what a step adds to the position.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 1
 #define LAYOUT_IS_SHARED (!flagged(FLAG_LAYOUT_IN_PUSH))
 #include "interface.glsl"
+#include "barriers.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"

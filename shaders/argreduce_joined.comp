@@ -12,11 +12,13 @@
 // without the inner one's.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 0
 // Compile-time: LOADS: aligned vectors of 16 bytes, or vectors that start at any element.
 #include "interface.glsl"
+#include "barriers.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
@@ -147,7 +149,7 @@ void main() {
                     uint at = column + i * PART_COLUMNS + j;
                     if (at >= own && at < past) put_slot(own_piece * piece_columns + at - begin, best.parts[i], j);
                 }
-        barrier();
+        workgroup_barrier();
 
         uint first_output = output_of_piece(first_piece);
         uint end_output = output_of_piece(min(first_piece + pieces_per_block, pieces));
@@ -166,6 +168,6 @@ void main() {
         }
         if (SPLIT && last_to_arrive(block)) combine_splits(blocks, first_output, end_output - first_output);
         if (!IN_ROUNDS) break;
-        barrier();
+        workgroup_barrier();
     }
 }

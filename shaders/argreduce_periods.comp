@@ -11,10 +11,12 @@
 // vectors are left out. Elsewhere `width` is `run`, but is not read: with it, float32 takes up to 1.17 times as long (H100).
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
 // Compile-time: LOADS: aligned vectors of 16 bytes, or vectors that start at any element.
 #include "interface.glsl"
+#include "barriers.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"

@@ -6,10 +6,12 @@
 // columns less than it reads: with a phase of 0 that vector is not needed, with others it has the last columns.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 0
 #include "interface.glsl"
+#include "barriers.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
@@ -86,7 +88,7 @@ void main() {
             if (place - first_place < pitch) // wraps below the first one
                 [[unroll]] for (uint i = 0u; i < PARTS; i++)
                     put_part(part_word(i, member * pitch + place - first_place), best.parts[i]);
-            barrier();
+            workgroup_barrier();
             uint end = min(first_column + exchanged * COLUMNS, columns);
             for (uint column = first_column + gl_LocalInvocationIndex; column < end; column += WORKGROUP) {
                 Found found = NOTHING;
@@ -101,13 +103,13 @@ void main() {
                 if (SPLIT) put_candidate(blocks, number, split, key_of_found(found), rank_of(position));
                 else write_result(offsets + column * column_strides, position);
             }
-            if (EXCHANGES > 1u) barrier();
+            if (EXCHANGES > 1u) workgroup_barrier();
         }
         if (SPLIT) {
-            memoryBarrierBuffer();
+            scratch_barrier();
             if (last_to_arrive(block)) combine_splits(blocks, run_number * run + begin, columns);
         }
         if (!IN_ROUNDS) break;
-        barrier();
+        workgroup_barrier();
     }
 }

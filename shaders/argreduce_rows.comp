@@ -3,6 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
 #if SUBGROUPS
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -11,6 +12,7 @@
 #define LAYOUT_IN_SHARED MEMORY_ORDER
 #define LAYOUT_IS_SHARED (KEPT_VECTORS == 0u) // otherwise it is read rarely
 #include "interface.glsl"
+#include "barriers.glsl"
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
@@ -97,7 +99,7 @@ void prepare_row_bits() {
         return;
     }
     for (uint first = invocation(); first < ROW_STEP; first += WORKGROUP) bits_of_row[first] = bits_of_every_step(first);
-    barrier();
+    workgroup_barrier();
 }
 
 // Returns the bits of the row's elements in a vector that starts with `element`.
@@ -121,7 +123,7 @@ void prepare_masks() {
     if (!MASKS_ARE_SHARED) return;
     for (uint count = invocation(); count <= ELEMENTS_PER_VECTOR; count += WORKGROUP)
         bits_below_element[count] = vector_bits_below(int(count) * 8 * ELEMENT_BYTES);
-    barrier();
+    workgroup_barrier();
 }
 #else
 void prepare_masks() {}
@@ -327,10 +329,10 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
 void keep_best_of_parts(uint count, inout Key key, inout uint rank) {
     shared_keys[invocation()] = key;
     shared_ranks[invocation()] = rank;
-    barrier();
+    workgroup_barrier();
     for (uint other = invocation() + count; other < WORKGROUP; other += count)
         keep_better(key, rank, shared_keys[other], shared_ranks[other]);
-    barrier();
+    workgroup_barrier();
 }
 #endif
 

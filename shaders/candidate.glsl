@@ -28,7 +28,7 @@ void reduce_candidates(uint member, uint count, uint step, inout Key key, inout 
     uint self = gl_LocalInvocationIndex;
     shared_keys[self] = key;
     shared_ranks[self] = rank;
-    barrier();
+    workgroup_barrier();
     for (uint half_count = count / 2u; half_count > 0u; half_count /= 2u) {
         if (member < half_count) {
             uint other = self + half_count * step;
@@ -36,7 +36,7 @@ void reduce_candidates(uint member, uint count, uint step, inout Key key, inout 
             shared_keys[self] = key;
             shared_ranks[self] = rank;
         }
-        barrier();
+        workgroup_barrier();
     }
 }
 
@@ -100,7 +100,7 @@ void exchange_best(uint count, inout Key key, inout uint rank) {
         subgroup_keys[gl_SubgroupID] = key;
         subgroup_ranks[gl_SubgroupID] = rank;
     }
-    barrier();
+    workgroup_barrier();
     uint subgroups = count / SUBGROUP, first = gl_SubgroupID & ~(subgroups - 1u);
     uint each = min(subgroups, SUBGROUP), own = first + (gl_SubgroupInvocationID & (each - 1u));
     key = subgroup_keys[own];
@@ -108,7 +108,7 @@ void exchange_best(uint count, inout Key key, inout uint rank) {
     for (own += each; own < first + subgroups; own += each)
         keep_better(key, rank, subgroup_keys[own], subgroup_ranks[own]);
     keep_best_of_subgroup(key, rank); // of fewer subgroups, it holds each several times
-    barrier();
+    workgroup_barrier();
 }
 
 #else
@@ -121,16 +121,16 @@ uint invocation() { return gl_LocalInvocationIndex; }
         if (count == 1u) return value;                                                                      \
         uint self = invocation(), member = self & (count - 1u);                                             \
         shared_keys[self] COPY_IN = value;                                                                  \
-        barrier();                                                                                          \
+        workgroup_barrier();                                                                                          \
         for (uint half_count = count / 2u; half_count > 0u; half_count /= 2u) {                             \
             if (member < half_count) {                                                                      \
                 value = greater(value, shared_keys[self + half_count] COPY_OUT);                            \
                 shared_keys[self] COPY_IN = value;                                                          \
             }                                                                                               \
-            barrier();                                                                                      \
+            workgroup_barrier();                                                                                      \
         }                                                                                                   \
         value = shared_keys[self - member] COPY_OUT;                                                        \
-        barrier();                                                                                          \
+        workgroup_barrier();                                                                                          \
         return value;                                                                                       \
     }
 

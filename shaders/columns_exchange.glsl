@@ -22,7 +22,7 @@ uint found_at(uint place, uint column) {
 void write_together(
     Best best, bool holds_best, uint place, uint places, uvec2 offsets, uint first_column, uint end_column) {
     if (gl_LocalInvocationIndex < places) shared_ranks[gl_LocalInvocationIndex] = 0u;
-    barrier();
+    workgroup_barrier();
     if (holds_best) {
         put_found(best, place);
         shared_keys[place] = offsets.y;
@@ -32,7 +32,7 @@ void write_together(
             else write_some_values(best, offsets, first_column, end_column);
         }
     }
-    barrier();
+    workgroup_barrier();
     bool by_words = ONE_STRIDE && !flagged(FLAG_HIGH_WORDS);
     uint weight = layout_word(reduced_word(0u) + 2u), step = column_strides().y;
     for (uint i = gl_LocalInvocationIndex; i < places * COLUMNS; i += WORKGROUP) {
@@ -42,5 +42,5 @@ void write_together(
         index_pairs[shared_keys[from] + column * step] =
             by_words ? uvec2(index_base_low + position * weight, 0u) : index_of_position(position);
     }
-    barrier();
+    workgroup_barrier();
 }

@@ -8,11 +8,11 @@ void reduce_members(inout Best best, uint member, uint place, uint side) {
         if (member >= half_count && member < count)
             [[unroll]] for (uint i = 0u; i < PARTS; i++)
                 put_part(part_word(i, (member - half_count) * side + place), best.parts[i]);
-        barrier();
+        workgroup_barrier();
         if (member + half_count < count)
             [[unroll]] for (uint i = 0u; i < PARTS; i++)
                 keep(best.parts[i], part_at(part_word(i, member * side + place)));
-        barrier();
+        workgroup_barrier();
         count = half_count;
     }
 }

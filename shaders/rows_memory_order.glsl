@@ -315,14 +315,14 @@ Best nobody(uint place) {
     best.hits = 0u;
 #endif
     if (KEPT_VECTORS != 0u) return best;
-    barrier(); // until all have read what was there before
+    workgroup_barrier(); // until all have read what was there before
     shared_bounds[gl_LocalInvocationIndex] = 0u;
     shared_keys[gl_LocalInvocationIndex] = KEY_LEAST;
     shared_ranks[gl_LocalInvocationIndex] = 0u;
 #if HAS_LEADERS
     if ((invocation() & (lanes - 1u)) == 0u) shared_leaders[place] = gl_LocalInvocationIndex; // one of the same output
 #endif
-    barrier();
+    workgroup_barrier();
     return best;
 }
 
@@ -332,21 +332,21 @@ Best nobody(uint place) {
 void publish(Best best) {
     uint self = gl_LocalInvocationIndex;
     shared_ranks[self] = 0u;
-    memoryBarrierShared();
+    shared_barrier();
     shared_keys[self] = best.key;
-    memoryBarrierShared();
+    shared_barrier();
     shared_ranks[self] = best.rank;
-    memoryBarrierShared();
+    shared_barrier();
 }
 #endif
 
 #if HAS_LEADERS
 // Returns the rank that the leader of an output knows for this key, or 0.
 uint known_rank(uint place, Key key) {
-    memoryBarrierShared();
+    shared_barrier();
     uint leader = shared_leaders[place];
     Key known_key = shared_keys[leader];
-    memoryBarrierShared(); // the rank is read after the key: a later one is that of a greater key or the same
+    shared_barrier(); // the rank is read after the key: a later one is that of a greater key or the same
     uint rank = shared_ranks[leader];
     return known_key == key ? rank : 0u;
 }
@@ -410,7 +410,7 @@ bool may_win(Key best_key, uint best_rank, Batch batch, Tile tile) {
 }
 
 // Gives the best that is known of all invocations that share the output. Only workgroups of one subgroup tell each other:
-// lavapipe takes a barrier of memory for one of execution, which the subgroups of others would reach different times.
+// lavapipe takes a barrier of memory for one of execution, which the subgroups of others would reach at different times.
 void share(Best best, inout Key key, inout uint rank) {
     if (!ONE_SUBGROUP) {
         key = best.key;
@@ -421,7 +421,7 @@ void share(Best best, inout Key key, inout uint rank) {
     uint first = gl_LocalInvocationIndex & ~(lanes - 1u);
     for (uint i = first; i < first + lanes; i++) {
         Key other = shared_keys[i];
-        memoryBarrierShared();
+        shared_barrier();
         keep_better(key, rank, other, shared_ranks[i]);
     }
 }

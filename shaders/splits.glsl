@@ -9,7 +9,7 @@ uint candidate_word(uint blocks, uint number, uint split) {
     return scratch_base + blocks + (split * outputs + number) * CANDIDATE_WORDS;
 }
 
-// All invocations of the workgroup must call memoryBarrierBuffer() afterwards, outside of loops that some of them leave
+// All invocations of the workgroup must call scratch_barrier() afterwards, outside of loops that some of them leave
 // before others: lavapipe lets a workgroup wait at it as at barrier().
 void put_candidate(uint blocks, uint number, uint split, Key key, uint rank) {
     uint word = candidate_word(blocks, number, split);
@@ -19,7 +19,7 @@ void put_candidate(uint blocks, uint number, uint split, Key key, uint rank) {
 
 void store_candidate(uint blocks, uint number, uint split, Key key, uint rank) {
     put_candidate(blocks, number, split, key, rank);
-    memoryBarrierBuffer();
+    scratch_barrier();
 }
 
 void load_candidate(uint blocks, uint number, uint split, out Key key, out uint rank) {
@@ -33,13 +33,13 @@ shared uint shared_arrivals;
 // Returns whether all splits of the block are stored. All invocations of the workgroup must call it after they stored
 // their candidates.
 bool last_to_arrive(uint block) {
-    barrier();
+    workgroup_barrier();
     if (gl_LocalInvocationIndex == 0u) shared_arrivals = atomicAdd(scratch[scratch_base + block], 1u);
-    barrier();
+    workgroup_barrier();
     if (shared_arrivals != splits - 1u) return false;
     // After the barrier NVIDIA's compiler makes columns of it that take up to 1.6 of the time.
     if (gl_LocalInvocationIndex == 0u) scratch[scratch_base + block] = 0u;
-    memoryBarrierBuffer();
+    scratch_barrier();
     return true;
 }
 
@@ -94,6 +94,6 @@ void combine_splits(uint blocks, uint first, uint count) {
 #endif
         if (members > 1u) reduce_candidates(member, members, width, key, rank);
         if (member == 0u && number < first + count) write_result(offsets_of_output(number), position_of(rank));
-        if (members > 1u) barrier();
+        if (members > 1u) workgroup_barrier();
     }
 }

@@ -37,9 +37,9 @@ def force() -> None:
     def discrete() -> list[dict[str, Any]]:
         return [{**description, "unified_memory": False} for description in describe()]
 
-    def tuned(device_type: str, driver_name: str = "") -> Any:
+    def tuned(*what: str) -> Any:
         return dataclasses.replace(
-            tuning_for(device_type, driver_name),
+            tuning_for(*what),
             host_memory_bytes=HOST_MEMORY_BYTES,
             mapped_bytes=MAPPED_BYTES,
         )

@@ -76,7 +76,8 @@ def _small_columns_are_split(monkeypatch):
 
 @pytest.fixture(scope="module")
 def small_limits(device):
-    return replace(device.limits, tuning=replace(device.limits.tuning, **SMALL))
+    # Workgroups of several subgroups; test_kernels_one_subgroup.py has those of one.
+    return replace(device.limits, tuning=replace(device.limits.tuning, **SMALL), subgroups_are_threads=False)
 
 
 def element_bits(rng, name: str, count: int) -> np.ndarray:
@@ -391,7 +392,7 @@ def test_invocations_of_one_subgroup_tell_each_other_what_they_found_in_memory_o
     """Ties and few distinct values; rows of two, three and more dimensions, forwards and backwards."""
     limits = limits_for(small_limits, fast=False)
     one = replace(limits.tuning, workgroup_size=limits.subgroup_size, row_lanes=limits.subgroup_size)
-    limits = replace(limits, tuning=one)
+    limits = replace(limits, tuning=one, subgroups_are_threads=True)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     permuted = [*cases()][-len(PERMUTED) :]
     ran = set()

@@ -62,7 +62,8 @@ def device():
 
 def small_limits(device, **changes):
     small = {**SMALL, "workgroup_size": 64, **changes}
-    return replace(device.limits, tuning=replace(device.limits.tuning, **small))
+    tuning = replace(device.limits.tuning, **small)
+    return replace(device.limits, tuning=tuning, subgroups_are_threads=False)
 
 
 def joined_in(layout, name, limits):

@@ -111,7 +111,8 @@ def test_kernels_write_what_their_twins_write(device, name):
     ran = set()
     for what, case in CASES.items():
         small = {**SMALL, "workgroup_size": 8 if what == "many candidates" else 64}
-        limits = replace(device.limits, tuning=replace(device.limits.tuning, **small))
+        tuning = replace(device.limits.tuning, **small)
+        limits = replace(device.limits, tuning=tuning, subgroups_are_threads=False)
         plan = plan_case(case, name, limits, rules[number % 8])
         run_both(device, plan, {"input": element_bits(rng, name, case[3] + math.prod(case[0]))},
                  twins_combine.run)  # fmt: skip
@@ -554,7 +555,8 @@ def test_what_is_read_ahead_changes_no_result(device, name):
             ahead_from_bytes=0,
         )
         changed = {**SMALL, "periods": ahead, "reads_ahead": 1}
-        limits = replace(device.limits, tuning=replace(device.limits.tuning, **changed))
+        tuning = replace(device.limits.tuning, **changed)
+        limits = replace(device.limits, tuning=tuning, subgroups_are_threads=False)
         plans = [(plan_case(case, name, limits), math.prod(case[0]) + case[3]) for case in cases]
         plans += [
             (plan_parts(window, name, (False, False, False), limits, aligned=True), PARTS[window][4])
@@ -570,14 +572,20 @@ def test_what_is_read_ahead_changes_no_result(device, name):
 @pytest.mark.parametrize(
     ("name", "shape", "kernel"),
     [
-        # A cache holds up to 8 MiB, and any rows of two lines: vectors of words from 128 positions on.
+        # A cache holds up to 8 MiB, and any rows of two lines: vectors if there are enough positions.
         ("float32", (128, 8192), "columns_vectors"),
+        ("float32", (28, 8192), "columns_vectors"),
+        ("float32", (27, 8192), "short_single"),
         ("float32", (256, 512, 32), "columns_vectors"),
-        ("float16", (256, 8192), "short_walked"),
-        ("int8", (128, 8192), "short_walked"),
-        ("float32", (127, 8192), "short_walked"),
-        ("float16", (256, 512, 64), "short_walked"),
-        ("int8", (1024, 512, 128), "short_walked"),  # which would be periods from 64 MiB on
+        ("float16", (72, 8192), "columns_vectors"),
+        ("float16", (71, 8192), "short_walked"),
+        ("int8", (150, 8192), "columns_vectors"),
+        ("int8", (149, 8192), "short_walked"),
+        ("float16", (256, 512, 64), "columns_vectors"),
+        ("float16", (256, 512, 72), "short_walked"),
+        ("int8", (1024, 512, 128), "columns_vectors"),
+        ("int8", (64, 4095, 128), "columns_vectors"),
+        ("int8", (64, 4096, 128), "periods_vectors"),  # which take as long
         # Of more, few positions are not worth a candidate for each column.
         ("int64", (32, 65536), "columns_vectors"),
         ("float32", (599, 8192), "columns_vectors"),

@@ -81,9 +81,9 @@ def device():
 
 
 def limits_of(device, **changes):
-    """With lavapipe's numbers, but for these."""
+    """With lavapipe's numbers, but for these; all columns are walked."""
     short = replace(WALKS, **changes)
-    tuning = replace(SOFTWARE, short=short, target_workgroups=1, shortest_row_bytes=1024)
+    tuning = replace(SOFTWARE, short=short, target_workgroups=1, shortest_row_bytes=1024, vector_positions=())
     return replace(device.limits, tuning=tuning)
 
 
@@ -481,20 +481,20 @@ def test_places_far_apart_are_walked_only_while_they_are_few(device):
     [
         ("uint8", 95, "single"),
         ("uint8", 96, "walked"),
-        ("uint8", 2047, "walked"),
-        ("uint8", 2048, None),
+        ("uint8", 1407, "walked"),
+        ("uint8", 1408, None),
         ("float16", 31, "single"),
         ("float16", 32, "walked"),
-        ("float16", 1023, "walked"),
-        ("float16", 1024, None),
+        ("float16", 703, "walked"),
+        ("float16", 704, None),
         ("float32", 63, "single"),
         ("float32", 64, "walked"),
-        ("float32", 383, "walked"),
-        ("float32", 384, None),
-        ("int64", 19, "single"),
-        ("int64", 20, "walked"),
-        ("int64", 8191, "walked"),
-        ("int64", 8192, None),
+        ("float32", 175, "walked"),
+        ("float32", 176, None),
+        ("int64", 31, "single"),
+        ("int64", 32, "walked"),
+        ("int64", 175, "walked"),
+        ("int64", 176, None),
     ],
 )
 def test_processors_walk_rows_that_are_neither_short_nor_long(name, row, columns):
@@ -503,15 +503,11 @@ def test_processors_walk_rows_that_are_neither_short_nor_long(name, row, columns
     assert kernels.table()[step.kernel].variant.get("columns") == columns
 
 
-def test_rows_of_words_are_walked_if_a_cache_holds_them():
-    """Otherwise it is a processor that foresees them; on SwiftShader workgroups take long to share a row."""
+def test_longer_rows_are_walked_on_swiftshader():
+    """There workgroups take long to share a row."""
     swiftshader = replace(PROCESSOR, tuning=tuning_for("software", "SwiftShader driver"))
-    for limits, rows, columns in (
-        (PROCESSOR, 10485, "walked"),
-        (PROCESSOR, 10486, None),
-        (swiftshader, 10486, "walked"),
-    ):
-        (step,) = planned((rows, 200), (200, 1), (1,), limits, "int32").steps
+    for limits, columns in ((PROCESSOR, None), (swiftshader, "walked")):
+        (step,) = planned((10486, 200), (200, 1), (1,), limits, "int32").steps
         assert kernels.table()[step.kernel].variant.get("columns") == columns
 
 
@@ -522,10 +518,10 @@ def test_rows_of_words_are_walked_if_a_cache_holds_them():
         ((100, 300, 160), (2,), "walked"),
         ((100, 300, 1000), (2,), "walked"),
         ((100, 300, 1500), (2,), None),
-        ((3, 1000, 1500), (0, 2), "walked"),
-        ((3, 1000, 1500), (1, 2), None),
-        ((1000, 3, 63, 1500), (1, 3), None),  # rows apart, of few outputs side by side
-        ((1000, 3, 64, 1500), (1, 3), "walked"),
+        ((3, 1000, 1023), (0, 2), "walked"),
+        ((3, 1000, 1024), (0, 2), None),
+        ((3, 1000, 1023), (1, 2), None),
+        ((1000, 3, 64, 1024), (1, 3), None),  # rows apart
         ((1000, 3, 17, 1023), (1, 3), "walked"),
     ],
 )
@@ -534,6 +530,20 @@ def test_processors_walk_rows_that_follow_each_other(sizes, axes, columns):
     if axes == (2,):
         strides = (strides[1], strides[1] * sizes[0], 1)
     (step, *_) = planned(sizes, strides, axes, PROCESSOR, "uint8").steps
+    assert kernels.table()[step.kernel].variant.get("columns") == columns
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axes", "columns"),
+    [
+        ((3, 1000, 1500), (0, 2), "walked"),
+        ((1000, 3, 63, 1500), (1, 3), None),  # rows apart, of few outputs side by side
+        ((1000, 3, 64, 1500), (1, 3), "walked"),
+    ],
+)
+def test_swiftshader_walks_several_longer_rows_of_an_output(sizes, axes, columns):
+    limits = replace(PROCESSOR, tuning=tuning_for("software", "SwiftShader driver"))
+    (step, *_) = planned(sizes, row_major_strides(sizes), axes, limits, "uint8").steps
     assert kernels.table()[step.kernel].variant.get("columns") == columns
 
 

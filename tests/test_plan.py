@@ -23,7 +23,16 @@ from vkdml.plan.slice.slice1 import plan_slice1
 
 LIMITS = {
     "swiftshader": DeviceLimits(tuning_for("software", "SwiftShader driver"), 1 << 30, 65535, 256),
-    "lavapipe": DeviceLimits(TUNING["software"], 1 << 27, 65535, 1024, 32 << 10, max_loop_steps=65535),
+    "lavapipe": DeviceLimits(
+        TUNING["software"],
+        1 << 27,
+        65535,
+        1024,
+        32 << 10,
+        8,
+        max_loop_steps=65535,
+        subgroups_are_threads=True,
+    ),
     "h200": DeviceLimits(TUNING["discrete"], (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32),
     "least": DeviceLimits(TUNING["integrated"], 1 << 27, 65535, 128, 16 << 10),
 }
@@ -111,7 +120,11 @@ def check_step(step, limits) -> None:
     assert workgroup_size * SHARED_BYTES <= limits.max_shared_memory
     assert workgroup_size & (workgroup_size - 1) == 0
     assert step.subgroup_size in {0, limits.subgroup_size}
-    assert constants(step).get("subgroup", 0) == step.subgroup_size
+    if constants(step).get("one_subgroup"):  # all subgroups are full, so there is one
+        assert limits.tuning.is_processor
+        assert step.subgroup_size == workgroup_size
+    else:
+        assert constants(step).get("subgroup", 0) == step.subgroup_size
     pushed = header(step)
     assert 0 < step.loop_steps <= limits.max_loop_steps
     if kernels.table()[step.kernel].family is kernels.family("argreduce_short"):
@@ -248,7 +261,9 @@ def test_kernels_are_chosen_by_what_is_contiguous():
     assert chosen((99, 17, 1 << 11), (1,), u1, limits=LIMITS["lavapipe"]) == "short packed"
     assert chosen((999, 17, 257), (1,), u1, limits=LIMITS["lavapipe"]) == "short walked_packed"
     assert chosen((1 << 12, 1 << 12), (1,), limits=LIMITS["lavapipe"]) == "rows"
-    assert chosen((1024, 4096), (0,), u1, limits=LIMITS["lavapipe"]) == "short walked_packed"
+    assert chosen((1024, 4096), (0,), u1, limits=LIMITS["lavapipe"]) == "columns vectors"
+    assert chosen((1024, 16384), (0,), u1, limits=LIMITS["swiftshader"]) == "columns vectors"
+    assert chosen((999, 16384), (0,), u1, limits=LIMITS["lavapipe"]) == "short walked_packed"
     assert chosen((256, 2048), (0,), f4, limits=LIMITS["lavapipe"]) == "columns vectors"
 
 
@@ -555,14 +570,17 @@ def test_stacks_whose_tiles_leave_most_invocations_idle_are_read_as_columns(elem
     assert family_of(512) == family
     if rows * columns < 900:
         assert family_of(4) == "short"  # in small inputs tiles are small for another reason
-    assert family_of(64, LIMITS["lavapipe"]) == "short"
+    # lavapipe reads near aligned rows in vectors, given enough positions.
+    in_vectors = element == 2 and rows > 28 and columns % 4 == 0
+    assert family_of(64, LIMITS["lavapipe"]) == ("columns" if in_vectors else "short")
 
 
 @pytest.mark.parametrize(
     ("element", "sizes", "family"),
     [
         (2, (256, 2048), "columns"),
-        (2, (64, 8192), "short"),  # few positions
+        (2, (64, 8192), "columns"),
+        (2, (27, 8192), "short"),  # few positions
         (2, (256, 2047), "short"),  # not aligned
         (2, (256, 8192), "columns"),  # 8 MiB
         (2, (256, 8191), "short"),
@@ -579,7 +597,8 @@ def test_stacks_whose_tiles_leave_most_invocations_idle_are_read_as_columns(elem
         (2, (16384, 32), "columns"),  # rows of two lines
         (2, (131072, 32), "periods"),
         (2, (233017, 16), "columns"),  # of one line
-        (3, (256, 4096), "short"),  # of two words
+        (3, (256, 4096), "columns"),  # of two words
+        (3, (256, 4098), "short"),  # a row more than a cache is sure to hold
         (3, (1101, 4000), "periods"),
         (0, (1024, 16384), "periods"),
         (0, (999, 16384), "short"),  # bytes share lines
@@ -644,9 +663,47 @@ def test_a_processor_shares_positions_that_are_far_apart():
         # What is read ahead is read in periods.
         tuning = replace(limits.tuning, short=few, reads_ahead=0, columns_segment_bytes=128)
         limits = replace(limits, tuning=tuning)
-        (step,) = plan((1 << 13, pitch), (0,), ELEMENTS[2], limits).steps
+        (step,) = plan((1 << 16, pitch), (0,), ELEMENTS[2], limits).steps
         assert step.kernel.startswith("argreduce_columns_vectors")
         assert header(step).lanes == sharing
+        (step,) = plan((1 << 13, pitch), (0,), ELEMENTS[2], limits).steps  # which a cache holds
+        assert header(step).lanes == 1
+
+
+@pytest.mark.parametrize(
+    ("driver", "driver_info", "fewest"),
+    [
+        ("llvmpipe", "Mesa 22.3.6 (LLVM 15.0.6)", (None, None, None, None)),
+        ("llvmpipe", "Mesa 25.0.7-2~bpo12+1 (LLVM 15.0.6)", (32, 24, 24, 40)),
+        ("SwiftShader driver", "", (80, 90, 48, 100)),
+    ],
+)
+def test_recent_software_drivers_read_far_rows_in_vectors(driver, driver_info, fewest):
+    """Of 32 MiB, which no cache holds; with few positions, or unaligned rows, otherwise."""
+    limits = replace(LIMITS["lavapipe"], tuning=tuning_for("software", driver, driver_info))
+    for el, positions in zip(ELEMENTS, fewest, strict=True):
+        row = 8192 // el.nbytes
+
+        def family(positions: int, row: int, el=el) -> str:
+            sizes = ((32 << 20) // (positions * row * el.nbytes), positions, row)
+            return plan(sizes, (1,), el, limits).steps[0].kernel.removeprefix("argreduce_").split("_")[0]
+
+        if positions is None:
+            assert family(300, row) == "short"
+        else:
+            assert family(positions, row) == family(300, row) == "columns"
+            assert family(positions - 1, row) == "short"
+            assert family(300, row - 1) in ("short", "periods")
+
+
+def test_a_processor_divides_no_columns_that_nearly_fill_it():
+    """30 workgroups where 32 do: to divide each of them takes longer."""
+    limits = LIMITS["lavapipe"]
+    (step,) = plan((10, 1000, 384), (1,), ELEMENTS[0], limits).steps
+    assert step.kernel.startswith("argreduce_columns_vectors")
+    assert (step.workgroups, header(step).splits) == (30, 1)
+    (step,) = plan((2, 4000, 384), (1,), ELEMENTS[0], limits).steps
+    assert header(step).splits > 1
 
 
 @pytest.mark.parametrize("device", ["lavapipe", "swiftshader"])

@@ -194,7 +194,8 @@ def test_processors_plan_reductions_of_one_element():
         ((256, 714, 6), (0, 2), "int8", "short"),
         ((514, 712, 6), (0, 2), "int8", "periods"),
         ((257, 714, 6), (0, 2), "int8", "short"),  # few bytes for each column
-        ((199, 1150, 8), (1,), "int64", "short"),  # many lines, but of one in each row: no periods instead
+        ((199, 1150, 8), (1,), "int64", "columns"),  # aligned rows of a line
+        ((199, 1150, 7), (1,), "int64", "short"),  # many lines, but of one in each row: no periods instead
         ((6000, 6, 32), (0, 2), "int8", "periods"),
         ((300, 900, 63), (0, 2), "float16", "short"),
         ((2049, 714, 6, 2), (0, 2), "int8", "periods"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from vkdml.plan.tuning import (
@@ -44,6 +45,8 @@ DISCRETE = Tuning(
     across_vectors=16,
     across_tiles=512,
     cached_columns_bytes=0,
+    vector_positions=(),
+    vector_pitch=0,
     joined_from_bytes=_MIB,
     # 0.85 of the time of inputs of 64 KiB to 1 MiB (0.52 to 1.32, H200).
     joined_dims_from_bytes=64 * 1024,
@@ -186,6 +189,8 @@ SOFTWARE = replace(
     across_vectors=0,
     across_tiles=0,
     cached_columns_bytes=8 * _MIB,
+    vector_positions=((1, 150), (2, 72), (4, 28), (8, 72)),
+    vector_pitch=128,
     joined_from_bytes=NEVER,
     joined_dims_from_bytes=NEVER,
     # Its drivers take longer to compile a second pipeline than it saves.
@@ -274,8 +279,8 @@ SOFTWARE = replace(
         walked_columns=1024,
         walked_side_by_side=(16, 128),
         walked_runs_of_periods=256,
-        walked_rows=((1, 96, 2048), (2, 64, 2048), (4, 256, 1536), (8, 160, 64 * 1024)),
-        walked_words_to_bytes=8 * _MIB,
+        walked_rows=((1, 96, 1408), (2, 64, 1408), (4, 256, 704), (8, 256, 1408)),
+        walked_rows_side_by_side=NEVER,
         shortest_narrow_apart_bytes=160,
     ),
 )
@@ -288,22 +293,59 @@ TUNING = {
 # share take 1.2 to 8 times as long as walks.
 _SWIFTSHADER = replace(
     SOFTWARE,
+    vector_positions=((1, 80), (2, 90), (4, 48), (8, 100)),
+    vector_pitch=NEVER,
     fixed_parameters_after=0,
     short=replace(
         SOFTWARE.short,
         walked_rows=((1, 128, 2048), (2, 80, 2048), (4, 256, 3072), (8, 160, 64 * 1024)),
-        walked_words_to_bytes=NEVER,
+        walked_rows_side_by_side=64,
         shortest_narrow_apart_bytes=NEVER,
     ),
 )
 
+# It loads a vector of each invocation as a whole, so that the processor foresees the next row of a column.
+_RECENT_LAVAPIPE = replace(
+    SOFTWARE, vector_positions=((1, 32), (2, 24), (4, 24), (8, 40)), vector_pitch=NEVER
+)
+_RECENT_MESA = 25
 
-def tuning_for(device_type: str, driver_name: str = "") -> Tuning:
+
+def subgroups_are_threads(driver_name: str) -> bool:
+    """Whether a driver executes each subgroup in one thread, each instruction for all of its invocations, and
+    its atomics order all memory.
+
+    >>> subgroups_are_threads("llvmpipe"), subgroups_are_threads("SwiftShader driver")
+    (True, False)
+
+    The source is Mesa's gallivm, which compiles a subgroup to vector instructions of the processor and
+    atomics to sequentially consistent ones. SwiftShader does so, too, but gains nothing by it.
+    """
+    return "llvmpipe" in driver_name.lower()
+
+
+def tuning_for(device_type: str, driver_name: str = "", driver_info: str = "") -> Tuning:
     """Return the struct of a device class; classes without one of their own are taken for discrete.
+
+    Args:
+        device_type: as Vulkan's drivers tell it.
+        driver_name: the driver.
+        driver_info: its version, which lavapipe tells as Mesa's.
 
     >>> tuning_for("software").workgroup_size
     8
+    >>> old, recent = (tuning_for("software", "llvmpipe", f"Mesa {number}.0.1") for number in (24, 25))
+    >>> old.vector_pitch < recent.vector_pitch
+    True
     """
     if device_type == "software" and "swiftshader" in driver_name.lower():
         return _SWIFTSHADER
+    if device_type == "software" and "llvmpipe" in driver_name.lower() and _mesa(driver_info) >= _RECENT_MESA:
+        return _RECENT_LAVAPIPE
     return TUNING.get(device_type, DISCRETE)
+
+
+def _mesa(driver_info: str) -> int:
+    """Return the first number of Mesa's version, or 0."""
+    found = re.match(r"Mesa (\d+)", driver_info)
+    return int(found[1]) if found else 0

@@ -48,6 +48,9 @@ class DeviceLimits:
     """Total steps that the loops of one invocation may make."""
     max_subgroups: int = UNLIMITED_SUBGROUPS
     """The most subgroups of a required size in a workgroup."""
+    subgroups_are_threads: bool = False
+    """The driver executes each subgroup in one thread of a processor, each instruction for all of its
+    invocations, and its atomics order all memory."""
 
     def __post_init__(self) -> None:
         # Plans are looked up by it at each call.
@@ -61,7 +64,18 @@ class DeviceLimits:
     def workgroup_size(self) -> int:
         """Invocations per workgroup: a power of two within the limits."""
         most = min(self.max_workgroup_invocations, self.max_shared_memory // SHARED_BYTES)
+        if self.subgroups_are_threads and self.tuning.is_processor and self.subgroup_size:
+            most = min(most, self.subgroup_size)
         return min(self.tuning.workgroup_size, power_of_two_up_to(most))
+
+    @property
+    def one_subgroup(self) -> int:
+        """The subgroup size that kernels without barriers require if a workgroup is one subgroup, else 0.
+
+        lavapipe takes twice as long for kernels that have barriers.
+        """
+        size = self.subgroup_size
+        return size if self.subgroups_are_threads and size == self.workgroup_size else 0
 
     def started(self, workgroups: int) -> int:
         """Return how many of so many workgroups the device starts, at most all of them."""

@@ -174,8 +174,6 @@ class ShortTuning:
     wide_rows_in_place: tuple[int, int] = (80, 96)
     """Bytes. Columns of wide elements in wider rows, and in aligned ones, are read so where a tile keeps half
     of its invocations busy."""
-    long_column: int = 128
-    """Positions. Shorter columns of words are walked even where a cache holds them."""
     walked_runs: int = 0
     """Outputs are read each by one invocation where their elements are in at most so many places; 0: none."""
     narrow_walked_runs: int = 0
@@ -191,14 +189,12 @@ class ShortTuning:
     walked_rows: tuple[tuple[int, int, int], ...] = ()
     """By element width, the least bytes of rows that are walked, and of those that are not any more: each
     invocation reads some rows that follow each other, which a processor foresees."""
-    walked_words_to_bytes: int = NEVER
-    """Inputs. Of larger ones no rows of words are walked."""
     longest_walked_apart_bytes: int = 1024
     """Rows that are not walked any more where an output has several, or they do not follow each other in the
     order of outputs."""
     shortest_narrow_apart_bytes: int = NEVER
     """Rows of elements of 1 and 2 bytes that are walked though they do not follow each other so."""
-    walked_rows_side_by_side: int = 64
+    walked_rows_side_by_side: int = NEVER
     """Outputs. Of so many, whose rows follow each other, the longer ones of several rows are walked, too."""
     from_bytes: int = 0
     """Smaller inputs take other kernels, which have fewer pipelines to build."""
@@ -356,8 +352,13 @@ class Tuning:
     across_tiles: int
     """Fewer workgroups of that kind would leave the device idle."""
     cached_columns_bytes: int
-    """Of a processor: a cache holds inputs up to this size. Long columns of words are then read in vectors
-    and not walked. 0: not a processor."""
+    """Of a processor: a cache holds inputs up to this size. 0: not a processor."""
+    vector_positions: tuple[tuple[int, int], ...]
+    """Of a processor: by element width, the fewest positions of columns of aligned rows that are read in
+    vectors, and not walked or read in tiles or periods."""
+    vector_pitch: int
+    """The most bytes from row to row where it does so; if a cache holds the input, rows may be any distance
+    apart."""
     joined_from_bytes: int
     """Inputs from this size on have columns joined where other kernels would read single elements."""
     joined_dims_from_bytes: int

@@ -15,7 +15,7 @@ from vkdml.common.integers import index
 from vkdml.common.read_only import ReadOnly, fix, refuses_as_read_only
 from vkdml.common.read_only_dict import read_only
 from vkdml.errors import DeviceError, NoDeviceError
-from vkdml.plan.device_classes import tuning_for
+from vkdml.plan.device_classes import subgroups_are_threads, tuning_for
 from vkdml.plan.loop_steps import most_loop_steps
 from vkdml.plan.plans import DeviceLimits
 
@@ -79,7 +79,7 @@ class DeviceInfo(ReadOnly):
     def plan_limits(self) -> DeviceLimits:
         """What the planner needs to know, with the tuning settings of the device's class."""
         return DeviceLimits(
-            tuning=tuning_for(self.type, self.driver_name),
+            tuning=tuning_for(self.type, self.driver_name, self.driver_info),
             max_storage_buffer_range=min(
                 self.limits["max_storage_buffer_range"], self.limits["max_allocation_size"]
             ),
@@ -93,6 +93,7 @@ class DeviceInfo(ReadOnly):
             else 0,
             max_loop_steps=most_loop_steps(self.driver_name),
             max_subgroups=self.subgroup["max_per_workgroup"],
+            subgroups_are_threads=subgroups_are_threads(self.driver_name),
         )
 
 

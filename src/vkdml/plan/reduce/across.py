@@ -170,6 +170,7 @@ def plan_across(
         split=False,
         fixed_flags=fixed_flags(_FAMILY, flags, input_bytes, limits, writes_vectors=True),
         in_rounds=limits.in_rounds(division.tiles, input_bytes),
+        one_subgroup=False,
     )
     workgroups = limits.started(division.tiles)
     loops = loops_of(layout, limits, 1, division.tiles, 1)

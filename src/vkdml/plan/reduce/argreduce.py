@@ -9,6 +9,7 @@ from vkdml.plan.layout import NO_DIM, ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits, Plan, Step, TooMuchWork, check_buffer, check_work, checked_step
 from vkdml.plan.reduce.across import plan_across
+from vkdml.plan.reduce.columns import are_fast_vectors
 from vkdml.plan.reduce.joined import Joining, plan_joined
 from vkdml.plan.reduce.one_position import read_once
 from vkdml.plan.reduce.periodic import (
@@ -97,10 +98,12 @@ def plan_argreduce(
         and not (periodicity.is_out_of_order or periodicity.with_gaps)
     )
     arguments = layout, order, input_bytes, results, limits
-    plan = plan_across(*arguments) or plan_short(*arguments)
+    in_vectors = are_fast_vectors(layout, element, input_bytes, limits.tuning)
+    plan = None if in_vectors else plan_across(*arguments) or plan_short(*arguments)
     phases = Phases(layout, order, input_bytes, limits)
     by_phases = plan is None and runs is None and phases.are_worth_it()
-    if plan is None and not in_rows and not (by_phases and phases.are_faster_than_periods()):
+    in_periods = not (in_rows or in_vectors or (by_phases and phases.are_faster_than_periods()))
+    if plan is None and in_periods:
         plan = _plan_vectors(periodicity, Joining(layout, order, input_bytes, limits), results)
     if plan is not None:
         return plan
@@ -198,6 +201,7 @@ def _plan_division(
             division.family, flags, input_bytes, limits, writes_vectors=division.writes_vectors
         ),
         in_rounds=limits.in_rounds(workgroups, input_bytes, rows=division.family is ROWS),
+        one_subgroup=limits.one_subgroup > 0,
     )
     step = checked_step(
         Step(
@@ -205,7 +209,7 @@ def _plan_division(
             constants,
             push,
             limits.started(workgroups),
-            division.subgroup_size,
+            division.subgroup_size or limits.one_subgroup,
             division.loop_steps,
         ),
         limits,

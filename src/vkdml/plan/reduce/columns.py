@@ -33,6 +33,8 @@ from vkdml.plan.tuning import Tuning
 LED_GROUPS = kernels.number("led_groups")
 # Workgroups of single bytes read so many times as many.
 _TIMES_AS_MUCH = 2
+# Positions from which a processor reads columns in periods as fast as in vectors.
+_FEWEST_OF_PERIODS = 4096
 _FAMILY = kernels.family("argreduce_columns")
 
 
@@ -66,6 +68,30 @@ def _groups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> _Grou
     groups_of_run = 1 + ceil_div(run - 1, per_vector) if leads else ceil_div(run, per_vector)
     loads = "vectors" if is_aligned else "unaligned"
     return _Groups(layout.outputs // run * groups_of_run, per_vector, loads, run, columns_apart)
+
+
+def are_fast_vectors(layout: ReduceLayout, element: ElementType, input_bytes: int, tuning: Tuning) -> bool:
+    """Whether a processor reads columns of aligned rows in vectors: walks, tiles and periods take longer.
+
+    With enough positions vectors take 0.45 to 1.0 of the time (SwiftShader, and lavapipe from Mesa 25 on).
+    With older versions of lavapipe the processor waits for each row, but for near ones and small inputs.
+
+    Args:
+        layout: canonical.
+        element: its elements.
+        input_bytes: of the input buffer.
+        tuning: of the device.
+    """
+    fewest = dict(tuning.vector_positions).get(element.nbytes)
+    if fewest is None or not layout.kept or len(layout.reduced) != 1:
+        return False
+    if not fewest <= layout.reduce_count < _FEWEST_OF_PERIODS:
+        return False
+    near, per_vector = layout.kept[-1], VECTOR_BYTES // element.nbytes
+    if near.input_stride != 1 or near.size < per_vector or not are_multiples(layout.row_starts, per_vector):
+        return False
+    pitch = abs(layout.reduced[0].input_stride) * element.nbytes
+    return pitch <= tuning.vector_pitch or input_bytes <= tuning.cached_columns_bytes
 
 
 def column_division(
@@ -159,7 +185,7 @@ class _Columns:
         groups, load_bytes = self._groups.count, self._groups.columns * nbytes
         workgroups = columns_workgroups(self.input_bytes, tuning, _TIMES_AS_MUCH if nbytes == 1 else 1)
         segment = tuning.columns_segment_bytes
-        if self._groups.columns > 1 and are_far_columns(self.layout, nbytes, tuning):
+        if self._groups.columns > 1 and are_far_columns(self.layout, nbytes, self.input_bytes, tuning):
             workgroups, segment = tuning.far_columns_workgroups, tuning.far_columns_segment_bytes
         worthwhile = worthwhile_workgroups(self.layout, self.element, tuning)
         workgroups = min(workgroups, worthwhile)
@@ -171,7 +197,8 @@ class _Columns:
             side_by_side = min(side_by_side, power_of_two_at_least(groups), workgroup_size)
             lanes = min(workgroup_size // side_by_side, self._most_lanes, power_of_two_at_least(filling))
             blocks = ceil_div(groups, workgroup_size // lanes)
-            splits = ceil_div(workgroups, blocks)
+            # To divide what nearly fills a processor takes it longer.
+            splits = max(workgroups // blocks, 1) if tuning.is_processor else ceil_div(workgroups, blocks)
             longest = self._most_splits(lanes, tuning.positions_per_split)
             if splits > 1 and not tuning.is_processor and nbytes >= 4:
                 candidates = self.layout.outputs * candidate_words(self.element) * 4 / self.input_bytes

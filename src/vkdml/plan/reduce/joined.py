@@ -219,6 +219,7 @@ def plan_divided(
         split=division.splits > 1,
         fixed_flags=fixed_flags(JOINED, flags, input_bytes, limits),
         in_rounds=limits.in_rounds(division.workgroups, input_bytes),
+        one_subgroup=False,
     )
     workgroups = limits.started(division.workgroups)
     counters, scratch_words = split_words(pieces.blocks, layout.outputs, division.splits, element)

@@ -164,6 +164,7 @@ class _Reduction:
             **self.order.element_type.specialization,
             "workgroup": self.limits.workgroup_size,
             **order_rules(self.layout, self.order),
+            "one_subgroup": self.limits.one_subgroup > 0,
         }
 
     @property
@@ -220,7 +221,8 @@ def _periods_step(reduction: _Reduction, division: PeriodDivision) -> Step:
             word for column in reversed(repetition.outer) for word in (column.size, column.stride, 0)
         ),
     )
-    return Step(kernel, by_slot, packed, limits.started(workgroups), loop_steps=division.loop_steps)
+    started = limits.started(workgroups)
+    return Step(kernel, by_slot, packed, started, limits.one_subgroup, division.loop_steps)
 
 
 def _combine_step(reduction: _Reduction, candidates: _Candidates, combine: CombineDivision) -> Step:
@@ -255,4 +257,5 @@ def _combine_step(reduction: _Reduction, candidates: _Candidates, combine: Combi
         candidates_base=workspace.candidates_base,
         layout_words=workspace.layout.pushed,
     )
-    return Step(kernel, by_slot, packed, limits.started(workgroups), loop_steps=combine.loop_steps)
+    started = limits.started(workgroups)
+    return Step(kernel, by_slot, packed, started, limits.one_subgroup, combine.loop_steps)

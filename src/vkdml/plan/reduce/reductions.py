@@ -111,13 +111,16 @@ def worthwhile_workgroups(layout: ReduceLayout, element: ElementType, tuning: Tu
     return max(nbytes // tuning.split_bytes, 1) if tuning.split_bytes else _UNLIMITED
 
 
-def are_far_columns(layout: ReduceLayout, element_bytes: int, tuning: Tuning) -> bool:
+def are_far_columns(layout: ReduceLayout, element_bytes: int, input_bytes: int, tuning: Tuning) -> bool:
     """Tell whether positions along a stride are so far apart that each is a wait for memory.
 
-    Those of a short innermost dimension are taken a few at a time, and have no use for more invocations.
+    Those of a short innermost dimension are taken a few at a time, and have no use for more invocations. A
+    cache holds a small input, and some drivers have the processor foresee the next position.
     """
-    apart = abs(layout.reduced[-1].input_stride)
-    return apart * element_bytes >= tuning.far_columns_from_bytes and not are_few_in_turn(layout)
+    if input_bytes <= tuning.cached_columns_bytes or are_few_in_turn(layout):
+        return False
+    apart = abs(layout.reduced[-1].input_stride) * element_bytes
+    return apart >= tuning.far_columns_from_bytes and apart > tuning.vector_pitch
 
 
 def are_few_in_turn(layout: ReduceLayout) -> bool:

@@ -356,7 +356,6 @@ def row_division(
         "subgroup": subgroup_size,
         "aligned": whole,
         "one_run": segments == 1,
-        "one_subgroup": workgroup_size <= limits.subgroup_size,
         "kept_vectors": kept,
         "reads_backwards": _reads_backwards(layout, runs, order),
         "runs_are_planes": runs.reading is not None and runs.reading.stepped_dims <= 2,

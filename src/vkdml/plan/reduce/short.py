@@ -75,7 +75,7 @@ def plan_short(
         return None
     short = is_short(layout, element, limits)
     nbytes = element.nbytes
-    if not short or _walks_rows(layout, nbytes, input_bytes, tuning) or _walks_stacks(layout, nbytes, limits):
+    if not short or _walks_rows(layout, nbytes, tuning) or _walks_stacks(layout, nbytes, limits):
         walk = _walk(layout, order, input_bytes, limits)
         if walk is not None:
             return _plan_walk(*walk, layout, order, input_bytes, results, limits)
@@ -188,19 +188,15 @@ def _is_faster_in_columns(layout: ReduceLayout, tile: Tile, nbytes: int, limits:
     return tile.outputs <= busy * round_up(tile.outputs, tile.workgroup_size)
 
 
-def _walks_rows(layout: ReduceLayout, nbytes: int, input_bytes: int, tuning: ShortTuning) -> bool:
+def _walks_rows(layout: ReduceLayout, nbytes: int, tuning: ShortTuning) -> bool:
     """Whether rows are long enough to be walked."""
-    least, most = _walked_row_bytes(layout, nbytes, input_bytes, tuning)
+    least, most = _walked_row_bytes(layout, nbytes, tuning)
     positions = layout.reduced[0]
     return positions.input_stride == 1 and least <= positions.size * nbytes < most
 
 
-def _walked_row_bytes(
-    layout: ReduceLayout, nbytes: int, input_bytes: int, tuning: ShortTuning
-) -> tuple[int, int]:
+def _walked_row_bytes(layout: ReduceLayout, nbytes: int, tuning: ShortTuning) -> tuple[int, int]:
     """Return the least bytes of rows that are walked, and of those that are not any more."""
-    if nbytes == 4 and input_bytes > tuning.walked_words_to_bytes:
-        return 0, 0
     least, most = next((bounds for width, *bounds in tuning.walked_rows if width == nbytes), (0, 0))
     near = layout.kept[-1]
     if not layout.outputs_follow_input:
@@ -253,10 +249,8 @@ def _walk(
     tuning, inner, nbytes = limits.tuning, layout.reduced[-1], order.element_type.nbytes
     if not layout.kept:
         return None
-    longest = max(tuning.shortest_row_bytes, _walked_row_bytes(layout, nbytes, input_bytes, tuning.short)[1])
+    longest = max(tuning.shortest_row_bytes, _walked_row_bytes(layout, nbytes, tuning.short)[1])
     if inner.input_stride == 1 and inner.size * nbytes >= longest:
-        return None
-    if _are_vectors(layout, nbytes, input_bytes, tuning):
         return None
     is_cached = input_bytes <= tuning.cached_columns_bytes
     near = layout.kept[-1]
@@ -309,16 +303,6 @@ def _are_many_lines(walk: Walk, lines: int, layout: ReduceLayout, nbytes: int) -
     if pitch and pitch % PAGE == 0:
         return lines > _MOST_LINES_AT_PAGES * (2 if nbytes == 1 else 1)
     return lines > _MOST_LINES
-
-
-def _are_vectors(layout: ReduceLayout, nbytes: int, input_bytes: int, tuning: Tuning) -> bool:
-    """Whether aligned vectors read long columns of words faster: a cache holds them, or rows are short."""
-    near, per_vector = layout.kept[-1], VECTOR_BYTES // nbytes
-    if nbytes != 4 or near.input_stride != 1 or near.size < per_vector or len(layout.reduced) != 1:
-        return False
-    if layout.reduce_count < tuning.short.long_column or not are_multiples(layout.row_starts, per_vector):
-        return False
-    return near.size * nbytes <= 2 * LINE or input_bytes <= tuning.cached_columns_bytes
 
 
 def _most_runs(
