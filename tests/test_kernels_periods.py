@@ -584,8 +584,7 @@ def test_what_is_read_ahead_changes_no_result(device, name):
         ("float16", (256, 512, 64), "columns_vectors"),
         ("float16", (256, 512, 72), "short_walked"),
         ("int8", (1024, 512, 128), "columns_vectors"),
-        ("int8", (64, 4095, 128), "columns_vectors"),
-        ("int8", (64, 4096, 128), "periods_vectors"),  # which take as long
+        ("int8", (64, 40000, 128), "columns_vectors"),
         # Of more, few positions are not worth a candidate for each column.
         ("int64", (32, 65536), "columns_vectors"),
         ("float32", (599, 8192), "columns_vectors"),

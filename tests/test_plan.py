@@ -595,7 +595,7 @@ def test_stacks_whose_tiles_leave_most_invocations_idle_are_read_as_columns(elem
         (2, (299, 9001), "short"),
         (2, (300, 9001), "periods"),
         (2, (16384, 32), "columns"),  # rows of two lines
-        (2, (131072, 32), "periods"),
+        (2, (131072, 32), "columns"),
         (2, (233017, 16), "columns"),  # of one line
         (3, (256, 4096), "columns"),  # of two words
         (3, (256, 4098), "short"),  # a row more than a cache is sure to hold
@@ -694,6 +694,20 @@ def test_recent_software_drivers_read_far_rows_in_vectors(driver, driver_info, f
             assert family(positions, row) == family(300, row) == "columns"
             assert family(positions - 1, row) == "short"
             assert family(300, row - 1) in ("short", "periods")
+
+
+def test_columns_whose_outputs_lie_in_another_order_need_more_positions():
+    """Of narrow elements: a vector has many, and each is written by itself."""
+    limits = replace(LIMITS["lavapipe"], tuning=tuning_for("software", "llvmpipe", "Mesa 25.0.7"))
+
+    def family(el, positions: int) -> str:
+        sizes, rows, columns = (64, 1024, positions), 1024, 64
+        strides = (1, columns, rows * columns)
+        step = plan(sizes, (2,), el, limits, strides=strides, count=math.prod(sizes)).steps[0]
+        return step.kernel.removeprefix("argreduce_").split("_")[0]
+
+    for el, fewest in zip(ELEMENTS, (128, 96, 24, 40), strict=True):
+        assert (family(el, fewest), family(el, fewest - 1)) == ("columns", "short")
 
 
 def test_a_processor_divides_no_columns_that_nearly_fill_it():

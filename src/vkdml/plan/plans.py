@@ -70,7 +70,7 @@ class DeviceLimits:
 
     @property
     def one_subgroup(self) -> int:
-        """The subgroup size that kernels without barriers require if a workgroup is one subgroup, else 0.
+        """The subgroup size that kernels require to do without barriers: a workgroup is one subgroup; else 0.
 
         lavapipe takes twice as long for kernels that have barriers.
         """

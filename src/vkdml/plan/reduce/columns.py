@@ -9,7 +9,7 @@ from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import NO_DIM, ReduceLayout, contiguous
 from vkdml.plan.order import Order
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, power_of_two_at_least
+from vkdml.plan.plans import LINE, VECTOR_BYTES, DeviceLimits, power_of_two_at_least
 from vkdml.plan.reduce.column_costs import NARROWEST_SEGMENT, SMALL_POSITIONS_PER_SPLIT, ColumnWork
 from vkdml.plan.reduce.near_columns import NearColumns
 from vkdml.plan.reduce.reductions import (
@@ -33,8 +33,12 @@ from vkdml.plan.tuning import Tuning
 LED_GROUPS = kernels.number("led_groups")
 # Workgroups of single bytes read so many times as many.
 _TIMES_AS_MUCH = 2
-# Positions from which a processor reads columns in periods as fast as in vectors.
-_FEWEST_OF_PERIODS = 4096
+# Positions from which a processor reads columns in periods as fast as in vectors, if rows are farther apart
+# than these bytes; and the fewest of an innermost dimension that has others beside it.
+_FEWEST_OF_PERIODS, _NEAR_ROWS, _FEWEST_BESIDE = 4096, 2 * LINE, 64
+# So many times as many positions of narrow elements where outputs lie in another order: each of a vector's
+# many is written far from the next one.
+_TIMES_ACROSS = 4
 _FAMILY = kernels.family("argreduce_columns")
 
 
@@ -83,14 +87,19 @@ def are_fast_vectors(layout: ReduceLayout, element: ElementType, input_bytes: in
         tuning: of the device.
     """
     fewest = dict(tuning.vector_positions).get(element.nbytes)
-    if fewest is None or not layout.kept or len(layout.reduced) != 1:
+    if fewest is None or not layout.kept:
         return False
-    if not fewest <= layout.reduce_count < _FEWEST_OF_PERIODS:
+    if element.nbytes < 4 and not layout.outputs_follow_input:
+        fewest *= _TIMES_ACROSS
+    positions = layout.reduced[-1]
+    if positions.size < (fewest if len(layout.reduced) == 1 else max(fewest, _FEWEST_BESIDE)):
         return False
     near, per_vector = layout.kept[-1], VECTOR_BYTES // element.nbytes
     if near.input_stride != 1 or near.size < per_vector or not are_multiples(layout.row_starts, per_vector):
         return False
-    pitch = abs(layout.reduced[0].input_stride) * element.nbytes
+    pitch = abs(positions.input_stride) * element.nbytes
+    if pitch > _NEAR_ROWS and layout.reduce_count >= _FEWEST_OF_PERIODS:
+        return False
     return pitch <= tuning.vector_pitch or input_bytes <= tuning.cached_columns_bytes
 
 
@@ -197,8 +206,10 @@ class _Columns:
             side_by_side = min(side_by_side, power_of_two_at_least(groups), workgroup_size)
             lanes = min(workgroup_size // side_by_side, self._most_lanes, power_of_two_at_least(filling))
             blocks = ceil_div(groups, workgroup_size // lanes)
-            # To divide what nearly fills a processor takes it longer.
-            splits = max(workgroups // blocks, 1) if tuning.is_processor else ceil_div(workgroups, blocks)
+            splits = ceil_div(workgroups, blocks)
+            if tuning.is_processor:  # to divide what nearly fills it takes longer
+                splits = max(workgroups // blocks, 1)
+                enough = min(enough, blocks * splits)
             longest = self._most_splits(lanes, tuning.positions_per_split)
             if splits > 1 and not tuning.is_processor and nbytes >= 4:
                 candidates = self.layout.outputs * candidate_words(self.element) * 4 / self.input_bytes
