@@ -9,7 +9,7 @@ from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import NO_DIM, ReduceLayout, contiguous
 from vkdml.plan.order import Order
-from vkdml.plan.plans import LINE, VECTOR_BYTES, DeviceLimits, power_of_two_at_least
+from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, power_of_two_at_least
 from vkdml.plan.reduce.column_costs import NARROWEST_SEGMENT, SMALL_POSITIONS_PER_SPLIT, ColumnWork
 from vkdml.plan.reduce.near_columns import NearColumns
 from vkdml.plan.reduce.reductions import (
@@ -21,6 +21,7 @@ from vkdml.plan.reduce.reductions import (
     least_splits,
     most_splits,
     settled_splits,
+    waits_for_rows,
     whole_waves,
     workgroups_at_once,
     worthwhile_workgroups,
@@ -33,9 +34,9 @@ from vkdml.plan.tuning import Tuning
 LED_GROUPS = kernels.number("led_groups")
 # Workgroups of single bytes read so many times as many.
 _TIMES_AS_MUCH = 2
-# Positions from which a processor reads columns in periods as fast as in vectors, if rows are farther apart
-# than these bytes; and the fewest of an innermost dimension that has others beside it.
-_FEWEST_OF_PERIODS, _NEAR_ROWS, _FEWEST_BESIDE = 4096, 2 * LINE, 64
+# The fewest positions of an innermost dimension that has others beside it, for a processor to read columns in
+# vectors.
+_FEWEST_BESIDE = 64
 # So many times as many positions of narrow elements where outputs lie in another order: each of a vector's
 # many is written far from the next one.
 _TIMES_ACROSS = 4
@@ -97,10 +98,7 @@ def are_fast_vectors(layout: ReduceLayout, element: ElementType, input_bytes: in
     near, per_vector = layout.kept[-1], VECTOR_BYTES // element.nbytes
     if near.input_stride != 1 or near.size < per_vector or not are_multiples(layout.row_starts, per_vector):
         return False
-    pitch = abs(positions.input_stride) * element.nbytes
-    if pitch > _NEAR_ROWS and layout.reduce_count >= _FEWEST_OF_PERIODS:
-        return False
-    return pitch <= tuning.vector_pitch or input_bytes <= tuning.cached_columns_bytes
+    return not waits_for_rows(layout, element.nbytes, input_bytes, tuning)
 
 
 def column_division(

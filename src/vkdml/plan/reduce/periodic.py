@@ -11,7 +11,7 @@ from vkdml.plan.reduce.gaps import Gaps
 from vkdml.plan.reduce.in_parts import LEAST_TIME, InParts, fastest_in_parts, plan_in_parts
 from vkdml.plan.reduce.other_ways import OtherWays
 from vkdml.plan.reduce.period_division import reads_ahead
-from vkdml.plan.reduce.reductions import Results
+from vkdml.plan.reduce.reductions import Results, waits_for_rows
 from vkdml.plan.reduce.repetition import Repetition, best_repetition
 from vkdml.plan.reduce.rows import Runs, are_many_and_short
 from vkdml.plan.reduce.work_division import are_multiples
@@ -138,14 +138,14 @@ class Periodicity(OtherWays):
             return False
         if self.columns.variant["loads"] == "unaligned":
             return self.layout.reduce_count >= FEWEST_UNALIGNED_AHEAD
-        is_cached = self.input_bytes <= self.limits.tuning.cached_columns_bytes
         are_many = self.layout.reduce_count >= FEWEST_ALIGNED_AHEAD
-        return self.are_aligned_columns and are_many and not is_cached
+        waits = waits_for_rows(self.layout, self.element.nbytes, self.input_bytes, self.limits.tuning)
+        return self.are_aligned_columns and are_many and waits
 
     @property
     def are_aligned_columns(self) -> bool:
-        """Whether columns are read in aligned vectors, along several lines of a row."""
-        return self.row_of_outputs_bytes > LINE and self.columns.variant["loads"] == "vectors"
+        """Whether columns are read in aligned vectors, along several lines of a row in the input."""
+        return self.columns.variant["loads"] == "vectors" and self.columns.run * self.element.nbytes > LINE
 
     def _has_long_columns(self, least: int) -> bool:
         """Whether there are at least so many bytes for each column, which leaves a candidate."""

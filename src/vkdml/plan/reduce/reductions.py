@@ -114,13 +114,20 @@ def worthwhile_workgroups(layout: ReduceLayout, element: ElementType, tuning: Tu
 def are_far_columns(layout: ReduceLayout, element_bytes: int, input_bytes: int, tuning: Tuning) -> bool:
     """Tell whether positions along a stride are so far apart that each is a wait for memory.
 
-    Those of a short innermost dimension are taken a few at a time, and have no use for more invocations. A
-    cache holds a small input, and some drivers have the processor foresee the next position.
+    Those of a short innermost dimension are taken a few at a time, and have no use for more invocations.
     """
-    if input_bytes <= tuning.cached_columns_bytes or are_few_in_turn(layout):
+    if are_few_in_turn(layout) or not waits_for_rows(layout, element_bytes, input_bytes, tuning):
         return False
+    return abs(layout.reduced[-1].input_stride) * element_bytes >= tuning.far_columns_from_bytes
+
+
+def waits_for_rows(layout: ReduceLayout, element_bytes: int, input_bytes: int, tuning: Tuning) -> bool:
+    """Tell whether a processor waits for the next position of columns.
+
+    No cache holds the input, and the processor does not foresee rows that are so far apart.
+    """
     apart = abs(layout.reduced[-1].input_stride) * element_bytes
-    return apart >= tuning.far_columns_from_bytes and apart > tuning.vector_pitch
+    return input_bytes > tuning.cached_columns_bytes and apart > tuning.vector_pitch
 
 
 def are_few_in_turn(layout: ReduceLayout) -> bool:
