@@ -106,7 +106,7 @@ def test_constants_that_a_variant_does_without_do_not_tell_pipelines_apart():
     kernel = kernels.table()[name]
     assert kernel.named(constants).keys() == {
         "workgroup", "take_min", "take_last", "signed_elements", "split", "fixed_flags", "in_rounds",
-        "simple_layout",
+        "one_subgroup", "simple_layout",
     }  # fmt: skip
     # A constant that it has tells pipelines apart, and not modules.
     for subgroups in (0, 1):
