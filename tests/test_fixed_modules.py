@@ -58,9 +58,9 @@ def test_steps_of_small_plans_have_them_and_of_large_plans_those_that_gain():
     assert fixed_steps(plan_with(*names, nbytes=1 << 20), SOFTWARE) == [False, True]
     swiftshader = tuning_for("software", "SwiftShader driver")
     assert fixed_steps(plan_with(*names, nbytes=1 << 20), swiftshader) == [False, False]
-    (periods,) = (least for name, least in SOFTWARE.fixed_parameters_kernels if "periods" in name)
-    names = "argreduce_periods_vectors_float_4_bytes", "argreduce_combine_integer_4_bytes"
-    assert fixed_steps(plan_with(*names, nbytes=periods - 4), SOFTWARE) == [False, False]
-    assert fixed_steps(plan_with(*names, nbytes=periods), SOFTWARE) == [True, False]
+    (rows,) = (least for name, least in SOFTWARE.fixed_parameters_kernels if "rows_float" in name)
+    names = "argreduce_rows_float_4_bytes", "argreduce_combine_integer_4_bytes"
+    assert fixed_steps(plan_with(*names, nbytes=rows - 4), SOFTWARE) == [False, False]
+    assert fixed_steps(plan_with(*names, nbytes=rows), SOFTWARE) == [True, False]
     for name, _ in {*DISCRETE.fixed_parameters_kernels, *SOFTWARE.fixed_parameters_kernels}:
         assert any(kernel.startswith(name) for kernel in kernels.table())

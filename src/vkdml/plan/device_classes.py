@@ -196,14 +196,13 @@ SOFTWARE = replace(
     # Its drivers take longer to compile a second pipeline than it saves.
     fixed_starts_to_bytes=0,
     fixed_row_starts_to_bytes=0,
-    # They compile on the cores that they run on, copies for 14 ms, periods for 60 (medians): about as long as
-    # 13 to 40 runs of inputs of 1 to 16 MiB gain.
+    # They compile on the cores that they run on, copies for 14 ms (median): about as long as 13 to 40 runs of
+    # inputs of 1 to 16 MiB gain.
     fixed_parameters_after=32,
     fixed_parameters_to_bytes=0,
-    # 0.82 of the time (lavapipe, 0.58 to 1.07, 32 random shapes), periods and rows 0.88 (0.72 to 1.08, 129
-    # shapes of 8 and 16 MiB). Split rows and walks take as long.
+    # 0.82 of the time (lavapipe, 0.58 to 1.07, 32 random shapes), rows of up to 4 KiB 0.8 to 0.9. Longer and
+    # split rows, periods (0.98, 77 random reductions) and walks take as long.
     fixed_parameters_kernels=(
-        ("argreduce_periods", 8 * _MIB),
         ("argreduce_rows_float", 8 * _MIB),
         ("argreduce_rows_integer", 8 * _MIB),
         ("argreduce_short_single", _MIB),
