@@ -696,6 +696,17 @@ def test_recent_software_drivers_read_far_rows_in_vectors(driver, driver_info, f
             assert family(300, row - 1) in ("short", "periods")
 
 
+@pytest.mark.parametrize("device", ["lavapipe", "swiftshader"])
+@pytest.mark.parametrize(("innermost", "whole"), [(9, True), (64, True), (65, False)])
+def test_lanes_of_a_processor_take_short_innermost_dimensions_whole(device, innermost, whole):
+    """All of a window of bytes with a step: a place along the other dimension is found by divisions."""
+    sizes, strides = (4000, innermost), (3 * innermost, 2)
+    (step,) = plan(sizes, (0, 1), ELEMENTS[0], LIMITS[device], strides=strides, count=12000 * innermost).steps
+    assert step.kernel.startswith("argreduce_columns_elements")
+    assert header(step).lanes > 1
+    assert constants(step)["whole_segments"] == whole
+
+
 def test_columns_whose_outputs_lie_in_another_order_need_more_positions():
     """Of narrow elements: a vector has many, and each is written by itself."""
     limits = replace(LIMITS["lavapipe"], tuning=tuning_for("software", "llvmpipe", "Mesa 25.0.7"))

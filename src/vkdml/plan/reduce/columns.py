@@ -37,6 +37,9 @@ _TIMES_AS_MUCH = 2
 # The fewest positions of an innermost dimension that has others beside it, for a processor to read columns in
 # vectors.
 _FEWEST_BESIDE = 64
+# The most positions of an innermost dimension that an invocation of a processor takes whole: lanes that share
+# longer ones find fewer places.
+_LONGEST_WHOLE = 64
 # So many times as many positions of narrow elements where outputs lie in another order: each of a vector's
 # many is written far from the next one.
 _TIMES_ACROSS = 4
@@ -222,11 +225,15 @@ class _Columns:
     def _takes_whole_segments(self, lanes: int, splits: int) -> bool:
         """Whether each lane takes the innermost dimension whole.
 
-        On GPUs: where it is few loads for each, or lanes together read what is near then.
+        On GPUs: where it is few loads for each, or lanes together read what is near then. On processors:
+        where it is short. Each place along the others is found by divisions, once for a lane then.
         """
-        if self.limits.tuning.is_processor or self._are_positions_nearest or lanes == 1:
-            return False
         innermost, share = self.layout.reduced[-1].size, self.layout.reduce_count // splits
+        if self.limits.tuning.is_processor:
+            is_short = len(self.layout.reduced) > 1 and innermost <= _LONGEST_WHOLE
+            return is_short and lanes > 1 and share >= innermost * lanes
+        if self._are_positions_nearest or lanes == 1:
+            return False
         if self._lie_beside:
             return 2 * share > innermost * lanes  # most lanes have one
         are_few = innermost < lanes * self._at_once and share >= innermost * lanes
