@@ -76,8 +76,13 @@ def _small_columns_are_split(monkeypatch):
 
 @pytest.fixture(scope="module")
 def small_limits(device):
-    # Workgroups of several subgroups; test_kernels_one_subgroup.py has those of one.
-    return replace(device.limits, tuning=replace(device.limits.tuning, **SMALL), subgroups_are_threads=False)
+    return limits_with_barriers(device, **SMALL)
+
+
+def limits_with_barriers(device, **changes):
+    """Limits of workgroups of several subgroups; test_kernels_one_subgroup.py has those of one."""
+    tuning = replace(device.limits.tuning, **changes)
+    return replace(device.limits, tuning=tuning, subgroups_are_threads=False)
 
 
 def element_bits(rng, name: str, count: int) -> np.ndarray:

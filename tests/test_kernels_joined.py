@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import twins
 import twins_combine
 from plans import GPU_LIMITS, run_plan
-from test_kernels import ELEMENTS, SMALL, element_bits, run_both, takes
+from test_kernels import ELEMENTS, SMALL, element_bits, limits_with_barriers, run_both, takes
 from test_kernels_periods import layout_of, pattern_case
 
 import vkdml
@@ -61,9 +60,7 @@ def device():
 
 
 def small_limits(device, **changes):
-    small = {**SMALL, "workgroup_size": 64, **changes}
-    tuning = replace(device.limits.tuning, **small)
-    return replace(device.limits, tuning=tuning, subgroups_are_threads=False)
+    return limits_with_barriers(device, **{**SMALL, "workgroup_size": 64, **changes})
 
 
 def joined_in(layout, name, limits):

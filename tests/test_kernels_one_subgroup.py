@@ -19,9 +19,9 @@ from vkdml.plan.device_classes import DISCRETE, subgroups_are_threads
 from vkdml.plan.plans import DeviceLimits
 
 
-def one_subgroup_limits(device, **changes) -> DeviceLimits:
+def one_subgroup_limits(device) -> DeviceLimits:
     """As on lavapipe, whichever driver this is; without subgroups of a required size there are barriers."""
-    tuning = replace(device.limits.tuning, **{**SMALL, **changes}, is_processor=True, subgroups=0)
+    tuning = replace(device.limits.tuning, **SMALL, is_processor=True, subgroups=0)
     return replace(device.limits, tuning=tuning, subgroups_are_threads=True)
 
 

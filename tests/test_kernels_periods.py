@@ -12,7 +12,7 @@ import pytest
 import twins
 import twins_combine
 from plans import GPU_LIMITS, run_plan
-from test_kernels import ELEMENTS, SMALL, element_bits, run_both
+from test_kernels import ELEMENTS, SMALL, element_bits, limits_with_barriers, run_both
 
 import vkdml
 from vkdml.plan import kernels
@@ -111,8 +111,7 @@ def test_kernels_write_what_their_twins_write(device, name):
     ran = set()
     for what, case in CASES.items():
         small = {**SMALL, "workgroup_size": 8 if what == "many candidates" else 64}
-        tuning = replace(device.limits.tuning, **small)
-        limits = replace(device.limits, tuning=tuning, subgroups_are_threads=False)
+        limits = limits_with_barriers(device, **small)
         plan = plan_case(case, name, limits, rules[number % 8])
         run_both(device, plan, {"input": element_bits(rng, name, case[3] + math.prod(case[0]))},
                  twins_combine.run)  # fmt: skip
@@ -555,8 +554,7 @@ def test_what_is_read_ahead_changes_no_result(device, name):
             ahead_from_bytes=0,
         )
         changed = {**SMALL, "periods": ahead, "reads_ahead": 1}
-        tuning = replace(device.limits.tuning, **changed)
-        limits = replace(device.limits, tuning=tuning, subgroups_are_threads=False)
+        limits = limits_with_barriers(device, **changed)
         plans = [(plan_case(case, name, limits), math.prod(case[0]) + case[3]) for case in cases]
         plans += [
             (plan_parts(window, name, (False, False, False), limits, aligned=True), PARTS[window][4])

@@ -48,6 +48,11 @@ def plan(sizes, axes, el=ELEMENTS[2], limits=LIMITS["h200"], strides=None, count
     return plan_argreduce(layout, order, count or math.prod(sizes), limits, **options)
 
 
+def first_family(planned) -> str:
+    """The family of its first step's kernel: ``rows``, ``columns``, ``short`` and so on."""
+    return planned.steps[0].kernel.removeprefix("argreduce_").split("_")[0]
+
+
 def header(step) -> SimpleNamespace:
     assert len(step.push) == PUSH_BYTES
     return SimpleNamespace(**kernels.table()[step.kernel].family.unpack(step.push))
@@ -530,8 +535,7 @@ def test_wide_elements_of_many_unaligned_rows_are_read_as_periods():
     f4, i8, f8 = ELEMENTS[2], ELEMENTS[3], kernels.elements()["float64"]
 
     def family(el, *sizes: int) -> str:
-        kernel = plan(sizes, (len(sizes) - 2,), el).steps[0].kernel
-        return kernel.removeprefix("argreduce_").split("_")[0]
+        return first_family(plan(sizes, (len(sizes) - 2,), el))
 
     for el, sizes in (
         (f4, (1 << 19, 235)), (i8, (1 << 17, 563)), (i8, (4, 2877, 5145)), (f4, (2, 1 << 18, 999)),
@@ -565,7 +569,7 @@ def test_stacks_whose_tiles_leave_most_invocations_idle_are_read_as_columns(elem
     def family_of(mib: int, limits=LIMITS["h200"]) -> str:
         el = ELEMENTS[element]
         sizes = ((mib << 20) // (rows * columns * el.nbytes), rows, columns)
-        return plan(sizes, (1,), el, limits).steps[0].kernel.removeprefix("argreduce_").split("_")[0]
+        return first_family(plan(sizes, (1,), el, limits))
 
     assert family_of(512) == family
     if rows * columns < 900:
@@ -607,8 +611,7 @@ def test_stacks_whose_tiles_leave_most_invocations_idle_are_read_as_columns(elem
     ],
 )
 def test_a_processor_reads_long_columns_in_order_or_walks_them_if_its_cache_has_lines(element, sizes, family):
-    step = plan(sizes, (0,), ELEMENTS[element], LIMITS["lavapipe"]).steps[0]
-    assert step.kernel.removeprefix("argreduce_").split("_")[0] == family
+    assert first_family(plan(sizes, (0,), ELEMENTS[element], LIMITS["lavapipe"])) == family
 
 
 @pytest.mark.parametrize(
@@ -686,7 +689,7 @@ def test_recent_software_drivers_read_far_rows_in_vectors(driver, driver_info, f
 
         def family(positions: int, row: int, el=el) -> str:
             sizes = ((32 << 20) // (positions * row * el.nbytes), positions, row)
-            return plan(sizes, (1,), el, limits).steps[0].kernel.removeprefix("argreduce_").split("_")[0]
+            return first_family(plan(sizes, (1,), el, limits))
 
         if positions is None:
             assert family(300, row) == "short"
@@ -714,8 +717,7 @@ def test_columns_whose_outputs_lie_in_another_order_need_more_positions():
     def family(el, positions: int) -> str:
         sizes, rows, columns = (64, 1024, positions), 1024, 64
         strides = (1, columns, rows * columns)
-        step = plan(sizes, (2,), el, limits, strides=strides, count=math.prod(sizes)).steps[0]
-        return step.kernel.removeprefix("argreduce_").split("_")[0]
+        return first_family(plan(sizes, (2,), el, limits, strides=strides, count=math.prod(sizes)))
 
     for el, fewest in zip(ELEMENTS, (128, 96, 24, 40), strict=True):
         assert (family(el, fewest), family(el, fewest - 1)) == ("columns", "short")

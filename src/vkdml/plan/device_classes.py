@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
+from vkdml.plan.drivers import is_lavapipe, mesa_number
 from vkdml.plan.tuning import (
     NEVER,
     BoxWorkgroups,
@@ -320,7 +320,7 @@ def subgroups_are_threads(driver_name: str) -> bool:
     The source is Mesa's gallivm, which compiles a subgroup to vector instructions of the processor and
     atomics to sequentially consistent ones. SwiftShader does so, too, but gains nothing by it.
     """
-    return "llvmpipe" in driver_name.lower()
+    return is_lavapipe(driver_name)
 
 
 def tuning_for(device_type: str, driver_name: str = "", driver_info: str = "") -> Tuning:
@@ -339,12 +339,6 @@ def tuning_for(device_type: str, driver_name: str = "", driver_info: str = "") -
     """
     if device_type == "software" and "swiftshader" in driver_name.lower():
         return _SWIFTSHADER
-    if device_type == "software" and "llvmpipe" in driver_name.lower() and _mesa(driver_info) >= _RECENT_MESA:
+    if device_type == "software" and is_lavapipe(driver_name) and mesa_number(driver_info) >= _RECENT_MESA:
         return _RECENT_LAVAPIPE
     return TUNING.get(device_type, DISCRETE)
-
-
-def _mesa(driver_info: str) -> int:
-    """Return the first number of Mesa's version, or 0."""
-    found = re.match(r"Mesa (\d+)", driver_info)
-    return int(found[1]) if found else 0

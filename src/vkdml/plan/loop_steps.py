@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
+from vkdml.plan.drivers import is_lavapipe
 
 LAVAPIPE_LOOP_STEPS = 65535
 UNLIMITED_LOOP_STEPS = 1 << 63
@@ -36,7 +37,7 @@ def most_loop_steps(driver_name: str) -> int:
 
     The source is Mesa's ``LP_MAX_TGSI_LOOP_ITERATIONS``: one counter for all loops of an invocation.
     """
-    return LAVAPIPE_LOOP_STEPS if "llvmpipe" in driver_name.lower() else UNLIMITED_LOOP_STEPS
+    return LAVAPIPE_LOOP_STEPS if is_lavapipe(driver_name) else UNLIMITED_LOOP_STEPS
 
 
 def loop(times: int, body: int = 0) -> int:

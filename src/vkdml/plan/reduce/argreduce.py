@@ -102,8 +102,8 @@ def plan_argreduce(
     plan = None if in_vectors else plan_across(*arguments) or plan_short(*arguments)
     phases = Phases(layout, order, input_bytes, limits)
     by_phases = plan is None and runs is None and phases.are_worth_it()
-    in_periods = not (in_rows or in_vectors or (by_phases and phases.are_faster_than_periods()))
-    if plan is None and in_periods:
+    by_columns = in_vectors or (by_phases and phases.are_faster_than_periods())
+    if plan is None and not in_rows and not by_columns:
         plan = _plan_vectors(periodicity, Joining(layout, order, input_bytes, limits), results)
     if plan is not None:
         return plan
