@@ -40,6 +40,10 @@ Words transposed(Words w) {
 // Words may be beyond the input where they are not needed.
 uint load_word(uint word) { return input_words[min(word, last_vector * 4u + 3u)]; }
 
+// Workgroups have no second dimension, but no compiler knows. LLVM, as lavapipe uses it, would else move what computes a word
+// into the loop that stores it for one invocation after the other, and all that it is computed from through memory.
+void store_word(uint at, uint word) { output_words[at] = max(word, gl_WorkGroupID.y); }
+
 uvec4 only(uint word) { return uvec4(word, 0u, 0u, 0u); }
 
 // Returns words from `word` on, as many as are at once.
@@ -144,9 +148,9 @@ void store_short_rows(Words found, uint to) {
         ? uvec3((rows.x & 0xffffu) | rows.y << 16, (rows.z & 0xffffu) | rows.w << 16, 0u)
         : uvec3((rows.x & 0xffffffu) | rows.y << 24, (rows.y >> 8 & 0xffffu) | rows.z << 16, (rows.z >> 16 & 0xffu) | rows.w << 8);
     uint skip = (0u - to) % PER_WORD, word = (to + skip) / PER_WORD;
-    output_words[word] = funnel(all.x, all.y, skip * BITS);
-    if (SHORT_ROW == 3u) output_words[word + 1u] = funnel(all.y, all.z, skip * BITS);
-    if (skip == 0u) output_words[word + SHORT_ROW - 1u] = all[SHORT_ROW - 1u];
+    store_word(word, funnel(all.x, all.y, skip * BITS));
+    if (SHORT_ROW == 3u) store_word(word + 1u, funnel(all.y, all.z, skip * BITS));
+    if (skip == 0u) store_word(word + SHORT_ROW - 1u, all[SHORT_ROW - 1u]);
 }
 #endif
 
@@ -180,7 +184,7 @@ void copy_joined(uint source, uint target, Column start, uint chunk_row) {
             found = load_columns(at, column);
 #define STORE_WORD(n)                                              \
     last##n = joined_words(before##n, found.of[n].x, place##n);    \
-    if (batch < words##n) output_words[word##n + batch] = last##n; \
+    if (batch < words##n) store_word(word##n + batch, last##n); \
     before##n = found.of[n].x;
             FOR_EACH_ROW(STORE_WORD)
         }
@@ -188,7 +192,7 @@ void copy_joined(uint source, uint target, Column start, uint chunk_row) {
         uint end_of_row = 0u;
 #define STORE_HEAD(n)                                                                \
     head##n = (end_of_row & ((1u << place##n) - 1u)) | head##n << place##n;          \
-    if (words##n > 0u && (n > 0 || place##n == 0u)) output_words[word##n] = head##n; \
+    if (words##n > 0u && (n > 0 || place##n == 0u)) store_word(word##n, head##n); \
     end_of_row = batches == 1u ? head##n : last##n;                                  \
     end_of_row = words##n == batches ? joined_words(before##n, 0u, place##n) : end_of_row;
         FOR_EACH_ROW(STORE_HEAD)
@@ -232,7 +236,7 @@ void main() {
             Words found;
             if (OUTPUT_ALIGNED) {
 #define ALIGNED_ROW(n) uint word##n = (to + uint(n) * row_output_stride) / PER_WORD;
-#define STORE_ALIGNED(n, m, axis) if (HAS_ROW(n)) output_words[word##n + m * row_output_stride] = found.of[n].axis;
+#define STORE_ALIGNED(n, m, axis) if (HAS_ROW(n)) store_word(word##n + m * row_output_stride, found.of[n].axis);
 #define STORE_ALL_ALIGNED(n) FOR_EACH_AT_ONCE(STORE_ALIGNED, n) word##n++;
                 FOR_EACH_ROW(ALIGNED_ROW)
                 for (uint done = PER_WORD; done <= columns; done += PER_WORD) {
@@ -250,7 +254,7 @@ void main() {
             for (uint done = PER_WORD; done <= columns; done += PER_WORD) {
                 found = load_columns(at, column);
 #define STORE(n, m, axis) \
-    output_words[to##n + m * row_output_stride] = funnel(before##n.axis, found.of[n].axis, skip##n * BITS);
+    store_word(to##n + m * row_output_stride, funnel(before##n.axis, found.of[n].axis, skip##n * BITS));
 #define STORE_ALL(n)                                                                      \
     if (HAS_ROW(n) && done + skip##n <= columns) { FOR_EACH_AT_ONCE(STORE, n) }           \
     to##n++;                                                                              \

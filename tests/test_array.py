@@ -599,8 +599,9 @@ def test_the_same_call_on_other_arrays_builds_nothing(device):
     calls = vkdml._native.fallible_calls()
     for n, array in enumerate(arrays):
         assert int(vkdml.argmax(array)) == (998 + n) % 999
-    # A recording: reset, begin, one descriptor set, end, submit; no pipeline, no buffer.
-    assert vkdml._native.fallible_calls() - calls <= 5 * len(arrays)
+    # A recording: reset, begin, one descriptor set, end, submit; no pipeline, no buffer. On lavapipe also a
+    # view of the input for each of up to three widths of texels.
+    assert vkdml._native.fallible_calls() - calls <= (5 + 3) * len(arrays)
 
 
 def test_a_known_call_reads_where_the_view_lies(device):

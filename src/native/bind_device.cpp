@@ -18,6 +18,7 @@
 #include "replay.hpp"
 #include "sequence.hpp"
 #include "specialized_module.hpp"
+#include "texel_loads.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -119,9 +120,14 @@ void bind_device(nb::module_& m) {
                 // time without it, but a few kernels then take up to 1.23 of theirs (H200).
                 if (device->info().is_software())
                     words = spirv::specialized(words, std::exchange(constants, {}));
+                std::vector<uint32_t> texel_words;
+                if (const uint32_t widths = device->info().texel_widths) {
+                    auto loads = spirv::with_texel_loads(words, bindings, widths);
+                    words = std::move(loads.module), texel_words = std::move(loads.texel_words);
+                }
                 if (device->info().pairs_words()) words = spirv::with_paired_words(words);
                 return std::make_shared<Kernel>(*device, words, bindings, push_bytes, constants,
-                                                subgroup_size);
+                                                subgroup_size, std::move(texel_words));
             },
             "spirv"_a, "bindings"_a, "push_bytes"_a, "constants"_a = std::vector<uint32_t>{},
             "subgroup_size"_a = 0, "fixed"_a = nb::bytes("", 0),

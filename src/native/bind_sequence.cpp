@@ -56,7 +56,10 @@ bool wait(Sequence& sequence, std::optional<double> timeout, double spin_us) {
 } // namespace
 
 void bind_sequence(nb::module_& m) {
-    nb::class_<Kernel>(m, "Kernel", "A compute pipeline, bound to no buffer.");
+    nb::class_<Kernel>(m, "Kernel", "A compute pipeline, bound to no buffer.")
+        .def_prop_ro(
+            "texel_words", [](const Kernel& kernel) { return kernel.texel_words(); },
+            "How many words the texels have that it loads of its first buffer, once for each number.");
 
     nb::class_<Sequence>(m, "Sequence", "Operations recorded once and evaluated any number of times.")
         .def("copy", &Sequence::copy, "source"_a, "target"_a, "nbytes"_a, "source_offset"_a = 0,

@@ -211,6 +211,7 @@ void install_checked_dispatch() {
     CHECKED(vkGetMemoryFdKHR, yes);
     CHECKED(vkGetMemoryHostPointerPropertiesEXT, yes);
     CHECKED(vkFlushMappedMemoryRanges, no);
+    CHECKED(vkCreateBufferView, yes);
     CHECKED(vkCreateDescriptorPool, yes);
     CHECKED(vkCreateDescriptorSetLayout, yes);
     CHECKED(vkAllocateDescriptorSets, yes);
@@ -240,6 +241,7 @@ void install_checked_dispatch() {
     CHECKED(vkUnmapMemory, no);
     CHECKED(vkDestroyBuffer, no);
     CHECKED(vkFreeMemory, no);
+    CHECKED(vkDestroyBufferView, no);
     CHECKED(vkDestroyDescriptorPool, no);
     CHECKED(vkDestroyDescriptorSetLayout, no);
     CHECKED(vkDestroyShaderModule, no);

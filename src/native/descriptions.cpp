@@ -3,6 +3,7 @@
 
 #include <cctype>
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 

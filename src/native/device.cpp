@@ -62,12 +62,14 @@ Device::Device(uint32_t index) : info_(physical_device(index)) {
     if (info_.update_after_bind) extensions.push_back(VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
     vk::PhysicalDeviceFeatures features;
     features.shaderInt64 = info_.pairs_words();
+    features.shaderStorageImageExtendedFormats = (info_.texel_widths & 2) != 0;
     vk::DeviceCreateInfo create({}, 1, &queue, 0, nullptr, uint32_t(extensions.size()), extensions.data(),
                                 &features);
     vk::PhysicalDeviceSubgroupSizeControlFeaturesEXT size_control(true, true);
     if (info_.subgroup_size_control) create.pNext = &size_control;
     vk::PhysicalDeviceDescriptorIndexingFeaturesEXT descriptors;
     descriptors.descriptorBindingStorageBufferUpdateAfterBind = true;
+    descriptors.descriptorBindingStorageTexelBufferUpdateAfterBind = info_.texel_widths != 0;
     if (info_.update_after_bind) {
         descriptors.pNext = const_cast<void*>(create.pNext);
         create.pNext = &descriptors;

@@ -17,6 +17,23 @@ bool validation_layers_wanted() {
     return false;
 }
 
+// From this version of Mesa on lavapipe loads words from storage buffers without branches, too.
+constexpr int mesa_with_gathers = 25;
+
+// See DeviceInfo::texel_widths: all of any storage buffer has to have a view, and Vulkan asks for no pairs.
+uint32_t faster_texels(vk::PhysicalDevice device, const vk::PhysicalDeviceLimits& limits,
+                       const std::string& driver_info, const vk::PhysicalDeviceFeatures& features) {
+    if (limits.maxTexelBufferElements < limits.maxStorageBufferRange / 4 ||
+        limits.minTexelBufferOffsetAlignment > limits.minStorageBufferOffsetAlignment)
+        return 0;
+    int mesa = 0;
+    if (sscanf(driver_info.c_str(), "Mesa %d", &mesa) == 1 && mesa >= mesa_with_gathers) return 4;
+    const auto pairs = device.getFormatProperties(vk::Format::eR32G32Uint).bufferFeatures;
+    const bool has_pairs =
+        features.shaderStorageImageExtendedFormats && pairs & vk::FormatFeatureFlagBits::eStorageTexelBuffer;
+    return 1 + (has_pairs ? 2 : 0) + 4;
+}
+
 } // namespace
 
 DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
@@ -106,6 +123,8 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     device.getFeatures2(&feature_chain);
     update_after_bind = descriptors.descriptorBindingStorageBufferUpdateAfterBind;
     features = feature_chain.features;
+    if (is_software() && descriptors.descriptorBindingStorageTexelBufferUpdateAfterBind >= update_after_bind)
+        texel_widths = faster_texels(device, properties.limits, driver_info, features);
     storage_buffer_16bit_access = access_16bit.storageBuffer16BitAccess;
     const auto compute = vk::ShaderStageFlagBits::eCompute;
     if (subgroup.supportedStages & compute) {

@@ -43,6 +43,9 @@ struct DeviceInfo {
     bool subgroup_shuffle = false, subgroup_arithmetic = false, subgroup_size_control = false;
     // Descriptors of a recorded sequence can be changed while it does not run.
     bool update_after_bind = false;
+    // Of texels, how many words those may have that kernels load in less time than elements of storage
+    // buffers: a sum of 1, 2 and 4.
+    uint32_t texel_widths = 0;
     // All of the device's own memory can be mapped, not only a window of it that drivers need, too.
     bool maps_device_memory = false;
     // The host learns from an event that submitted commands are done. A fence makes a GPU interrupt a core

@@ -21,8 +21,10 @@ void check(const Device& device, uint32_t bindings, uint32_t push_bytes) {
 } // namespace
 
 Kernel::Kernel(const Device& device, const std::vector<uint32_t>& spirv, uint32_t bindings,
-               uint32_t push_bytes, const std::vector<uint32_t>& constants, uint32_t subgroup_size)
-    : device_(device.handle()), bindings_(bindings), push_bytes_(push_bytes) {
+               uint32_t push_bytes, const std::vector<uint32_t>& constants, uint32_t subgroup_size,
+               std::vector<uint32_t> texel_words)
+    : device_(device.handle()), bindings_(bindings), push_bytes_(push_bytes),
+      texel_words_(std::move(texel_words)) {
     device.require_usable();
     check(device, bindings, push_bytes);
     if (subgroup_size &&
@@ -37,10 +39,14 @@ Kernel::Kernel(const Device& device, const std::vector<uint32_t>& spirv, uint32_
         std::vector<vk::DescriptorSetLayoutBinding> slots;
         for (uint32_t i = 0; i < bindings; i++)
             slots.emplace_back(i, vk::DescriptorType::eStorageBuffer, 1, vk::ShaderStageFlagBits::eCompute);
+        for (uint32_t i = 0; i < texel_words_.size(); i++)
+            slots.emplace_back(bindings + i, vk::DescriptorType::eStorageTexelBuffer, 1,
+                               vk::ShaderStageFlagBits::eCompute);
         vk::DescriptorSetLayoutCreateInfo set({}, uint32_t(slots.size()), slots.data());
         const std::vector<vk::DescriptorBindingFlagsEXT> changing(
-            bindings, vk::DescriptorBindingFlagBitsEXT::eUpdateAfterBind);
-        const vk::DescriptorSetLayoutBindingFlagsCreateInfoEXT flags(bindings, changing.data());
+            slots.size(), vk::DescriptorBindingFlagBitsEXT::eUpdateAfterBind);
+        const vk::DescriptorSetLayoutBindingFlagsCreateInfoEXT flags(uint32_t(changing.size()),
+                                                                     changing.data());
         if (device.info().update_after_bind) {
             set.flags = vk::DescriptorSetLayoutCreateFlagBits::eUpdateAfterBindPoolEXT;
             set.pNext = &flags;

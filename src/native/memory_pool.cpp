@@ -16,6 +16,7 @@ namespace {
 constexpr uint64_t kompute_limit = 0xFFFFFFFCull;
 constexpr uint64_t smallest_capacity = 256;
 constexpr uint64_t driver_padding = 64 << 10;
+constexpr VkBufferUsageFlags copied = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
 std::atomic<uint64_t> tensors_made{0};
 // Left to the system when memory that is RAM is taken.
 constexpr uint64_t ram_reserve = 64ull << 20;
@@ -75,6 +76,10 @@ MemoryPool::MemoryPool(const DeviceInfo& info, std::shared_ptr<vk::PhysicalDevic
     uint64_t largest_heap = 0;
     for (const HeapInfo& heap : info.heaps()) largest_heap = std::max(largest_heap, heap.size);
     use_.limit = largest_heap / 4;
+}
+
+VkBufferUsageFlags MemoryPool::texels_usage() const {
+    return info_.texel_widths ? VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT : 0;
 }
 
 uint64_t MemoryPool::capacity_for(uint64_t bytes) const {
@@ -192,7 +197,7 @@ std::shared_ptr<Tensor> MemoryPool::import_host(HostMemory memory) {
     guard.imported_type = *type;
     guard.imported_address = address;
     guard.imported_bytes = memory.bytes;
-    guard.extra_buffer_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    guard.extra_buffer_usage = copied | texels_usage();
     auto tensor = make(memory.bytes, memory.bytes, MemoryKind::host, guard);
     tensor->mapped = address;
     return owned_until_dropped(std::move(tensor), 0, std::move(memory.owner)); // it is the host's
@@ -242,8 +247,8 @@ std::unique_ptr<Tensor> MemoryPool::allocate(uint64_t bytes, uint64_t capacity, 
     DispatchGuard guard;
     guard.memory = kind == MemoryKind::mapped ? DispatchGuard::Memory::mapped_on_device
                                               : DispatchGuard::Memory::cached_on_host;
-    if (kind != MemoryKind::host)
-        guard.extra_buffer_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    guard.extra_buffer_usage = texels_usage();
+    if (kind != MemoryKind::host) guard.extra_buffer_usage |= copied;
     if (exportable) {
         guard.exported_as = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
         guard.dedicated_memory = info_.external_memory.dedicated;

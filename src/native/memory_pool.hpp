@@ -78,6 +78,7 @@ public:
 
 private:
     [[noreturn]] void refuse(uint64_t bytes, MemoryKind kind, const char* limit, uint64_t value) const;
+    VkBufferUsageFlags texels_usage() const; // of buffers whose input kernels read as texels
     void check_limits(uint64_t bytes, MemoryKind kind) const;
     void check_room(uint64_t bytes, uint64_t capacity, MemoryKind kind) const;
     std::unique_ptr<Tensor> take_kept(uint64_t capacity, MemoryKind kind);

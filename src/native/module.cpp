@@ -18,6 +18,7 @@
 #include "process_end.hpp"
 #include "specialized_module.hpp"
 #include "tensor_exchange.hpp"
+#include "texel_loads.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -120,6 +121,16 @@ NB_MODULE(_native, m) {
         "with_paired_words",
         [](nb::bytes spirv) { return from_words(spirv::with_paired_words(to_words(spirv))); }, "spirv"_a,
         "The module with integers of 64 bits in place of its buffers' vectors of words.");
+    m.def(
+        "with_texel_loads",
+        [](nb::bytes spirv, uint32_t bindings, uint32_t widths) {
+            auto loads = spirv::with_texel_loads(to_words(spirv), bindings, widths);
+            return std::pair(from_words(loads.module), loads.texel_words);
+        },
+        "spirv"_a, "bindings"_a, "widths"_a,
+        "The module with loads of texels in place of those of its buffer 0, and the words that a texel has "
+        "of "
+        "each buffer of texels. These come after so many bindings.");
     m.def(
         "most_mapped_read", [] { return most_mapped_read(widest_mapped_load()); },
         "The most bytes that Buffer.read_mapped() takes less time for than the device does.");

@@ -1,6 +1,8 @@
 // Recording barriers, copies and dispatches.
 #include "operations.hpp"
 
+#include <utility>
+
 namespace vkdml {
 
 void BarrierOperation::record(const vk::CommandBuffer& commands) {
@@ -30,11 +32,40 @@ DispatchOperation::DispatchOperation(std::shared_ptr<Kernel> kernel,
     rebind(buffers);
 }
 
+DispatchOperation::~DispatchOperation() { destroy(views_); }
+
+void DispatchOperation::destroy(const std::vector<vk::BufferView>& views) const {
+    for (vk::BufferView view : views) kernel_->device()->destroyBufferView(view);
+}
+
+std::vector<vk::BufferView> DispatchOperation::views_of(const vk::DescriptorBufferInfo& buffer) const {
+    std::vector<vk::BufferView> views;
+    try {
+        for (uint32_t words : kernel_->texel_words()) {
+            const auto format = words == 1   ? vk::Format::eR32Uint
+                                : words == 2 ? vk::Format::eR32G32Uint
+                                             : vk::Format::eR32G32B32A32Uint;
+            const vk::DeviceSize whole = buffer.range / (4 * words) * (4 * words);
+            views.push_back(
+                kernel_->device()->createBufferView({{}, buffer.buffer, format, buffer.offset, whole}));
+        }
+    } catch (...) {
+        destroy(views);
+        throw;
+    }
+    return views;
+}
+
 void DispatchOperation::rebind(const std::vector<vk::DescriptorBufferInfo>& buffers) {
+    const auto views = views_of(buffers[0]);
     std::vector<vk::WriteDescriptorSet> writes;
     for (uint32_t i = 0; i < buffers.size(); i++)
         writes.emplace_back(set_, i, 0, 1, vk::DescriptorType::eStorageBuffer, nullptr, &buffers[i]);
+    for (uint32_t i = 0; i < views.size(); i++)
+        writes.emplace_back(set_, uint32_t(buffers.size()) + i, 0, 1, vk::DescriptorType::eStorageTexelBuffer,
+                            nullptr, nullptr, &views[i]);
     kernel_->device()->updateDescriptorSets(writes, nullptr);
+    destroy(std::exchange(views_, views));
 }
 
 void DispatchOperation::record(const vk::CommandBuffer& commands) {

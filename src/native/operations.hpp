@@ -51,12 +51,19 @@ class DispatchOperation : public Operation {
 public:
     DispatchOperation(std::shared_ptr<Kernel> kernel, const std::vector<vk::DescriptorBufferInfo>& buffers,
                       vk::DescriptorSet set, std::vector<uint8_t> push, kp::Workgroup workgroups);
+    ~DispatchOperation() override;
+    DispatchOperation(const DispatchOperation&) = delete;
+    DispatchOperation& operator=(const DispatchOperation&) = delete;
     void record(const vk::CommandBuffer& commands) override;
     // Other buffers from now on; what was recorded stays valid only if the device can update after binding.
     void rebind(const std::vector<vk::DescriptorBufferInfo>& buffers);
 
 private:
+    std::vector<vk::BufferView> views_of(const vk::DescriptorBufferInfo& buffer) const;
+    void destroy(const std::vector<vk::BufferView>& views) const;
+
     std::shared_ptr<Kernel> kernel_;
+    std::vector<vk::BufferView> views_; // of texels
     vk::DescriptorSet set_;
     std::vector<uint8_t> push_;
     kp::Workgroup workgroups_;

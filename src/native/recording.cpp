@@ -9,13 +9,14 @@
 namespace vkdml {
 namespace {
 constexpr uint32_t sets_per_pool = 16;
-constexpr uint32_t buffers_per_set = 6;
+constexpr uint32_t buffers_per_set = 6, texels_per_set = 3;
 constexpr std::chrono::microseconds shortest_pause(20), longest_pause(1000);
 constexpr int pauses_of_a_wait = 32;
 } // namespace
 
 Recording::Recording(std::shared_ptr<vk::Device> owner, uint32_t queue_family, Options options)
-    : device(std::move(owner)), queue_family_(queue_family), update_after_bind_(options.update_after_bind) {
+    : device(std::move(owner)), queue_family_(queue_family), update_after_bind_(options.update_after_bind),
+      reads_texels_(options.reads_texels) {
     try {
         now_ = make_commands();
         fence = device->createFence({});
@@ -55,10 +56,13 @@ Recording::Commands Recording::make_commands() const {
 vk::DescriptorSet Recording::allocate_set(vk::DescriptorSetLayout layout) {
     size_t pool = sets_allocated_ / sets_per_pool;
     if (pool == descriptor_pools_.size()) {
-        vk::DescriptorPoolSize size(vk::DescriptorType::eStorageBuffer, sets_per_pool * buffers_per_set);
+        std::vector<vk::DescriptorPoolSize> sizes{
+            {vk::DescriptorType::eStorageBuffer, sets_per_pool * buffers_per_set}};
+        if (reads_texels_)
+            sizes.emplace_back(vk::DescriptorType::eStorageTexelBuffer, sets_per_pool * texels_per_set);
         vk::DescriptorPoolCreateFlags flags;
         if (update_after_bind_) flags = vk::DescriptorPoolCreateFlagBits::eUpdateAfterBindEXT;
-        descriptor_pools_.push_back(device->createDescriptorPool({flags, sets_per_pool, 1, &size}));
+        descriptor_pools_.push_back(device->createDescriptorPool({flags, sets_per_pool, sizes}));
     }
     auto set = device->allocateDescriptorSets({descriptor_pools_[pool], 1, &layout})[0];
     sets_allocated_++;

@@ -16,6 +16,7 @@ public:
         uint32_t timestamps;    // room for so many operations' times, on a queue that has them
         bool update_after_bind; // descriptor sets can be changed after they were bound
         bool ends_with_event;   // that is how the host learns that it is done
+        bool reads_texels;      // its kernels may
     };
     Recording(std::shared_ptr<vk::Device> device, uint32_t queue_family, Options options);
     ~Recording(); // must not be pending
@@ -71,7 +72,7 @@ private:
     void destroy();
 
     const uint32_t queue_family_;
-    const bool update_after_bind_;
+    const bool update_after_bind_, reads_texels_;
     Commands now_, other_; // the other is there once the driver might not have left the first
     uint64_t number_ = 0;
     vk::Event event_; // null where the fence is used alone

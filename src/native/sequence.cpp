@@ -42,9 +42,10 @@ Sequence::Sequence(std::shared_ptr<Device> device, uint32_t timestamps, bool own
                           std::string(device_->info().properties.deviceName.data()) + " has no timestamps");
     const auto& info = device_->info();
     // Times are read after the fence: an event says nothing of queries.
-    recording_ = std::make_unique<Recording>(
-        device_->handle(), *info.compute_queue_family,
-        Recording::Options{timestamps, info.update_after_bind, info.ends_with_events && !timestamps});
+    recording_ = std::make_unique<Recording>(device_->handle(), *info.compute_queue_family,
+                                             Recording::Options{timestamps, info.update_after_bind,
+                                                                info.ends_with_events && !timestamps,
+                                                                info.texel_widths != 0});
 }
 
 bool Sequence::claim(User user) {

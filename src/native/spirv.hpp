@@ -10,6 +10,7 @@ namespace vkdml::spirv {
 
 constexpr size_t header_words = 5, bound_word = 3;
 constexpr uint32_t most_ids = 0x3fffff;
+constexpr uint32_t first_type = 19, last_type = 39, first_atomic = 227, last_atomic = 242; // operations
 
 enum Operation : uint32_t {
     undefined = 1,
@@ -20,6 +21,7 @@ enum Operation : uint32_t {
     type_bool = 20,
     type_int = 21,
     type_vector = 23,
+    type_image = 25,
     type_array = 28,
     type_runtime_array = 29,
     type_struct = 30,
@@ -43,10 +45,14 @@ enum Operation : uint32_t {
     store = 62,
     copy_memory = 63,
     access_chain = 65,
+    in_bounds_access_chain = 66,
     decorate = 71,
     member_decorate = 72,
     vector_extract_dynamic = 77,
+    vector_shuffle = 79,
+    composite_extract = 81,
     copy_object = 83,
+    image_read = 98,
     bitcast = 124,
     integer_add = 128,
     integer_subtract = 130,
@@ -102,13 +108,24 @@ enum Extended : uint32_t {
 };
 
 enum StorageClass : uint32_t {
+    uniform_constant = 0,
     private_storage = 6,
     function_storage = 7,
     push_constant = 9,
     storage_buffer = 12
 };
-enum Capability : uint32_t { int64 = 11 };
-enum Decoration : uint32_t { spec_id = 1, block = 2, array_stride = 6, offset = 35 };
+enum Capability : uint32_t { int64 = 11, image_buffer = 47, storage_image_extended_formats = 49 };
+enum Decoration : uint32_t {
+    spec_id = 1,
+    block = 2,
+    array_stride = 6,
+    non_writable = 24,
+    binding_decoration = 33,
+    descriptor_set_decoration = 34,
+    offset = 35
+};
+enum Dimension : uint32_t { buffer_dimension = 5 };
+enum ImageFormat : uint32_t { rgba32ui = 30, r32ui = 33, rg32ui = 35 };
 
 struct Instruction {
     const uint32_t* words; // the first one has the operation and how many words there are

@@ -39,6 +39,11 @@ def with_paired_words(spirv: bytes) -> bytes:
     The module with integers of 64 bits in place of its buffers' vectors of words.
     """
 
+def with_texel_loads(spirv: bytes, bindings: int, widths: int) -> tuple[bytes, list[int]]:
+    """
+    The module with loads of texels in place of those of its buffer 0, and the words that a texel has of each buffer of texels. These come after so many bindings.
+    """
+
 def most_mapped_read() -> int:
     """
     The most bytes that Buffer.read_mapped() takes less time for than the device does.
@@ -113,6 +118,12 @@ class Buffer:
 
 class Kernel:
     """A compute pipeline, bound to no buffer."""
+
+    @property
+    def texel_words(self) -> list[int]:
+        """
+        How many words the texels have that it loads of its first buffer, once for each number.
+        """
 
 class Sequence:
     """Operations recorded once and evaluated any number of times."""
