@@ -181,6 +181,8 @@ class ShortTuning:
     walked_columns: int = 0
     """The same of columns of words, and, where no cache holds the input, of narrow elements in aligned rows:
     vectors read more as fast."""
+    far_runs_from_bytes: int = NEVER
+    """Runs of a walk that are at least so far apart may be half as many: a processor does not foresee them."""
     walked_side_by_side: tuple[int, int] = (0, 0)
     """The most runs of an output, and what is more than their bytes, where neighbouring invocations walk
     through neighbouring outputs."""
@@ -336,13 +338,6 @@ class Tuning:
     """Workgroups that fill the device in a reduction along a stride; twice as many as a GPU runs at once."""
     columns_workgroup_bytes: int
     """The fewest bytes that each of these has, if they are more than ``split_workgroups``; 0: any."""
-    far_columns_from_bytes: int
-    """Positions along a stride that are at least so far apart use the next two numbers instead of those
-    above."""
-    far_columns_segment_bytes: int
-    """Narrow: a processor waits for a line for each invocation, and a cache has the rest of it next."""
-    far_columns_workgroups: int
-    """As ``columns_workgroups``, of such columns."""
     columns_apart: int
     """1: columns side by side in the input are loaded together wherever their outputs are; 0: only if fewer
     than a vector of them have their outputs side by side."""
@@ -356,9 +351,6 @@ class Tuning:
     vector_positions: tuple[tuple[int, int], ...]
     """Of a processor: by element width, the fewest positions of columns of aligned rows that are read in
     vectors, and not walked or read in tiles or periods."""
-    vector_pitch: int
-    """The most bytes from row to row where it does so; if a cache holds the input, rows may be any distance
-    apart."""
     joined_from_bytes: int
     """Inputs from this size on have columns joined where other kernels would read single elements."""
     joined_dims_from_bytes: int

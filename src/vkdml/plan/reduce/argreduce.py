@@ -98,7 +98,7 @@ def plan_argreduce(
         and not (periodicity.is_out_of_order or periodicity.with_gaps)
     )
     arguments = layout, order, input_bytes, results, limits
-    in_vectors = are_fast_vectors(layout, element, input_bytes, limits.tuning)
+    in_vectors = are_fast_vectors(layout, element, limits.tuning)
     plan = None if in_vectors else plan_across(*arguments) or plan_short(*arguments)
     phases = Phases(layout, order, input_bytes, limits)
     by_phases = plan is None and runs is None and phases.are_worth_it()

@@ -15,13 +15,11 @@ from vkdml.plan.reduce.near_columns import NearColumns
 from vkdml.plan.reduce.reductions import (
     ELEMENT_LOADS,
     VECTOR_LOADS,
-    are_far_columns,
     candidate_words,
     columns_workgroups,
     least_splits,
     most_splits,
     settled_splits,
-    waits_for_rows,
     whole_waves,
     workgroups_at_once,
     worthwhile_workgroups,
@@ -78,16 +76,14 @@ def _groups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> _Grou
     return _Groups(layout.outputs // run * groups_of_run, per_vector, loads, run, columns_apart)
 
 
-def are_fast_vectors(layout: ReduceLayout, element: ElementType, input_bytes: int, tuning: Tuning) -> bool:
+def are_fast_vectors(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:
     """Whether a processor reads columns of aligned rows in vectors: walks, tiles and periods take longer.
 
-    With enough positions vectors take 0.45 to 1.0 of the time (SwiftShader, and lavapipe from Mesa 25 on).
-    With older versions of lavapipe the processor waits for each row, but for near ones and small inputs.
+    With enough positions vectors take 0.45 to 1.0 of the time.
 
     Args:
         layout: canonical.
         element: its elements.
-        input_bytes: of the input buffer.
         tuning: of the device.
     """
     fewest = dict(tuning.vector_positions).get(element.nbytes)
@@ -99,9 +95,9 @@ def are_fast_vectors(layout: ReduceLayout, element: ElementType, input_bytes: in
     if positions.size < (fewest if len(layout.reduced) == 1 else max(fewest, _FEWEST_BESIDE)):
         return False
     near, per_vector = layout.kept[-1], VECTOR_BYTES // element.nbytes
-    if near.input_stride != 1 or near.size < per_vector or not are_multiples(layout.row_starts, per_vector):
-        return False
-    return not waits_for_rows(layout, element.nbytes, input_bytes, tuning)
+    return (
+        near.input_stride == 1 and near.size >= per_vector and are_multiples(layout.row_starts, per_vector)
+    )
 
 
 def column_division(
@@ -194,13 +190,10 @@ class _Columns:
         tuning, workgroup_size, nbytes = self.limits.tuning, self.limits.workgroup_size, self.element.nbytes
         groups, load_bytes = self._groups.count, self._groups.columns * nbytes
         workgroups = columns_workgroups(self.input_bytes, tuning, _TIMES_AS_MUCH if nbytes == 1 else 1)
-        segment = tuning.columns_segment_bytes
-        if self._groups.columns > 1 and are_far_columns(self.layout, nbytes, self.input_bytes, tuning):
-            workgroups, segment = tuning.far_columns_workgroups, tuning.far_columns_segment_bytes
         worthwhile = worthwhile_workgroups(self.layout, self.element, tuning)
         workgroups = min(workgroups, worthwhile)
         filling = ceil_div(workgroups * workgroup_size, groups)
-        segment = max(segment, load_bytes)
+        segment = max(tuning.columns_segment_bytes, load_bytes)
         enough = min(tuning.split_workgroups, worthwhile)
         while True:
             side_by_side = 1 if self._are_positions_nearest else segment // load_bytes

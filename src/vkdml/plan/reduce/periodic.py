@@ -11,7 +11,7 @@ from vkdml.plan.reduce.gaps import Gaps
 from vkdml.plan.reduce.in_parts import LEAST_TIME, InParts, fastest_in_parts, plan_in_parts
 from vkdml.plan.reduce.other_ways import OtherWays
 from vkdml.plan.reduce.period_division import reads_ahead
-from vkdml.plan.reduce.reductions import Results, waits_for_rows
+from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import Repetition, best_repetition
 from vkdml.plan.reduce.rows import Runs, are_many_and_short
 from vkdml.plan.reduce.work_division import are_multiples
@@ -23,7 +23,7 @@ LONG_ROW_OUT_OF_ORDER = 16 * 1024
 # The fewest positions of columns that a processor reads in periods to load memory in order: of unaligned ones
 # and of aligned ones. The candidate of a column of fewer takes longer: 512 take 1.3 to 1.9 times as long on
 # an Intel Xeon, 32 of 8 bytes 2.6 times (lavapipe).
-FEWEST_UNALIGNED_AHEAD, FEWEST_ALIGNED_AHEAD = 256, 600
+FEWEST_UNALIGNED_AHEAD = 256
 # Positions of narrow columns in unaligned rows from which on a GPU reads them in periods.
 MANY_UNALIGNED_POSITIONS = 4500
 # Bytes of rows of wide elements, of whole vectors but not of whole lines, that are read in periods; the
@@ -130,17 +130,11 @@ class Periodicity(OtherWays):
 
     @property
     def are_columns_ahead(self) -> bool:
-        """Whether columns are faster in periods, which are loaded in the order of memory.
-
-        Several lines of a row, or unaligned rows, take 0.39 to 1.07 of the time, 0.8 in the mean (lavapipe).
-        """
+        """Whether columns of unaligned rows are faster in periods, which are loaded in the order of memory."""
         if not (self.may_be_ahead and self.row_of_outputs_bytes):
             return False
-        if self.columns.variant["loads"] == "unaligned":
-            return self.layout.reduce_count >= FEWEST_UNALIGNED_AHEAD
-        are_many = self.layout.reduce_count >= FEWEST_ALIGNED_AHEAD
-        waits = waits_for_rows(self.layout, self.element.nbytes, self.input_bytes, self.limits.tuning)
-        return self.are_aligned_columns and are_many and waits
+        is_unaligned = self.columns.variant["loads"] == "unaligned"
+        return is_unaligned and self.layout.reduce_count >= FEWEST_UNALIGNED_AHEAD
 
     @property
     def are_aligned_columns(self) -> bool:

@@ -111,25 +111,6 @@ def worthwhile_workgroups(layout: ReduceLayout, element: ElementType, tuning: Tu
     return max(nbytes // tuning.split_bytes, 1) if tuning.split_bytes else _UNLIMITED
 
 
-def are_far_columns(layout: ReduceLayout, element_bytes: int, input_bytes: int, tuning: Tuning) -> bool:
-    """Tell whether positions along a stride are so far apart that each is a wait for memory.
-
-    Those of a short innermost dimension are taken a few at a time, and have no use for more invocations.
-    """
-    if are_few_in_turn(layout) or not waits_for_rows(layout, element_bytes, input_bytes, tuning):
-        return False
-    return abs(layout.reduced[-1].input_stride) * element_bytes >= tuning.far_columns_from_bytes
-
-
-def waits_for_rows(layout: ReduceLayout, element_bytes: int, input_bytes: int, tuning: Tuning) -> bool:
-    """Tell whether a processor waits for the next position of columns.
-
-    No cache holds the input, and the processor does not foresee rows that are so far apart.
-    """
-    apart = abs(layout.reduced[-1].input_stride) * element_bytes
-    return input_bytes > tuning.cached_columns_bytes and apart > tuning.vector_pitch
-
-
 def are_few_in_turn(layout: ReduceLayout) -> bool:
     """Tell whether positions are evenly apart only a few at a time."""
     return len(layout.reduced) > 1 and layout.reduced[-1].size < FEW_IN_TURN

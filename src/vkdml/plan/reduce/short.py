@@ -321,7 +321,7 @@ def _most_runs(
             return short.walked_columns // nbytes
     most = short.walked_columns if nbytes >= 4 else short.narrow_walked_runs
     # A processor loads the next line before it is asked for.
-    near = walk.pitch(nbytes) < tuning.far_columns_from_bytes
+    near = walk.pitch(nbytes) < short.far_runs_from_bytes
     return most * (2 if near else 1)
 
 
