@@ -35,6 +35,7 @@ WALKS = ShortTuning(
     walked_runs=1000,
     narrow_walked_runs=1000,
     walked_columns=1000,
+    far_runs_from_bytes=SOFTWARE.short.far_runs_from_bytes,
 )
 
 PROCESSOR = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8, LIMIT)
@@ -470,7 +471,7 @@ def test_few_columns_are_walked_one_at_a_time(device):
 def test_places_far_apart_are_walked_only_while_they_are_few(device):
     """A cache has lines for fewer places then; the same places near each other are walked."""
     limits = limits_of(device, walked_columns=40)
-    far = limits.tuning.far_columns_from_bytes // 4
+    far = limits.tuning.short.far_runs_from_bytes // 4
     for count, pitch, walked in ((40, far, True), (41, far, False), (41, far - 1, True)):
         (step,) = planned((count, far - 1), (pitch, 1), (0,), limits, "float32").steps
         assert ("walked" in step.kernel) == walked
@@ -481,12 +482,12 @@ def test_places_far_apart_are_walked_only_while_they_are_few(device):
     [
         ("uint8", 95, "single"),
         ("uint8", 96, "walked"),
-        ("uint8", 1407, "walked"),
-        ("uint8", 1408, None),
+        ("uint8", 1023, "walked"),
+        ("uint8", 1024, None),
         ("float16", 31, "single"),
         ("float16", 32, "walked"),
-        ("float16", 703, "walked"),
-        ("float16", 704, None),
+        ("float16", 639, "walked"),
+        ("float16", 640, None),
         ("float32", 63, "single"),
         ("float32", 64, "walked"),
         ("float32", 175, "walked"),
@@ -568,7 +569,7 @@ def test_invocations_walk_side_by_side_through_few_short_runs(sizes, axes, neigh
 def test_positions_evenly_apart_a_few_at_a_time_are_walked(device):
     """However far apart they are, and in however many places."""
     limits = limits_of(device, narrow_walked_runs=100, walked_columns=100)
-    far = limits.tuning.far_columns_from_bytes * 2
+    far = limits.tuning.short.far_runs_from_bytes * 2
     for name, few, walked in (
         ("uint8", 11, True),
         ("uint8", 12, False),

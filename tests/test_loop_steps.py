@@ -33,7 +33,6 @@ from vkdml.plan.slice.slice1 import plan_slice1
 from vkdml.plan.tuning import BoxWorkgroups, PhaseTuning, ShortTuning, SliceTuning
 
 SMALL = {
-    "far_columns_from_bytes": 1 << 62,
     "workgroup_size": 8,
     "row_lanes": 2,
     "fewest_vectors_per_lane": 1,

@@ -298,7 +298,7 @@ _SWIFTSHADER = replace(
 # It loads words from storage buffers in half the time of older versions.
 _RECENT_LAVAPIPE = replace(
     SOFTWARE,
-    vector_positions=((1, 20), (2, 16), (4, 20), (8, 28)),
+    vector_positions=((1, 20), (2, 16), (4, 20), (8, 24)),
     short=replace(
         SOFTWARE.short, narrow_row_bytes=512, walked_rows=((1, 96, 512), (2, 64, 512), (8, 256, 512))
     ),
