@@ -18,6 +18,7 @@ from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_majo
 from vkdml.plan.order import Order
 from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.plan.reduce.columns import column_division
 from vkdml.plan.reduce.reductions import NARROW_SHARE
 from vkdml.plan.slice.slice1 import plan_slice1
 
@@ -599,7 +600,7 @@ def test_stacks_whose_tiles_leave_most_invocations_idle_are_read_as_columns(elem
         (0, (1100, 16383), "short"),  # bytes share lines
     ],
 )
-def test_a_processor_reads_aligned_columns_in_vectors_and_others_in_order_of_memory_or_in_walks(element, sizes, family):
+def test_a_processor_reads_aligned_columns_in_vectors_and_others_in_periods_or_walks(element, sizes, family):
     assert first_family(plan(sizes, (0,), ELEMENTS[element], LIMITS["lavapipe"])) == family
 
 
@@ -690,6 +691,31 @@ def test_columns_whose_outputs_lie_in_another_order_need_more_positions():
 
     for el, fewest in zip(ELEMENTS, (80, 64, 20, 24), strict=True):
         assert (family(el, fewest), family(el, fewest - 1)) == ("columns", "short")
+
+
+@pytest.mark.parametrize(
+    ("element", "positions", "row", "rows", "apart"),
+    [
+        (1, 32, 9, 1001, True),  # rows of two vectors in part
+        (1, 31, 9, 1001, False),  # few positions
+        (1, 32, 17, 1001, False),
+        (1, 32, 17, 1000, True),  # rows that are aligned together
+        (0, 64, 31, 1001, True),
+        (0, 64, 33, 1008, False),  # bytes
+        (2, 64, 5, 1001, False),  # words
+        (3, 64, 3, 1001, False),
+        (3, 64, 3, 1000, True),
+        (3, 64, 4, 1000, False),  # aligned rows
+    ],
+)
+def test_unaligned_rows_are_loaded_as_the_longer_ones_that_they_make_up(element, positions, row, rows, apart):
+    """Where their outputs lie apart."""
+    el, sizes = ELEMENTS[element], (row, positions, rows)
+    layout = canonical_reduce(sizes, (1, row * rows, row), (1,), (rows, 0, 1), take_last=False)
+    order, input_bytes = Order(el.name), math.prod(sizes) * el.nbytes
+    division = column_division(layout, order, input_bytes, LIMITS["h200"], with_values=False)
+    assert division.variant["columns_apart"] == apart
+    assert division.run == (row * rows if apart else row)
 
 
 def test_a_processor_divides_no_columns_that_nearly_fill_it():

@@ -182,7 +182,7 @@ class ShortTuning:
     """The same of columns of words, and, where no cache holds the input, of narrow elements in aligned rows:
     vectors read more as fast."""
     far_runs_from_bytes: int = NEVER
-    """Runs of a walk that are at least so far apart may be half as many: a processor does not foresee them."""
+    """Runs of a walk that are at least so far apart may be half as many: no processor foresees them."""
     walked_side_by_side: tuple[int, int] = (0, 0)
     """The most runs of an output, and what is more than their bytes, where neighbouring invocations walk
     through neighbouring outputs."""

@@ -41,6 +41,8 @@ _LONGEST_WHOLE = 64
 # So many times as many positions of narrow elements where outputs lie in another order: each of a vector's
 # many is written far from the next one.
 _TIMES_ACROSS = 4
+# The fewest positions of unaligned rows whose outputs lie apart.
+_FEWEST_APART = 32
 _FAMILY = kernels.family("argreduce_columns")
 
 
@@ -62,8 +64,9 @@ def _groups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> _Grou
     """Return vectors where columns lie side by side, and single columns elsewhere."""
     inner = layout.kept[-1] if layout.kept else NO_DIM
     per_vector = VECTOR_BYTES // element.nbytes
-    may_be_apart = tuning.columns_apart or inner.size < per_vector
-    run, in_run = contiguous(layout.kept) if may_be_apart else (inner.size, 1)
+    run, in_run = (inner.size, 1)
+    if tuning.columns_apart or inner.size < per_vector or _are_faster_apart(layout, element):
+        run, in_run = contiguous(layout.kept)
     if inner.input_stride != 1 or run < per_vector:
         return _Groups(layout.outputs, 1, "elements", 1, columns_apart=False)
     is_aligned, columns_apart = are_multiples(layout.starts_of_rows(in_run), per_vector), in_run > 1
@@ -74,6 +77,22 @@ def _groups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> _Grou
     groups_of_run = 1 + ceil_div(run - 1, per_vector) if leads else ceil_div(run, per_vector)
     loads = "vectors" if is_aligned else "unaligned"
     return _Groups(layout.outputs // run * groups_of_run, per_vector, loads, run, columns_apart)
+
+
+def _are_faster_apart(layout: ReduceLayout, element: ElementType) -> bool:
+    """Whether a GPU loads unaligned rows as the longer ones that they make up, with outputs far apart.
+
+    Narrow elements in rows of less than two vectors fill these in part, and longer rows may be aligned: 0.48
+    to 1.10 of the time (57 reductions on an H200). With few positions, it takes longer to write the outputs.
+    Words gain less, and so do bytes in rows that are aligned together.
+    """
+    nbytes, inner = element.nbytes, layout.kept[-1] if layout.kept else NO_DIM
+    per_vector = VECTOR_BYTES // nbytes
+    if layout.reduce_count < _FEWEST_APART or are_multiples(layout.row_starts, per_vector):
+        return False
+    _, in_run = contiguous(layout.kept)
+    are_aligned = are_multiples(layout.starts_of_rows(in_run), per_vector)
+    return (nbytes in (2, 8) and are_aligned) or (nbytes < 4 and inner.size < 2 * per_vector)
 
 
 def are_fast_vectors(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:
@@ -95,9 +114,7 @@ def are_fast_vectors(layout: ReduceLayout, element: ElementType, tuning: Tuning)
     if positions.size < (fewest if len(layout.reduced) == 1 else max(fewest, _FEWEST_BESIDE)):
         return False
     near, per_vector = layout.kept[-1], VECTOR_BYTES // element.nbytes
-    return (
-        near.input_stride == 1 and near.size >= per_vector and are_multiples(layout.row_starts, per_vector)
-    )
+    return near.input_stride == 1 and near.size >= per_vector and are_multiples(layout.row_starts, per_vector)
 
 
 def column_division(

@@ -130,7 +130,7 @@ class Periodicity(OtherWays):
 
     @property
     def are_columns_ahead(self) -> bool:
-        """Whether columns of unaligned rows are faster in periods, which are loaded in the order of memory."""
+        """Whether columns of unaligned rows are faster in periods, which are loaded in order of memory."""
         if not (self.may_be_ahead and self.row_of_outputs_bytes):
             return False
         is_unaligned = self.columns.variant["loads"] == "unaligned"
