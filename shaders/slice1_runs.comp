@@ -62,9 +62,9 @@ Place place_in_run(uint number, uint offset) {
 #endif
     uint before_row = 0u, before_plane = 0u;
 #endif
-    for (int outer = 1; outer < int(DIMS - OUTER_DIMS); outer++) {
-        dim = DIMS - 1u - uint(outer);
-        word = dim * RUN_DIM_WORDS;
+    while (dim > OUTER_DIMS) {
+        dim--;
+        word -= RUN_DIM_WORDS;
         coordinate = take_coordinate(number, word);
         uint distance = coordinate * layout_word(word + 2u);
         offset += distance;
