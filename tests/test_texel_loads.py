@@ -189,6 +189,21 @@ def test_lavapipe_loads_what_takes_less_time_as_texels(tmp_path):
         assert kernel.texel_words == ([4] if mesa_number(device.info.driver_info) >= 25 else all_widths)
 
 
+def test_the_end_of_a_buffer_may_be_less_than_a_vector(tmp_path):
+    device = vkdml.default_device()
+    limit = device.limits.max_storage_buffer_range
+    if not is_lavapipe(device.info.driver_name) or limit > 1 << 28:
+        pytest.skip("no texels, or a buffer that is too large to make")
+    before, after = device.native.buffer(limit - 8, HOST), device.native.buffer(4096, HOST)
+    before.view()[-8:].view(np.uint32)[:] = 5, 7
+    body = "if (i < 2u) found[i] = words[i]; else found[i] = i < 3u ? vectors[0].x & 0u : pairs[0].y;"
+    kernel = device.native.kernel(compiled(tmp_path, program(body)), 2, 0, [])
+    sequence = device.native.sequence()
+    sequence.dispatch(kernel, [before, after], b"", (1, 1, 1), offsets=[limit - 16, 0])
+    assert sequence.eval()
+    np.testing.assert_array_equal(after.view()[:32].view(np.uint32), [5, 7, 0, 7, 7, 7, 7, 7])
+
+
 def test_an_array_begins_anywhere_in_its_buffer():
     x = np.random.default_rng(5).integers(0, 2**32, 5000, dtype=np.uint32)
     array = vkdml.asarray(x)

@@ -1,6 +1,7 @@
 // Recording barriers, copies and dispatches.
 #include "operations.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace vkdml {
@@ -45,9 +46,10 @@ std::vector<vk::BufferView> DispatchOperation::views_of(const vk::DescriptorBuff
             const auto format = words == 1   ? vk::Format::eR32Uint
                                 : words == 2 ? vk::Format::eR32G32Uint
                                              : vk::Format::eR32G32B32A32Uint;
-            const vk::DeviceSize whole = buffer.range / (4 * words) * (4 * words);
-            views.push_back(
-                kernel_->device()->createBufferView({{}, buffer.buffer, format, buffer.offset, whole}));
+            // What is less than a texel at the end of a buffer has none; the view is then of any other.
+            const vk::DeviceSize texel = 4 * words, whole = buffer.range / texel * texel;
+            views.push_back(kernel_->device()->createBufferView(
+                {{}, buffer.buffer, format, whole ? buffer.offset : 0, std::max(whole, texel)}));
         }
     } catch (...) {
         destroy(views);
