@@ -91,6 +91,11 @@ USES = {
         4 * np.arange(8) + 100 * (4 * np.arange(8) + 3),
     ),
     "pairs": (
+        "uvec2 p = pairs[i]; found[i] = p.x + 100u * p.y;",
+        [2],
+        2 * np.arange(8) + 100 * (2 * np.arange(8) + 1),
+    ),
+    "words of pairs": (
         "found[i] = pairs[i].y * pairs[i + 1u].x;",
         [2],
         (2 * np.arange(8) + 1) * (2 * np.arange(8) + 2),
