@@ -113,7 +113,7 @@ void bind_device(nb::module_& m) {
                         "fixed parameters are whole words, and a kernel that has them has no push constants");
                 const size_t first_slot = constants.size();
                 constants.resize(first_slot + fixed.size() / 4);
-                memcpy(constants.data() + first_slot, fixed.data(), fixed.size());
+                if (fixed.size()) memcpy(constants.data() + first_slot, fixed.data(), fixed.size());
                 WithoutGil release;
                 if (fixed.size()) words = spirv::with_fixed_parameters(words, uint32_t(first_slot));
                 // Drivers on processors compile what the constants exclude. GPUs' compilers take 3/4 of the

@@ -41,7 +41,7 @@ inline std::vector<uint8_t> to_bytes(const nanobind::bytes& bytes) {
 // A SPIR-V module as C++ has it, and as Python does; what is no whole word at its end is left out.
 inline std::vector<uint32_t> to_words(const nanobind::bytes& module) {
     std::vector<uint32_t> words(module.size() / 4);
-    memcpy(words.data(), module.data(), words.size() * 4);
+    if (!words.empty()) memcpy(words.data(), module.data(), words.size() * 4);
     return words;
 }
 
