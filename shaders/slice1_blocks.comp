@@ -182,18 +182,18 @@ void copy_joined(uint source, uint target, Column start, uint chunk_row) {
         FOR_EACH_ROW(START_ROW)
         for (uint batch = 1u; batch < batches; batch++) {
             found = load_columns(at, column);
-#define STORE_WORD(n)                                              \
-    last##n = joined_words(before##n, found.of[n].x, place##n);    \
+#define STORE_WORD(n)                                           \
+    last##n = joined_words(before##n, found.of[n].x, place##n); \
     if (batch < words##n) store_word(word##n + batch, last##n); \
     before##n = found.of[n].x;
             FOR_EACH_ROW(STORE_WORD)
         }
         // Of the word in which a row ends and the next one starts.
         uint end_of_row = 0u;
-#define STORE_HEAD(n)                                                                \
-    head##n = (end_of_row & ((1u << place##n) - 1u)) | head##n << place##n;          \
+#define STORE_HEAD(n)                                                             \
+    head##n = (end_of_row & ((1u << place##n) - 1u)) | head##n << place##n;       \
     if (words##n > 0u && (n > 0 || place##n == 0u)) store_word(word##n, head##n); \
-    end_of_row = batches == 1u ? head##n : last##n;                                  \
+    end_of_row = batches == 1u ? head##n : last##n;                               \
     end_of_row = words##n == batches ? joined_words(before##n, 0u, place##n) : end_of_row;
         FOR_EACH_ROW(STORE_HEAD)
     }

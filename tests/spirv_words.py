@@ -13,6 +13,12 @@ TYPE_POINTER, FUNCTION, VARIABLE, DECORATE = 32, 54, 59, 71
 SPEC_CONSTANT_TRUE, SPEC_CONSTANT_FALSE, SPEC_CONSTANT, SPEC_CONSTANT_COMPOSITE = 48, 49, 50, 51
 BRANCH_CONDITIONAL = 250
 PUSH_CONSTANT, STORAGE_BUFFER, SPEC_ID, BINDING = 9, 12, 1, 33
+# The words of one buffer, and its pairs and vectors of words, as a shader declares them.
+VIEWS_OF_BUFFER = (
+    "layout(std430, binding = 0) buffer Words { uint words[]; };\n"
+    "layout(std430, binding = 0) buffer Pairs { uvec2 pairs[]; };\n"
+    "layout(std430, binding = 0) buffer Vectors { uvec4 vectors[]; };\n"
+)
 
 
 def tool(name: str, package: str) -> str:

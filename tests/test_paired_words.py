@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import spirv_words
-from spirv_words import check_valid
+from spirv_words import VIEWS_OF_BUFFER, check_valid
 from test_specialized_modules import compiled, run_module
 
 import vkdml
@@ -13,10 +13,7 @@ from vkdml.plan import kernels
 
 HEAD = (
     "#version 450\n#extension GL_ARB_gpu_shader_int64 : enable\nlayout(local_size_x = 1) in;\n"
-    "layout(constant_id = 0) const uint W = 5u;\n"
-    "layout(std430, binding = 0) buffer Words { uint words[]; };\n"
-    "layout(std430, binding = 0) buffer Pairs { uvec2 pairs[]; };\n"
-    "layout(std430, binding = 0) buffer Vectors { uvec4 vectors[]; };\n"
+    f"layout(constant_id = 0) const uint W = 5u;\n{VIEWS_OF_BUFFER}"
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import spirv_words
-from spirv_words import check_valid
+from spirv_words import VIEWS_OF_BUFFER, check_valid
 from test_specialized_modules import compiled
 
 import vkdml
@@ -16,10 +16,7 @@ from vkdml.plan.drivers import is_lavapipe, mesa_number
 ALL_WIDTHS = 7
 HOST = _native.MemoryKind.host
 HEAD = (
-    "#version 450\nlayout(local_size_x = 8) in;\n"
-    "layout(std430, binding = 0) buffer Words { uint words[]; };\n"
-    "layout(std430, binding = 0) buffer Pairs { uvec2 pairs[]; };\n"
-    "layout(std430, binding = 0) buffer Vectors { uvec4 vectors[]; };\n"
+    f"#version 450\nlayout(local_size_x = 8) in;\n{VIEWS_OF_BUFFER}"
     "layout(std430, binding = 1) buffer Found { uint found[]; };\n"
 )
 

@@ -2,6 +2,7 @@
 #include "device_info.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 

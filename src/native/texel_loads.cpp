@@ -59,7 +59,7 @@ private:
     const std::vector<Instruction> old_;
     const uint32_t widths_;
     TexelLoads made_;
-    uint32_t word_ = 0, pair_ = 0, four_ = 0; // types
+    uint32_t word_ = 0, four_ = 0; // types
     bool defines_four_ = false, is_declared_ = false, only_loads_ = true;
     std::map<uint32_t, uint32_t> variables_; // words of an element, by variable
     std::map<uint32_t, Place> places_;       // by pointer
@@ -75,9 +75,10 @@ void Texels::find_arrays() {
             bindings[each[1]] = each[3];
         else if (operation == type_int && each[2] == 32 && !each[3])
             elements[word_ = each[1]] = 1;
-        else if (operation == type_vector && each[2] == word_ && each[3] != 3)
-            elements[(each[3] == 2 ? pair_ : four_) = each[1]] = each[3];
-        else if (operation == type_runtime_array)
+        else if (operation == type_vector && each[2] == word_ && each[3] != 3) {
+            elements[each[1]] = each[3];
+            if (each[3] == 4) four_ = each[1];
+        } else if (operation == type_runtime_array)
             arrays[each[1]] = elements.count(each[2]) ? elements[each[2]] : 0;
         else if (operation == type_struct && each.count == 3 && arrays.count(each[2]))
             structs[each[1]] = arrays[each[2]];

@@ -64,9 +64,10 @@ def _groups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> _Grou
     """Return vectors where columns lie side by side, and single columns elsewhere."""
     inner = layout.kept[-1] if layout.kept else NO_DIM
     per_vector = VECTOR_BYTES // element.nbytes
-    run, in_run = (inner.size, 1)
-    if tuning.columns_apart or inner.size < per_vector or _are_faster_apart(layout, element):
-        run, in_run = contiguous(layout.kept)
+    run, in_run = contiguous(layout.kept)
+    may_be_apart = tuning.columns_apart or inner.size < per_vector
+    if not (may_be_apart or _are_faster_apart(layout, element, in_run)):
+        run, in_run = inner.size, 1
     if inner.input_stride != 1 or run < per_vector:
         return _Groups(layout.outputs, 1, "elements", 1, columns_apart=False)
     is_aligned, columns_apart = are_multiples(layout.starts_of_rows(in_run), per_vector), in_run > 1
@@ -79,20 +80,23 @@ def _groups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> _Grou
     return _Groups(layout.outputs // run * groups_of_run, per_vector, loads, run, columns_apart)
 
 
-def _are_faster_apart(layout: ReduceLayout, element: ElementType) -> bool:
+def _are_faster_apart(layout: ReduceLayout, element: ElementType, in_run: int) -> bool:
     """Whether a GPU loads unaligned rows as the longer ones that they make up, with outputs far apart.
 
     Narrow elements in rows of less than two vectors fill these in part, and longer rows may be aligned: 0.48
     to 1.10 of the time (57 reductions on an H200). With few positions, it takes longer to write the outputs.
     Words gain less, and so do bytes in rows that are aligned together.
+
+    Args:
+        layout: with kept dimensions.
+        element: its elements.
+        in_run: how many of these make up a longer row.
     """
-    nbytes, inner = element.nbytes, layout.kept[-1] if layout.kept else NO_DIM
-    per_vector = VECTOR_BYTES // nbytes
+    nbytes, per_vector = element.nbytes, VECTOR_BYTES // element.nbytes
     if layout.reduce_count < _FEWEST_APART or are_multiples(layout.row_starts, per_vector):
         return False
-    _, in_run = contiguous(layout.kept)
     are_aligned = are_multiples(layout.starts_of_rows(in_run), per_vector)
-    return (nbytes in (2, 8) and are_aligned) or (nbytes < 4 and inner.size < 2 * per_vector)
+    return (nbytes in (2, 8) and are_aligned) or (nbytes < 4 and layout.kept[-1].size < 2 * per_vector)
 
 
 def are_fast_vectors(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:

@@ -20,9 +20,8 @@ from vkdml.plan.tuning import PeriodTuning
 
 # Bytes. Longer rows of outputs out of the order of positions are read in columns.
 LONG_ROW_OUT_OF_ORDER = 16 * 1024
-# The fewest positions of columns that a processor reads in periods to load memory in order: of unaligned ones
-# and of aligned ones. The candidate of a column of fewer takes longer: 512 take 1.3 to 1.9 times as long on
-# an Intel Xeon, 32 of 8 bytes 2.6 times (lavapipe).
+# The fewest positions of columns of unaligned rows that a processor reads in periods to load memory in order.
+# The candidate of a column of fewer takes longer.
 FEWEST_UNALIGNED_AHEAD = 256
 # Positions of narrow columns in unaligned rows from which on a GPU reads them in periods.
 MANY_UNALIGNED_POSITIONS = 4500
