@@ -61,26 +61,13 @@ private:
 };
 
 void Pairing::find_arrays() {
-    std::map<uint32_t, uint32_t> structs, pointers; // arrays' types
-    uint32_t word = 0;
-    for (const Instruction& each : old_) {
-        const uint32_t operation = each.operation();
-        if (operation == type_int && each[2] == 64) {
-            arrays_.clear();
-            return;
-        }
-        if (is_word(each))
-            word = each[1];
-        else if (operation == type_vector && each[2] == word && each[3] != 3)
-            vectors_[each[1]] = each[3];
-        else if (operation == type_runtime_array && vectors_.count(each[2]))
-            arrays_[each[1]] = each[2];
-        else if (operation == type_struct && each.count == 3 && arrays_.count(each[2]))
-            structs[each[1]] = each[2];
-        else if (operation == type_pointer && each[2] == storage_buffer && structs.count(each[3]))
-            pointers[each[1]] = structs[each[3]];
-        else if (operation == variable && pointers.count(each[1]))
-            variables_[each[2]] = pointers[each[1]];
+    for (const Instruction& each : old_)
+        if (each.operation() == type_int && each[2] == 64) return;
+    for (const auto& [variable, buffer] : buffer_variables(old_).all) {
+        if (buffer.words < 2) continue;
+        vectors_[buffer.element] = buffer.words;
+        arrays_[buffer.array] = buffer.element;
+        variables_[variable] = buffer.array;
     }
 }
 

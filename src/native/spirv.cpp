@@ -26,4 +26,35 @@ void write(std::vector<uint32_t>& module, const Instruction& each) {
     module.insert(module.end(), each.words, each.words + each.count);
 }
 
+BufferVariables buffer_variables(const std::vector<Instruction>& instructions) {
+    BufferVariables found;
+    std::map<uint32_t, uint32_t> bindings, words;
+    std::map<uint32_t, BufferVariable> types; // of arrays, structures and pointers
+    const auto known = [&types](uint32_t type) {
+        const auto at = types.find(type);
+        return at == types.end() ? BufferVariable{} : at->second;
+    };
+    for (const Instruction& each : instructions) {
+        const uint32_t operation = each.operation();
+        if (operation == decorate && each[2] == binding_decoration) {
+            bindings[each[1]] = each[3];
+        } else if (operation == type_int && each[2] == 32 && !each[3]) {
+            words[found.word = each[1]] = 1;
+        } else if (operation == type_vector && each[2] == found.word && each[3] != 3) {
+            words[each[1]] = each[3];
+            if (each[3] == 4) found.four = each[1];
+        } else if (operation == type_runtime_array && words.count(each[2])) {
+            types[each[1]] = {0, words[each[2]], each[2], each[1]};
+        } else if (operation == type_struct && each.count == 3 && known(each[2]).array == each[2]) {
+            types[each[1]] = known(each[2]);
+        } else if (operation == type_pointer && each[2] == storage_buffer) {
+            types[each[1]] = known(each[3]);
+        } else if (operation == variable && each[3] == storage_buffer) {
+            found.all[each[2]] = known(each[1]);
+            found.all[each[2]].binding = bindings.count(each[2]) ? bindings[each[2]] : ~0u;
+        }
+    }
+    return found;
+}
+
 } // namespace vkdml::spirv

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <vector>
 
@@ -141,6 +142,21 @@ struct Instruction {
 // The instructions of a module: they point into its words. Throws std::invalid_argument where the module is
 // not whole.
 std::vector<Instruction> instructions_of(const std::vector<uint32_t>& module);
+
+// A variable in a storage buffer: if it is nothing but an array of words, or of vectors of two or four.
+struct BufferVariable {
+    uint32_t binding;
+    uint32_t words;          // of an element; 0: it is anything else
+    uint32_t element, array; // types
+};
+
+// The module's type of a word and of a vector of four, 0 where it has none, and the variables by id.
+struct BufferVariables {
+    uint32_t word = 0, four = 0;
+    std::map<uint32_t, BufferVariable> all;
+};
+
+BufferVariables buffer_variables(const std::vector<Instruction>& instructions);
 
 // Appends an instruction.
 void write(std::vector<uint32_t>& module, Operation operation, const std::vector<uint32_t>& operands);

@@ -68,26 +68,10 @@ private:
 };
 
 void Texels::find_arrays() {
-    std::map<uint32_t, uint32_t> bindings, elements, arrays, structs, pointers;
-    for (const Instruction& each : old_) {
-        const uint32_t operation = each.operation();
-        if (operation == decorate && each[2] == binding_decoration)
-            bindings[each[1]] = each[3];
-        else if (operation == type_int && each[2] == 32 && !each[3])
-            elements[word_ = each[1]] = 1;
-        else if (operation == type_vector && each[2] == word_ && each[3] != 3) {
-            elements[each[1]] = each[3];
-            if (each[3] == 4) four_ = each[1];
-        } else if (operation == type_runtime_array)
-            arrays[each[1]] = elements.count(each[2]) ? elements[each[2]] : 0;
-        else if (operation == type_struct && each.count == 3 && arrays.count(each[2]))
-            structs[each[1]] = arrays[each[2]];
-        else if (operation == type_pointer && each[2] == storage_buffer)
-            pointers[each[1]] = structs.count(each[3]) ? structs[each[3]] : 0;
-        else if (operation == variable && pointers.count(each[1]) && bindings.count(each[2]) &&
-                 bindings[each[2]] == input_binding)
-            variables_[each[2]] = pointers[each[1]];
-    }
+    const BufferVariables found = buffer_variables(old_);
+    word_ = found.word, four_ = found.four;
+    for (const auto& [variable, buffer] : found.all)
+        if (buffer.binding == input_binding) variables_[variable] = buffer.words;
 }
 
 // The variable of the input that a pointer leads into.
