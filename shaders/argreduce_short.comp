@@ -12,6 +12,7 @@
 #include "fold.glsl"
 
 void main() {
+    find_end_of_input();
     Divisors divisors = divisors_of(uvec2(tile_0, tile_1));
     for (uint number = gl_WorkGroupID.x; number < tiles; number += gl_NumWorkGroups.x) {
         Tile tile = tile_of_number(number);

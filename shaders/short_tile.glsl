@@ -42,9 +42,19 @@ shared uint tile_words[TILE_WORDS];
 
 // Rows of a power of two would otherwise meet in a few banks.
 uint bank_of(uint word) { return PADDED ? word + (word >> 5u) : word; }
+
+// With DIRECT, the last ones of the input's buffer. They are found once: SwiftShader divides to know an array's length.
+uint last_input_word, last_input_pair;
+
+void find_end_of_input() {
+    if (!DIRECT) return;
+    last_input_word = uint(input_words.length()) - 1u;
+    last_input_pair = (last_input_word - 1u) / 2u;
+}
+
 uint tile_word(uint word) {
     // A word that is not needed may lie beyond the buffer.
-    if (DIRECT) return input_words[min(word, uint(input_words.length()) - 1u)];
+    if (DIRECT) return input_words[min(word, last_input_word)];
     return tile_words[bank_of(word)];
 }
 

@@ -1,7 +1,7 @@
 // Walks of elements of 1 or 2 bytes load words in pairs.
 
 // Two words of the input that are loaded together, for which lavapipe takes as long as for one.
-uvec2 pair_of_words(uint pair) { return input_pairs[min(pair, uint(input_pairs.length()) - 1u)]; }
+uvec2 pair_of_words(uint pair) { return input_pairs[min(pair, last_input_pair)]; }
 
 // Returns three words of two pairs: those from `word` on.
 uvec3 words_of_pairs(uvec2 low, uvec2 high, uint word) {

@@ -504,12 +504,33 @@ def test_processors_walk_rows_that_are_neither_short_nor_long(name, row, columns
     assert kernels.table()[step.kernel].variant.get("columns") == columns
 
 
-def test_longer_rows_are_walked_on_swiftshader():
+def test_invocations_take_longer_rows_each_on_swiftshader():
     """There workgroups take long to share a row."""
     swiftshader = replace(PROCESSOR, tuning=tuning_for("software", "SwiftShader driver"))
-    for limits, columns in ((PROCESSOR, None), (swiftshader, "walked")):
-        (step,) = planned((10486, 200), (200, 1), (1,), limits, "int32").steps
+    for limits, size, name, columns in (
+        (PROCESSOR, 200, "int32", None),
+        (swiftshader, 200, "int32", "single"),
+        (swiftshader, 639, "float32", "single"),
+        (swiftshader, 640, "float32", None),
+        (swiftshader, 319, "int64", "single"),
+        (swiftshader, 320, "int64", "walked"),
+        (swiftshader, 512, "int64", None),
+        (swiftshader, 2815, "uint8", "walked"),
+        (swiftshader, 2816, "uint8", None),
+    ):
+        (step,) = planned((10486, size), (size, 1), (1,), limits, name).steps
         assert kernels.table()[step.kernel].variant.get("columns") == columns
+
+
+@pytest.mark.parametrize(("name", "most"), [("uint8", 256), ("float16", 256), ("float32", 64), ("int64", 64)])
+def test_columns_are_walked_for_fewer_positions_on_swiftshader(name, most):
+    """Of unaligned rows, wherever they lie: an element takes longer to load than to compare."""
+    limits = replace(PROCESSOR, tuning=tuning_for("software", "SwiftShader driver"))
+    for row in (333, 2469):
+        for positions, family in ((most, "argreduce_short"), (most + 1, "argreduce_columns")):
+            sizes = ((16 << 20) // (positions * row), positions, row)
+            step = planned(sizes, row_major_strides(sizes), (1,), limits, name).steps[0]
+            assert kernels.table()[step.kernel].family.name == family, (row, positions)
 
 
 @pytest.mark.parametrize(

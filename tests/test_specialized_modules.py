@@ -86,8 +86,13 @@ def test_random_programs_compute_what_they_do_in_python(tmp_path_factory, seed):
     words = [draw.choice([0, 1, 2, 7, draw.getrandbits(32)]) for _ in range(4 * INVOCATIONS)]
     constants = [draw.choice([0, 1, 2, 3, 4, 9]) for _ in range(WORDS)]
     constants += [draw.randrange(2) for _ in range(BOOLS)]
-    check_valid(path / "specialized.spv", _native.specialized(module, constants))
-    assert run_module(module, constants, words) == program.expected(words, constants)
+    specialized = _native.specialized(module, constants)
+    check_valid(path / "specialized.spv", specialized)
+    without_shifts = _native.with_vector_arithmetic(specialized)
+    check_valid(path / "without_shifts.spv", without_shifts)
+    expected = program.expected(words, constants)
+    assert run_module(module, constants, words) == expected
+    assert run_module(without_shifts, [], words) == expected
 
 
 def program_of(body: str, functions: str = "") -> str:

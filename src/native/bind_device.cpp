@@ -19,6 +19,8 @@
 #include "sequence.hpp"
 #include "specialized_module.hpp"
 #include "texel_loads.hpp"
+#include "unrolled_loops.hpp"
+#include "vector_arithmetic.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -125,6 +127,8 @@ void bind_device(nb::module_& m) {
                     auto loads = spirv::with_texel_loads(words, bindings, widths);
                     words = std::move(loads.module), texel_words = std::move(loads.texel_words);
                 }
+                if (device->info().unrolls_on_request()) words = spirv::with_unrolled_loops(words);
+                if (device->info().shifts_singly()) words = spirv::with_vector_arithmetic(words);
                 if (device->info().pairs_words()) words = spirv::with_paired_words(words);
                 return std::make_shared<Kernel>(*device, words, bindings, push_bytes, constants,
                                                 subgroup_size, std::move(texel_words));

@@ -100,11 +100,11 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     max_allocation_size = maintenance.maxMemoryAllocationSize;
     memcpy(uuid_bytes.data(), identity.deviceUUID.data(), uuid_bytes.size());
     driver_name = driver.driverName.data();
+    is_swiftshader = driver.driverID == vk::DriverId::eGoogleSwiftshader;
     driver_info = driver.driverInfo.data();
     // Where Vulkan is a layer over something else, there may be no events. SwiftShader takes a lock to tell
     // of one, for which its workers wait.
-    ends_with_events =
-        !portability && driver.driverID != vk::DriverId::eGoogleSwiftshader && !validation_layers_wanted();
+    ends_with_events = !portability && !is_swiftshader && !validation_layers_wanted();
 
     vk::PhysicalDevice16BitStorageFeatures access_16bit;
     vk::PhysicalDevice8BitStorageFeatures access_8bit;
@@ -157,6 +157,11 @@ std::vector<HeapInfo> DeviceInfo::heaps() const {
         heaps[i].usage = budget.heapUsage[i];
     }
     return heaps;
+}
+
+// SwiftShader is built with either of two compilers, and its devices' names say which; LLVM shifts vectors.
+bool DeviceInfo::shifts_singly() const {
+    return is_swiftshader && std::string(properties.deviceName.data()).find("(Subzero)") != std::string::npos;
 }
 
 bool DeviceInfo::unified_memory() const {

@@ -24,6 +24,11 @@ struct DeviceInfo {
     bool is_software() const { return properties.deviceType == vk::PhysicalDeviceType::eCpu; }
     // Whether kernels take less time with vectors of words that are read and written in pairs.
     bool pairs_words() const { return is_software() && features.shaderInt64; }
+    // Whether the driver unrolls the loops that ask for it and no others, and takes long for those.
+    bool unrolls_on_request() const { return is_swiftshader; }
+    // Whether shifts take longer than multiplications, since the driver executes them for one invocation
+    // after the other.
+    bool shifts_singly() const;
     // Host-visible memory that is as near to the device as any: nothing is gained by copying into other
     // memory.
     bool unified_memory() const;
@@ -56,6 +61,7 @@ struct DeviceInfo {
     // Of a software device that reads and writes memory of the host's where it lies, at once: bytes of which
     // an address and a length must be multiples for it. 0 of others: a GPU pins pages, 60 ms a GiB (H100).
     uint64_t host_memory_alignment = 0;
+    bool is_swiftshader = false;
     std::string driver_name, driver_info;
     std::optional<uint32_t> compute_queue_family;
     uint32_t timestamp_bits = 0;

@@ -19,6 +19,8 @@
 #include "specialized_module.hpp"
 #include "tensor_exchange.hpp"
 #include "texel_loads.hpp"
+#include "unrolled_loops.hpp"
+#include "vector_arithmetic.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -131,6 +133,15 @@ NB_MODULE(_native, m) {
         "The module with loads of texels in place of those of its buffer 0, and the words that a texel has "
         "of "
         "each buffer of texels. These come after so many bindings.");
+    m.def(
+        "with_unrolled_loops",
+        [](nb::bytes spirv) { return from_words(spirv::with_unrolled_loops(to_words(spirv))); }, "spirv"_a,
+        "The module with a request to unroll each of its loops.");
+    m.def(
+        "with_vector_arithmetic",
+        [](nb::bytes spirv) { return from_words(spirv::with_vector_arithmetic(to_words(spirv))); }, "spirv"_a,
+        "The module with multiplications and masks in place of its shifts, and of divisions by powers of "
+        "two.");
     m.def(
         "most_mapped_read", [] { return most_mapped_read(widest_mapped_load()); },
         "The most bytes that Buffer.read_mapped() takes less time for than the device does.");

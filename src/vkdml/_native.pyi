@@ -44,6 +44,14 @@ def with_texel_loads(spirv: bytes, bindings: int, widths: int) -> tuple[bytes, l
     The module with loads of texels in place of those of its buffer 0, and the words that a texel has of each buffer of texels. These come after so many bindings.
     """
 
+def with_unrolled_loops(spirv: bytes) -> bytes:
+    """The module with a request to unroll each of its loops."""
+
+def with_vector_arithmetic(spirv: bytes) -> bytes:
+    """
+    The module with multiplications and masks in place of its shifts, and of divisions by powers of two.
+    """
+
 def most_mapped_read() -> int:
     """
     The most bytes that Buffer.read_mapped() takes less time for than the device does.

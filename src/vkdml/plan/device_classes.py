@@ -282,14 +282,19 @@ TUNING = {
     "software": SOFTWARE,
 }
 # It builds a plan's own pipelines in 0.05 to 0.5 s, which is what 100 to 5000 runs gain. Rows that workgroups
-# share take 1.2 to 8 times as long as walks.
+# share take 1.2 to 8 times as long as those that invocations take each, up to some KiB. An element takes
+# longer to load than to compare, so walks, which load elements one by one, end with fewer of them.
 _SWIFTSHADER = replace(
     SOFTWARE,
-    vector_positions=((1, 80), (2, 90), (4, 48), (8, 100)),
+    vector_positions=((1, 96), (2, 128), (4, 48), (8, 65)),
     fixed_parameters_after=0,
     short=replace(
         SOFTWARE.short,
-        walked_rows=((1, 128, 2048), (2, 80, 2048), (4, 256, 3072), (8, 160, 64 * 1024)),
+        row_bytes=2560,
+        narrow_walked_runs=256,
+        walked_columns=64,
+        far_runs_from_bytes=0,
+        walked_rows=((1, 128, 2816), (2, 128, 2816), (8, 2560, 4096)),
         walked_rows_side_by_side=64,
         shortest_narrow_apart_bytes=NEVER,
     ),
