@@ -32,11 +32,12 @@ uint word_of(uvec4 vector, uint number) {
 
 #if ROW_STEP == 1
 // Loads a vector of a column's elements that starts anywhere in a vector of the input. By pairs there are fewer words to
-// choose from, but more loads; these take long where a subgroup's are on many columns.
+// choose from, but more loads; these take long where a subgroup's are on many columns, and in the large tiles that store
+// whole sectors.
 uvec4 load_unaligned(uint first) {
     uint word = first / PER_WORD, next;
     uvec4 words;
-    if (DOWN < 8u) {
+    if (DOWN < 8u || WHOLE_SECTORS) {
         uvec4 low = load_vector(word / 4u), high = load_vector(word / 4u + 1u);
         words = words_from(word, low, high);
         next = word_of(high, word);

@@ -49,9 +49,10 @@ def test_a_variable_that_is_set_but_empty_is_named(variable):
     assert "apt install" not in said
 
 
-@pytest.mark.parametrize("value", ["", "/tmp"])
+@pytest.mark.parametrize("kind", ["nothing", "folder"])
 @pytest.mark.parametrize("variable", VARIABLES)
-def test_what_the_loader_is_said_to_look_at_is_what_the_error_says(variable, value):
+def test_what_the_loader_is_said_to_look_at_is_what_the_error_says(variable, kind, tmp_path):
+    value = str(tmp_path) if kind == "folder" else ""  # an empty one: loaders read all .json files
     said = said_with(variable, value)
     report = "print(vkdml._native.loader()['named_drivers'])"
     unset = f"import os; [os.environ.pop(name, None) for name in {VARIABLES} if name != {variable!r}]\n"

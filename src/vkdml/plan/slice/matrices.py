@@ -366,13 +366,17 @@ def tile_shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> 
     are_unaligned = loads_unaligned(matrices, element_bytes)
     is_continued = continued(matrices, element_bytes)
     groups_follow = is_continued and matrices.rows.groups is not None
+    has_long_rows = element_bytes == 1 and _has_long_unaligned_rows(matrices, across, limits)
+    writes_vectors = not (has_long_rows or unaligned(matrices.output_starts, element_bytes))
     if (
         element_bytes == 1
         and across >= 4 * _LEAST_ACROSS
-        and (stepped or not (are_unaligned or groups_follow))
+        and (stepped or (writes_vectors if are_unaligned else not groups_follow))
     ):
-        down *= 2  # such columns are loaded in longer pieces
-        if are_unaligned or not _has_long_unaligned_rows(matrices, across, limits):
+        # Such columns are loaded in longer pieces, unaligned ones where rows are written in whole vectors:
+        # 0.95 of the time of copies of 512 MiB, 0.90 of 48 MiB (H200, 28 copies).
+        down *= 2
+        if are_unaligned or not has_long_rows:
             across //= 2
     while shared_bytes(down, across, element_bytes) > limits.max_shared_memory:
         across -= 4
