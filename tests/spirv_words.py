@@ -22,6 +22,18 @@ VIEWS_OF_BUFFER = (
 )
 
 
+# An invocation for each word, and a specialization constant.
+_HEAD_OF_WORDS = (
+    "#version 450\n#extension GL_EXT_control_flow_attributes : require\nlayout(local_size_x = 4) in;\n"
+    f"layout(constant_id = 0) const uint N = 3u;\n{VIEWS_OF_BUFFER}"
+)
+
+
+def program_of_words(body: str, functions: str = "") -> str:
+    """A shader of which each invocation runs ``body`` for word ``i``; ``N`` is a specialization constant."""
+    return f"{_HEAD_OF_WORDS}{functions}void main() {{\nuint i = gl_GlobalInvocationID.x;\n{body}\n}}\n"
+
+
 def tool(name: str, package: str) -> str:
     """The path of a program that a package of the system has."""
     found = shutil.which(name)

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import pytest
 import spirv_words
-from spirv_words import VIEWS_OF_BUFFER, check_valid
+from spirv_words import check_valid, program_of_words
 from test_specialized_modules import compiled, planned, run_module
 
 from vkdml import _native
 from vkdml.plan import kernels
 
-HEAD = (
-    "#version 450\n#extension GL_EXT_control_flow_attributes : require\nlayout(local_size_x = 4) in;\n"
-    f"layout(constant_id = 0) const uint N = 3u;\n{VIEWS_OF_BUFFER}"
-)
 NONE, UNROLL, DONT_UNROLL = 0, 1, 2
-
-
-def program(body: str) -> str:
-    """Of an invocation for each word."""
-    return f"{HEAD}void main() {{\nuint i = gl_GlobalInvocationID.x;\n{body}\n}}\n"
 
 
 def controls(module: bytes) -> list[int]:
@@ -71,7 +62,7 @@ USES = {
 @pytest.mark.parametrize("use", USES)
 def test_programs_compute_what_they_did(use, tmp_path):
     body, expected = USES[use]
-    module = compiled(tmp_path, program(body))
+    module = compiled(tmp_path, program_of_words(body))
     assert NONE in controls(module)
     made = _native.with_unrolled_loops(module)
     check_valid(tmp_path / "module.spv", made)
@@ -81,7 +72,7 @@ def test_programs_compute_what_they_did(use, tmp_path):
 
 @pytest.mark.parametrize(("hint", "control"), [("unroll", UNROLL), ("dont_unroll", DONT_UNROLL)])
 def test_loops_that_say_what_becomes_of_them_stay_as_they_are(hint, control, tmp_path):
-    module = compiled(tmp_path, program(f"[[{hint}]] for (uint j = 0u; j < N; j++) words[i] += j;"))
+    module = compiled(tmp_path, program_of_words(f"[[{hint}]] for (uint j = 0u; j < N; j++) words[i] += j;"))
     assert controls(module) == [control]
     assert _native.with_unrolled_loops(module) == module
 
@@ -98,7 +89,7 @@ SILENT = {
 @pytest.mark.parametrize("kind", SILENT)
 def test_loops_for_which_swiftshader_takes_all_memory_do_not_ask(kind, tmp_path):
     function = "uint through_array(uint j) { uint own[2] = {j, 1u}; return own[words[0] % 2u]; }\n"
-    module = compiled(tmp_path, program(SILENT[kind]).replace("void main", f"{function}void main"))
+    module = compiled(tmp_path, program_of_words(SILENT[kind], function))
     assert controls(module) == [NONE]
     assert _native.with_unrolled_loops(module) == module
 

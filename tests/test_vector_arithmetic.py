@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import spirv_words
-from spirv_words import VIEWS_OF_BUFFER, check_valid, operations
+from spirv_words import check_valid, operations, program_of_words
 from test_specialized_modules import compiled, planned, run_module
 
 from vkdml import _native
@@ -18,15 +18,6 @@ WORDS = [
     0, 1, 2, 0x7F, 0x80, 0xFF, 0x1234567, 0xFFFFFF, 0x1000000, 0x1000001, 0x7FFFFFFF, 0x80000000,
     0x80000001, 0x8000007F, 0xFF7FFFFF, 0xFFFFFF80, 0xFFFFFFFF, 0xDEADBEEF, 0x12345678, 0x55555555,
 ]  # fmt: skip
-HEAD = (
-    "#version 450\nlayout(local_size_x = 4) in;\nlayout(constant_id = 0) const uint N = 3u;\n"
-    f"{VIEWS_OF_BUFFER}"
-)
-
-
-def program(body: str) -> str:
-    """Of an invocation for each word."""
-    return f"{HEAD}void main() {{\nuint i = gl_GlobalInvocationID.x;\n{body}\n}}\n"
 
 
 def arithmetic(module: bytes, constants: list[int]) -> bytes:
@@ -35,7 +26,7 @@ def arithmetic(module: bytes, constants: list[int]) -> bytes:
 
 def computed(tmp_path, body: str, words: list[int], constants: list[int]) -> list[int]:
     """What the rewritten program makes of these words."""
-    made = arithmetic(compiled(tmp_path, program(body)), constants)
+    made = arithmetic(compiled(tmp_path, program_of_words(body)), constants)
     check_valid(tmp_path / "module.spv", made)
     return run_module(made, [], words)
 
@@ -112,15 +103,12 @@ def test_shifts_to_the_left_by_numbers_that_differ(tmp_path):
 
 
 def test_divisions_by_other_numbers_stay(tmp_path):
-    module = compiled(tmp_path, program("words[i] = words[i] / 12u + words[i] % N + words[i] / (i + 1u);"))
-    made = arithmetic(module, [7])
+    body = "words[i] = words[i] / 12u + words[i] % N + words[i] / (i + 1u);"
+    made = arithmetic(compiled(tmp_path, program_of_words(body)), [7])
     assert operations(made).count(UNSIGNED_DIVIDE) == 2
     assert operations(made).count(UNSIGNED_MODULO) == 1
     words = [word // 12 + word % 7 + word // (i + 1) & 0xFFFFFFFF for i, word in enumerate(WORDS)]
-    assert (
-        computed(tmp_path, "words[i] = words[i] / 12u + words[i] % N + words[i] / (i + 1u);", WORDS, [7])
-        == words
-    )
+    assert computed(tmp_path, body, WORDS, [7]) == words
 
 
 def test_floats_of_the_module_are_used_again(tmp_path):
@@ -144,12 +132,14 @@ LEFT = {
 
 @pytest.mark.parametrize("kind", LEFT)
 def test_other_modules_stay_as_they_are(kind, tmp_path):
-    module = compiled(tmp_path, program(LEFT[kind]))
+    module = compiled(tmp_path, program_of_words(LEFT[kind]))
     assert _native.with_vector_arithmetic(module) == module
 
 
 def test_a_specialization_constant_without_a_value_is_not_known(tmp_path):
-    module = compiled(tmp_path, program("words[i] = words[i] / N + (words[i] << N) + (words[i] >> N);"))
+    module = compiled(
+        tmp_path, program_of_words("words[i] = words[i] / N + (words[i] << N) + (words[i] >> N);")
+    )
     made = _native.with_vector_arithmetic(module)
     check_valid(tmp_path / "module.spv", made)
     assert SHIFT_LEFT not in operations(made)

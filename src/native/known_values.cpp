@@ -7,22 +7,6 @@ namespace vkdml::spirv {
 
 namespace {
 
-bool goes_on(const Instruction& each) {
-    const uint32_t operation = each.operation();
-    return operation == branch || operation == branch_conditional || operation == switch_;
-}
-
-bool ends_block(const Instruction& each) {
-    const uint32_t operation = each.operation();
-    const bool leaves = operation == return_ || operation == return_value;
-    return goes_on(each) || leaves || operation == kill || operation == unreachable;
-}
-
-template <typename T> T& last_of(std::vector<T>& all) {
-    if (all.empty()) throw std::invalid_argument("the SPIR-V module has an instruction outside of its place");
-    return all.back();
-}
-
 // Whether all operands of an operation are ids, and its result depends on nothing else.
 bool is_operator(uint32_t operation) { return operation >= bitcast && operation <= bitwise_not; }
 
@@ -48,9 +32,9 @@ uint32_t result_id(const Instruction& each) {
 
 KnownValues::KnownValues(const std::vector<Instruction>& code, uint32_t bound,
                          const std::vector<uint32_t>& constants)
-    : code_(code), types_(bound), values_(bound), contents_(bound), returned_(bound), run_(bound),
-      ends_(bound) {
-    find_functions();
+    : code_(code), functions_(functions_of(code)), types_(bound), values_(bound), contents_(bound),
+      returned_(bound), run_(bound), ends_(bound) {
+    index_functions();
     for (size_t i = 0; i < globals_; i++) define_global(code_[i], constants);
     find_pointers();
     do {
@@ -59,36 +43,11 @@ KnownValues::KnownValues(const std::vector<Instruction>& code, uint32_t bound,
     } while (settle());
 }
 
-void KnownValues::find_functions() {
-    globals_ = code_.size();
-    for (size_t i = 0; i < code_.size(); i++) {
-        const Instruction& each = code_[i];
-        switch (each.operation()) {
-        case function:
-            if (functions_.empty()) globals_ = i;
-            functions_.push_back({each[2], i, i, {}, {}});
-            break;
-        case function_parameter:
-            last_of(functions_).parameters.push_back(each[2]);
-            break;
-        case label:
-            last_of(functions_).blocks.push_back({each[1], i, i});
-            break;
-        case function_end:
-            last_of(functions_).end = i + 1;
-            break;
-        default:
-            if (ends_block(each)) last_of(last_of(functions_).blocks).end = i + 1;
-        }
-    }
+void KnownValues::index_functions() {
+    globals_ = functions_.empty() ? code_.size() : functions_.front().begin;
     for (const Function& each : functions_) {
         by_id_[each.id] = &each;
-        bool ends = each.end > each.begin;
-        for (const Block& block : each.blocks) {
-            ends = ends && block.end > block.begin;
-            ends_.at(block.label) = block.end - 1;
-        }
-        if (!ends) throw std::invalid_argument("the SPIR-V module ends within a function");
+        for (const Block& block : each.blocks) ends_.at(block.label) = block.end - 1;
     }
 }
 

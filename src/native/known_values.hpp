@@ -9,19 +9,6 @@
 
 namespace vkdml::spirv {
 
-// A function's instructions from a label to a branch or the like.
-struct Block {
-    uint32_t label;
-    size_t begin, end; // instructions of the module; the first one is the label, the last one ends the block
-};
-
-struct Function {
-    uint32_t id;
-    size_t begin, end;                // from OpFunction to behind OpFunctionEnd
-    std::vector<uint32_t> parameters; // their ids
-    std::vector<Block> blocks;
-};
-
 // Words and bools that are the same in every invocation and every run, found from the specialization
 // constants on: through arithmetic, branches, calls, and variables that hold one word.
 //
@@ -47,7 +34,7 @@ public:
 private:
     enum Type : uint8_t { another, boolean, word, pointer_to_one }; // of what is followed
 
-    void find_functions();
+    void index_functions();
     void find_pointers();
     void define_global(const Instruction& each, const std::vector<uint32_t>& constants);
     void pass();

@@ -136,7 +136,8 @@ NB_MODULE(_native, m) {
     m.def(
         "with_unrolled_loops",
         [](nb::bytes spirv) { return from_words(spirv::with_unrolled_loops(to_words(spirv))); }, "spirv"_a,
-        "The module with a request to unroll each of its loops.");
+        "The module with a request to unroll its loops, but for long ones and those with arrays of their "
+        "own.");
     m.def(
         "with_vector_arithmetic",
         [](nb::bytes spirv) { return from_words(spirv::with_vector_arithmetic(to_words(spirv))); }, "spirv"_a,

@@ -2,6 +2,54 @@
 #include "spirv.hpp"
 
 namespace vkdml::spirv {
+namespace {
+
+template <typename T> T& last_of(std::vector<T>& all) {
+    if (all.empty()) throw std::invalid_argument("the SPIR-V module has an instruction outside of its place");
+    return all.back();
+}
+
+} // namespace
+
+bool goes_on(const Instruction& each) {
+    const uint32_t operation = each.operation();
+    return operation == branch || operation == branch_conditional || operation == switch_;
+}
+
+bool ends_block(const Instruction& each) {
+    const uint32_t operation = each.operation();
+    const bool leaves = operation == return_ || operation == return_value;
+    return goes_on(each) || leaves || operation == kill || operation == unreachable;
+}
+
+std::vector<Function> functions_of(const std::vector<Instruction>& instructions) {
+    std::vector<Function> all;
+    for (size_t i = 0; i < instructions.size(); i++) {
+        const Instruction& each = instructions[i];
+        switch (each.operation()) {
+        case function:
+            all.push_back({each[2], i, i, {}, {}});
+            break;
+        case function_parameter:
+            last_of(all).parameters.push_back(each[2]);
+            break;
+        case label:
+            last_of(all).blocks.push_back({each[1], i, i});
+            break;
+        case function_end:
+            last_of(all).end = i + 1;
+            break;
+        default:
+            if (ends_block(each)) last_of(last_of(all).blocks).end = i + 1;
+        }
+    }
+    for (const Function& each : all) {
+        bool ends = each.end > each.begin;
+        for (const Block& block : each.blocks) ends = ends && block.end > block.begin;
+        if (!ends) throw std::invalid_argument("the SPIR-V module ends within a function");
+    }
+    return all;
+}
 
 std::vector<Instruction> instructions_of(const std::vector<uint32_t>& module) {
     if (module.size() < header_words) throw std::invalid_argument("the SPIR-V module has no header");

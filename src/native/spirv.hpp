@@ -149,6 +149,26 @@ struct Instruction {
 // not whole.
 std::vector<Instruction> instructions_of(const std::vector<uint32_t>& module);
 
+// A function's instructions from a label to a branch or the like.
+struct Block {
+    uint32_t label;
+    size_t begin, end; // instructions of the module; the first one is the label, the last one ends the block
+};
+
+struct Function {
+    uint32_t id;
+    size_t begin, end;                // from OpFunction to behind OpFunctionEnd
+    std::vector<uint32_t> parameters; // their ids
+    std::vector<Block> blocks;
+};
+
+// The functions of a module. Throws std::invalid_argument where one is not whole.
+std::vector<Function> functions_of(const std::vector<Instruction>& instructions);
+
+// Whether an instruction ends a block and names what comes next; whether it ends a block.
+bool goes_on(const Instruction& each);
+bool ends_block(const Instruction& each);
+
 // A variable in a storage buffer: if it is nothing but an array of words, or of vectors of two or four.
 struct BufferVariable {
     uint32_t binding;

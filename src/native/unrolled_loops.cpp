@@ -9,7 +9,7 @@
 namespace vkdml::spirv {
 namespace {
 
-// A longer loop takes as long to start as to run, and SwiftShader long to compile.
+// SwiftShader takes long to compile more.
 constexpr size_t most_instructions = 1000;
 
 // What a stretch of code executes at most, with all functions that it calls.
@@ -26,20 +26,20 @@ struct Content {
 
 class Loops {
 public:
-    explicit Loops(const std::vector<uint32_t>& spirv) : code_(instructions_of(spirv)), made_(spirv) {
-        size_t begin = 0;
-        for (size_t i = 0; i < code_.size(); i++) {
-            find_array(code_[i]);
-            if (code_[i].operation() == spirv::function) begin = i;
-            if (code_[i].operation() == label) labels_[code_[i][1]] = i;
-            if (code_[i].operation() == function_end) functions_[code_[begin][2]] = {begin, i};
+    explicit Loops(const std::vector<uint32_t>& spirv)
+        : code_(instructions_of(spirv)), functions_(functions_of(code_)), made_(spirv) {
+        for (const Instruction& each : code_) find_array(each);
+        std::map<uint32_t, size_t> labels;
+        for (const Function& function : functions_) {
+            by_id_[function.id] = &function;
+            for (const Block& block : function.blocks) labels[block.label] = block.begin;
         }
         constexpr uint32_t control_word = 3, none = 0, unroll = 1;
         for (size_t i = 0; i < code_.size(); i++) {
             const Instruction& each = code_[i];
             if (each.operation() != loop_merge || each[control_word] != none) continue;
-            const auto end = labels_.find(each[1]);
-            if (end != labels_.end() && content_of({i, end->second}).may_be_unrolled())
+            const auto end = labels.find(each[1]);
+            if (end != labels.end() && content_of(i, end->second).may_be_unrolled())
                 made_[each.words + control_word - spirv.data()] = unroll;
         }
     }
@@ -47,19 +47,15 @@ public:
     std::vector<uint32_t> take() { return std::move(made_); }
 
 private:
-    struct Stretch {
-        size_t begin, end;
-    };
-
     void find_array(const Instruction& each);
-    Content content_of(Stretch stretch);
+    Content content_of(size_t begin, size_t end);
     const Content& content_of_function(uint32_t id);
 
     const std::vector<Instruction> code_;
+    const std::vector<Function> functions_;
     std::vector<uint32_t> made_;
     std::set<uint32_t> arrays_, pointers_, variables_; // types; ids
-    std::map<uint32_t, size_t> labels_;
-    std::map<uint32_t, Stretch> functions_;
+    std::map<uint32_t, const Function*> by_id_;
     std::map<uint32_t, Content> contents_; // by function
 };
 
@@ -79,10 +75,10 @@ void Loops::find_array(const Instruction& each) {
     }
 }
 
-Content Loops::content_of(Stretch stretch) {
+Content Loops::content_of(size_t begin, size_t end) {
     Content content;
-    content.instructions = stretch.end - stretch.begin;
-    for (size_t i = stretch.begin; i < stretch.end; i++) {
+    content.instructions = end - begin;
+    for (size_t i = begin; i < end; i++) {
         const Instruction& each = code_[i];
         if (each.operation() == access_chain && variables_.count(each[3])) content.has_arrays = true;
         if (each.operation() == function_call) content.add(content_of_function(each[3]));
@@ -93,8 +89,10 @@ Content Loops::content_of(Stretch stretch) {
 // No function calls itself: SPIR-V forbids it.
 const Content& Loops::content_of_function(uint32_t id) {
     const auto [found, is_new] = contents_.insert({id, {}});
-    const auto function = functions_.find(id);
-    if (is_new && function != functions_.end()) found->second = content_of(function->second);
+    const auto function = by_id_.find(id);
+    if (is_new && function != by_id_.end())
+        found->second =
+            content_of(function->second->begin, function->second->end - 1); // without OpFunctionEnd
     return found->second;
 }
 

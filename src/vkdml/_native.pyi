@@ -45,7 +45,9 @@ def with_texel_loads(spirv: bytes, bindings: int, widths: int) -> tuple[bytes, l
     """
 
 def with_unrolled_loops(spirv: bytes) -> bytes:
-    """The module with a request to unroll each of its loops."""
+    """
+    The module with a request to unroll its loops, but for long ones and those with arrays of their own.
+    """
 
 def with_vector_arithmetic(spirv: bytes) -> bytes:
     """

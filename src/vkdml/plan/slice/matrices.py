@@ -366,8 +366,9 @@ def tile_shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> 
     are_unaligned = loads_unaligned(matrices, element_bytes)
     is_continued = continued(matrices, element_bytes)
     groups_follow = is_continued and matrices.rows.groups is not None
+    rows_unaligned = unaligned(matrices.output_starts, element_bytes)
     has_long_rows = element_bytes == 1 and _has_long_unaligned_rows(matrices, across, limits)
-    writes_vectors = not (has_long_rows or unaligned(matrices.output_starts, element_bytes))
+    writes_vectors = not (has_long_rows or rows_unaligned)
     if (
         element_bytes == 1
         and across >= 4 * _LEAST_ACROSS
@@ -390,7 +391,7 @@ def tile_shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> 
     if apart * element_bytes < SECTOR_BYTES:
         while down * across < blocks and cells >= _TILES_OF_LONG_SIDE * across:
             across *= 2
-    shared = int(unaligned(matrices.output_starts, element_bytes))
+    shared = int(rows_unaligned)
     within_sectors = unaligned(matrices.output_starts, element_bytes, SECTOR_BYTES)
     is_cut, vectors_across = cells > across, across * per_cell // per_vector
     whole_sectors = is_cut and within_sectors and vectors_across >= _LEAST_WHOLE and matrices.rows.are_dense
