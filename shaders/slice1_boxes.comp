@@ -36,6 +36,9 @@ uvec2 offsets_in_box(uint number, uint word, uint dims) {
     return offsets;
 }
 
+#if BOX_TURNS != 8
+#error "EACH_TURN() has eight turns"
+#endif
 // What an invocation keeps for each of its turns is in variables of its own: some drivers keep arrays in memory.
 #define EACH_TURN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 

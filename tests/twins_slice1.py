@@ -37,7 +37,7 @@ class CopyStep:
         self.p = p = SimpleNamespace(**kernel.family.unpack(step.push))
         in_push = self.constants.layout_in_push
         self.layout = layout = p.layout_words if in_push else buffers["workspace"].view(np.uint32).tolist()
-        if kernel.family.name in ("slice1_runs", "slice1_words", "slice1_rows"):
+        if kernel.family.name in ("slice1_runs", "slice1_words", "slice1_rows", "slice1_pixels"):
             words = kernels.number("run_dim_words")  # the second is an inverse of the first
             dims = p.dims if kernel.family.name == "slice1_runs" else self.constants.dims
             self.dims = [[layout[words * i], *layout[words * i + 2 : words * (i + 1)]] for i in range(dims)]
@@ -149,6 +149,24 @@ def slice1_words(step, buffers) -> None:
     if s.constants.rows_of_words:
         assert s.p.output_base % per_word == s.dims[-1][0] % per_word == 0
     copy_run(s, s.p.words * per_word, per_word)
+
+
+def slice1_pixels(step, buffers) -> None:
+    s = SliceStep(step, buffers)
+    p, c, per_word, near = s.p, s.constants, 4 // s.element_bytes, s.dims[-1][1]
+    pixels_of_share = c.workgroup * c.at_once * per_word
+    assert step.workgroups <= p.shares == -(-p.pixels // pixels_of_share)
+    assert c.side_by_side == (near in (1, WORD - 1))
+    assert c.backward == (near >= WORD // 2)
+    pixels, channels = np.arange(p.pixels)[:, None], np.arange(c.channels)
+    planes = channels // c.group_channels * p.group_stride + channels % c.group_channels * p.channel_stride
+    places, _ = offsets_of(pixels, s.dims, p.input_base, 0)
+    if c.side_by_side and not c.input_unaligned:
+        words = offsets_of(pixels[::per_word], s.dims, p.input_base, 0)[0] - c.backward * (per_word - 1)
+        left = s.dims[-1][0] - pixels[::per_word] % s.dims[-1][0]
+        assert not ((words + planes)[left[:, 0] >= per_word] % per_word).any()
+    first = p.output_vector * VECTOR_BYTES // s.element_bytes
+    s.copy(places + planes, first + pixels * c.channels + channels)
 
 
 def slice1_rows(step, buffers) -> None:
@@ -369,6 +387,7 @@ TWINS = {
     "slice1_tiles": slice1_tiles,
     "slice1_boxes": slice1_boxes,
     "slice1_words": slice1_words,
+    "slice1_pixels": slice1_pixels,
     "slice1_rows": slice1_rows,
     "slice1_blocks": slice1_blocks,
 }

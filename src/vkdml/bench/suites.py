@@ -203,9 +203,9 @@ def _every_kernel() -> Iterator[Case]:
     Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and with
     few; odd columns of few rows, and in several matrices; long odd columns of bytes; rows of 3 and stacks of
     7; stacks of 5 whose outputs are transposed; every second element of matrices, transposed; pixels turned
-    from RGB to BGR, and to planes; every third of 9 channels, the first 3 of 80; narrow rows backwards, and
-    every third element of them; a part of one row, its every second and third element; the greatest of each
-    pixel over all pictures; one element alone.
+    from RGB to BGR, and to planes; 13 planes to pixels; every third of 9 channels, the first 3 of 80; narrow
+    rows backwards, and every third element of them; a part of one row, its every second and third element;
+    the greatest of each pixel over all pictures; one element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size
@@ -258,6 +258,7 @@ def _every_kernel() -> Iterator[Case]:
         for columns in (3, 7):
             shape = (256 * MIB // (columns * size), columns)
             yield Case(EVERY_KERNEL, "slice1", element, shape, window="transposed")
+        yield Case(EVERY_KERNEL, "slice1", element, (13, 256 * MIB // (13 * size)), window="transposed")
         if size < 4:
             for window in ("[:, ::-1]", "[:, ::3]"):
                 yield Case(EVERY_KERNEL, "slice1", element, (side, side), window=window)

@@ -112,6 +112,9 @@ DISCRETE = Tuning(
         exchanged_from_bytes=8,
         exchanging_workgroup_size=256,
         row_workgroup_size=256,
+        pixel_channels=((1, 2, 27), (2, 5, 27), (4, 3, 64)),
+        pixels_from_bytes=2 * _MIB,
+        narrow_pixels_in_row=64,
     ),
     short=ShortTuning(
         workgroup_size=128,
@@ -223,6 +226,7 @@ SOFTWARE = replace(
         box_bytes=0,
         narrow_box_bytes=0,
         word_workgroup_size=0,
+        pixel_channels=(),
         row_workgroup_size=8,
         workgroup_row_vectors=256,
         most_near_dims=1,

@@ -276,6 +276,23 @@ def words(
     return share if parts == 1 else loop(parts, share)
 
 
+def pixels(rounds: int, dims: int, channels: int, at_once: int, per_word: int) -> int:
+    """Return the steps of ``slice1_pixels``.
+
+    Args:
+        rounds: of a workgroup.
+        dims: of pixels.
+        channels: elements of a pixel.
+        at_once: words that an invocation loads together from each plane.
+        per_word: elements of a word.
+    """
+    places = loop(dims) + loop(per_word, loop(dims))
+    planes = loop(channels) + loop(channels, 1 + loop(per_word))
+    made = loop(channels, 1 + loop(per_word))
+    stored = loop(ceil_div(at_once * channels, 4), loop(4))
+    return loop(rounds, loop(at_once, places + planes) + loop(at_once, made) + stored)
+
+
 def copied_rows(dims: int, rounds: int, near_dims: int) -> int:
     """Return the steps of ``slice1_rows``.
 

@@ -122,6 +122,12 @@ class SliceTuning:
     """By element width, the most bytes of each of many transposed matrices that are gathered, as a workgroup
     for each would have too little to do; the same where their columns are aligned; and the most rows, but of
     rows shorter than a sector."""
+    pixel_channels: tuple[tuple[int, int, int], ...] = ()
+    """By element width, the fewest and the most elements of pixels that are gathered from as many planes."""
+    pixels_from_bytes: int = 0
+    """Smaller outputs have no pixels."""
+    narrow_pixels_in_row: int = 1
+    """The fewest pixels of narrow elements that follow each other in a plane: words hold several."""
     cached_parts_bytes: tuple[tuple[int, int], ...] = ()
     """By element width, of narrow elements, the least bytes of parts of the output that share sectors which a
     cache holds, such as the planes of small images: shorter ones are gathered."""

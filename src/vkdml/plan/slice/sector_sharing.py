@@ -18,10 +18,6 @@ from vkdml.plan.tuning import SharingTuning, SliceTuning
 # So few rows of halves are copied by words that share sectors (0.89 of the time on an H200, 0.80 to 1.00 on
 # an H100).
 _FEW_ROWS = 4
-# Rows of halves that are shorter than a sector are copied by words if they are no longer than the first, or
-# all of them together no longer than the second (0.66 to 0.91 of the time on an H200, 0.62 to 1.05 on an
-# H100).
-_SHORT_ROW_BYTES, _SHORT_ROWS_BYTES = 24, 64 << 20
 # Bytes from pixel to pixel. Bytes of larger pixels are copied to planes in tiles.
 _SMALL_PIXEL_BYTES = 8
 # Longer rows of bytes with steps of 2 and 3 are copied as vectors.
@@ -218,6 +214,7 @@ class Sharing:
 
         Words copy planes of pixels of eight bytes, four of which are copied, in 0.81 to 1.14 of the time of
         tiles, 0.94 in the mean of six copies (H100 and H200); boxes take 1.4 times as long as tiles.
+        Few short rows of halves take 0.66 to 0.91 of the time (H200; H100: 0.62 to 1.05).
         """
         rows, columns = matrices.rows, matrices.columns
         if are_planes(matrices, self.element_bytes, self._tuning):
@@ -228,9 +225,7 @@ class Sharing:
             return False
         if rows.count <= _FEW_ROWS:
             return self.words_beside is not None
-        row_bytes = 2 * columns.count
-        is_short = row_bytes <= _SHORT_ROW_BYTES or 2 * self.layout.count <= _SHORT_ROWS_BYTES
-        return row_bytes < SECTOR_BYTES and is_short and self.gathers_well and self.are_rows_of_words
+        return 2 * columns.count < SECTOR_BYTES and self.gathers_well and self.are_rows_of_words
 
     @property
     def _has_long_steps(self) -> bool:

@@ -9,6 +9,7 @@ from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, check_buffer, checked_step
 from vkdml.plan.slice.box_copies import box_copy, boxes_of
 from vkdml.plan.slice.matrices import Matrices
+from vkdml.plan.slice.pixel_copies import pixel_copy, pixels_of
 from vkdml.plan.slice.row_copies import is_of_rows, row_copy
 from vkdml.plan.slice.run_copies import are_faster_in_parts, run_copy
 from vkdml.plan.slice.sector_sharing import Sharing
@@ -39,34 +40,7 @@ def plan_slice1(
     check_buffer("output", output_bytes, limits)
     last_vector = _last_vector(layout, element_bytes)
     layout, element_bytes = widened(layout, element_bytes)
-    sharing = Sharing(layout, element_bytes, limits)
-    gathers_well = sharing.gathers_well
-    matrices, filled = _matrices(sharing, limits)
-    by_words = not filled and sharing.gathers_by_words
-    beside = None if filled or by_words else sharing.words_beside
-    by_words = by_words or beside is not None
-    wants_boxes = sharing.are_faster_in_boxes if by_words else not (gathers_well or filled)
-    boxes = boxes_of(layout, element_bytes, limits) if wants_boxes else None
-    by_words = by_words and boxes is None
-    steps: tuple[Step, ...]
-    # Tiles that are not filled are slower than whatever else does not read memory again and again.
-    if matrices is not None and (filled or not (gathers_well or by_words or boxes)):
-        step, layout_words = tile_copy(matrices, element_bytes, last_vector, limits)
-        steps = (step,)
-    elif by_words:
-        step, layout_words = word_copy(layout, element_bytes, limits, beside)
-        steps = (step,)
-    elif boxes is not None:
-        step, layout_words = box_copy(boxes, last_vector, limits)
-        steps = (step,)
-    elif sharing.are_rows_of_words:
-        step, layout_words = word_copy(layout, element_bytes, limits)
-        steps = (step,)
-    elif is_of_rows(layout, element_bytes, limits) and not are_faster_in_parts(layout, element_bytes, limits):
-        step, layout_words = row_copy(layout, element_bytes, last_vector, limits)
-        steps = (step,)
-    else:
-        steps, layout_words = run_copy(layout, element_bytes, last_vector, limits)
+    steps, layout_words = _copied(layout, element_bytes, last_vector, limits)
     return Plan(
         tuple(checked_step(step, limits) for step in steps),
         (
@@ -76,6 +50,40 @@ def plan_slice1(
         ),
         layout_words,
     )
+
+
+def _copied(
+    layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits
+) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+    """Return the steps of a copy, and the layout words for the workspace."""
+    pixels = pixels_of(layout, element_bytes, limits)
+    if pixels is not None:
+        return _only(pixel_copy(pixels, last_vector, limits))
+    sharing = Sharing(layout, element_bytes, limits)
+    gathers_well = sharing.gathers_well
+    matrices, filled = _matrices(sharing, limits)
+    by_words = not filled and sharing.gathers_by_words
+    beside = None if filled or by_words else sharing.words_beside
+    by_words = by_words or beside is not None
+    wants_boxes = sharing.are_faster_in_boxes if by_words else not (gathers_well or filled)
+    boxes = boxes_of(layout, element_bytes, limits) if wants_boxes else None
+    by_words = by_words and boxes is None
+    # Tiles that are not filled are slower than whatever else does not read memory again and again.
+    if matrices is not None and (filled or not (gathers_well or by_words or boxes)):
+        return _only(tile_copy(matrices, element_bytes, last_vector, limits))
+    if by_words:
+        return _only(word_copy(layout, element_bytes, limits, beside))
+    if boxes is not None:
+        return _only(box_copy(boxes, last_vector, limits))
+    if sharing.are_rows_of_words:
+        return _only(word_copy(layout, element_bytes, limits))
+    if is_of_rows(layout, element_bytes, limits) and not are_faster_in_parts(layout, element_bytes, limits):
+        return _only(row_copy(layout, element_bytes, last_vector, limits))
+    return run_copy(layout, element_bytes, last_vector, limits)
+
+
+def _only(step: tuple[Step, tuple[int, ...]]) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+    return (step[0],), step[1]
 
 
 def _matrices(sharing: Sharing, limits: DeviceLimits) -> tuple[Matrices | None, bool]:
