@@ -168,6 +168,14 @@ def test_memory_that_is_not_of_one_array_is_copied():
     assert vkdml.from_dlpack(Tensor(x, ORDINAL)).memory not in (a.memory, b.memory)
 
 
+def test_an_empty_tensor_of_vkdmls_memory_needs_no_copy():
+    a = vkdml.zeros(64, "int8", share="cuda")
+    for key in (np.s_[:0], np.s_[64:], np.s_[5:5:-1]):
+        empty = vkdml.from_dlpack(Consumed(a, key), copy=False)
+        assert empty.shape == (0,)
+        assert empty.memory is a.memory
+
+
 def test_memory_that_was_given_back_is_not_found():
     a = vkdml.zeros(64, "int8", share="cuda")
     address = a.memory.address

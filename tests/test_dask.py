@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import threading
+from collections import deque
 from typing import Any
 
 import dask
@@ -53,6 +54,41 @@ def assert_same(lazy: Any, wanted: Any) -> None:
         assert a.dtype == (a.dtype if got.shape == () else got.dtype)  # scalars are in the machine's order
         assert (a.shape, got.dtype) == (whole.shape, whole.dtype)
         assert got.tobytes() == whole.tobytes()
+
+
+MASKED = da.ma.masked_greater(da.from_array(np.array([1, 9, 3]), chunks=2), 5)
+TAKES = {
+    "argmax": vkdml.argmax,
+    "argmax of a list": lambda x: vkdml.argmax([x]),
+    "argmax of a sequence of lists": lambda x: vkdml.argmax(deque([[x]])),
+    "slice1": lambda x: vkdml.slice1([x], (0, 0), (1, 3), (1, 1)),
+    "asarray": vkdml.asarray,
+    "asarray of a type": lambda x: vkdml.asarray(x, "f4"),
+    "asarray on devices": lambda x: vkdml.asarray(x, device=[0]),
+    "assignment": lambda x: vkdml.zeros(3, "i8").__setitem__(..., x),
+    "indices": lambda x: vkdml.asarray(np.arange(10))[x],
+    "lazily over no axis": lambda x: vkdml.dask.argmax(x, axis=()).compute(),
+}
+
+
+@pytest.mark.parametrize("name", TAKES)
+def test_masks_of_lazy_arrays_are_refused_and_others_are_taken(name: str) -> None:
+    with pytest.raises(TypeError, match="the mask of this MaskedArray hides elements"):
+        TAKES[name](MASKED)
+    TAKES[name](da.from_array(np.array([1, 9, 3]), chunks=2))
+
+
+def test_a_lazy_array_in_a_list_is_computed_once() -> None:
+    computed = []
+
+    def counted(block: np.ndarray) -> np.ndarray:
+        computed.append(block.shape)
+        return block
+
+    x = da.from_array(np.array([1, 9, 3]), chunks=3).map_blocks(counted, meta=np.array((), np.int64))
+    assert vkdml.argmax([x, [10, 0, 0]], 0).tolist() == [1, 0, 0]
+    assert vkdml.asarray(x).tolist() == [1, 9, 3]
+    assert computed == [(3,)] * 2
 
 
 @pytest.mark.parametrize("chunks", CHUNKS, ids=str)

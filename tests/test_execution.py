@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from dataclasses import replace
@@ -325,3 +326,47 @@ def test_threads_that_need_a_pipeline_at_once_build_it_once(fails):
     assert (slow.built, len(failed)) == (1 + fails, fails)
     assert len({id(kernel) for kernel in found}) == 1
     assert executions.kernel(step) is found[0]
+
+
+def test_a_signal_handler_may_build_the_pipeline_that_its_thread_builds(device, monkeypatch):
+    """A lock that this thread already has would be waited for as long as the process lives."""
+    executions = separate_device().executions
+    step = rows_step(device)
+    built = []
+
+    def build(step):
+        built.append(len(built))
+        if len(built) == 1:
+            executions.kernel(step)  # as a handler would that comes now
+        return ExecutionCache._built(executions, step)
+
+    monkeypatch.setattr(executions, "_built", build)
+    former = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("the thread waits for itself"))
+    signal.alarm(20)
+    try:
+        kernel = executions.kernel(step)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, former)
+    assert built == [0, 1]
+    assert executions.kernel(step) is kernel
+    assert not executions._being_built
+
+
+def test_a_pipeline_that_could_not_be_built_leaves_nothing(device, monkeypatch):
+    executions = separate_device().executions
+    step = rows_step(device)
+
+    def fail(step):
+        raise MemoryError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(executions, "_built", fail)
+        with pytest.raises(MemoryError):
+            executions.kernel(step)
+    assert not executions._being_built
+    assert executions.kernel(step) is executions.kernel(step)
+
+
+def rows_step(device):
+    return reduction(device).steps[0]

@@ -143,7 +143,7 @@ def test_sequences_come_to_have_them(device):
     np.testing.assert_array_equal(backwards.numpy(), -host[::-1, ::-1])
 
 
-@pytest.mark.parametrize("error", [MemoryError, DeviceError, ValueError])
+@pytest.mark.parametrize("error", [MemoryError, DeviceError, ValueError, KeyError])
 def test_calls_go_on_with_shared_pipelines_where_none_can_be_built(device, monkeypatch, error):
     asked = []
 
@@ -156,6 +156,9 @@ def test_calls_go_on_with_shared_pipelines_where_none_can_be_built(device, monke
     assert settled(device, lambda: vkdml.argmax(x, device=device)) == 0
     assert len(asked) == 1  # once is enough
     assert vkdml.argmax(x, device=device) == 699
+    monkeypatch.undo()
+    settled(device, lambda: vkdml.argmax(x[::-1].copy().reshape(7, 100), axis=1, device=device))
+    assert built(device) == 1
 
 
 def test_where_no_thread_starts_calls_go_on(device, monkeypatch):

@@ -179,6 +179,29 @@ def test_memory_outlives_a_replay_that_is_dropped_while_it_runs(device):
     assert alive() is None
 
 
+@pytest.mark.parametrize("call", ["vkGetMemoryHostPointerPropertiesEXT", "vkAllocateMemory"])
+def test_memory_that_a_driver_refuses_is_copied(device, call):
+    x = array_of("float32", IMPORTED_BYTES // 4 // ROWS)
+    invalid_external_handle, unknown = -1000072003, -13
+    _native.inject_failure(1, invalid_external_handle, call)
+    try:
+        found = vkdml.argmax(x, axis=1, device=device)
+        refused = _native.injected_call()
+    finally:
+        _native.inject_failure(0)
+    assert np.array_equal(found, x.argmax(axis=1))
+    assert refused == (call if device.native.imports_host_memory else "")
+    if not device.native.imports_host_memory:
+        return
+    _native.inject_failure(1, unknown, call)
+    try:
+        with pytest.raises(vkdml.DeviceError, match=call.removeprefix("vkGet")):
+            device.native.imported(x.reshape(-1).view(np.uint8))
+    finally:
+        _native.inject_failure(0)
+    assert device.native.imported(x.reshape(-1).view(np.uint8)) is not None
+
+
 def test_bytes_that_cannot_be_imported(device):
     whole = np.zeros(1 << 16, np.uint8)
     if device.native.imports_host_memory:

@@ -16,7 +16,7 @@ from test_kernels_periods import layout_of_window
 
 import vkdml
 from vkdml.plan import kernels
-from vkdml.plan.device_classes import DISCRETE
+from vkdml.plan.device_classes import DISCRETE, SOFTWARE
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.reduce.argreduce import plan_argreduce
@@ -197,6 +197,6 @@ def test_one_workgroup_too_many_takes_longer():
     assert work._imbalance(144, 512) > 1.4
 
 
-def test_software_drivers_have_no_phases(device):
-    if device.limits.tuning.is_processor:
-        assert device.limits.tuning.phases == ()
+def test_software_drivers_have_no_phases():
+    assert DISCRETE.phases
+    assert not SOFTWARE.phases

@@ -74,10 +74,7 @@ def test_the_host_reads_a_few_bytes_of_mapped_memory_itself(device, dtype, count
 
 
 def test_software_drivers_map_the_devices_memory(device):
-    if device.info.type == "software":
-        assert device.native.maps_device_memory
-    else:
-        assert device.native.maps_device_memory in (True, False)
+    assert device.native.maps_device_memory or device.info.type != "software"
 
 
 @pytest.mark.parametrize("nbytes", [256, 257])

@@ -10,13 +10,17 @@ def test_a_forked_child_gets_a_clear_error_not_a_hang():
         import os
         kept = vkdml.Device()
         assert vkdml.argmax([1, 3, 2]) == 1
+        evaluated = kept.sequence()
+        array = vkdml.asarray([1, 3, 2], device=kept)
+        evaluated.download(array)
+        evaluated.eval()
         # Python 3.12 and later warn of a fork in a process with threads.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
         if child == 0:
             make_buffer = lambda: kept.native.buffer(64, vkdml._native.MemoryKind.host)
             calls = [lambda: vkdml.argmax([1, 3, 2]), vkdml.Device, vkdml.devices, make_buffer]
-            for attempt in (*calls, kept.memory, kept.trim):
+            for attempt in (*calls, kept.memory, kept.trim, evaluated.timings):
                 try:
                     attempt()
                     os._exit(1)

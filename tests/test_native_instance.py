@@ -9,6 +9,8 @@ import textwrap
 import processes
 import pytest
 
+from vkdml import _native
+
 USE = """
     try:
         vkdml.argmax([1, 3, 2])
@@ -24,6 +26,19 @@ def said_with(variable, value, **environment):
     done = processes.finished(unset + textwrap.dedent(USE), **{variable: value}, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_manifests_that_are_added_are_looked_at_first_unless_others_are_forced(tmp_path, monkeypatch):
+    added = tmp_path / "added.json"
+    added.write_text("{}")
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    usual = _native.loader()["icd_files"]
+    assert str(added) not in usual
+    monkeypatch.setenv("VK_ADD_DRIVER_FILES", f"{added}:{tmp_path / 'missing.json'}")
+    assert _native.loader()["icd_files"] == [str(added), *usual]
+    monkeypatch.setenv("VK_DRIVER_FILES", str(tmp_path / "only.json"))
+    assert _native.loader()["icd_files"] == [str(tmp_path / "only.json")]
 
 
 def test_import_works_without_vulkan_and_the_first_use_names_the_remedy(tmp_path):

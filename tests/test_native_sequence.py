@@ -100,6 +100,65 @@ def test_a_sequence_whose_result_is_there_is_used_while_the_device_still_runs_it
     assert vkdml.argmax(np.arange(10.0), device=device) == 9
 
 
+def test_other_threads_run_while_a_sequence_settles(device, watched):
+    sequence, *_ = watched
+    sequence.submit()
+    assert sequence.wait(timeout=60, spin_us=60e6) is True
+    ticks, is_over = [], threading.Event()
+
+    def tick():
+        while not is_over.wait(0.01):
+            ticks.append(time.perf_counter())
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    began = time.perf_counter()
+    sequence.submit()
+    took = time.perf_counter() - began
+    is_over.set()
+    ticking.join()
+    assert (took > 0.1) == device.native.ends_with_events
+    assert len(ticks) > took / 0.05 - 2
+    assert sequence.wait(timeout=60) is True
+
+
+class Alarm(Exception):
+    """Raised by a signal."""
+
+
+def test_a_signal_ends_the_wait_for_a_sequence_that_settles(device, watched):
+    sequence, source, result, _ = watched
+
+    def ring(*_):
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        source[:] = 5
+        sequence.submit()
+        assert sequence.wait(timeout=60, spin_us=60e6) is True
+        if device.native.ends_with_events:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Alarm):
+                sequence.submit()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    source[:] = 6
+    assert sequence.eval(timeout=60) is True
+    assert result.tolist() == [6, 6]
+
+
+def test_no_more_is_watched_than_there_is_and_not_more_operations_are_timed_than_there_are_queries(device):
+    buffer, sequence = device.native.buffer(8, HOST), device.native.sequence()
+    words = buffer.capacity // 4
+    sequence.watch(buffer, words)
+    with pytest.raises(ValueError, match=f"cannot watch {words + 1} words of a buffer of {4 * words} bytes"):
+        sequence.watch(buffer, words + 1)
+    with pytest.raises(ValueError, match=f"a sequence times at most {2**31 - 1} operations, not {2**31}"):
+        device.native.sequence(2**31)
+
+
 def test_dropping_a_running_sequence_does_not_wait_and_its_memory_stays_until_it_is_done(device):
     sequence = long_sequence(device, 0.6)
     used = device.memory()["used"]

@@ -235,7 +235,6 @@ def test_a_fault_of_a_known_call_carries_the_operator_too(device, monkeypatch, f
 
 PAIRS = np.random.default_rng(1).integers(-3, 3, (1000, 2), np.int8)
 SIXTEEN_TIMES = np.broadcast_to(PAIRS[:, None], (1000, 16, 2))
-NINE_TIMES = np.broadcast_to(X[:, :, None], (6, 50, 9))
 
 REDUCTIONS = {
     # What decides, and the bytes that it has: (array, axis, options, bytes).

@@ -97,14 +97,17 @@ def test_clearing_drops_everything_and_says_whether_there_was_anything() -> None
 def test_what_is_dropped_may_use_the_pool() -> None:
     """Destroying an execution can run anybody's code."""
     pool: Pool[int, Any] = Pool(1, 100)
+    is_locked = []
 
     class Returning:
         def __del__(self) -> None:
+            is_locked.append(pool._lock._is_owned())  # type: ignore[attr-defined]
             pool.take(7)
 
     for key in range(3):
         pool.put(key, Returning(), 1)
     pool.clear()
+    assert is_locked == [False] * 3
 
 
 def test_threads_share_it() -> None:

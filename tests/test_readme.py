@@ -205,6 +205,14 @@ def pip_fault(words: list[str]) -> str:
     return f"vkdml has no extra {missing}" if missing else ""
 
 
+def venv_fault(words: list[str]) -> str:
+    return "" if words == ["-m", "venv", "env"] else f"python3 {' '.join(words)}: expected is -m venv env"
+
+
+def activate_fault(words: list[str]) -> str:
+    return "" if words == ["env/bin/activate"] else f"{words}: expected is env/bin/activate"
+
+
 def apt_fault(words: list[str]) -> str:
     listed = {line.strip() for line in (ROOT / "system-packages.txt").read_text().splitlines()}
     missing = set(words[1:]) - listed
@@ -223,12 +231,16 @@ def files_fault(words: Iterable[str]) -> str:
 
 FAULTS = {
     "./run": run_fault, "vkdml": vkdml_fault, "python": python_fault, "pip": pip_fault, "apt-get": apt_fault,
+    "python3": venv_fault, ".": activate_fault, "env/bin/pip": pip_fault,
 }  # fmt: skip
 
 
 def fault_of(command: str) -> str:
     """Say what is wrong with a shell command; nothing if all that it names is there."""
     words = shlex.split(command, comments=True)
+    if "&&" in words:
+        end = words.index("&&")
+        return fault_of(shlex.join(words[:end])) or fault_of(shlex.join(words[end + 1 :]))
     while words and (setting := re.fullmatch(r"([A-Z_]+)=.*", words[0])):
         if f"  {setting[1]}=" not in usage_of("./run"):
             return f"./run does not document {setting[1]}"
@@ -262,7 +274,8 @@ def test_commands_options_and_files_exist(page: Path) -> None:
         "./run nosuch", "./run soak --nosuch", "./run test tests/test_nosuch.py", "vkdml nosuch",
         "vkdml bench --nosuch", "python bench/nosuch.py", "python bench/runtime.py --nosuch",
         "python bench/targets.py bench/nosuch.json", "pip install '.[nosuch]'", "apt-get install nosuch",
-        "NOSUCH=1 ./run test", "nosuch",
+        "NOSUCH=1 ./run test", "nosuch", "python3 -m venv other", ". other/bin/activate",
+        "python3 -m venv env && nosuch", "nosuch && python3 -m venv env",
     ],
 )  # fmt: skip
 def test_a_command_that_does_not_exist_is_a_fault(command: str) -> None:

@@ -549,6 +549,51 @@ def test_await_evaluates_once(device):
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("seen", ["a download", "a wait", "something recorded", "all cleared"])
+def test_await_evaluates_anew_what_was_waited_for_or_changed(device, seen):
+    array, host = vkdml.asarray(np.zeros(4, np.int32)), np.ones(4, np.int32)
+    sequence = device.sequence()
+    sequence.upload(array, host)
+    arrived = sequence.download(array)
+    sequence.eval_async()
+    if seen == "a download":
+        assert arrived.numpy().tolist() == [1] * 4
+    elif seen == "a wait":
+        assert sequence.wait()
+    else:
+        assert array.tolist() == [1] * 4
+        if seen == "all cleared":
+            sequence.clear()
+            with pytest.raises(vkdml.DeviceError, match="the sequence is empty"):
+                asyncio.run(awaited(sequence))
+            sequence.upload(array, host)
+        arrived = sequence.download(array[::-1])
+    host[...] = 7, 8, 9, 10
+    asyncio.run(awaited(sequence))
+    expected = host[::-1] if seen in ("something recorded", "all cleared") else host
+    assert arrived.numpy().tolist() == expected.tolist()
+
+
+async def awaited(sequence):
+    return await sequence
+
+
+def test_a_download_that_failed_is_told_to_who_awaits_though_another_was_read(device):
+    array, host, out = vkdml.asarray(np.zeros(4, np.int32)), np.ones(4, np.int32), np.zeros(4, np.int32)
+    sequence = device.sequence()
+    sequence.upload(array, host)
+    arrived, _ = sequence.download(array), sequence.download(array, out)
+    sequence.eval_async()
+    out.flags.writeable = False
+    assert arrived.numpy().tolist() == [1] * 4
+    with pytest.raises(ValueError, match="read-only"):
+        asyncio.run(awaited(sequence))
+    out.flags.writeable = True
+    host[...] = 5
+    asyncio.run(awaited(sequence))
+    assert out.tolist() == [5] * 4
+
+
 def test_cancelling_harms_nothing(device):
     long = Long(device)
 

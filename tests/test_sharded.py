@@ -98,6 +98,8 @@ def test_shards_that_do_not_fit_are_refused(pair):
         vkdml.ShardedArray([])
     with pytest.raises(TypeError, match=r"not ndarray: vkdml\.asarray makes one"):
         vkdml.ShardedArray([np.zeros(3)])
+    with pytest.raises(TypeError, match=r"not int: vkdml\.asarray makes one"):
+        vkdml.ShardedArray(iter(int, 1))  # without an end
     with pytest.raises(TypeError, match="types float32 and float16"):
         vkdml.ShardedArray([a, vkdml.empty((2, 3), np.float16)])
     with pytest.raises(ValueError, match=r"shapes \(2, 3\) and \(2, 4\) do not fit"):

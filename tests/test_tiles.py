@@ -39,7 +39,7 @@ def arrays(draw):
     return sizes, tuple(strides), itemsize, axes
 
 
-def assert_tiles(tiling: Tiling, sizes: tuple[int, ...], most_shapes: int | None = None) -> None:
+def assert_tiles(tiling: Tiling, sizes: tuple[int, ...]) -> None:
     """Each element is in one box; boxes of one size come together."""
     met = np.zeros(sizes, int)
     tiles = list(tiling)

@@ -39,6 +39,20 @@ std::vector<Replay::Region> all_given(const std::vector<std::pair<Buffer*, uint6
     return all;
 }
 
+void check_signals() {
+    WithGil acquire;
+    if (PyErr_CheckSignals()) throw nb::python_error();
+}
+
+// The sequence, of which the device has told that it is done where the host has its result already.
+Sequence& settled(Sequence& sequence) {
+    if (!sequence.settle_soon()) {
+        WithoutGil release;
+        sequence.settle_in_slices(check_signals);
+    }
+    return sequence;
+}
+
 // The GIL is kept while spinning (giving it up costs milliseconds when another thread computes) unless other
 // threads submit work too, and given up to block; signals are looked at between slices, so Ctrl-C works.
 bool wait(Sequence& sequence, std::optional<double> timeout, double spin_us) {
@@ -47,10 +61,7 @@ bool wait(Sequence& sequence, std::optional<double> timeout, double spin_us) {
     if (sequence.spin(contended ? 0 : spin_us)) return true;
     WithoutGil release;
     if (contended && !sequence.device()->info().is_software() && sequence.spin(spin_us)) return true;
-    return sequence.block(timeout.value_or(-1), [] {
-        WithGil acquire;
-        if (PyErr_CheckSignals()) throw nb::python_error();
-    });
+    return sequence.block(timeout.value_or(-1), check_signals);
 }
 
 } // namespace
@@ -62,8 +73,13 @@ void bind_sequence(nb::module_& m) {
             "How many words the texels have that it loads of its first buffer, once for each number.");
 
     nb::class_<Sequence>(m, "Sequence", "Operations recorded once and evaluated any number of times.")
-        .def("copy", &Sequence::copy, "source"_a, "target"_a, "nbytes"_a, "source_offset"_a = 0,
-             "target_offset"_a = 0)
+        .def(
+            "copy",
+            [](Sequence& sequence, const Buffer& source, const Buffer& target, uint64_t bytes,
+               uint64_t source_offset, uint64_t target_offset) {
+                settled(sequence).copy(source, target, bytes, source_offset, target_offset);
+            },
+            "source"_a, "target"_a, "nbytes"_a, "source_offset"_a = 0, "target_offset"_a = 0)
         .def(
             "dispatch",
             [](Sequence& sequence, std::shared_ptr<Kernel> kernel, const std::vector<Buffer*>& buffers,
@@ -73,19 +89,24 @@ void bind_sequence(nb::module_& m) {
                 for (size_t i = 0; i < buffers.size(); i++)
                     bindings.push_back({&given(buffers[i]), i < offsets.size() ? offsets[i] : 0,
                                         !(i < read_only.size() && read_only[i])});
-                sequence.dispatch(std::move(kernel), bindings, to_bytes(push), workgroups);
+                settled(sequence).dispatch(std::move(kernel), bindings, to_bytes(push), workgroups);
             },
             "kernel"_a, "buffers"_a, "push"_a, "workgroups"_a, "offsets"_a = std::vector<uint64_t>{},
             "read_only"_a = std::vector<bool>{},
             "Offsets are bytes, 0 where none is given; a buffer not said to be read only is taken as "
             "written.")
-        .def("clear", &Sequence::clear)
-        .def("watch", &Sequence::watch, "result"_a, "words"_a,
-             "Lets wait() return once the host sees these words of a recorded result, all of them written.")
+        .def("clear", [](Sequence& sequence) { settled(sequence).clear(); })
+        .def(
+            "watch",
+            [](Sequence& sequence, const Buffer& result, uint32_t words) {
+                settled(sequence).watch(result, words);
+            },
+            "result"_a, "words"_a,
+            "Lets wait() return once the host sees these words of a recorded result, all of them written.")
         .def(
             "submit",
             [](Sequence& sequence, const std::vector<Buffer*>& holding) {
-                sequence.submit(all_given(holding));
+                settled(sequence).submit(all_given(holding));
             },
             "holding"_a = std::vector<Buffer*>{},
             "Starts an evaluation. A sequence that does not own its buffers keeps those given until it ends; "
@@ -96,17 +117,20 @@ void bind_sequence(nb::module_& m) {
             "eval",
             [](Sequence& sequence, std::optional<double> timeout, double spin_us,
                const std::vector<Buffer*>& holding) {
-                sequence.submit(all_given(holding));
+                settled(sequence).submit(all_given(holding));
                 return wait(sequence, timeout, spin_us);
             },
             "timeout"_a = nb::none(), "spin_us"_a = 1000.0, "holding"_a = std::vector<Buffer*>{},
             "submit() and wait().")
-        .def("timings", &Sequence::timings, "Nanoseconds of each recorded operation in the last evaluation.");
+        .def(
+            "timings", [](Sequence& sequence) { return settled(sequence).timings(); },
+            "Nanoseconds of each recorded operation in the last evaluation.");
 
     nb::class_<Replay>(m, "Replay", "A plan made ready to run on whatever buffers it is given.")
         .def(
             "run",
             [](Replay& replay, const std::vector<std::pair<Buffer*, uint64_t>>& regions) {
+                settled(replay.sequence());
                 replay.submit(all_given(regions));
                 wait(replay.sequence(), {}, replay.spin_us());
             },
@@ -114,7 +138,7 @@ void bind_sequence(nb::module_& m) {
         .def(
             "start_on",
             [](Replay& replay, const Buffer& input, uint64_t offset) -> nb::object {
-                replay.sequence().settle(); // the last result may have the memory that is kept for the next
+                settled(replay.sequence()); // the last result may have the memory that is kept for the next
                 std::vector<std::shared_ptr<Buffer>> results;
                 std::vector<Replay::Region> regions{{&input, offset}};
                 try {
@@ -137,6 +161,7 @@ void bind_sequence(nb::module_& m) {
         .def(
             "submit",
             [](Replay& replay, const std::vector<std::pair<Buffer*, uint64_t>>& regions) {
+                settled(replay.sequence());
                 replay.submit(all_given(regions));
             },
             "regions"_a, "Starts an evaluation; wait() for it.")

@@ -41,8 +41,12 @@ uint64_t host_memory_alignment_of(vk::PhysicalDevice device) {
 }
 
 std::optional<uint32_t> host_memory_type(const vk::Device& device, void* address) {
-    const uint32_t types =
-        device.getMemoryHostPointerPropertiesEXT(Handle::eHostAllocationEXT, address).memoryTypeBits;
+    uint32_t types = 0;
+    try {
+        types = device.getMemoryHostPointerPropertiesEXT(Handle::eHostAllocationEXT, address).memoryTypeBits;
+    } catch (const vk::InvalidExternalHandleError&) {
+        return {}; // memory that the driver cannot import
+    }
     for (uint32_t type = 0; type < 32; type++)
         if (types >> type & 1) return type;
     return {};

@@ -76,6 +76,7 @@ std::vector<std::string> find_icd_files() {
     if (only_named) {
         roots = split_paths(environment(only_named).c_str());
     } else {
+        roots = split_paths(environment("VK_ADD_DRIVER_FILES").c_str());
         auto add = [&](const std::string& base) { roots.push_back(base + "/vulkan/icd.d"); };
         std::string home = environment("HOME"), config_home = environment("XDG_CONFIG_HOME"),
                     data_home = environment("XDG_DATA_HOME"), config = environment("XDG_CONFIG_DIRS"),

@@ -198,7 +198,13 @@ std::shared_ptr<Tensor> MemoryPool::import_host(HostMemory memory) {
     guard.imported_address = address;
     guard.imported_bytes = memory.bytes;
     guard.extra_buffer_usage = copied | texels_usage();
-    auto tensor = make(memory.bytes, memory.bytes, MemoryKind::host, guard);
+    std::unique_ptr<Tensor> tensor;
+    try {
+        tensor = make(memory.bytes, memory.bytes, MemoryKind::host, guard);
+    } catch (const DeviceError&) {
+        if (guard.result != VK_ERROR_INVALID_EXTERNAL_HANDLE) throw;
+        return nullptr;
+    }
     tensor->mapped = address;
     return owned_until_dropped(std::move(tensor), 0, std::move(memory.owner)); // it is the host's
 }

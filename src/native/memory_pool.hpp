@@ -64,10 +64,10 @@ public:
     // A tensor of at least `bytes` (its contents are arbitrary); goes back to the pool with its last owner.
     // Throws OutOfMemoryError with the size and the limit.
     std::shared_ptr<Tensor> acquire(uint64_t bytes, MemoryKind kind);
+    // Like acquire(), but only of what is kept; else null.
+    std::shared_ptr<Tensor> acquire_kept(uint64_t bytes, MemoryKind kind);
     // Like acquire(), but of memory that can be exported, and freed with its last owner.
     std::shared_ptr<Tensor> acquire_exportable(uint64_t bytes, MemoryKind kind);
-    // The same of what is kept, or null.
-    std::shared_ptr<Tensor> acquire_kept(uint64_t bytes, MemoryKind kind);
     // A tensor that is memory of the host's, whole units of DeviceInfo::host_memory_alignment; null where the
     // driver refuses this memory.
     std::shared_ptr<Tensor> import_host(HostMemory memory);

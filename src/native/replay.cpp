@@ -34,7 +34,8 @@ void Replay::submit(const std::vector<Region>& regions, bool watched) {
     }
     held_.clear();
     for (const auto& region : regions) held_.push_back(region.first);
-    if (watched_words_) sequence_.watch(*regions.back().first, watched ? watched_words_ : 0);
+    if (watched_words_ && !regions.empty())
+        sequence_.watch(*regions.back().first, watched ? watched_words_ : 0);
     if (workspace_) held_.push_back(workspace_.get());
     sequence_.submit(held_);
 }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "errors.hpp"
+#include "instance.hpp"
 
 namespace vkdml {
 namespace {
@@ -14,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double block_slice_seconds = 0.05;
 constexpr int polls_between_clock_reads = 8;
 constexpr double settling_microseconds = 1000;
+constexpr uint32_t most_timestamps = UINT32_MAX / 2; // each takes two queries
 // No word of an index but of 2^32 - 1, of which the host learns when the device is done.
 constexpr uint32_t unwritten = 0xffffffff;
 } // namespace
@@ -37,6 +39,9 @@ private:
 Sequence::Sequence(std::shared_ptr<Device> device, uint32_t timestamps, bool owns_buffers)
     : device_(std::move(device)), owns_buffers_(owns_buffers), timestamp_room_(timestamps) {
     device_->require_usable();
+    if (timestamps > most_timestamps)
+        throw std::invalid_argument("a sequence times at most " + std::to_string(most_timestamps) +
+                                    " operations, not " + std::to_string(timestamps));
     if (timestamps && !device_->info().timestamp_bits)
         throw DeviceError("the compute queue of " +
                           std::string(device_->info().properties.deviceName.data()) + " has no timestamps");
@@ -64,7 +69,6 @@ Sequence::~Sequence() {
 }
 
 void Sequence::require_idle(const char* action) {
-    settle_answered();
     if (recording_->pending)
         throw DeviceError(std::string("cannot ") + action +
                           " a sequence that is running: wait() for it first");
@@ -213,6 +217,9 @@ void Sequence::end_recording() {
 void Sequence::watch(const Buffer& result, uint32_t words) {
     Use use(*this);
     require_idle("watch");
+    if (words > result.capacity() / sizeof(uint32_t))
+        throw std::invalid_argument("cannot watch " + std::to_string(words) + " words of a buffer of " +
+                                    std::to_string(result.capacity()) + " bytes");
     const bool can_be_seen = !recording_->fence_to_submit() && result.kind() == MemoryKind::host;
     watched_words_ = can_be_seen ? words : 0;
     watched_ = watched_words_ ? static_cast<volatile uint32_t*>(result.mapped()) : nullptr;
@@ -223,18 +230,22 @@ bool Sequence::is_answered() const {
     return watched_words_ && std::none_of(watched_, watched_ + watched_words_, is_unwritten);
 }
 
-void Sequence::settle() {
-    if (!answered_) return;
+bool Sequence::settle(const std::function<bool()>& is_done) {
+    if (!answered_) return true;
     Use use(*this);
-    settle_answered();
-}
-
-void Sequence::settle_answered() {
-    if (!answered_) return;
     device_->require_usable(); // a child of fork() must not ask its parent's device
-    if (!poll_for(settling_microseconds)) wait_in_slices(-1, [] {});
+    if (!is_done()) return false;
     answered_ = false;
     device_->forget_answered(this);
+    return true;
+}
+
+bool Sequence::settle_soon() {
+    return settle([this] { return poll_for(settling_microseconds); });
+}
+
+void Sequence::settle_in_slices(const std::function<void()>& between_slices) {
+    settle([&] { return wait_in_slices(-1, between_slices); });
 }
 
 bool Sequence::finish_answered(std::vector<std::shared_ptr<Tensor>>& held) {
@@ -348,6 +359,7 @@ bool Sequence::wait_in_slices(double seconds, const std::function<void()>& betwe
 }
 
 std::vector<double> Sequence::timings() {
+    refuse_forked_child(); // of a device that was closed or lost they can be read
     Use use(*this);
     require_idle("read the timings of");
     if (state_ != State::ready || !timestamps_) return {};

@@ -44,8 +44,10 @@ public:
     // written: 2.5 us before the device tells that it is done (H200). They are recorded, and written once
     // each, after all that is read for them. Only where the sequence ends with an event. 0: none.
     void watch(const Buffer& result, uint32_t words);
-    // Waits for a device that the host has the watched result from, but that has not told of the end.
-    void settle();
+    // The host may have the watched result from a device that has not told of the end. Before anything but a
+    // wait, that is waited for: a while by polling, which may fail, or without a limit as block() does.
+    bool settle_soon();
+    void settle_in_slices(const std::function<void()>& between_slices);
     // For the device: whether it is done with such a sequence that nobody uses now. Its buffers are held no
     // longer than the caller keeps them.
     bool finish_answered(std::vector<std::shared_ptr<Tensor>>& held);
@@ -69,7 +71,7 @@ private:
     void end_recording();
     void require_idle(const char* action);
     void require_recordable();
-    void settle_answered();
+    bool settle(const std::function<bool()>& is_done);
     bool poll_for(double microseconds);
     bool wait_in_slices(double seconds, const std::function<void()>& between_slices);
     bool is_answered() const;

@@ -11,7 +11,7 @@
 namespace vkdml::spirv {
 namespace {
 
-constexpr uint32_t word_bits = 32, sign_bit = 0x80000000;
+constexpr uint32_t word_bits = 32;
 // A float's exponent begins at this bit. Words of which so many of the lowest bits are 0 are floats, too.
 constexpr uint32_t exponent_bit = 23, least_exact_shift = 7;
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.arrays.foreign import attribute, require_plain
+from vkdml.arrays.foreign import attribute, is_buffer, require_plain
 from vkdml.arrays.same_store import share_a_store
 from vkdml.common.wording import put_before
 from vkdml.plan.layout import row_major_strides
@@ -146,7 +146,7 @@ def as_chunked(x: Any) -> ChunkedArray | None:
     if not known:
         if not hasattr(type(x), "__getitem__") or not _are_integers(attribute(x, "chunks")):
             return None
-        if any(hasattr(x, name) for name in (*IN_MEMORY, "__dask_graph__")) or _is_buffer(x):
+        if any(hasattr(x, name) for name in (*IN_MEMORY, "__dask_graph__")) or is_buffer(x):
             return None
     shape, dtype = attribute(x, "shape"), attribute(x, "dtype")
     dtype = attribute(dtype, "numpy_dtype") or dtype
@@ -218,11 +218,3 @@ def _are_extents(chunks: Any, rank: int) -> bool:
         and len(chunks) == rank
         and all(chunk is None or (_are_integers((chunk,)) and chunk >= 0) for chunk in chunks)
     )
-
-
-def _is_buffer(x: Any) -> bool:
-    try:
-        memoryview(x)
-    except TypeError:
-        return False
-    return True

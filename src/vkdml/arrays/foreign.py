@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import operator
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -26,9 +28,10 @@ def require_plain(x: Any, nesting: int = 0) -> None:
     Traceback (most recent call last):
     TypeError: the mask of this MaskedArray hides elements (1 of them), and NumPy would drop it; accepted ...
     """
-    if isinstance(x, list | tuple):
-        if nesting < DEEPEST_NESTING and not NUMBERS.issuperset(map(type, x)):
-            for item in x:
+    items = _items_of(x)
+    if items is not None:
+        if nesting < DEEPEST_NESTING and not NUMBERS.issuperset(map(type, items)):
+            for item in items:
                 require_plain(item, nesting + 1)
     elif type(x) is not np.ndarray and type(x) not in NUMBERS:
         require_open(x)
@@ -42,6 +45,39 @@ def require_plain(x: Any, nesting: int = 0) -> None:
             except Exception:
                 return
             _require_no_mask(converted)
+
+
+def _items_of(x: Any) -> list[Any] | tuple[Any, ...] | None:
+    """Return the items of a sequence of which NumPy puts an array together; None of any other object."""
+    if isinstance(x, list | tuple):
+        return x
+    kind = type(x)
+    if kind is np.ndarray or kind in NUMBERS or isinstance(x, str | bytes | range | Mapping | np.generic):
+        return None
+    if not hasattr(kind, "__len__") or not hasattr(kind, "__getitem__"):
+        return None
+    if offers_array(x) or offers_dlpack(x) or is_buffer(x):
+        return None
+    try:
+        return list(x)
+    except Exception:  # NumPy says what is wrong
+        return None
+
+
+def computed(x: Any, nesting: int = 0) -> Any:
+    """Return an object whose lazy arrays of Dask, also within sequences, are replaced by what they give.
+
+    NumPy would drop the masks of what they give.
+    """
+    if "dask" not in sys.modules or type(x) is np.ndarray:
+        return x
+    if hasattr(type(x), "__dask_graph__") and callable(attribute(x, "compute")):
+        return x.compute()
+    items = _items_of(x)
+    if items is None or nesting >= DEEPEST_NESTING or NUMBERS.issuperset(map(type, items)):
+        return x
+    given = [computed(item, nesting + 1) for item in items]
+    return x if all(map(operator.is_, given, items)) else given
 
 
 def require_open(x: Any) -> None:
@@ -175,15 +211,16 @@ def offers_array(x: Any) -> bool:
 
 def offers_only_dlpack(x: Any) -> bool:
     """Tell whether an object has DLPack, and nothing else that NumPy understands."""
-    if not offers_dlpack(x):
-        return False
-    if offers_array(x):
-        return False
+    return offers_dlpack(x) and not offers_array(x) and not is_buffer(x)
+
+
+def is_buffer(x: Any) -> bool:
+    """Tell whether an object lends its memory by Python's buffer protocol."""
     try:
         memoryview(x)
     except TypeError:
-        return True
-    return False
+        return False
+    return True
 
 
 def from_dlpack(x: Any) -> npt.NDArray[Any]:

@@ -15,9 +15,7 @@ from vkdml.runtime.host_memory import require_host_memory
 STRINGS = "T"
 
 
-def as_host_array(
-    x: Any, dtype: np.dtype[Any] | None = None, *, copy: bool | None = None
-) -> npt.NDArray[Any]:
+def as_host_array(x: Any, dtype: np.dtype[Any] | None = None) -> npt.NDArray[Any]:
     """Return a plain NumPy array for a user's object; every conversion goes through here.
 
     >>> as_host_array([[1, 2], [3, 4]]).shape
@@ -29,13 +27,12 @@ def as_host_array(
     Args:
         x: what ``numpy.asarray`` makes an array of, or a tensor in host memory that offers DLPack.
         dtype: to convert to; None keeps the type.
-        copy: True always copies, False never, None where a copy is needed.
 
     Raises:
         TypeError: the object carries what NumPy would drop (a mask, missing elements, categories), holds no
             numbers but Python objects or strings, or lies on another device.
         OverflowError: a number that ``dtype`` cannot hold.
-        ValueError: NumPy makes no array of it, or only by a copy that ``copy=False`` forbids.
+        ValueError: NumPy makes no array of it.
         MemoryError: a copy that the free memory cannot hold.
     """
     if dtype is not None:
@@ -43,6 +40,7 @@ def as_host_array(
     if type(x) is np.ndarray:
         array = x
     else:
+        x = foreign.computed(x)
         foreign.require_plain(x)
         array = _converted(x, dtype)
     for element in (array.dtype, dtype):
@@ -54,14 +52,8 @@ def as_host_array(
     if dtype is not None and array.dtype != dtype:
         require_host_memory(f"a copy of type {dtype}", array.size * dtype.itemsize)
         converted: npt.NDArray[Any] = array.astype(dtype)
-    elif copy:
-        require_host_memory("a copy", array.nbytes)
-        converted = array.copy()
-    else:
-        converted = array
-    if copy is False and converted is not x and converted.base is None and converted.size:
-        raise ValueError(f"this {type(x).__name__} cannot be taken without a copy; accepted is copy=None")
-    return converted
+        return converted
+    return array
 
 
 def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:

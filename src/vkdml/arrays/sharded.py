@@ -66,14 +66,9 @@ class ShardedArray(NumpyOperand):
                 f"shards are a list or tuple of vkdml.Arrays, not one {type(shards).__name__}: "
                 "vkdml.asarray(x, device=[...]) shares one out"
             )
-        shards = tuple(shards)
+        shards = tuple(map(_required_array, shards))  # also of an iterator without an end
         if not shards:
             raise ValueError("a sharded array needs at least one shard")
-        for shard in shards:
-            if not isinstance(shard, Array):
-                raise TypeError(
-                    f"shards are vkdml.Arrays, not {type(shard).__name__}: vkdml.asarray makes one"
-                )
         first = shards[0]
         axes = arguments.distinct_axes(axis, first.ndim, "ShardedArray")
         if len(axes) != 1:
@@ -244,6 +239,12 @@ def _from_host(parts: Sequence[npt.NDArray[Any]], axis: int) -> ShardedArray:
 def cell_of(axis: int, start: int, size: int, rank: int) -> tuple[slice, ...]:
     """Return where a shard lies in the whole."""
     return tuple(slice(start, start + size) if a == axis else slice(None) for a in range(rank))
+
+
+def _required_array(shard: Any) -> Array:
+    if not isinstance(shard, Array):
+        raise TypeError(f"shards are vkdml.Arrays, not {type(shard).__name__}: vkdml.asarray makes one")
+    return shard
 
 
 def _within(chosen: Any, length: int, start: int, size: int) -> Any:

@@ -37,6 +37,8 @@ QUEUE_SECONDS = 4e-3
 SPIN_CYCLES = 20_000_000
 OUT_OF_TIME = "out of time"
 """Why a case that a library's time did not reach has none."""
+# Of an error that is told in one line.
+_MOST_CHARACTERS = 120
 NO_COPY = "shares the host's memory"
 """Why a library on the processor has no transfers to time."""
 
@@ -230,7 +232,7 @@ def copied(array: Any, case: Case) -> Any:
     return (array.T if window_of(case).transposed else array)[cuts(case)]
 
 
-def one_line(error: object, most: int = 120) -> str:
+def one_line(error: object) -> str:
     """Return the first line of an error that says something, cut short."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:most]
+    return (lines[0] if lines else type(error).__name__)[:_MOST_CHARACTERS]

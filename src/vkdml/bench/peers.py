@@ -155,9 +155,7 @@ def time_peer(
         row.peers.setdefault(name, PeerTime(why=answers.ended))
     for _, latency_row in latency_rows:
         latency_row.peers.setdefault(name, _no_latency(answers.ended))
-    about.note = _note(
-        name, [row.peers[name].why for row in record.rows if name in row.peers], processor_bytes
-    )
+    about.note = _note([row.peers[name].why for row in record.rows if name in row.peers], processor_bytes)
 
 
 def rows_for_peer(
@@ -218,7 +216,7 @@ def time_sweep(
         return
     for _, row in timed:
         row.peers.setdefault(name, PeerTime(why=answers.ended))
-    record.peers[name].note = _note(name, [row.peers[name].why for _, row in timed], None)
+    record.peers[name].note = _note([row.peers[name].why for _, row in timed], None)
 
 
 def _processor_bytes(name: str, device: Device, named: bool, mib: int | None) -> int | None:
@@ -253,7 +251,7 @@ def _no_latency(why: str) -> Latency:
     return Latency(0.0, 0.0, 0, [], why)
 
 
-def _note(name: str, reasons: Sequence[str], processor_bytes: int | None) -> str:
+def _note(reasons: Sequence[str], processor_bytes: int | None) -> str:
     said = []
     large = sum(why == "too large for the processor" for why in reasons)
     if large and processor_bytes:

@@ -277,10 +277,10 @@ def best_peer(record: Record, row: Row) -> tuple[str, float] | None:
     return name, us
 
 
-def mean_speedup(record: Record, rows: Iterable[Row] | None = None) -> tuple[float, int] | None:
-    """Return the geometric mean of how many times as fast as the best peer rows are, and of how many rows."""
+def mean_speedup(record: Record) -> tuple[float, int] | None:
+    """Return the geometric mean of how many times as fast as the best peer rows are, and their number."""
     ratios = []
-    for row in record.rows if rows is None else rows:
+    for row in record.rows:
         best = best_peer(record, row)
         if best is not None and row.compared_us > 0:
             ratios.append(best[1] / row.compared_us)

@@ -72,7 +72,7 @@ def ceiling(record: Record) -> str:
     """Say what rates are measured against: vkdml's own fastest read, a plain copy, the data sheet."""
     if not record.ceiling_gb_per_s:
         return ""
-    said = [f"Fastest read of a large array in this run: {record.ceiling_gb_per_s:.4g} GB/s"]
+    said = [f"Fastest read in this run: {record.ceiling_gb_per_s:.4g} GB/s"]
     if record.copy_gb_per_s:
         mib = record.copy_bytes / (1 << 20)
         said.append(
@@ -91,7 +91,7 @@ def sums(record: Record) -> Iterator[str]:
         return
     cases = f"{mean[1]} case{'' if mean[1] == 1 else 's'}"
     yield (
-        f"Geometric mean over {cases}: vkdml is {mean[0]:.2f} times as fast as the best other "
+        f"Geometric mean over {cases}: vkdml is {mean[0]:.2f} times as fast as the fastest other "
         "library of each."
     )
     lost = [row for row in record.rows if (best := best_peer(record, row)) and best[1] < row.compared_us]
@@ -282,7 +282,7 @@ def notes(record: Record) -> Iterator[str]:
     """Yield the sums of a run and what its table leaves out."""
     if record.ceiling_gb_per_s:
         yield "GB/s: bytes read and written"
-        yield f"%: of the fastest read of a large array in this run ({record.ceiling_case})"
+        yield f"%: of the fastest read in this run ({record.ceiling_case})"
         yield ceiling(record)
     if any(row.call_us is not None for row in record.rows):
         yield "us, GB/s, %: of the kernels; call us: of the public call, host array to host array"
@@ -291,10 +291,10 @@ def notes(record: Record) -> Iterator[str]:
     yield from call_notes(record)
     if timed_peers(record):
         ours = "its call" if any(row.call_us is not None for row in record.rows) else "its kernels"
-        yield f"under a library's name: vkdml ({ours}) is so many times as fast as that library"
+        yield f"columns of libraries: the library's time divided by that of vkdml ({ours})"
     yield from sums(record)
     if record.latency:
-        yield "under a library's name, call to result: microseconds, p50"
+        yield "columns of libraries, call to result: microseconds, p50"
         yield from latency_notes(record)
     scaled = sum(row.scaled_from is not None for row in record.rows)
     if scaled:
@@ -314,7 +314,7 @@ def call_notes(record: Record) -> Iterator[str]:
     if call_table(record) is not None:
         yield (
             "public call to result: p50 of vkdml.argmax, argmin or slice1 on an Array and, for small inputs, "
-            "on a host array; under a library's name its call on its own array on the device, until the "
+            "on a host array; columns of libraries: its call on its own array on the device, until the "
             "result is there. over: call less kernels."
         )
         yield over_kernels(record)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -249,8 +251,14 @@ def _compare(new: Record, old: Record, console: Console) -> int:
 
 
 def _say_which_are_skipped(left_out: Mapping[str, str]) -> None:
+    if not left_out:
+        return
+    names: dict[str, list[str]] = {}
     for name, why in left_out.items():
-        print(f"vkdml: {name} is skipped: {why}", file=sys.stderr)
+        names.setdefault(why.removeprefix(f"{name} is "), []).append(name)
+    said = "; ".join(f"{', '.join(of_reason)} ({why})" for why, of_reason in names.items())
+    columns = shutil.get_terminal_size().columns
+    print(textwrap.fill(f"vkdml: not compared: {said}", columns), file=sys.stderr)
 
 
 def _say_which_lack_numpy(of: Sequence[Case]) -> None:

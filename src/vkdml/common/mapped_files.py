@@ -21,17 +21,22 @@ def share_bytes_of_a_file(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> 
     return one is not None and other is not None and one[0] == other[0] and may_share_bytes(one[1], other[1])
 
 
-def _place_in_file(array: npt.NDArray[Any]) -> tuple[tuple[int, int], Layout] | None:
-    """Return a mapped array's file, as device and inode, and the positions of its elements there."""
-    owner: Any = array
-    mapping: Any = None
+def mapping_behind(array: Any) -> tuple[np.memmap[Any, Any], mmap.mmap] | None:
+    """Return the ``numpy.memmap`` that an array is or views, and its mapping; None if there is none."""
+    owner = array
     while owner is not None:
         mapping = getattr(owner, "_mmap", None)
         if isinstance(owner, np.memmap) and isinstance(mapping, mmap.mmap):
-            break
+            return owner, mapping
         owner = getattr(owner, "base", None)
+    return None
+
+
+def _place_in_file(array: npt.NDArray[Any]) -> tuple[tuple[int, int], Layout] | None:
+    """Return a mapped array's file, as device and inode, and the positions of its elements there."""
+    owner, mapping = mapping_behind(array) or (None, None)
     # What is written to a private mapping does not reach the file.
-    if owner is None or owner.mode == "c" or owner.filename is None:
+    if owner is None or mapping is None or owner.mode == "c" or owner.filename is None:
         return None
     try:
         file = os.stat(owner.filename)

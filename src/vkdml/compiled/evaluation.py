@@ -37,6 +37,7 @@ class Evaluation:
         "_deliveries",
         "_device_fault",
         "_download_fault",
+        "_is_awaited",
         "_native",
         "_spin_us",
         "_under_way",
@@ -52,6 +53,16 @@ class Evaluation:
         self._device_fault: Fault | None = None
         self._download_fault: Fault | None = None
         self._under_way = False
+        self._is_awaited = True
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a thread has waited for the last evaluation and its downloads, or none has to."""
+        return self._is_awaited and self._download_fault is None
+
+    def need_not_be_awaited(self) -> None:
+        """Let the next who awaits the sequence have it evaluated anew."""
+        self._is_awaited = True
 
     @property
     def under_way(self) -> bool:
@@ -70,11 +81,11 @@ class Evaluation:
         """
         self._native, self._deliveries = native, deliveries
         self._device_fault = self._download_fault = None
-        self._under_way = True
+        self._under_way, self._is_awaited = True, False
         try:
             native.submit()
         except Exception:
-            self._under_way, self._deliveries = False, ()
+            self._under_way, self._is_awaited, self._deliveries = False, True, ()
             raise
 
     def is_done(self) -> bool:
@@ -91,7 +102,10 @@ class Evaluation:
 
     def wait(self, timeout: float | None, spins: bool = True) -> bool:
         """Wait like :meth:`finish`, for threads that wait for the sequence; also raise a download's fault."""
-        done = self.finish(timeout, spins)
+        try:
+            done = self.finish(timeout, spins)
+        finally:
+            self._is_awaited = self._is_awaited or not self._under_way
         with self._changed:
             fault, self._download_fault = self._download_fault, None
         if fault is not None:

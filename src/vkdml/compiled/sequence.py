@@ -69,7 +69,6 @@ class Sequence:
 
     __slots__ = (
         "__weakref__",
-        "_awaited",
         "_device",
         "_downloads",
         "_evaluation",
@@ -110,7 +109,6 @@ class Sequence:
         self._runs_left = device.limits.tuning.fixed_parameters_after
         # For each operation of the last evaluation: its label and its number of native operations.
         self._measured: tuple[tuple[str, int], ...] | None = None
-        self._awaited = True
         self._evaluation = Evaluation(device.limits.tuning.spin_microseconds)
 
     @property
@@ -276,10 +274,12 @@ class Sequence:
             self._require_idle("clear")
             self._recorded, self._uploads, self._downloads, self._outputs = [], [], [], []
             self._is_built = False
+            self._evaluation.need_not_be_awaited()
 
     def _append(self, recorded: RecordedOperation) -> None:
         self._recorded.append(recorded)
         self._is_built, self._measured = False, None
+        self._evaluation.need_not_be_awaited()
         self._runs_left = self._device.limits.tuning.fixed_parameters_after
 
     def _take_fixed_pipelines(self) -> None:
@@ -362,13 +362,14 @@ class Sequence:
             for source, staged in self._uploads:
                 source.copy_to(staged)
             labels = ((recorded.label, recorded.native_operations) for recorded in self._recorded)
-            self._measured, self._awaited = tuple(labels), False
+            self._measured = tuple(labels)
             self._evaluation.start(self._native, tuple(download.deliver for download in self._downloads))
         except BaseException as error:
             if self._evaluation.under_way:  # Ctrl-C came after the submission
                 raise
             # A native sequence that failed is not used again.
-            self._native, self._is_built, self._awaited = None, False, True
+            self._native, self._is_built = None, False
+            self._evaluation.need_not_be_awaited()
             if isinstance(error, MemoryError):
                 raise MemoryError(
                     f"evaluating a sequence of {len(self._recorded)} operations: {error}"
@@ -396,14 +397,7 @@ class Sequence:
                 any more, which is raised once.
             DeviceError: the device failed.
         """
-        return self._wait(_seconds(timeout))
-
-    def _wait(self, timeout: float | None, spins: bool = True) -> bool:
-        try:
-            return self._evaluation.wait(timeout, spins)
-        finally:
-            if not self._evaluation.under_way:
-                self._awaited = True
+        return self._evaluation.wait(_seconds(timeout))
 
     def timings(self) -> list[tuple[str, float]]:
         """Return (operation, nanoseconds on the device) for each operation of the last evaluation.
@@ -439,6 +433,9 @@ class Sequence:
     def __await__(self) -> Generator[Any, None, Sequence]:
         """Evaluate without blocking the event loop; after :meth:`eval_async`, wait for that evaluation.
 
+        That is done once: after ``wait``, another ``await`` or a download's ``numpy``, or if something was
+        recorded or cleared since, ``await`` evaluates anew. Reading an Array does not count.
+
         >>> import asyncio
         >>> a = vkdml.asarray([1.0, 2.0])
         >>> sequence = a.device.sequence()
@@ -461,9 +458,9 @@ class Sequence:
 
     def _evaluate_without_spinning(self) -> None:
         with self._lock:
-            if self._awaited:
+            if self._evaluation.is_awaited:
                 self._start()
-        self._wait(None, spins=False)
+        self._evaluation.wait(None, spins=False)
 
     def __enter__(self) -> Sequence:
         return self

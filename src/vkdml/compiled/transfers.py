@@ -116,6 +116,7 @@ class Download:
                 made read-only after it was recorded.
         """
         self._evaluation.finish(None)
+        self._evaluation.need_not_be_awaited()
         if self._fault is not None:
             raise self._fault()
         if not self._is_filled:

@@ -45,8 +45,14 @@ class CudaTensor(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes from the first element to the end of the last."""
-        low, high = extent(self.view.shape, self.view.strides)
+        low, high = self.reach
         return (high - low) * self.dtype.itemsize
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The lowest offset of an element, and one past the highest."""
+        shape, strides, _ = self.view
+        return extent(shape, strides) if math.prod(shape) else (0, 0)
 
     @property
     def is_writeable(self) -> bool:
@@ -170,7 +176,7 @@ def taken(x: Any, *, copy: bool | None = None) -> Array:
 
 def in_own_memory(tensor: CudaTensor) -> Array | None:
     """Return the Array of a tensor's elements if vkdml lent their memory, else None."""
-    low, _ = extent(tensor.view.shape, tensor.view.strides)
+    low, _ = tensor.reach
     itemsize = tensor.dtype.itemsize
     memory = memory_at(tensor.address + low * itemsize, tensor.nbytes)
     if memory is None or (tensor.address - memory.address) % itemsize:

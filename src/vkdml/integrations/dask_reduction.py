@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from vkdml import ops
 from vkdml.arguments import ReduceRequest, Reduction, context, integer, one_axis
+from vkdml.arrays.foreign import require_plain
 from vkdml.integrations.dask_arrays import (
     AnyArray,
     Begins,
@@ -213,6 +214,7 @@ def _values(won: AnyArray, dtype: np.dtype[Any]) -> Any:
 
 
 def _zeros(chunk: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
+    require_plain(chunk)
     return np.zeros(np.shape(chunk), dtype)
 
 

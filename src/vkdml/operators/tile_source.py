@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vkdml.common.mapped_files import mapping_behind
 from vkdml.plan.tiles import Tile, memory_order
 from vkdml.runtime.host_memory import copy_bytes
 
@@ -146,14 +147,10 @@ class MappedFile:
 
     @classmethod
     def behind(cls, x: AnyArray) -> MappedFile | None:
-        owner: Any = x
-        while owner is not None:
-            mapping = getattr(owner, "_mmap", None)
-            if isinstance(owner, np.memmap) and isinstance(mapping, mmap.mmap):
-                shared = owner.mode in ("r", "r+", "w+") and hasattr(mmap, "MADV_DONTNEED")
-                return cls(mapping) if shared else None
-            owner = getattr(owner, "base", None)
-        return None
+        owner, mapping = mapping_behind(x) or (None, None)
+        if owner is None or mapping is None or owner.mode not in ("r", "r+", "w+"):
+            return None
+        return cls(mapping) if hasattr(mmap, "MADV_DONTNEED") else None
 
     def drop(self, box: AnyArray) -> None:
         """Give back the whole pages that a box with positive strides spans."""

@@ -46,7 +46,7 @@ class ExecutionCache:
         # Bounded: constants are flags, facts of element types, powers of two and small counts;
         # ARCHITECTURE.md lists them. A dictionary's own methods are atomic, so threads need no lock.
         self._kernels: dict[Pipeline, _native.Kernel] = {}
-        self._being_built: dict[Pipeline, threading.Lock] = {}
+        self._being_built: dict[Pipeline, threading.RLock] = {}
         self._fixed_kernels: CallCache[_native.Kernel] = CallCache(FIXED_KERNELS)
         self.fixed_pipelines = FixedPipelines()
         bounds = tuning.execution_cache_count, tuning.execution_cache_bytes, tuning.cached_execution_bytes
@@ -68,16 +68,20 @@ class ExecutionCache:
         key = step.pipeline
         kernel = self._kernels.get(key)
         if kernel is None:
-            # Other threads that need it wait: a processor would take twice as long to build it twice.
-            with self._being_built.setdefault(key, threading.Lock()):
-                kernel = self._kernels.get(key)
-                if kernel is None:
-                    bindings = len(kernels.table()[step.kernel].bindings)
-                    kernel = self._kernels[key] = self.device.kernel(
-                        _module(step.kernel), bindings, PUSH_BYTES, list(step.constants), step.subgroup_size
-                    )
-            self._being_built.pop(key, None)
+            # Other threads that need it wait: a processor would take twice as long to build it twice. A
+            # handler of a signal that comes meanwhile builds it, too.
+            try:
+                with self._being_built.setdefault(key, threading.RLock()):
+                    kernel = self._kernels.get(key)
+                    if kernel is None:
+                        kernel = self._kernels[key] = self._built(step)
+            finally:
+                self._being_built.pop(key, None)
         return kernel
+
+    def _built(self, step: Step) -> _native.Kernel:
+        bindings, constants = len(kernels.table()[step.kernel].bindings), list(step.constants)
+        return self.device.kernel(_module(step.kernel), bindings, PUSH_BYTES, constants, step.subgroup_size)
 
     def _fixed_kernel(self, step: Step) -> _native.Kernel:
         """Return the pipeline of a step whose push constants are compiled in; the newest are kept."""

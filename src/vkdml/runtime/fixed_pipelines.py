@@ -86,7 +86,7 @@ class FixedPipelines:
                 plan = self._wanted[0]
             try:
                 steps = recordable_steps(cache, with_fixed_parameters(plan, cache.tuning))
-            except (MemoryError, RuntimeError, ValueError):  # calls go on with the pipelines that they have
+            except Exception:  # calls go on with the pipelines that they have
                 steps = ()
             with self._lock:
                 self._built.put(plan, steps)

@@ -48,8 +48,8 @@ class SmallTransfers:
     def __init__(self, cache: ExecutionCache) -> None:
         self._cache = cache
         self._spin_us = cache.tuning.spin_microseconds
-        # By what they copied, those used longest ago first. A dictionary's own methods are atomic, so threads
-        # need no lock.
+        # By what they copied; those used, or found done, longest ago come first. A dictionary's own methods
+        # are atomic, so threads need no lock.
         self._idle: dict[Hashable, _Piece] = {}
 
     def upload(self, source: Bytes, target: Buffer, start: int, *, waits: bool = False) -> None:
