@@ -105,7 +105,7 @@ def _of_record(link: str, record: Record, folder: Path) -> Iterator[str]:
     if record.peers and record.rows:
         yield _paragraph(_methods(record))
     if record.rows:
-        yield "| case | types | vkdml | best other library | times as fast |"
+        yield "| case | types | vkdml | fastest other library | times as fast |"
         yield "|---|---|--:|--:|--:|"
         for name in dict.fromkeys(row.row for row in record.rows if row.row not in _LEFT_OUT):
             yield _line(record, name, [row for row in record.rows if row.row == name])
