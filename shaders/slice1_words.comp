@@ -1,9 +1,6 @@
 // Copies elements of up to 4 bytes into one run, contiguous elements of the output, a word at a time: an invocation gathers
 // the elements of a word from where they lie in the input, and neighbouring invocations write neighbouring words.
 //
-// Where elements are far apart, neighbouring invocations load neighbouring elements, and get those of their words through
-// shared memory: loads then touch as few lines as there are.
-//
 // Parts of the output may be made of the same sectors of the input: a workgroup then takes its share of each of them, so that
 // the sectors are read while they are in a cache.
 #version 450
@@ -52,61 +49,19 @@ void store_word(uint word, uint bits, bool inside) {
     output_words[target] = bits;
 }
 
-#if ELEMENT_BYTES == 1
-// Words of each place in a word, from place to place in other banks.
-const uint EXCHANGE_PITCH = WORKGROUP + 32u / PER_WORD;
-const uint EXCHANGE_CELLS = PER_WORD * EXCHANGE_PITCH;
-shared uint exchanged[EXCHANGED ? AT_ONCE * EXCHANGE_CELLS : 1u];
-
-// Loads the elements of AT_ONCE words for each invocation. All invocations must call it.
-void exchange(uint first_word, uint end, bool inside) {
-    uint loaded[AT_ONCE * PER_WORD]; // their loads are in flight together
-    for (uint i = 0u; i < AT_ONCE * PER_WORD; i++) {
-        uint element = i * WORKGROUP + gl_LocalInvocationID.x, word = first_word + element / PER_WORD;
-        uint first = first_copied(word, end, inside);
-        uint source = source_of(first_count + first + element % PER_WORD - first_element, inside);
-        loaded[i] = input_words[source / PER_WORD] >> (source * BITS & 31u) & MASK;
-    }
-    for (uint i = 0u; i < AT_ONCE * PER_WORD; i++) {
-        uint within = i % PER_WORD * WORKGROUP + gl_LocalInvocationID.x;
-        uint cell = within % PER_WORD * EXCHANGE_PITCH + within / PER_WORD;
-        exchanged[i / PER_WORD * EXCHANGE_CELLS + cell] = loaded[i];
-    }
-    barrier();
-}
-
-uint exchanged_word(uint i) {
-    uint bits = 0u;
-    for (uint place = 0u; place < PER_WORD; place++)
-        bits |= exchanged[i * EXCHANGE_CELLS + place * EXCHANGE_PITCH + gl_LocalInvocationID.x] << (place * BITS);
-    return bits;
-}
-#endif
-
 // Copies a workgroup's words. Where it is inside, they are whole and in one plane, which spares a quarter of the instructions.
 void copy_words(uint begin, uint end, bool inside) {
     uint bits[AT_ONCE]; // their loads are in flight together
     for (uint first_word = begin; first_word < end; first_word += AT_ONCE * WORKGROUP) {
-#if ELEMENT_BYTES == 1
-        if (EXCHANGED) exchange(first_word, end, inside);
-#endif
         for (uint i = 0u; i < AT_ONCE; i++) {
             uint word = first_word + i * WORKGROUP + gl_LocalInvocationID.x;
             uint first = first_copied(word, end, inside);
-#if ELEMENT_BYTES == 1
-            if (EXCHANGED)
-                bits[i] = exchanged_word(i);
-            else
-#endif
             bits[i] = gathered(first_count + first - first_element, inside);
         }
         for (uint i = 0u; i < AT_ONCE; i++) {
             uint word = first_word + i * WORKGROUP + gl_LocalInvocationID.x;
             if (inside || word < end) store_word(word, bits[i], inside);
         }
-#if ELEMENT_BYTES == 1
-        if (EXCHANGED) barrier();
-#endif
     }
 }
 

@@ -71,6 +71,16 @@ def test_pixels_of_any_size_from_planes_anywhere(device, width, channels):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_rows_that_start_with_words_and_end_within_them(device, width):
+    """The words of the second row's pixels start within words of its planes."""
+    for row, pitch in ((41, 44), (42, 44), (43, 44)):
+        dims = Dim(3, pitch, 5 * row), Dim(row, 1, 5), Dim(5, 3 * pitch, 1)
+        layout = CopyLayout(dims, 0, 0)
+        assert check(device, layout, width) == kernel_for("slice1_pixels", width)
+        assert constants_of(device, layout, width)["input_unaligned"] == (row % (4 // width) != 0)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_groups_of_channels(device, width):
     """Planes of two dimensions of channels, in either order, some of them backward."""
     for channels, sizes, swapped in itertools.product(((3, 2), (2, 5), (4, 6)), ((90,), (3, 31)), (0, 1)):

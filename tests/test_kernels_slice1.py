@@ -57,7 +57,7 @@ SMALL = SliceTuning(
     box_workgroups=((1, BoxWorkgroups(2, 3, 9)), (2, BoxWorkgroups(3, 3, 1)), (4, BoxWorkgroups(3, 3, 1))),
 )
 NO_TILES = {"tile_least_bytes": 1 << 32, "narrow_tile_least_bytes": 1 << 32}
-BY_WORDS = {**NO_TILES, "box_near_bytes": 1 << 40, "word_workgroup_size": 8, "exchanged_from_bytes": 1 << 40}
+BY_WORDS = {**NO_TILES, "box_near_bytes": 1 << 40, "word_workgroup_size": 8}
 BY_ROWS = {**NO_TILES, "row_workgroup_size": 8}
 BOXES = {**NO_TILES, "box_bytes": 2048, "narrow_box_bytes": 2560}
 
@@ -85,6 +85,12 @@ def use(monkeypatch, **changes):
 def discrete(device, **changes):
     """The device's limits, with the numbers by which a discrete GPU copies."""
     return replace(device.limits, tuning=replace(device.limits.tuning, slice1=DISCRETE.slice1), **changes)
+
+
+def without_planes(limits: DeviceLimits) -> DeviceLimits:
+    """For the rules of what has no planes: small outputs, short rows, many dimensions of channels."""
+    slice1 = replace(limits.tuning.slice1, plane_pixels=())
+    return replace(limits, tuning=replace(limits.tuning, slice1=slice1))
 
 
 def reach(base: int, strides, sizes) -> tuple[int, int]:
@@ -500,14 +506,11 @@ def test_words_of_many_dimensions_and_more_rounds(device, monkeypatch, width):
         assert (kernels.table()[step.kernel].family == WORDS) == (limits == device.limits)
 
 
-@pytest.mark.in_turn(any_of=("width", "exchanged"))
-@pytest.mark.parametrize("exchanged", [False, True])
+@pytest.mark.in_turn(any_of=("width",))
 @pytest.mark.parametrize("width", [*NARROW, 4])
-def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, width, exchanged):
+def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, width):
     """Parts end within words, and their shares within workgroups; others lie outside of them, or none."""
     beside = {**BY_WORDS, "box_near_bytes": 32, "beside_bytes": 7 * width, "beside_parts_bytes": 5 * width}
-    if exchanged:
-        beside |= {"exchanged_from_bytes": 3, "exchanging_workgroup_size": 4}
     use(monkeypatch, **beside)
     told = set()
     for parts, row, sign, base, outer in itertools.product(
@@ -521,10 +524,7 @@ def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, wi
         plan = plan_slice1.plan_slice1(layout, width, 1 << 20, device.limits)
         constants = kernels.table()[plan.steps[0].kernel].named(plan.steps[0].constants)
         assert constants["parts"] == parts
-        # Words of two elements gain nothing by an exchange.
-        assert constants.get("exchanged", 0) == (exchanged and width == 1)
-        of_exchanging = 2 if parts == 5 else 4  # of many near parts
-        assert constants["workgroup"] == (of_exchanging if exchanged and width == 1 else 8)
+        assert constants["workgroup"] == 8
         told.add(WORDS.unpack(plan.steps[0].push)["shares_of_part"] > 1)
     assert told == {False, True}
 
@@ -544,7 +544,7 @@ def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, wi
 
 def test_transposed_pixels_are_no_words_of_so_many_parts(device):
     """Of thousands of rows a workgroup would copy one after the other (H100: 0.015 of the read rate)."""
-    limits = discrete(device, max_storage_buffer_range=(1 << 32) - 1)
+    limits = without_planes(discrete(device, max_storage_buffer_range=(1 << 32) - 1))
     layout = CopyLayout((Dim(8355, 5, 4085), Dim(817, 41775, 5), Dim(5, -1, 1)), 4, 0)
     plan = PLAN_SLICE1(layout, 4, 817 * 41775, limits, output_elements=layout.count)
     assert "boxes" in plan.steps[0].kernel
@@ -569,7 +569,8 @@ def test_transposed_pixels_are_no_words_of_so_many_parts(device):
 )
 def test_planes_of_many_small_images_are_words_where_they_are_long(device, width, channels, plane, parts):
     """A cache could hold the pixels of an image; whole planes of it are read at once all the same."""
-    limits, images = discrete(device, max_storage_buffer_range=(1 << 32) - 1), 1000
+    limits = without_planes(discrete(device, max_storage_buffer_range=(1 << 32) - 1))
+    images = 1000
     pixels = plane * channels
     dims = (Dim(images, pixels, pixels), Dim(channels, 1, plane), Dim(plane, channels, 1))
     plan = PLAN_SLICE1(CopyLayout(dims, 0, 0), width, images * pixels, limits)
@@ -1438,7 +1439,7 @@ def test_what_a_processor_copies_row_by_row(device):
 
 def test_what_is_copied_in_boxes(device):
     """On GPUs permutations that caches do not hold. Words are for narrow short rows."""
-    family_of = partial(planned_family, replace(device.limits, tuning=DISCRETE))
+    family_of = partial(planned_family, without_planes(replace(device.limits, tuning=DISCRETE)))
 
     short, long = (Dim(999, 40, 7), Dim(7, 2, 1)), (Dim(99, 4000, 999), Dim(999, -3, 1))
     one = (Dim(99999, -3, 1),)
@@ -1489,7 +1490,7 @@ def test_what_is_copied_in_boxes(device):
 
 def test_few_planes_of_bytes_are_copied_in_tiles(device):
     """Four to seven long rows, from pixels that are not much smaller than a vector (what was fastest)."""
-    limits = replace(device.limits, tuning=DISCRETE)
+    limits = without_planes(replace(device.limits, tuning=DISCRETE))
 
     def family_of(planes: int, step: int, apart: int, pixels: int, width: int = 1) -> str:
         return planned_family(limits, (Dim(planes, step, pixels), Dim(pixels, apart, 1)), width)
@@ -1540,6 +1541,15 @@ def many(size: int, rows: int, columns: int) -> tuple[Dim, ...]:
         (4, many(10, 10**6, 3), "pixels"),
         (4, many(10, 10**6, 64), "pixels"),
         (4, many(10, 10**6, 65), "tiles"),
+        # Pixels to planes: of the fewest and the most elements, of rows that leave room for whole workgroups.
+        (1, (Dim(3, 1, 10**6), Dim(10**6, 3, 1)), "planes"),
+        (1, (Dim(40, 1, 10**6), Dim(10**6, 40, 1)), "planes"),
+        (2, (Dim(4, -1, 10**6), Dim(10**6, -4, 1)), "planes"),
+        (2, (Dim(2, 24, 10**6), Dim(3, 5, 2 * 10**6), Dim(10**6, 36, 1)), "planes"),
+        (4, (Dim(2, 1, 10**6), Dim(10**6, 2, 1)), "planes"),
+        (4, (Dim(36, 1, 10**6), Dim(10**6, 36, 1)), "planes"),
+        (4, (Dim(10**4, 1280, 1280), Dim(10, 1, 128), Dim(128, 10, 1)), "planes"),
+        (1, (Dim(17, 1, 10**6 + 1), Dim(10**6 + 1, 17, 1)), "planes"),
         # Groups of channels; pixels between which others lie, or that are too far apart, are none.
         (1, (Dim(10**6, 1, 24), Dim(4, 10**7, 6), Dim(6, 10**6, 1)), "pixels"),
         (1, (Dim(10**6, 1, 24), Dim(2, 3 * 10**7, 12), Dim(2, 10**7, 6), Dim(6, 10**6, 1)), "tiles"),
@@ -1557,7 +1567,7 @@ def many(size: int, rows: int, columns: int) -> tuple[Dim, ...]:
         (1, (Dim(9999, 134400, 67200), Dim(3, 2, 22400), Dim(22400, 6, 1)), "words, parts 1"),
         (1, (Dim(999, 2100000, 1050000), Dim(3, 2, 350000), Dim(350000, 6, 1)), "words, parts 3"),
         (1, (Dim(10**4, 19600, 9800), Dim(7, 2, 1400), Dim(1400, 14, 1)), "words, parts 1"),
-        (1, (Dim(10**4, 39200, 19600), Dim(7, 2, 2800), Dim(2800, 14, 1)), "words, parts 7"),
+        (1, (Dim(10**4, 39200, 19600), Dim(7, 2, 2800), Dim(2800, 14, 1)), "words, parts 1"),
         (2, (Dim(10**4, 8400, 4200), Dim(3, 2, 1400), Dim(1400, 6, 1)), "words, parts 3"),
         (2, (Dim(10**4, 2100, 1050), Dim(3, 2, 350), Dim(350, 6, 1)), "words, parts 1"),
         # Pieces that are no sectors apart: two of them share an access of memory.
@@ -1599,7 +1609,8 @@ def many(size: int, rows: int, columns: int) -> tuple[Dim, ...]:
     ],
 )
 def test_what_shares_sectors_is_copied_as_was_fastest(device, width, dims, family):
-    limits = discrete(device, max_storage_buffer_range=(1 << 32) - 1)
+    limits = without_planes(discrete(device, max_storage_buffer_range=(1 << 32) - 1))
+    limits = GPU_LIMITS if family == "planes" else limits
     layout = CopyLayout(dims, base_of(dims), 0)
     plan = PLAN_SLICE1(layout, width, 1 << 28, limits, output_elements=1 << 28)
     (step,) = plan.steps
@@ -1607,6 +1618,27 @@ def test_what_shares_sectors_is_copied_as_was_fastest(device, width, dims, famil
     name = kernel.family.name.removeprefix("slice1_")
     told = f"{name}, parts {kernel.named(step.constants)['parts']}" if name == "words" else name
     assert told.startswith(family)
+
+
+@pytest.mark.parametrize(
+    ("width", "dims"),
+    [
+        (1, (Dim(41, 1, 10**6), Dim(10**6, 41, 1))),
+        (2, (Dim(3, 1, 10**6), Dim(10**6, 3, 1))),
+        (2, (Dim(37, 1, 10**6), Dim(10**6, 37, 1))),
+        (4, (Dim(37, 1, 10**6), Dim(10**6, 37, 1))),
+        (4, (Dim(10, 1, 26214), Dim(26214, 10, 1))),  # less than a mebibyte
+        (1, (Dim(10**4, 1300, 1300), Dim(10, 1, 130), Dim(130, 10, 1))),  # nearly all copied twice
+        (4, (Dim(10**4, 300, 300), Dim(3, 1, 100), Dim(100, 3, 1))),  # too few words for a workgroup
+        (4, (Dim(2, 1, 10**7), Dim(2, 2, 5 * 10**6), Dim(2, 4, 10**6), Dim(10**6, 8, 1))),  # groups of groups
+        (4, (Dim(3, 4, 10**6), Dim(10**6, 5, 1))),  # elements of one pixel lie between those of others
+        (1, (Dim(16, 1, 10**6 + 1), Dim(10**6 + 1, 16, 1))),  # these fill tiles, and a cache holds all
+        (2, (Dim(30, 1, 10**6 + 1), Dim(10**6 + 1, 30, 1))),
+    ],
+)
+def test_what_has_no_planes(width, dims):
+    (step,) = PLAN_SLICE1(CopyLayout(dims, 0, 0), width, 1 << 28, GPU_LIMITS, output_elements=1 << 28).steps
+    assert kernels.table()[step.kernel].family.name != "slice1_planes"
 
 
 @pytest.mark.parametrize(
@@ -1688,7 +1720,9 @@ def test_every_slice1_kernel_of_the_table_is_tested_here():
     tested |= {boxes(width) for width in WIDTHS}
     tested |= {kernel_for("slice1_blocks", width) for width in NARROW}
     tested |= {kernel_for("slice1_words", width) for width in (*NARROW, 4)}
-    # In test_kernels_pixels.py.
-    tested |= {kernel_for("slice1_pixels", width) for width in (*NARROW, 4)}
+    # In test_kernels_pixels.py and test_kernels_planes.py.
+    tested |= {
+        kernel_for(family, width) for family in ("slice1_pixels", "slice1_planes") for width in (*NARROW, 4)
+    }
     tested |= {rows(width, step) for step in STEPS for width in IN_ROWS}
     assert tested == {kernel.name for kernel in kernels.table().values() if "output" in kernel.bindings}

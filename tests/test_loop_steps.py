@@ -368,6 +368,11 @@ def copies(kernel: Kernel, width: int) -> Iterator[Callable[[int], tuple[Shape, 
             yield lambda n, step=step: (Shape((50 * n, 2), (step, 100 * n + 1)), (2, 1))
             yield lambda n, step=step: (Shape((n, 3, 5, 7), (n + 3, n, step, 3 * n * n)), (105, 35, 7, 1))
         return
+    if kernel.family.name == "slice1_planes":
+        yield lambda n: (Shape((3, 64 * n), (1, 3)), (64 * n, 1))
+        yield lambda n: (Shape((n, 3, 5, 700), (3500 * n, 3500, 1, 5)), (10500, 3500, 700, 1))
+        yield lambda n: (Shape((2, 2, 64 * n + 1), (1, 3, 7)), (128 * n + 2, 64 * n + 1, 1))
+        return
     if kernel.family.name == "slice1_boxes":
         yield lambda n: (Shape((3, 20 * n), (1, 3)), (20 * n, 1))
         yield lambda n: (Shape((8 * n, 5, 7), (1, 16 * n, 40 * n)), (35, 7, 1))
@@ -407,12 +412,12 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, kind, elements)
         beside = {
             "beside_bytes": 1 << 10,
             "beside_parts_bytes": 1 << 20,
-            "exchanged_from_bytes": 3,
-            "exchanging_workgroup_size": 8,
         }
         slice1 = replace(slice1, word_workgroup_size=8, box_near_bytes=1 << 10, box_cache_bytes=0, **beside)
     if kernel.family.name == "slice1_pixels":
         slice1 = replace(slice1, pixel_channels=((width, 2, 8),))
+    if kernel.family.name == "slice1_planes":
+        slice1 = replace(slice1, plane_pixels=((width, 2, 8),))
     if kernel.family.name == "slice1_rows":
         slice1 = replace(slice1, row_workgroup_size=8)
     if kernel.family.name == "slice1_blocks":

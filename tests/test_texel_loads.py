@@ -11,7 +11,7 @@ from test_specialized_modules import compiled
 import vkdml
 from vkdml import _native
 from vkdml.plan import kernels
-from vkdml.plan.drivers import is_lavapipe, mesa_number
+from vkdml.plan.drivers import gathers_words, is_lavapipe
 
 ALL_WIDTHS = 7
 HOST = _native.MemoryKind.host
@@ -188,7 +188,7 @@ def test_lavapipe_loads_what_takes_less_time_as_texels(tmp_path):
     if not is_lavapipe(device.info.driver_name):
         assert kernel.texel_words == []
     else:
-        assert kernel.texel_words == ([4] if mesa_number(device.info.driver_info) >= 25 else all_widths)
+        assert kernel.texel_words == ([4] if gathers_words(device.info.driver_info) else all_widths)
 
 
 def test_the_end_of_a_buffer_may_be_less_than_a_vector(tmp_path):

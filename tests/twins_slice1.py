@@ -46,7 +46,8 @@ class CopyStep:
             places = [base + words * i for i in range(p.outer_dims)]
             self.dims = [[layout[place], *layout[place + 2 : place + words]] for place in places]
         else:
-            self.dims = [layout[DIM_WORDS * i : DIM_WORDS * (i + 1)] for i in range(p.dims)]
+            dims = self.constants.dims if kernel.family.name == "slice1_planes" else p.dims
+            self.dims = [layout[DIM_WORDS * i : DIM_WORDS * (i + 1)] for i in range(dims)]
 
 
 class SliceStep(CopyStep):
@@ -167,6 +168,33 @@ def slice1_pixels(step, buffers) -> None:
         assert not ((words + planes)[left[:, 0] >= per_word] % per_word).any()
     first = p.output_vector * VECTOR_BYTES // s.element_bytes
     s.copy(places + planes, first + pixels * c.channels + channels)
+
+
+def slice1_planes(step, buffers) -> None:
+    s = SliceStep(step, buffers)
+    p, c, per_word = s.p, s.constants, 4 // s.element_bytes
+    in_segment = c.workgroup * c.at_once * per_word
+    assert step.workgroups <= p.shares
+    assert p.shares % p.segments == p.segment_step % per_word == 0
+    assert p.segment_step <= in_segment - (per_word if c.output_unaligned else 0)
+    assert in_segment <= p.pixels <= (p.segments - 1) * p.segment_step + in_segment
+    channels = np.arange(c.channels)
+    places = channels // c.group_channels * c.group_step + channels % c.group_channels * c.channel_step
+    assert places.max() < c.pixel_elements
+    planes = channels // c.group_channels * p.group_output_stride
+    planes += channels % c.group_channels * p.channel_output_stride
+    rows, firsts = np.arange(p.shares // p.segments), np.arange(p.segments) * p.segment_step
+    sources, targets = offsets_of(rows, s.dims, p.input_base + 0 * rows, p.output_base + 0 * rows)
+    firsts = np.minimum(firsts, p.pixels - in_segment)
+    spans = sources[:, None] + (-(firsts + in_segment - 1) if c.backward else firsts) * c.pixel_elements
+    assert c.input_unaligned or not (spans % per_word).any()
+    starts = targets[:, None, None] + planes[:, None] + firsts
+    assert c.output_unaligned or not (starts % per_word).any()
+    pixels = (firsts[:, None] + np.arange(in_segment)).ravel()
+    steps = (-pixels if c.backward else pixels) * c.pixel_elements
+    s.copy(
+        sources[:, None, None] + places[:, None] + steps, targets[:, None, None] + planes[:, None] + pixels
+    )
 
 
 def slice1_rows(step, buffers) -> None:
@@ -388,6 +416,7 @@ TWINS = {
     "slice1_boxes": slice1_boxes,
     "slice1_words": slice1_words,
     "slice1_pixels": slice1_pixels,
+    "slice1_planes": slice1_planes,
     "slice1_rows": slice1_rows,
     "slice1_blocks": slice1_blocks,
 }

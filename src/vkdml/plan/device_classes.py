@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vkdml.plan.drivers import is_lavapipe, mesa_number
+from vkdml.plan.drivers import gathers_words, is_lavapipe, is_swiftshader
 from vkdml.plan.tuning import (
     NEVER,
     BoxWorkgroups,
@@ -109,10 +109,11 @@ DISCRETE = Tuning(
         word_workgroup_size=128,
         beside_bytes=40,
         beside_parts_bytes=128,
-        exchanged_from_bytes=8,
-        exchanging_workgroup_size=256,
         row_workgroup_size=256,
         pixel_channels=((1, 2, 27), (2, 5, 27), (4, 3, 64)),
+        plane_pixels=((1, 2, 40), (2, 4, 36), (4, 2, 36)),
+        plane_cells=512,
+        planes_from_bytes=_MIB,
         pixels_from_bytes=2 * _MIB,
         narrow_pixels_in_row=64,
     ),
@@ -227,6 +228,7 @@ SOFTWARE = replace(
         narrow_box_bytes=0,
         word_workgroup_size=0,
         pixel_channels=(),
+        plane_pixels=(),
         row_workgroup_size=8,
         workgroup_row_vectors=256,
         most_near_dims=1,
@@ -312,7 +314,6 @@ _RECENT_LAVAPIPE = replace(
         SOFTWARE.short, narrow_row_bytes=512, walked_rows=((1, 96, 512), (2, 64, 512), (8, 256, 512))
     ),
 )
-_RECENT_MESA = 25
 
 
 def subgroups_are_threads(driver_name: str) -> bool:
@@ -342,8 +343,8 @@ def tuning_for(device_type: str, driver_name: str = "", driver_info: str = "") -
     >>> dict(old.vector_positions)[1] > dict(recent.vector_positions)[1]
     True
     """
-    if device_type == "software" and "swiftshader" in driver_name.lower():
+    if device_type == "software" and is_swiftshader(driver_name):
         return _SWIFTSHADER
-    if device_type == "software" and is_lavapipe(driver_name) and mesa_number(driver_info) >= _RECENT_MESA:
+    if device_type == "software" and is_lavapipe(driver_name) and gathers_words(driver_info):
         return _RECENT_LAVAPIPE
     return TUNING.get(device_type, DISCRETE)

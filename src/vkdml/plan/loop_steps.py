@@ -251,9 +251,7 @@ def _find_plane(dims: int, near_dims: int) -> int:
     return loop(near_dims) + loop(dims - 1 - near_dims)
 
 
-def words(
-    dims: int, parts: int, rounds: int, at_once: int, per_word: int, near_dims: int, *, exchanged: bool
-) -> int:
+def words(dims: int, parts: int, rounds: int, at_once: int, per_word: int, near_dims: int) -> int:
     """Return the steps of ``slice1_words``.
 
     Args:
@@ -263,15 +261,10 @@ def words(
         at_once: words that an invocation loads in a round.
         per_word: elements of a word.
         near_dims: in which words find their place by division.
-        exchanged: invocations exchange what they load.
     """
     source = loop(near_dims)
-    if exchanged:
-        elements = at_once * per_word
-        gather = loop(elements, source) + loop(elements) + loop(at_once, loop(per_word))
-    else:
-        # lavapipe counts the loop over the elements of a word once more than its elements and its end.
-        gather = loop(at_once, 1 + loop(per_word, source) if per_word > 1 else source)
+    # lavapipe counts the loop over the elements of a word once more than its elements and its end.
+    gather = loop(at_once, 1 + loop(per_word, source) if per_word > 1 else source)
     share = _find_plane(dims, near_dims) + loop(rounds, gather + loop(at_once))
     return share if parts == 1 else loop(parts, share)
 
@@ -291,6 +284,21 @@ def pixels(rounds: int, dims: int, channels: int, at_once: int, per_word: int) -
     made = loop(channels, 1 + loop(per_word))
     stored = loop(ceil_div(at_once * channels, 4), loop(4))
     return loop(rounds, loop(at_once, places + planes) + loop(at_once, made) + stored)
+
+
+def planes(rounds: int, dims: int, pixel_elements: int, channels: int, at_once: int) -> int:
+    """Return the steps of ``slice1_planes``.
+
+    Args:
+        rounds: of a workgroup.
+        dims: from row to row of pixels.
+        pixel_elements: from one pixel to the next.
+        channels: that are copied.
+        at_once: words of an invocation in each plane.
+    """
+    loaded = loop(ceil_div(at_once * pixel_elements, 4) + 2)
+    read = 2 * loop(pixel_elements + 1) + loop(channels)
+    return loop(rounds, loop(dims) + loaded + loop(at_once, read) + 2 * loop(at_once, loop(channels)))
 
 
 def copied_rows(dims: int, rounds: int, near_dims: int) -> int:

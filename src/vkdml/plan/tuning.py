@@ -28,8 +28,6 @@ class SharingTuning:
     """Words of parts that have shorter rows are slower than boxes."""
     long_part_bytes: tuple[tuple[int, int], ...] = ((1, 32 * 1024), (2, 2000), (4, 8 * 1024))
     """Shorter parts that a cache holds are read again for each part: 0.1 to 1.1 of the time."""
-    long_exchanged_part_bytes: int = 2000
-    """The same where invocations exchange what they load."""
     bytes_in_words_apart: int = 4
     """From byte to byte, from which on a vector takes a load for each."""
 
@@ -102,10 +100,6 @@ class SliceTuning:
     beside_parts_bytes: int = 0
     """Bytes from the first to the last of these rows in the input, at most: more do not share sectors, and a
     workgroup that has a share of each takes as much longer."""
-    exchanged_from_bytes: int = 0
-    """The same distance of single bytes from which on invocations exchange what they load for such words."""
-    exchanging_workgroup_size: int = 0
-    """Invocations per workgroup that do so."""
     row_workgroup_size: int = 0
     """Invocations per workgroup where rows no shorter than a vector are copied into one run; 0: each vector
     finds its place by itself."""
@@ -124,8 +118,14 @@ class SliceTuning:
     rows shorter than a sector."""
     pixel_channels: tuple[tuple[int, int, int], ...] = ()
     """By element width, the fewest and the most elements of pixels that are gathered from as many planes."""
+    plane_pixels: tuple[tuple[int, int, int], ...] = ()
+    """By element width, the fewest and the most elements from pixel to pixel of which planes are made."""
+    plane_cells: int = 0
+    """The fewest words of the input of which a workgroup makes planes."""
+    planes_from_bytes: int = 0
+    """Smaller outputs are no such planes."""
     pixels_from_bytes: int = 0
-    """Smaller outputs have no pixels."""
+    """Nor pixels."""
     narrow_pixels_in_row: int = 1
     """The fewest pixels of narrow elements that follow each other in a plane: words hold several."""
     cached_parts_bytes: tuple[tuple[int, int], ...] = ()

@@ -183,10 +183,7 @@ class Sharing:
         if self._parts is None or not self._is_cached:
             return False
         by_vectors = self.element_bytes > 1 or self._apart_bytes < self._numbers.bytes_in_words_apart
-        exchanges = self.element_bytes == 1 and self._apart_bytes >= self._tuning.exchanged_from_bytes
         long = self._of_width(self._numbers.long_part_bytes)
-        if exchanges:
-            long = self._numbers.long_exchanged_part_bytes
         return not (self.gathers_well and by_vectors) and self._part_bytes(self._parts) < long
 
     @cached_property
@@ -201,7 +198,7 @@ class Sharing:
             return None
         reach = (parts.size - 1) * abs(parts.input_stride) * self.element_bytes
         is_near = reach < self._tuning.beside_parts_bytes
-        return parts if is_near and is_of_words(self.layout, self.element_bytes, self.limits, parts) else None
+        return parts if is_near and is_of_words(self.layout, self.element_bytes, self.limits) else None
 
     def _are_long(self, parts: Dim) -> bool:
         """Whether parts that a cache could hold suffice for words."""

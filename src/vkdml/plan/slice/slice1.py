@@ -10,6 +10,7 @@ from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, check_buffe
 from vkdml.plan.slice.box_copies import box_copy, boxes_of
 from vkdml.plan.slice.matrices import Matrices
 from vkdml.plan.slice.pixel_copies import pixel_copy, pixels_of
+from vkdml.plan.slice.plane_copies import plane_copy, planes_of
 from vkdml.plan.slice.row_copies import is_of_rows, row_copy
 from vkdml.plan.slice.run_copies import are_faster_in_parts, run_copy
 from vkdml.plan.slice.sector_sharing import Sharing
@@ -59,6 +60,9 @@ def _copied(
     pixels = pixels_of(layout, element_bytes, limits)
     if pixels is not None:
         return _only(pixel_copy(pixels, last_vector, limits))
+    planes = planes_of(layout, element_bytes, limits)
+    if planes is not None:
+        return _only(plane_copy(planes, last_vector, limits))
     sharing = Sharing(layout, element_bytes, limits)
     gathers_well = sharing.gathers_well
     matrices, filled = _matrices(sharing, limits)

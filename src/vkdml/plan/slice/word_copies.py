@@ -12,16 +12,11 @@ from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits, Step, check_work
 from vkdml.plan.slice.counted_runs import is_one_run, near_dims, units_of_run
 
-# Of at least so many parts, elements of which are at most so many bytes apart, half as large workgroups find
-# sectors in the nearest cache again (0.32 to 1.08 of the time on an H100, 0.82 to 1.14 on an H200).
-_MANY_PARTS, _NEAR_PARTS_BYTES = 5, 16
 # Where at least so much of the sectors that are read is copied, instructions take longer than the memory.
 _DENSE = 0.45
 
 
-def is_of_words(
-    layout: CopyLayout, element_bytes: int, limits: DeviceLimits, beside: Dim | None = None
-) -> bool:
+def is_of_words(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
     """Return whether the output is one run of a word or more, whose words have elements of two rows at most.
 
     >>> from vkdml.plan.layout import Dim
@@ -38,7 +33,7 @@ def is_of_words(
     row = layout.dims[-1].size
     if row < per_word - 1 and (2 * row != per_word or layout.output_base % row):
         return False
-    return _share_of(layout, element_bytes, limits, beside).near_dims is not None
+    return _share_of(layout, element_bytes, limits).near_dims is not None
 
 
 @dataclass(frozen=True)
@@ -46,8 +41,6 @@ class _Share:
     """What a workgroup copies of the output, or of each of its parts."""
 
     workgroup_size: int
-    exchanged: bool
-    """Whether invocations exchange what they load."""
     at_once: int
     """Words that an invocation loads together."""
     words: int
@@ -55,17 +48,9 @@ class _Share:
     """Innermost dimensions in which words find their place by division; None if they cannot."""
 
 
-def _share_of(
-    layout: CopyLayout, element_bytes: int, limits: DeviceLimits, beside: Dim | None = None
-) -> _Share:
+def _share_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> _Share:
     tuning, dims, per_word = limits.tuning.slice1, layout.dims, 4 // element_bytes
-    apart = abs(dims[-1].input_stride) * element_bytes
-    parts = beside.size if beside is not None else 0
-    exchanged = parts > 0 and element_bytes == 1 and apart >= tuning.exchanged_from_bytes
-    workgroup_size = tuning.exchanging_workgroup_size if exchanged else tuning.word_workgroup_size
-    if exchanged and parts >= _MANY_PARTS and apart <= _NEAR_PARTS_BYTES:
-        workgroup_size //= 2
-    workgroup_size = min(limits.workgroup_size, workgroup_size)
+    workgroup_size = min(limits.workgroup_size, tuning.word_workgroup_size)
     count = units_of_run(layout, per_word)
     at_once, sparse = tuning.invocation_words, tuning.sparse_invocation_words
     are_many = count >= 2 * tuning.full_workgroups * sparse * workgroup_size
@@ -74,7 +59,7 @@ def _share_of(
     # Workgroups make one round where the device has room for so many.
     rounds = ceil_div(count, at_once * workgroup_size * limits.max_workgroup_count)
     words = at_once * workgroup_size * rounds
-    return _Share(workgroup_size, exchanged, at_once, words, near_dims(dims, (words + 1) * per_word))
+    return _Share(workgroup_size, at_once, words, near_dims(dims, (words + 1) * per_word))
 
 
 def _share_copied(dims: tuple[Dim, ...], element_bytes: int) -> float:
@@ -98,7 +83,7 @@ def word_copy(
     """Return the step, and the layout words for the workspace if they do not fit the push constants.
 
     Args:
-        layout: of which ``is_of_words`` is true, with the same ``beside``.
+        layout: of which ``is_of_words`` is true.
         element_bytes: at most 4.
         limits: of the device.
         beside: a dimension whose elements share sectors of the input, which no cache holds from one to the
@@ -112,16 +97,14 @@ def word_copy(
     check_work("words", count)
     family = kernels.family("slice1_words")
     placed = family.placed(run_words(dims))
-    share = _share_of(layout, element_bytes, limits, beside)
+    share = _share_of(layout, element_bytes, limits)
     assert share.near_dims is not None
     parts = beside.size if beside is not None else 1
     groups = math.prod(dim.size for dim in dims[: dims.index(beside)]) if beside is not None else 1
     words_of_part = ceil_div(count, groups * parts)
     shares = ceil_div(words_of_part, share.words)
     rounds = share.words // (share.at_once * share.workgroup_size)
-    loops = loop_steps.words(
-        len(dims), parts, rounds, share.at_once, per_word, share.near_dims, exchanged=share.exchanged
-    )
+    loops = loop_steps.words(len(dims), parts, rounds, share.at_once, per_word, share.near_dims)
     kernel, constants = family.specialize(
         element_bytes=element_bytes,
         workgroup=share.workgroup_size,
@@ -130,7 +113,6 @@ def word_copy(
         near_dims=share.near_dims,
         at_once=share.at_once,
         rows_of_words=layout.output_base % per_word == dims[-1].size % per_word == 0,
-        exchanged=share.exchanged,
         parts=parts,
     )
     push = family.push(
