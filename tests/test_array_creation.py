@@ -299,3 +299,29 @@ def test_an_array_stays_on_its_device_when_converted():
     a = vkdml.asarray([1, 2, 3])
     assert vkdml.asarray(a, "int8").device is a.device
     assert vkdml.asarray(a, device=a.device) is a
+
+
+def test_the_value_of_a_number_plays_no_part_in_the_type_of_a_result():
+    """NumPy 1 looks at values, NumPy 2 does not."""
+    xp = vkdml.array_api
+    x = xp.asarray([1], dtype=xp.int8)
+    for given, want in (
+        ((xp.int8, 1000), np.int8),
+        ((xp.uint8, -1), np.uint8),
+        ((xp.float32, 1e300), np.float32),
+        ((xp.float32, 10**20), np.float32),
+        ((xp.float32, 1j), np.complex64),
+        ((xp.float64, 1j), np.complex128),
+        ((xp.int8, 1.5), np.float64),
+        ((xp.bool, 1), np.int64),
+        ((xp.bool, True), np.bool_),
+        ((x, np.int64(1)), np.int64),
+        ((x, 300, xp.uint8), np.int16),
+        ((1, 2.5), np.float64),
+        ((True,), np.bool_),
+        (("int16", xp.int32), np.int32),
+    ):
+        assert xp.result_type(*given) == want, given
+        if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+            plain = tuple(one.dtype if one is x else one for one in given)
+            assert np.result_type(*plain) == want, given

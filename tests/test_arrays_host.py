@@ -6,7 +6,7 @@ import ctypes
 import math
 import sys
 from collections import UserList, deque
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -79,6 +79,31 @@ class Nested(Converts):
 
 NAN = np.array([1, np.nan, 3])
 NULLS = Converts(NAN, null_count=lambda: 2)
+
+
+class ArrowDtype:
+    """As pandas' type of Arrow's elements."""
+
+
+class Lends:
+    def __arrow_array__(self) -> Converts:
+        return NULLS
+
+
+class HoldsArrow(Converts):
+    """As pandas' columns of Arrow's elements."""
+
+    array = Lends()
+
+
+class RunEndEncodedArray(Converts):
+    """As Arrow's, whose nulls its package decodes."""
+
+
+RunEndEncodedArray.__module__ = "arrow_double.lib"
+sys.modules["arrow_double"] = ModuleType("arrow_double")
+sys.modules["arrow_double.compute"] = ModuleType("arrow_double.compute")
+sys.modules["arrow_double.compute"].run_end_decode = lambda x: NULLS  # type: ignore[attr-defined]
 REFUSED = {
     "a masked array": (MASKED, "the mask of this MaskedArray hides elements (1 of them)"),
     "a masked scalar": (np.ma.masked, "the mask of this MaskedConstant"),
@@ -120,6 +145,16 @@ REFUSED = {
     ),
     "counted nulls": (Converts(NAN, null_count=2), "(null or NA, 2 of them)"),
     "nulls counted by a method": (Converts(NAN, null_count=lambda: 2), "(null or NA, 2 of them)"),
+    "nulls within chunks": (Converts(NAN, null_count=0, chunks=[NULLS, NULLS]), "(null or NA, 4 of them)"),
+    "nulls within a dictionary": (
+        Converts(NAN, null_count=0, dictionary_decode=lambda: NULLS),
+        "(null or NA, 2 of them)",
+    ),
+    "nulls within encoded runs": (RunEndEncodedArray(NAN, null_count=0), "(null or NA, 2 of them)"),
+    "nulls within what pandas has of Arrow's": (
+        HoldsArrow(NAN, dtype=ArrowDtype(), isna=lambda: [False] * 3),
+        "(null or NA, 2 of them)",
+    ),
     "nulls within arrays": (Nested(NULLS, shape=(2,)), "this Nested has missing elements (null or NA, 2 of"),
     "nulls within structures": (Nested(Nested(NULLS), NULLS), "(null or NA, 4 of them)"),
     "nulls within arrays of structures": ([Nested(Nested(NULLS), shape=(3, 1))], "(null or NA, 2 of them)"),
@@ -184,6 +219,10 @@ TAKEN = {
     ),
     "no nulls within": (Nested(Nested(Converts(np.arange(3), null_count=0)), shape=(1,)), [0, 1, 2]),
     "no nulls": (Converts(np.arange(3), null_count=0), [0, 1, 2]),
+    "no nulls in a dictionary": (
+        Converts(np.arange(3), null_count=0, dictionary_decode=lambda: Converts(NAN, null_count=0)),
+        [0, 1, 2],
+    ),
     "a range": (range(3), [0, 1, 2]),
     "ranges in a sequence": (deque([range(2), range(2)]), [[0, 1], [0, 1]]),
     "sequences of other types": (deque([UserList([1, 2]), (3, 4)]), [[1, 2], [3, 4]]),

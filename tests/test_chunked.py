@@ -704,3 +704,16 @@ def test_memory_stays_within_the_ring(tmp_path):
     assert done.returncode == 0, done.stderr
     assert str(700 * (1 << 20) + 12345) in done.stdout
     assert int(done.stderr.split()[-1]) < 512 << 20
+
+
+def test_a_result_that_no_memory_can_hold_is_refused_before_the_array_is_cut_at_its_chunks():
+    """There are 2^40 of them: to list where they begin would take all memory."""
+
+    class Endless:
+        shape, chunks, dtype = (1 << 40, 1 << 40), (1, 1 << 20), np.dtype(np.float64)
+
+        def __getitem__(self, key):
+            raise AssertionError("it is not read")
+
+    with pytest.raises(MemoryError, match=rf"the result of {8 << 40} bytes does not fit in the \d+ bytes"):
+        vkdml.argmax(Endless(), 1)

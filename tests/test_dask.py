@@ -20,7 +20,7 @@ from test_stream import with_tiles
 import vkdml
 import vkdml.dask
 from vkdml import ops
-from vkdml.integrations import dask_devices
+from vkdml.integrations import dask_devices, dask_package
 
 SHAPE = (5, 6, 7)
 CHUNKS = [((2, 0, 3), (6,), (1, 6)), (2, 3, 4)]
@@ -76,6 +76,13 @@ def test_masks_of_lazy_arrays_are_refused_and_others_are_taken(name: str) -> Non
     with pytest.raises(TypeError, match="the mask of this MaskedArray hides elements"):
         TAKES[name](MASKED)
     TAKES[name](da.from_array(np.array([1, 9, 3]), chunks=2))
+
+
+def test_a_dask_that_is_too_old_is_refused_with_its_version() -> None:
+    dask_package.require_recent("2025.12.0")
+    for version in ("2025.11.0", "2024.2.1"):
+        with pytest.raises(ImportError, match=rf"needs dask 2025\.12 or newer, and {version} is installed"):
+            dask_package.require_recent(version)
 
 
 def test_a_lazy_array_in_a_list_is_computed_once() -> None:

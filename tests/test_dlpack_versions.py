@@ -28,6 +28,12 @@ class Producer:
         return self.array.__dlpack__(**options)
 
 
+def test_types_that_numpy_does_not_lend_are_named():
+    for element in ("V8", "datetime64[s]"):
+        with pytest.raises(BufferError, match=r"NumPy lends no host copy of type .*; accepted are integers"):
+            vkdml.asarray(np.zeros(3, element)).__dlpack__(dl_device=(1, 0))
+
+
 @pytest.mark.parametrize("versions", [True, False])
 def test_producers_of_each_version(versions):
     x = np.float32([[1, 5, 3], [7, 2, 7]])

@@ -20,6 +20,7 @@ Floating-point numbers of Python become float32 here, which devices have, as in 
 
 from __future__ import annotations
 
+import builtins
 import functools
 import sys
 from collections.abc import Callable
@@ -190,8 +191,31 @@ def isdtype(dtype: Any, kind: Any) -> Any:
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """Return the type that arrays, types and Python numbers have together."""
-    given = (one.dtype if isinstance(one, DeviceArray) else one for one in arrays_and_dtypes)
-    return np.result_type(*given)
+    given = [one.dtype if isinstance(one, DeviceArray) else one for one in arrays_and_dtypes]
+    numbers = [one for one in given if type(one) in _NUMBERS]
+    if not numbers or len(numbers) == len(given):
+        return np.result_type(*given)
+    result = np.result_type(*(_type_of(one) for one in given if type(one) not in _NUMBERS))
+    for number in numbers:
+        # As NumPy 2 does: a number's value plays no part, and its type only if it is of a higher kind.
+        kinds, default = _NUMBERS[type(number)]
+        if result.kind not in kinds:
+            is_wider = type(number) is complex and result.kind == "f"
+            result = np.result_type(result, np.complex64 if is_wider else default)
+    return result
+
+
+# By type of Python's numbers: the kinds of elements that have them, and what they become otherwise.
+_NUMBERS: dict[type, tuple[str, Any]] = {
+    builtins.bool: ("biufcV", np.bool_),
+    int: ("iufcV", np.int64),
+    float: ("fcV", np.float64),
+    complex: ("c", np.complex128),
+}
+
+
+def _type_of(given: Any) -> np.dtype[Any]:
+    return given.dtype if isinstance(given, np.ndarray | np.generic) else np.dtype(given)
 
 
 # ---- creation ----------------------------------------------------------------------------------------------

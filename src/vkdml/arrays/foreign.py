@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import operator
 import sys
 from collections.abc import Iterable, Mapping
@@ -139,6 +140,10 @@ def _require_no_missing(x: Any) -> None:
     columns = attribute(x, "columns")
     for part in (x, *columns) if isinstance(columns, list) else (x,):
         missing += _null_count(part)
+    # Pandas' columns of Arrow's types know of no nulls within encodings.
+    lend = attribute(attribute(x, "array"), "__arrow_array__")
+    if not missing and type(attribute(x, "dtype")).__name__ == "ArrowDtype" and callable(lend):
+        missing += _null_count(lend())
     if missing:
         raise TypeError(
             f"this {type(x).__name__} has missing elements (null or NA, {missing} of them), in whose place "
@@ -154,6 +159,9 @@ def _null_count(x: Any) -> int:
     missing = int(np.sum(np.asarray(count() if callable(count) else count)))
     if missing:
         return missing
+    encoded = _arrow_parts(x)
+    if encoded:
+        return sum(map(_null_count, encoded))
     # Polars counts the outermost level only.
     dtype = attribute(x, "dtype")
     if attribute(dtype, "inner") is not None and attribute(dtype, "shape") is not None:
@@ -162,6 +170,18 @@ def _null_count(x: Any) -> int:
     if attribute(dtype, "fields") is not None and callable(unnest):
         return sum(map(_null_count, unnest().get_columns()))
     return 0
+
+
+def _arrow_parts(x: Any) -> list[Any]:
+    """Return what Arrow's arrays hold whose own count of nulls leaves out those within: chunks, encodings."""
+    chunks, decode = attribute(x, "chunks"), attribute(x, "dictionary_decode")
+    if isinstance(chunks, list):
+        return chunks
+    if callable(decode):
+        return [decode()]
+    if type(x).__name__ == "RunEndEncodedArray":
+        return [importlib.import_module(f"{type(x).__module__.partition('.')[0]}.compute").run_end_decode(x)]
+    return []
 
 
 def _column_dtypes(x: Any) -> tuple[Any, ...]:

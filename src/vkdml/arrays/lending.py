@@ -27,7 +27,13 @@ def capsule(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: A
     if wanted[0] == dlpack.CPU:
         _require_copy_allowed(copy)
         host = array.numpy()
-        return host.__dlpack__(max_version=version) if NUMPY_TAKES_VERSIONS else host.__dlpack__()
+        try:
+            return host.__dlpack__(max_version=version) if NUMPY_TAKES_VERSIONS else host.__dlpack__()
+        except BufferError as error:
+            raise BufferError(
+                f"NumPy lends no host copy of type {array.dtype} through DLPack ({error}); accepted are "
+                "integers, floats of 16 bits and more, complex numbers and bool"
+            ) from None
     if wanted[0] in dlpack.CUDA_DEVICES:
         _require_cuda_stream(stream)
         if copy or not array.memory.is_cuda:

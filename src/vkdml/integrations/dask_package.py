@@ -1,5 +1,7 @@
 """The package dask with its arrays, or the sentence that says how to get it."""
 
+from importlib.metadata import version
+
 from vkdml.common.wording import how_to_install
 
 try:
@@ -14,5 +16,26 @@ except ImportError as error:
         + how_to_install("'dask[array,distributed]'", "dask"),
         name="dask",
     ) from None
+
+OLDEST = 2025, 12
+"""Its earlier reductions fail on candidates, which have two fields."""
+
+
+def require_recent(installed: str) -> None:
+    """Raise ImportError for a version of Dask that is too old.
+
+    >>> require_recent("2025.12.0"), require_recent("2026.3.1+local")
+    (None, None)
+    """
+    year, month = (int(part) for part in installed.split(".")[:2])
+    if (year, month) < OLDEST:
+        raise ImportError(
+            f"vkdml.dask needs dask {OLDEST[0]}.{OLDEST[1]} or newer, and {installed} is installed: "
+            + how_to_install("'dask[array,distributed]>=2025.12'", "dask"),
+            name="dask",
+        )
+
+
+require_recent(version("dask"))
 
 __all__ = ["dask"]

@@ -299,7 +299,7 @@ def _check_out(out: Any, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any],
     if not isinstance(out, Array):
         raise TypeError(
             f"{what} must be a vkdml.Array of shape {shape} and type {dtype}, as the input is one, "
-            f"not a {type(out).__module__.partition('.')[0]}.{type(out).__name__}"
+            f"not {type(out).__module__.partition('.')[0]}.{type(out).__name__}"
         )
     require_same_device(x.device, out.device)
     if out.shape != shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from vkdml.arguments import Reduction, Window
@@ -12,6 +13,9 @@ from vkdml.operators.tile_ring import run_in_tiles
 from vkdml.operators.tile_source import AnyArray
 from vkdml.plan.plans import DeviceLimits
 from vkdml.runtime.device import Device
+from vkdml.runtime.host_memory import require_host_memory
+
+_INDEX_BYTES = 8
 
 
 def wanted(buffers: Iterable[int], limits: DeviceLimits) -> bool:
@@ -53,6 +57,8 @@ def reduce(
         DeviceError: a device failed; with several, the message names it.
         ImportError: ``progress=True`` without rich.
     """
+    # Before arrays in chunks are cut at these, which takes memory for each piece.
+    require_host_memory("the result", math.prod(reduction.kept_shape) * _INDEX_BYTES)
     with reporting(progress) as report:
         return run_in_tiles(
             lambda tile_bytes: TiledReduction(x, reduction, tile_bytes), devices, report
