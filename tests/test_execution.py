@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plans import as_of_a_processor, run_plan
+from plans import GPU_LIMITS, as_of_a_processor, run_plan
 from separate import separate_device
 
 import vkdml
@@ -20,6 +20,7 @@ from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.runtime import executions
 from vkdml.runtime.execution import Execution
 from vkdml.runtime.executions import ExecutionCache
 from vkdml.runtime.memory import Memory
@@ -326,6 +327,27 @@ def test_threads_that_need_a_pipeline_at_once_build_it_once(fails):
     assert (slow.built, len(failed)) == (1 + fails, fails)
     assert len({id(kernel) for kernel in found}) == 1
     assert executions.kernel(step) is found[0]
+
+
+def test_of_pipelines_whose_constants_are_numbers_of_a_shape_the_newest_are_kept(monkeypatch):
+    monkeypatch.setattr(executions, "SHAPED_KERNELS", 3)
+    cache = separate_device().executions
+    built = []
+    monkeypatch.setattr(cache, "_built", lambda step: built.append(step) or object())
+    steps = [plan_pixels(channels) for channels in (3, 4, 5, 6, 7)]
+    kept = [cache.kernel(step) for step in steps]
+    assert [cache.kernel(step) for step in steps[2:]] == kept[2:]
+    assert built == steps
+    assert cache.kernel(steps[0]) is not kept[0]
+    assert not cache._kernels
+
+
+def plan_pixels(channels: int):
+    """The step that copies so many planes to pixels on a GPU."""
+    source = Operand((1 << 20, channels), (1, 1 << 20), 0, channels << 20)
+    (step,) = plan_for(CopyCall(source, Operand.compact(source.sizes), 4), GPU_LIMITS).steps
+    assert "pixels" in step.kernel
+    return step
 
 
 def test_a_signal_handler_may_build_the_pipeline_that_its_thread_builds(device, monkeypatch):

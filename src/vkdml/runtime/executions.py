@@ -24,6 +24,9 @@ _Made = TypeVar("_Made")
 IDLE_SEQUENCES = 16
 IDLE_CUDA_MAPPINGS = 256
 FIXED_KERNELS = 1024
+SHAPED_KERNELS = 1024
+# Their constants are numbers of a call's shape, of which there are more than of flags and element types.
+SHAPED_FAMILIES = ("slice1_pixels", "slice1_planes")
 # From here on a copy on the host takes longer than giving a kernel other memory at each call.
 IMPORTED_BYTES = 1 << 20
 _HOST, _DEVICE, _MAPPED = _native.MemoryKind.host, _native.MemoryKind.device, _native.MemoryKind.mapped
@@ -46,6 +49,7 @@ class ExecutionCache:
         # Bounded: constants are flags, facts of element types, powers of two and small counts;
         # ARCHITECTURE.md lists them. A dictionary's own methods are atomic, so threads need no lock.
         self._kernels: dict[Pipeline, _native.Kernel] = {}
+        self._shaped_kernels: CallCache[_native.Kernel] = CallCache(SHAPED_KERNELS)
         self._being_built: dict[Pipeline, threading.RLock] = {}
         self._fixed_kernels: CallCache[_native.Kernel] = CallCache(FIXED_KERNELS)
         self.fixed_pipelines = FixedPipelines()
@@ -62,19 +66,25 @@ class ExecutionCache:
     # ---- kernels and memory --------------------------------------------------------------------------------
 
     def kernel(self, step: Step) -> _native.Kernel:
-        """Return the pipeline of a step; pipelines are built once and kept."""
+        """Return the pipeline of a step; pipelines are built once and kept, of those of shapes the newest."""
         if step.fixed_parameters:
             return self._fixed_kernel(step)
         key = step.pipeline
-        kernel = self._kernels.get(key)
+        is_shaped = kernels.table()[step.kernel].family.name in SHAPED_FAMILIES
+        find = self._shaped_kernels.get if is_shaped else self._kernels.get
+        kernel = find(key)
         if kernel is None:
             # Other threads that need it wait: a processor would take twice as long to build it twice. A
             # handler of a signal that comes meanwhile builds it, too.
             try:
                 with self._being_built.setdefault(key, threading.RLock()):
-                    kernel = self._kernels.get(key)
+                    kernel = find(key)
                     if kernel is None:
-                        kernel = self._kernels[key] = self._built(step)
+                        kernel = self._built(step)
+                        if is_shaped:
+                            self._shaped_kernels.put(key, kernel)
+                        else:
+                            self._kernels[key] = kernel
             finally:
                 self._being_built.pop(key, None)
         return kernel
