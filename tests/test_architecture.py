@@ -54,7 +54,7 @@ def qualified_name(frame: FrameType) -> str:
     return name if owner is None else f"{type(owner).__name__}.{name}"
 
 
-HOST, ARRAY = "A host array, `vkdml.argmax(x)`:", "A device array, `vkdml.argmax(a)`:"
+HOST, ARRAY = "A host array, `vkdml.argmax(x)`:", "An Array, `vkdml.argmax(a)`:"
 
 
 @pytest.mark.parametrize("after", [HOST, ARRAY])
