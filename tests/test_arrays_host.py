@@ -193,7 +193,32 @@ def test_a_sparse_matrix_is_told_how_it_becomes_dense():
         as_host_array(REFUSED["a sparse matrix"][0])
 
 
+class OneShot:
+    """A sequence to NumPy, whose iterator can be used once."""
+
+    def __init__(self, *items: float) -> None:
+        self.items, self.left = items, iter(items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, number: int) -> float:
+        return self.items[number]
+
+    def __iter__(self) -> object:
+        return self.left
+
+
+class MaskedList(UserList):
+    """A sequence that has a mask of its own."""
+
+    shape, mask = (3,), np.array([False, True, False])
+
+
+REFUSED["a sequence with a mask of its own"] = MaskedList([1, 9, 3]), "the mask of this MaskedList"
+
 TAKEN = {
+    "a sequence that can be iterated once": (OneShot(1.0, 3.0, 2.0), [1.0, 3.0, 2.0]),
     "a masked array without a mask": (np.ma.array([1, 5, 3]), [1, 5, 3]),
     "a masked array with nothing masked": (np.ma.array([1, 5, 3], mask=[0, 0, 0]), [1, 5, 3]),
     "NumPy's protocol without a mask": (Interface(), [1, 5, 3]),

@@ -6,7 +6,8 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from test_kernels_slice1 import base_of, check, kernel_for, use
+from plans import GPU_LIMITS
+from test_kernels_slice1 import PLAN_SLICE1, base_of, check, kernel_for, use
 
 import vkdml
 from vkdml.plan import kernels
@@ -138,3 +139,10 @@ def test_where_pixels_begin_and_end(device, monkeypatch):
     assert [has_pixels(1, 3, (size,)) for size in (299, 300)] == [False, True]
     assert [has_pixels(1, 3, (99, size)) for size in (29, 30)] == [False, True]
     assert has_pixels(4, 3, (99, 5))
+
+
+def test_pixels_of_more_elements_than_a_counter_of_31_bits_has():
+    pixels = (1 << 31) // 3 + 2
+    layout = CopyLayout((Dim(pixels, 1, 3), Dim(3, pixels, 1)), 0, 0)
+    (step,) = PLAN_SLICE1(layout, 1, 3 * pixels, GPU_LIMITS).steps
+    assert step.kernel == kernel_for("slice1_pixels", 1)

@@ -105,3 +105,14 @@ def test_planes_of_many_dimensions_and_more_rounds(device, width):
     for rows in ((), (3,)):
         layout = pixels(rows, 4001, 5, (Dim(5, 1, 0),), 1, 1)
         assert check(device, layout, width, few) == kernel_for("slice1_planes", width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_windows_that_overlap(device, width):
+    """Six windows of seven elements of twelve are more than a pixel has; two of three are not."""
+    for dims, has_planes in (
+        ((Dim(6, 1, 7 * 803), Dim(7, 1, 803), Dim(803, 12, 1)), False),
+        ((Dim(2, 1, 3 * 803), Dim(3, 1, 803), Dim(803, 12, 1)), True),
+    ):
+        kernel = check(device, CopyLayout(dims, 0, 0), width)
+        assert (kernel == kernel_for("slice1_planes", width)) == has_planes

@@ -1632,6 +1632,8 @@ def test_what_shares_sectors_is_copied_as_was_fastest(device, width, dims, famil
         (4, (Dim(10**4, 300, 300), Dim(3, 1, 100), Dim(100, 3, 1))),  # too few words for a workgroup
         (4, (Dim(2, 1, 10**7), Dim(2, 2, 5 * 10**6), Dim(2, 4, 10**6), Dim(10**6, 8, 1))),  # groups of groups
         (4, (Dim(3, 4, 10**6), Dim(10**6, 5, 1))),  # elements of one pixel lie between those of others
+        # Windows that overlap: more elements than a pixel has.
+        (1, (Dim(6, 1, 7 * 26001), Dim(7, 1, 26001), Dim(26001, 12, 1))),
         (1, (Dim(16, 1, 10**6 + 1), Dim(10**6 + 1, 16, 1))),  # these fill tiles, and a cache holds all
         (2, (Dim(30, 1, 10**6 + 1), Dim(10**6 + 1, 30, 1))),
     ],

@@ -594,6 +594,21 @@ def test_a_download_that_failed_is_told_to_who_awaits_though_another_was_read(de
     assert out.tolist() == [5] * 4
 
 
+def test_nobody_is_told_of_a_download_that_was_cleared(device):
+    array, host, out = vkdml.asarray(np.zeros(4, np.int32)), np.ones(4, np.int32), np.zeros(4, np.int32)
+    sequence = device.sequence()
+    sequence.upload(array, host)
+    sequence.download(array, out)
+    sequence.eval_async()
+    out.flags.writeable = False
+    while sequence.running:
+        time.sleep(0.001)
+    sequence.clear()
+    arrived = sequence.download(array)
+    asyncio.run(awaited(sequence))
+    assert arrived.numpy().tolist() == [1] * 4
+
+
 def test_cancelling_harms_nothing(device):
     long = Long(device)
 

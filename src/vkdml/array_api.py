@@ -196,6 +196,8 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     if not numbers or len(numbers) == len(given):
         return np.result_type(*given)
     result = np.result_type(*(_type_of(one) for one in given if type(one) not in _NUMBERS))
+    if result.kind not in "biufc":  # NumPy knows, or its packages do
+        return np.result_type(*given)
     for number in numbers:
         # As NumPy 2 does: a number's value plays no part, and its type only if it is of a higher kind.
         kinds, default = _NUMBERS[type(number)]
@@ -207,9 +209,9 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 # By type of Python's numbers: the kinds of elements that have them, and what they become otherwise.
 _NUMBERS: dict[type, tuple[str, Any]] = {
-    builtins.bool: ("biufcV", np.bool_),
+    builtins.bool: ("biufc", np.bool_),
     int: ("iufcV", np.int64),
-    float: ("fcV", np.float64),
+    float: ("fc", np.float64),
     complex: ("c", np.complex128),
 }
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
 import importlib
-import operator
 import sys
-from collections.abc import Iterable, Mapping
+from collections import UserString
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,20 +22,28 @@ NUMBERS = frozenset({bool, int, float, complex, np.bool_, *np.sctypeDict.values(
 DEEPEST_NESTING = 64
 
 
-def require_plain(x: Any, nesting: int = 0) -> None:
-    """Raise TypeError for an object, also within a list, of which NumPy would silently drop a part.
+def require_plain(x: Any, nesting: int = 0, lazy: list[Any] | None = None) -> None:
+    """Raise TypeError for an object, also within sequences, of which NumPy would silently drop a part.
 
     >>> require_plain(np.ma.array([1, 5, 3], mask=[0, 0, 0]))
     >>> require_plain([np.ma.array([1, 5, 3], mask=[0, 1, 0])])
     Traceback (most recent call last):
     TypeError: the mask of this MaskedArray hides elements (1 of them), and NumPy would drop it; accepted ...
+
+    Args:
+        x: what NumPy is to make an array of.
+        nesting: sequences that it lies in.
+        lazy: gets the arrays of Dask that are met instead of looking at them: ``computed`` replaces them.
     """
-    items = _items_of(x)
-    if items is not None:
-        if nesting < DEEPEST_NESTING and not NUMBERS.issuperset(map(type, items)):
-            for item in items:
-                require_plain(item, nesting + 1)
-    elif type(x) is not np.ndarray and type(x) not in NUMBERS:
+    is_list = isinstance(x, list | tuple)
+    has_items = is_list or _is_other_sequence(x)
+    if has_items and nesting < DEEPEST_NESTING and not NUMBERS.issuperset(map(type, x)):
+        for item in x:
+            require_plain(item, nesting + 1, lazy)
+    if not is_list and type(x) is not np.ndarray and type(x) not in NUMBERS:
+        if lazy is not None and _is_of_dask(x):
+            lazy.append(x)
+            return
         require_open(x)
         _require_computed(x)
         _require_no_mask(x)
@@ -48,37 +57,44 @@ def require_plain(x: Any, nesting: int = 0) -> None:
             _require_no_mask(converted)
 
 
-def _items_of(x: Any) -> list[Any] | tuple[Any, ...] | None:
-    """Return the items of a sequence of which NumPy puts an array together; None of any other object."""
-    if isinstance(x, list | tuple):
-        return x
-    kind = type(x)
-    if kind is np.ndarray or kind in NUMBERS or isinstance(x, str | bytes | range | Mapping | np.generic):
-        return None
-    if not hasattr(kind, "__len__") or not hasattr(kind, "__getitem__"):
-        return None
-    if offers_array(x) or offers_dlpack(x) or is_buffer(x):
-        return None
-    try:
-        return list(x)
-    except Exception:  # NumPy says what is wrong
-        return None
+# Of these NumPy takes the text, the memory or the numbers, and not item by item.
+_NO_SEQUENCES = (str, UserString, bytes, bytearray, memoryview, array.array, range)
 
 
-def computed(x: Any, nesting: int = 0) -> Any:
-    """Return an object whose lazy arrays of Dask, also within sequences, are replaced by what they give.
+def _is_other_sequence(x: Any) -> bool:
+    return isinstance(x, Sequence) and not isinstance(x, _NO_SEQUENCES) and not offers_array(x)
 
-    NumPy would drop the masks of what they give.
+
+def _is_of_dask(x: Any) -> bool:
+    """Tell whether this is a lazy array. Tables and datasets have their arrays by name."""
+    return (
+        "dask" in sys.modules
+        and hasattr(type(x), "__dask_graph__")
+        and callable(attribute(x, "compute"))
+        and attribute(x, "keys") is None
+    )
+
+
+def plain(x: Any) -> Any:
+    """Return an object of which NumPy drops nothing, with what it holds of Dask's computed.
+
+    NumPy would compute it, too, and drop the masks of what that gives.
+
+    Raises:
+        TypeError: as :func:`require_plain`.
     """
-    if "dask" not in sys.modules or type(x) is np.ndarray:
-        return x
-    if hasattr(type(x), "__dask_graph__") and callable(attribute(x, "compute")):
+    lazy: list[Any] = []
+    require_plain(x, lazy=lazy)
+    if lazy:
+        x = _computed(x)
+        require_plain(x)
+    return x
+
+
+def _computed(x: Any) -> Any:
+    if _is_of_dask(x):
         return x.compute()
-    items = _items_of(x)
-    if items is None or nesting >= DEEPEST_NESTING or NUMBERS.issuperset(map(type, items)):
-        return x
-    given = [computed(item, nesting + 1) for item in items]
-    return x if all(map(operator.is_, given, items)) else given
+    return [_computed(item) for item in x] if isinstance(x, list | tuple) or _is_other_sequence(x) else x
 
 
 def require_open(x: Any) -> None:
@@ -140,10 +156,8 @@ def _require_no_missing(x: Any) -> None:
     columns = attribute(x, "columns")
     for part in (x, *columns) if isinstance(columns, list) else (x,):
         missing += _null_count(part)
-    # Pandas' columns of Arrow's types know of no nulls within encodings.
-    lend = attribute(attribute(x, "array"), "__arrow_array__")
-    if not missing and type(attribute(x, "dtype")).__name__ == "ArrowDtype" and callable(lend):
-        missing += _null_count(lend())
+    if not missing and any(type(dtype).__name__ == "ArrowDtype" for dtype in dtypes):
+        missing = _nulls_of_pandas(x)
     if missing:
         raise TypeError(
             f"this {type(x).__name__} has missing elements (null or NA, {missing} of them), in whose place "
@@ -172,14 +186,22 @@ def _null_count(x: Any) -> int:
     return 0
 
 
+def _nulls_of_pandas(x: Any) -> int:
+    """Return the nulls within the encodings of pandas' arrays, columns and tables of Arrow's types."""
+    if attribute(x, "dtypes") is not None and attribute(x, "dtype") is None:
+        return sum(_nulls_of_pandas(column) for _, column in x.items())
+    lend = attribute(x, "__arrow_array__") or attribute(attribute(x, "array"), "__arrow_array__")
+    return _null_count(lend()) if callable(lend) else 0
+
+
 def _arrow_parts(x: Any) -> list[Any]:
     """Return what Arrow's arrays hold whose own count of nulls leaves out those within: chunks, encodings."""
-    chunks, decode = attribute(x, "chunks"), attribute(x, "dictionary_decode")
+    chunks, decode, values = (attribute(x, name) for name in ("chunks", "dictionary_decode", "values"))
     if isinstance(chunks, list):
         return chunks
     if callable(decode):
         return [decode()]
-    if type(x).__name__ == "RunEndEncodedArray":
+    if type(x).__name__ == "RunEndEncodedArray" and not callable(attribute(values, "dictionary_decode")):
         return [importlib.import_module(f"{type(x).__module__.partition('.')[0]}.compute").run_end_decode(x)]
     return []
 

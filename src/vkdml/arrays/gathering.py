@@ -9,7 +9,7 @@ import numpy as np
 
 from vkdml.arguments import context
 from vkdml.arrays.array import Array, allocated, require_same_device, uploaded
-from vkdml.arrays.foreign import computed, require_plain
+from vkdml.arrays.foreign import plain
 from vkdml.arrays.indexing import integer_index, is_array_of_indices, out_of_bounds, position
 from vkdml.plan.calls import GatherCall, PlacesCall, plan_for
 from vkdml.plan.gather import INDEX_BYTES
@@ -155,8 +155,7 @@ def as_indices(value: Any, x: Array) -> Array:
         ValueError: an Array on another device.
     """
     if not isinstance(value, Array):
-        value = computed(value)
-        require_plain(value)
+        value = plain(value)
         host = np.asarray(value)
         if host.size == 0 and not isinstance(value, np.ndarray):
             host = host.astype(np.int64)

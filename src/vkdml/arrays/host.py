@@ -40,8 +40,7 @@ def as_host_array(x: Any, dtype: np.dtype[Any] | None = None) -> npt.NDArray[Any
     if type(x) is np.ndarray:
         array = x
     else:
-        x = foreign.computed(x)
-        foreign.require_plain(x)
+        x = foreign.plain(x)
         array = _converted(x, dtype)
     for element in (array.dtype, dtype):
         if element is not None and element.kind == STRINGS:

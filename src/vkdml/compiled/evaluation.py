@@ -61,8 +61,12 @@ class Evaluation:
         return self._is_awaited and self._download_fault is None
 
     def need_not_be_awaited(self) -> None:
-        """Let the next who awaits the sequence have it evaluated anew."""
+        """Let the next who awaits the sequence have it evaluated anew, if no fault of a download is left."""
         self._is_awaited = True
+
+    def forget(self) -> None:
+        """The same where the sequence is changed: nobody is told of such a fault any more."""
+        self._is_awaited, self._download_fault = True, None
 
     @property
     def under_way(self) -> bool:

@@ -274,12 +274,12 @@ class Sequence:
             self._require_idle("clear")
             self._recorded, self._uploads, self._downloads, self._outputs = [], [], [], []
             self._is_built = False
-            self._evaluation.need_not_be_awaited()
+            self._evaluation.forget()
 
     def _append(self, recorded: RecordedOperation) -> None:
         self._recorded.append(recorded)
         self._is_built, self._measured = False, None
-        self._evaluation.need_not_be_awaited()
+        self._evaluation.forget()
         self._runs_left = self._device.limits.tuning.fixed_parameters_after
 
     def _take_fixed_pipelines(self) -> None:

@@ -1,5 +1,6 @@
 """The package dask with its arrays, or the sentence that says how to get it."""
 
+import re
 from importlib.metadata import version
 
 from vkdml.common.wording import how_to_install
@@ -27,8 +28,8 @@ def require_recent(installed: str) -> None:
     >>> require_recent("2025.12.0"), require_recent("2026.3.1+local")
     (None, None)
     """
-    year, month = (int(part) for part in installed.split(".")[:2])
-    if (year, month) < OLDEST:
+    numbers = re.match(r"(\d+)\.(\d+)", installed)
+    if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST:
         raise ImportError(
             f"vkdml.dask needs dask {OLDEST[0]}.{OLDEST[1]} or newer, and {installed} is installed: "
             + how_to_install("'dask[array,distributed]>=2025.12'", "dask"),

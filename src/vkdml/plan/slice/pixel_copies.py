@@ -103,7 +103,7 @@ def pixel_copy(pixels: Pixels, last_vector: int, limits: DeviceLimits) -> tuple[
         TooMuchWork: more pixels than the kernel counts.
     """
     layout, channels = pixels.layout, pixels.channels
-    check_work("elements", layout.count)
+    check_work("pixels", pixels.count)
     *groups, channel = layout.dims[-pixels.channel_dims :]
     at_once = max(_LOADED_TOGETHER // channels, 1)
     workgroup_size = min(

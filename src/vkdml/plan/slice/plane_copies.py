@@ -131,8 +131,9 @@ def planes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> P
     dims = planes.channel_dims
     if not fewest <= planes.pixel_elements <= most or not 1 <= len(dims) <= _MOST_CHANNEL_DIMS:
         return None
-    # Elements of one pixel lie between those of no other.
-    if sum((dim.size - 1) * dim.input_stride for dim in dims) >= planes.pixel_elements:
+    # Elements of one pixel lie between those of no other. Those of windows that overlap may be more of them.
+    span = sum((dim.size - 1) * dim.input_stride for dim in dims)
+    if max(span + 1, planes.channels) > planes.pixel_elements:
         return None
     return None if planes.fill_tiles or _share_of(planes, limits) is None else planes
 
