@@ -116,3 +116,12 @@ def test_windows_that_overlap(device, width):
     ):
         kernel = check(device, CopyLayout(dims, 0, 0), width)
         assert (kernel == kernel_for("slice1_planes", width)) == has_planes
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_rows_that_end_within_words_of_planes_that_start_with_them(device, width):
+    """The last segment of such a row starts within a word."""
+    for row in (801, 802, 803):
+        layout = CopyLayout((Dim(5, 1, 804), Dim(row, 5, 1)), 0, 0)
+        assert check(device, layout, width, spare=3) == kernel_for("slice1_planes", width)
+        assert constants_of(device, layout, width)["output_unaligned"] == (row % (4 // width) != 0)

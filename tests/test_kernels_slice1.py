@@ -1629,7 +1629,8 @@ def test_what_shares_sectors_is_copied_as_was_fastest(device, width, dims, famil
         (4, (Dim(37, 1, 10**6), Dim(10**6, 37, 1))),
         (4, (Dim(10, 1, 26214), Dim(26214, 10, 1))),  # less than a mebibyte
         (1, (Dim(10**4, 1300, 1300), Dim(10, 1, 130), Dim(130, 10, 1))),  # nearly all copied twice
-        (4, (Dim(10**4, 300, 300), Dim(3, 1, 100), Dim(100, 3, 1))),  # too few words for a workgroup
+        (4, (Dim(10**4, 1500, 1500), Dim(15, 1, 100), Dim(100, 15, 1))),  # a quarter
+        (4, (Dim(10**5, 288, 288), Dim(3, 1, 96), Dim(96, 3, 1))),  # too few words for a workgroup
         (4, (Dim(2, 1, 10**7), Dim(2, 2, 5 * 10**6), Dim(2, 4, 10**6), Dim(10**6, 8, 1))),  # groups of groups
         (4, (Dim(3, 4, 10**6), Dim(10**6, 5, 1))),  # elements of one pixel lie between those of others
         # Windows that overlap: more elements than a pixel has.
