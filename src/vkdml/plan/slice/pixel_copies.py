@@ -10,16 +10,13 @@ from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import run_words
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, Step, check_work, power_of_two_up_to
+from vkdml.plan.slice.channels import MOST_CELLS, MOST_CHANNEL_DIMS
 from vkdml.plan.slice.counted_runs import is_one_run
 
-# By element width, the most words of shared memory for a workgroup, those of padding not counted.
-_CELLS = {1: 1920, 2: 3840, 4: 3840}
 # Words that an invocation loads together if there are fewer channels.
 _LOADED_TOGETHER = 7
 # The most pixels from one that is copied to the next.
 _MOST_APART = 3
-# Dimensions of channels, at most: the kernel counts groups of them.
-_MOST_CHANNEL_DIMS = 2
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,8 @@ class Pixels:
         """Whether words of pixels may start anywhere in a word of the input."""
         starts = [self.layout.input_base - (self.per_word - 1 if self.dims[-1].input_stride < 0 else 0)]
         starts += [dim.input_stride for dim in self.layout.dims if dim is not self.dims[-1]]
-        starts += [dim.size for dim in self.dims[-1:] if len(self.dims) > 1]
+        if len(self.dims) > 1:
+            starts.append(self.dims[-1].size)
         return any(start % self.per_word for start in starts)
 
 
@@ -85,7 +83,7 @@ def pixels_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> P
         return None
     fewest, most = by_width[element_bytes]
     in_row = tuning.narrow_pixels_in_row if element_bytes < 4 else 1
-    for channel_dims in range(1, min(len(layout.dims), _MOST_CHANNEL_DIMS + 1)):
+    for channel_dims in range(1, min(len(layout.dims), MOST_CHANNEL_DIMS + 1)):
         pixels = Pixels(layout, element_bytes, channel_dims)
         near = pixels.dims[-1]
         apart = min(abs(dim.input_stride) for dim in layout.dims[-channel_dims:])
@@ -107,7 +105,7 @@ def pixel_copy(pixels: Pixels, last_vector: int, limits: DeviceLimits) -> tuple[
     *groups, channel = layout.dims[-pixels.channel_dims :]
     at_once = max(_LOADED_TOGETHER // channels, 1)
     workgroup_size = min(
-        limits.workgroup_size, power_of_two_up_to(_CELLS[pixels.element_bytes] // (at_once * channels))
+        limits.workgroup_size, power_of_two_up_to(MOST_CELLS[pixels.element_bytes] // (at_once * channels))
     )
     shares = ceil_div(pixels.count, workgroup_size * at_once * pixels.per_word)
     family = kernels.family("slice1_pixels")

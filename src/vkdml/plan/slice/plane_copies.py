@@ -11,14 +11,11 @@ from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import NO_DIM, CopyLayout, Dim
 from vkdml.plan.plans import DeviceLimits, Step, check_work, dim_words
+from vkdml.plan.slice.channels import MOST_CELLS, MOST_CHANNEL_DIMS
 
-# By element width, the most words of shared memory for a workgroup's span, those of padding not counted.
-_CELLS = {1: 1920, 2: 3840, 4: 3840}
 # Words that an invocation reads together from pixels with fewer elements.
 _READ_TOGETHER = 12
 _LEAST_WORKGROUP = 32
-# Dimensions of channels, at most: the kernel counts groups of them.
-_MOST_CHANNEL_DIMS = 2
 # Unaligned planes of narrow elements that are copied in tiles: more than the first, if they fill so much of a
 # multiple of _ROWS_OF_TILES, and have at most so many bytes together.
 _FEW_PLANES, _FULL, _ROWS_OF_TILES, _CACHED_BYTES = 12, 3 / 4, 16, 64 << 20
@@ -129,7 +126,7 @@ def planes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> P
     fewest, most = by_width[element_bytes]
     planes = Planes(layout, element_bytes)
     dims = planes.channel_dims
-    if not fewest <= planes.pixel_elements <= most or not 1 <= len(dims) <= _MOST_CHANNEL_DIMS:
+    if not fewest <= planes.pixel_elements <= most or not 1 <= len(dims) <= MOST_CHANNEL_DIMS:
         return None
     # Elements of one pixel lie between those of no other. Those of windows that overlap may be more of them.
     span = sum((dim.size - 1) * dim.input_stride for dim in dims)
@@ -164,7 +161,7 @@ def _share_of(planes: Planes, limits: DeviceLimits) -> _Share | None:
         share
         for at_once in _halved(max(_READ_TOGETHER // planes.pixel_elements, 1), 1)
         for size in _halved(limits.workgroup_size, min(_LEAST_WORKGROUP, limits.workgroup_size))
-        if tuning.plane_cells <= size * at_once * planes.pixel_elements <= _CELLS[planes.element_bytes]
+        if tuning.plane_cells <= size * at_once * planes.pixel_elements <= MOST_CELLS[planes.element_bytes]
         and size * at_once * planes.per_word <= row
         and (share := _shared(planes, size, at_once)).copied <= _COPIED_TWICE * row
     ]
@@ -195,7 +192,7 @@ def plane_copy(planes: Planes, last_vector: int, limits: DeviceLimits) -> tuple[
     assert share is not None
     shares = math.prod(dim.size for dim in planes.outer) * share.segments
     check_work("segments", shares)
-    group, channel = (NO_DIM, *planes.channel_dims)[-_MOST_CHANNEL_DIMS:]
+    group, channel = (NO_DIM, *planes.channel_dims)[-MOST_CHANNEL_DIMS:]
     source, target = planes.bases
     family = kernels.family("slice1_planes")
     placed = family.placed(dim_words(planes.outer))
