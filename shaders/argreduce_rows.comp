@@ -132,14 +132,18 @@ void prepare_masks() {}
 #define in_row(tile, vector, v) v
 #endif
 
+// Returns the bits of the first elements of a vector.
+uvec4 bits_of_first(uint count) {
+#if SUBGROUPS
+    if (MASKS_ARE_SHARED) return bits_below_element[count];
+#endif
+    return vector_bits_below(int(count) * 8 * ELEMENT_BYTES);
+}
+
 // Returns the bits of the elements of a vector, from `element` on, that lie inside the run.
 uvec4 bits_inside_run(Tile tile, uint element) {
     uint before = element < tile.begin ? tile.begin - element : 0u;
-    uint until = min(tile.end - element, ELEMENTS_PER_VECTOR);
-#if SUBGROUPS
-    if (MASKS_ARE_SHARED) return bits_below_element[until] & ~bits_below_element[before];
-#endif
-    return vector_bits_below(int(until) * 8 * ELEMENT_BYTES) & ~vector_bits_below(int(before) * 8 * ELEMENT_BYTES);
+    return bits_of_first(min(tile.end - element, ELEMENTS_PER_VECTOR)) & ~bits_of_first(before);
 }
 
 // Replaces the elements of a vector that lie outside the run by ones with the least key.
@@ -149,6 +153,23 @@ uvec4 inside_run(Tile tile, uint vector, uvec4 v) {
     uvec4 inside = bits_inside_run(tile, element);
     return (v & inside) | (NEUTRAL_VECTOR & ~inside);
 }
+
+#if SUBGROUPS
+// The same for a vector that may only lie across the begin of the run, or its end.
+uvec4 from_begin(Tile tile, uint vector, uvec4 v) {
+    uint element = vector * ELEMENTS_PER_VECTOR;
+    if (element >= tile.begin) return v;
+    uvec4 before = bits_of_first(tile.begin - element);
+    return (v & ~before) | (NEUTRAL_VECTOR & before);
+}
+
+uvec4 until_end(Tile tile, uint vector, uvec4 v) {
+    uint left = tile.end - vector * ELEMENTS_PER_VECTOR;
+    if (left >= ELEMENTS_PER_VECTOR) return v;
+    uvec4 inside = bits_of_first(left);
+    return (v & inside) | (NEUTRAL_VECTOR & ~inside);
+}
+#endif
 
 uvec4 load_vector(Tile tile, uint vector) {
     uvec4 v = in_row(tile, vector, input_vectors[vector]);
@@ -162,18 +183,20 @@ struct Batch {
     Top top0, top1, top2, top3;
 };
 
-// Replaces each vector of a batch by what a function makes of it.
-#define REPLACE(function)                                                                                   \
-    if (batch.count > 0u) batch.v0 = function(tile, min(batch.vector, tile.last), batch.v0);                \
-    if (batch.count > 1u) batch.v1 = function(tile, min(batch.vector + lanes, tile.last), batch.v1);        \
-    if (batch.count > 2u) batch.v2 = function(tile, min(batch.vector + 2u * lanes, tile.last), batch.v2);   \
-    if (batch.count > 3u) batch.v3 = function(tile, min(batch.vector + 3u * lanes, tile.last), batch.v3);
+// Replaces a vector of a batch by what a function makes of it.
+#define REPLACE(at, v, function)                                                                            \
+    if (at < batch.count) v = function(tile, min(batch.vector + at * lanes, tile.last), v);
+#define REPLACE_ALL(function)                                                                               \
+    REPLACE(0u, batch.v0, function)                                                                         \
+    REPLACE(1u, batch.v1, function)                                                                         \
+    REPLACE(2u, batch.v2, function)                                                                         \
+    REPLACE(3u, batch.v3, function)
 
-void clear_outside_run(Tile tile, inout Batch batch) { REPLACE(inside_run) }
+void clear_outside_run(Tile tile, inout Batch batch) { REPLACE_ALL(inside_run) }
 
 void clear_outside_row(Tile tile, inout Batch batch) {
     if (ROW_STEP == 1u) return;
-    REPLACE(in_row)
+    REPLACE_ALL(in_row)
 }
 
 // Loads past the end of the tile repeat its last vector. `inside`: no vector lies across an end of the run.
@@ -196,7 +219,7 @@ Batch loaded_batch(Tile tile, uint vector, bool inside) {
 #define LOAD(at) load_vector(tile, at)
 #endif
 
-Batch loaded_part(Tile tile, uint vector, uint count) {
+Batch part_of_batch(Tile tile, uint vector, uint count) {
     Batch batch;
     batch.vector = vector;
     batch.count = count;
@@ -204,6 +227,11 @@ Batch loaded_part(Tile tile, uint vector, uint count) {
     if (count > 1u) batch.v1 = LOAD(min(vector + lanes, tile.last));
     if (count > 2u) batch.v2 = LOAD(min(vector + 2u * lanes, tile.last));
     if (count > 3u) batch.v3 = LOAD(min(vector + 3u * lanes, tile.last));
+    return batch;
+}
+
+Batch loaded_part(Tile tile, uint vector, uint count) {
+    Batch batch = part_of_batch(tile, vector, count);
 #if SUBGROUPS
     if (!ALIGNED) clear_outside_run(tile, batch);
     clear_outside_row(tile, batch);
@@ -230,6 +258,49 @@ void fold_part(inout Batch batch) {
 Key greatest_of(Batch batch) {
     return settled_key(greater(greater(batch.top0, batch.top1), greater(batch.top2, batch.top3)));
 }
+
+#if SUBGROUPS
+// The KEPT_VECTORS vectors that an invocation has of a tile, all of which stay in registers.
+struct Kept { Batch first, second, third; };
+
+uint kept_from(uint vector) { return min(max(KEPT_VECTORS, vector) - vector, uint(BATCH_VECTORS)); }
+
+// Of a batch that has the vectors from `from` on of an invocation. A run may lie in one vector less than others of the same
+// length do, and the last tile of a run may have any number. A run in one vector has it twice, where others have two.
+void clear_ends(Tile tile, inout Batch batch, uint from) {
+    if (from == 0u) REPLACE(0u, batch.v0, from_begin)
+    if (from == 0u && KEPT_VECTORS == 2u) REPLACE(1u, batch.v1, from_begin)
+    bool any = tiles_per_run != 1u;
+    if (any || from + 2u >= KEPT_VECTORS) REPLACE(0u, batch.v0, until_end)
+    if (any || from + 3u >= KEPT_VECTORS) REPLACE(1u, batch.v1, until_end)
+    if (any || from + 4u >= KEPT_VECTORS) REPLACE(2u, batch.v2, until_end)
+    if (any || from + 5u >= KEPT_VECTORS) REPLACE(3u, batch.v3, until_end)
+}
+
+Kept kept_vectors(Tile tile, uint vector) {
+    const uint second = uint(BATCH_VECTORS), third = 2u * second;
+    Kept kept;
+    kept.first = part_of_batch(tile, vector, kept_from(0u));
+    kept.second = part_of_batch(tile, vector + second * lanes, kept_from(second));
+    kept.third = part_of_batch(tile, vector + third * lanes, kept_from(third));
+    if (!ALIGNED) {
+        clear_ends(tile, kept.first, 0u);
+        clear_ends(tile, kept.second, second);
+        clear_ends(tile, kept.third, third);
+    }
+    clear_outside_row(tile, kept.first);
+    clear_outside_row(tile, kept.second);
+    clear_outside_row(tile, kept.third);
+    fold_part(kept.first);
+    fold_part(kept.second);
+    fold_part(kept.third);
+    return kept;
+}
+
+Key greatest_of(Kept kept) {
+    return greater(greater(greatest_of(kept.first), greatest_of(kept.second)), greatest_of(kept.third));
+}
+#endif
 
 // Units that come one after the other in an invocation are so far apart.
 #define UNIT_STEP (splits * PARTS_IN_WORKGROUP)
@@ -259,12 +330,7 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
             uint steps = ((tile.last - tile.first) >> lane_bits) + 1u, step = 0u, vector = tile.first + lane;
 #if SUBGROUPS
             if (KEPT_VECTORS != 0u) {
-                const uint in_first = min(KEPT_VECTORS, uint(BATCH_VECTORS));
-                Batch first = loaded_part(tile, vector, in_first);
-                Batch second = loaded_part(tile, vector + batch_vectors, KEPT_VECTORS - in_first);
-                fold_part(first);
-                fold_part(second);
-                consider_two(best, first, second, tile);
+                consider_kept(best, kept_vectors(tile, vector), tile);
                 break;
             }
             if (READS_BACKWARDS) vector += (steps - uint(BATCH_VECTORS)) * lanes;

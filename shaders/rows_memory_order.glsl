@@ -428,10 +428,11 @@ void share(Best best, inout Key key, inout uint rank) {
 #endif
 
 #if SUBGROUPS
-void consider_two(inout Best best, Batch first, Batch second, Tile tile) {
-    best.key = greater(greatest_of(first), greatest_of(second));
-    best.hits = hits_of(first, best.key) | hits_of(second, best.key) << BATCH_VECTORS;
-    best.vector = first.vector;
+void consider_kept(inout Best best, Kept kept, Tile tile) {
+    best.key = greatest_of(kept);
+    best.hits = hits_of(kept.first, best.key) | hits_of(kept.second, best.key) << BATCH_VECTORS |
+        hits_of(kept.third, best.key) << (2 * BATCH_VECTORS);
+    best.vector = kept.first.vector;
     best.tile = tile;
 }
 #endif

@@ -13,7 +13,7 @@ struct Best {
     uint step;           // of the vector or batch that has it
     bool found;          // the invocation read at least one vector
 #if SUBGROUPS
-    Batch first, second; // with KEPT_VECTORS
+    Kept kept;           // with KEPT_VECTORS
     Tile tile;
 #endif
 };
@@ -58,24 +58,25 @@ void consider(inout Best best, Batch batch, Tile tile, uint step) {
 
 #if SUBGROUPS
 
-void consider_two(inout Best best, Batch first, Batch second, Tile tile) {
-    best.key = greater(greatest_of(first), greatest_of(second));
+void consider_kept(inout Best best, Kept kept, Tile tile) {
+    best.key = greatest_of(kept);
     best.found = true;
-    best.first = first;
-    best.second = second;
+    best.kept = kept;
     best.tile = tile;
 }
 
 // Returns which of the vectors kept, `lanes` apart, is the first (with TAKE_LAST, the last) with this key.
-uint place_of(Batch first, Batch second, Key key) {
+uint place_of(Kept kept, Key key) {
     uint place = TAKE_LAST ? 0u : KEPT_VECTORS - 1u;
 #define IS_AT(top, at) if (at < KEPT_VECTORS && settled_key(top) == key) place = at;
     if (TAKE_LAST) {
-        IS_AT(first.top1, 1u) IS_AT(first.top2, 2u) IS_AT(first.top3, 3u) IS_AT(second.top0, 4u)
-        IS_AT(second.top1, 5u) IS_AT(second.top2, 6u) IS_AT(second.top3, 7u)
+        IS_AT(kept.first.top1, 1u) IS_AT(kept.first.top2, 2u) IS_AT(kept.first.top3, 3u)
+        IS_AT(kept.second.top0, 4u) IS_AT(kept.second.top1, 5u) IS_AT(kept.second.top2, 6u) IS_AT(kept.second.top3, 7u)
+        IS_AT(kept.third.top0, 8u) IS_AT(kept.third.top1, 9u) IS_AT(kept.third.top2, 10u) IS_AT(kept.third.top3, 11u)
     } else {
-        IS_AT(second.top3, 7u) IS_AT(second.top2, 6u) IS_AT(second.top1, 5u) IS_AT(second.top0, 4u) IS_AT(first.top3, 3u)
-        IS_AT(first.top2, 2u) IS_AT(first.top1, 1u) IS_AT(first.top0, 0u)
+        IS_AT(kept.third.top3, 11u) IS_AT(kept.third.top2, 10u) IS_AT(kept.third.top1, 9u) IS_AT(kept.third.top0, 8u)
+        IS_AT(kept.second.top3, 7u) IS_AT(kept.second.top2, 6u) IS_AT(kept.second.top1, 5u) IS_AT(kept.second.top0, 4u)
+        IS_AT(kept.first.top3, 3u) IS_AT(kept.first.top2, 2u) IS_AT(kept.first.top1, 1u) IS_AT(kept.first.top0, 0u)
     }
     return place;
 }
@@ -97,7 +98,7 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
 #if SUBGROUPS
         if (KEPT_VECTORS != 0u) {
             tile = best.tile;
-            vector = best.first.vector + place_of(best.first, best.second, key) * lanes;
+            vector = best.kept.first.vector + place_of(best.kept, key) * lanes;
         } else
 #endif
         {

@@ -526,7 +526,7 @@ def test_few_rows_have_a_wide_workgroup_each_that_keeps_them(device, small_limit
     assert kernel.family.name == "argreduce_rows"
     assert (step.workgroups, twins.is_split(step)) == (rows, False)
     assert named["workgroup"] == (64 if nbytes > 16 * 16 * 16 else 32)
-    assert bool(named["kept_vectors"]) == (length * ELEMENTS[name].nbytes % 16 == 0)
+    assert named["kept_vectors"] > 0
     assert all(size == 0 for role, size in plan.buffer_bytes if role == "workspace")
     rng = np.random.default_rng(rows * nbytes)
     for rules in ((False, False, False), (True, True, True)):
@@ -546,11 +546,14 @@ def test_few_rows_have_a_wide_workgroup_each_that_keeps_them(device, small_limit
 @pytest.mark.parametrize(
     ("name", "nbytes", "kept"),
     [
-        ("uint8", 136, 5), ("float32", 136, 5), ("float16", 200, 7), ("int64", 280, 5), ("bool", 360, 0),
-        ("float16", 984, 8), ("uint8", 984, 8), ("float32", 1032, 0),
+        # Rows of 1 to 8 vectors have an invocation, longer ones two and more. Some of those of 124 bytes lie in
+        # a vector less than others, and so in one less of those that their invocations keep.
+        ("uint8", 104, 8), ("float32", 124, 5), ("float16", 200, 7), ("int64", 280, 9), ("bool", 360, 12),
+        ("float16", 984, 8), ("uint8", 984, 8), ("float32", 1032, 9), ("int8", 1496, 12),
+        ("float16", 1624, 0),
     ],
 )  # fmt: skip
-def test_unaligned_rows_are_kept_where_few_vectors_are_loaded_in_vain(
+def test_unaligned_rows_are_kept_by_as_few_invocations_as_can_keep_them(
     device, small_limits, name, nbytes, kept
 ):
     limits = limits_for(small_limits, fast=True)
@@ -571,6 +574,38 @@ def test_unaligned_rows_are_kept_where_few_vectors_are_loaded_in_vain(
     equal[:] = equal[0]
     for rules in ((False, False, False), (True, True, True)):
         run_both(device, plan_case(case, name, limits, rules), {"input": equal})
+        winners = one_winner_a_row(name, 70, length, pitch, take_min=rules[0])
+        run_both(device, plan_case(case, name, limits, rules), {"input": winners})
+
+
+def one_winner_a_row(name: str, rows: int, length: int, pitch: int, *, take_min: bool) -> np.ndarray:
+    """Bytes of rows that have one winner each, from the first element to the last; between them are winners, too."""
+    loser, winner = (1, 0) if take_min else (0, 1)
+    elements = np.full((rows, pitch), winner, f"<u{ELEMENTS[name].nbytes}")
+    elements[:, :length] = loser
+    elements[np.arange(rows), np.arange(rows) * (length - 1) // max(rows - 1, 1)] = winner
+    return elements.ravel().view(np.uint8)
+
+
+@pytest.mark.parametrize("name", ["uint8", "float16", "float32", "int64"])
+def test_kept_parts_of_a_row_end_where_it_does(device, small_limits, name):
+    """Its last part has two vectors, and room for four of each invocation."""
+    limits = replace(limits_for(small_limits, fast=True), max_subgroups=16)
+    few = replace(
+        limits.tuning, workgroup_size=16, widest_workgroup=16, split_workgroups=64, target_workgroups=64
+    )
+    limits = replace(limits, tuning=few)
+    length = 2049 // ELEMENTS[name].nbytes + 1
+    pitch = length + 2 + length % 2
+    case = ((3, length), (1,), (pitch, 1), 0, 3 * pitch)
+    for rules in ((False, False, False), (True, True, True)):
+        plan = plan_case(case, name, limits, rules)
+        (step,) = plan.steps
+        kernel = kernels.table()[step.kernel]
+        pushed = kernel.family.unpack(step.push)
+        assert kernel.named(step.constants)["kept_vectors"] == 4
+        assert (pushed["tiles_per_run"], pushed["tile_vectors"], pushed["lanes"]) == (3, 64, 16)
+        run_both(device, plan, {"input": one_winner_a_row(name, 3, length, pitch, take_min=rules[0])})
 
 
 def test_every_argreduce_kernel_of_the_table_is_tested_here():

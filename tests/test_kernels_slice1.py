@@ -1135,17 +1135,28 @@ def test_small_matrices_have_small_tiles(device, width, monkeypatch):
 
 
 @pytest.mark.parametrize("width", NARROW)
-@pytest.mark.parametrize(("tiles_down", "band"), [(1, 4), (9, 16), (16, 16), (17, 4), (200, 4)])
-def test_all_tiles_below_each_other_are_a_band_where_there_are_few(device, width, tiles_down, band):
+@pytest.mark.parametrize(
+    ("tiles_down", "unaligned", "step", "band"),
+    [
+        (1, True, 1, 4), (9, True, 1, 16), (16, True, 1, 16), (17, True, 1, 32),
+        (33, True, 1, {1: 64, 2: 4}), (65, True, 1, 4), (200, True, 1, 4), (16, False, 1, 16),
+        (17, False, 1, 4), (16, True, 2, 16), (17, True, 2, 4),
+    ],
+)  # fmt: skip
+def test_all_tiles_below_each_other_are_a_band_where_there_are_few(
+    device, width, tiles_down, unaligned, step, band
+):
     """Rows of the input are read once then, those at the ends of bands included."""
     limits = discrete(device, max_shared_memory=48 << 10)
-    rows, columns = tiles_down * 64 - 3, 1007
-    layout = CopyLayout((Dim(rows, 1, columns), Dim(columns, rows, 1)), 0, 0)
-    count = rows * columns
-    (step,) = PLAN_SLICE1(layout, width, count, limits, output_elements=count).steps
-    kernel = kernels.table()[step.kernel]
-    assert kernel.family.unpack(step.push)["tiles_down"] == tiles_down
-    assert kernel.named(step.constants)["band"] == band
+    is_tall = width == 1 and (step == 2 or not unaligned)  # the tile
+    rows, columns = tiles_down * (128 if is_tall else 64) - 3, 1007
+    pitch = rows * step if unaligned else rows + 3
+    layout = CopyLayout((Dim(rows, step, columns), Dim(columns, pitch, 1)), 0, 0)
+    count = pitch * columns
+    (tiles,) = PLAN_SLICE1(layout, width, count, limits, output_elements=rows * columns).steps
+    kernel = kernels.table()[tiles.kernel]
+    assert kernel.family.unpack(tiles.push)["tiles_down"] == tiles_down
+    assert kernel.named(tiles.constants)["band"] == (band if isinstance(band, int) else band[width])
 
 
 @pytest.mark.parametrize("width", NARROW)

@@ -48,12 +48,29 @@ def work(outputs: int, runs: int, vectors: int, tuning=DISCRETE, *, are_whole=Tr
         ("float32", (616, 42545), (1,), 128, 128, 1),
         ("uint8", (1129, 92879), (1,), 128, 64, 1),
         ("int64", (2638, 1192), (1,), 128, 32, 1),
-        ("uint8", (108876, 4931), (1,), 256, 16, 1),
+        ("uint8", (108876, 4931), (1,), 256, 32, 1),
         ("int64", (2870, 14, 1670), (0, 2), 128, 64, 144),
     ],
 )
 def test_measured_shapes_are_divided_as_was_fastest(name, sizes, axes, workgroup, lanes, splits):
     assert division(name, sizes, axes)[:3] == (workgroup, lanes, splits)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "length", "lanes", "kept"),
+    [
+        ("uint8", 1046531, 513, 4, 9), ("float32", 26838, 5001, 128, 10), ("float32", 838, 5001, 128, 10),
+        # Seven vectors each would have; a cache holds them; large and narrow; small and narrow; few rows.
+        ("float32", 74524, 1601, 16, 0), ("float32", 2516, 5001, 32, 0), ("uint8", 44735, 12001, 16, 0),
+        ("uint8", 1397, 12001, 64, 12), ("float32", 209, 5001, 256, 5),
+    ],
+)  # fmt: skip
+def test_unaligned_rows_are_kept_where_that_takes_less_time(name, rows, length, lanes, kept):
+    call = ReduceCall(Operand.compact((rows, length)), (1,), Order(name), Operand.compact((rows, 1)), 4)
+    (step,) = plan_for(call, GPU_LIMITS).steps
+    kernel = kernels.table()[step.kernel]
+    assert kernel.named(step.constants)["kept_vectors"] == kept
+    assert kernel.family.unpack(step.push)["lanes"] == lanes
 
 
 @pytest.mark.parametrize("outputs", [*range(300, 1200, 50)])

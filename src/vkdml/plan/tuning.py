@@ -88,6 +88,8 @@ class SliceTuning:
     """By element width up to 4 bytes, the workgroups that share the boxes of a copy."""
     tile_most_band: int = 0
     """A matrix has all of its tiles below each other in a band if there are so few."""
+    unaligned_tile_most_band: tuple[tuple[int, int], ...] = ()
+    """The same by element width where columns start anywhere: tiles share vectors with those below them."""
     word_workgroup_size: int = 0
     """Invocations per workgroup where short rows are gathered by words; 0: other kernels gather them."""
     invocation_words: int = 4

@@ -36,8 +36,10 @@ ROWS = kernels.family("argreduce_rows")
 BATCH_VECTORS = kernels.number("batch_vectors")
 # Candidates of splits that one invocation loads in one batch.
 CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
-# The most vectors that one invocation keeps in registers.
+# The most vectors that one invocation keeps in registers, and of unaligned rows in the order of positions:
+# kept, these take 0.70 to 0.95 of the time (H200), since they are all loaded before the first is masked.
 MOST_KEPT = 2 * BATCH_VECTORS
+MOST_KEPT_UNALIGNED = 3 * BATCH_VECTORS
 # Outputs with so many short runs are reduced as repeated blocks if they can be.
 MANY_RUNS = 32
 # In unaligned rows of up to MOST_FEW_VECTORS vectors, an invocation takes at least FEWEST_STEPS steps.
@@ -68,11 +70,13 @@ MOST_BOOL_VECTORS_KEPT = 32
 # Bytes. Out of memory order, runs of wide elements in whole vectors are rows from this size on. Read one by
 # one, their elements take up to four times as long (H200).
 SHORTEST_WHOLE_ROW = 32
-# Unaligned rows of up to so many vectors are kept in registers. Longer ones are kept only if each invocation
-# then keeps MOST_KEPT vectors: otherwise reading on takes less time than the exchange.
-MOST_VECTORS_KEPT_UNALIGNED = 20
-# An invocation keeps up to so many vectors of such a row.
-UNALIGNED_VECTORS_OF_LANE = 7
+# Unaligned rows of more vectors are kept by at least two invocations: one reads memory in more places.
+MOST_VECTORS_OF_ONE_LANE = 8
+# More invocations than usual keep such a row only if each then has so many vectors (0.83 to 0.97 of the time;
+# 1.1 with 7), and not in inputs of these sizes, of which a cache holds much (up to 1.23), nor in larger ones
+# of narrow elements (0.97 to 1.11; H200).
+FEWEST_VECTORS_OF_MANY_LANES = 8
+CACHED_BYTES = range(24 << 20, 128 << 20)
 # If vectors do not have whole steps, what a vector has of the row is looked up for each. That is worth its
 # time for single bytes with this step alone.
 STEP_OF_PIXELS = 3
@@ -311,11 +315,11 @@ def row_division(
     modelled = None if whole_rows else _modelled_share(layout, runs, element, most, limits)
     if modelled is not None:
         limits = limits.with_workgroup_size(modelled.workgroup_size)
-        lanes, are_kept, wanted, parts = modelled.lanes, False, modelled.splits, modelled.parts
+        lanes, wanted, parts = modelled.lanes, modelled.splits, modelled.parts
     else:
         parts = 1
         limits = whole_rows or limits
-        lanes, are_kept = _lanes(layout, runs, element, limits)
+        lanes = _lanes(layout, runs, element, limits)
         wanted = 1 if whole_rows else _splits_that_fill(layout, runs, element, lanes, limits)
     tuning, workgroup_size = limits.tuning, limits.workgroup_size
     outputs_per_block = workgroup_size // parts // lanes
@@ -346,7 +350,7 @@ def row_division(
     splits = enough_splits(ceil_div(tiles(), rounds * parts), tiles(), loop_steps, limits)
     check_work("splits", blocks * splits)
     kept = ceil_div(tile_vectors, lanes)
-    if not (whole or runs.reading or are_kept) or tiles() > splits * parts or kept > MOST_KEPT:
+    if tiles() > splits * parts or kept > (MOST_KEPT if whole or runs.reading else MOST_KEPT_UNALIGNED):
         kept = 0
     # Unaligned rows that are read in loops may take longer with it (up to 1.27 of the time, H200).
     can_be_simple = layout.is_simple and runs.reading is None and (whole or kept > 0 or splits > 1)
@@ -399,7 +403,7 @@ def _modelled_share(
         return None
     vectors, whole = _vectors_of(layout, runs, element)
     longest = MOST_KEPT * tuning.row_lanes if whole else MOST_FEW_VECTORS
-    are_kept = vectors <= longest or _lanes_keeping(vectors, whole, runs, element, tuning)
+    are_kept = vectors <= longest or _lanes_keeping(layout, runs, element, limits)
     # Many rows out of memory order take fewest invocations each.
     are_many = runs.reading is not None and layout.outputs > 2 * tuning.split_workgroups
     if segments == 1 and (are_kept or are_many or _are_few(layout, runs, element, tuning)):
@@ -436,25 +440,24 @@ def _splits_that_fill(
     return min(wanted, ceil_div(worthwhile_workgroups(layout, element, tuning), blocks))
 
 
-def _lanes(layout: ReduceLayout, runs: Runs, element: ElementType, limits: DeviceLimits) -> tuple[int, bool]:
-    """Return how many invocations process a row, and whether these are as many as keep it in registers.
+def _lanes(layout: ReduceLayout, runs: Runs, element: ElementType, limits: DeviceLimits) -> int:
+    """Return how many invocations process a row.
 
     They are as few as fill the device: each of them takes part in the final exchange.
     """
     tuning = limits.tuning
     if _are_separate_runs(layout, runs, element, tuning):
-        return _fewest_lanes(layout.outputs, runs, limits.workgroup_size), False
+        return _fewest_lanes(layout.outputs, runs, limits.workgroup_size)
     vectors, whole = _vectors_of(layout, runs, element)
     workgroups = _workgroups_that_fill(layout, element, tuning)
     workgroups = min(workgroups, worthwhile_workgroups(layout, element, tuning))
     filling = ceil_div(workgroups * limits.workgroup_size, layout.outputs)
-    keeping = 0 if tuning.is_processor else _lanes_keeping(vectors, whole, runs, element, tuning)
+    keeping = 0 if tuning.is_processor else _lanes_keeping(layout, runs, element, limits)
     fewest = keeping or min(_row_lanes(vectors, whole, runs, element, tuning), tuning.row_lanes)
     # With more invocations than fill a GPU, its last workgroups run alone.
     in_order_on_gpu = not tuning.is_processor and runs.reading is None
     fewest = max(fewest, power_of_two_up_to(filling) if in_order_on_gpu else power_of_two_at_least(filling))
-    lanes = min(limits.workgroup_size, power_of_two_at_least(ceil_div(vectors, BATCH_VECTORS)), fewest)
-    return lanes, lanes == keeping
+    return min(limits.workgroup_size, power_of_two_at_least(ceil_div(vectors, BATCH_VECTORS)), fewest)
 
 
 def _are_separate_runs(layout: ReduceLayout, runs: Runs, element: ElementType, tuning: Tuning) -> bool:
@@ -575,16 +578,24 @@ def _lanes_at_once(vectors: int, tuning: Tuning) -> int:
     return in_two if in_two <= tuning.row_lanes else 0
 
 
-def _lanes_keeping(vectors: int, whole: bool, runs: Runs, element: ElementType, tuning: Tuning) -> int:
+def _lanes_keeping(layout: ReduceLayout, runs: Runs, element: ElementType, limits: DeviceLimits) -> int:
     """Return how many invocations keep a row in registers, or 0 where reading on is faster."""
+    tuning = limits.tuning
+    vectors, whole = _vectors_of(layout, runs, element)
     if runs.reading:
         return _lanes_keeping_out_of_order(vectors, whole, element, tuning)
     if whole:
         return 0
-    if vectors <= MOST_VECTORS_KEPT_UNALIGNED:
-        return power_of_two_at_least(ceil_div(vectors, UNALIGNED_VECTORS_OF_LANE))
-    lanes = power_of_two_at_least(ceil_div(vectors, MOST_KEPT))
-    return lanes if lanes <= tuning.row_lanes and ceil_div(vectors, lanes) == MOST_KEPT else 0
+    lanes = power_of_two_at_least(ceil_div(vectors, MOST_KEPT_UNALIGNED))
+    if vectors > MOST_VECTORS_OF_ONE_LANE:
+        lanes = max(lanes, 2)
+    if lanes <= tuning.row_lanes:
+        return lanes
+    have_enough = ceil_div(vectors, lanes) >= FEWEST_VECTORS_OF_MANY_LANES
+    fill_device = layout.outputs * lanes >= tuning.split_workgroups * tuning.workgroup_size
+    nbytes = layout.outputs * runs.extent * element.nbytes
+    has_size = nbytes < CACHED_BYTES.start or (nbytes >= CACHED_BYTES.stop and element.nbytes >= 4)
+    return lanes if have_enough and fill_device and has_size and lanes <= limits.workgroup_size else 0
 
 
 def _lanes_keeping_out_of_order(vectors: int, whole: bool, element: ElementType, tuning: Tuning) -> int:

@@ -165,7 +165,7 @@ def tile_copy(
     count = math.prod(dim.size for dim in outer)
     tiles = count * tiles_down * tiles_across
     nbytes = count * rows.count * columns.count * element_bytes
-    band = _band(tiles_down, limits.tuning.slice1)
+    band = _band(matrices, tiles_down, element_bytes, limits.tuning.slice1)
     check_work("tiles", tiles)
     family = kernels.family("slice1_tiles")
     placed = family.placed(dim_words(outer) + _row_block_words(rows) + _column_block_words(columns))
@@ -218,9 +218,12 @@ def tile_copy(
     return step, placed.stored
 
 
-def _band(tiles_down: int, tuning: SliceTuning) -> int:
+def _band(matrices: Matrices, tiles_down: int, element_bytes: int, tuning: SliceTuning) -> int:
     """Return the tiles of a band. Where two meet, sectors of the input are read twice (H200: up to 9%)."""
-    if tiles_down > tuning.tile_most_band:
+    most = tuning.tile_most_band
+    if matrices.rows.step == 1 and loads_unaligned(matrices, element_bytes):
+        most = dict(tuning.unaligned_tile_most_band).get(element_bytes, most)
+    if tiles_down > most:
         return tuning.tile_band
     return max(power_of_two_at_least(tiles_down), tuning.tile_band)
 
