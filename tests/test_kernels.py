@@ -546,8 +546,8 @@ def test_few_rows_have_a_wide_workgroup_each_that_keeps_them(device, small_limit
 @pytest.mark.parametrize(
     ("name", "nbytes", "kept"),
     [
-        # Rows of 1 to 8 vectors have an invocation, longer ones two and more. Some of those of 124 bytes lie in
-        # a vector less than others, and so in one less of those that their invocations keep.
+        # Rows of 1 to 8 vectors have an invocation, longer ones two and more. Some of those of 124 bytes lie
+        # in a vector less than others, and so in one less of those that their invocations keep.
         ("uint8", 104, 8), ("float32", 124, 5), ("float16", 200, 7), ("int64", 280, 9), ("bool", 360, 12),
         ("float16", 984, 8), ("uint8", 984, 8), ("float32", 1032, 9), ("int8", 1496, 12),
         ("float16", 1624, 0),
@@ -579,7 +579,7 @@ def test_unaligned_rows_are_kept_by_as_few_invocations_as_can_keep_them(
 
 
 def one_winner_a_row(name: str, rows: int, length: int, pitch: int, *, take_min: bool) -> np.ndarray:
-    """Bytes of rows that have one winner each, from the first element to the last; between them are winners, too."""
+    """Bytes of rows with a winner each, from the first element to the last, and of winners between them."""
     loser, winner = (1, 0) if take_min else (0, 1)
     elements = np.full((rows, pitch), winner, f"<u{ELEMENTS[name].nbytes}")
     elements[:, :length] = loser
