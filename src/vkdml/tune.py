@@ -298,6 +298,7 @@ def representative_cases(input_bytes: int) -> list[Case]:
             _argmax_case("all axes", element, (count,), 0),
             _argmax_case("long rows", element, (count // 65536, 65536), 1),
             _argmax_case("short rows", element, (count // 256, 256), 1),
+            _argmax_case("unaligned rows", element, (count // 511, 511), 1),
             _argmax_case("columns", element, (count // 4096, 4096), 0),
             _argmax_case("unaligned columns", element, (count // 4096, 4095), 0),
             _argmax_case("strided rows", element, (count // 4096, 2048), 1, strides=(4096, 2)),

@@ -314,6 +314,8 @@ class Tuning:
     """The most invocations per row while there are enough rows to fill the device; a power of two."""
     widest_workgroup: int
     """Few rows are not split if a workgroup of so many invocations keeps one in registers."""
+    unaligned_vectors_kept: int
+    """The most vectors of an unaligned row that an invocation keeps in registers: three batches, or fewer."""
     fewest_vectors_per_lane: int
     """The fewest 16-byte vectors per invocation if a row is split over workgroups."""
     tile_bytes: int
@@ -409,6 +411,7 @@ SEARCH: dict[str, tuple[int, ...]] = {
     "workgroup_size": (8, 16, 32, 64, 128, 256, 512, 1024),
     "row_lanes": (1, 2, 4, 8, 16, 32, 64, 128, 256),
     "widest_workgroup": (0, 256, 512, 1024),
+    "unaligned_vectors_kept": (4, 6, 8, 10, 12),
     "fewest_vectors_per_lane": (1, 2, 4, 8, 16, 64, 256),
     "columns_segment_bytes": (64, 128, 256, 512, 1024),
     "subgroups": (0, 1),

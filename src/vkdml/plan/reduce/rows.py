@@ -36,10 +36,9 @@ ROWS = kernels.family("argreduce_rows")
 BATCH_VECTORS = kernels.number("batch_vectors")
 # Candidates of splits that one invocation loads in one batch.
 CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
-# The most vectors that one invocation keeps in registers, and of unaligned rows in the order of positions:
-# kept, these take 0.70 to 0.95 of the time (H200), since they are all loaded before the first is masked.
+# The most vectors that one invocation keeps in registers, but for unaligned rows in the order of positions.
+# These take 0.70 to 0.95 of the time if more are kept (H200): all are loaded before the first is masked.
 MOST_KEPT = 2 * BATCH_VECTORS
-MOST_KEPT_UNALIGNED = 3 * BATCH_VECTORS
 # Outputs with so many short runs are reduced as repeated blocks if they can be.
 MANY_RUNS = 32
 # In unaligned rows of up to MOST_FEW_VECTORS vectors, an invocation takes at least FEWEST_STEPS steps.
@@ -350,7 +349,8 @@ def row_division(
     splits = enough_splits(ceil_div(tiles(), rounds * parts), tiles(), loop_steps, limits)
     check_work("splits", blocks * splits)
     kept = ceil_div(tile_vectors, lanes)
-    if tiles() > splits * parts or kept > (MOST_KEPT if whole or runs.reading else MOST_KEPT_UNALIGNED):
+    most_kept = MOST_KEPT if whole or runs.reading else tuning.unaligned_vectors_kept
+    if tiles() > splits * parts or kept > most_kept:
         kept = 0
     # Unaligned rows that are read in loops may take longer with it (up to 1.27 of the time, H200).
     can_be_simple = layout.is_simple and runs.reading is None and (whole or kept > 0 or splits > 1)
@@ -586,7 +586,7 @@ def _lanes_keeping(layout: ReduceLayout, runs: Runs, element: ElementType, limit
         return _lanes_keeping_out_of_order(vectors, whole, element, tuning)
     if whole:
         return 0
-    lanes = power_of_two_at_least(ceil_div(vectors, MOST_KEPT_UNALIGNED))
+    lanes = power_of_two_at_least(ceil_div(vectors, tuning.unaligned_vectors_kept))
     if vectors > MOST_VECTORS_OF_ONE_LANE:
         lanes = max(lanes, 2)
     if lanes <= tuning.row_lanes:
