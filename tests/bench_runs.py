@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vkdml.bench import chains, host_clock, library, measure
+from vkdml.bench import chains, host_clock, measure
+from vkdml.bench.libraries import library
 
 
 def be_hasty(monkeypatch) -> None:

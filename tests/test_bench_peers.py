@@ -12,12 +12,14 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import vkdml
-from vkdml.bench import host_clock, libraries, library, measure, onnx_libraries, peers, record
+from vkdml.bench import host_clock, measure, record
 from vkdml.bench.cases import WINDOWS, Case
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.library import Unsupported
+from vkdml.bench.libraries import by_name as libraries
+from vkdml.bench.libraries import library, onnx_libraries, peers
+from vkdml.bench.libraries.torch_vulkan import TorchVulkan
 from vkdml.bench.record import Times
-from vkdml.bench.torch_vulkan import TorchVulkan
+from vkdml.bench.unsupported import Unsupported
 
 SMALL = Case("small", "argmax", "float32", (20, 64), (1,))
 PLAIN = Case("", "argmax", "float32", (20, 64), (0,))

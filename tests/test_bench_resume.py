@@ -6,8 +6,9 @@ import pytest
 from bench_runs import be_hasty
 
 import vkdml
-from vkdml.bench import library, measure, peers, record_file, session
+from vkdml.bench import measure, record_file, session
 from vkdml.bench.cases import Case
+from vkdml.bench.libraries import library, peers
 from vkdml.bench.record import PeerTime
 from vkdml.cli import main
 

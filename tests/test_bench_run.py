@@ -18,20 +18,10 @@ from rich.console import Console
 
 import vkdml
 from vkdml import measuring
-from vkdml.bench import (
-    check,
-    cub_library,
-    files,
-    libraries,
-    measure,
-    peers,
-    record,
-    record_file,
-    session,
-    suites,
-    timing,
-)
+from vkdml.bench import check, files, measure, record, record_file, session, suites, timing
 from vkdml.bench.cases import Case, fitted_suite, plan_of
+from vkdml.bench.libraries import by_name as libraries
+from vkdml.bench.libraries import cub_library, peers
 from vkdml.cli import bench, bench_progress, main
 from vkdml.plan.device_classes import TUNING
 from vkdml.plan.fixed_parameters import with_fixed_parameters

@@ -20,9 +20,7 @@ from vkdml import measuring
 from vkdml.bench import (
     baseline,
     contents,
-    libraries,
     measure,
-    peers,
     plots,
     record_file,
     session,
@@ -30,9 +28,11 @@ from vkdml.bench import (
     sweep_report,
     sweep_run,
     view_indices,
-)  # fmt: skip
+)
 from vkdml.bench.cases import MIB, Case
 from vkdml.bench.check import WrongResult
+from vkdml.bench.libraries import by_name as libraries
+from vkdml.bench.libraries import peers
 from vkdml.bench.record import Peer, PeerTime, Record
 from vkdml.bench.sweep import (
     ELEMENTS,

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import vkdml
-from vkdml.bench.peers import NAMES as PEERS
+from vkdml.bench.libraries.peers import NAMES as PEERS
 from vkdml.bench.tables import print_whole
 from vkdml.cli import main, probe
 from vkdml.cli.devices import device_memory, table

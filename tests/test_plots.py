@@ -13,7 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from vkdml.bench import peers, plot_page, plots
+from vkdml.bench import plot_page, plots
+from vkdml.bench.libraries import peers
 from vkdml.bench.record import PeerTime, Record
 from vkdml.bench.record_file import load
 

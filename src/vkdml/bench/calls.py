@@ -13,9 +13,8 @@ from vkdml.arrays.array import array_in
 from vkdml.arrays.indexing import compact_view
 from vkdml.bench.cases import MIB, WINDOWS, Case
 from vkdml.bench.check import WrongResult
-from vkdml.bench.contents import Bytes
+from vkdml.bench.contents import Bytes, numpy_dtype
 from vkdml.bench.keys import run_in_parallel
-from vkdml.bench.library import numpy_dtype
 from vkdml.common.rounding import round_up
 from vkdml.measuring import OUTPUT_ROLES
 from vkdml.runtime.device import Device

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from vkdml.bench.cases import ELEMENT_BYTES
+from vkdml.bench.unsupported import Unsupported
 from vkdml.plan import kernels
 
 Bytes = npt.NDArray[np.uint8]
@@ -33,6 +36,21 @@ def cores() -> int:
 def unsigned(nbytes: int) -> np.dtype[np.unsignedinteger]:
     """Return the unsigned integer type of a size."""
     return np.dtype(f"u{nbytes}")
+
+
+def numpy_dtype(element: str) -> np.dtype[Any]:
+    """Return NumPy's type of an element type.
+
+    Raises:
+        Unsupported: it takes ml_dtypes, which is not installed.
+    """
+    if element == "bool" or hasattr(np, element):
+        return np.dtype(element)
+    try:
+        extended: np.dtype[Any] = np.dtype(getattr(importlib.import_module("ml_dtypes"), element))
+        return extended
+    except (ModuleNotFoundError, AttributeError):
+        raise Unsupported(f"no {element} without ml_dtypes") from None
 
 
 def sign_bit(element: str) -> int:

@@ -32,9 +32,9 @@ from vkdml.bench.clocks import WARM_SECONDS, Clocks, clocks_of
 from vkdml.bench.contents import Bytes, cores
 from vkdml.bench.host_clock import time_calls
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.library import Unsupported
 from vkdml.bench.record import LatencyRow, Record, Row, Times, fields_of
 from vkdml.bench.timing import CallReading, time_call, time_copy
+from vkdml.bench.unsupported import Unsupported
 from vkdml.measuring import Reading, build_kernels, filled, settle, settled, time_plan
 from vkdml.plan.plans import Plan
 from vkdml.runtime import host_memory

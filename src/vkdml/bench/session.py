@@ -14,7 +14,7 @@ from vkdml.bench.cases import Case, fitted_suite, plan_of
 from vkdml.bench.clocks import WARM_SECONDS, clocks_of
 from vkdml.bench.files import RecordFault
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.peers import PEER_SECONDS, rows_for_peer, time_peer
+from vkdml.bench.libraries.peers import PEER_SECONDS, rows_for_peer, time_peer
 from vkdml.bench.record import LatencyRow, Record, Row, require_possible
 from vkdml.bench.record_file import difference
 from vkdml.runtime.device import Device

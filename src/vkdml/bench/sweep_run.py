@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from vkdml.bench import contents, measure, peers, sweep_check
+from vkdml.bench import contents, measure, sweep_check
 from vkdml.bench.cases import MIB
 from vkdml.bench.check import WrongResult
 from vkdml.bench.clocks import WARM_SECONDS, clocks_of
 from vkdml.bench.contents import Bytes
+from vkdml.bench.libraries import peers
 from vkdml.bench.record import Record, SweepRow
 from vkdml.bench.session import Keep, NowAndThen, Progress, kept_when_stopped, phase
 from vkdml.bench.sweep import DATA, SUITE, SweepCase, command, sweep_case

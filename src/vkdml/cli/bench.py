@@ -12,10 +12,11 @@ from dataclasses import replace
 import typer
 from rich.console import Console
 
-from vkdml.bench import baseline, cases, measure, peers, report, session, suites, sweep, sweep_run
+from vkdml.bench import baseline, cases, measure, report, session, suites, sweep, sweep_run
 from vkdml.bench.cases import Case
 from vkdml.bench.check import WrongResult
 from vkdml.bench.files import RecordFault
+from vkdml.bench.libraries import peers
 from vkdml.bench.record import ImpossibleTime, Record
 from vkdml.cli import bench_options, options
 from vkdml.cli.bench_files import Kept, check_outputs, loaded, said_where

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import typer
 
 import vkdml
-from vkdml.bench import cases, files, measure, peers, session, suites, sweep, sweep_run
+from vkdml.bench import cases, files, measure, session, suites, sweep, sweep_run
 from vkdml.bench.cases import Case
+from vkdml.bench.libraries import peers
 from vkdml.bench.record import Record
 from vkdml.cli.bench_files import loaded
 

@@ -12,7 +12,8 @@ from vkdml.bench import latency
 from vkdml.bench.cases import Case
 from vkdml.bench.contents import Bytes
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.library import READINGS, SPIN_CYCLES, Library, Unsupported, copied, warm
+from vkdml.bench.libraries.library import READINGS, SPIN_CYCLES, Library, copied, warm
+from vkdml.bench.unsupported import Unsupported
 
 
 class CuPy(Library):

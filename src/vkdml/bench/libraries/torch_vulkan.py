@@ -12,8 +12,9 @@ import numpy as np
 from vkdml.bench.cases import Case
 from vkdml.bench.contents import Bytes
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.library import Unsupported, numbers_of, one_line, queued, require_right
-from vkdml.bench.torch_library import Torch
+from vkdml.bench.libraries.library import numbers_of, one_line, queued, require_right
+from vkdml.bench.libraries.torch_library import Torch
+from vkdml.bench.unsupported import Unsupported
 
 
 class TorchVulkan(Torch):

@@ -1,4 +1,4 @@
-"""Times the other libraries, each in a process of its own that runs `python -m vkdml.bench.peers`."""
+"""Times the other libraries, each in a process of its own that runs this module."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from dataclasses import asdict
 from typing import IO, Any
 
 from vkdml.bench.cases import MIB, Case
-from vkdml.bench.cub_library import nvcc
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.libraries import LIBRARIES, answers
-from vkdml.bench.library import OUT_OF_TIME, one_line
+from vkdml.bench.libraries.by_name import LIBRARIES, answers
+from vkdml.bench.libraries.cub_library import nvcc
+from vkdml.bench.libraries.library import OUT_OF_TIME, one_line
 from vkdml.bench.record import Latency, LatencyRow, Peer, PeerTime, Record, Row
 from vkdml.bench.record_file import peer_time
 from vkdml.bench.sweep import SweepCase
@@ -360,7 +360,7 @@ class _Child(subprocess.Popen[str]):
 
     def __init__(self, environment: dict[str, str], errors: IO[str]) -> None:
         super().__init__(
-            [sys.executable, "-m", "vkdml.bench.peers"],
+            [sys.executable, "-m", "vkdml.bench.libraries.peers"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -15,7 +15,8 @@ from typing import Any
 from vkdml.bench.cases import Case
 from vkdml.bench.contents import Bytes
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.library import READINGS, WARM_SECONDS, Library, Unsupported, one_line
+from vkdml.bench.libraries.library import READINGS, WARM_SECONDS, Library, one_line
+from vkdml.bench.unsupported import Unsupported
 
 
 class Cub(Library):
@@ -73,7 +74,7 @@ def build_cub(compiler: str) -> str:
     Raises:
         Unsupported: the compiler refused.
     """
-    source = resources.files("vkdml.bench") / "cub_argmax.cu"
+    source = resources.files("vkdml.bench.libraries") / "cub_argmax.cu"
     text = source.read_bytes()
     folder = Path(os.environ.get("VKDML_CACHE_DIR") or _user_cache()) / "bench"
     folder.mkdir(parents=True, exist_ok=True)

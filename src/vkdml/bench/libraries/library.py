@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import time
 from abc import ABC, abstractmethod
@@ -14,11 +13,12 @@ import numpy as np
 from vkdml.bench import contents
 from vkdml.bench.cases import WINDOWS, Case, Window
 from vkdml.bench.check import right_indices
-from vkdml.bench.contents import Bytes
+from vkdml.bench.contents import Bytes, numpy_dtype
 from vkdml.bench.host_clock import call_times
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.record import Times
 from vkdml.bench.sweep import SweepCase
+from vkdml.bench.unsupported import Unsupported
 from vkdml.common import windows
 
 READINGS = 30
@@ -41,10 +41,6 @@ OUT_OF_TIME = "out of time"
 _MOST_CHARACTERS = 120
 NO_COPY = "shares the host's memory"
 """Why a library on the processor has no transfers to time."""
-
-
-class Unsupported(Exception):
-    """The library does not do this; the message says what, in a few words."""
 
 
 class Library(ABC):
@@ -155,16 +151,6 @@ def require_right(case: Case, content: Bytes, result: np.ndarray[Any, Any]) -> N
         same = np.array_equal(result.reshape(-1), right_indices(case, content[: case.input_bytes]))
     if not same:
         raise Unsupported("its result is wrong")
-
-
-def numpy_dtype(element: str) -> np.dtype[Any]:
-    if element == "bool" or hasattr(np, element):
-        return np.dtype(element)
-    try:
-        extended: np.dtype[Any] = np.dtype(getattr(importlib.import_module("ml_dtypes"), element))
-        return extended
-    except (ModuleNotFoundError, AttributeError):
-        raise Unsupported(f"no {element} without ml_dtypes") from None
 
 
 def single_axis(case: Case) -> tuple[tuple[int, ...], int]:

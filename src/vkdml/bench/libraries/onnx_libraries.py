@@ -14,12 +14,11 @@ from vkdml.bench import latency
 from vkdml.bench.cases import Case
 from vkdml.bench.contents import Bytes
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.library import (
+from vkdml.bench.libraries.library import (
     CALL_PATIENCE_SECONDS,
     FEWEST_CALLS,
     READINGS,
     Library,
-    Unsupported,
     cuts,
     numbers_of,
     one_line,
@@ -29,6 +28,7 @@ from vkdml.bench.library import (
     warm,
     window_of,
 )
+from vkdml.bench.unsupported import Unsupported
 
 SMALLEST_SHARE = 0.5
 """The least share of the median that the tenth percentile of differences between runs must be."""

@@ -10,18 +10,19 @@ from typing import Any
 
 from vkdml.bench import latency
 from vkdml.bench.cases import Case
-from vkdml.bench.cub_library import Cub
-from vkdml.bench.cupy_library import CuPy
 from vkdml.bench.host_clock import time_calls
-from vkdml.bench.jax_library import Jax
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.library import OUT_OF_TIME, WARM_SECONDS, Library, Unsupported, one_line
-from vkdml.bench.numpy_library import NumPy
-from vkdml.bench.onnx_libraries import OnnxRuntime, OnnxRuntimeWebGpu
+from vkdml.bench.libraries.cub_library import Cub
+from vkdml.bench.libraries.cupy_library import CuPy
+from vkdml.bench.libraries.jax_library import Jax
+from vkdml.bench.libraries.library import OUT_OF_TIME, WARM_SECONDS, Library, one_line
+from vkdml.bench.libraries.numpy_library import NumPy
+from vkdml.bench.libraries.onnx_libraries import OnnxRuntime, OnnxRuntimeWebGpu
+from vkdml.bench.libraries.torch_library import Torch
+from vkdml.bench.libraries.torch_vulkan import TorchVulkan
 from vkdml.bench.record import Latency, Times
 from vkdml.bench.sweep import SweepCase, SweepWindow
-from vkdml.bench.torch_library import Torch
-from vkdml.bench.torch_vulkan import TorchVulkan
+from vkdml.bench.unsupported import Unsupported
 from vkdml.measuring import spread
 
 LIBRARIES: dict[str, type[Library]] = {
@@ -60,7 +61,7 @@ def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Time what a request asks for; yield one answer about the library, then one for each case.
 
     A request has ``peer``, ``cuda``, ``seconds``, ``most_bytes``, ``cases``, ``latency`` and, for a sweep's
-    cases, ``sweep`` (see :mod:`vkdml.bench.peers`).
+    cases, ``sweep`` (see :mod:`vkdml.bench.libraries.peers`).
     """
     cases = [case_from(case) for case in request["cases"]]
     latency_cases = [LatencyCase(**case) for case in request["latency"]]

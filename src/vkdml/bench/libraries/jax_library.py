@@ -16,11 +16,10 @@ from vkdml.bench.chains import CHAIN, CHAIN_READINGS
 from vkdml.bench.contents import Bytes
 from vkdml.bench.host_clock import time_calls
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.library import (
+from vkdml.bench.libraries.library import (
     NO_COPY,
     READINGS,
     Library,
-    Unsupported,
     copied,
     one_line,
     single_axis,
@@ -28,6 +27,7 @@ from vkdml.bench.library import (
     warm,
 )
 from vkdml.bench.record import Times
+from vkdml.bench.unsupported import Unsupported
 from vkdml.measuring import spread
 
 

@@ -14,12 +14,11 @@ from vkdml.bench.chains import CHAIN, CHAIN_READINGS
 from vkdml.bench.contents import Bytes
 from vkdml.bench.host_clock import time_calls
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.library import (
+from vkdml.bench.libraries.library import (
     NO_COPY,
     READINGS,
     SPIN_CYCLES,
     Library,
-    Unsupported,
     copied,
     single_axis,
     wall_clock,
@@ -28,6 +27,7 @@ from vkdml.bench.library import (
 from vkdml.bench.record import Times
 from vkdml.bench.sweep import SweepCase
 from vkdml.bench.sweep_torch import torch_call, torch_refusal
+from vkdml.bench.unsupported import Unsupported
 
 
 class Torch(Library):

@@ -11,7 +11,8 @@ from vkdml.bench import latency
 from vkdml.bench.cases import Case
 from vkdml.bench.contents import Bytes
 from vkdml.bench.latency import LatencyCase
-from vkdml.bench.library import Library, Unsupported, copied, single_axis, wall_clock
+from vkdml.bench.libraries.library import Library, copied, single_axis, wall_clock
+from vkdml.bench.unsupported import Unsupported
 
 
 class NumPy(Library):
