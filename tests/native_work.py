@@ -46,7 +46,7 @@ def long_sequence(device, seconds: float, timestamps: int = 0, first=lambda sequ
     """
     plan = rows_plan(device, 1024, 1024, replace(device.limits, max_workgroup_count=1))
     step = plan.steps[0]
-    kernel = device.executions.kernel(step)
+    kernel = device.executions.pipelines.of(step)
     kind = HOST if device.info.unified_memory else _native.MemoryKind.device
     buffers = {role: device.native.buffer(nbytes, kind) for role, nbytes in plan.buffer_bytes if nbytes}
     bound = [buffers.get(role, buffers["indices"]) for role in kernels.table()[step.kernel].bindings]

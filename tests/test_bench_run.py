@@ -774,7 +774,7 @@ def test_kernels_of_a_gpu_are_built_before_any_case_is_timed(device_type):
     fake = SimpleNamespace(
         info=SimpleNamespace(type=device_type),
         limits=SimpleNamespace(tuning=TUNING[device_type]),
-        executions=SimpleNamespace(kernel=built.append),
+        executions=SimpleNamespace(pipelines=SimpleNamespace(of=built.append)),
     )
 
     def refused():

@@ -314,13 +314,13 @@ def test_rebinding_builds_no_pipeline(device, rows):
     op = fresh.compile(ARGMAX_ROWS)
     assert _native.fallible_calls() >= 1  # at compile time ...
     _native.inject_failure(1, call="vkCreateComputePipelines")  # ... and from now on that fails
-    kernels = dict(fresh.executions._kernels)
+    kernels = dict(fresh.executions.pipelines._of_any_shape)
     buffer = rows.view(np.uint8).reshape(-1)
     for start in range(0, 272, 16):
         whole = vkdml.asarray(np.concatenate([np.zeros(start, np.uint8), buffer]), device=fresh)
         output = vkdml.asarray(np.zeros(160 + start, np.uint8), device=fresh)
         assert np.array_equal(op.dispatch(whole[start:], output[start:]), expected_rows(rows))
-    assert fresh.executions._kernels == kernels
+    assert fresh.executions.pipelines._of_any_shape == kernels
     assert _native.injected_call() == ""
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from plans import GPU_LIMITS, as_of_a_processor, run_plan
+from plans import as_of_a_processor, run_plan
 from separate import separate_device
 
 import vkdml
@@ -20,7 +17,6 @@ from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.reduce.argreduce import plan_argreduce
-from vkdml.runtime import executions
 from vkdml.runtime.execution import Execution
 from vkdml.runtime.executions import ExecutionCache
 from vkdml.runtime.memory import Memory
@@ -287,108 +283,3 @@ def test_a_damaged_kernel_file_is_a_named_error(monkeypatch, damage, said):
         vkdml.argmax(np.int32([1, 3, 2]), device=device)
     monkeypatch.undo()
     assert vkdml.argmax(np.int32([1, 3, 2]), device=device) == 1
-
-
-class SlowToBuild:
-    """The native device of a cache of executions, which counts the pipelines that it is asked for."""
-
-    def __init__(self, native, fails: int = 0):
-        self.native, self.fails, self.built = native, fails, 0
-
-    def kernel(self, *arguments):
-        self.built += 1
-        time.sleep(0.05)  # so that all threads have asked for it
-        if self.built <= self.fails:
-            raise vkdml.DeviceError("no memory")
-        return self.native.kernel(*arguments)
-
-
-@pytest.mark.parametrize("fails", [0, 2])
-def test_threads_that_need_a_pipeline_at_once_build_it_once(fails):
-    """Where it fails, the next thread tries."""
-    executions = separate_device().executions
-    slow = executions.device = SlowToBuild(executions.device, fails)
-    x = Operand((40, 77), (77, 1), 0, 40 * 77)
-    call = ReduceCall(x, (1,), Order("float32"), Operand.compact((40, 1)), 4, False)
-    step = plan_for(call, vkdml.default_device().limits).steps[0]
-    found, failed = [], []
-
-    def need():
-        try:
-            found.append(executions.kernel(step))
-        except vkdml.DeviceError as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=need) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (slow.built, len(failed)) == (1 + fails, fails)
-    assert len({id(kernel) for kernel in found}) == 1
-    assert executions.kernel(step) is found[0]
-
-
-def test_of_pipelines_whose_constants_are_numbers_of_a_shape_the_newest_are_kept(monkeypatch):
-    monkeypatch.setattr(executions, "SHAPED_KERNELS", 3)
-    cache = separate_device().executions
-    built = []
-    monkeypatch.setattr(cache, "_built", lambda step: built.append(step) or object())
-    steps = [plan_pixels(channels) for channels in (3, 4, 5, 6, 7)]
-    kept = [cache.kernel(step) for step in steps]
-    assert [cache.kernel(step) for step in steps[2:]] == kept[2:]
-    assert built == steps
-    assert cache.kernel(steps[0]) is not kept[0]
-    assert not cache._kernels
-
-
-def plan_pixels(channels: int):
-    """The step that copies so many planes to pixels on a GPU."""
-    source = Operand((1 << 20, channels), (1, 1 << 20), 0, channels << 20)
-    (step,) = plan_for(CopyCall(source, Operand.compact(source.sizes), 4), GPU_LIMITS).steps
-    assert "pixels" in step.kernel
-    return step
-
-
-def test_a_signal_handler_may_build_the_pipeline_that_its_thread_builds(device, monkeypatch):
-    """A lock that this thread already has would be waited for as long as the process lives."""
-    executions = separate_device().executions
-    step = rows_step(device)
-    built = []
-
-    def build(step):
-        built.append(len(built))
-        if len(built) == 1:
-            executions.kernel(step)  # as a handler would that comes now
-        return ExecutionCache._built(executions, step)
-
-    monkeypatch.setattr(executions, "_built", build)
-    former = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("the thread waits for itself"))
-    signal.alarm(20)
-    try:
-        kernel = executions.kernel(step)
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, former)
-    assert built == [0, 1]
-    assert executions.kernel(step) is kernel
-    assert not executions._being_built
-
-
-def test_a_pipeline_that_could_not_be_built_leaves_nothing(device, monkeypatch):
-    executions = separate_device().executions
-    step = rows_step(device)
-
-    def fail(step):
-        raise MemoryError("no")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(executions, "_built", fail)
-        with pytest.raises(MemoryError):
-            executions.kernel(step)
-    assert not executions._being_built
-    assert executions.kernel(step) is executions.kernel(step)
-
-
-def rows_step(device):
-    return reduction(device).steps[0]

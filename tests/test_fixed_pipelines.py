@@ -89,7 +89,7 @@ def built(device) -> int:
     """How many plans have pipelines of their own."""
     pipelines = device.executions.fixed_pipelines
     pipelines.wait()
-    return sum(map(bool, pipelines._built._calls.values()))
+    return sum(map(bool, pipelines._built._values.values()))
 
 
 def settled(device, call) -> int:
@@ -113,7 +113,7 @@ def test_calls_on_host_arrays_and_on_arrays_come_to_have_them(device, monkeypatc
     assert settled(device, lambda: vkdml.slice1(a.T, (0, 0), (300, 70), (1, 1), out=out)) == 3
     np.testing.assert_array_equal(out.numpy(), x.T)
     # What is made from now on has them at once.
-    monkeypatch.setattr(device.executions, "kernel", lambda step: pytest.fail("a pipeline was built"))
+    monkeypatch.setattr(device.executions.pipelines, "of", lambda step: pytest.fail("a pipeline was built"))
     device.executions.clear()
     np.testing.assert_array_equal(a.argmax(0).numpy(), x.argmax(0))
 

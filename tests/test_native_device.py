@@ -25,7 +25,7 @@ def test_objects_may_be_destroyed_in_any_order_and_thread():
         plan = copy_plan(device)
         execution = Execution(device.executions, plan)
         execution.run()
-        kernel = device.executions.kernel(plan.steps[0])
+        kernel = device.executions.pipelines.of(plan.steps[0])
         objects = {0: [device], 1: [execution], 2: [kernel], 3: [execution.views["output"]]}
         content = execution.views["output"].copy()
         del device, execution, kernel
@@ -62,7 +62,7 @@ def test_concurrent_calls_from_eight_threads_are_right(device):
 def test_what_belongs_to_another_device_is_refused(device):
     other = separate_device()
     step = rows_plan(device, 2, 64).steps[0]
-    kernel, own = device.executions.kernel(step), device.native.buffer(64, HOST)
+    kernel, own = device.executions.pipelines.of(step), device.native.buffer(64, HOST)
     foreign = other.native.buffer(64, HOST)
     with pytest.raises(vkdml.DeviceError, match="a buffer belongs to another device"):
         device.native.sequence().dispatch(kernel, [foreign] * 4, step.push, (1, 1, 1))

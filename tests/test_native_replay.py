@@ -128,7 +128,7 @@ def test_input_and_result_in_one_buffer_after_two(device):
 
 
 def test_a_binding_of_a_region_that_there_is_not(device):
-    step = (device.executions.kernel(rows_plan(device, ROWS, LENGTH).steps[0]), b"", 1, [(-1, True)])
+    step = (device.executions.pipelines.of(rows_plan(device, ROWS, LENGTH).steps[0]), b"", 1, [(-1, True)])
     with pytest.raises(ValueError, match="a binding takes region -1, which there is not"):
         device.native.replay(None, [step], [], 0, 1000.0)
 

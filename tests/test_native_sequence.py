@@ -215,7 +215,7 @@ def test_misuse_is_refused_with_numbers(device):
     with pytest.raises(ValueError, match=rf"copy 5000 bytes from offset 0 of {large.capacity}"):
         sequence.copy(large, small, 5000)
     step = rows_plan(device, 2, 64).steps[0]
-    kernel = device.executions.kernel(step)
+    kernel = device.executions.pipelines.of(step)
     with pytest.raises(ValueError, match=f"takes 4 buffers and {PUSH_BYTES} bytes.* given are 1 and 4"):
         sequence.dispatch(kernel, [small], b"1234", (1, 1, 1))
     with pytest.raises(ValueError, match=r"dimension 1 takes 1 to .* workgroups on this device, not 0"):
@@ -225,7 +225,7 @@ def test_misuse_is_refused_with_numbers(device):
 
 def test_none_among_buffers_is_refused(device):
     plan = rows_plan(device, 4, 16)
-    kernel = device.executions.kernel(plan.steps[0])
+    kernel = device.executions.pipelines.of(plan.steps[0])
     buffer = device.native.buffer(64, HOST)
     sequence = device.native.sequence()
     with pytest.raises(TypeError, match="a buffer is a Buffer, not None"):

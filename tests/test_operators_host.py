@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -19,7 +18,6 @@ from vkdml.common.overlap import may_share_bytes
 from vkdml.common.read_only import fix
 from vkdml.operators import one_piece, stream
 from vkdml.plan import elements
-from vkdml.plan.known_calls import CallCache
 from vkdml.runtime.execution import Execution
 
 X = np.random.default_rng(3).integers(0, 100, (6, 50), np.int32)
@@ -131,44 +129,6 @@ def test_a_selector_that_fits_no_device_is_refused_where_the_call_is_known(devic
         vkdml.argmax(X, 1, device="no such device")
     with pytest.raises(TypeError, match="a device is"):
         vkdml.argmax(X, 1, device=1.5)
-
-
-def test_the_cache_of_known_calls_is_bounded_and_forgets_the_oldest():
-    calls: CallCache[str] = CallCache(3)
-    for number in range(5):
-        calls.put(number, str(number))
-    calls.put(4, "4")
-    assert len(calls) == 3
-    assert [calls.get(number) for number in range(5)] == [None, None, "2", "3", "4"]
-    calls.clear()
-    assert len(calls) == 0
-    assert calls.get(4) is None
-
-
-def test_the_cache_of_known_calls_is_shared_by_threads():
-    calls: CallCache[str] = CallCache(8)
-    faults = []
-    stop = threading.Event()
-
-    def disturb():
-        while not stop.is_set():
-            calls.clear()
-
-    def use(first):
-        for number in range(first, first + 5000):
-            calls.put(number % 20, str(number % 20))
-            found = calls.get(number % 20)
-            if found is not None and found != str(number % 20):
-                faults.append(found)
-
-    other = threading.Thread(target=disturb)
-    other.start()
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(use, range(3)))
-    stop.set()
-    other.join()
-    assert not faults
-    assert len(calls) <= 8
 
 
 def test_a_call_is_known_for_the_limits_it_was_planned_for_only(device, limited):

@@ -299,7 +299,7 @@ def test_a_reading_stands_for_time_and_results(monkeypatch):
 def test_kernels_are_built_ahead_while_there_is_time(is_time_left, monkeypatch):
     device = vkdml.Device()
     built = []
-    monkeypatch.setattr(type(device.executions), "kernel", lambda _, step: built.append(step.kernel))
+    monkeypatch.setattr(type(device.executions.pipelines), "of", lambda _, step: built.append(step.kernel))
     plan = few_cases(None)[0].plan(device.info.plan_limits)
     build_kernels(device, [plan, plan], lambda: is_time_left)
     assert built == [step.kernel for step in plan.steps] * is_time_left

@@ -72,7 +72,7 @@ def build_kernels(
     def build(step: Step) -> None:
         with suppress(MemoryError, RuntimeError):
             if is_time_left():
-                device.executions.kernel(step)
+                device.executions.pipelines.of(step)
 
     steps = {step.pipeline: step for plan in plans for step in plan.steps}
     with ThreadPoolExecutor() as threads:

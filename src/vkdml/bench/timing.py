@@ -112,7 +112,7 @@ class _TimedExecutions(ExecutionCache):
 
     def __init__(self, device: Device, clock: _KernelClock) -> None:
         super().__init__(device.native, device.info.unified_memory, device.limits.tuning)
-        self._kernels = device.executions._kernels
+        self.pipelines = device.executions.pipelines
         self.fixed_pipelines = device.executions.fixed_pipelines
         self._runs: dict[Plan, _TimedRun] = {}
         self.clock = clock

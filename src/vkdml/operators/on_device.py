@@ -148,7 +148,7 @@ def _remember_call(x: Array, key: CallKey | None, read: Array, plan: Plan, resul
     executions = x.device.executions
     known = _KnownCall(executions.rebindable_lender(plan), low, described, results[0].placement, plan)
     with suppress(TypeError):  # not hashable
-        executions.known_calls.put((key, x.start_and_layout()[2]), known)
+        executions.known_calls[(key, x.start_and_layout()[2])] = known
 
 
 def slice1(x: Array, request: SliceRequest) -> Array:

@@ -129,7 +129,7 @@ def _remember(x: Any, request: ReduceRequest, device: Device, plan: Plan, result
     described = tuple((role, result.shape, result.dtype) for role, result in results.items())
     known = _KnownReduction(device.executions.execution_lender(plan), device.limits, described)
     with suppress(TypeError):  # not hashable
-        device.executions.known_calls.put((key, layout), known)
+        device.executions.known_calls[(key, layout)] = known
 
 
 def _layout(x: npt.NDArray[Any]) -> tuple[np.dtype[Any], tuple[int, ...]] | None:

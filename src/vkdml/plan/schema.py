@@ -92,7 +92,7 @@ class Kernel:
 
     @property
     def bindings(self) -> tuple[str, ...]:
-        """What binding 0, 1, ... is: ``input``, ``indices``, ``values``, ``output`` or ``workspace``."""
+        """What binding 0, 1, ... is, such as ``input``, ``indices`` and ``workspace``."""
         return self.family.bindings
 
     @cached_property
@@ -144,6 +144,8 @@ class Family:
     """Axis to its values' names and numbers."""
     files: Mapping[str, Mapping[str, Mapping[str, str]]]
     """What a shader includes under a name: by axis, value to file."""
+    has_constants_of_shape: bool
+    """Whether constants are numbers of a call's shape, of which there is no end."""
     kernels: dict[tuple[tuple[str, str], ...], Kernel]
     """By the names of its values along all axes."""
 
@@ -184,6 +186,8 @@ class Family:
             TypeError: a name is missing or none of the family's.
             ValueError: there is no such variant.
         """
+        if self.has_constants_of_shape:
+            return self._specialize(values)
         key = tuple(values.items())
         found = self._specialized.get(key)
         if found is None:
@@ -415,7 +419,15 @@ def _family(name: str, facts: Mapping[str, Any], content: Mapping[str, Any]) -> 
     if used - axes.keys():
         raise KeyError(f"{name} has variants along {sorted(used - axes.keys())}, which are no axes")
     family = Family(
-        name, tuple(interface["bindings"]), constants, push, content["push_bytes"], axes, files, {}
+        name,
+        tuple(interface["bindings"]),
+        constants,
+        push,
+        content["push_bytes"],
+        axes,
+        files,
+        facts.get("constants_of_shape", False),
+        {},
     )
     for group in facts["variants"]:
         _add_variants(family, group)

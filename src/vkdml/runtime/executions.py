@@ -1,19 +1,17 @@
-"""What a device keeps between calls: pipelines, and plans made ready to run."""
+"""What a device keeps between calls: plans made ready to run."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from vkdml import _native
-from vkdml.errors import DeviceError
-from vkdml.plan import kernels
-from vkdml.plan.known_calls import MOST_CALLS, CallCache
-from vkdml.plan.plans import PUSH_BYTES, Pipeline, Plan, Step, whole_vectors
+from vkdml.common.newest import Newest
+from vkdml.plan.plans import Plan, whole_vectors
 from vkdml.plan.tuning import Tuning
 from vkdml.runtime.execution import Execution
 from vkdml.runtime.fixed_pipelines import FixedPipelines
+from vkdml.runtime.pipelines import Pipelines
 from vkdml.runtime.pool import Lender, Pool
 from vkdml.runtime.rebindable import Rebindable
 from vkdml.runtime.recording import Buffer, NativeSequence, RecordableStep, Region, recordable_steps
@@ -23,19 +21,14 @@ _Made = TypeVar("_Made")
 
 IDLE_SEQUENCES = 16
 IDLE_CUDA_MAPPINGS = 256
-FIXED_KERNELS = 1024
-SHAPED_KERNELS = 1024
-# Their constants are numbers of a call's shape, of which there are more than of flags and element types.
-SHAPED_FAMILIES = ("slice1_pixels", "slice1_planes")
+MOST_CALLS = 1024
 # From here on a copy on the host takes longer than giving a kernel other memory at each call.
 IMPORTED_BYTES = 1 << 20
 _HOST, _DEVICE, _MAPPED = _native.MemoryKind.host, _native.MemoryKind.device, _native.MemoryKind.mapped
-# The first word of a SPIR-V module, and its last instruction, OpFunctionEnd.
-_SPIRV_BEGIN, _SPIRV_END = b"\x03\x02\x23\x07", b"\x38\x00\x01\x00"
 
 
 class ExecutionCache:
-    """The kernels of a device, and the executions that wait for another call. Thread-safe."""
+    """The pipelines of a device, and the executions that wait for another call. Thread-safe."""
 
     execution_type: type[Execution] = Execution
     """What :meth:`take` lends."""
@@ -46,12 +39,7 @@ class ExecutionCache:
         self.tuning = tuning
         self._mapped_bytes = tuning.mapped_bytes if device.maps_device_memory and not unified_memory else -1
         self._imports_host_memory = unified_memory and device.imports_host_memory
-        # Bounded: constants are flags, facts of element types, powers of two and small counts;
-        # ARCHITECTURE.md lists them. A dictionary's own methods are atomic, so threads need no lock.
-        self._kernels: dict[Pipeline, _native.Kernel] = {}
-        self._shaped_kernels: CallCache[_native.Kernel] = CallCache(SHAPED_KERNELS)
-        self._being_built: dict[Pipeline, threading.RLock] = {}
-        self._fixed_kernels: CallCache[_native.Kernel] = CallCache(FIXED_KERNELS)
+        self.pipelines = Pipelines(device)
         self.fixed_pipelines = FixedPipelines()
         bounds = tuning.execution_cache_count, tuning.execution_cache_bytes, tuning.cached_execution_bytes
         self._executions: Pool[Plan, Execution] = Pool(*bounds)
@@ -60,50 +48,10 @@ class ExecutionCache:
         # By size class and whether the host sees it; what CUDA maps is slow to make.
         self.cuda_mappings: Pool[tuple[int, bool], Any] = Pool(IDLE_CUDA_MAPPINGS, device.memory()["limit"])
         self.small_transfers = SmallTransfers(self)
-        self.known_calls: CallCache[Any] = CallCache(MOST_CALLS)
+        self.known_calls: Newest[Any] = Newest(MOST_CALLS)
         """Valid calls of the public functions on this device, in the form that the adding module needs."""
 
-    # ---- kernels and memory --------------------------------------------------------------------------------
-
-    def kernel(self, step: Step) -> _native.Kernel:
-        """Return the pipeline of a step; pipelines are built once and kept, of those of shapes the newest."""
-        if step.fixed_parameters:
-            return self._fixed_kernel(step)
-        key = step.pipeline
-        is_shaped = kernels.table()[step.kernel].family.name in SHAPED_FAMILIES
-        find = self._shaped_kernels.get if is_shaped else self._kernels.get
-        kernel = find(key)
-        if kernel is None:
-            # Other threads that need it wait: a processor would take twice as long to build it twice. A
-            # handler of a signal that comes meanwhile builds it, too.
-            try:
-                with self._being_built.setdefault(key, threading.RLock()):
-                    kernel = find(key)
-                    if kernel is None:
-                        kernel = self._built(step)
-                        if is_shaped:
-                            self._shaped_kernels.put(key, kernel)
-                        else:
-                            self._kernels[key] = kernel
-            finally:
-                self._being_built.pop(key, None)
-        return kernel
-
-    def _built(self, step: Step) -> _native.Kernel:
-        bindings, constants = len(kernels.table()[step.kernel].bindings), list(step.constants)
-        return self.device.kernel(_module(step.kernel), bindings, PUSH_BYTES, constants, step.subgroup_size)
-
-    def _fixed_kernel(self, step: Step) -> _native.Kernel:
-        """Return the pipeline of a step whose push constants are compiled in; the newest are kept."""
-        kernel = self._fixed_kernels.get(step.pipeline)
-        if kernel is None:
-            bindings = len(kernels.table()[step.kernel].bindings)
-            constants = list(step.constants)
-            kernel = self.device.kernel(
-                _module(step.kernel), bindings, 0, constants, step.subgroup_size, step.compiled_in
-            )
-            self._fixed_kernels.put(step.pipeline, kernel)
-        return kernel
+    # ---- pipelines and memory ------------------------------------------------------------------------------
 
     def steps(self, plan: Plan) -> tuple[RecordableStep, ...]:
         """Return a plan's steps with pipelines of its own if these are built, else with shared ones."""
@@ -240,23 +188,3 @@ class ExecutionCache:
     def give_back_sequence(self, sequence: NativeSequence) -> None:
         """Keep a sequence that is not running for another caller, who clears it."""
         self._sequences.put(None, sequence, 0)
-
-
-def _module(name: str) -> bytes:
-    """Return the SPIR-V of a kernel; drivers may crash on what is cut off.
-
-    Raises:
-        DeviceError: the installation is damaged.
-    """
-    try:
-        code = kernels.spirv(name)
-    except OSError as error:
-        raise DeviceError(
-            f"the kernel {name} cannot be read ({error}): this installation of vkdml is damaged, reinstall it"
-        ) from None
-    if len(code) % 4 or not code.startswith(_SPIRV_BEGIN) or not code.endswith(_SPIRV_END):
-        raise DeviceError(
-            f"the kernel {name} is no whole SPIR-V module ({len(code)} bytes): this installation of vkdml is "
-            "damaged, reinstall it"
-        )
-    return code

@@ -11,8 +11,8 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
+from vkdml.common.newest import Newest
 from vkdml.plan.fixed_parameters import with_fixed_parameters
-from vkdml.plan.known_calls import CallCache
 from vkdml.plan.plans import Plan
 from vkdml.plan.tuning import Tuning
 from vkdml.runtime.recording import RecordableStep, recordable_steps
@@ -32,7 +32,7 @@ class FixedPipelines:
 
     def __init__(self) -> None:
         # No steps: they could not be built.
-        self._built: CallCache[Steps] = CallCache(MOST_PLANS)
+        self._built: Newest[Steps] = Newest(MOST_PLANS)
         self._wanted: deque[Plan] = deque()
         self._is_building = False
         self._thread: threading.Thread | None = None
@@ -89,5 +89,5 @@ class FixedPipelines:
             except Exception:  # calls go on with the pipelines that they have
                 steps = ()
             with self._lock:
-                self._built.put(plan, steps)
+                self._built[plan] = steps
                 self._wanted.popleft()

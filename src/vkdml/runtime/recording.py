@@ -43,7 +43,7 @@ def recordable_steps(cache: ExecutionCache, plan: Plan) -> tuple[RecordableStep,
     """Build what is missing of the pipelines of a plan."""
     return tuple(
         RecordableStep(
-            cache.kernel(step),
+            cache.pipelines.of(step),
             kernels.table()[step.kernel].bindings,
             b"" if step.fixed_parameters else step.push,
             step.workgroups,
