@@ -14,6 +14,7 @@ import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.order import Order
+from vkdml.runtime import pipelines as module
 from vkdml.runtime.pipelines import Pipelines
 
 
@@ -62,7 +63,7 @@ def test_threads_that_need_a_pipeline_at_once_build_it_once(fails):
 
 
 def test_of_pipelines_whose_constants_are_numbers_of_a_shape_the_newest_are_kept(monkeypatch):
-    monkeypatch.setattr("vkdml.runtime.pipelines.MOST_OF_ONE_SHAPE", 3)
+    monkeypatch.setattr(module, "MOST_OF_ONE_SHAPE", 3)
     made = separate_device().executions.pipelines
     built = []
     monkeypatch.setattr(made, "_built", lambda step: built.append(step) or object())
