@@ -93,6 +93,9 @@ LEFT = {
     "a word that is stored": program("vectors[group].y = W;"),
     "a word that is stored beside whole vectors": program("vectors[group] += 1u; vectors[group].y = W;"),
     "a word that is counted": program("vectors[group][1] = W; atomicAdd(words[group], vectors[group].x);"),
+    "a word that is counted beside whole vectors": program(
+        "pairs[group + 2u] = pairs[group]; atomicAdd(pairs[group].x, 1u);"
+    ),
     "words of vectors alone": program("words[group] = vectors[group].x + pairs[group].y;"),
     "words alone": program("words[group] = words[group + 4u];"),
     "three words": (

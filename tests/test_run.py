@@ -28,9 +28,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ran(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def ran(folder: Path, *words: str, validation: str = "") -> subprocess.CompletedProcess[str]:
     path = f"{folder / 'installers'}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "DRIVER": "", "VALIDATION": ""}
+    environment = {**os.environ, "PATH": path, "DRIVER": "", "VALIDATION": validation}
     command = ["sh", str(folder / "run"), *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
 
@@ -58,6 +58,14 @@ def test_wrong_arguments_are_refused_before_anything_is_done(
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert (folder / ".venv").exists()
+    assert not (folder / "installed").exists()
+
+
+@pytest.mark.parametrize("command", ["lint", "asan", "tsan", "emulated", "compile-amd", "wheel"])
+def test_validation_is_refused_where_it_would_do_nothing(folder: Path, command: str) -> None:
+    done = ran(folder, command, validation="1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"VALIDATION=1 does nothing for {command}" in done.stderr
     assert not (folder / "installed").exists()
 
 

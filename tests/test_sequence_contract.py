@@ -175,7 +175,7 @@ def test_subclasses_of_ndarray(device):
 # ---- faults of the device at moments that concern nobody ---------------------------------------------------
 
 
-@pytest.mark.parametrize("call", ["vkGetFenceStatus", "vkWaitForFences"])
+@pytest.mark.parametrize("call", ["vkGetFenceStatus", "vkWaitForFences", "vkResetFences"])
 def test_a_wait_that_runs_out_of_memory_can_be_repeated(device, call):
     long = Long(device)
     long.sequence.eval_async()
@@ -186,6 +186,22 @@ def test_a_wait_that_runs_out_of_memory_can_be_repeated(device, call):
     _native.inject_failure(0)
     assert long.sequence.wait()
     assert np.array_equal(long.arrays[0], long.host)
+
+
+def test_an_event_that_cannot_be_reset_is_reset_by_the_next_wait(device):
+    if not device.native.ends_with_events:
+        assert status_call(device) == "vkGetFenceStatus"  # there are no events then
+        return
+    sequence = long_sequence(device, 0.3)
+    sequence.submit()
+    device.native.memory()  # sees to it that no answered evaluation is left whose event would be reset
+    _native.inject_failure(1, -2, "vkResetEvent")
+    with pytest.raises(MemoryError):
+        sequence.wait(timeout=60)
+    assert _native.injected_call() == "vkResetEvent"
+    _native.inject_failure(0)
+    assert sequence.wait(timeout=60)
+    assert sequence.eval(timeout=60)
 
 
 def test_a_dropped_sequence_whose_state_the_driver_cannot_tell_is_collected_later(device):

@@ -159,7 +159,8 @@ void Device::collect_finished() {
     std::vector<std::unique_ptr<Recording>> left;
     std::vector<Recording::Held> held;
     std::lock_guard lock(unfinished_mutex_);
-    if (unfinished_.empty() || lost_) return; // nobody knows what a lost device still uses
+    // Of a device that was lost before, no driver says what it still uses: all is kept to the end.
+    if (unfinished_.empty() || lost_) return;
     for (const auto& recording : unfinished_) {
         if (!recording->is_finished()) continue;
         note_seen(recording->number());

@@ -130,19 +130,16 @@ NB_MODULE(_native, m) {
             return std::pair(from_words(loads.module), loads.texel_words);
         },
         "spirv"_a, "bindings"_a, "widths"_a,
-        "The module with loads of texels in place of those of its buffer 0, and the words that a texel has "
-        "of "
-        "each buffer of texels. These come after so many bindings.");
+        "The module with loads of texels in place of those of its buffer 0, and the words that a texel of "
+        "each buffer of texels has. These come after so many bindings.");
     m.def(
         "with_unrolled_loops",
         [](nb::bytes spirv) { return from_words(spirv::with_unrolled_loops(to_words(spirv))); }, "spirv"_a,
-        "The module with a request to unroll its loops, but for long ones and those with arrays of their "
-        "own.");
+        "The module with a request to unroll its loops, but for long ones and those with own arrays.");
     m.def(
         "with_vector_arithmetic",
         [](nb::bytes spirv) { return from_words(spirv::with_vector_arithmetic(to_words(spirv))); }, "spirv"_a,
-        "The module with multiplications and masks in place of its shifts, and of divisions by powers of "
-        "two.");
+        "The module with multiplications and masks in place of shifts and of divisions by powers of two.");
     m.def(
         "most_mapped_read", [] { return most_mapped_read(widest_mapped_load()); },
         "The most bytes that Buffer.read_mapped() takes less time for than the device does.");
@@ -164,8 +161,7 @@ NB_MODULE(_native, m) {
         "address"_a, "shape"_a, "strides"_a, "code"_a, "bits"_a, "device"_a, "flags"_a, "owner"_a,
         "versioned"_a,
         "A DLPack capsule of the elements at an address, which keeps its owner alive. Strides count "
-        "elements; "
-        "flags are 1 for read only and 2 for copied.");
+        "elements; flags are 1 for read only and 2 for copied.");
     m.def("fallible_calls", fallible_calls, "Calls counted since inject_failure().");
     m.def("injected_call", injected_call, "The Vulkan function that failed by injection, or ''.");
 

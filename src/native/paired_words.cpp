@@ -86,13 +86,9 @@ void Pairing::find_use(const Instruction& each) {
     case store:
         if (const Place* place = paired(each[1]); place && place->word) leave(each[1]);
         return;
-    case function_call:
-    case copy_memory:
-    case copy_object:
-    case select:
-    case phi:
-        for (uint32_t word = 1; word < each.count; word++) leave(each[word]);
-        return;
+    default:
+        if (passes_pointers_on(each))
+            for (uint32_t word = 1; word < each.count; word++) leave(each[word]);
     }
 }
 

@@ -121,7 +121,7 @@ bool Recording::is_done() {
 bool Recording::is_finished() noexcept {
     try {
         return is_done();
-    } catch (const vk::DeviceLostError&) { // a lost device runs nothing
+    } catch (const vk::DeviceLostError&) { // the driver says so of this recording: it runs no more
         pending = false;
         now_.told_by = other_.told_by = 0;
         return true;
@@ -151,11 +151,12 @@ bool Recording::wait(uint64_t nanoseconds) {
 }
 
 void Recording::finish() {
+    // The fence last: who asks again after a failure finds it signalled, as long as it was not reset.
+    if (event_) device->resetEvent(event_);
     if (fence_submitted) {
         device->resetFences(fence);
         now_.told_by = 0;
     }
-    if (event_) device->resetEvent(event_);
     pending = fence_submitted = false;
 }
 

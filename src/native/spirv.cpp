@@ -11,6 +11,20 @@ template <typename T> T& last_of(std::vector<T>& all) {
 
 } // namespace
 
+bool passes_pointers_on(const Instruction& each) {
+    switch (each.operation()) {
+    case function_call:
+    case copy_memory:
+    case in_bounds_access_chain:
+    case copy_object:
+    case select:
+    case phi:
+        return true;
+    default:
+        return each.operation() >= first_atomic && each.operation() <= last_atomic;
+    }
+}
+
 bool goes_on(const Instruction& each) {
     const uint32_t operation = each.operation();
     return operation == branch || operation == branch_conditional || operation == switch_;

@@ -165,6 +165,10 @@ struct Function {
 // The functions of a module. Throws std::invalid_argument where one is not whole.
 std::vector<Function> functions_of(const std::vector<Instruction>& instructions);
 
+// Whether an instruction may do more with a pointer to memory than to load there, to store, or to point to a
+// part of it.
+bool passes_pointers_on(const Instruction& each);
+
 // Whether an instruction ends a block and names what comes next; whether it ends a block.
 bool goes_on(const Instruction& each);
 bool ends_block(const Instruction& each);

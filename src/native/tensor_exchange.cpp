@@ -37,7 +37,7 @@ struct Versioned {
     DLTensor tensor;
 };
 
-// What a capsule points to: first DLPack's structure, then what it needs.
+// What a capsule points into: DLPack's structure, whose manager this is, and what it needs.
 template <class Managed> struct Lent {
     Managed managed{};
     LentTensor described;
@@ -45,7 +45,7 @@ template <class Managed> struct Lent {
 };
 
 template <class Managed> void delete_lent(Managed* managed) {
-    auto* lent = reinterpret_cast<Lent<Managed>*>(managed);
+    auto* lent = static_cast<Lent<Managed>*>(managed->manager);
     drop_reference(lent->owner); // consumers call this from threads of their own, too
     delete lent;
 }

@@ -92,9 +92,7 @@ void Texels::find_use(const Instruction& each) {
             places_[each[2]] = {*input, each[5], each.count == 7 ? each[6] : 0};
     } else if (operation == store) {
         if (input_of(each[1])) only_loads_ = false;
-    } else if (operation == function_call || operation == copy_memory || operation == copy_object ||
-               operation == select || operation == phi || operation == in_bounds_access_chain ||
-               (operation >= first_atomic && operation <= last_atomic)) {
+    } else if (passes_pointers_on(each)) {
         for (uint32_t word = 1; word < each.count; word++)
             if (input_of(each[word])) only_loads_ = false;
     }

@@ -41,17 +41,17 @@ def with_paired_words(spirv: bytes) -> bytes:
 
 def with_texel_loads(spirv: bytes, bindings: int, widths: int) -> tuple[bytes, list[int]]:
     """
-    The module with loads of texels in place of those of its buffer 0, and the words that a texel has of each buffer of texels. These come after so many bindings.
+    The module with loads of texels in place of those of its buffer 0, and the words that a texel of each buffer of texels has. These come after so many bindings.
     """
 
 def with_unrolled_loops(spirv: bytes) -> bytes:
     """
-    The module with a request to unroll its loops, but for long ones and those with arrays of their own.
+    The module with a request to unroll its loops, but for long ones and those with own arrays.
     """
 
 def with_vector_arithmetic(spirv: bytes) -> bytes:
     """
-    The module with multiplications and masks in place of its shifts, and of divisions by powers of two.
+    The module with multiplications and masks in place of shifts and of divisions by powers of two.
     """
 
 def most_mapped_read() -> int:

@@ -86,10 +86,9 @@ def call_as_before(x: Array, key: CallKey | None) -> Any:
 
 def _result_in_cuda_memory(x: Array, key: CallKey, known: _KnownCall) -> Any:
     """Reduce by the plan of a known call, with results that CUDA maps as it does the input."""
+    # Copies of memory that CUDA maps are not remembered, and those of other memory do not fit.
     if key[0] == "slice1":
-        return (
-            None  # copies of memory that CUDA maps are not remembered, and those of other memory do not fit
-        )
+        return None
     results = [x.new_result(known.view.shape, dtype) for dtype, _ in known.results]
     roles = ("indices", "values")
     regions = {role: result.region for role, result in zip(roles, results, strict=False)}

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vkdml.plan.plans import VECTOR_BYTES
 from vkdml.runtime.executions import ExecutionCache
 from vkdml.runtime.host_memory import empty
 from vkdml.runtime.recording import Region
 
 # Kernels write whole vectors.
-_VECTOR_BYTES = 16
 
 
 def lead_of(executions: ExecutionCache, content: npt.NDArray[Any], alignment: int) -> int | None:
@@ -57,9 +57,9 @@ def result_region(
     """
     alignment = executions.device.offset_alignment
     nbytes = math.prod(shape) * dtype.itemsize
-    result = empty(shape, dtype) if nbytes % _VECTOR_BYTES == 0 else None
+    result = empty(shape, dtype) if nbytes % VECTOR_BYTES == 0 else None
     if result is None or result.ctypes.data % alignment:
-        around = empty((nbytes + _VECTOR_BYTES + alignment,), np.uint8)
+        around = empty((nbytes + VECTOR_BYTES + alignment,), np.uint8)
         begin = -around.ctypes.data % alignment
         result = around[begin : begin + nbytes].view(dtype).reshape(shape)
     region = region_around(executions, result)
