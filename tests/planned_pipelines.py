@@ -17,7 +17,7 @@ from vkdml.common.read_only import fix
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import tuning_for
 from vkdml.plan.elements import SLICE_ELEMENT_BYTES
-from vkdml.plan.gather import INDEX_BYTES, plan_elements, plan_places
+from vkdml.plan.gather import INDEX_WIDTHS, plan_elements, plan_places
 from vkdml.plan.layout import Dim
 from vkdml.plan.plans import UNLIMITED_SUBGROUPS, DeviceLimits, Plan
 
@@ -65,7 +65,7 @@ def of_gathers(limits: DeviceLimits) -> set[Pipeline]:
     for rank in (1, 10):
         dims = tuple(Dim(3, 2 * 5**dim, 3**dim) for dim in range(rank))[::-1]
         last = 1 + sum(2 * dim.input_stride for dim in dims)
-        for width, signed in itertools.product(INDEX_BYTES, (True, False)):
+        for width, signed in itertools.product(INDEX_WIDTHS, (True, False)):
             plan = plan_places(
                 dims, 0, last, limits, index_bytes=width, signed=signed, size=9, stride=1, number=0
             )

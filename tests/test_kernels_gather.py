@@ -12,7 +12,7 @@ from plans import run_beside_twins, run_plan
 import vkdml
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.device_classes import tuning_for
-from vkdml.plan.gather import INDEX_BYTES, plan_elements, plan_places
+from vkdml.plan.gather import INDEX_WIDTHS, plan_elements, plan_places
 from vkdml.plan.layout import Dim
 from vkdml.plan.loop_steps import LAVAPIPE_LOOP_STEPS
 from vkdml.plan.plans import DeviceLimits, Plan, TooMuchWork
@@ -106,7 +106,7 @@ def test_elements_come_from_their_places(width: int, device: vkdml.Device, limit
         check(device, plan, {"input": source, "places": rng.integers(0, 40, places, np.uint32)})
 
 
-@pytest.mark.parametrize("width", INDEX_BYTES)
+@pytest.mark.parametrize("width", INDEX_WIDTHS)
 def test_indices_of_many_dimensions(width: int, device: vkdml.Device, limits: DeviceLimits) -> None:
     dims = many_dims(10)
     last = 1 + sum(dim.input_stride for dim in dims)
@@ -166,7 +166,7 @@ def test_large_gathers_have_as_many_workgroups_as_loops_require(element_bytes: i
 
 
 def test_there_are_tests_for_every_kernel() -> None:
-    tested = {f"gather_places_{width}_bytes" for width in INDEX_BYTES}
+    tested = {f"gather_places_{width}_bytes" for width in INDEX_WIDTHS}
     tested |= {f"gather_elements_{width}_bytes" for width in WIDTHS}
     assert tested == {name for name in kernels.table() if name.startswith("gather")}
     assert {kernels.table()[name].family.name for name in tested} == set(twins_gather.TWINS)

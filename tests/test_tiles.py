@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.tiles import (
-    INDEX_BYTES,
+    CANDIDATE_INDEX_BYTES,
     LEAST_POSITIONS,
     RUN_BYTES,
     Tiling,
@@ -62,7 +62,7 @@ def test_a_reduction_is_cut_into_all_of_it(array, tile_bytes):
     assert_tiles(tiling, sizes)
     assert math.prod(tiling.extents) * itemsize <= max(tile_bytes, itemsize)
     outputs = math.prod(size for dim, size in enumerate(tiling.extents) if dim not in axes)
-    assert outputs * INDEX_BYTES <= max(tile_bytes, INDEX_BYTES)
+    assert outputs * CANDIDATE_INDEX_BYTES <= max(tile_bytes, CANDIDATE_INDEX_BYTES)
 
 
 @settings(max_examples=200)
@@ -78,7 +78,7 @@ def test_a_copy_is_cut_into_all_of_it(array, tile_bytes):
 @given(arrays())
 def test_what_fits_is_not_cut(array):
     sizes, strides, itemsize, axes = array
-    tile_bytes = math.prod(sizes) * max(itemsize, INDEX_BYTES)
+    tile_bytes = math.prod(sizes) * max(itemsize, CANDIDATE_INDEX_BYTES)
     assert list(reduction_tiling(sizes, strides, itemsize, axes, tile_bytes)) == list(
         copy_tiling(sizes, strides, itemsize, tile_bytes)
     )
@@ -115,7 +115,7 @@ def test_kept_dimensions_are_cut_rather_than_reduced_ones(sizes, axes, itemsize)
     assert tiling.cuts(set(range(len(sizes))) - set(axes))
     assert shortest_run(tiling, byte_strides(sizes, itemsize), itemsize) >= 0.9 * RUN_BYTES
     # Nor are the boxes smaller than they must be.
-    assert math.prod(tiling.extents) * max(itemsize, INDEX_BYTES) >= tile_bytes / 4
+    assert math.prod(tiling.extents) * max(itemsize, CANDIDATE_INDEX_BYTES) >= tile_bytes / 4
 
 
 @pytest.mark.parametrize(

@@ -264,6 +264,20 @@ class Window:
         return x[stepped][taken]
 
 
+def require_like_result(
+    what: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    wanted: tuple[int, ...],
+    wanted_dtype: np.dtype[Any],
+) -> None:
+    """Refuse an ``out`` of another shape or type than the result's."""
+    if shape != wanted:
+        raise ValueError(f"{what} has shape {shape}, the result has shape {wanted}")
+    if dtype != wanted_dtype:
+        raise TypeError(f"{what} has type {dtype}, the result has type {wanted_dtype}")
+
+
 def require_movable(dtype: np.dtype[Any]) -> None:
     """Raise TypeError for Python objects and for elements of a size that kernels do not move."""
     if dtype.hasobject or dtype.itemsize not in elements.SLICE_ELEMENT_BYTES:

@@ -12,7 +12,7 @@ from vkdml.arrays.array import Array, allocated, require_same_device, uploaded
 from vkdml.arrays.foreign import plain
 from vkdml.arrays.indexing import integer_index, is_array_of_indices, out_of_bounds, position
 from vkdml.plan.calls import GatherCall, PlacesCall, plan_for
-from vkdml.plan.gather import INDEX_BYTES
+from vkdml.plan.gather import INDEX_WIDTHS
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.plans import VECTOR_BYTES
 
@@ -160,12 +160,12 @@ def as_indices(value: Any, x: Array) -> Array:
         if host.size == 0 and not isinstance(value, np.ndarray):
             host = host.astype(np.int64)
         _require_integers(host.dtype)
-        if host.itemsize not in INDEX_BYTES:
+        if host.itemsize not in INDEX_WIDTHS:
             host = host.astype(np.int32)
         return uploaded(host, x.device)
     _require_integers(value.dtype)
     require_same_device(x.device, value.device)
-    if value.itemsize not in INDEX_BYTES:
+    if value.itemsize not in INDEX_WIDTHS:
         return uploaded(value.numpy(), x.device, np.dtype(np.int32))
     return value
 

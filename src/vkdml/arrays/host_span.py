@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vkdml.common.bits import opaque
 from vkdml.plan.layout import extent
 
 # A span is sent unchanged if it is at most this many times the data; else the host gathers the data.
@@ -53,9 +54,7 @@ def host_span(x: npt.NDArray[Any]) -> HostSpan:
         return HostSpan(compact.reshape(-1), x.shape, strides, 0)
     strides, low, high = stretch
     lowest_first = x[tuple(slice(None, None, -1) if stride < 0 else slice(None) for stride in strides)]
-    # As plain bytes, since NumPy cannot describe all extension types to itself.
-    opaque = lowest_first.view(f"V{itemsize}")
-    flat = np.lib.stride_tricks.as_strided(opaque, (high - low,), (itemsize,), writeable=False)
+    flat = np.lib.stride_tricks.as_strided(opaque(lowest_first), (high - low,), (itemsize,), writeable=False)
     return HostSpan(flat.view(x.dtype), x.shape, strides, -low)
 
 

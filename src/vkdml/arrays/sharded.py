@@ -15,6 +15,7 @@ from vkdml.arrays.assignment import assigned, fitted, require_same_type
 from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.numpy_functions import NumpyOperand
 from vkdml.common import hooks
+from vkdml.common.bits import opaque
 from vkdml.common.integers import is_sequence
 from vkdml.common.read_only import fix
 from vkdml.runtime.device import Device, default_device
@@ -172,7 +173,7 @@ class ShardedArray(NumpyOperand):
                 require_same_type(value, self.dtype)
             source = value.numpy() if isinstance(value, DeviceArray) else assigned(value, self.dtype)
             source = fitted(source, target.shape)
-            bits = source.astype(self.dtype, copy=False).view(f"V{self.itemsize}")
+            bits = opaque(source.astype(self.dtype, copy=False))
             spread = np.broadcast_to(bits, target.shape)
             for part, start in zip(target.shards, target.starts, strict=True):
                 cell = cell_of(target.axis, start, part.shape[target.axis], target.ndim)
@@ -202,8 +203,7 @@ class ShardedArray(NumpyOperand):
             DeviceError: a device failed.
         """
         result = empty(self._shape, self.dtype)
-        # As bits: NumPy cannot join arrays of all extension types.
-        bits = result.view(f"V{self.itemsize}")
+        bits = opaque(result)
         for shard, start in zip(self._shards, self.starts, strict=True):
             cell = cell_of(self._axis, start, shard.shape[self._axis], self.ndim)
             bits[cell] = shard.numpy().view(bits.dtype)

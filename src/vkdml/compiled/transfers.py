@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml.arrays.array import Array, require_same_device
+from vkdml.common.bits import opaque
 from vkdml.common.wording import wrong_type
 from vkdml.compiled.evaluation import Evaluation, Fault, fault_from
 from vkdml.compiled.recorded import Place, RecordedOperation, recorded_dispatches
@@ -51,12 +52,12 @@ class HostArray:
         """Copy elements from contiguous bytes to the array."""
         self.require_unchanged()
         target = np.asarray(self.array)
-        _copy_elements(target, arrived.view(_opaque(target)).reshape(self.shape))
+        _copy_elements(target, arrived.view(opaque(target).dtype).reshape(self.shape))
 
     def copy_to(self, staged: Bytes) -> None:
         """Copy the elements of the array to contiguous bytes."""
         source = np.asarray(self.array)
-        _copy_elements(staged.view(_opaque(source)).reshape(self.shape), source)
+        _copy_elements(staged.view(opaque(source).dtype).reshape(self.shape), source)
 
 
 class Download:
@@ -218,13 +219,9 @@ def recorded_transfer(device: Device, label: str, array: Array, staging: Buffer)
     return recorded_dispatches(device, label, plan, places)
 
 
-def _opaque(array: npt.NDArray[Any]) -> str:
-    return f"V{array.itemsize}"
-
-
 def _copy_elements(target: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
     """Copy elements bit for bit between arrays of the same shape and element size."""
     if target.flags.c_contiguous and source.flags.c_contiguous:
         copy_bytes(target.reshape(-1).view(np.uint8), source.reshape(-1).view(np.uint8))
     else:
-        target.view(_opaque(target))[...] = source.view(_opaque(source))
+        opaque(target)[...] = opaque(source)

@@ -18,7 +18,7 @@ from vkdml.errors import DeviceError
 from vkdml.integrations import cuda_driver
 from vkdml.plan.plans import whole_vectors
 from vkdml.runtime import lent_tensor
-from vkdml.runtime.memory import Bytes, Memory
+from vkdml.runtime.memory import Bytes, Memory, fill
 from vkdml.runtime.recording import Buffer
 
 if TYPE_CHECKING:
@@ -90,11 +90,7 @@ class CudaMemory(Memory):
         made = object.__new__(cls)
         fix(made, "_mapping", mapping)
         fix(made, "_give_back", lambda mapping: pool.put(key, mapping, size_class))
-        fix(made, "_device", device)
-        fix(made, "_buffer", mapping.buffer)
-        fix(made, "_is_visible", visible)
-        fix(made, "_visible", None)
-        fix(made, "_users", ())
+        fill(made, device, mapping.buffer, visible)
         return made
 
     def __del__(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.arguments import CallKey, ReduceRequest, Reduction, SliceRequest, context
+from vkdml.arguments import CallKey, ReduceRequest, Reduction, SliceRequest, context, require_like_result
 from vkdml.arrays.array import Array, allocated, array_in, require_same_device
 from vkdml.arrays.indexing import View
 from vkdml.errors import DeviceError
@@ -301,10 +301,7 @@ def _check_out(out: Any, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any],
             f"not {type(out).__module__.partition('.')[0]}.{type(out).__name__}"
         )
     require_same_device(x.device, out.device)
-    if out.shape != shape:
-        raise ValueError(f"{what} has shape {out.shape}, the result has shape {shape}")
-    if out.dtype != dtype:
-        raise TypeError(f"{what} has type {out.dtype}, the result has type {dtype}")
+    require_like_result(what, out.shape, out.dtype, shape, dtype)
     if not out.writeable:
         raise ValueError(
             f"{what} repeats elements and is read-only; accepted is a writeable array of shape {shape}"

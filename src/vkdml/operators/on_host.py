@@ -11,12 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml import arguments
-from vkdml.arguments import CallKey, ReduceRequest, Reduction, SliceRequest, Window, context
+from vkdml.arguments import (
+    CallKey,
+    ReduceRequest,
+    Reduction,
+    SliceRequest,
+    Window,
+    context,
+    require_like_result,
+)
 from vkdml.arrays.chunked import ChunkedArray, as_chunked
 from vkdml.arrays.foreign import require_open
 from vkdml.arrays.host import as_host_array
 from vkdml.arrays.host_span import HostSpan, sent_bytes
 from vkdml.common import windows
+from vkdml.common.bits import opaque
 from vkdml.common.coinciding import elements_overlap
 from vkdml.common.mapped_files import share_bytes_of_a_file
 from vkdml.common.overlap import may_share_bytes
@@ -266,9 +275,8 @@ def _uncontested(x: HostArray, reduction: Reduction, wanted: Wanted) -> Results:
         if isinstance(x, ChunkedArray):
             x = x.whole()
         chosen = _view(x, (slice(1) if a in axes else slice(None) for a in range(x.ndim)))
-        opaque = f"V{x.itemsize}"
         results["values"] = empty(shape, x.dtype)
-        results["values"].view(opaque)[...] = chosen.view(opaque).reshape(shape)
+        opaque(results["values"])[...] = opaque(chosen).reshape(shape)
     return results
 
 
@@ -299,9 +307,7 @@ def _delivered(result: npt.NDArray[Any], out: HostArray | None) -> Any:
     if isinstance(out, ChunkedArray):
         out.write(tuple(slice(0, size) for size in out.shape), result)
         return out.held
-    # As plain bytes: NumPy's assignment may normalize a bool's bits.
-    opaque = f"V{result.itemsize}"
-    out.view(opaque)[...] = result.view(opaque)
+    opaque(out)[...] = opaque(result)
     return out
 
 
@@ -326,20 +332,16 @@ def _checked_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: s
                 f"{what} is a Dask array, which holds no elements; accepted are arrays of shape {shape} and "
                 f"type {dtype} in memory or in a store"
             )
-        if chunked.shape != shape:
-            raise ValueError(f"{what} has shape {chunked.shape}, the result has shape {shape}")
-        if chunked.dtype.newbyteorder("=") != dtype.newbyteorder("="):
-            raise TypeError(f"{what} has type {chunked.dtype}, the result has type {dtype}")
+        # Stores may have another byte order.
+        same_order = dtype.newbyteorder("=") == chunked.dtype.newbyteorder("=")
+        require_like_result(what, chunked.shape, dtype if same_order else chunked.dtype, shape, dtype)
         return chunked
     require_open(out)
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(
             f"{what} must be a NumPy array of shape {shape} and type {dtype}, not {type(out).__name__}"
         )
-    if out.shape != shape:
-        raise ValueError(f"{what} has shape {out.shape}, the result has shape {shape}")
-    if out.dtype != dtype:
-        raise TypeError(f"{what} has type {out.dtype}, the result has type {dtype}")
+    require_like_result(what, out.shape, out.dtype, shape, dtype)
     if not out.flags.writeable:
         raise ValueError(
             f"{what} is read-only; accepted is a writeable array of shape {shape} and type {dtype}"

@@ -12,10 +12,9 @@ from vkdml.operators.tile_jobs import TiledChunkCopy, TiledCopy, TiledReduction
 from vkdml.operators.tile_ring import run_in_tiles
 from vkdml.operators.tile_source import AnyArray
 from vkdml.plan.plans import DeviceLimits
+from vkdml.plan.tiles import CANDIDATE_INDEX_BYTES
 from vkdml.runtime.device import Device
 from vkdml.runtime.host_memory import require_host_memory
-
-_INDEX_BYTES = 8
 
 
 def wanted(buffers: Iterable[int], limits: DeviceLimits) -> bool:
@@ -58,7 +57,7 @@ def reduce(
         ImportError: ``progress=True`` without rich.
     """
     # Before arrays in chunks are cut at these, which takes memory for each piece.
-    require_host_memory("the result", math.prod(reduction.kept_shape) * _INDEX_BYTES)
+    require_host_memory("the result", math.prod(reduction.kept_shape) * CANDIDATE_INDEX_BYTES)
     with reporting(progress) as report:
         return run_in_tiles(
             lambda tile_bytes: TiledReduction(x, reduction, tile_bytes), devices, report

@@ -21,7 +21,7 @@ from vkdml.plan.plans import (
 )
 
 PLACE_BYTES = 4
-INDEX_BYTES = kernels.family("gather_places").numbers_of("element_bytes")
+INDEX_WIDTHS = kernels.family("gather_places").numbers_of("element_bytes")
 
 
 def plan_places(

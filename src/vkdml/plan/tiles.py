@@ -15,7 +15,7 @@ from vkdml.common.rounding import ceil_div, round_up
 RUN_BYTES = 64 << 10
 # Each part of a reduction leaves a candidate per output; this many positions pay for folding it.
 LEAST_POSITIONS = 256
-INDEX_BYTES = 8
+CANDIDATE_INDEX_BYTES = 8
 # The extent of a box is a multiple of this where it is large enough, so that its rows are aligned.
 ALIGNED_EXTENT = 64
 
@@ -258,8 +258,8 @@ def reduction_tiling(
         extents = list(sizes)
         _cut(extents, order, order, most, least)
         _cut(extents, order, order, most, lambda dim: 1)
-    _cut(extents, kept, kept, max(tile_bytes // INDEX_BYTES, 1), least_run)
-    _cut(extents, kept, kept, max(tile_bytes // INDEX_BYTES, 1), lambda dim: 1)
+    _cut(extents, kept, kept, max(tile_bytes // CANDIDATE_INDEX_BYTES, 1), least_run)
+    _cut(extents, kept, kept, max(tile_bytes // CANDIDATE_INDEX_BYTES, 1), lambda dim: 1)
     return Tiling(sizes, _evened(sizes, extents), order)
 
 

@@ -227,12 +227,17 @@ _set_device, _set_buffer, _set_is_visible, _set_visible, _set_users = (
 def memory_in(device: Device, buffer: Buffer, is_visible: bool) -> Memory:
     """Return the memory that a buffer of the device is; the host sees it or not."""
     made = object.__new__(Memory)
+    fill(made, device, buffer, is_visible)
+    return made
+
+
+def fill(made: Memory, device: Device, buffer: Buffer, is_visible: bool) -> None:
+    """Set all that a new Memory has; its attributes are read-only afterwards."""
     _set_device(made, device)
     _set_buffer(made, buffer)
     _set_is_visible(made, is_visible)
     _set_visible(made, None)
     _set_users(made, ())
-    return made
 
 
 class _Staging:
