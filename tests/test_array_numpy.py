@@ -66,6 +66,7 @@ def test_what_would_write_to_a_copy_is_refused(make):
     for does in (
         lambda: np.copyto(x, 0),
         lambda: np.put(x, [0], 9),
+        lambda: np.ma.put(x, [0], 9),
         lambda: np.place(x, HOST > 1, [9]),
         lambda: np.putmask(x, HOST > 1, 9),
         lambda: np.fill_diagonal(x, 9),

@@ -191,6 +191,9 @@ def test_what_numpy_would_drop_is_refused(name):
 def test_a_sparse_matrix_is_told_how_it_becomes_dense():
     with pytest.raises(TypeError, match=r"x\.toarray\(\) makes one"):
         as_host_array(REFUSED["a sparse matrix"][0])
+    by_name = type("dok_array", (), {"keys": dict.keys, "toarray": print})
+    with pytest.raises(TypeError, match=r"x\.toarray\(\) makes one"):
+        as_host_array(by_name())
 
 
 class OneShot:

@@ -152,6 +152,19 @@ DIRECTIONS = "AxisDirection or its number: INCREASING (0), DECREASING (1)"
             lambda: untyped.BufferTensorDesc(dml.DataType.INT8, sizes=2),
             "sizes is an int; accepted: a sequence of integers",
         ),
+        # Nobody chose the order of their entries, or they are no numbers.
+        (
+            lambda: untyped.BufferTensorDesc(dml.DataType.INT8, sizes={4, 2}),
+            "sizes is a set; accepted: a sequence of integers",
+        ),
+        (
+            lambda: untyped.BufferTensorDesc(dml.DataType.INT8, sizes={2: "x"}),
+            "sizes is a dict; accepted: a sequence of integers",
+        ),
+        (
+            lambda: untyped.Slice1OperatorDesc(X, X, b"12", (1, 1), (1, 1)),
+            "input_window_offsets is a bytes; accepted: a sequence of integers",
+        ),
         (
             lambda: untyped.BufferTensorDesc(dml.DataType.INT8, sizes=(2.0,)),
             "sizes[0] is a float; accepted: an integer",

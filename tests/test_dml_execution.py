@@ -561,6 +561,21 @@ def test_a_device_buffer_that_does_not_fit() -> None:
 
 
 @needs_device
+def test_arrays_on_a_device_start_where_their_descriptor_guarantees() -> None:
+    x = dml.BufferTensorDesc(dml.DataType.FLOAT32, sizes=(2, 3), guaranteed_base_offset_alignment=64)
+    desc = dml.ArgMaxOperatorDesc(x, dml.BufferTensorDesc(dml.DataType.UINT32, sizes=(2, 1)), axes=(1,))
+    host = np.arange(25, dtype=np.float32).reshape(-1, 1).repeat(3, 1)
+    rows, buffer = vkdml.asarray(host), vkdml.asarray(host.view(np.uint8).ravel())
+    for elsewhere in (rows[3:5], buffer[4:]):
+        with pytest.raises(
+            ValueError, match=r"^ARGMAX: input starts at byte \d+ .*: multiples of 64, the gua"
+        ):
+            dml.run(desc, elsewhere)
+    for there in (rows[:2], rows[16:18], buffer, buffer[192:]):
+        assert dml.run(desc, there).numpy().tolist() == [[0], [0]]
+
+
+@needs_device
 @pytest.mark.parametrize(
     ("make", "error", "fault"),
     [

@@ -408,7 +408,10 @@ def test_other_reduce_functions_are_refused(level: str, function: str) -> None:
     ("changes", "fault"),
     [
         ({"dimension_count": 3}, "dimension_count is 3; accepted: 4, as in input_tensor"),
-        ({"offsets": (0, 1, 0)}, "dimension_count is 3; accepted: 4, as in input_tensor"),
+        (
+            {"offsets": (0, 1, 0)},  # which the dimensions are counted by
+            "input_window_offsets is (0, 1, 0), 3 entries; accepted: 4 entries, one for each dimension",
+        ),
         (
             {"offsets": (0, 1, 0), "dimension_count": 4},
             "input_window_offsets is (0, 1, 0), 3 entries; accepted: 4 entries, one for each dimension",

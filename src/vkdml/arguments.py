@@ -14,7 +14,7 @@ from numpy.exceptions import AxisError
 
 from vkdml.common import windows
 from vkdml.common.integers import entries, index, is_sequence
-from vkdml.common.wording import put_before
+from vkdml.common.wording import put_before, type_of
 from vkdml.plan import elements
 from vkdml.plan.order import Order
 
@@ -318,7 +318,11 @@ def flag(what: str, value: Any) -> bool:
 
 
 def _choice(what: str, value: Any, accepted: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in accepted:
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{what} {value!r} is {type_of(value)}; accepted are {', '.join(map(repr, accepted))}"
+        )
+    if value not in accepted:
         raise ValueError(f"{what} {value!r} is unknown; accepted are {', '.join(map(repr, accepted))}")
     return value
 

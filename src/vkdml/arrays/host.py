@@ -58,7 +58,8 @@ def as_host_array(x: Any, dtype: np.dtype[Any] | None = None) -> npt.NDArray[Any
 def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     if foreign.offers_only_dlpack(x):
         return foreign.from_dlpack(x)
-    if callable(foreign.attribute(x, "keys")) and not foreign.offers_array(x):
+    by_name = callable(foreign.attribute(x, "keys")) and not foreign.offers_array(x)
+    if by_name and not callable(foreign.attribute(x, "toarray")):  # else the elements of a sparse array
         raise TypeError(
             f"NumPy makes no array of this {type(x).__name__}: it holds what it has by name; accepted are "
             "its arrays, x[name]"

@@ -30,6 +30,14 @@ class NumpyOperand(DeviceArray):
             raise TypeError(f"numpy.{name} cannot write to a device; accepted is a[...] = values")
         return _on_copies(getattr(ufunc, method), name, inputs, kwargs)
 
+    def put(self, *args: object, **kwargs: object) -> None:
+        """Refuse what ``numpy.ma.put`` asks for; without it, NumPy would write to a copy on the host.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError("put cannot write to a device; accepted is a[...] = values")
+
     def __array_function__(
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:

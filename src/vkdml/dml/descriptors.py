@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from math import prod
 from typing import ClassVar, TypeAlias
 
-from vkdml.common.integers import entries, index
+from vkdml.common.integers import entries, index, is_sequence
 from vkdml.common.wording import wrong_type, wrong_value
 
 from .c_struct import COUNT, c_struct
@@ -106,7 +106,7 @@ def _integer(where: str, value: int) -> int:
 
 def _integers(where: str, values: Iterable[int]) -> tuple[int, ...]:
     try:
-        if isinstance(values, str):  # an empty one would pass for an empty array
+        if not is_sequence(values):
             raise TypeError
         given = entries(where, values)
     except TypeError:
@@ -154,7 +154,8 @@ class BufferTensorDesc:
             None is packed.
         total_tensor_size_in_bytes: smallest accepted size of the buffer, a multiple of 4; -1, the default,
             derives the smallest buffer that holds the tensor.
-        guaranteed_base_offset_alignment: bytes, 0 or a power of two; it changes no result.
+        guaranteed_base_offset_alignment: bytes, 0 or a power of two; what lies elsewhere on a device is
+            refused.
 
     Raises:
         TypeError: a value of a wrong type, or a field that is missing, unknown or given twice.

@@ -187,6 +187,8 @@ def _tensor_view(where: str, tensor: BufferTensorDesc, data: Any) -> Any:
             f"{where} has {np.count_nonzero(data.mask)} masked elements, and the operator ignores masks; "
             f"accepted: {accepted}, without a mask"
         )
+    if isinstance(data, Array):
+        _require_aligned(where, tensor, data)
     if isinstance(data, np.ndarray | Array):
         if data.dtype == dtype and data.shape == sizes:
             return data
@@ -211,6 +213,16 @@ def _require_bytes(
     if not contiguous or nbytes < tensor.total_tensor_size_in_bytes:
         spacing = "" if contiguous else " that are not contiguous"
         raise ValueError(f"{where} is a buffer of {nbytes} bytes{spacing}; accepted: {accepted}")
+
+
+def _require_aligned(where: str, tensor: BufferTensorDesc, array: Array) -> None:
+    """Hold the descriptor to what it guarantees of an array's first byte; kernels here rely on none of it."""
+    start, alignment = array.placement.offset * array.dtype.itemsize, tensor.guaranteed_base_offset_alignment
+    if alignment and start % alignment:
+        raise ValueError(
+            f"{where} starts at byte {start} of its memory; accepted: multiples of {alignment}, the "
+            "guaranteed_base_offset_alignment"
+        )
 
 
 def _view_on_device(where: str, tensor: BufferTensorDesc, buffer: Array) -> Array:

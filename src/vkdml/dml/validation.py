@@ -268,7 +268,8 @@ def _check_window(where: str, desc: Slice1OperatorDesc) -> None:
     if desc.output_tensor.data_type is not desc.input_tensor.data_type:
         accepted = f"{desc.input_tensor.data_type.name}, as in input_tensor"
         raise wrong_value(f"{where}output_tensor.data_type", desc.output_tensor.data_type.name, accepted)
-    if desc.dimension_count != len(sizes):
+    # Where it only counts the offsets, it is they that are wrong.
+    if desc.dimension_count not in (len(sizes), len(desc.input_window_offsets)):
         raise wrong_value(
             f"{where}dimension_count", desc.dimension_count, f"{len(sizes)}, as in input_tensor"
         )
