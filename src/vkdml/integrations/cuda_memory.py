@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vkdml.runtime.device import Device
 
 
-class Mapping:
+class CudaMapping:
     """An exportable buffer, mapped into CUDA; unmapped and freed with its last owner."""
 
     __slots__ = ("_external", "address", "buffer", "cuda", "lent")
@@ -64,8 +64,8 @@ class CudaMemory(Memory):
     """
 
     __slots__ = ("_give_back", "_mapping")
-    _mapping: Mapping
-    _give_back: Callable[[Mapping], None]
+    _mapping: CudaMapping
+    _give_back: Callable[[CudaMapping], None]
 
     is_cuda = True
     _uploads_wait = True
@@ -74,7 +74,7 @@ class CudaMemory(Memory):
         """Allocate, or take what an earlier array has left.
 
         Raises:
-            MemoryError, DeviceError: as :class:`Mapping`.
+            MemoryError, DeviceError: as :class:`CudaMapping`.
         """
         device.require_usable()
         cls.require_within_limit(device, nbytes)
@@ -83,7 +83,7 @@ class CudaMemory(Memory):
         pool, key = device.executions.cuda_mappings, (size_class, visible)
         mapping = pool.take(key)
         if mapping is None:
-            mapping = device.executions.insist(lambda: Mapping(device, size_class, visible))
+            mapping = device.executions.insist(lambda: CudaMapping(device, size_class, visible))
         elif mapping.lent:
             mapping.cuda.wait_for_all()  # tensors are dropped before what was started on them is done
             mapping.lent = False

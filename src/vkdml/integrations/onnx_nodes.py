@@ -14,7 +14,7 @@ from vkdml.arrays.creation import asarray
 from vkdml.arrays.host import as_host_array
 from vkdml.common.integers import index
 from vkdml.common.wording import put_before, type_of
-from vkdml.integrations.onnx_operators import ArgReduction, Window, axis_of, window
+from vkdml.integrations.onnx_operators import ArgReduction, OnnxWindow, axis_of, window
 from vkdml.integrations.onnx_package import onnx
 from vkdml.integrations.onnx_types import NUMBERS, array_of, name_of, named_in_schema
 from vkdml.runtime.device import DeviceLike
@@ -153,7 +153,7 @@ def arg_reduction(node: Node, sizes: tuple[int, ...]) -> ArgReduction:
     )
 
 
-def slice_window(node: Node, sizes: tuple[int, ...], bounds: Sequence[Any]) -> Window:
+def slice_window(node: Node, sizes: tuple[int, ...], bounds: Sequence[Any]) -> OnnxWindow:
     """Return what a Slice does to an input of these sizes; ``bounds`` are its inputs after the first."""
     names = ("starts", "ends", "axes", "steps")
     if node.opset < 10:

@@ -79,7 +79,7 @@ class ArgReduction:
 
 
 @dataclass(frozen=True)
-class Window:
+class OnnxWindow:
     """A Slice of one shape: a window of the input in each dimension, as DirectML's SLICE1 takes it."""
 
     sizes: tuple[int, ...]
@@ -129,7 +129,7 @@ def window(
     axes: Sequence[int] | None,
     steps: Sequence[int] | None,
     where: str,
-) -> Window:
+) -> OnnxWindow:
     """Return the window that ONNX's Slice means.
 
     It spans all from the lower bound to the upper one, also what the last step does not reach. A start below
@@ -177,7 +177,7 @@ def window(
         offsets[axis], window_sizes[axis] = low, extent
         strides[axis] = min(max(step, _STRIDES.start), _STRIDES.stop - 1)
         output_sizes[axis] = windows.taken(extent, step)
-    return Window(sizes, tuple(offsets), tuple(window_sizes), tuple(strides), tuple(output_sizes))
+    return OnnxWindow(sizes, tuple(offsets), tuple(window_sizes), tuple(strides), tuple(output_sizes))
 
 
 def checked(desc: OperatorDesc, where: str) -> OperatorDesc:

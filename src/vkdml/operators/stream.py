@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from vkdml.arguments import Reduction, Window
 from vkdml.arrays.chunked import ChunkedArray
 from vkdml.operators.progress import Progress, reporting
-from vkdml.operators.tile_jobs import TiledChunkCopy, TiledCopy, TiledReduction
+from vkdml.operators.tile_jobs import TiledReduction, tiled_chunk_copy, tiled_copy
 from vkdml.operators.tile_ring import run_in_tiles
 from vkdml.operators.tile_source import AnyArray
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.tiles import CANDIDATE_INDEX_BYTES
 from vkdml.runtime.device import Device
-from vkdml.runtime.host_memory import require_host_memory
+from vkdml.runtime.host_memory import empty, require_host_memory
 
 
 def wanted(buffers: Iterable[int], limits: DeviceLimits) -> bool:
@@ -83,7 +83,9 @@ def copy(x: AnyArray, *, devices: Sequence[Device], progress: Progress = None) -
         MemoryError, DeviceError, ImportError: as :func:`reduce`.
     """
     with reporting(progress) as report:
-        return run_in_tiles(lambda tile_bytes: TiledCopy(x, tile_bytes), devices, report).target
+        target = empty(x.shape, x.dtype)
+        run_in_tiles(lambda tile_bytes: tiled_copy(x, target, tile_bytes), devices, report)
+        return target
 
 
 def copy_chunks(
@@ -111,5 +113,6 @@ def copy_chunks(
         Exception: what reading and writing raise. What was written to ``out`` before stays there.
     """
     with reporting(progress) as report:
-        job = run_in_tiles(lambda tile_bytes: TiledChunkCopy(x, window, out, tile_bytes), devices, report)
-        return job.target if out is None else None
+        target = empty(window.shape, x.dtype) if out is None else out
+        run_in_tiles(lambda tile_bytes: tiled_chunk_copy(x, window, target, tile_bytes), devices, report)
+        return None if isinstance(target, ChunkedArray) else target

@@ -201,17 +201,10 @@ def _reduced(
 
 
 class TiledCopy:
-    """slice1 in tiles."""
+    """slice1 in tiles; :func:`tiled_copy` and :func:`tiled_chunk_copy` make one."""
 
-    def __init__(self, x: AnyArray, tile_bytes: int) -> None:
-        bits = BITS[x.itemsize]
-        source = TileSource(x.view(bits))
-        self._source: Source = source
-        self.tiling: Tiling | PiecewiseTiling = copy_tiling(
-            x.shape, source.byte_strides, x.itemsize, tile_bytes
-        )
-        self.target = empty(x.shape, x.dtype)
-        self._write: Write = HostTarget(self.target)
+    def __init__(self, source: Source, tiling: Tiling | PiecewiseTiling, write: Write) -> None:
+        self._source, self.tiling, self._write = source, tiling, write
 
     @property
     def itemsize(self) -> int:
@@ -234,42 +227,42 @@ class TiledCopy:
         self._source.close()
 
 
-class TiledChunkCopy(TiledCopy):
-    """slice1 in tiles from an array in chunks, or to one."""
+def tiled_copy(x: AnyArray, target: AnyArray, tile_bytes: int) -> TiledCopy:
+    """Return a copy of an array to one of its shape and element size."""
+    source = TileSource(x.view(BITS[x.itemsize]))
+    tiling = copy_tiling(x.shape, source.byte_strides, x.itemsize, tile_bytes)
+    return TiledCopy(source, tiling, HostTarget(target))
 
-    def __init__(
-        self, x: AnyArray | ChunkedArray, window: Window, out: ChunkedArray | None, tile_bytes: int
-    ) -> None:
-        """Take a window of an array; ``out`` of None makes a new array."""
-        steps = window_steps(x, window)
-        dtype = x.dtype
-        byte_strides = [x.itemsize * stride for stride in row_major_strides(window.shape)]
-        if not isinstance(x, ChunkedArray):
-            view: AnyArray = window.view_of(x)
-            source = TileSource(view.view(BITS[x.itemsize]))
-            byte_strides = list(source.byte_strides)
 
-        def tiles(sizes: tuple[int, ...]) -> Tiling:
-            return copy_tiling(sizes, tuple(byte_strides), x.itemsize, tile_bytes)
+def tiled_chunk_copy(
+    x: AnyArray | ChunkedArray, window: Window, target: AnyArray | ChunkedArray, tile_bytes: int
+) -> TiledCopy:
+    """Return a copy of a window from an array in chunks, or to one."""
+    steps = window_steps(x, window)
 
+    def cut(byte_strides: tuple[int, ...]) -> PiecewiseTiling:
         pieces = cut_at_chunks(
             steps,
             x.itemsize,
             range(len(steps))[::-1],
             tile_bytes,
             CHUNK_TILES * tile_bytes,
-            None if out is None else out.written_chunks,
+            target.written_chunks if isinstance(target, ChunkedArray) else None,
         )
-        self.tiling = tiling = PiecewiseTiling(pieces, tiles)
-        if isinstance(x, ChunkedArray):
-            self._source = ChunkedSource(x, steps, tiling, native=x.dtype.isnative)
-        else:
-            self._source = source
-        if out is None:
-            self.target = empty(window.shape, dtype)
-            self._write = HostTarget(self.target)
-        else:
-            self._write = ChunkedTarget(out, dtype, tiling)
+        return PiecewiseTiling(pieces, lambda sizes: copy_tiling(sizes, byte_strides, x.itemsize, tile_bytes))
+
+    source: Source
+    if isinstance(x, ChunkedArray):
+        tiling = cut(tuple(x.itemsize * stride for stride in row_major_strides(window.shape)))
+        source = ChunkedSource(x, steps, tiling, native=x.dtype.isnative)
+    else:
+        view: AnyArray = window.view_of(x)
+        source = of_view = TileSource(view.view(BITS[x.itemsize]))
+        tiling = cut(of_view.byte_strides)
+    write: Write = (
+        ChunkedTarget(target, x.dtype, tiling) if isinstance(target, ChunkedArray) else HostTarget(target)
+    )
+    return TiledCopy(source, tiling, write)
 
 
 Write = Callable[[Tile, AnyArray, Copier], None]

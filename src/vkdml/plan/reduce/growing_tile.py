@@ -9,7 +9,7 @@ from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES
 from vkdml.plan.reduce.reductions import FOUR
-from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, folds_of, pitch_of, tile_of_counts
+from vkdml.plan.reduce.short_tile import BOX_DIMS, ShortTile, folds_of, pitch_of, tile_of_counts
 from vkdml.plan.reduce.tiles_in_place import even_count
 
 # A segment starts and ends within vectors that it may not share with its neighbours.
@@ -147,7 +147,7 @@ class Box:
             count = of_whole_rounds(count, self._folds, self.room.workgroup_size, multiple)
         self._take(dim, count, self.shared_pitch or dim.input_stride)
 
-    def tile(self) -> Tile:
+    def tile(self) -> ShortTile:
         """Return what has grown."""
         positions, extent, position_pitch = self.layout.reduced[0], self.extent, 0
         if self.room.positions_apart and not self.direct:

@@ -20,7 +20,7 @@ from vkdml.plan.reduce.short_step import (
     most_fixed,
     plan_of_work,
 )
-from vkdml.plan.reduce.short_tile import Tile
+from vkdml.plan.reduce.short_tile import ShortTile
 from vkdml.plan.reduce.short_tiles import are_dense, busier_tile, is_short, tile_of
 from vkdml.plan.reduce.tiles_in_place import tile_of_walks, workgroup_size_of
 from vkdml.plan.reduce.walked_tiles import gains_by_tile, has_few_outputs, walked_tile_of
@@ -158,7 +158,7 @@ def _plan_tiles(
     return plan_of_work(work, layout, order, input_bytes, results, limits)
 
 
-def _is_faster_in_columns(layout: ReduceLayout, tile: Tile, nbytes: int, limits: DeviceLimits) -> bool:
+def _is_faster_in_columns(layout: ReduceLayout, tile: ShortTile, nbytes: int, limits: DeviceLimits) -> bool:
     """Whether it is faster to read the columns of a stack where they are, without a tile.
 
     Narrow elements in aligned rows take 0.67 to 0.97 of the time (H200) and 0.88 to 1.04 (H100), words in
@@ -232,7 +232,7 @@ def _walks_stacks(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bo
     return not is_aligned and positions.size >= MANY_PHASED
 
 
-def _is_in_fours(layout: ReduceLayout, tile: Tile, nbytes: int, limits: DeviceLimits) -> bool:
+def _is_in_fours(layout: ReduceLayout, tile: ShortTile, nbytes: int, limits: DeviceLimits) -> bool:
     """Whether an invocation folds four rows."""
     count = tile.dims[0][1]
     return are_dense(layout, nbytes, limits) and (count % FOUR == 0 or count == layout.kept[0].size)

@@ -19,7 +19,7 @@ from vkdml.plan.reduce.reductions import (
     fixed_flags,
     order_rules,
 )
-from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile
+from vkdml.plan.reduce.short_tile import BOX_DIMS, ShortTile
 from vkdml.plan.reduce.walks import Walk
 from vkdml.plan.tuning import ShortTuning
 
@@ -51,7 +51,7 @@ SHARED_STEP = 256
 class Work:
     """How the outputs of a tile are found."""
 
-    tile: Tile
+    tile: ShortTile
     columns: str
     """The variant of the kernel."""
     walk: Walk | None = None
@@ -162,7 +162,7 @@ def _positions_at_once(few_columns: int, nbytes: int) -> int:
     return COLUMN_BYTES // nbytes // few_columns if few_columns else 1
 
 
-def _box_words(tile: Tile) -> dict[str, int]:
+def _box_words(tile: ShortTile) -> dict[str, int]:
     """Return the push constants of a tile's dimensions."""
     box = (*tile.dims, *((NO_DIM, 1),) * (BOX_DIMS - len(tile.dims)))
     return {
@@ -254,7 +254,12 @@ def _padded(shared_words: int) -> int:
 
 
 def _starts_together(
-    layout: ReduceLayout, tile: Tile, elements: int, packed: bool, walk: Walk | None, positions_at_once: int
+    layout: ReduceLayout,
+    tile: ShortTile,
+    elements: int,
+    packed: bool,
+    walk: Walk | None,
+    positions_at_once: int,
 ) -> bool:
     """Whether every row, run of a walk, or row of a stack's words of columns, starts with so many elements
     that are loaded together."""

@@ -15,7 +15,7 @@ BOX_DIMS = 3
 
 
 @dataclass(frozen=True)
-class Tile:
+class ShortTile:
     """What a workgroup processes at once."""
 
     dims: tuple[tuple[Dim, int], ...]
@@ -72,10 +72,10 @@ def tile_of_counts(
     position_pitch: int,
     shared_elements: int,
     workgroup_size: int,
-) -> Tile:
+) -> ShortTile:
     """Return the tile that has so many outputs along some of the kept dimensions, in the outputs' order."""
     chosen = sorted(counts.items(), key=lambda item: abs(item[0].output_stride))
-    return Tile(
+    return ShortTile(
         tuple(chosen),
         BOX_DIMS if segments_along is None else [dim for dim, _ in chosen].index(segments_along),
         shared_pitch,

@@ -11,7 +11,7 @@ from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.reduce.columns import LED_GROUPS
 from vkdml.plan.reduce.growing_tile import OUTPUTS_OF_SECTOR, SEGMENT_MARGIN, Box, Room, gap_of, margin_of
 from vkdml.plan.reduce.reductions import bytes_of_workgroup
-from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, folds_of, tile_of_counts
+from vkdml.plan.reduce.short_tile import BOX_DIMS, ShortTile, folds_of, tile_of_counts
 from vkdml.plan.reduce.tiles_in_place import MOST_PERMUTED, tile_in_place, workgroup_size_of
 from vkdml.plan.reduce.transposing import PermutedStack, sides_of
 from vkdml.plan.reduce.work_division import are_multiples
@@ -107,7 +107,7 @@ def _most_positions(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> 
     return MOST_POSITIONS_OF_VERY_SHORT_ROWS.get(nbytes, MOST_POSITIONS)
 
 
-def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits) -> Tile | None:
+def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits) -> ShortTile | None:
     """Choose the tile; None if not even one output fits.
 
     It grows from the innermost dimension outwards, as long as memory is contiguous or nearly so. The outputs'
@@ -116,7 +116,7 @@ def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimit
     return _tile_of(layout, nbytes, packed, _tuning_for(layout, nbytes, limits), limits)
 
 
-def busier_tile(tile: Tile, layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> Tile:
+def busier_tile(tile: ShortTile, layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> ShortTile:
     """Return a tile twice as large, for twice the invocations, where this one leaves many of them idle."""
     tuning = limits.tuning.short
     is_stack = layout.reduced[0].input_stride > 1 and layout.outputs_follow_input
@@ -131,7 +131,7 @@ def busier_tile(tile: Tile, layout: ReduceLayout, nbytes: int, limits: DeviceLim
 
 def _tile_of(
     layout: ReduceLayout, nbytes: int, packed: bool, tuning: ShortTuning, limits: DeviceLimits
-) -> Tile | None:
+) -> ShortTile | None:
     positions, near = layout.reduced[0], layout.kept[-1]
     row_bytes = positions.size * nbytes
     goes_on = row_bytes <= SHORT_ROW and not tuning.direct
@@ -280,7 +280,7 @@ def _tile_bytes(most: int, total: int, limits: DeviceLimits) -> int:
 
 def _transposing_tile(
     layout: ReduceLayout, fast: Dim, nbytes: int, packed: bool, limits: DeviceLimits
-) -> Tile | None:
+) -> ShortTile | None:
     """Choose a tile of outputs whose positions are far apart and which are written in another order."""
     positions, gap = layout.reduced[0], gap_of(nbytes)
     chain: list[Dim] = []
@@ -323,7 +323,7 @@ def _transposing_tile(
     )
 
 
-def _has_few_outputs(tile: Tile, layout: ReduceLayout, nbytes: int, packed: bool) -> bool:
+def _has_few_outputs(tile: ShortTile, layout: ReduceLayout, nbytes: int, packed: bool) -> bool:
     """Whether a tile has all outputs of two dimensions, too few for its invocations, and could have more."""
     if len(tile.dims) == BOX_DIMS or not tile.outer or any(count < dim.size for dim, count in tile.dims):
         return False

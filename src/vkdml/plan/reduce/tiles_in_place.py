@@ -8,7 +8,7 @@ from math import prod
 from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan.layout import Dim, ReduceLayout
 from vkdml.plan.plans import LINE, DeviceLimits
-from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile
+from vkdml.plan.reduce.short_tile import BOX_DIMS, ShortTile
 from vkdml.plan.reduce.walks import Walk
 
 # Outputs of a tile that is read where it is and written in another order, and those side by side.
@@ -30,7 +30,7 @@ def tile_of_walks(
     columns: int,
     limits: DeviceLimits,
     most_outputs: int | None = None,
-) -> Tile:
+) -> ShortTile:
     """Choose a tile of outputs. Invocations walk through some neighbours each, so many columns at a time.
 
     ``most_outputs`` bounds a tile further: the loops of more would have too many steps for the driver.
@@ -68,7 +68,7 @@ def tile_of_walks(
 
 def tile_in_place(
     layout: ReduceLayout, nbytes: int, most: int, workgroup_size: int, multiple: int = 4, first: int = 1
-) -> Tile:
+) -> ShortTile:
     """Choose a tile of at most so many outputs that are read where they are.
 
     It has whole lines of the output and of the input, as far as it has room, and more of the output then.
@@ -115,7 +115,7 @@ def tile_in_place(
         )
     )
     outer = tuple(dim for dim in layout.kept if dim not in counts)
-    return Tile(chosen, BOX_DIMS, 0, 0, 0, outer, workgroup_size)
+    return ShortTile(chosen, BOX_DIMS, 0, 0, 0, outer, workgroup_size)
 
 
 def even_count(size: int, most: int, multiple: int) -> int:

@@ -12,7 +12,7 @@ from vkdml.plan.reduce.element_costs import ElementCosts
 from vkdml.plan.reduce.growing_tile import OUTPUTS_OF_SECTOR, gap_of, margin_of, of_whole_rounds
 from vkdml.plan.reduce.reductions import SHORT_ROW_OF_OUTPUTS, bytes_of_workgroup
 from vkdml.plan.reduce.sectors import sector_bytes_of
-from vkdml.plan.reduce.short_tile import BOX_DIMS, Tile, pitch_of, tile_of_counts
+from vkdml.plan.reduce.short_tile import BOX_DIMS, ShortTile, pitch_of, tile_of_counts
 from vkdml.plan.reduce.short_tiles import FEWEST_SIDE_BY_SIDE, MOST_POSITIONS
 from vkdml.plan.reduce.walks import Walk
 
@@ -94,7 +94,7 @@ def _are_rows_out_of_order(layout: ReduceLayout) -> bool:
 
 def walked_tile_of(
     layout: ReduceLayout, walk: Walk, nbytes: int, limits: DeviceLimits
-) -> tuple[Walk, Tile] | None:
+) -> tuple[Walk, ShortTile] | None:
     """Choose a tile whose outputs are walked by one invocation each; None if memory would be read in vain.
 
     Returns:
@@ -129,14 +129,14 @@ def walked_tile_of(
     return None
 
 
-def has_few_outputs(tile: Tile, layout: ReduceLayout) -> bool:
+def has_few_outputs(tile: ShortTile, layout: ReduceLayout) -> bool:
     """Whether a tile has outputs for so few invocations that elements are as well read one by one."""
     if len(layout.reduced) == 1:
         return tile.outputs < tile.workgroup_size // 2
     return tile.segments_along_near(layout) and tile.outputs < FEWEST_OUTPUTS
 
 
-def _with_positions_apart(walk: Walk, tile: Tile, nbytes: int) -> tuple[Walk, Tile]:
+def _with_positions_apart(walk: Walk, tile: ShortTile, nbytes: int) -> tuple[Walk, ShortTile]:
     """Give the runs along the outermost dimension of a walk segments of their own."""
     outermost, per_vector = walk.order.dims[0], VECTOR_BYTES // nbytes
     pitch = pitch_of(tile.shared_elements, outermost.input_stride, per_vector)
@@ -151,7 +151,7 @@ def _tile(
     budget: int,
     side_by_side: int,
     workgroup_size: int,
-) -> Tile | None:
+) -> ShortTile | None:
     """Choose a tile of the elements along ``inner``, of at most so many elements in shared memory.
 
     Dimensions of outputs between these elements are whole. ``side_by_side`` outputs at least are along their
