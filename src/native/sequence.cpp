@@ -21,16 +21,16 @@ constexpr uint32_t unwritten = 0xffffffff;
 } // namespace
 
 // Marks the sequence as used by the calling thread for the length of one call.
-class Sequence::Use {
+class Sequence::Claim {
 public:
-    explicit Use(Sequence& sequence) : sequence_(sequence) {
-        while (!sequence.claim(User::owner))
+    explicit Claim(Sequence& sequence) : sequence_(sequence) {
+        while (!sequence.try_to_claim(User::owner))
             if (sequence.user_ == User::owner)
                 throw DeviceError("another thread is using this sequence: give each thread its own");
     }
-    ~Use() { sequence_.user_ = User::nobody; }
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
+    ~Claim() { sequence_.user_ = User::nobody; }
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
 
 private:
     Sequence& sequence_;
@@ -53,7 +53,7 @@ Sequence::Sequence(std::shared_ptr<Device> device, uint32_t timestamps, bool own
                                                                 info.texel_widths != 0});
 }
 
-bool Sequence::claim(User user) {
+bool Sequence::try_to_claim(User user) {
     User nobody = User::nobody;
     return user_.compare_exchange_strong(nobody, user);
 }
@@ -117,13 +117,13 @@ void Sequence::append(std::shared_ptr<Operation> operation, const Operation::Use
         if (owns_buffers_)
             recording_->owned.push_back(use.tensor);
         else
-            used_.push_back({use.tensor->id(), use.tensor});
+            noted_.push_back({use.tensor->id(), use.tensor});
     }
 }
 
 void Sequence::copy(const Buffer& source, const Buffer& target, uint64_t bytes, uint64_t source_offset,
                     uint64_t target_offset) {
-    Use use(*this);
+    Claim claim(*this);
     require_recordable();
     if (source.device() != device_ || target.device() != device_)
         throw DeviceError("a sequence copies between buffers of its own device only");
@@ -142,7 +142,7 @@ void Sequence::copy(const Buffer& source, const Buffer& target, uint64_t bytes, 
 
 void Sequence::dispatch(std::shared_ptr<Kernel> kernel, const std::vector<Binding>& bindings,
                         std::vector<uint8_t> push, kp::Workgroup workgroups) {
-    Use use(*this);
+    Claim claim(*this);
     require_recordable();
     if (kernel->device() != device_->handle()) throw DeviceError("the kernel belongs to another device");
     if (bindings.size() != kernel->bindings() || push.size() != kernel->push_bytes())
@@ -180,28 +180,28 @@ std::vector<vk::DescriptorBufferInfo> Sequence::checked(const std::vector<Bindin
 }
 
 void Sequence::rebind(const std::vector<std::vector<Binding>>& bindings) {
-    Use use(*this);
+    Claim claim(*this);
     require_idle("rebind");
     device_->require_usable();
     if (owns_buffers_ || !device_->info().update_after_bind ||
         bindings.size() != recording_->operations.size())
         throw DeviceError("this sequence cannot be given other buffers: clear() it and record with others");
-    used_.clear();
+    noted_.clear();
     for (size_t i = 0; i < bindings.size(); i++) {
         const auto infos = checked(bindings[i]);
         static_cast<DispatchOperation&>(*recording_->operations[i]).rebind(infos);
         for (const auto& binding : bindings[i])
-            used_.push_back({binding.buffer->id(), binding.buffer->tensor()});
+            noted_.push_back({binding.buffer->id(), binding.buffer->tensor()});
     }
 }
 
 void Sequence::clear() {
-    Use use(*this);
+    Claim claim(*this);
     require_idle("clear");
     device_->require_usable();
     recording_->reset(device_->seen());
     watched_words_ = 0;
-    used_.clear();
+    noted_.clear();
     since_barrier_.clear();
     state_ = State::empty;
 }
@@ -215,7 +215,7 @@ void Sequence::end_recording() {
 }
 
 void Sequence::watch(const Buffer& result, uint32_t words) {
-    Use use(*this);
+    Claim claim(*this);
     require_idle("watch");
     if (words > result.capacity() / sizeof(uint32_t))
         throw std::invalid_argument("cannot watch " + std::to_string(words) + " words of a buffer of " +
@@ -232,7 +232,7 @@ bool Sequence::is_answered() const {
 
 bool Sequence::settle(const std::function<bool()>& is_done) {
     if (!answered_) return true;
-    Use use(*this);
+    Claim claim(*this);
     device_->require_usable(); // a child of fork() must not ask its parent's device
     if (!is_done()) return false;
     answered_ = false;
@@ -249,7 +249,7 @@ void Sequence::settle_in_slices(const std::function<void()>& between_slices) {
 }
 
 bool Sequence::finish_answered(std::vector<std::shared_ptr<Tensor>>& held) {
-    if (!claim(User::device)) return false; // whoever uses it sees to it
+    if (!try_to_claim(User::device)) return false; // whoever uses it sees to it
     const bool finished = recording_->is_finished();
     if (finished) {
         device_->note_seen(recording_->number());
@@ -264,7 +264,7 @@ bool Sequence::finish_answered(std::vector<std::shared_ptr<Tensor>>& held) {
 }
 
 void Sequence::submit(const std::vector<const Buffer*>& holding) {
-    Use use(*this);
+    Claim claim(*this);
     require_idle("submit");
     device_->require_usable();
     end_recording();
@@ -281,15 +281,15 @@ void Sequence::submit(const std::vector<const Buffer*>& holding) {
 void Sequence::hold_buffers(const std::vector<const Buffer*>& holding) {
     if (owns_buffers_) return;
     if (!holding.empty()) {
-        for (const auto& used : used_)
+        for (const auto& noted : noted_)
             if (std::none_of(holding.begin(), holding.end(),
-                             [&](const Buffer* buffer) { return buffer->id() == used.id; }))
+                             [&](const Buffer* buffer) { return buffer->id() == noted.id; }))
                 throw DeviceError("a buffer that this sequence uses is not among those to be held");
         for (const Buffer* buffer : holding) recording_->in_flight.push_back(buffer->tensor());
         return;
     }
-    for (const auto& used : used_) {
-        recording_->in_flight.push_back(used.tensor.lock());
+    for (const auto& noted : noted_) {
+        recording_->in_flight.push_back(noted.tensor.lock());
         if (recording_->in_flight.back()) continue;
         recording_->in_flight.clear();
         throw DeviceError("a buffer that this sequence uses is gone: keep it, or clear() the sequence and "
@@ -298,7 +298,7 @@ void Sequence::hold_buffers(const std::vector<const Buffer*>& holding) {
 }
 
 bool Sequence::spin(double microseconds) {
-    Use use(*this);
+    Claim claim(*this);
     device_->require_usable();
     return poll_for(microseconds);
 }
@@ -328,7 +328,7 @@ bool Sequence::poll_for(double microseconds) {
 }
 
 bool Sequence::block(double seconds, const std::function<void()>& between_slices) {
-    Use use(*this);
+    Claim claim(*this);
     device_->require_usable();
     return wait_in_slices(seconds, between_slices);
 }
@@ -360,7 +360,7 @@ bool Sequence::wait_in_slices(double seconds, const std::function<void()>& betwe
 
 std::vector<double> Sequence::timings() {
     refuse_forked_child(); // of a device that was closed or lost they can be read
-    Use use(*this);
+    Claim claim(*this);
     require_idle("read the timings of");
     if (state_ != State::ready || !timestamps_) return {};
     std::vector<uint64_t> ticks(timestamps_);

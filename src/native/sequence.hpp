@@ -63,7 +63,7 @@ public:
     const std::shared_ptr<Device>& device() const { return device_; }
 
 private:
-    class Use;
+    class Claim;
     std::vector<vk::DescriptorBufferInfo> checked(const std::vector<Binding>& bindings) const;
     void append(std::shared_ptr<Operation> operation, const Operation::Uses& uses);
     bool depends_on_earlier(const Operation::Uses& uses) const;
@@ -79,11 +79,11 @@ private:
     std::shared_ptr<Device> device_;
     std::unique_ptr<Recording> recording_;
     const bool owns_buffers_;
-    struct Used {
+    struct NotedBuffer {
         uint64_t id;
         std::weak_ptr<Tensor> tensor;
     };
-    std::vector<Used> used_;                                    // where the recording does not own them
+    std::vector<NotedBuffer> noted_;                            // where the recording does not own them
     std::vector<std::pair<const Tensor*, bool>> since_barrier_; // what was used, and whether it was written
     uint32_t timestamp_room_, timestamps_ = 0;
     volatile uint32_t* watched_ = nullptr; // the host's view of the words that are watched
@@ -91,7 +91,7 @@ private:
     std::atomic<bool> answered_{false}; // who waited went on, and the device may still run it
     enum class State { empty, recording, ready } state_ = State::empty;
     enum class User { nobody, owner, device };
-    bool claim(User user);
+    bool try_to_claim(User user);
     std::atomic<User> user_{User::nobody};
 };
 
