@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import subprocess
 import sys
 import threading
@@ -436,6 +437,88 @@ def test_chunks_between_those_that_are_taken_are_not_read(tiny):
     z = Pieces(x, (10,))
     assert np.array_equal(vkdml.slice1(z, 5, 8900, -100, device=tiny), x[5:8905][::-1][::100])
     assert z.touched(z.read).sum() == 89
+
+
+def test_what_is_read_at_once_is_read_by_the_caller(tiny):
+    z = Pieces(np.arange(200, dtype=np.int32), (200,))
+    assert vkdml.argmax(z, device=tiny) == 199
+    assert z.threads == {threading.current_thread().name}
+
+
+def test_a_visitor_of_an_hdf5_file_may_reduce_what_it_visits(tiny, tmp_path):
+    """h5py holds its lock meanwhile, for which another thread that reads would wait."""
+    found = {}
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["small"] = np.arange(100)
+        file["large"] = np.arange(4096, dtype=np.int32)
+        file.visititems(lambda name, x: found.update({name: int(vkdml.argmax(x, device=tiny))}))
+    assert found == {"small": 99, "large": 4095}
+
+
+class InContext(Pieces):
+    """What a library gives depends on the context that it is asked in."""
+
+    value: contextvars.ContextVar[int] = contextvars.ContextVar("value")
+
+    def __getitem__(self, index):
+        return super().__getitem__(index) * self.value.get()
+
+
+def test_pieces_are_read_in_the_context_of_the_caller(tiny):
+    z = InContext(np.arange(4096, dtype=np.int32), (256,))
+    context = contextvars.copy_context()
+    context.run(z.value.set, -1)
+    assert context.run(vkdml.argmax, z, device=tiny) == 0
+    assert all(name.startswith("vkdml read") for name in z.threads)
+
+
+class OneBuffer(Pieces):
+    """Each part that is read lies where the one before did."""
+
+    def __getitem__(self, index):
+        part = super().__getitem__(index)
+        if not hasattr(self, "buffer"):
+            self.buffer = np.empty_like(self._array)
+        self.buffer[: part.size] = part
+        return self.buffer[: part.size]
+
+
+def test_a_reader_may_use_its_buffer_again(tiny):
+    x = np.arange(4096, dtype=np.int32)
+    for _ in range(5):
+        assert vkdml.argmax(OneBuffer(x, (256,)), device=tiny) == 4095
+        mirrored = vkdml.slice1(OneBuffer(x, (256,)), (0,), (4096,), (-1,), device=tiny)
+        assert np.array_equal(mirrored, x[::-1])
+
+
+@pytest.mark.parametrize("when", ["atexit", "thread"])
+def test_arrays_in_chunks_are_reduced_while_the_interpreter_ends(tmp_path, when):
+    """It starts no threads then."""
+    script = f"""
+import atexit, threading, time
+import h5py, numpy as np, vkdml
+from vkdml.operators import tile_ring
+with h5py.File({str(tmp_path / "x.h5")!r}, "w") as file:
+    file.create_dataset("x", data=np.arange(1 << 25, dtype="u1").reshape(-1, 1 << 20), chunks=(1, 1 << 20))
+file = h5py.File({str(tmp_path / "x.h5")!r})
+strided = np.zeros((3000, 3000), "f4")[:, ::2].T
+def work():
+    if {when == "thread"}:
+        threading.main_thread().join()
+    print(vkdml.argmax(file["x"]), vkdml.argmax(strided, progress=lambda done, total: None), flush=True)
+if {when == "thread"}:
+    threading.Thread(target=work).start()
+else:
+    atexit.register(work)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == "255 0\n", done.stderr
 
 
 def test_a_chunk_beyond_four_tiles_is_read_in_parts(tiny):

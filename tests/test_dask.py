@@ -85,6 +85,11 @@ def test_a_dask_that_is_too_old_is_refused_with_its_version() -> None:
             dask_package.require_recent(version)
 
 
+def test_a_delayed_array_is_computed() -> None:
+    """It answers to every name, also to those of tables and of queries."""
+    assert vkdml.argmax(dask.delayed(np.arange)(5)) == 4
+
+
 def test_a_lazy_array_in_a_list_is_computed_once() -> None:
     computed = []
 

@@ -133,3 +133,23 @@ def test_a_resource_numbers_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     resources["VKDML_DEVICE"] = 0.5
     with pytest.raises(ValueError, match=r"VKDML_DEVICE is 0.5; accepted is the number of a device"):
         dask_devices.device_of_task(None)
+
+
+def reduced_in_a_task(n: int) -> int:
+    return int(vkdml.argmax(da.arange(n, chunks=n // 8)))
+
+
+@pytest.mark.parametrize("n", [80, 40_000_000])
+def test_a_task_may_reduce_an_array_whose_chunks_are_tasks_too(client: Client, n: int) -> None:
+    """All places of the workers are taken by such tasks: their chunks would wait for them for ever."""
+    tasks = [client.submit(reduced_in_a_task, n + extra) for extra in range(0, 40, 8)]
+    assert client.gather(tasks) == [n + extra - 1 for extra in range(0, 40, 8)]
+
+
+def test_the_client_of_the_caller_computes(client: Client) -> None:
+    with (
+        LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as other,
+        Client(other, set_as_default=False) as current,
+        current.as_current(),
+    ):
+        assert vkdml.argmax(da.arange(40_000_000, chunks=4_000_000)) == 39_999_999

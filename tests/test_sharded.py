@@ -315,3 +315,13 @@ def test_an_array_of_any_device_is_assigned_wherever_shards_end(pair):
     assert whole[:2].tolist() == whole[-2:].tolist()
     with pytest.raises(ValueError, match="arrays on two devices"):
         whole[:2][...] = whole[-2:]
+
+
+def test_axes_may_be_an_iterator(device):
+    x = np.arange(24).reshape(4, 6)
+    whole = vkdml.asarray(x, device=device)
+    shards = vkdml.ShardedArray([whole[:2], whole[2:]])
+    assert shards.argmax(axis=iter((0,))).tolist() == x.argmax(0).tolist()
+    assert vkdml.array_api.reshape(whole.T, iter((4, 6))).tolist() == x.T.reshape(4, 6).tolist()
+    assert np.reshape(whole.T, iter((4, 6))).tolist() == x.T.reshape(4, 6).tolist()
+    assert vkdml.array_api.expand_dims(whole, iter((0, 2))).shape == (1, 4, 1, 6)

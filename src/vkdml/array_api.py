@@ -374,8 +374,9 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
 @_of_an_array
 def expand_dims(x: Array, /, axis: int | tuple[int, ...] = 0) -> Array:
     """Return a view with a dimension of size 1 put in; several axes are places in the result."""
-    added = len(axis) if are_several(axis) else 1
-    places = named_axes(axis, x.ndim + added, "expand_dims")
+    axes = entries("axis", axis) if are_several(axis) else (axis,)
+    added = len(axes)
+    places = named_axes(axes, x.ndim + added, "expand_dims")
     return x[tuple(None if place in places else slice(None) for place in range(x.ndim + added))]
 
 

@@ -40,6 +40,7 @@ class ChunkedArray:
             # Its indices may begin anywhere.
             self._reads = held[sys.modules["tensorstore"].d[:].translate_to[0]]
 
+    is_of_known_library = property(lambda self: _is_of_known_library(self.held))
     is_stored = property(lambda self: not _is(self.held, *DASK))
     ndim = property(lambda self: len(self.shape))
     size = property(lambda self: math.prod(self.shape))
@@ -142,7 +143,7 @@ def as_chunked(x: Any) -> ChunkedArray | None:
     """
     if isinstance(x, np.ndarray | np.generic | list | tuple | bool | int | float | complex | str | bytes):
         return None
-    known = any(_is(x, *names) for names in LAZY_TYPES)
+    known = _is_of_known_library(x)
     if not known:
         if not hasattr(type(x), "__getitem__") or not _are_integers(attribute(x, "chunks")):
             return None
@@ -197,6 +198,10 @@ def _sources(x: Any) -> Iterator[ChunkedArray]:
                 source = as_chunked(held)
                 if source is not None:
                     yield source
+
+
+def _is_of_known_library(x: Any) -> bool:
+    return any(_is(x, *names) for names in LAZY_TYPES)
 
 
 def _is(x: Any, module: str, name: str) -> bool:

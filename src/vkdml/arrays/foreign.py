@@ -71,7 +71,7 @@ def _is_of_dask(x: Any) -> bool:
         "dask" in sys.modules
         and hasattr(type(x), "__dask_graph__")
         and callable(attribute(x, "compute"))
-        and attribute(x, "keys") is None
+        and not hasattr(type(x), "keys")  # an object that answers to every name has none in its type
     )
 
 
@@ -109,7 +109,7 @@ def require_open(x: Any) -> None:
 
 def _require_computed(x: Any) -> None:
     """Raise for polars' lazy tables, of which NumPy would make one Python object."""
-    if callable(attribute(x, "collect")) and not offers_array(x) and not offers_dlpack(x):
+    if callable(getattr(type(x), "collect", None)) and not offers_array(x) and not offers_dlpack(x):
         raise TypeError(
             f"this {type(x).__name__} is a query that was not run yet; accepted are its results: x.collect()"
         )

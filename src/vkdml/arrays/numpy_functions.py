@@ -15,6 +15,7 @@ from vkdml.arguments import integer, named_axes, one_axis
 from vkdml.arrays.base import DeviceArray
 from vkdml.arrays.indexing import as_shape
 from vkdml.common import hooks
+from vkdml.common.integers import entries, is_sequence
 from vkdml.common.wording import type_of
 
 
@@ -233,6 +234,7 @@ def reshaped(a: Any, shape: Any, copy: Any = None) -> Any:
     """
     if copy is not None and not isinstance(copy, bool | np.bool_):
         raise TypeError(f"copy is {copy!r:.200}; accepted are True, False and None")
+    shape = entries("a shape", shape) if is_sequence(shape) else shape  # an iterator has them once
     if copy:
         return a.copy().reshape(shape)
     try:

@@ -23,6 +23,7 @@ def reduce(x: ShardedArray, request: ReduceRequest) -> Any:
         _require_no_place(request)
         reduction = request.checked(x.shape, x.dtype)
         reduction.require_elements(request.operator)
+        request = request._replace(axis=reduction.axes)  # an iterator has its entries once
         weights = row_major_strides(
             tuple(size if a in reduction.axes else 1 for a, size in enumerate(x.shape))
         )

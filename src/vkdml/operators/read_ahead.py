@@ -1,7 +1,13 @@
-"""Tiles of arrays in chunks: a thread reads the next pieces while devices work on those before."""
+"""Tiles of arrays in chunks: a thread reads the next pieces while devices work on those before.
+
+All pieces of an array are read in one thread, one after the other: in the caller's where there is one piece,
+or where what reads would wait for the caller.
+"""
 
 from __future__ import annotations
 
+import contextvars
+import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -44,7 +50,10 @@ class ChunkedSource:
         self._unread = iter(tiling.pieces)
         self._pieces: dict[tuple[int, ...], _Piece] = {}
         self._lock = threading.Lock()
+        self._reads_here = len(tiling.pieces) == 1 or _would_wait_for_caller()
         self._reader = ThreadPoolExecutor(1, "vkdml read")
+        # What libraries keep for the caller's context, such as Dask's client, is that of the reader, too.
+        self._context = contextvars.copy_context()
 
     def staged(self, sizes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
         """Return how a tile of these sizes lies in staging memory: strides in elements, and its base."""
@@ -84,7 +93,8 @@ class ChunkedSource:
                     )
             piece = self._pieces[around.start]
             piece.asked = True
-            while sum(not each.asked for each in self._pieces.values()) < PIECES_AHEAD:
+            ahead = 0 if self._reads_here else PIECES_AHEAD
+            while sum(not each.asked for each in self._pieces.values()) < ahead:
                 if not self._read_next():
                     break
             return piece
@@ -94,12 +104,41 @@ class ChunkedSource:
         if piece is None:
             return False
         tiles = len(self._tiling.within(piece.sizes))
-        self._pieces[piece.start] = _Piece(self._reader.submit(self._read, piece), tiles)
+        self._pieces[piece.start] = _Piece(self._reading(piece), tiles)
         return True
+
+    def _reading(self, piece: Tile) -> Future[AnyArray]:
+        if not self._reads_here:
+            try:
+                return self._reader.submit(self._context.run, self._read_to_keep, piece)
+            except RuntimeError:  # the interpreter ends, and starts no more threads
+                self._reads_here = True
+        done: Future[AnyArray] = Future()
+        done.set_result(self._read(piece))
+        return done
+
+    def _read_to_keep(self, piece: Tile) -> AnyArray:
+        """Read what stays as it is while the next pieces are read."""
+        read = self._read(piece)
+        return read if self._array.is_of_known_library else read.copy()
 
     def _read(self, piece: Tile) -> AnyArray:
         spans = zip(self._steps, piece.start, piece.sizes, strict=True)
         return self._array.read(tuple(dim.reading(begin, begin + size) for dim, begin, size in spans))
+
+
+def _would_wait_for_caller() -> bool:
+    """Tell whether another thread that reads would wait for this one.
+
+    It would in a task of Dask's workers, whose place a computation takes that the task itself waits for, and
+    in what visits the objects of an HDF5 file, where h5py holds its lock.
+    """
+    in_task = getattr(sys.modules.get("distributed.worker"), "thread_state", None)
+    if hasattr(in_task, "execution_state"):
+        return True
+    lock = getattr(sys.modules.get("h5py._objects"), "phil", None)
+    is_owned = getattr(lock, "_is_owned", None)
+    return bool(is_owned is not None and is_owned())
 
 
 class _Piece:

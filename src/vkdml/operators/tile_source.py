@@ -128,7 +128,11 @@ class Copier:
                 self._pool = ThreadPoolExecutor(self._threads - 1, "vkdml copy")
         bounds = [source.shape[axis] * part // self._threads for part in range(self._threads + 1)]
         parts = [(slice(None),) * axis + (slice(low, high),) for low, high in itertools.pairwise(bounds)]
-        others = [self._pool.submit(np.copyto, target[part], source[part]) for part in parts[1:]]
+        try:
+            others = [self._pool.submit(np.copyto, target[part], source[part]) for part in parts[1:]]
+        except RuntimeError:  # the interpreter ends, and starts no more threads
+            np.copyto(target, source)
+            return
         np.copyto(target[parts[0]], source[parts[0]])
         for other in others:
             other.result()
