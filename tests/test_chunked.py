@@ -800,3 +800,67 @@ def test_a_result_that_no_memory_can_hold_is_refused_before_the_array_is_cut_at_
 
     with pytest.raises(MemoryError, match=rf"the result of {8 << 40} bytes does not fit in the \d+ bytes"):
         vkdml.argmax(Endless(), 1)
+
+
+def test_a_store_of_another_file_system_is_the_same_by_other_names():
+    """Its arrays are opened directly, and by their groups."""
+    url = "memory://test_a_store_of_another_file_system"
+    store = zarr.storage.FsspecStore
+    x = np.arange(24, dtype=np.int32).reshape(6, 4)
+    for name in ("a", "b"):
+        zarr.create_array(store=store.from_url(f"{url}/{name}"), data=x, chunks=(2, 4))
+    a = zarr.open_array(store=store.from_url(f"{url}/a"))
+    group = zarr.open_group(store=store.from_url(url), mode="a", use_consolidated=False)
+    for other in (group["a"], zarr.open_array(store=store.from_url(url), path="a")):
+        with pytest.raises(ValueError, match="out is the array that is read"):
+            vkdml.slice1(a, (0, 0), (6, 4), (-1, 1), out=other)
+    vkdml.slice1(a, (0, 0), (6, 4), (-1, 1), out=group["b"])
+    assert np.array_equal(group["b"][...], x[::-1])
+
+
+def test_a_virtual_dataset_is_made_of_others(tmp_path):
+    x = np.arange(24, dtype=np.int32).reshape(6, 4)
+    (tmp_path / "inside").mkdir()
+    with h5py.File(tmp_path / "inside" / "parts.h5", "w") as parts:
+        parts["group/d"] = x
+    with h5py.File(tmp_path / "virtual.h5", "w") as file:
+        file["d"], file["other"] = x, x
+        for name, source in (
+            ("here", h5py.VirtualSource(file["d"])),
+            ("there", h5py.VirtualSource("inside/parts.h5", "group/d", shape=x.shape, dtype=x.dtype)),
+        ):
+            layout = h5py.VirtualLayout(x.shape, x.dtype)
+            layout[...] = source
+            file.create_virtual_dataset(name, layout)
+    with (
+        h5py.File(tmp_path / "inside" / "parts.h5", "r+") as parts,
+        h5py.File(tmp_path / "virtual.h5", "r+") as file,
+    ):
+        assert np.array_equal(file["there"][...], x)
+        for one, other in (
+            (file["here"], file["d"]),
+            (file["d"], file["here"]),
+            (file["there"], parts["group/d"]),
+            (file["here"], file["here"]),
+        ):
+            with pytest.raises(ValueError, match="out is the array that is read"):
+                vkdml.slice1(one, (0, 0), (6, 4), (-1, 1), out=other)
+        vkdml.slice1(file["here"], (0, 0), (6, 4), (-1, 1), out=file["other"])
+        assert np.array_equal(file["other"][...], x[::-1])
+
+
+def test_a_stack_of_tensorstore_is_made_of_others(tmp_path):
+    ts = pytest.importorskip("tensorstore")
+
+    def opened(name):
+        spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{tmp_path}/{name}"}}
+        return ts.open(spec, create=True, dtype=ts.int32, shape=[6]).result()
+
+    t, other = opened("t"), opened("other")
+    t[...] = np.arange(6, dtype=np.int32)
+    joined = ts.concat([t[:3], t[3:].translate_to[0]], axis=0)
+    for out in (t, joined):
+        with pytest.raises(ValueError, match="out is the array that is read"):
+            vkdml.slice1(joined, 0, 6, -1, out=out)
+    vkdml.slice1(joined, 0, 6, -1, out=other)
+    assert np.array_equal(other, [5, 4, 3, 2, 1, 0])

@@ -14,7 +14,7 @@ from numpy.exceptions import AxisError
 
 from vkdml.common import windows
 from vkdml.common.integers import entries, index, is_sequence
-from vkdml.common.wording import put_before, type_of
+from vkdml.common.wording import put_before
 from vkdml.plan import elements
 from vkdml.plan.order import Order
 
@@ -319,9 +319,7 @@ def flag(what: str, value: Any) -> bool:
 
 def _choice(what: str, value: Any, accepted: tuple[str, ...]) -> str:
     if not isinstance(value, str):
-        raise TypeError(
-            f"{what} {value!r} is {type_of(value)}; accepted are {', '.join(map(repr, accepted))}"
-        )
+        raise TypeError(f"{what} must be {' or '.join(map(repr, accepted))}, not {value!r}")
     if value not in accepted:
         raise ValueError(f"{what} {value!r} is unknown; accepted are {', '.join(map(repr, accepted))}")
     return value

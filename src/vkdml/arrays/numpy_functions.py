@@ -37,7 +37,7 @@ class NumpyOperand(DeviceArray):
         Raises:
             TypeError: always.
         """
-        raise TypeError("put cannot write to a device; accepted is a[...] = values")
+        raise TypeError("numpy.ma.put cannot write to a device; accepted is a[...] = values")
 
     def __array_function__(
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -1,8 +1,10 @@
-"""Whether two arrays of zarr or tensorstore lie in one store, by whatever names it was opened."""
+"""Whether two arrays of zarr, tensorstore or h5py lie in one store, by whatever names it was opened."""
 
 from __future__ import annotations
 
 import os
+import posixpath
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from vkdml.arrays.foreign import attribute
@@ -22,6 +24,8 @@ class _Place(NamedTuple):
 def share_a_store(first: Any, second: Any) -> bool:
     """Tell whether two arrays are known to have elements in common, in one folder, file or store."""
     try:
+        if _shares_parts(first, second):
+            return True
         one, other = _place(first), _place(second)
         if one is None or other is None or one.part != other.part:
             return False
@@ -36,26 +40,32 @@ def _place(held: Any) -> _Place | None:
         return _Place(
             _resolved(_kvstore(held).spec().to_json()), (spec.get("scale_index"), spec.get("field"))
         )
-    folder = _folder(attribute(held, "store"))
+    system, folder = _folder(attribute(held, "store"))
     path = attribute(held, "path")
-    return _Place(_file(os.path.join(folder, path))) if folder is not None and isinstance(path, str) else None
+    if folder is None or not isinstance(path, str):
+        return None
+    if system is None:
+        return _Place(_file(os.path.join(folder, path)))
+    return _Place((system, _from_root(folder, path)))
 
 
-def _folder(store: Any) -> str | None:
-    """Return the folder, or the file, of a store of zarr's on this machine, else None."""
+def _folder(store: Any) -> tuple[Any, str | None]:
+    """Return where a store of zarr's begins, and in which file system of fsspec's: None is this machine's."""
     for _ in range(DEEPEST_WRAPPING):
         system = attribute(store, "fs")
         protocols = attribute(system, "protocol")
-        if system is not None and "file" not in (
-            [protocols] if isinstance(protocols, str) else protocols or ()
-        ):
-            return None
+        if "file" in ([protocols] if isinstance(protocols, str) else protocols or ()):
+            system = None
         for name in ("root", "path"):
             folder = attribute(store, name)
             if isinstance(folder, str | os.PathLike):
-                return os.fspath(folder)
+                return system, os.fspath(folder)
         store = attribute(store, "_store")
-    return None
+    return None, None
+
+
+def _from_root(*parts: str) -> str:
+    return posixpath.normpath("/".join(parts)).lstrip("/")
 
 
 def _file(path: str) -> Any:
@@ -65,6 +75,37 @@ def _file(path: str) -> Any:
     except OSError:  # within a file, such as an archive
         return os.path.realpath(path)
     return found.st_dev, found.st_ino
+
+
+# ---- arrays that are made of others' parts -----------------------------------------------------------------
+
+
+def _shares_parts(first: Any, second: Any) -> bool:
+    """Tell whether one array is made of others' parts, and the other is one of these or made of one."""
+    one, other = list(_parts(first)), list(_parts(second))
+    if not one and not other:
+        return False
+    return any(a == b for a in one or [_whole(first)] for b in other or [_whole(second)] if a is not None)
+
+
+def _parts(held: Any) -> Iterator[Any]:
+    """Yield where the parts of a virtual dataset of HDF5 lie, or of a stack of tensorstore's."""
+    if attribute(held, "is_virtual") is True:
+        file = held.file.filename
+        for source in held.virtual_sources():
+            path = file if source.file_name == "." else os.path.join(os.path.dirname(file), source.file_name)
+            yield _file(path), _from_root(source.dset_name)
+    elif callable(attribute(held, "spec")):
+        for layer in held.spec().to_json().get("layers", ()):
+            yield _resolved(layer.get("kvstore"))
+
+
+def _whole(held: Any) -> Any:
+    """Return the same of an array that is no such one."""
+    if callable(attribute(held, "virtual_sources")):
+        return _file(held.file.filename), _from_root(held.name)
+    store = _kvstore(held)
+    return None if store is None else _resolved(store.spec().to_json())
 
 
 # ---- tensorstore -------------------------------------------------------------------------------------------
