@@ -439,19 +439,23 @@ def test_chunks_between_those_that_are_taken_are_not_read(tiny):
     assert z.touched(z.read).sum() == 89
 
 
-def test_what_is_read_at_once_is_read_by_the_caller(tiny):
-    z = Pieces(np.arange(200, dtype=np.int32), (200,))
-    assert vkdml.argmax(z, device=tiny) == 199
+@pytest.mark.parametrize("several", [False, True])
+def test_what_is_read_at_once_is_read_by_the_caller(two_devices, several):
+    z = Pieces(np.arange(1000, dtype=np.int32), (1000,))
+    devices = two_devices[: 1 + several]
+    assert vkdml.argmax(z, device=devices) == 999
+    assert np.array_equal(vkdml.slice1(z, 0, 1000, -1, device=devices), np.arange(1000)[::-1])
     assert z.threads == {threading.current_thread().name}
 
 
-def test_a_visitor_of_an_hdf5_file_may_reduce_what_it_visits(tiny, tmp_path):
+@pytest.mark.parametrize("several", [False, True])
+def test_a_visitor_of_an_hdf5_file_may_reduce_what_it_visits(two_devices, several, tmp_path):
     """h5py holds its lock meanwhile, for which another thread that reads would wait."""
-    found = {}
+    found, devices = {}, two_devices[: 1 + several]
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["small"] = np.arange(100)
         file["large"] = np.arange(4096, dtype=np.int32)
-        file.visititems(lambda name, x: found.update({name: int(vkdml.argmax(x, device=tiny))}))
+        file.visititems(lambda name, x: found.update({name: int(vkdml.argmax(x, device=devices))}))
     assert found == {"small": 99, "large": 4095}
 
 

@@ -50,7 +50,8 @@ class ChunkedSource:
         self._unread = iter(tiling.pieces)
         self._pieces: dict[tuple[int, ...], _Piece] = {}
         self._lock = threading.Lock()
-        self._reads_here = len(tiling.pieces) == 1 or _would_wait_for_caller()
+        self.reads_here = len(tiling.pieces) == 1 or _would_wait_for_caller()
+        """Whether pieces are read by whoever stages their tiles, which the caller has to do then."""
         self._reader = ThreadPoolExecutor(1, "vkdml read")
         # What libraries keep for the caller's context, such as Dask's client, is that of the reader, too.
         self._context = contextvars.copy_context()
@@ -93,7 +94,7 @@ class ChunkedSource:
                     )
             piece = self._pieces[around.start]
             piece.asked = True
-            ahead = 0 if self._reads_here else PIECES_AHEAD
+            ahead = 0 if self.reads_here else PIECES_AHEAD
             while sum(not each.asked for each in self._pieces.values()) < ahead:
                 if not self._read_next():
                     break
@@ -108,11 +109,11 @@ class ChunkedSource:
         return True
 
     def _reading(self, piece: Tile) -> Future[AnyArray]:
-        if not self._reads_here:
+        if not self.reads_here:
             try:
                 return self._reader.submit(self._context.run, self._read_to_keep, piece)
             except RuntimeError:  # the interpreter ends, and starts no more threads
-                self._reads_here = True
+                self.reads_here = True
         done: Future[AnyArray] = Future()
         done.set_result(self._read(piece))
         return done

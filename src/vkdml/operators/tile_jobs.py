@@ -44,6 +44,10 @@ class TileJob(Protocol):
     @property
     def itemsize(self) -> int: ...
 
+    @property
+    def reads_here(self) -> bool:
+        """Whether the caller has to stage the tiles."""
+
     def plan(self, sizes: tuple[int, ...], limits: DeviceLimits) -> Plan: ...
 
     def stage(self, tile: Tile, views: Views, copier: Copier) -> None: ...
@@ -64,6 +68,9 @@ class Source(Protocol):
 
     @property
     def single(self) -> tuple[bool, ...]: ...
+
+    @property
+    def reads_here(self) -> bool: ...
 
     def staged(self, sizes: tuple[int, ...]) -> tuple[tuple[int, ...], int]: ...
 
@@ -107,6 +114,10 @@ class TiledReduction:
     @property
     def itemsize(self) -> int:
         return self._source.itemsize
+
+    @property
+    def reads_here(self) -> bool:
+        return self._source.reads_here
 
     def plan(self, sizes: tuple[int, ...], limits: DeviceLimits) -> Plan:
         strides, base = self._source.staged(sizes)
@@ -209,6 +220,10 @@ class TiledCopy:
     @property
     def itemsize(self) -> int:
         return self._source.itemsize
+
+    @property
+    def reads_here(self) -> bool:
+        return self._source.reads_here
 
     def plan(self, sizes: tuple[int, ...], limits: DeviceLimits) -> Plan:
         strides, base = self._source.staged(sizes)

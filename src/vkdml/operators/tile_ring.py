@@ -46,7 +46,7 @@ def run_in_tiles(make: Callable[[int], AnyJob], devices: Sequence[Device], repor
         while True:
             job = make(tile_bytes)
             try:
-                if len(devices) == 1:
+                if len(devices) == 1 or job.reads_here:
                     _run_on_one(job, devices[0], copier, report_progress)
                 else:
                     _run_on_several(job, devices, copier, report_progress)

@@ -30,6 +30,8 @@ BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128
 class TileSource:
     """An array whose boxes are copied to staging memory, compact and in memory order."""
 
+    reads_here = False
+
     def __init__(self, x: AnyArray) -> None:
         self._file = MappedFile.behind(x)
         x = np.asarray(x)
