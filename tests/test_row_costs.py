@@ -73,6 +73,13 @@ def test_unaligned_rows_are_kept_where_that_takes_less_time(name, rows, length, 
     assert kernel.family.unpack(step.push)["lanes"] == lanes
 
 
+def test_unaligned_rows_are_read_in_many_steps_by_gpus_without_subgroups():
+    """Their kernel keeps none, and only the first and the last step have masks."""
+    limits = replace(GPU_LIMITS, tuning=replace(DISCRETE, subgroups=0))
+    assert division("uint8", (1046531, 513), (1,), limits)[:3] == (256, 2, 1)
+    assert division("uint8", (1046531, 513), (1,))[:3] == (256, 4, 1)
+
+
 @pytest.mark.parametrize("outputs", [*range(300, 1200, 50)])
 @pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
 def test_a_last_wave_of_few_workgroups_is_avoided(name, outputs):

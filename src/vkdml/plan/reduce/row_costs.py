@@ -108,7 +108,7 @@ class RowWork:
 
     @cached_property
     def _invocations_at_once(self) -> int:
-        return self.tuning.split_workgroups * self.tuning.workgroup_size
+        return self.tuning.split_workgroups * self.workgroup_size
 
     @cached_property
     def _loads(self) -> float:

@@ -584,7 +584,7 @@ def _lanes_keeping(layout: ReduceLayout, runs: Runs, element: ElementType, limit
     vectors, whole = _vectors_of(layout, runs, element)
     if runs.reading:
         return _lanes_keeping_out_of_order(vectors, whole, element, tuning)
-    if whole:
+    if whole or not _subgroup_size(limits):  # other kernels keep no row
         return 0
     lanes = power_of_two_at_least(ceil_div(vectors, tuning.unaligned_vectors_kept))
     if vectors > MOST_VECTORS_OF_ONE_LANE:
@@ -592,7 +592,7 @@ def _lanes_keeping(layout: ReduceLayout, runs: Runs, element: ElementType, limit
     if lanes <= tuning.row_lanes:
         return lanes
     have_enough = ceil_div(vectors, lanes) >= FEWEST_VECTORS_OF_MANY_LANES
-    fill_device = layout.outputs * lanes >= tuning.split_workgroups * tuning.workgroup_size
+    fill_device = layout.outputs * lanes >= tuning.split_workgroups * limits.workgroup_size
     nbytes = layout.outputs * runs.extent * element.nbytes
     has_size = nbytes < CACHED_BYTES.start or (nbytes >= CACHED_BYTES.stop and element.nbytes >= 4)
     return lanes if have_enough and fill_device and has_size and lanes <= limits.workgroup_size else 0
