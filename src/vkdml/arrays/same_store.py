@@ -104,8 +104,8 @@ def _whole(held: Any) -> Any:
     """Return the same of an array that is no such one."""
     if callable(attribute(held, "virtual_sources")):
         return _file(held.file.filename), _from_root(held.name)
-    store = _kvstore(held)
-    return None if store is None else _resolved(store.spec().to_json())
+    place = _place(held)
+    return place and place.store
 
 
 # ---- tensorstore -------------------------------------------------------------------------------------------
