@@ -12,7 +12,6 @@ import pytest
 import twins
 from plans import may_build, run_beside_twins
 
-import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
@@ -58,11 +57,6 @@ def takes(name: str, number: int) -> bool:
     """Whether the case of this number is this element's: those with the same kernels take turns."""
     alike = alike_elements(name)
     return number % len(alike) == alike.index(name)
-
-
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
 
 
 @pytest.fixture(autouse=True)

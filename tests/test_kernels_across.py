@@ -15,7 +15,6 @@ from plans import GPU_LIMITS, run_plan
 from test_kernels import ELEMENTS, element_bits, run_both, takes
 from test_kernels_periods import layout_of
 
-import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.layout import canonical_reduce
 from vkdml.plan.order import Order
@@ -32,11 +31,6 @@ CASES = {
     "rows of two dimensions": (lambda v: (4, 2, 11, 8 * v), (3, 0, 2, 1), (3,), 0),
     "others are outside": (lambda v: (3, 2, 9, 10 * v), (0, 3, 2, 1), (3,), 0),
 }
-
-
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
 
 
 def planned(case, name, limits, rules=(False, False, False), **options):

@@ -14,7 +14,6 @@ from plans import GPU_LIMITS, run_plan
 from test_kernels import ELEMENTS, SMALL, element_bits, limits_with_barriers, run_both, takes
 from test_kernels_periods import layout_of, pattern_case
 
-import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
@@ -52,11 +51,6 @@ CASES = {
     "two and a part": ((200, 2, 3, 2), (3, 0, 2, 1), (0, 1, 2), 2),
     "split": ((9000, 7, 3), (0, 1, 2), (0, 2), 0),
 }
-
-
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
 
 
 def small_limits(device, **changes):

@@ -140,11 +140,6 @@ def contents_of(rng, name: str, count: int):
     yield rng.integers(0, 256, count * nbytes, np.uint8)
 
 
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
-
-
 @pytest.mark.parametrize("name", ["int8", "bool", "float8_e4m3fn", "float16", "float32", "float64"])
 def test_every_way_to_find_the_winner_in_memory_order(device, name):
     element = ELEMENTS[name]

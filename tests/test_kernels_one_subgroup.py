@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import twins_combine
 from test_kernels import SMALL, cases, element_bits, plan_case, run_both
-from test_kernels import device as device
 from test_kernels_periods import CASES
 from test_kernels_periods import plan_case as plan_periods
 

@@ -68,11 +68,6 @@ PARTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
-
-
 def layout_of_window(sizes, strides, axes, base, *, take_last):
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
     return canonical_reduce(

@@ -14,7 +14,6 @@ from plans import GPU_LIMITS, run_plan
 from test_kernels import ELEMENTS, element_bits, run_both, takes
 from test_kernels_periods import layout_of_window
 
-import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE, SOFTWARE
 from vkdml.plan.layout import row_major_strides
@@ -38,11 +37,6 @@ CASES = {
     "fewer rows than lanes": lambda v: ((3, 40 * v + 1), (40 * v + 1, 1), 0, 0),
     "the last vector ends with the array": lambda v: ((5, 3 * v - 1), (3 * v - 1, 1), 0, 1),
 }
-
-
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
 
 
 def limits_for(device, **changes):

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 from plans import GPU_LIMITS
-from test_kernels_slice1 import PLAN_SLICE1, base_of, check, kernel_for, use
+from test_kernels_slice1 import PLAN_SLICE1, base_of, check, constants_of, kernel_for, use
 
-import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.slice import slice1 as plan_slice1
@@ -17,11 +16,6 @@ from vkdml.plan.slice import slice1 as plan_slice1
 PIXELS = kernels.family("slice1_pixels")
 WIDTHS = PIXELS.numbers_of("element_bytes")
 MOST = 24
-
-
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
 
 
 @pytest.fixture(autouse=True)
@@ -46,11 +40,6 @@ def planes(sizes: tuple[int, ...], channels: tuple[int, ...], step: int, gap: in
         run *= size
     copied = tuple(reversed(copied))
     return CopyLayout(copied, base_of(copied) + base, 0)
-
-
-def constants_of(device, layout: CopyLayout, width: int) -> dict[str, int]:
-    step = plan_slice1.plan_slice1(layout, width, 1 << 24, device.limits).steps[0]
-    return kernels.table()[step.kernel].named(step.constants)
 
 
 @pytest.mark.in_turn(any_of=("width", "channels"))

@@ -6,22 +6,15 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from test_kernels_slice1 import base_of, check, kernel_for, use
+from test_kernels_slice1 import base_of, check, constants_of, kernel_for, use
 
-import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.slice import plane_copies
-from vkdml.plan.slice import slice1 as plan_slice1
 
 PLANES = kernels.family("slice1_planes")
 WIDTHS = PLANES.numbers_of("element_bytes")
 MOST = 24
-
-
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
 
 
 @pytest.fixture(autouse=True)
@@ -53,11 +46,6 @@ def pixels(
         run, apart = run * size, apart * size + gap
     dims.reverse()
     return CopyLayout(tuple(dims), base_of(dims), 0)
-
-
-def constants_of(device, layout: CopyLayout, width: int, limits=None) -> dict[str, int]:
-    step = plan_slice1.plan_slice1(layout, width, 1 << 24, limits or device.limits).steps[0]
-    return kernels.table()[step.kernel].named(step.constants)
 
 
 @pytest.mark.in_turn(any_of=("width", "pitch"))

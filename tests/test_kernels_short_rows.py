@@ -13,7 +13,6 @@ import twins_short_rows
 from plans import NONE_FIXED, as_of_a_processor, may_build, run_beside_twins, run_plan
 from test_kernels import alike_elements, element_bits, of_width
 
-import vkdml
 from vkdml.plan import kernels, tuning
 from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_reduce, extent, row_major_strides
@@ -56,11 +55,6 @@ CASES = {
     "stacks apart": ((7, 2, 2003), (2, 0, 1), (ALL, ALL, ALL), 2),
     "repeated": ((1, 200, 3), (0, 1, 2), (ALL, ALL, ALL), 2),
 }
-
-
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
 
 
 def limits_of(device, **changes):

@@ -62,11 +62,6 @@ BY_ROWS = {**NO_TILES, "row_workgroup_size": 8}
 BOXES = {**NO_TILES, "box_bytes": 2048, "narrow_box_bytes": 2560}
 
 
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
-
-
 @pytest.fixture(autouse=True)
 def small_tuning(monkeypatch):
     use(monkeypatch)
@@ -107,6 +102,12 @@ def kernel_for(family: str, width: int, **variant: int) -> str:
         == {**variant, "element_bytes": width}
     }
     return name
+
+
+def constants_of(device, layout: CopyLayout, width: int) -> dict[str, int]:
+    """The specialization constants of a copy's first step, as the tests' tuning plans it."""
+    step = plan_slice1.plan_slice1(layout, width, 1 << 24, device.limits).steps[0]
+    return kernels.table()[step.kernel].named(step.constants)
 
 
 def runs(width: int, step: int) -> str:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from plans import GPU_LIMITS
 from test_kernels import ELEMENTS, element_bits, limits_for, run_both
-from test_kernels import device as device
 from test_kernels import small_limits as small_limits
 
 from vkdml.plan import kernels

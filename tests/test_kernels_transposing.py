@@ -13,7 +13,6 @@ from plans import GPU_LIMITS, NONE_FIXED
 from test_kernels import element_bits
 from test_kernels_short_rows import SMALL, plan_view, rules_of, run_both
 
-import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import Dim, ReduceLayout, canonical_reduce, row_major_strides
@@ -34,11 +33,6 @@ CASES = {
     "few outputs in a segment": ((90, 18, 4), (2, 1, 0), (ALL, ALL, ALL), 1),
     "rows": ((5, 83, 7), (1, 0, 2), (ALL, ALL, ALL), 2),
 }
-
-
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
 
 
 def plan_case(case: str, name: str, limits, rules):

@@ -13,7 +13,6 @@ from plans import NONE_FIXED, run_plan
 from test_kernels import element_bits, of_width
 from test_kernels_short_rows import check_ties_and_extremes, plan_view, rules_of, run_both
 
-import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import SOFTWARE, tuning_for
 from vkdml.plan.layout import canonical_reduce, extent, row_major_strides
@@ -74,11 +73,6 @@ CASES = {
     "four columns": ((5, 70, 7, 4), (3, 1, 2, 0), (ALL, ALL, ALL, ALL), (2, 3)),
     "repeated": ((1, 41, 70), (0, 1, 2), (ALL, ALL, ALL), (1,)),
 }
-
-
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
 
 
 def limits_of(device, **changes):

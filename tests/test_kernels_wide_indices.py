@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from test_kernels import ELEMENTS, element_bits, limits_for, limits_of_columns, run_both
-from test_kernels import device as device
 from test_kernels import small_limits as small_limits
 from test_kernels_short_rows import run_both as run_short_rows
 

@@ -13,7 +13,6 @@ from test_kernels import ELEMENTS, run_both
 from test_kernels_periods import layout_of
 from test_plan_out_of_order import PROCESSOR, WALKED, families, families_of, steps_of_view
 
-import vkdml
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.reduce import argreduce, in_parts, period_division, periodic, repetition
@@ -27,11 +26,6 @@ CASES = {
     "one output each": ((33, 5, 12), (1, 2, 0), (1, 2), 15, 5),
     "inside a block": ((12, 10, 20), (2, 1, 0), (0, 2), 120, 2),
 }
-
-
-@pytest.fixture(scope="module")
-def device():
-    return vkdml.default_device()
 
 
 def divided(case, name, rules, monkeypatch):

@@ -29,6 +29,7 @@ class Planes:
 
     layout: CopyLayout
     element_bytes: int
+    limits: DeviceLimits
 
     @property
     def row(self) -> Dim:
@@ -106,6 +107,20 @@ class Planes:
             start % self.per_word for start in (target, self.row.size, *(dim.output_stride for dim in dims))
         )
 
+    @cached_property
+    def share(self) -> _Share | None:
+        """The largest segments that a workgroup has room for; None if rows are too short for any."""
+        tuning, most, row = self.limits.tuning.slice1, self.limits.workgroup_size, self.row.size
+        shares = [
+            share
+            for at_once in _halved(max(_READ_TOGETHER // self.pixel_elements, 1), 1)
+            for size in _halved(most, min(_LEAST_WORKGROUP, most))
+            if tuning.plane_cells <= size * at_once * self.pixel_elements <= MOST_CELLS[self.element_bytes]
+            and size * at_once * self.per_word <= row
+            and (share := _shared(self, size, at_once)).copied <= _COPIED_TWICE * row
+        ]
+        return max(shares, key=lambda share: share.pixels, default=None)
+
 
 def planes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Planes | None:
     """Return the planes of a copy of elements of up to 4 bytes; None where it has none, or others are faster.
@@ -124,7 +139,7 @@ def planes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> P
     if len(layout.dims) < 2 or layout.dims[-1].output_stride != 1:
         return None
     fewest, most = by_width[element_bytes]
-    planes = Planes(layout, element_bytes)
+    planes = Planes(layout, element_bytes, limits)
     dims = planes.channel_dims
     if not fewest <= planes.pixel_elements <= most or not 1 <= len(dims) <= MOST_CHANNEL_DIMS:
         return None
@@ -132,7 +147,7 @@ def planes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> P
     span = sum((dim.size - 1) * dim.input_stride for dim in dims)
     if max(span + 1, planes.channels) > planes.pixel_elements:
         return None
-    return None if planes.fill_tiles or _share_of(planes, limits) is None else planes
+    return None if planes.fill_tiles or planes.share is None else planes
 
 
 @dataclass(frozen=True)
@@ -154,20 +169,6 @@ class _Share:
         return self.segments * self.pixels
 
 
-def _share_of(planes: Planes, limits: DeviceLimits) -> _Share | None:
-    """Return the largest segments that a workgroup has room for; None if rows are too short for any."""
-    tuning, row = limits.tuning.slice1, planes.row.size
-    shares = [
-        share
-        for at_once in _halved(max(_READ_TOGETHER // planes.pixel_elements, 1), 1)
-        for size in _halved(limits.workgroup_size, min(_LEAST_WORKGROUP, limits.workgroup_size))
-        if tuning.plane_cells <= size * at_once * planes.pixel_elements <= MOST_CELLS[planes.element_bytes]
-        and size * at_once * planes.per_word <= row
-        and (share := _shared(planes, size, at_once)).copied <= _COPIED_TWICE * row
-    ]
-    return max(shares, key=lambda share: share.pixels, default=None)
-
-
 def _halved(most: int, least: int) -> Iterator[int]:
     while most >= least:
         yield most
@@ -182,13 +183,13 @@ def _shared(planes: Planes, workgroup_size: int, at_once: int) -> _Share:
     return _Share(workgroup_size, at_once, pixels, segments, step)
 
 
-def plane_copy(planes: Planes, last_vector: int, limits: DeviceLimits) -> tuple[Step, tuple[int, ...]]:
+def plane_copy(planes: Planes, last_vector: int) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants.
 
     Raises:
         TooMuchWork: more segments than the kernel counts.
     """
-    share = _share_of(planes, limits)
+    limits, share = planes.limits, planes.share
     assert share is not None
     shares = math.prod(dim.size for dim in planes.outer) * share.segments
     check_work("segments", shares)

@@ -62,7 +62,7 @@ def _copied(
         return _only(pixel_copy(pixels, last_vector, limits))
     planes = planes_of(layout, element_bytes, limits)
     if planes is not None:
-        return _only(plane_copy(planes, last_vector, limits))
+        return _only(plane_copy(planes, last_vector))
     sharing = Sharing(layout, element_bytes, limits)
     gathers_well = sharing.gathers_well
     matrices, filled = _matrices(sharing, limits)
