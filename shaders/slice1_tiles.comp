@@ -26,11 +26,7 @@ const uint PER_CELL = 1u;
 #endif
 const uint CELLS_OF_VECTOR = PER_VECTOR / PER_CELL;
 
-// Tiles store units of the output: vectors, or whole sectors. A GPU takes longer to write a sector in two parts than to
-// load a few columns twice.
-const uint VECTORS_OF_UNIT = WHOLE_SECTORS ? uint(VECTORS_PER_SECTOR) : 1u;
-const uint PER_UNIT = VECTORS_OF_UNIT * PER_VECTOR, CELLS_OF_UNIT = VECTORS_OF_UNIT * CELLS_OF_VECTOR;
-const bool IS_SHIFTED = OUTPUT_UNALIGNED || WHOLE_SECTORS;
+#include "slice1_tile_units.glsl"
 
 // Of shared memory, from row to row and from block to block: neighbours along a column, and blocks below each other,
 // are in different banks.
@@ -107,9 +103,6 @@ Column column_after(Column column) {
 
 #include "loads.glsl"
 
-// Returns how many elements of a row lie before the first unit of the output that begins in it.
-uint before_units(uint target) { return IS_SHIFTED ? (0u - target) % PER_UNIT : 0u; }
-
 // Rows that none comes before in the output, or after it, are the first or the last `outermost_rows` of the matrix.
 uint outermost_rows(bool first_ones) {
     if (!ROW_GROUPS) return 1u;
@@ -122,35 +115,7 @@ bool is_outermost(uint row, bool after) {
     return after == descending ? row < outermost_rows(true) : row >= rows - outermost_rows(false);
 }
 
-// Stores vector `number` of the units that begin in a row at `target` and in the tile whose columns begin with
-// `first_column`. The last unit may end with the first columns of the next row.
-void store_vector(uint row_in_tile, uint row, uint target, uint first_column, uint number) {
-    uint in_tile = before_units(target) + number * PER_VECTOR;
-    uint column = first_column + in_tile;
-    if (column - number % VECTORS_OF_UNIT * PER_VECTOR >= columns) return;
-    if (column + PER_VECTOR > columns && (!CONTINUED || is_outermost(row, true))) return;
-    output_vectors[(target + column) / PER_VECTOR] = vector_from(cell(row_in_tile, in_tile / PER_CELL), in_tile % PER_CELL);
-}
-
-// Stores cell `number` of what lies in a row before its first unit, or after its last vector if that is the tile's.
-void store_end(uint row_in_tile, uint target, uint first_column, bool after, uint number) {
-    int before = int(before_units(target)), length = int(columns), begin = 0, end = min(before, length);
-    int column = before - int(PER_UNIT);
-    if (after) {
-        if (before >= length) return;
-        begin = column = before + (length - before) / int(PER_VECTOR) * int(PER_VECTOR);
-        end = length;
-        if (uint(column - before) - first_column >= tile_vectors * PER_VECTOR) return;
-    }
-    column += int(number * PER_CELL);
-    begin = max(begin - column, 0);
-    end = min(end - column, int(PER_CELL));
-    if (end <= begin) return;
-    // A row may begin within the cell: its other elements are then arbitrary.
-    uint in_tile = uint(column) + PER_UNIT - first_column;
-    uint first_cell = cell(row_in_tile, in_tile / PER_CELL) - CELLS_OF_UNIT;
-    store_cell(target + uint(column), first_cell, in_tile % PER_CELL, uint(begin), uint(end));
-}
+#include "slice1_tile_stores.glsl"
 
 // Returns where a row starts in the output, after the first of the matrix; false if it is not copied.
 bool row_offset(uint row, out uint offset) {

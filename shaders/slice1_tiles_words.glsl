@@ -1,11 +1,9 @@
 // Loads of columns and stores of rows, of elements of 1 and 2 bytes.
 #include "slice1_every.glsl"
+#include "slice1_shifted_cells.glsl"
 
 // An invocation loads a vector of each of the columns of a word.
 const uint ROWS_AT_ONCE = PER_VECTOR, COLUMNS_AT_ONCE = PER_WORD;
-
-// As funnel(): a multiplication that adds is one instruction.
-uvec4 spliced(uvec4 low, uvec4 high, uint shift) { return high * (2u << (31u - shift)) + (low >> shift); }
 
 // Offsets wrap where the next row, beside the first of the input, begins before it.
 uvec4 load_vector(uint vector) {
@@ -109,17 +107,4 @@ void load_columns(uint first, uint number, uint at) {
         cells[row + ROW_PITCH] = vectors[0][word] >> 16 | (vectors[1][word] & 0xffff0000u);
 #endif
     }
-}
-
-// Returns the vector of the output that starts with element `within` of a cell.
-uvec4 vector_from(uint at, uint within) {
-    uvec4 words = uvec4(cells[at], cells[at + 1u], cells[at + 2u], cells[at + 3u]);
-    if (OUTPUT_UNALIGNED) words = spliced(words, uvec4(words.yzw, cells[at + 4u]), within * BITS);
-    return words;
-}
-
-// Stores elements [begin, end) of the word of the output that starts with element `within` of a cell.
-void store_cell(uint target, uint at, uint within, uint begin, uint end) {
-    uint bits = funnel(cells[min(at, CELLS - 1u)], cells[min(at + 1u, CELLS - 1u)], within * BITS);
-    store_bits(target / PER_WORD, bits, (2u << (end * BITS - 1u)) - (1u << (begin * BITS)));
 }

@@ -82,9 +82,9 @@ def discrete(device, **changes):
     return replace(device.limits, tuning=replace(device.limits.tuning, slice1=DISCRETE.slice1), **changes)
 
 
-def without_planes(limits: DeviceLimits) -> DeviceLimits:
-    """For the rules of what has no planes: small outputs, short rows, many dimensions of channels."""
-    slice1 = replace(limits.tuning.slice1, plane_pixels=())
+def without_pixels(limits: DeviceLimits) -> DeviceLimits:
+    """For the rules of what has no planes, nor tiles of pixels: small outputs, short rows, many dimensions."""
+    slice1 = replace(limits.tuning.slice1, plane_pixels=(), pixel_tile_bytes=0)
     return replace(limits, tuning=replace(limits.tuning, slice1=slice1))
 
 
@@ -545,7 +545,7 @@ def test_words_of_parts_that_are_made_of_the_same_memory(device, monkeypatch, wi
 
 def test_transposed_pixels_are_no_words_of_so_many_parts(device):
     """Of thousands of rows a workgroup would copy one after the other (H100: 0.015 of the read rate)."""
-    limits = without_planes(discrete(device, max_storage_buffer_range=(1 << 32) - 1))
+    limits = without_pixels(discrete(device, max_storage_buffer_range=(1 << 32) - 1))
     layout = CopyLayout((Dim(8355, 5, 4085), Dim(817, 41775, 5), Dim(5, -1, 1)), 4, 0)
     plan = PLAN_SLICE1(layout, 4, 817 * 41775, limits, output_elements=layout.count)
     assert "boxes" in plan.steps[0].kernel
@@ -570,7 +570,7 @@ def test_transposed_pixels_are_no_words_of_so_many_parts(device):
 )
 def test_planes_of_many_small_images_are_words_where_they_are_long(device, width, channels, plane, parts):
     """A cache could hold the pixels of an image; whole planes of it are read at once all the same."""
-    limits = without_planes(discrete(device, max_storage_buffer_range=(1 << 32) - 1))
+    limits = without_pixels(discrete(device, max_storage_buffer_range=(1 << 32) - 1))
     images = 1000
     pixels = plane * channels
     dims = (Dim(images, pixels, pixels), Dim(channels, 1, plane), Dim(plane, channels, 1))
@@ -1451,7 +1451,7 @@ def test_what_a_processor_copies_row_by_row(device):
 
 def test_what_is_copied_in_boxes(device):
     """On GPUs permutations that caches do not hold. Words are for narrow short rows."""
-    family_of = partial(planned_family, without_planes(replace(device.limits, tuning=DISCRETE)))
+    family_of = partial(planned_family, without_pixels(replace(device.limits, tuning=DISCRETE)))
 
     short, long = (Dim(999, 40, 7), Dim(7, 2, 1)), (Dim(99, 4000, 999), Dim(999, -3, 1))
     one = (Dim(99999, -3, 1),)
@@ -1502,7 +1502,7 @@ def test_what_is_copied_in_boxes(device):
 
 def test_few_planes_of_bytes_are_copied_in_tiles(device):
     """Four to seven long rows, from pixels that are not much smaller than a vector (what was fastest)."""
-    limits = without_planes(replace(device.limits, tuning=DISCRETE))
+    limits = without_pixels(replace(device.limits, tuning=DISCRETE))
 
     def family_of(planes: int, step: int, apart: int, pixels: int, width: int = 1) -> str:
         return planned_family(limits, (Dim(planes, step, pixels), Dim(pixels, apart, 1)), width)
@@ -1583,10 +1583,13 @@ def many(size: int, rows: int, columns: int) -> tuple[Dim, ...]:
         (2, (Dim(10**4, 8400, 4200), Dim(3, 2, 1400), Dim(1400, 6, 1)), "words, parts 3"),
         (2, (Dim(10**4, 2100, 1050), Dim(3, 2, 350), Dim(350, 6, 1)), "words, parts 1"),
         # Pieces that are no sectors apart: two of them share an access of memory.
+        (4, (Dim(60, 10, 5 * 10**6), Dim(10**6, 600, 5), Dim(5, 1, 1)), "pixel_tiles"),
         (4, (Dim(60, 10, 5 * 10**6), Dim(10**6, 600, 5), Dim(5, 1, 1)), "boxes"),
         (4, (Dim(60, 15, 5 * 10**6), Dim(10**6, 900, 5), Dim(5, 1, 1)), "rows"),
+        (8, (Dim(120, 7, 7 * 10**5), Dim(10**5, 840, 7), Dim(7, 1, 1)), "pixel_tiles"),
         (8, (Dim(120, 7, 7 * 10**5), Dim(10**5, 840, 7), Dim(7, 1, 1)), "boxes"),
         (8, (Dim(120, 9, 9 * 10**5), Dim(10**5, 1080, 9), Dim(9, 1, 1)), "rows"),
+        (2, (Dim(60, 18, 9 * 10**6), Dim(10**6, 1080, 9), Dim(9, 1, 1)), "pixel_tiles"),
         (2, (Dim(60, 18, 9 * 10**6), Dim(10**6, 1080, 9), Dim(9, 1, 1)), "boxes"),
         (2, (Dim(60, 22, 11 * 10**6), Dim(10**6, 1320, 11), Dim(11, 1, 1)), "words"),
         # Rows with long steps: words, if at most half of what a step spans is copied.
@@ -1621,8 +1624,8 @@ def many(size: int, rows: int, columns: int) -> tuple[Dim, ...]:
     ],
 )
 def test_what_shares_sectors_is_copied_as_was_fastest(device, width, dims, family):
-    limits = without_planes(discrete(device, max_storage_buffer_range=(1 << 32) - 1))
-    limits = GPU_LIMITS if family == "planes" else limits
+    limits = without_pixels(discrete(device, max_storage_buffer_range=(1 << 32) - 1))
+    limits = GPU_LIMITS if family in ("planes", "pixel_tiles") else limits
     layout = CopyLayout(dims, base_of(dims), 0)
     plan = PLAN_SLICE1(layout, width, 1 << 28, limits, output_elements=1 << 28)
     (step,) = plan.steps
@@ -1735,9 +1738,8 @@ def test_every_slice1_kernel_of_the_table_is_tested_here():
     tested |= {boxes(width) for width in WIDTHS}
     tested |= {kernel_for("slice1_blocks", width) for width in NARROW}
     tested |= {kernel_for("slice1_words", width) for width in (*NARROW, 4)}
-    # In test_kernels_pixels.py and test_kernels_planes.py.
-    tested |= {
-        kernel_for(family, width) for family in ("slice1_pixels", "slice1_planes") for width in (*NARROW, 4)
-    }
+    # In test_kernels_pixels.py, test_kernels_planes.py and test_kernels_pixel_tiles.py.
+    of_pixels = ("slice1_pixels", "slice1_planes", "slice1_pixel_tiles")
+    tested |= {kernel_for(family, width) for family in of_pixels for width in (*NARROW, 4)}
     tested |= {rows(width, step) for step in STEPS for width in IN_ROWS}
     assert tested == {kernel.name for kernel in kernels.table().values() if "output" in kernel.bindings}

@@ -373,6 +373,11 @@ def copies(kernel: Kernel, width: int) -> Iterator[Callable[[int], tuple[Shape, 
         yield lambda n: (Shape((n, 3, 5, 700), (3500 * n, 3500, 1, 5)), (10500, 3500, 700, 1))
         yield lambda n: (Shape((2, 2, 64 * n + 1), (1, 3, 7)), (128 * n + 2, 64 * n + 1, 1))
         return
+    if kernel.family.name == "slice1_pixel_tiles":
+        yield lambda n: (Shape((16 * n, 70, 3), (3, 48 * n + 1, 1)), (210, 3, 1))
+        yield lambda n: (Shape((33, 16 * n, 7), (7, 233, 1)), (112 * n, 7, 1))
+        yield lambda n: (Shape((n, 9, 40, 3), (1500, 3, 30, 1)), (1080, 120, 3, 1))
+        return
     if kernel.family.name == "slice1_boxes":
         yield lambda n: (Shape((3, 20 * n), (1, 3)), (20 * n, 1))
         yield lambda n: (Shape((8 * n, 5, 7), (1, 16 * n, 40 * n)), (35, 7, 1))
@@ -418,6 +423,8 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, kind, elements)
         slice1 = replace(slice1, pixel_channels=((width, 2, 8),))
     if kernel.family.name == "slice1_planes":
         slice1 = replace(slice1, plane_pixels=((width, 2, 8),))
+    if kernel.family.name == "slice1_pixel_tiles":
+        slice1 = replace(slice1, pixel_tile_bytes=2560, box_near_bytes=0, box_cache_bytes=0)
     if kernel.family.name == "slice1_rows":
         slice1 = replace(slice1, row_workgroup_size=8)
     if kernel.family.name == "slice1_blocks":

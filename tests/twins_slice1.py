@@ -343,6 +343,36 @@ def slice1_tiles(step, buffers) -> None:
     s.copy(sources + next_row * beyond + offsets, targets + columns)
 
 
+def slice1_pixel_tiles(step, buffers) -> None:
+    s = SliceStep(step, buffers)
+    p, c = s.p, s.constants
+    per_vector, per_word = VECTOR_BYTES // s.element_bytes, 4 // s.element_bytes
+    width = p.tile_vectors * per_vector
+    per_sector = SECTOR_BYTES // s.element_bytes
+    per_unit = per_sector if c.whole_sectors else per_vector
+    assert not (c.output_unaligned and not c.whole_sectors)
+    assert width % per_sector == width % c.channels == p.columns % c.channels == c.down % c.rows_at_once == 0
+    parts: list[tuple[range, int, int]] = []
+    for source, target, rows, begin in tiles_of(s, c.down, width):
+        loaded = min(width + (per_unit - 1) * c.whole_sectors, p.columns - begin)
+        assert -(-loaded // (per_word * c.channels)) * c.channels <= c.across
+        if not c.input_unaligned:
+            starts = source, p.column_input_stride, c.rows_at_once * c.pixel_elements
+            assert not any(start % per_word for start in starts)
+        for row in rows:
+            start = (target + row * p.row_output_stride) % WORD
+            assert c.output_unaligned or start % per_vector == 0
+            # A tile has the units that begin in it, and what lies before the first of a row.
+            before = -start % per_unit if c.whole_sectors else 0
+            assert c.whole_sectors or start % per_sector == 0
+            end = min(begin + before + width, p.columns)
+            parts.append((range(begin + before if begin else 0, end), source + row * c.pixel_elements, start))
+    columns, sources, targets = elements_of(parts)
+    pixels, channels = np.divmod(columns, c.channels)
+    channels = c.channels - 1 - channels if c.backward else channels
+    s.copy(sources + pixels * p.column_input_stride + channels * c.channel_step, targets + columns)
+
+
 def slice1_boxes(step, buffers) -> None:
     kernel = kernels.table()[step.kernel]
     element_bytes = kernel.family.axes["element_bytes"][kernel.variant["element_bytes"]]
@@ -417,6 +447,7 @@ TWINS = {
     "slice1_words": slice1_words,
     "slice1_pixels": slice1_pixels,
     "slice1_planes": slice1_planes,
+    "slice1_pixel_tiles": slice1_pixel_tiles,
     "slice1_rows": slice1_rows,
     "slice1_blocks": slice1_blocks,
 }

@@ -328,6 +328,35 @@ def tile(parts: int, rows: int, vectors: int, size: int) -> int:
 
 
 @dataclass(frozen=True)
+class PixelTileLoops:
+    """What ``slice1_pixel_tiles`` loops over."""
+
+    workgroup_size: int
+    dims: int
+    """Of matrices."""
+    rows: int
+    """Of a tile."""
+    vectors: int
+    """Of a row."""
+    parts: int
+    """In which a tile is loaded, each by one invocation."""
+    lines: int
+    """Of a part."""
+    read: int
+    """Words of a line."""
+    made: int
+    """Words that are made of a part, those of one row counted once more."""
+
+    def tiles(self, count: int) -> int:
+        """Return the steps of so many tiles."""
+        load = 2 * loop(self.lines, loop(self.read)) + loop(self.made, loop(self.lines))
+        store = loop(ceil_div(self.rows * self.vectors, self.workgroup_size))
+        ends = loop(ceil_div(2 * _VECTORS_PER_SECTOR * _END_WORDS * self.rows, self.workgroup_size))
+        loads = loop(ceil_div(self.parts, self.workgroup_size), load)
+        return loop(count, loop(self.dims) + loads + store + ends)
+
+
+@dataclass(frozen=True)
 class BoxLoops:
     """What ``slice1_boxes`` loops over; ``workgroup_size`` is in invocations, the rest in a box."""
 

@@ -86,6 +86,8 @@ class SliceTuning:
     """Invocations per workgroup where boxes are copied, a power of two; the device's limit may lower it."""
     box_workgroups: tuple[tuple[int, BoxWorkgroups], ...]
     """By element width up to 4 bytes, the workgroups that share the boxes of a copy."""
+    pixel_tile_bytes: int = 0
+    """Shared memory for a tile of pixels; 0: there are none. The device's limit may lower it."""
     tile_most_band: int = 0
     """A matrix has all of its tiles below each other in a band if there are so few."""
     unaligned_tile_most_band: tuple[tuple[int, int], ...] = ()

@@ -7,6 +7,7 @@ from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import exact_reciprocal
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import DeviceLimits, Step, check_work, power_of_two_up_to, words
+from vkdml.plan.slice.as_words import in_words
 from vkdml.plan.slice.boxes import Boxes, Room, boxes_for, words_of
 from vkdml.plan.tuning import SliceTuning
 
@@ -16,16 +17,7 @@ def boxes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Bo
     tuning = limits.tuning.slice1
     if not has_boxes(element_bytes, tuning):
         return None
-    if element_bytes > 4:
-        more = element_bytes // 4
-        dims = [Dim(dim.size, dim.input_stride * more, dim.output_stride * more) for dim in layout.dims]
-        # The inner dimension merges with the words of its elements.
-        if dims and (dims[-1].input_stride, dims[-1].output_stride) == (more, more):
-            dims[-1] = Dim(dims[-1].size * more, 1, 1)
-        else:
-            dims.append(Dim(more, 1, 1))
-        layout = CopyLayout(tuple(dims), layout.input_base * more, layout.output_base * more)
-        element_bytes = 4
+    layout, element_bytes = in_words(layout, element_bytes)
     boxes = boxes_for(layout, element_bytes, _room(element_bytes, limits))
     return boxes if boxes and boxes.layout_words <= kernels.number("box_layout_words") else None
 
