@@ -1,4 +1,4 @@
-"""``slice1_pixel_tiles`` against its NumPy twin: transposed pixels, all bytes that it writes, and no others."""
+"""``slice1_pixel_tiles`` against its NumPy twin: pixels of lines to columns, all bytes that it writes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from test_kernels_slice1 import PLAN_SLICE1, base_of, check, constants_of, kerne
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.slice import pixel_tile_copies
 
 PIXEL_TILES = kernels.family("slice1_pixel_tiles")
 WIDTHS = PIXEL_TILES.numbers_of("element_bytes")
@@ -19,6 +20,7 @@ WIDTHS = PIXEL_TILES.numbers_of("element_bytes")
 @pytest.fixture(autouse=True)
 def small_tuning(monkeypatch):
     """Tiles are small, so that small inputs have many of them."""
+    monkeypatch.setattr(pixel_tile_copies, "_LEAST_FILL", 0.0)
     use(monkeypatch, pixel_tile_bytes=5120)
 
 
@@ -149,11 +151,15 @@ def test_images_of_many_dimensions_and_more_rounds(device, width):
         (4, turned(224, 224, Dim(3, 1, 1), 3, outer=(8,)), "words"),
         # Pixels of which no two are in the same part of memory.
         (4, turned(1080, 1920, Dim(3, 1, 1), 17), "words"),
+        # Words in rows, and in lines, that leave a third of a tile empty.
+        (4, turned(5, 10**7, Dim(3, 1, 1), 3), "words"),
+        (4, turned(10**6, 5, Dim(3, 1, 1), 3), "boxes"),
         # Lines that are shorter than a tile would leave most of it empty.
         (1, turned(10**7, 2, Dim(3, 1, 1), 3), "boxes"),
     ],
 )
-def test_what_is_copied_in_tiles_of_pixels(width, layout, family):
+def test_what_is_copied_in_tiles_of_pixels(monkeypatch, width, layout, family):
+    monkeypatch.undo()
     (step,) = PLAN_SLICE1(layout, width, 1 << 28, GPU_LIMITS, output_elements=1 << 28).steps
     assert kernels.table()[step.kernel].family.name == f"slice1_{family}"
 

@@ -83,7 +83,7 @@ def discrete(device, **changes):
 
 
 def without_pixels(limits: DeviceLimits) -> DeviceLimits:
-    """For the rules of what has no planes, nor tiles of pixels: small outputs, short rows, many dimensions."""
+    """For the rules of what has no planes, nor tiles of pixels: small outputs, short rows."""
     slice1 = replace(limits.tuning.slice1, plane_pixels=(), pixel_tile_bytes=0)
     return replace(limits, tuning=replace(limits.tuning, slice1=slice1))
 

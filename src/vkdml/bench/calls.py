@@ -11,7 +11,7 @@ import numpy.typing as npt
 import vkdml
 from vkdml.arrays.array import array_in
 from vkdml.arrays.indexing import compact_view
-from vkdml.bench.cases import MIB, WINDOWS, Case
+from vkdml.bench.cases import MIB, Case, window_of
 from vkdml.bench.check import WrongResult
 from vkdml.bench.contents import Bytes, numpy_dtype
 from vkdml.bench.keys import run_in_parallel
@@ -49,8 +49,8 @@ def public_call(case: Case, array: Any, index_bytes: int, device: Device | None 
         device: where to compute; None for an array that lies on one.
     """
     if case.op == "slice1":
-        window = WINDOWS[case.window](case.shape[0], case.shape[1])
-        moved = array.T if window.transposed else array
+        window = window_of(case)
+        moved = array.transpose(1, 0, *range(2, array.ndim)) if window.transposed else array
         return lambda: vkdml.slice1(moved, window.offsets, window.sizes, window.steps, device=device)
     view = array[..., ::2] if case.alternate else array
     view = view.T if case.transposed else view

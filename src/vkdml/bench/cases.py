@@ -38,13 +38,14 @@ _LONGEST_PIXEL = 16
 class Window:
     """What a slice1 case copies from its array: half-open, then every ``step``-th, mirrored if negative."""
 
-    offsets: tuple[int, int]
-    sizes: tuple[int, int]
-    steps: tuple[int, int]
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    steps: tuple[int, ...]
     transposed: bool = False
+    """The array is read with its first two axes in the other order."""
 
 
-WINDOWS: dict[str, Callable[[int, int], Window]] = {
+WINDOWS: dict[str, Callable[..., Window]] = {
     "copy": lambda rows, columns: Window((0, 0), (rows, columns), (1, 1)),
     "flip": lambda rows, columns: Window((0, 0), (rows, columns), (-1, -1)),
     "[::2, ::2]": lambda rows, columns: Window((0, 0), (rows, columns), (2, 2)),
@@ -60,7 +61,11 @@ WINDOWS: dict[str, Callable[[int, int], Window]] = {
     "[::-2, ::-2]": lambda rows, columns: Window((0, 0), (rows, columns), (-2, -2)),
     "[:, ::-1]": lambda rows, columns: Window((0, 0), (rows, columns), (1, -1)),
     "[:, ::3]": lambda rows, columns: Window((0, 0), (rows, columns), (1, 3)),
+    "turned": lambda lines, line, channels: Window(
+        (0, 0, 0), (line, lines, channels), (1, 1, 1), transposed=True
+    ),
 }
+"""By name, what is copied of an array of a shape: of a matrix, or of an image."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +159,7 @@ class Case:
         """Bytes that have to be read: whole sectors where a step skips elements within one."""
         if self.op != "slice1":
             return self.input_bytes
-        step = abs(WINDOWS[self.window](self.shape[0], self.shape[1]).steps[1])
+        step = abs(window_of(self).steps[-1])
         return self.outputs * max(self.element_bytes, min(step * self.element_bytes, SECTOR_BYTES))
 
     def index_bytes(self, of_run: int) -> int:
@@ -202,17 +207,22 @@ def _short_size(size: int) -> str:
     return str(size)
 
 
+def window_of(case: Case) -> Window:
+    """Return what a slice1 case copies."""
+    return WINDOWS[case.window](*case.shape)
+
+
 def _steps_taken(case: Case) -> tuple[int, ...]:
-    window = WINDOWS[case.window](case.shape[0], case.shape[1])
+    window = window_of(case)
     return tuple(map(windows.taken, window.sizes, window.steps))
 
 
 def copied_view(case: Case) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Return shape, strides and first offset, in elements, of what a slice1 case copies."""
-    window = WINDOWS[case.window](case.shape[0], case.shape[1])
+    window = window_of(case)
     strides = row_major_strides(case.shape)
     if window.transposed:
-        strides = strides[::-1]
+        strides = strides[1], strides[0], *strides[2:]
     base, stepped = windows.placed(window.offsets, window.sizes, window.steps, strides)
     return _steps_taken(case), stepped, base
 

@@ -193,7 +193,8 @@ def _check_copy(case: Case, content: Bytes, output: Bytes) -> None:
         different = got[tile] != expected[tile]
         if different.any():
             axes = np.nonzero(different.any(axis=-1))
-            at = tuple(int(part.start + axis[0]) for part, axis in zip(tile, axes, strict=True))
+            starts = *(part.start for part in tile), *(0,) * (len(shape) - 2)
+            at = tuple(int(start + axis[0]) for start, axis in zip(starts, axes, strict=True))
             raise WrongResult(
                 f"{case.name}: element {at} holds the bits {got[at].tolist()}, "
                 f"expected are {expected[at].tolist()}"

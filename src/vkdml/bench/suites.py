@@ -259,6 +259,11 @@ def _every_kernel() -> Iterator[Case]:
             shape = (256 * MIB // (columns * size), columns)
             yield Case(EVERY_KERNEL, "slice1", element, shape, window="transposed")
         yield Case(EVERY_KERNEL, "slice1", element, (13, 256 * MIB // (13 * size)), window="transposed")
+        if size <= 4:
+            pixels = 256 * MIB // (3 * size)
+            yield Case(EVERY_KERNEL, "slice1", element, (4096, pixels // 4096, 3), window="turned")
+            # Lines too short for tiles.
+            yield Case(EVERY_KERNEL, "slice1", element, (pixels // 5, 5, 3), window="turned")
         if size < 4:
             for window in ("[:, ::-1]", "[:, ::3]"):
                 yield Case(EVERY_KERNEL, "slice1", element, (side, side), window=window)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vkdml.bench import contents
-from vkdml.bench.cases import WINDOWS, Case, Window
+from vkdml.bench.cases import Case, window_of
 from vkdml.bench.check import right_indices
 from vkdml.bench.contents import Bytes, numpy_dtype
 from vkdml.bench.host_clock import call_times
@@ -208,14 +208,9 @@ def cuts(case: Case) -> tuple[slice, ...]:
     return tuple(map(windows.as_slice, window.offsets, window.sizes, window.steps))
 
 
-def window_of(case: Case) -> Window:
-    """Return what a slice1 case copies."""
-    return WINDOWS[case.window](case.shape[0], case.shape[1])
-
-
 def copied(array: Any, case: Case) -> Any:
     """Return the view of a library's array that a slice1 case copies."""
-    return (array.T if window_of(case).transposed else array)[cuts(case)]
+    return (array.swapaxes(0, 1) if window_of(case).transposed else array)[cuts(case)]
 
 
 def one_line(error: object) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vkdml.bench import latency
-from vkdml.bench.cases import Case
+from vkdml.bench.cases import Case, window_of
 from vkdml.bench.contents import Bytes
 from vkdml.bench.latency import LatencyCase
 from vkdml.bench.libraries.library import (
@@ -26,7 +26,6 @@ from vkdml.bench.libraries.library import (
     single_axis,
     wall_clock,
     warm,
-    window_of,
 )
 from vkdml.bench.unsupported import Unsupported
 
@@ -39,7 +38,7 @@ class _Node:
     """A node of a model whose first input is ``x``."""
 
     name: str
-    attributes: dict[str, int] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
     constants: dict[str, list[int]] = field(default_factory=dict)
     """The other inputs."""
 
@@ -57,8 +56,8 @@ _HARDLY_ANY = 16
 def _copy_node(case: Case) -> _Node:
     if case.window == "copy":
         return _Node("Identity")
-    if case.window == "transposed":
-        return _Node("Transpose")
+    if case.window in ("transposed", "turned"):
+        return _Node("Transpose", {"perm": [1, 0, *range(2, len(case.shape))]})
     if window_of(case).transposed:
         raise Unsupported("two nodes: it has none that transposes a part")
     both = cuts(case)
@@ -293,7 +292,7 @@ def _output_of(node: _Node, array: np.ndarray[Any, Any]) -> tuple[tuple[int, ...
         axis = node.attributes["axis"]
         return array.shape[:axis] + array.shape[axis + 1 :], np.dtype(np.int64)
     if node.name == "Transpose":
-        return array.shape[::-1], array.dtype
+        return tuple(array.shape[axis] for axis in node.attributes["perm"]), array.dtype
     if node.name == "Identity":
         return array.shape, array.dtype
     constants = node.constants

@@ -1,15 +1,14 @@
-"""Copies of transposed matrices of pixels, such as turned images; ``slice1.py`` says which."""
+"""Copies of transposed pixels in tiles; ``slice1.py`` says which, ``pixel_matrices.py`` finds them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import reciprocal
-from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.layout import CopyLayout
 from vkdml.plan.plans import (
     SECTOR_BYTES,
     VECTOR_BYTES,
@@ -20,92 +19,15 @@ from vkdml.plan.plans import (
     power_of_two_at_least,
 )
 from vkdml.plan.slice.as_words import in_words
-from vkdml.plan.slice.matrices import unaligned
+from vkdml.plan.slice.pixel_matrices import PixelMatrices, pixel_matrices_of
 
-# Words that an invocation keeps of its lines, at most. If as many rows as a word has elements are more, it
-# makes one row.
-_MOST_WORDS = 32
-# From one pixel of the input to the next, at most: of larger ones, memory is read in vain.
-_MOST_PIXEL_BYTES = 64
 # The fewest rows of a tile.
 _FEWEST_ROWS = 8
+# Boxes of words, and words, are faster than tiles of which less is filled (0.7 to 2.2 of the time, H200).
+_LEAST_FILL = 0.65
 # Words copy smaller outputs, and shorter rows of the output, faster than tiles.
 _BYTES_FROM_WORDS, _ROW_FROM_WORDS = 6 << 20, 192
 _LEAST_WORKGROUP = 32
-
-
-@dataclass(frozen=True)
-class PixelMatrices:
-    """A copy whose output has lines of the input as columns of pixels."""
-
-    element_bytes: int
-    outer: tuple[Dim, ...]
-    rows: Dim
-    """From pixel to pixel of a line, which is from row to row of the output; the input stride is positive."""
-    columns: Dim
-    """From line to line."""
-    channels: Dim
-    """Of a pixel; the input stride is positive."""
-    backward: bool
-    """Whether the elements of a pixel are copied in the opposite order."""
-    input_base: int
-    """Of the first element of a pixel in the order of memory."""
-    output_base: int
-
-    @property
-    def per_word(self) -> int:
-        return 4 // self.element_bytes
-
-    @property
-    def pixel_elements(self) -> int:
-        """From one pixel of a line to the next."""
-        return self.rows.input_stride
-
-    @property
-    def row(self) -> int:
-        """Elements of a row of the output."""
-        return self.columns.size * self.channels.size
-
-    @property
-    def _pixel_span(self) -> int:
-        return (self.channels.size - 1) * self.channels.input_stride + 1
-
-    @property
-    def read(self) -> int:
-        """The words that an invocation loads of each line."""
-        return self._read(self.rows_at_once)
-
-    def _read(self, rows_at_once: int) -> int:
-        span = (rows_at_once - 1) * self.pixel_elements + self._pixel_span
-        return ceil_div(span, self.per_word) + 1
-
-    @property
-    def rows_at_once(self) -> int:
-        """Rows that an invocation makes; 0 if even one takes too many registers."""
-        for rows in (self.per_word, 1):
-            if self.per_word * (self._read(rows) - 1) <= _MOST_WORDS:
-                return rows
-        return 0
-
-    @cached_property
-    def input_unaligned(self) -> bool:
-        """Whether what an invocation loads of a line may start anywhere in a word."""
-        steps = self.columns.input_stride, self.rows_at_once * self.pixel_elements
-        starts = (self.input_base, *steps, *(dim.input_stride for dim in self.outer))
-        return any(start % self.per_word for start in starts)
-
-    @property
-    def output_starts(self) -> tuple[int, ...]:
-        """Numbers of which multiples add up to where rows start."""
-        return (
-            self.output_base,
-            self.rows.output_stride,
-            *(dim.output_stride for dim in self.outer),
-        )
-
-    def starts_within(self, nbytes: int) -> bool:
-        """Tell whether rows of the output may start elsewhere than with so many bytes."""
-        return unaligned(self.output_starts, self.element_bytes, nbytes)
 
 
 @dataclass(frozen=True)
@@ -120,67 +42,67 @@ class PixelTile:
     blocks: int
     """Of a row, as many pixels each as a word has elements, those that its last unit reaches included."""
 
-    def counts(self, matrices: PixelMatrices) -> tuple[int, int]:
-        """Return how many tiles a matrix has down and across."""
-        return ceil_div(matrices.rows.size, self.rows), ceil_div(matrices.columns.size, self.pixels)
 
-    def fill(self, matrices: PixelMatrices) -> float:
-        """Return which part of the tiles is in the matrices."""
-        down, across = self.counts(matrices)
-        rows, columns = matrices.rows.size, matrices.columns.size
-        return rows / (down * self.rows) * columns / (across * self.pixels)
+@dataclass(frozen=True)
+class PixelTiles:
+    """A copy in tiles of pixels."""
+
+    matrices: PixelMatrices
+    tile: PixelTile
+    limits: DeviceLimits
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many tiles a matrix has down and across."""
+        rows, columns = self.matrices.rows, self.matrices.columns
+        return ceil_div(rows.size, self.tile.rows), ceil_div(columns.size, self.tile.pixels)
+
+    @property
+    def fill(self) -> float:
+        """Which part of the tiles is in the matrices."""
+        (down, across), rows, columns = self.counts, self.matrices.rows, self.matrices.columns
+        return rows.size / (down * self.tile.rows) * columns.size / (across * self.tile.pixels)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the output."""
+        matrices = self.matrices
+        images = math.prod(dim.size for dim in matrices.outer)
+        return images * matrices.rows.size * matrices.row * matrices.element_bytes
+
+    @property
+    def are_faster_than_words(self) -> bool:
+        """Whether tiles take less time than words that read sectors again while a cache holds them.
+
+        They take 0.60 of the time (33 copies of 48 and 512 MiB on an H200, 0.24 to 1.06).
+        """
+        row_bytes = self.matrices.row * self.matrices.element_bytes
+        return self.nbytes >= _BYTES_FROM_WORDS and row_bytes >= _ROW_FROM_WORDS and self.fill >= _LEAST_FILL
 
 
-def pixel_matrices_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> PixelMatrices | None:
-    """Return the matrices of pixels of a copy; None if it has none that fill their tiles on this device.
+def pixel_tiles_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> PixelTiles | None:
+    """Return the tiles of pixels of a copy; None if it has none on this device that are filled.
 
     >>> from vkdml.plan.device_classes import DISCRETE
     >>> limits = DeviceLimits(DISCRETE, 1 << 30, 65535, 1024, 32768)
     >>> turned = CopyLayout((Dim(1920, 3, 3240), Dim(1080, 5760, 3), Dim(3, 1, 1)), 0, 0)
-    >>> matrices = pixel_matrices_of(turned, 1, limits)
-    >>> matrices and (matrices.rows.size, matrices.columns.size, matrices.channels.size)
-    (1920, 1080, 3)
+    >>> tiles = pixel_tiles_of(turned, 1, limits)
+    >>> tiles and (tiles.tile.rows, tiles.tile.pixels, tiles.fill > 0.9)
+    (64, 64, True)
     """
-    layout, element_bytes = in_words(layout, element_bytes)
-    if not limits.tuning.slice1.pixel_tile_bytes or len(layout.dims) < 3:
+    tuning = limits.tuning.slice1
+    if not tuning.pixel_tile_bytes:
         return None
-    *others, channels = layout.dims
-    columns = next((dim for dim in others if dim.output_stride == channels.size), None)
-    strided = [dim for dim in others if dim.input_stride]
-    if columns is None or not strided or channels.output_stride != 1 or not channels.input_stride:
+    matrices = pixel_matrices_of(*in_words(layout, element_bytes))
+    tile = _largest_tile(matrices, limits) if matrices else None
+    if matrices is None or tile is None:
         return None
-    rows = min(strided, key=lambda dim: abs(dim.input_stride))
-    reach = (channels.size - 1) * abs(channels.input_stride)
-    if rows is columns or not reach < abs(rows.input_stride) <= _MOST_PIXEL_BYTES // element_bytes:
-        return None
-    outer = tuple(dim for dim in others if dim is not rows and dim is not columns)
-    source, target = layout.input_base, layout.output_base
-    backward = channels.input_stride < 0
-    if backward:
-        source -= reach
-        channels = Dim(channels.size, -channels.input_stride, 1)
-    if rows.input_stride < 0:  # they may come in any order
-        source += (rows.size - 1) * rows.input_stride
-        target += (rows.size - 1) * rows.output_stride
-        rows = Dim(rows.size, -rows.input_stride, -rows.output_stride)
-    matrices = PixelMatrices(element_bytes, outer, rows, columns, channels, backward, source, target)
-    if not matrices.rows_at_once or matrices.row * element_bytes < VECTOR_BYTES:
-        return None
-    tile = pixel_tile(matrices, limits)
-    return matrices if tile and tile.fill(matrices) >= limits.tuning.slice1.tile_least_fill else None
+    tiles = PixelTiles(matrices, tile, limits)
+    least_fill = max(tuning.tile_least_fill, _LEAST_FILL if matrices.element_bytes == 4 else 0.0)
+    return tiles if tiles.fill >= least_fill else None
 
 
-def are_faster_than_words(matrices: PixelMatrices) -> bool:
-    """Tell whether tiles take less time than words that read sectors again while a cache holds them.
-
-    They take 0.68 of the time (29 copies of 48 and 512 MiB on an H200, 0.38 to 1.19).
-    """
-    row_bytes = matrices.row * matrices.element_bytes
-    nbytes = math.prod(dim.size for dim in matrices.outer) * matrices.rows.size * row_bytes
-    return nbytes >= _BYTES_FROM_WORDS and row_bytes >= _ROW_FROM_WORDS
-
-
-def pixel_tile(matrices: PixelMatrices, limits: DeviceLimits) -> PixelTile | None:
+def _largest_tile(matrices: PixelMatrices, limits: DeviceLimits) -> PixelTile | None:
     """Return the largest tile whose rows and lines are about as long as each other; None if none fits."""
     nbytes = min(limits.tuning.slice1.pixel_tile_bytes, limits.max_shared_memory)
     width = matrices.element_bytes
@@ -219,25 +141,20 @@ def _shared_bytes(matrices: PixelMatrices, tile: PixelTile) -> int:
     return 4 * tile.rows // rows_at_once * (rows_at_once * (_across(matrices, tile) + 1) | 1)
 
 
-def pixel_tile_copy(
-    matrices: PixelMatrices, last_vector: int, limits: DeviceLimits
-) -> tuple[Step, tuple[int, ...]]:
+def pixel_tile_copy(copy: PixelTiles, last_vector: int) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants.
 
     Raises:
         TooMuchWork: more tiles than the kernel counts.
     """
+    matrices, tile, limits = copy.matrices, copy.tile, copy.limits
     rows, columns, channels = matrices.rows, matrices.columns, matrices.channels
-    tile = pixel_tile(matrices, limits)
-    assert tile is not None
-    tiles_down, tiles_across = tile.counts(matrices)
-    count = math.prod(dim.size for dim in matrices.outer)
-    tiles = count * tiles_down * tiles_across
+    tiles_down, tiles_across = copy.counts
+    tiles = math.prod(dim.size for dim in matrices.outer) * tiles_down * tiles_across
     check_work("tiles", tiles)
     tuning = limits.tuning.slice1
-    band = max(power_of_two_at_least(tiles_down), tuning.tile_band)
-    band = band if tiles_down <= tuning.tile_most_band else tuning.tile_band
-    nbytes = count * rows.size * matrices.row * matrices.element_bytes
+    are_few = tiles_down <= tuning.tile_most_band
+    band = max(power_of_two_at_least(tiles_down) if are_few else 0, tuning.tile_band)
     family = kernels.family("slice1_pixel_tiles")
     placed = family.placed(dim_words(matrices.outer))
     parts = tile.rows // matrices.rows_at_once * tile.blocks
@@ -257,7 +174,7 @@ def pixel_tile_copy(
         output_unaligned=matrices.starts_within(VECTOR_BYTES),
         whole_sectors=matrices.starts_within(SECTOR_BYTES),
         band=band,
-        in_rounds=limits.in_rounds(tiles, nbytes),
+        in_rounds=limits.in_rounds(tiles, copy.nbytes),
     )
     push = family.push(
         tiles=tiles,

@@ -10,11 +10,7 @@ from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, check_buffe
 from vkdml.plan.slice.box_copies import box_copy, boxes_of
 from vkdml.plan.slice.matrices import Matrices
 from vkdml.plan.slice.pixel_copies import pixel_copy, pixels_of
-from vkdml.plan.slice.pixel_tile_copies import (
-    are_faster_than_words,
-    pixel_matrices_of,
-    pixel_tile_copy,
-)
+from vkdml.plan.slice.pixel_tile_copies import pixel_tile_copy, pixel_tiles_of
 from vkdml.plan.slice.plane_copies import plane_copy, planes_of
 from vkdml.plan.slice.row_copies import is_of_rows, row_copy
 from vkdml.plan.slice.run_copies import are_faster_in_parts, run_copy
@@ -75,9 +71,9 @@ def _copied(
     beside = None if filled or by_words else sharing.words_beside
     by_words = by_words or beside is not None
     wants_boxes = sharing.are_faster_in_boxes if by_words else not (gathers_well or filled)
-    turned = pixel_matrices_of(layout, element_bytes, limits) if by_words or wants_boxes else None
-    if turned is not None and (wants_boxes or are_faster_than_words(turned)):
-        return _only(pixel_tile_copy(turned, last_vector, limits))
+    pixel_tiles = pixel_tiles_of(layout, element_bytes, limits) if by_words or wants_boxes else None
+    if pixel_tiles is not None and (wants_boxes or pixel_tiles.are_faster_than_words):
+        return _only(pixel_tile_copy(pixel_tiles, last_vector))
     boxes = boxes_of(layout, element_bytes, limits) if wants_boxes else None
     by_words = by_words and boxes is None
     # Tiles that are not filled are slower than whatever else does not read memory again and again.
