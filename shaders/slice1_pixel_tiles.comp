@@ -54,11 +54,12 @@ uint made_word(uint row, uint number) {
     return bits;
 }
 
-// Loads what an invocation takes at once, and keeps it from cell `at` on. `first` is where the first row lies in the first line.
+// Loads what an invocation takes at once, and keeps it from cell `at` on. `first` is where the first row lies in the first line;
+// lines beyond the last are arbitrary.
 void load_block(uint first, uint column, uint at) {
-    uint shifts[PER_WORD], last_column = columns / CHANNELS - 1u, last_word = last_vector * 4u + 3u;
+    uint shifts[PER_WORD], last_word = last_vector * 4u + 3u;
     [[unroll]] for (uint line = 0u; line < PER_WORD; line++) {
-        uint start = first + min(column + line, last_column) * column_input_stride, word = start / PER_WORD;
+        uint start = first + (column + line) * column_input_stride, word = start / PER_WORD;
         shifts[line] = start % PER_WORD * BITS;
         [[unroll]] for (uint i = 0u; i < READ; i++) lines[line * READ + i] = input_words[min(word + i, last_word)];
     }
