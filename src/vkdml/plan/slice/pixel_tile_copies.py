@@ -84,6 +84,7 @@ def pixel_tiles_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits)
     """Return the tiles of pixels of a copy; None if it has none on this device that are filled.
 
     >>> from vkdml.plan.device_classes import DISCRETE
+    >>> from vkdml.plan.layout import Dim
     >>> limits = DeviceLimits(DISCRETE, 1 << 30, 65535, 1024, 32768)
     >>> turned = CopyLayout((Dim(1920, 3, 3240), Dim(1080, 5760, 3), Dim(3, 1, 1)), 0, 0)
     >>> tiles = pixel_tiles_of(turned, 1, limits)
