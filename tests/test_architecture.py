@@ -79,7 +79,7 @@ def test_a_walk_has_at_most_ten_functions_and_none_twice():
 
 
 def test_the_native_functions_of_the_walk_exist():
-    sources = "\n".join(path.read_text() for path in (ROOT / "src" / "native").glob("*.cpp"))
+    sources = "\n".join(path.read_text() for path in (ROOT / "src" / "native").rglob("*.cpp"))
     for name in [*walk(HOST), *walk(ARRAY)]:
         if "::" in name:
             assert f" {name}(" in sources, name

@@ -113,7 +113,7 @@ def template(node: ast.expr) -> str:
 
 
 def native_messages() -> Iterator[Message]:
-    for path in sorted((ROOT / "src" / "native").glob("*.cpp")):
+    for path in sorted((ROOT / "src" / "native").rglob("*.cpp")):
         text = path.read_text()
         for thrown in re.finditer(r"throw (?:nb::|std::)?(\w+)\((.*?)\);", text, re.DOTALL):
             line = text.count("\n", 0, thrown.start()) + 1

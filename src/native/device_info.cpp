@@ -37,23 +37,39 @@ uint32_t faster_texels(vk::PhysicalDevice device, const vk::PhysicalDeviceLimits
 
 } // namespace
 
-DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
-    memory = device.getMemoryProperties();
-    bool driver_properties = false, storage_8bit = false, size_control = false, indexing = false,
-         memory_fd = false, memory_host = false, portability = false;
+DeviceInfo::Extensions::Extensions(vk::PhysicalDevice device) {
     for (const auto& extension : device.enumerateDeviceExtensionProperties()) {
         const char* name = extension.extensionName;
         memory_budget |= !strcmp(name, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
         driver_properties |= !strcmp(name, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
-        size_control |= !strcmp(name, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
-        indexing |= !strcmp(name, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
+        subgroup_size_control |= !strcmp(name, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+        descriptor_indexing |= !strcmp(name, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
         storage_8bit |= !strcmp(name, VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
         memory_fd |= !strcmp(name, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME);
         memory_host |= !strcmp(name, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
         portability |= !strcmp(name, "VK_KHR_portability_subset");
     }
+}
+
+DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
+    const Extensions extensions(device);
+    memory_budget = extensions.memory_budget;
+    memory = device.getMemoryProperties();
     properties = device.getProperties();
-    auto families = device.getQueueFamilyProperties();
+    choose_queue_family();
+    find_mapped_memory();
+    if (properties.apiVersion < VK_API_VERSION_1_1) return;
+    external_memory = external_memory_of(device, extensions.memory_fd);
+    if (extensions.memory_host && is_software()) host_memory_alignment = host_memory_alignment_of(device);
+    const auto sizes = read_properties(extensions);
+    // Where Vulkan is a layer over something else, there may be no events. SwiftShader takes a lock to tell
+    // of one, for which its workers wait.
+    ends_with_events = !extensions.portability && !is_swiftshader && !validation_layers_wanted();
+    read_features(extensions, sizes);
+}
+
+void DeviceInfo::choose_queue_family() {
+    const auto families = physical.getQueueFamilyProperties();
     // A queue that draws too takes longer for each submission: 19.6 us instead of 15.9 for a small kernel on
     // an H100. Timestamps are worth more.
     int best = -1;
@@ -67,6 +83,9 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
         compute_queue_family = i;
         timestamp_bits = families[i].timestampValidBits;
     }
+}
+
+void DeviceInfo::find_mapped_memory() {
     uint64_t largest = 0;
     for (uint32_t i = 0; i < memory.memoryHeapCount; i++)
         if (memory.memoryHeaps[i].flags & vk::MemoryHeapFlagBits::eDeviceLocal)
@@ -78,10 +97,9 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
         maps_device_memory |=
             (type.propertyFlags & mapped) == mapped && memory.memoryHeaps[type.heapIndex].size == largest;
     }
-    if (properties.apiVersion < VK_API_VERSION_1_1) return;
-    external_memory = external_memory_of(device, memory_fd);
-    if (memory_host && is_software()) host_memory_alignment = host_memory_alignment_of(device);
+}
 
+vk::PhysicalDeviceSubgroupSizeControlPropertiesEXT DeviceInfo::read_properties(const Extensions& extensions) {
     vk::PhysicalDeviceMaintenance3Properties maintenance;
     vk::PhysicalDeviceIDProperties identity;
     vk::PhysicalDeviceDriverProperties driver;
@@ -90,43 +108,45 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
     chain.pNext = &subgroup;
     subgroup.pNext = &maintenance;
     maintenance.pNext = &identity;
-    if (driver_properties) identity.pNext = &driver;
-    if (size_control) {
+    if (extensions.driver_properties) identity.pNext = &driver;
+    if (extensions.subgroup_size_control) {
         sizes.pNext = identity.pNext;
         identity.pNext = &sizes;
     }
-    device.getProperties2(&chain);
-    subgroup.pNext = nullptr;
+    physical.getProperties2(&chain);
+    subgroup.pNext = sizes.pNext = nullptr;
     max_allocation_size = maintenance.maxMemoryAllocationSize;
     memcpy(uuid_bytes.data(), identity.deviceUUID.data(), uuid_bytes.size());
     driver_name = driver.driverName.data();
     is_swiftshader = driver.driverID == vk::DriverId::eGoogleSwiftshader;
     driver_info = driver.driverInfo.data();
-    // Where Vulkan is a layer over something else, there may be no events. SwiftShader takes a lock to tell
-    // of one, for which its workers wait.
-    ends_with_events = !portability && !is_swiftshader && !validation_layers_wanted();
+    return sizes;
+}
 
+void DeviceInfo::read_features(const Extensions& extensions,
+                               const vk::PhysicalDeviceSubgroupSizeControlPropertiesEXT& sizes) {
     vk::PhysicalDevice16BitStorageFeatures access_16bit;
     vk::PhysicalDevice8BitStorageFeatures access_8bit;
-    vk::PhysicalDeviceFeatures2 feature_chain;
-    feature_chain.pNext = &access_16bit;
-    if (storage_8bit) access_16bit.pNext = &access_8bit;
+    vk::PhysicalDeviceFeatures2 chain;
+    chain.pNext = &access_16bit;
+    if (extensions.storage_8bit) access_16bit.pNext = &access_8bit;
     vk::PhysicalDeviceSubgroupSizeControlFeaturesEXT control;
-    if (size_control) {
+    if (extensions.subgroup_size_control) {
         control.pNext = access_16bit.pNext;
         access_16bit.pNext = &control;
     }
     vk::PhysicalDeviceDescriptorIndexingFeaturesEXT descriptors;
-    if (indexing) {
+    if (extensions.descriptor_indexing) {
         descriptors.pNext = access_16bit.pNext;
         access_16bit.pNext = &descriptors;
     }
-    device.getFeatures2(&feature_chain);
+    physical.getFeatures2(&chain);
     update_after_bind = descriptors.descriptorBindingStorageBufferUpdateAfterBind;
-    features = feature_chain.features;
+    features = chain.features;
     if (is_software() && descriptors.descriptorBindingStorageTexelBufferUpdateAfterBind >= update_after_bind)
-        texel_widths = faster_texels(device, properties.limits, driver_info, features);
+        texel_widths = faster_texels(physical, properties.limits, driver_info, features);
     storage_buffer_16bit_access = access_16bit.storageBuffer16BitAccess;
+    storage_buffer_8bit_access = access_8bit.storageBuffer8BitAccess;
     const auto compute = vk::ShaderStageFlagBits::eCompute;
     if (subgroup.supportedStages & compute) {
         using Feature = vk::SubgroupFeatureFlagBits;
@@ -138,7 +158,6 @@ DeviceInfo::DeviceInfo(vk::PhysicalDevice device) : physical(device) {
                             subgroup.subgroupSize >= sizes.minSubgroupSize &&
                             subgroup.subgroupSize <= sizes.maxSubgroupSize;
     if (subgroup_size_control) max_workgroup_subgroups = sizes.maxComputeWorkgroupSubgroups;
-    storage_buffer_8bit_access = access_8bit.storageBuffer8BitAccess;
 }
 
 std::vector<HeapInfo> DeviceInfo::heaps() const {

@@ -65,6 +65,23 @@ struct DeviceInfo {
     std::string driver_name, driver_info;
     std::optional<uint32_t> compute_queue_family;
     uint32_t timestamp_bits = 0;
+
+private:
+    // Which the device has, of those that anything is asked of.
+    struct Extensions {
+        explicit Extensions(vk::PhysicalDevice device);
+
+        bool memory_budget = false, driver_properties = false, subgroup_size_control = false,
+             descriptor_indexing = false, storage_8bit = false, memory_fd = false, memory_host = false,
+             portability = false;
+    };
+
+    void choose_queue_family();
+    void find_mapped_memory();
+    // Returns what a pipeline may ask of the size of its subgroups.
+    vk::PhysicalDeviceSubgroupSizeControlPropertiesEXT read_properties(const Extensions& extensions);
+    void read_features(const Extensions& extensions,
+                       const vk::PhysicalDeviceSubgroupSizeControlPropertiesEXT& sizes);
 };
 
 } // namespace vkdml

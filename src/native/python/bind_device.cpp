@@ -9,18 +9,13 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "driver_module.hpp"
 #include "errors.hpp"
-#include "fixed_parameters.hpp"
 #include "gil.hpp"
 #include "instance.hpp"
 #include "kernel.hpp"
-#include "paired_words.hpp"
 #include "replay.hpp"
 #include "sequence.hpp"
-#include "specialized_module.hpp"
-#include "texel_loads.hpp"
-#include "unrolled_loops.hpp"
-#include "vector_arithmetic.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -109,29 +104,15 @@ void bind_device(nb::module_& m) {
                 if (spirv.size() == 0 || spirv.size() % 4)
                     throw std::invalid_argument("SPIR-V comes in words of 4 bytes, not " +
                                                 std::to_string(spirv.size()) + " bytes");
-                std::vector<uint32_t> words = to_words(spirv);
                 if (fixed.size() % 4 || (fixed.size() && push_bytes))
                     throw std::invalid_argument(
                         "fixed parameters are whole words, and a kernel that has them has no push constants");
-                const size_t first_slot = constants.size();
-                constants.resize(first_slot + fixed.size() / 4);
-                if (fixed.size()) memcpy(constants.data() + first_slot, fixed.data(), fixed.size());
+                std::vector<uint32_t> words = to_words(spirv), fixed_words = to_words(fixed);
                 WithoutGil release;
-                if (fixed.size()) words = spirv::with_fixed_parameters(words, uint32_t(first_slot));
-                // Drivers on processors compile what the constants exclude. GPUs' compilers take 3/4 of the
-                // time without it, but a few kernels then take up to 1.23 of theirs (H200).
-                if (device->info().is_software())
-                    words = spirv::specialized(words, std::exchange(constants, {}));
-                std::vector<uint32_t> texel_words;
-                if (const uint32_t widths = device->info().texel_widths) {
-                    auto loads = spirv::with_texel_loads(words, bindings, widths);
-                    words = std::move(loads.module), texel_words = std::move(loads.texel_words);
-                }
-                if (device->info().unrolls_on_request()) words = spirv::with_unrolled_loops(words);
-                if (device->info().shifts_singly()) words = spirv::with_vector_arithmetic(words);
-                if (device->info().pairs_words()) words = spirv::with_paired_words(words);
-                return std::make_shared<Kernel>(*device, words, bindings, push_bytes, constants,
-                                                subgroup_size, std::move(texel_words));
+                DriverModule made = driver_module(device->info(), std::move(words), std::move(constants),
+                                                  fixed_words, bindings);
+                return std::make_shared<Kernel>(*device, made.spirv, bindings, push_bytes, made.constants,
+                                                subgroup_size, std::move(made.texel_words));
             },
             "spirv"_a, "bindings"_a, "push_bytes"_a, "constants"_a = std::vector<uint32_t>{},
             "subgroup_size"_a = 0, "fixed"_a = nb::bytes("", 0),

@@ -10,17 +10,17 @@
 #include "bindings.hpp"
 #include "checked_dispatch.hpp"
 #include "errors.hpp"
-#include "fixed_parameters.hpp"
 #include "gil.hpp"
 #include "host_copy.hpp"
 #include "mapped_read.hpp"
-#include "paired_words.hpp"
 #include "process_end.hpp"
-#include "specialized_module.hpp"
+#include "spirv/fixed_parameters.hpp"
+#include "spirv/paired_words.hpp"
+#include "spirv/specialized_module.hpp"
+#include "spirv/texel_loads.hpp"
+#include "spirv/unrolled_loops.hpp"
+#include "spirv/vector_arithmetic.hpp"
 #include "tensor_exchange.hpp"
-#include "texel_loads.hpp"
-#include "unrolled_loops.hpp"
-#include "vector_arithmetic.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
