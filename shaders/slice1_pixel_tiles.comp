@@ -56,18 +56,17 @@ uint made_word(uint row, uint number) {
 
 // Loads what an invocation takes at once, and keeps it from cell `at` on. `first` is where the first row lies in the first line;
 // lines beyond the last are arbitrary.
-void load_block(uint first, uint column, uint at) {
+void load_block(uint first, uint first_line, uint at) {
     uint shifts[PER_WORD], last_word = last_vector * 4u + 3u;
     [[unroll]] for (uint line = 0u; line < PER_WORD; line++) {
-        uint start = first + (column + line) * column_input_stride, word = start / PER_WORD;
+        uint start = first + (first_line + line) * line_input_stride, word = start / PER_WORD;
         shifts[line] = start % PER_WORD * BITS;
         [[unroll]] for (uint i = 0u; i < READ; i++) lines[line * READ + i] = input_words[min(word + i, last_word)];
     }
     if (INPUT_UNALIGNED) {
         [[unroll]] for (uint line = 0u; line < PER_WORD; line++) {
-            uint shift = shifts[line], factor = 2u << (31u - shift);
             [[unroll]] for (uint i = line * READ; i < (line + 1u) * READ - 1u; i++)
-                lines[i] = lines[i + 1u] * factor + (lines[i] >> shift);
+                lines[i] = spliced(lines[i], lines[i + 1u], shifts[line]);
         }
     }
     [[unroll]] for (uint row = 0u; row < ROWS_AT_ONCE; row++) {

@@ -1,6 +1,9 @@
 // Vectors and words of the output that start with any element of a cell, which is a word of elements of up to 4 bytes.
+//
+// The including file defines the cells in shared memory, `cells`, and their number, CELLS.
 
 // As funnel(): a multiplication that adds is one instruction.
+uint spliced(uint low, uint high, uint shift) { return high * (2u << (31u - shift)) + (low >> shift); }
 uvec4 spliced(uvec4 low, uvec4 high, uint shift) { return high * (2u << (31u - shift)) + (low >> shift); }
 
 // Returns the vector of the output that starts with element `within` of a cell.

@@ -1,7 +1,7 @@
 // Stores the rows of a tile: the units of the output that begin in it, and what lies in a row before its first unit and after
 // its last vector.
 //
-// The including file defines `columns` and `tile_vectors`, where cells lie: cell(row, across), what they hold:
+// The including file includes slice1_tile_units.glsl. It defines `columns`, elements of a row, and `tile_vectors`, where cells lie: cell(row, across), what they hold:
 // vector_from(cell, within) and store_cell(target, cell, within, begin, end), and which rows others continue: CONTINUED and
 // is_outermost(row, after).
 

@@ -80,10 +80,6 @@ def test_images_of_any_pixels_anywhere(device, monkeypatch, width, channels):
         layout = replace(layout, input_base=layout.input_base + base, output_base=base)
         assert check(device, layout, width, spare=base) == kernel_for("slice1_pixel_tiles", width), layout
         told.add(told_of(device, layout, width))
-    at_once = {rows for rows, *_ in told}
-    assert at_once <= {1, 4 // width}
-    unaligned = (0, 1) if width < 4 else (0,)
-    assert {at for _, at, *_ in told} <= set(unaligned)
     assert {(within, sectors) for *_, within, sectors in told} >= {(0, 0), (1, 1)}
 
 
@@ -132,7 +128,15 @@ def test_workgroups_take_several_tiles(device, width):
     few = replace(device.limits, max_workgroup_count=3)
     for outer in ((3,), ()):
         layout = turned(51, 53, Dim(5, 1, 1), 5, gap=1, outer=outer)
+        assert constants_of(device, layout, width, few)["in_rounds"]
         assert check(device, layout, width, few) == kernel_for("slice1_pixel_tiles", width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_images_of_which_all_lines_are_the_same(device, width):
+    layout = turned(40, 43, Dim(3, 1, 1), 5)
+    dims = tuple(replace(dim, input_stride=0) if dim.size == 40 else dim for dim in layout.dims)
+    assert check(device, replace(layout, dims=dims), width) == kernel_for("slice1_pixel_tiles", width)
 
 
 @pytest.mark.parametrize(
@@ -167,12 +171,14 @@ def test_what_is_copied_in_tiles_of_pixels(monkeypatch, width, layout, family):
     assert kernels.table()[step.kernel].family.name == f"slice1_{family}"
 
 
-def test_tiles_fit_the_least_devices():
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("lines", [1024, 1081])
+def test_tiles_fit_the_least_devices(width, lines):
     """128 invocations and 16 KiB of shared memory."""
     limits = replace(GPU_LIMITS, max_workgroup_invocations=128, max_shared_memory=16 << 10)
-    layout = turned(1081, 1920, Dim(3, 1, 1), 3)
-    (step,) = PLAN_SLICE1(layout, 1, layout.count, limits).steps
+    layout = turned(lines, 3000, Dim(3, 1, 1), 3)
+    (step,) = PLAN_SLICE1(layout, width, layout.count, limits).steps
     c = kernels.table()[step.kernel].named(step.constants)
-    assert step.kernel == "slice1_pixel_tiles_1_bytes"
+    assert step.kernel == kernel_for("slice1_pixel_tiles", width)
     assert c["workgroup"] <= 128
-    assert 4 * (c["down"] // c["rows_at_once"] * (c["rows_at_once"] * (c["across"] + 1) | 1)) <= 16 << 10
+    assert pixel_tile_copies.shared_bytes(c["down"], c["across"], c["rows_at_once"]) <= 16 << 10

@@ -104,9 +104,9 @@ def kernel_for(family: str, width: int, **variant: int) -> str:
     return name
 
 
-def constants_of(device, layout: CopyLayout, width: int) -> dict[str, int]:
+def constants_of(device, layout: CopyLayout, width: int, limits=None) -> dict[str, int]:
     """The specialization constants of a copy's first step, as the tests' tuning plans it."""
-    step = plan_slice1.plan_slice1(layout, width, 1 << 24, device.limits).steps[0]
+    step = plan_slice1.plan_slice1(layout, width, 1 << 24, limits or device.limits).steps[0]
     return kernels.table()[step.kernel].named(step.constants)
 
 

@@ -12,6 +12,7 @@ from needs import missing
 from vkdml.common.rounding import round_up
 from vkdml.plan import kernels
 from vkdml.plan.plans import SHARED_BYTES
+from vkdml.plan.slice import pixel_tile_copies
 from vkdml.plan.slice.matrices import shared_bytes
 
 FAMILY = next(family for family in compile_amd.FAMILIES if family.name == "navi21")
@@ -109,6 +110,11 @@ def test_kernels_take_no_more_shared_memory_than_planning_allows_for(family):
             width = kernel.family.axes["element_bytes"][kernel.variant["element_bytes"]]
             # The compiler allocates in steps.
             most = round_up(shared_bytes(constants["down"], constants["across"], width), ALLOCATED_BYTES)
+        elif kernel.family.name == "slice1_pixel_tiles":
+            nbytes = pixel_tile_copies.shared_bytes(
+                constants["down"], constants["across"], constants["rows_at_once"]
+            )
+            most = round_up(nbytes, ALLOCATED_BYTES)
         elif kernel.family.name == "argreduce_across":
             most = round_up(4 * constants["found_words"], ALLOCATED_BYTES)
         elif kernel.family.name in ("slice1_boxes", "slice1_pixels", "slice1_planes", "argreduce_short"):

@@ -357,7 +357,7 @@ def slice1_pixel_tiles(step, buffers) -> None:
         loaded = min(width + (per_unit - 1) * c.whole_sectors, p.columns - begin)
         assert -(-loaded // (per_word * c.channels)) * c.channels <= c.across
         if not c.input_unaligned:
-            starts = source, p.column_input_stride, c.rows_at_once * c.pixel_elements
+            starts = source, p.line_input_stride, c.rows_at_once * c.pixel_elements
             assert not any(start % per_word for start in starts)
         for row in rows:
             start = (target + row * p.row_output_stride) % WORD
@@ -370,7 +370,7 @@ def slice1_pixel_tiles(step, buffers) -> None:
     columns, sources, targets = elements_of(parts)
     pixels, channels = np.divmod(columns, c.channels)
     channels = c.channels - 1 - channels if c.backward else channels
-    s.copy(sources + pixels * p.column_input_stride + channels * c.channel_step, targets + columns)
+    s.copy(sources + pixels * p.line_input_stride + channels * c.channel_step, targets + columns)
 
 
 def slice1_boxes(step, buffers) -> None:

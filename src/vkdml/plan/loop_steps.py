@@ -324,7 +324,11 @@ def tile(parts: int, rows: int, vectors: int, size: int) -> int:
     """
     load = loop(ceil_div(parts, size), loop(4, 2 * loop(3)) + loop(4))
     store = loop(ceil_div(rows, size // vectors))
-    return load + store + loop(ceil_div(2 * _VECTORS_PER_SECTOR * _END_WORDS * rows, size))
+    return load + store + _ends_of_rows(rows, size)
+
+
+def _ends_of_rows(rows: int, size: int) -> int:
+    return loop(ceil_div(2 * _VECTORS_PER_SECTOR * _END_WORDS * rows, size))
 
 
 @dataclass(frozen=True)
@@ -342,18 +346,18 @@ class PixelTileLoops:
     """In which a tile is loaded, each by one invocation."""
     lines: int
     """Of a part."""
-    read: int
-    """Words of a line."""
-    made: int
-    """Words that are made of a part, those of one row counted once more."""
+    words_of_line: int
+    """That an invocation loads of a line."""
+    rows_at_once: int
+    channels: int
 
     def tiles(self, count: int) -> int:
         """Return the steps of so many tiles."""
-        load = 2 * loop(self.lines, loop(self.read)) + loop(self.made, loop(self.lines))
-        store = loop(ceil_div(self.rows * self.vectors, self.workgroup_size))
-        ends = loop(ceil_div(2 * _VECTORS_PER_SECTOR * _END_WORDS * self.rows, self.workgroup_size))
+        load = 2 * loop(self.lines, loop(self.words_of_line))
+        load += loop(self.rows_at_once, loop(self.channels, loop(self.lines)))
         loads = loop(ceil_div(self.parts, self.workgroup_size), load)
-        return loop(count, loop(self.dims) + loads + store + ends)
+        store = loop(ceil_div(self.rows * self.vectors, self.workgroup_size))
+        return loop(count, loop(self.dims) + loads + store + _ends_of_rows(self.rows, self.workgroup_size))
 
 
 @dataclass(frozen=True)

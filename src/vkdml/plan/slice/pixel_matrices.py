@@ -19,13 +19,13 @@ _MOST_PIXEL_BYTES = 64
 
 @dataclass(frozen=True)
 class PixelMatrices:
-    """A copy whose output has lines of the input as columns of pixels."""
+    """A copy whose output has lines of pixels of the input as columns."""
 
     element_bytes: int
     outer: tuple[Dim, ...]
     rows: Dim
     """From pixel to pixel of a line, which is from row to row of the output; the input stride is positive."""
-    columns: Dim
+    lines: Dim
     """From line to line."""
     channels: Dim
     """Of a pixel; the input stride is positive."""
@@ -45,20 +45,20 @@ class PixelMatrices:
         return self.rows.input_stride
 
     @property
-    def row(self) -> int:
-        """Elements of a row of the output."""
-        return self.columns.size * self.channels.size
+    def row_elements(self) -> int:
+        """Of a row of the output."""
+        return self.lines.size * self.channels.size
 
     @property
     def _pixel_span(self) -> int:
         return (self.channels.size - 1) * self.channels.input_stride + 1
 
     @property
-    def read(self) -> int:
-        """The words that an invocation loads of each line."""
-        return self._read(self.rows_at_once)
+    def words_of_line(self) -> int:
+        """The words that an invocation loads of a line, at most: it may start within a word."""
+        return self._words_of_line(self.rows_at_once)
 
-    def _read(self, rows_at_once: int) -> int:
+    def _words_of_line(self, rows_at_once: int) -> int:
         span = (rows_at_once - 1) * self.pixel_elements + self._pixel_span
         return ceil_div(span, self.per_word) + 1
 
@@ -66,14 +66,14 @@ class PixelMatrices:
     def rows_at_once(self) -> int:
         """Rows that an invocation makes; 0 if even one takes too many registers."""
         for rows in (self.per_word, 1):
-            if self.per_word * (self._read(rows) - 1) <= _MOST_WORDS:
+            if self.per_word * (self._words_of_line(rows) - 1) <= _MOST_WORDS:
                 return rows
         return 0
 
     @cached_property
     def input_unaligned(self) -> bool:
         """Whether what an invocation loads of a line may start anywhere in a word."""
-        steps = self.columns.input_stride, self.rows_at_once * self.pixel_elements
+        steps = self.lines.input_stride, self.rows_at_once * self.pixel_elements
         starts = (self.input_base, *steps, *(dim.input_stride for dim in self.outer))
         return any(start % self.per_word for start in starts)
 
@@ -96,21 +96,21 @@ def pixel_matrices_of(layout: CopyLayout, element_bytes: int) -> PixelMatrices |
 
     >>> turned = CopyLayout((Dim(1920, 3, 3240), Dim(1080, 5760, 3), Dim(3, 1, 1)), 0, 0)
     >>> matrices = pixel_matrices_of(turned, 1)
-    >>> matrices and (matrices.rows.size, matrices.columns.size, matrices.channels.size)
+    >>> matrices and (matrices.rows.size, matrices.lines.size, matrices.channels.size)
     (1920, 1080, 3)
     """
     if len(layout.dims) < 3:
         return None
     *others, channels = layout.dims
-    columns = next((dim for dim in others if dim.output_stride == channels.size), None)
+    lines = next((dim for dim in others if dim.output_stride == channels.size), None)
     strided = [dim for dim in others if dim.input_stride]
-    if columns is None or not strided or channels.output_stride != 1 or not channels.input_stride:
+    if lines is None or not strided or channels.output_stride != 1 or not channels.input_stride:
         return None
     rows = min(strided, key=lambda dim: abs(dim.input_stride))
     reach = (channels.size - 1) * abs(channels.input_stride)
-    if rows is columns or not reach < abs(rows.input_stride) <= _MOST_PIXEL_BYTES // element_bytes:
+    if rows is lines or not reach < abs(rows.input_stride) <= _MOST_PIXEL_BYTES // element_bytes:
         return None
-    outer = tuple(dim for dim in others if dim is not rows and dim is not columns)
+    outer = tuple(dim for dim in others if dim is not rows and dim is not lines)
     source, target = layout.input_base, layout.output_base
     backward = channels.input_stride < 0
     if backward:
@@ -120,6 +120,6 @@ def pixel_matrices_of(layout: CopyLayout, element_bytes: int) -> PixelMatrices |
         source += (rows.size - 1) * rows.input_stride
         target += (rows.size - 1) * rows.output_stride
         rows = Dim(rows.size, -rows.input_stride, -rows.output_stride)
-    matrices = PixelMatrices(element_bytes, outer, rows, columns, channels, backward, source, target)
-    has_vectors = matrices.row * element_bytes >= VECTOR_BYTES
+    matrices = PixelMatrices(element_bytes, outer, rows, lines, channels, backward, source, target)
+    has_vectors = matrices.row_elements * element_bytes >= VECTOR_BYTES
     return matrices if matrices.rows_at_once and has_vectors else None

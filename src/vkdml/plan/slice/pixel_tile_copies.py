@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from vkdml.common.rounding import ceil_div, round_up
+from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import reciprocal
 from vkdml.plan.layout import CopyLayout
@@ -20,14 +20,14 @@ from vkdml.plan.plans import (
 )
 from vkdml.plan.slice.as_words import in_words
 from vkdml.plan.slice.pixel_matrices import PixelMatrices, pixel_matrices_of
+from vkdml.plan.slice.rounds import band_of, workgroup_of_fewest_rounds
 
 # The fewest rows of a tile.
 _FEWEST_ROWS = 8
 # Boxes of words, and words, are faster than tiles of which less is filled (0.7 to 2.2 of the time, H200).
 _LEAST_FILL = 0.65
 # Words copy smaller outputs, and shorter rows of the output, faster than tiles.
-_BYTES_FROM_WORDS, _ROW_FROM_WORDS = 6 << 20, 192
-_LEAST_WORKGROUP = 32
+_LEAST_BYTES, _LEAST_ROW_BYTES = 6 << 20, 192
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,21 @@ class PixelTiles:
     @property
     def counts(self) -> tuple[int, int]:
         """How many tiles a matrix has down and across."""
-        rows, columns = self.matrices.rows, self.matrices.columns
-        return ceil_div(rows.size, self.tile.rows), ceil_div(columns.size, self.tile.pixels)
+        matrices, tile = self.matrices, self.tile
+        return ceil_div(matrices.rows.size, tile.rows), ceil_div(matrices.lines.size, tile.pixels)
 
     @property
     def fill(self) -> float:
         """Which part of the tiles is in the matrices."""
-        (down, across), rows, columns = self.counts, self.matrices.rows, self.matrices.columns
-        return rows.size / (down * self.tile.rows) * columns.size / (across * self.tile.pixels)
+        (down, across), matrices, tile = self.counts, self.matrices, self.tile
+        return matrices.rows.size / (down * tile.rows) * matrices.lines.size / (across * tile.pixels)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the output."""
         matrices = self.matrices
         images = math.prod(dim.size for dim in matrices.outer)
-        return images * matrices.rows.size * matrices.row * matrices.element_bytes
+        return images * matrices.rows.size * matrices.row_elements * matrices.element_bytes
 
     @property
     def are_faster_than_words(self) -> bool:
@@ -76,8 +76,8 @@ class PixelTiles:
 
         They take 0.59 of the time (35 copies of 8 to 512 MiB on an H200, 0.24 to 0.99).
         """
-        row_bytes = self.matrices.row * self.matrices.element_bytes
-        return self.nbytes >= _BYTES_FROM_WORDS and row_bytes >= _ROW_FROM_WORDS and self.fill >= _LEAST_FILL
+        row_bytes = self.matrices.row_elements * self.matrices.element_bytes
+        return self.nbytes >= _LEAST_BYTES and row_bytes >= _LEAST_ROW_BYTES and self.fill >= _LEAST_FILL
 
 
 def pixel_tiles_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> PixelTiles | None:
@@ -108,10 +108,10 @@ def _largest_tile(matrices: PixelMatrices, limits: DeviceLimits) -> PixelTile | 
     nbytes = min(limits.tuning.slice1.pixel_tile_bytes, limits.max_shared_memory)
     width = matrices.element_bytes
     most_rows = power_of_two_at_least(matrices.rows.size)
-    most_pixels = power_of_two_at_least(matrices.columns.size)
+    most_pixels = power_of_two_at_least(matrices.lines.size)
     rows, pixels = max(matrices.rows_at_once, _FEWEST_ROWS), SECTOR_BYTES // width
     best = None
-    while (tile := _tile(matrices, rows, pixels, limits)) and _shared_bytes(matrices, tile) <= nbytes:
+    while _shared_bytes_of(matrices, tile := _tile(matrices, rows, pixels)) <= nbytes:
         best = tile
         line, row = rows * matrices.pixel_elements, pixels * matrices.channels.size
         if rows < most_rows and (line <= row or pixels >= most_pixels):
@@ -123,7 +123,7 @@ def _largest_tile(matrices: PixelMatrices, limits: DeviceLimits) -> PixelTile | 
     return best
 
 
-def _tile(matrices: PixelMatrices, rows: int, pixels: int, limits: DeviceLimits) -> PixelTile:
+def _tile(matrices: PixelMatrices, rows: int, pixels: int) -> PixelTile:
     width, channels = matrices.element_bytes, matrices.channels.size
     is_shifted = matrices.starts_within(SECTOR_BYTES)
     beyond = SECTOR_BYTES // width - 1 if is_shifted else 0
@@ -136,30 +136,32 @@ def _across(matrices: PixelMatrices, tile: PixelTile) -> int:
     return tile.blocks * matrices.channels.size
 
 
-def _shared_bytes(matrices: PixelMatrices, tile: PixelTile) -> int:
+def shared_bytes(down: int, across: int, rows_at_once: int) -> int:
     """Return the shared memory of a tile, as ``slice1_pixel_tiles.comp`` declares it."""
-    rows_at_once = matrices.rows_at_once
-    return 4 * tile.rows // rows_at_once * (rows_at_once * (_across(matrices, tile) + 1) | 1)
+    return 4 * down // rows_at_once * (rows_at_once * (across + 1) | 1)
 
 
-def pixel_tile_copy(copy: PixelTiles, last_vector: int) -> tuple[Step, tuple[int, ...]]:
+def _shared_bytes_of(matrices: PixelMatrices, tile: PixelTile) -> int:
+    return shared_bytes(tile.rows, _across(matrices, tile), matrices.rows_at_once)
+
+
+def pixel_tile_copy(tiles: PixelTiles, last_vector: int) -> tuple[Step, tuple[int, ...]]:
     """Return the step, and the layout words for the workspace if they do not fit the push constants.
 
     Raises:
         TooMuchWork: more tiles than the kernel counts.
     """
-    matrices, tile, limits = copy.matrices, copy.tile, copy.limits
-    rows, columns, channels = matrices.rows, matrices.columns, matrices.channels
-    tiles_down, tiles_across = copy.counts
-    tiles = math.prod(dim.size for dim in matrices.outer) * tiles_down * tiles_across
-    check_work("tiles", tiles)
+    matrices, tile, limits = tiles.matrices, tiles.tile, tiles.limits
+    rows, lines, channels = matrices.rows, matrices.lines, matrices.channels
+    tiles_down, tiles_across = tiles.counts
+    count = math.prod(dim.size for dim in matrices.outer) * tiles_down * tiles_across
+    check_work("tiles", count)
     tuning = limits.tuning.slice1
-    are_few = tiles_down <= tuning.tile_most_band
-    band = max(power_of_two_at_least(tiles_down) if are_few else 0, tuning.tile_band)
+    band = band_of(tiles_down, tuning.tile_most_band, tuning)
     family = kernels.family("slice1_pixel_tiles")
     placed = family.placed(dim_words(matrices.outer))
     parts = tile.rows // matrices.rows_at_once * tile.blocks
-    workgroup_size = _workgroup_size(parts, limits.workgroup_size)
+    workgroup_size = workgroup_of_fewest_rounds(parts, limits.workgroup_size)
     kernel, constants = family.specialize(
         element_bytes=matrices.element_bytes,
         workgroup=workgroup_size,
@@ -175,10 +177,10 @@ def pixel_tile_copy(copy: PixelTiles, last_vector: int) -> tuple[Step, tuple[int
         output_unaligned=matrices.starts_within(VECTOR_BYTES),
         whole_sectors=matrices.starts_within(SECTOR_BYTES),
         band=band,
-        in_rounds=limits.in_rounds(tiles, copy.nbytes),
+        in_rounds=limits.in_rounds(count, tiles.nbytes),
     )
     push = family.push(
-        tiles=tiles,
+        tiles=count,
         tiles_down=tiles_down,
         tiles_across=tiles_across,
         tiles_in_band_inverse=reciprocal(band * tiles_across),
@@ -187,9 +189,9 @@ def pixel_tile_copy(copy: PixelTiles, last_vector: int) -> tuple[Step, tuple[int
         input_base=matrices.input_base,
         output_base=matrices.output_base,
         rows=rows.size,
-        columns=matrices.row,
+        columns=matrices.row_elements,
         row_output_stride=rows.output_stride,
-        column_input_stride=columns.input_stride,
+        line_input_stride=lines.input_stride,
         tile_vectors=tile.vectors,
         tile_vectors_inverse=reciprocal(tile.vectors),
         last_vector=last_vector,
@@ -202,14 +204,9 @@ def pixel_tile_copy(copy: PixelTiles, last_vector: int) -> tuple[Step, tuple[int
         vectors=tile.vectors,
         parts=parts,
         lines=matrices.per_word,
-        read=matrices.read,
-        made=(matrices.rows_at_once + 1) * channels.size,
-    ).tiles(loop_steps.rounds_of(tiles, limits.max_workgroup_count))
-    step = Step(kernel, constants, push, limits.started(tiles), loop_steps=loops)
+        words_of_line=matrices.words_of_line,
+        rows_at_once=matrices.rows_at_once,
+        channels=channels.size,
+    ).tiles(loop_steps.rounds_of(count, limits.max_workgroup_count))
+    step = Step(kernel, constants, push, limits.started(count), loop_steps=loops)
     return step, placed.stored
-
-
-def _workgroup_size(parts: int, most: int) -> int:
-    """Return invocations that load a tile in the fewest rounds, each of which occupies nearly all of them."""
-    wanted = ceil_div(parts, ceil_div(parts, most))
-    return min(round_up(wanted, _LEAST_WORKGROUP), most)

@@ -12,10 +12,10 @@ from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import NO_DIM, CopyLayout, Dim
 from vkdml.plan.plans import DeviceLimits, Step, check_work, dim_words
 from vkdml.plan.slice.channels import MOST_CELLS, MOST_CHANNEL_DIMS
+from vkdml.plan.slice.rounds import LEAST_WORKGROUP
 
 # Words that an invocation reads together from pixels with fewer elements.
 _READ_TOGETHER = 12
-_LEAST_WORKGROUP = 32
 # Unaligned planes of narrow elements that are copied in tiles: more than the first, if they fill so much of a
 # multiple of _ROWS_OF_TILES, and have at most so many bytes together.
 _FEW_PLANES, _FULL, _ROWS_OF_TILES, _CACHED_BYTES = 12, 3 / 4, 16, 64 << 20
@@ -114,7 +114,7 @@ class Planes:
         shares = [
             share
             for at_once in _halved(max(_READ_TOGETHER // self.pixel_elements, 1), 1)
-            for size in _halved(most, min(_LEAST_WORKGROUP, most))
+            for size in _halved(most, min(LEAST_WORKGROUP, most))
             if tuning.plane_cells <= size * at_once * self.pixel_elements <= MOST_CELLS[self.element_bytes]
             and size * at_once * self.per_word <= row
             and (share := _shared(self, size, at_once)).copied <= _COPIED_TWICE * row

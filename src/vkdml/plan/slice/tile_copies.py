@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from vkdml.common.rounding import ceil_div, round_up
+from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import reciprocal
 from vkdml.plan.layout import CopyLayout
@@ -15,7 +15,6 @@ from vkdml.plan.plans import (
     Step,
     check_work,
     dim_words,
-    power_of_two_at_least,
     words,
 )
 from vkdml.plan.slice.box_copies import has_boxes
@@ -31,9 +30,9 @@ from vkdml.plan.slice.matrices import (
     transposed,
     unaligned,
 )
+from vkdml.plan.slice.rounds import band_of, workgroup_of_fewest_rounds
 from vkdml.plan.tuning import SliceTuning
 
-_LEAST_WORKGROUP = 32
 # Bytes of an element and step of rows whose loads take so many registers that large workgroups leave some
 # unused (0.82 to 0.97 of the time on an H200).
 _EVERY_THIRD_BYTE = (1, 3)
@@ -186,7 +185,9 @@ def tile_copy(
         layout_words=placed.pushed,
     )
     takes_registers = (element_bytes, rows.step) == _EVERY_THIRD_BYTE
-    workgroup_size = _workgroup_size(shape, limits.workgroup_size // (2 if takes_registers else 1))
+    most_invocations = limits.workgroup_size // (2 if takes_registers else 1)
+    # Each invocation stores one vector of a row, so there are at least as many as a row has vectors.
+    workgroup_size = workgroup_of_fewest_rounds(shape.parts, most_invocations, shape.vectors)
     kernel, constants = family.specialize(
         element_bytes=element_bytes,
         workgroup=workgroup_size,
@@ -223,19 +224,7 @@ def _band(matrices: Matrices, tiles_down: int, element_bytes: int, tuning: Slice
     most = tuning.tile_most_band
     if matrices.rows.step == 1 and loads_unaligned(matrices, element_bytes):
         most = dict(tuning.unaligned_tile_most_band).get(element_bytes, most)
-    if tiles_down > most:
-        return tuning.tile_band
-    return max(power_of_two_at_least(tiles_down), tuning.tile_band)
-
-
-def _workgroup_size(shape: TileShape, most: int) -> int:
-    """Return invocations that load a tile in the fewest rounds, each of which occupies nearly all of them.
-
-    Each invocation stores one vector of a row, so there are at least as many as a row has vectors.
-    """
-    rounds = ceil_div(shape.parts, most)
-    wanted = max(ceil_div(shape.parts, rounds), shape.vectors)
-    return min(round_up(wanted, _LEAST_WORKGROUP), most)
+    return band_of(tiles_down, most, tuning)
 
 
 def _row_block_words(rows: Rows) -> tuple[int, ...]:
