@@ -25,7 +25,7 @@ from vkdml.bench.libraries import cub_library, peers
 from vkdml.cli import bench, bench_progress, main
 from vkdml.plan.device_classes import TUNING
 from vkdml.plan.fixed_parameters import with_fixed_parameters
-from vkdml.runtime.executions import ExecutionCache
+from vkdml.runtime.execution_cache import ExecutionCache
 
 SMALL = ["bench", "--shape", "40x300", "--peers", "none", "--readings", "3"]
 

@@ -17,7 +17,7 @@ from separate import separate_device
 import vkdml
 from vkdml import _native
 from vkdml.operators import one_piece
-from vkdml.runtime.executions import IMPORTED_BYTES
+from vkdml.runtime.execution_cache import IMPORTED_BYTES
 from vkdml.runtime.imported_memory import region_around, result_region
 from vkdml.runtime.rebindable import Rebindable
 

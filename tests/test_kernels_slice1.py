@@ -21,7 +21,8 @@ from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.slice import slice1 as plan_slice1
 from vkdml.plan.slice import tile_copies
 from vkdml.plan.slice.box_copies import box_copy, boxes_of
-from vkdml.plan.slice.matrices import shared_bytes, tile_shape, transposed
+from vkdml.plan.slice.matrices import transposed
+from vkdml.plan.slice.tile_shapes import shared_bytes, tile_shape
 from vkdml.plan.tuning import BoxWorkgroups, SliceTuning
 
 WIDTHS = kernels.family("slice1_runs").numbers_of("element_bytes")

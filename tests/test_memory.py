@@ -16,7 +16,7 @@ import vkdml
 from vkdml import _native, dml
 from vkdml.common.read_only import fix
 from vkdml.runtime import memory
-from vkdml.runtime.executions import ExecutionCache
+from vkdml.runtime.execution_cache import ExecutionCache
 from vkdml.runtime.memory import MAPPED_READ_BYTES, Memory, memory_in
 
 HOST, LOCAL, MAPPED = _native.MemoryKind.host, _native.MemoryKind.device, _native.MemoryKind.mapped

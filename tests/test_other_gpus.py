@@ -13,7 +13,7 @@ from vkdml.common.rounding import round_up
 from vkdml.plan import kernels
 from vkdml.plan.plans import SHARED_BYTES
 from vkdml.plan.slice import pixel_tile_copies
-from vkdml.plan.slice.matrices import shared_bytes
+from vkdml.plan.slice.tile_shapes import shared_bytes
 
 FAMILY = next(family for family in compile_amd.FAMILIES if family.name == "navi21")
 RECORDED = compile_amd.recorded()

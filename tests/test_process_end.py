@@ -12,7 +12,7 @@ COLD = {"MESA_SHADER_CACHE_DISABLE": "1"}
 # Some drivers compile a kernel when it is made, lavapipe when it is first run.
 COMPILING = """
     import os, signal
-    from vkdml.runtime.executions import ExecutionCache
+    from vkdml.runtime.execution_cache import ExecutionCache
     x = np.random.default_rng(1).random((300, 300))
     device = vkdml.default_device()
     compiling, take = threading.Event(), ExecutionCache.take

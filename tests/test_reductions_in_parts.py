@@ -15,7 +15,7 @@ from test_plan_out_of_order import PROCESSOR, WALKED, families, families_of, ste
 
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order
-from vkdml.plan.reduce import argreduce, in_parts, period_division, periodic, repetition
+from vkdml.plan.reduce import argreduce, in_parts, period_division, periodic_plans, repetition
 from vkdml.plan.reduce.joined import Joining
 from vkdml.plan.reduce.reductions import Results
 
@@ -190,5 +190,5 @@ def test_unaligned_columns_are_read_in_periods(monkeypatch, name, memory, order,
 
 def test_no_ways_are_compared_to_read_small_unaligned_columns(monkeypatch):
     """Two dispatches take longer than these take at all, and to compare takes as long as to plan them."""
-    monkeypatch.setattr(periodic, "fastest_in_parts", None)
+    monkeypatch.setattr(periodic_plans, "fastest_in_parts", None)
     assert families_of((100, 33, 77), (0, 1, 2), (1,), "float32") == ["columns"]

@@ -12,7 +12,7 @@ from separate import separate_device
 import vkdml
 from vkdml import _native
 from vkdml.runtime import small_transfers
-from vkdml.runtime.executions import ExecutionCache
+from vkdml.runtime.execution_cache import ExecutionCache
 from vkdml.runtime.small_transfers import MOST_IDLE, REUSED_FROM, SMALL_BYTES, SmallTransfers
 
 DEVICE = _native.MemoryKind.device

@@ -17,7 +17,7 @@ import vkdml
 from vkdml.operators import on_host, one_piece, tile_source
 from vkdml.runtime import device as runtime_device
 from vkdml.runtime import memory
-from vkdml.runtime.executions import ExecutionCache
+from vkdml.runtime.execution_cache import ExecutionCache
 
 SHAPE = (64, 40_000)  # more than what a discrete device reads over the bus
 

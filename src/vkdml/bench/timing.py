@@ -14,7 +14,7 @@ from vkdml.measuring import FEWEST_READINGS, REPEATS, poisoned, spread, warm_up
 from vkdml.plan.plans import Plan
 from vkdml.runtime.device import Device
 from vkdml.runtime.execution import Execution
-from vkdml.runtime.executions import ExecutionCache
+from vkdml.runtime.execution_cache import ExecutionCache
 from vkdml.runtime.memory import Memory
 from vkdml.runtime.recording import NativeSequence, Region, record_steps, recordable_steps, workspace_for
 

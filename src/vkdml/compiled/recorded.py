@@ -8,7 +8,7 @@ from weakref import ref
 from vkdml.errors import DeviceError
 from vkdml.plan.plans import Plan
 from vkdml.runtime.device import Device
-from vkdml.runtime.executions import ExecutionCache
+from vkdml.runtime.execution_cache import ExecutionCache
 from vkdml.runtime.memory import Memory
 from vkdml.runtime.recording import (
     Buffer,

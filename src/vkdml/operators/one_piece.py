@@ -14,7 +14,7 @@ from vkdml.operators import stream
 from vkdml.plan.calls import CopyCall, ReduceCall, plan_for
 from vkdml.plan.plans import Plan, TooMuchWork
 from vkdml.runtime.device import Device
-from vkdml.runtime.executions import ExecutionCache
+from vkdml.runtime.execution_cache import ExecutionCache
 from vkdml.runtime.host_memory import copy_bytes, empty
 from vkdml.runtime.imported_memory import lead_of, region_around, result_region
 from vkdml.runtime.recording import Region

@@ -151,6 +151,14 @@ class SliceTuning:
     sharing: SharingTuning = SharingTuning()
     """The numbers of copies whose parts share sectors of the input."""
 
+    def bytes_of_box(self, element_bytes: int) -> int:
+        """Shared memory for a box of elements of a width; 0: they have no boxes on such devices."""
+        return self.narrow_box_bytes if element_bytes < 4 else self.box_bytes
+
+    def has_boxes(self, element_bytes: int) -> bool:
+        """Tell whether elements of this width are ever copied in boxes on such devices."""
+        return self.bytes_of_box(element_bytes) > 0
+
 
 @dataclass(frozen=True)
 class ShortTuning:

@@ -16,7 +16,7 @@ from vkdml.errors import DeviceError
 from vkdml.plan.plans import DeviceLimits
 from vkdml.runtime import profile
 from vkdml.runtime.device_info import DeviceInfo
-from vkdml.runtime.executions import ExecutionCache
+from vkdml.runtime.execution_cache import ExecutionCache
 from vkdml.runtime.open_devices import OpenDevices, level_of_caller
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from vkdml.runtime.recording import (
 )
 
 if TYPE_CHECKING:
-    from vkdml.runtime.executions import ExecutionCache
+    from vkdml.runtime.execution_cache import ExecutionCache
 
 Bytes = npt.NDArray[np.uint8]
 

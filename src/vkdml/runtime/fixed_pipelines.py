@@ -18,7 +18,7 @@ from vkdml.plan.tuning import Tuning
 from vkdml.runtime.recording import RecordableStep, recordable_steps
 
 if TYPE_CHECKING:
-    from vkdml.runtime.executions import ExecutionCache
+    from vkdml.runtime.execution_cache import ExecutionCache
 
 MOST_PLANS = 1024
 RUNS_BETWEEN = 16

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml.plan.plans import VECTOR_BYTES
-from vkdml.runtime.executions import ExecutionCache
+from vkdml.runtime.execution_cache import ExecutionCache
 from vkdml.runtime.host_memory import empty
 from vkdml.runtime.recording import Region
 

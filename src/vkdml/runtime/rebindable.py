@@ -17,7 +17,7 @@ from vkdml.runtime.recording import (
 )
 
 if TYPE_CHECKING:
-    from vkdml.runtime.executions import ExecutionCache
+    from vkdml.runtime.execution_cache import ExecutionCache
 
 _WORKSPACE = -1
 

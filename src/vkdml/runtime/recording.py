@@ -13,7 +13,7 @@ from vkdml.plan import kernels
 from vkdml.plan.plans import Plan
 
 if TYPE_CHECKING:
-    from vkdml.runtime.executions import ExecutionCache
+    from vkdml.runtime.execution_cache import ExecutionCache
 
 Buffer = _native.Buffer
 """A piece of a device's memory."""

@@ -14,7 +14,7 @@ from vkdml.plan.plans import power_of_two_at_least
 from vkdml.runtime.recording import Buffer, NativeSequence
 
 if TYPE_CHECKING:
-    from vkdml.runtime.executions import ExecutionCache
+    from vkdml.runtime.execution_cache import ExecutionCache
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -12,8 +12,8 @@ from vkdml.plan.reduce.across import plan_across
 from vkdml.plan.reduce.columns import are_fast_vectors
 from vkdml.plan.reduce.joined import Joining, plan_joined
 from vkdml.plan.reduce.one_position import read_once
-from vkdml.plan.reduce.periodic import (
-    Periodicity,
+from vkdml.plan.reduce.periodic import Periodicity
+from vkdml.plan.reduce.periodic_plans import (
     plan_periods,
     plan_periods_as_last_way,
     plan_periods_instead_of_elements,

@@ -15,25 +15,16 @@ from vkdml.plan.tuning import SliceTuning
 def boxes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Boxes | None:
     """Return the boxes of a copy, of elements of up to 4 bytes; None where it has none on this device."""
     tuning = limits.tuning.slice1
-    if not has_boxes(element_bytes, tuning):
+    if not tuning.has_boxes(element_bytes):
         return None
     layout, element_bytes = in_words(layout, element_bytes)
     boxes = boxes_for(layout, element_bytes, _room(element_bytes, limits))
     return boxes if boxes and boxes.layout_words <= kernels.number("box_layout_words") else None
 
 
-def has_boxes(element_bytes: int, tuning: SliceTuning) -> bool:
-    """Whether elements of this width are ever copied in boxes on such devices."""
-    return _shared_bytes(element_bytes, tuning) > 0
-
-
-def _shared_bytes(element_bytes: int, tuning: SliceTuning) -> int:
-    return tuning.narrow_box_bytes if element_bytes < 4 else tuning.box_bytes
-
-
 def _room(element_bytes: int, limits: DeviceLimits) -> Room:
     tuning = limits.tuning.slice1
-    nbytes = min(_shared_bytes(element_bytes, tuning), limits.max_shared_memory)
+    nbytes = min(tuning.bytes_of_box(element_bytes), limits.max_shared_memory)
     rows = min(tuning.box_rows, nbytes // 64)
     workgroup_size = _workgroup_size(limits)
     # Beside the cells lie the layout and three words about each row.

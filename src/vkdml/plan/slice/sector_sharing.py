@@ -9,9 +9,7 @@ from functools import cached_property
 from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import GPU_LINE, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
-from vkdml.plan.slice.box_copies import has_boxes
-from vkdml.plan.slice.matrices import Matrices
-from vkdml.plan.slice.tile_copies import FEWEST_PLANES, are_planes
+from vkdml.plan.slice.matrices import FEWEST_PLANES, Matrices, are_planes
 from vkdml.plan.slice.word_copies import is_of_words
 from vkdml.plan.tuning import SharingTuning, SliceTuning
 
@@ -134,7 +132,7 @@ class Sharing:
         tuning = self._tuning
         if self.element_bytes < 4:
             least = tuning.narrow_tile_least_bytes
-            has_planes = self.element_bytes == 1 and has_boxes(self.element_bytes, tuning)
+            has_planes = self.element_bytes == 1 and tuning.has_boxes(self.element_bytes)
             return (least, FEWEST_PLANES) if has_planes and least > FEWEST_PLANES else (least,)
         if not self.gathers_well:
             return (tuning.tile_least_bytes,)

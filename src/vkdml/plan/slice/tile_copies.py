@@ -17,20 +17,17 @@ from vkdml.plan.plans import (
     dim_words,
     words,
 )
-from vkdml.plan.slice.box_copies import has_boxes
 from vkdml.plan.slice.matrices import (
     Columns,
     GroupLimits,
     Matrices,
     Rows,
-    TileShape,
-    continued,
-    loads_unaligned,
-    tile_shape,
+    are_planes,
     transposed,
     unaligned,
 )
 from vkdml.plan.slice.rounds import band_of, workgroup_of_fewest_rounds
+from vkdml.plan.slice.tile_shapes import TileShape, continued, loads_unaligned, tile_shape
 from vkdml.plan.tuning import SliceTuning
 
 # Bytes of an element and step of rows whose loads take so many registers that large workgroups leave some
@@ -47,8 +44,8 @@ _LONG_COLUMNS_BYTES, _LONG_COLUMNS_OF_WORDS, _FEW_ROWS_BYTES = 128, 96, 8
 _VERY_FEW_ROWS, _SHORT_RUN_BYTES, _FEW_RUNS_BYTES = 4, 80, 512
 # Shorter rows that come in groups are copied in boxes, or word by word (0.47 to 0.70 of the time on an H100).
 _SHORT_ROW_BYTES = 64
-# Planes have at least so many rows, of vectors, and columns so many times a row's step apart.
-FEWEST_PLANES, _VECTORS_OF_PLANES, _PLANES_APART = 4, 9, 8
+# Planes have rows of so many vectors at least, and columns so many times a row's step apart.
+_VECTORS_OF_PLANES, _PLANES_APART = 9, 8
 
 
 def matrices_of(
@@ -101,11 +98,6 @@ def fills_tiles(matrices: Matrices, element_bytes: int, limits: DeviceLimits) ->
     )
 
 
-def are_planes(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> bool:
-    """Whether single bytes are copied to so few rows that tiles are mostly empty."""
-    return element_bytes == 1 and matrices.rows.count < tuning.narrow_tile_least_bytes
-
-
 def _are_faster_in_tiles(planes: Matrices, shape: TileShape) -> bool:
     """Whether planes take less time in tiles all the same: they are long, and vectors hold few columns each.
 
@@ -129,7 +121,7 @@ def _are_small(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> b
 def _are_short_runs(matrices: Matrices, element_bytes: int, tuning: SliceTuning) -> bool:
     """Whether a few rows of short groups of columns, each contiguous in the input, lie apart."""
     row, columns = matrices.rows.dim, matrices.columns
-    if not has_boxes(element_bytes, tuning) or columns.groups is None or row.size > _VERY_FEW_ROWS:
+    if not tuning.has_boxes(element_bytes) or columns.groups is None or row.size > _VERY_FEW_ROWS:
         return False
     run = row.size * columns.dim.size
     is_contiguous = matrices.rows.apart == 1 and abs(columns.dim.input_stride) == row.size * row.input_stride
@@ -146,7 +138,7 @@ def _are_short_rows(matrices: Matrices, element_bytes: int, tuning: SliceTuning)
     Rows of more than a vector that follow each other are stored together, and rows of whole vectors have no
     ends: tiles take 0.68 of the time of boxes (nine copies on an H200, 0.39 to 1.21).
     """
-    if element_bytes >= 4 or matrices.rows.groups is None or not has_boxes(element_bytes, tuning):
+    if element_bytes >= 4 or matrices.rows.groups is None or not tuning.has_boxes(element_bytes):
         return False
     row, nbytes = matrices.columns.count, matrices.columns.count * element_bytes
     if nbytes >= _SHORT_ROW_BYTES or (matrices.rows_follow and nbytes > VECTOR_BYTES):
