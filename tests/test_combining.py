@@ -10,7 +10,7 @@ import twins_combine
 from hypothesis import given
 from hypothesis import strategies as st
 from plans import GPU_LIMITS
-from test_kernels import element_bits, run_both
+from reduce_kernels import element_bits, run_both
 
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE, SOFTWARE

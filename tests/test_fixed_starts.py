@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plans import GPU_LIMITS
+from reduce_kernels import run_both
 from test_fixed_flags import plan_of
-from test_kernels import run_both
 
 import vkdml
 from vkdml.plan import kernels

@@ -11,7 +11,7 @@ import pytest
 import twins
 import twins_combine
 from plans import GPU_LIMITS, run_plan
-from test_kernels import ELEMENTS, SMALL, element_bits, limits_with_barriers, run_both, takes
+from reduce_kernels import ELEMENTS, SMALL, element_bits, limits_with_barriers, run_both, takes
 from test_kernels_periods import layout_of, pattern_case
 
 from vkdml.plan import kernels

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import twins
 from plans import GPU_LIMITS
-from test_kernels import ELEMENTS, element_bits, run_both
+from reduce_kernels import ELEMENTS, element_bits, run_both
 from test_kernels_periods import layout_of, layout_of_window
 
 import vkdml

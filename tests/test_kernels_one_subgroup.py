@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins_combine
-from test_kernels import SMALL, cases, element_bits, plan_case, run_both
+from reduce_kernels import SMALL, cases, element_bits, plan_case, run_both
 from test_kernels_periods import CASES
 from test_kernels_periods import plan_case as plan_periods
 

@@ -12,7 +12,7 @@ import pytest
 import twins
 import twins_combine
 from plans import GPU_LIMITS, run_plan
-from test_kernels import ELEMENTS, SMALL, element_bits, limits_with_barriers, run_both
+from reduce_kernels import ELEMENTS, SMALL, element_bits, limits_with_barriers, run_both
 
 import vkdml
 from vkdml.plan import kernels

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import twins_combine
 from plans import GPU_LIMITS, run_plan
-from test_kernels import ELEMENTS, element_bits, run_both, takes
+from reduce_kernels import ELEMENTS, element_bits, run_both, takes
 from test_kernels_periods import layout_of_window
 
 from vkdml.plan import kernels

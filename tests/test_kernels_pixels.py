@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from plans import GPU_LIMITS
-from test_kernels_slice1 import PLAN_SLICE1, base_of, check, constants_of, kernel_for, use
+from slice1_kernels import PLAN_SLICE1, base_of, check, constants_of, kernel_for, use
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import CopyLayout, Dim

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from test_kernels_slice1 import base_of, check, constants_of, kernel_for, use
+from slice1_kernels import base_of, check, constants_of, kernel_for, use
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import CopyLayout, Dim

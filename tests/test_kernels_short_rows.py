@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import twins_short_rows
 from plans import NONE_FIXED, as_of_a_processor, may_build, run_beside_twins, run_plan
-from test_kernels import alike_elements, element_bits, of_width
+from reduce_kernels import alike_elements, element_bits, of_width
 
 from vkdml.plan import kernels, tuning
 from vkdml.plan.device_classes import DISCRETE

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plans import GPU_LIMITS
-from test_kernels import ELEMENTS, element_bits, limits_for, run_both
-from test_kernels import small_limits as small_limits
+from reduce_kernels import ELEMENTS, element_bits, limits_for, run_both
+from reduce_kernels import small_limits as small_limits
 
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import SOFTWARE

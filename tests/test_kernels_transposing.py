@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 from plans import GPU_LIMITS, NONE_FIXED
-from test_kernels import element_bits
+from reduce_kernels import element_bits
 from test_kernels_short_rows import SMALL, plan_view, rules_of, run_both
 
 from vkdml.plan import kernels

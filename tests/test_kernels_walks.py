@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plans import NONE_FIXED, run_plan
-from test_kernels import element_bits, of_width
+from reduce_kernels import element_bits, of_width
 from test_kernels_short_rows import check_ties_and_extremes, plan_view, rules_of, run_both
 
 from vkdml.plan import kernels

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_kernels import ELEMENTS, element_bits, limits_for, limits_of_columns, run_both
-from test_kernels import small_limits as small_limits
+from reduce_kernels import ELEMENTS, element_bits, limits_for, limits_of_columns, run_both
+from reduce_kernels import small_limits as small_limits
 from test_kernels_short_rows import run_both as run_short_rows
 
 from vkdml.plan import kernels

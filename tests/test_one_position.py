@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plans import GPU_LIMITS
-from test_kernels import run_both
+from reduce_kernels import run_both
 
 import vkdml
 from vkdml.plan import kernels

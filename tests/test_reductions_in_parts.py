@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import twins_combine
 from plans import GPU_LIMITS, run_plan
-from test_kernels import ELEMENTS, run_both
+from reduce_kernels import ELEMENTS, run_both
 from test_kernels_periods import layout_of
 from test_plan_out_of_order import PROCESSOR, WALKED, families, families_of, steps_of_view
 

@@ -1,4 +1,4 @@
-"""Transposed copies as matrices; ``tile_shapes.py`` finds their tiles, ``tile_copies.py`` makes steps of them."""
+"""Transposed copies as matrices; ``tile_shapes.py`` finds their tiles, ``tile_copies.py`` plans them."""
 
 from __future__ import annotations
 
