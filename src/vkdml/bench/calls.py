@@ -50,7 +50,7 @@ def public_call(case: Case, array: Any, index_bytes: int, device: Device | None 
     """
     if case.op == "slice1":
         window = window_of(case)
-        moved = array.transpose(1, 0, *range(2, array.ndim)) if window.transposed else array
+        moved = array.transpose(*window.axes(array.ndim))
         return lambda: vkdml.slice1(moved, window.offsets, window.sizes, window.steps, device=device)
     view = array[..., ::2] if case.alternate else array
     view = view.T if case.transposed else view

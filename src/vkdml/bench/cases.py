@@ -41,8 +41,12 @@ class Window:
     offsets: tuple[int, ...]
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
-    transposed: bool = False
-    """The array is read with its first two axes in the other order."""
+    turned: bool = False
+    """The array is read with its first two axes exchanged."""
+
+    def axes(self, rank: int) -> tuple[int, ...]:
+        """Return the axes of an array in the order in which it is read."""
+        return (1, 0, *range(2, rank)) if self.turned else tuple(range(rank))
 
 
 WINDOWS: dict[str, Callable[..., Window]] = {
@@ -54,15 +58,15 @@ WINDOWS: dict[str, Callable[..., Window]] = {
         (max(rows - 2, 1), max(columns // 2 - 1, 1)),
         (1, 1),
     ),
-    "transposed": lambda rows, columns: Window((0, 0), (columns, rows), (1, 1), transposed=True),
-    "transposed [::2]": lambda rows, columns: Window((0, 0), (columns, rows), (2, 1), transposed=True),
-    "transposed [::3]": lambda rows, columns: Window((0, 0), (columns, rows), (3, 1), transposed=True),
-    "transposed [:3]": lambda rows, columns: Window((0, 0), (min(columns, 3), rows), (1, 1), transposed=True),
+    "transposed": lambda rows, columns: Window((0, 0), (columns, rows), (1, 1), turned=True),
+    "transposed [::2]": lambda rows, columns: Window((0, 0), (columns, rows), (2, 1), turned=True),
+    "transposed [::3]": lambda rows, columns: Window((0, 0), (columns, rows), (3, 1), turned=True),
+    "transposed [:3]": lambda rows, columns: Window((0, 0), (min(columns, 3), rows), (1, 1), turned=True),
     "[::-2, ::-2]": lambda rows, columns: Window((0, 0), (rows, columns), (-2, -2)),
     "[:, ::-1]": lambda rows, columns: Window((0, 0), (rows, columns), (1, -1)),
     "[:, ::3]": lambda rows, columns: Window((0, 0), (rows, columns), (1, 3)),
     "turned": lambda lines, line, channels: Window(
-        (0, 0, 0), (line, lines, channels), (1, 1, 1), transposed=True
+        (0, 0, 0), (line, lines, channels), (1, 1, 1), turned=True
     ),
 }
 """By name, what is copied of an array of a shape: of a matrix, or of an image."""
@@ -220,9 +224,8 @@ def _steps_taken(case: Case) -> tuple[int, ...]:
 def copied_view(case: Case) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Return shape, strides and first offset, in elements, of what a slice1 case copies."""
     window = window_of(case)
-    strides = row_major_strides(case.shape)
-    if window.transposed:
-        strides = strides[1], strides[0], *strides[2:]
+    in_memory = row_major_strides(case.shape)
+    strides = [in_memory[axis] for axis in window.axes(len(in_memory))]
     base, stepped = windows.placed(window.offsets, window.sizes, window.steps, strides)
     return _steps_taken(case), stepped, base
 

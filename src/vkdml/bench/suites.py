@@ -200,12 +200,12 @@ def _real() -> Iterator[Case]:
 def _every_kernel() -> Iterator[Case]:
     """Yield what the other rows leave out.
 
-    Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and with
-    few; odd columns of few rows, and in several matrices; long odd columns of bytes; rows of 3 and stacks of
-    7; stacks of 5 whose outputs are transposed; every second element of matrices, transposed; pixels turned
-    from RGB to BGR, and to planes; 13 planes to pixels; every third of 9 channels, the first 3 of 80; narrow
-    rows backwards, and every third element of them; a part of one row, its every second and third element;
-    the greatest of each pixel over all pictures; one element alone.
+    Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and
+    with few; odd columns of few rows, and in several matrices; long odd columns of bytes; rows of 3 and
+    stacks of 7; stacks of 5 whose outputs are transposed; every second element of matrices, transposed;
+    pixels from RGB to BGR, and to planes; images turned; 13 planes to pixels; every third of 9 channels,
+    the first 3 of 80; narrow rows backwards, and every third element of them; a part of one row, its
+    every second and third element; the greatest of each pixel over all pictures; one element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size

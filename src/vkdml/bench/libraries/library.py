@@ -210,7 +210,7 @@ def cuts(case: Case) -> tuple[slice, ...]:
 
 def copied(array: Any, case: Case) -> Any:
     """Return the view of a library's array that a slice1 case copies."""
-    return (array.swapaxes(0, 1) if window_of(case).transposed else array)[cuts(case)]
+    return (array.swapaxes(0, 1) if window_of(case).turned else array)[cuts(case)]
 
 
 def one_line(error: object) -> str:

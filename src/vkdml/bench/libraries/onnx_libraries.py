@@ -57,8 +57,8 @@ def _copy_node(case: Case) -> _Node:
     if case.window == "copy":
         return _Node("Identity")
     if case.window in ("transposed", "turned"):
-        return _Node("Transpose", {"perm": [1, 0, *range(2, len(case.shape))]})
-    if window_of(case).transposed:
+        return _Node("Transpose", {"perm": list(window_of(case).axes(len(case.shape)))})
+    if window_of(case).turned:
         raise Unsupported("two nodes: it has none that transposes a part")
     both = cuts(case)
     # The WebGPU provider takes bounds of 32 bits.
