@@ -207,8 +207,8 @@ def _cut_short(record: Record, rows: Sequence[Row], libraries: Sequence[str]) ->
     for name, peer in record.peers.items():
         if "not reached" in peer.note and LIBRARY_NAMES[name] in libraries:
             reached = sum(row.peers[name].us is not None for row in rows if name in row.peers)
-            said.append(f"{LIBRARY_NAMES[name]} ran {reached} of them")
-    return [f"within its time limit {said[0]}", *said[1:]] if said else []
+            said.append(f"{LIBRARY_NAMES[name]} ran {reached} of them within its time limit")
+    return said
 
 
 def _main_figures(record: Record) -> Iterator[str]:

@@ -103,7 +103,9 @@ def test_small_floats_need_their_package_installed_but_not_imported(monkeypatch)
     assert processes.printed(made) == "bfloat16 float8_e5m2\n"
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     for make in (vkdml.asarray, vkdml.empty, vkdml.zeros):
-        with pytest.raises(TypeError, match="elements of type bfloat16 need the package ml_dtypes: install"):
+        with pytest.raises(
+            TypeError, match="elements of type bfloat16 need the package ml_dtypes: pip install"
+        ):
             make([1, 2], "bfloat16")
 
 

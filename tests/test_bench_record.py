@@ -68,6 +68,35 @@ def test_other_files_are_refused_in_one_line(tmp_path, content):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (("rows", 0, "us"), None, "us of .* is null"),
+        (("rows", 0, "shape"), ["4"], r"shape of .* is \[\"4\"\]"),
+        (("rows", 0, "kernels"), {"a": True}, "kernels of"),
+        (("latency", 0, "ours", "p50_us"), "1", 'p50_us of Latency is "1"'),
+        (("suite",), 3, "suite of the record is 3"),
+        (("device",), {}, "'name'"),
+        (("machine", "cores"), ..., "'cores'"),
+    ],
+)
+def test_a_record_with_another_value_is_refused_in_one_line(tmp_path, place, value, said):
+    path = tmp_path / "run.json"
+    record_file.save(FULL, path)
+    content = json.loads(path.read_text())
+    part = content
+    for name in place[:-1]:
+        part = part[name]
+    if value is ...:
+        del part[place[-1]]
+    else:
+        part[place[-1]] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(RecordFault, match=said) as refused:
+        record_file.load(path)
+    assert "\n" not in str(refused.value)
+
+
 def test_a_record_of_the_former_format_says_recorded_sequence(tmp_path):
     path = tmp_path / "old.json"
     record_file.save(FULL, path)
@@ -261,6 +290,18 @@ def test_latencies_are_compared_too():
     assert {change.verdict for change in changes} == {"slower"}
 
 
+def test_calls_that_run_no_kernel_are_compared_by_their_own_time():
+    def run(us: float) -> record.Record:
+        row = replace(row_of(CASE, 1), us=0.0, low_us=0.0, high_us=0.0)
+        return record_of([replace(row, array_call=record.Times(us, us, us, 9))])
+
+    assert [change.verdict for change in baseline.compare(run(90.0), run(9.0))] == ["slower"]
+    assert baseline.not_compared(run(9.0), run(9.0)) == ""
+    unknown = record_of([replace(row_of(CASE, 1), us=0.0)])
+    with pytest.raises(RecordFault, match="no case in common"):
+        baseline.compare(unknown, unknown)
+
+
 def test_records_that_cannot_be_compared_are_refused():
     one = record_of([row_of(CASE, 1)])
     with pytest.raises(RecordFault, match="no case in common"):
@@ -316,7 +357,7 @@ def test_the_report_says_what_was_left_out_and_scaled():
     text = printed(made)
     assert "Another library is faster in 1 of them." in text
     assert "from 268435456" in text
-    assert "1 of 1 cases were made smaller" in text
+    assert "1 of 1 cases was made smaller" in text
     assert "numpy: 3 cases not reached in its time" in text
 
 

@@ -184,7 +184,7 @@ def test_other_readings_or_cases_are_refused(tmp_path, capsys):
     assert main(["bench", "--shape", "40x301", "--peers", "none", "--resume", file]) == 2
     assert "the file has the case f32 40x300 all, and this run has not" in capsys.readouterr().err
     assert main(["bench", "--peers", "none", "--resume", file]) == 2
-    assert "is of cases of your own; accepted is the same --shape" in capsys.readouterr().err
+    assert "is a run with --shape; give the same --shape" in capsys.readouterr().err
     assert main(["bench", "--peers", "none", "--resume", file, "--merge", file]) == 2
     assert "--merge is not accepted beside it" in capsys.readouterr().err
 

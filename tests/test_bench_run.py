@@ -19,7 +19,7 @@ from rich.console import Console
 import vkdml
 from vkdml import measuring
 from vkdml.bench import check, files, measure, record, record_file, session, suites, timing
-from vkdml.bench.cases import Case, fitted_suite, plan_of
+from vkdml.bench.cases import Case, fitted_suite, plan_of, windows_of_rank
 from vkdml.bench.libraries import by_name as libraries
 from vkdml.bench.libraries import cub_library, peers
 from vkdml.cli import bench, bench_progress, main
@@ -191,6 +191,14 @@ def test_a_shape_of_the_users_own_is_run_as_it_is(tmp_path, capsys, device):
     assert "made smaller" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("shape", ["70x100", "7x10x3"])
+def test_copies_of_a_shape_of_the_users_own_are_all_windows_of_such_arrays(tmp_path, shape):
+    file = tmp_path / "run.json"
+    words = ["--op", "slice1", "--shape", shape, "--peers", "none", "--readings", "1", "--json", str(file)]
+    assert main(["bench", *words]) == 0
+    assert [row.window for row in record_file.load(file).rows] == windows_of_rank(shape.count("x") + 1)
+
+
 def test_a_case_of_a_suite_that_was_made_smaller_says_what_it_was(tmp_path, capsys, device, monkeypatch):
     monkeypatch.setattr(measure, "ceiling_cases", lambda most: [])
     file = tmp_path / "run.json"
@@ -201,7 +209,7 @@ def test_a_case_of_a_suite_that_was_made_smaller_says_what_it_was(tmp_path, caps
     table, progress = capsys.readouterr()
     assert "f32 1024x256 ax 0: " in progress
     assert "from 4096x16384" in table
-    assert "1 of 1 cases were made smaller" in table
+    assert "1 of 1 cases was made smaller" in table
     assert "inputs have at most 1 MiB" in " ".join(table.split())
 
 
@@ -615,7 +623,7 @@ def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypat
         (["--axis", "-1"], "negative ones are accepted with --shape only"),
         (["--shape", "4x4", "--axis", "2"], "accepted are -2 to 1"),
         (["--shape", "4x4", "--axis", "1,-1"], "accepted are all, or distinct axes"),
-        (["--shape", "4", "--op", "slice1"], "accepted is a --shape of two sizes, and no --axis"),
+        (["--shape", "4", "--op", "slice1"], "accepted is a --shape of two or three sizes"),
         (["--suite", "real", "--dtype", "int64"], "--dtype int64: the suite real has no such case; accepted"),
         (["--axis", "7", "--op", "argmin"], "--op argmin --axis 7: the suite quick has no such case"),
         (["--dtype", "uint8"], "of --op argmax, slice1 and --dtype float32"),
@@ -630,7 +638,9 @@ def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypat
         (["--shape", "4194304x65536"], "is more than one buffer of"),
         (["--shape", "4194304x65536", "--op", "slice1"], "accepted are at most"),
         (["--peers", "tensorflow"], "accepted are auto, none, or of numpy,torch"),
+        (["--suite", "real", "--axis", "7"], "of reductions --axis 1 3 1,2 0 2"),
         (["--mib", "0"], "at least 1 is accepted"),
+        (["--readings", "99999999999"], "at most 100000 are accepted"),
         (["--readings", "0"], "at least 1 is accepted"),
         (["--peer-seconds", "0"], "more than 0 is accepted"),
         (["--index-dtype", "int16"], "accepted are int32, int64"),

@@ -47,6 +47,7 @@ BY_CLASS = {
 # Messages that no call of the public interface ends with, by their words.
 INTERNAL = {
     "a NumPy boolean is not an integer": "callers catch it and name the argument",
+    "a value of another type: ": "what a RecordFault says of the file",
     "unreachable": "an assertion",
     "this buffer is device memory": "the package asks for host buffers only",
     "this buffer was not allocated to be shared": "the package exports shared buffers only",

@@ -89,7 +89,7 @@ def test_the_summary_says_how_many_cases_a_library_reached_whose_time_ended(tmp_
     record = record_of([row_of(CASE, 10, torch=70, jax=60), row_of(CASE, 10, torch=20)])
     record.peers["jax"] = replace(record.peers["jax"], note="1 cases not reached in its time")
     text = " ".join(write_docs.summary([("a.json", record)], tmp_path).split())
-    assert "(geometric mean; 2 cases, slower in 0; within its time limit JAX ran 1 of them)." in text
+    assert "(geometric mean; 2 cases, slower in 0; JAX ran 1 of them within its time limit)." in text
 
 
 def test_a_record_without_other_libraries_has_no_summary(tmp_path: Path) -> None:

@@ -348,6 +348,8 @@ def small_float(name: str) -> np.dtype[Any]:
     try:
         import ml_dtypes
     except ImportError:
-        raise TypeError(f"elements of type {name} need the package ml_dtypes: install it") from None
+        raise TypeError(
+            f"elements of type {name} need the package ml_dtypes: pip install ml_dtypes"
+        ) from None
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return dtype

@@ -172,7 +172,7 @@ def as_indices(value: Any, x: Array) -> Array:
 
 def _require_integers(dtype: np.dtype[Any]) -> None:
     if dtype.kind not in "iu":
-        hint = ": of a mask, np.nonzero(mask) gives them" if dtype.kind == "b" else ""
+        hint = "; np.nonzero(mask) makes such arrays of a mask" if dtype.kind == "b" else ""
         raise IndexError(f"indices of type {dtype}; accepted are arrays of integers{hint}")
 
 

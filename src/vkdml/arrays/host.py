@@ -92,6 +92,6 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
         hint = ": x.toarray() makes one" if hasattr(x, "toarray") else ""
         raise TypeError(
             f"NumPy makes an array of Python objects of this {type(x).__name__}; accepted are arrays and "
-            f"nested sequences of numbers of at most 64 bits{hint}"
+            f"nested sequences of numbers, of which integers fit 64 bits{hint}"
         )
     return np.asarray(array)

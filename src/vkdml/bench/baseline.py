@@ -83,8 +83,9 @@ def not_compared(new: Record, old: Record) -> str:
 
 def _spreads(record: Record) -> Iterator[tuple[str, Spread]]:
     for row in record.rows:
-        if row.us > 0:
-            yield row.case, Spread(row.us, row.low_us, row.high_us)
+        times = row if row.us > 0 else row.host_call or row.array_call  # without work there is no kernel
+        if times is not None:
+            yield row.case, Spread(times.us, times.low_us, times.high_us)
     for case in record.sweep:
         if case.us is not None and case.low_us is not None and case.high_us is not None:
             yield case.case, Spread(case.us, case.low_us, case.high_us)

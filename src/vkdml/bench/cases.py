@@ -69,7 +69,17 @@ WINDOWS: dict[str, Callable[..., Window]] = {
         (0, 0, 0), (line, lines, channels), (1, 1, 1), turned=True
     ),
 }
-"""By name, what is copied of an array of a shape: of a matrix, or of an image."""
+"""By name, what is copied of a matrix, or of an image with channels."""
+_WINDOWS_OF_IMAGES = ("turned",)
+
+
+def windows_of_rank(rank: int) -> list[str]:
+    """Return the names of the windows that arrays of so many dimensions have.
+
+    >>> windows_of_rank(3)
+    ['turned']
+    """
+    return [name for name in WINDOWS if rank == (3 if name in _WINDOWS_OF_IMAGES else 2)]
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from vkdml.bench.files import RecordFault, write_whole
 from vkdml.bench.record import Latency, LatencyRow, Peer, PeerTime, Record, Row, SweepRow, Times
@@ -65,12 +66,49 @@ def load(path: str | Path) -> Record:
             for row in content["latency"]
         ]
         content["peers"] = {name: Peer(**peer) for name, peer in content["peers"].items()}
-        for part in ("device", "machine", "settings", "versions"):
-            if not isinstance(content[part], dict):
-                raise TypeError(f"{part} is {json.dumps(content[part])}")
-        return Record(**content)
+        record = Record(**content)
+        _require_types(record, "the record")
+        for part, names in _KNOWN.items():
+            for name in names:
+                getattr(record, part)[name]
+        return record
     except (KeyError, TypeError, AttributeError) as error:
         raise RecordFault(f"{path}: not as vkdml bench --json writes it ({error})") from None
+
+
+# What every run knows of where it was made.
+_KNOWN = {"device": ("name", "type", "driver"), "machine": ("processor", "cores", "system"), "settings": ()}
+
+
+def _require_types(part: Any, name: str) -> None:
+    """Raise a TypeError that names the first field whose value has not the type that it is declared with."""
+    hints = get_type_hints(type(part))
+    for each in fields(part):
+        value = getattr(part, each.name)
+        if not _is_a(value, hints[each.name]):
+            raise TypeError(
+                f"a value of another type: {each.name} of {name} is {json.dumps(value, default=str)}"
+            )
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(_is_a(value, each) for each in arguments)
+    if origin is list:
+        return isinstance(value, list) and all(_is_a(each, arguments[0]) for each in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_is_a(each, arguments[1]) for each in value.values())
+    if isinstance(hint, type) and is_dataclass(hint):
+        if not isinstance(value, hint):
+            return False
+        _require_types(value, getattr(value, "case", hint.__name__))
+        return True
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, hint)
 
 
 _ROW_TIMES = ("array_call", "host_call", "chain", "independent")

@@ -298,8 +298,9 @@ def notes(record: Record) -> Iterator[str]:
         yield from latency_notes(record)
     scaled = sum(row.scaled_from is not None for row in record.rows)
     if scaled:
+        were = "was" if scaled == 1 else "were"
         yield (
-            f"{scaled} of {len(record.rows)} cases were made smaller, from the shape below each (--mib or "
+            f"{scaled} of {len(record.rows)} cases {were} made smaller, from the shape below each (--mib or "
             f"the device's limits){limit(record)}"
         )
     yield from sweep_report.measured_again(record.rows)

@@ -19,6 +19,7 @@ from vkdml.cli.bench_files import loaded
 DEFAULT_SUITE = "quick"
 INDEX_DTYPE = "int32"
 READINGS = 30
+_MOST_READINGS = 100_000
 _LONG_NAMES = {short: name for name, short in cases.SHORT_NAMES.items()}
 
 
@@ -88,7 +89,8 @@ class Given:
         own = earlier.suite == session.OWN_SUITE
         if own and not self.shape:
             raise files.RecordFault(
-                f"--resume {self.resume}: is of cases of your own; accepted is the same --shape beside it"
+                f"--resume {self.resume}: is a run with --shape; give the same --shape, --op, --axis and "
+                "--dtype again"
             )
         settings = earlier.settings
         filed = replace(
@@ -249,9 +251,12 @@ def _selected(
         asked = " ".join(f"{option} {value}" for option, value in options.items() if value)
         ops = ", ".join(dict.fromkeys(case.op for case in every))
         types = ", ".join(dict.fromkeys(case.element for case in every))
+        reduced = dict.fromkeys(case.axis for case in every if case.op != "slice1")
+        named = ["all" if axis is None else ",".join(map(str, axis)) for axis in reduced]
+        of_axes = f", of reductions --axis {' '.join(named)}" if axes is not None else ""
         raise typer.BadParameter(
             f"{asked}: the suite {suite} has no such case; accepted are those that it has, of --op {ops} "
-            f"and --dtype {types}, and a --shape of your own"
+            f"and --dtype {types}{of_axes}, and a --shape of your own"
         )
     return selected
 
@@ -262,6 +267,8 @@ def _check_numbers(given: Given) -> None:
         raise typer.BadParameter(f"--mib {given.mib}: at least 1 is accepted")
     if given.reading_count < 1:
         raise typer.BadParameter(f"--readings {given.reading_count}: at least 1 is accepted")
+    if given.reading_count > _MOST_READINGS:
+        raise typer.BadParameter(f"--readings {given.reading_count}: at most {_MOST_READINGS} are accepted")
     if not 0 < given.peer_seconds <= threading.TIMEOUT_MAX:
         raise typer.BadParameter(
             f"--peer-seconds {given.peer_seconds:g}: more than 0 is accepted, up to {threading.TIMEOUT_MAX:g}"
@@ -316,12 +323,15 @@ def _own_cases(
     op: str, elements: Sequence[str], sizes: tuple[int, ...], axes: tuple[tuple[int, ...] | None] | None
 ) -> list[Case]:
     if op == "slice1":
-        if len(sizes) != 2 or axes is not None:
-            raise typer.BadParameter("--op slice1: accepted is a --shape of two sizes, and no --axis")
+        windows = cases.windows_of_rank(len(sizes))
+        if not windows or axes is not None:
+            raise typer.BadParameter(
+                "--op slice1: accepted is a --shape of two or three sizes, and no --axis"
+            )
         return [
             Case(session.OWN_SUITE, op, element, sizes, window=name)
             for element in elements
-            for name in cases.WINDOWS
+            for name in windows
         ]
     return [Case(session.OWN_SUITE, op, element, sizes, axes[0] if axes else None) for element in elements]
 

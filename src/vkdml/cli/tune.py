@@ -24,6 +24,8 @@ from vkdml.runtime import profile
 from vkdml.tune import Found, ResultsDifferError, Step, profile_of
 from vkdml.tune import tune as search
 
+_SECONDS = 300
+
 
 def tune(
     device: str | None = typer.Option(
@@ -33,7 +35,11 @@ def tune(
         metavar="DEVICE",
     ),
     seconds: int = typer.Option(
-        300, "--seconds", help="Time limit of the search.", metavar="SECONDS", parser=options.whole_number
+        _SECONDS,
+        "--seconds",
+        help="Time limit of the search.",
+        metavar="SECONDS",
+        parser=options.whole_number,
     ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Search and print, but store nothing."),
     reset: bool = typer.Option(False, "--reset", help="Delete the stored profile."),
@@ -102,7 +108,10 @@ def _tune(device: vkdml.Device, seconds: int, dry_run: bool, console: Console) -
         _complain("stopped; nothing was stored")
         return 130
     if not found.cases:
-        return _complain(f"{seconds} s is too short to measure the defaults; nothing was stored")
+        return _complain(
+            f"{seconds} s is too short to measure the defaults; nothing was stored: give more --seconds "
+            f"(without it, the search takes up to {_SECONDS} s)"
+        )
     console.print(
         f"tried {count(found.candidates, 'candidate')} beside the defaults, "
         f"{count(found.plans, 'different plan')} in all"

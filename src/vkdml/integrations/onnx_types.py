@@ -58,7 +58,7 @@ def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
             import ml_dtypes
         except ImportError:
             raise TypeError(
-                f"{where}: elements of type {name} need the package ml_dtypes: install it"
+                f"{where}: elements of type {name} need the package ml_dtypes: pip install ml_dtypes"
             ) from None
         dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return dtype
