@@ -34,6 +34,7 @@ from vkdml.plan.reduce.reductions import (
 )
 from vkdml.plan.reduce.rows import (
     ROWS,
+    Runs,
     are_many_and_short,
     out_of_order_runs_of,
     row_division,
@@ -78,7 +79,6 @@ def plan_argreduce(
         if not (with_values or limits.tuning.is_processor):
             layout, order = read_once(layout, order, input_bytes)
         layout = replace(layout, reduced=(NO_DIM,))
-    element = order.element_type
     outputs, reduce_count = layout.outputs, layout.reduce_count
     output_elements = outputs if output_elements is None else output_elements
     results = Results(index_bytes, with_values, output_elements, layout.greatest_index)
@@ -89,15 +89,22 @@ def plan_argreduce(
             f"{reduce_count} overlapping elements compete for one output, more than the kernels count "
             f"(fewer than {REDUCE_LIMIT})"
         )
+    return _plan_fastest(layout, order, input_bytes, results, limits)
 
-    periodicity = Periodicity(layout, order, input_bytes, limits, with_values)
+
+def _plan_fastest(
+    layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
+) -> Plan:
+    """Plan a reduction the fastest way; arguments as the kernels' own planners have them."""
+    arguments = layout, order, input_bytes, results, limits
+    element = order.element_type
+    periodicity = Periodicity(layout, order, input_bytes, limits, results.with_values)
     runs = periodicity.runs
     in_rows = (
         runs is not None
         and not are_many_and_short(runs, layout, element, limits.tuning)
         and not (periodicity.is_out_of_order or periodicity.with_gaps)
     )
-    arguments = layout, order, input_bytes, results, limits
     in_vectors = are_fast_vectors(layout, element, limits.tuning)
     plan = None if in_vectors else plan_across(*arguments) or plan_short(*arguments)
     phases = Phases(layout, order, input_bytes, limits)
@@ -111,29 +118,35 @@ def plan_argreduce(
         division, limits = phases.division()
         return _plan_division(division, layout, order, input_bytes, results, limits)
     if runs is None:
-        division = periodicity.columns
-        loads = str(division.variant["loads"])
-        are_elements = loads == "elements"
-        runs = stepped_runs_of(layout, element, limits) if are_elements else None
-        plan = None if runs else plan_walked_tiles(layout, order, input_bytes, results, limits, loads)
-        if plan is None and loads == "unaligned":
-            plan = plan_periods_instead_of_unaligned_columns(periodicity, results)
-        if plan is not None:
-            return plan
-        if runs is None and are_elements:
-            runs = short_runs_of(layout, element, limits) or out_of_order_runs_of(layout, element, limits)
-            if runs is None:
-                plan = plan_walk_instead_of_elements(*arguments)
-                plan = plan or plan_periods_instead_of_elements(periodicity, results)
-            if plan is not None:
-                return plan
+        plan, runs = _plan_or_short_runs(periodicity, results)
     if runs is not None:
         plan = plan_periods_instead_of_short_runs(periodicity, runs, results)
-        if plan is not None:
-            return plan
-        layout = with_rows_beside(layout, runs, element, limits)
-        division, limits = row_division(layout, runs, order, input_bytes, limits)
+    if plan is not None:
+        return plan
+    if runs is None:
+        return _plan_division(periodicity.columns, layout, order, input_bytes, results, limits)
+    layout = with_rows_beside(layout, runs, element, limits)
+    division, limits = row_division(layout, runs, order, input_bytes, limits)
     return _plan_division(division, layout, order, input_bytes, results, limits)
+
+
+def _plan_or_short_runs(periodicity: Periodicity, results: Results) -> tuple[Plan | None, Runs | None]:
+    """Return what is faster than columns: a plan, or runs that are read as rows; nothing if columns are."""
+    layout, limits, element = periodicity.layout, periodicity.limits, periodicity.element
+    arguments = layout, periodicity.order, periodicity.input_bytes, results, limits
+    loads = str(periodicity.columns.variant["loads"])
+    are_elements = loads == "elements"
+    runs = stepped_runs_of(layout, element, limits) if are_elements else None
+    plan = None if runs else plan_walked_tiles(*arguments, loads)
+    if plan is None and loads == "unaligned":
+        plan = plan_periods_instead_of_unaligned_columns(periodicity, results)
+    if plan is not None or runs is not None or not are_elements:
+        return plan, runs
+    runs = short_runs_of(layout, element, limits) or out_of_order_runs_of(layout, element, limits)
+    if runs is None:
+        plan = plan_walk_instead_of_elements(*arguments)
+        plan = plan or plan_periods_instead_of_elements(periodicity, results)
+    return plan, runs
 
 
 def _plan_vectors(periodicity: Periodicity, joining: Joining, results: Results) -> Plan | None:
