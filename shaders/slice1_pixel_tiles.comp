@@ -18,7 +18,7 @@ const uint PER_VECTOR = uint(VECTOR_BYTES / ELEMENT_BYTES), PER_CELL = PER_WORD,
 
 // An invocation makes so many elements of a row at once, and CHANNELS words.
 const uint ELEMENTS_AT_ONCE = PER_WORD * CHANNELS;
-// Words that hold what it takes from a line, wherever it starts in the first.
+// What it takes of a line spans so many elements, and so many words hold them, wherever they start in the first.
 const uint SPAN = (ROWS_AT_ONCE - 1u) * PIXEL_ELEMENTS + (CHANNELS - 1u) * CHANNEL_STEP + 1u;
 const uint READ = (SPAN + PER_WORD - 1u) / PER_WORD + uint(INPUT_UNALIGNED);
 
