@@ -141,7 +141,7 @@ def test_what_numpy_makes_an_array_of_is_one(device: vkdml.Device) -> None:
         (([0], [5]), "index 5 is out of bounds for dimension 1 with size 5"),
         ((np.array([2**40]),), f"index {2**40} is out of bounds"),
         ((np.uint64([2**63]),), f"index {2**63} is out of bounds"),
-        ((np.ones(4, bool),), r"indices of type bool; .*np.nonzero\(mask\) gives them"),
+        ((np.ones(4, bool),), r"indices of type bool; .*np.nonzero\(mask\) makes such"),
         (([1.5],), "indices of type float64; accepted are arrays of integers"),
         (([0, 1], [0, 1, 2]), r"arrays of indices of shapes \(2,\) and \(3,\) cannot be broadcast together"),
         (([0], 0, 0, 0, 0), "5 indices for an array of 4 dimensions"),
