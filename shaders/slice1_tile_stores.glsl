@@ -1,9 +1,9 @@
 // Stores the rows of a tile: the units of the output that begin in it, and what lies in a row before its first unit and after
 // its last vector.
 //
-// The including file includes slice1_tile_units.glsl. It defines `columns`, elements of a row, and `tile_vectors`, where cells lie: cell(row, across), what they hold:
-// vector_from(cell, within) and store_cell(target, cell, within, begin, end), and which rows others continue: CONTINUED and
-// is_outermost(row, after).
+// The including file includes slice1_tile_units.glsl. It defines `columns`, elements of a row, and `tile_vectors`; where cells
+// lie: cell(row, across); what they hold: vector_from(cell, within) and store_cell(target, cell, within, begin, end); and which
+// rows others continue: CONTINUED and is_outermost(row, after).
 
 // Returns how many elements of a row lie before the first unit of the output that begins in it.
 uint before_units(uint target) { return IS_SHIFTED ? (0u - target) % PER_UNIT : 0u; }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -77,18 +78,21 @@ def load(path: str | Path) -> Record:
 
 
 # What every run knows of where it was made.
-_KNOWN = {"device": ("name", "type", "driver"), "machine": ("processor", "cores", "system"), "settings": ()}
+_KNOWN = {"device": ("name", "type", "driver"), "machine": ("processor", "cores", "system")}
 
 
 def _require_types(part: Any, name: str) -> None:
     """Raise a TypeError that names the first field whose value has not the type that it is declared with."""
-    hints = get_type_hints(type(part))
-    for each in fields(part):
-        value = getattr(part, each.name)
-        if not _is_a(value, hints[each.name]):
-            raise TypeError(
-                f"a value of another type: {each.name} of {name} is {json.dumps(value, default=str)}"
-            )
+    for field, hint in _hints_of(part.__class__).items():
+        value = getattr(part, field)
+        if not _is_a(value, hint):
+            raise TypeError(f"a value of another type: {field} of {name} is {json.dumps(value, default=str)}")
+
+
+@cache
+def _hints_of(kind: type[Any]) -> dict[str, Any]:
+    """Return the types of a class's fields; evaluated once, as a record has thousands of rows."""
+    return get_type_hints(kind)
 
 
 def _is_a(value: Any, hint: Any) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vkdml.arrays.foreign import small_float
+from vkdml.common.wording import put_before
 from vkdml.integrations.onnx_package import onnx
 
 NUMBERS = (
@@ -55,13 +57,10 @@ def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
     name = name_of(element_type)
     if name == "bfloat16":
         try:
-            import ml_dtypes
-        except ImportError:
-            raise TypeError(
-                f"{where}: elements of type {name} need the package ml_dtypes: pip install ml_dtypes"
-            ) from None
-        dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return dtype
+            return small_float(name)
+        except TypeError as error:
+            put_before(error, where)
+            raise
     if name not in (*NUMBERS, "complex64", "complex128"):
         raise TypeError(
             f"{where} has elements of type {name}; accepted are {', '.join(NUMBERS)}, bfloat16, complex64 "

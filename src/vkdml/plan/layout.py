@@ -26,6 +26,22 @@ NO_DIM = Dim(1, 0, 0)
 """What stands for a dimension where there is none: it has one element."""
 
 
+def ascending(dims: Iterable[Dim], input_base: int, output_base: int) -> tuple[tuple[Dim, ...], int, int]:
+    """Turn round dimensions whose input stride is negative; return all, and the bases of the first element.
+
+    >>> ascending((Dim(3, -2, 5),), 4, 0)
+    ((Dim(size=3, input_stride=2, output_stride=-5),), 0, 10)
+    """
+    result = []
+    for dim in dims:
+        if dim.input_stride < 0:
+            input_base += (dim.size - 1) * dim.input_stride
+            output_base += (dim.size - 1) * dim.output_stride
+            dim = Dim(dim.size, -dim.input_stride, -dim.output_stride)
+        result.append(dim)
+    return tuple(result), input_base, output_base
+
+
 def contiguous(dims: Sequence[Dim], run: int = 1) -> tuple[int, int]:
     """Return how many elements are side by side in the input, and of how many of the last dimensions.
 
@@ -245,17 +261,11 @@ def canonical_reduce(
         index_base += sum((dim.size - 1) * dim.output_stride for dim in reduced)
         reduced = [Dim(dim.size, -dim.input_stride, -dim.output_stride) for dim in reduced]
 
-    upright = []
-    for dim in kept:
-        if dim.input_stride < 0:
-            input_base += (dim.size - 1) * dim.input_stride
-            output_base += (dim.size - 1) * dim.output_stride
-            dim = Dim(dim.size, -dim.input_stride, -dim.output_stride)
-        upright.append(dim)
     # Outputs may be processed in any order: by input stride, repeated ones outermost.
-    upright.sort(key=lambda dim: (dim.input_stride != 0, -dim.input_stride))
+    upright, input_base, output_base = ascending(kept, input_base, output_base)
+    ordered = sorted(upright, key=lambda dim: (dim.input_stride != 0, -dim.input_stride))
 
-    return ReduceLayout(merged(upright), merged(reduced), input_base, output_base, index_base, reversed_order)
+    return ReduceLayout(merged(ordered), merged(reduced), input_base, output_base, index_base, reversed_order)
 
 
 def merged(dims: Iterable[Dim]) -> tuple[Dim, ...]:

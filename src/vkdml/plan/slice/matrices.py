@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vkdml.common.rounding import ceil_div
-from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.layout import CopyLayout, Dim, ascending
 from vkdml.plan.plans import VECTOR_BYTES
 from vkdml.plan.tuning import SliceTuning
 
@@ -181,16 +181,9 @@ def transposed(
         dims, columns = _grouped(row, column, others, steps, group_limits)
         if columns.groups is not None:
             columns = replace(columns, blocks=_continuing(columns.count, _without(others, dims)))
-    input_base, output_base = layout.input_base, layout.output_base
     # Rows may come in any order.
-    ascending = []
-    for dim in dims:
-        if dim.input_stride < 0:
-            input_base += (dim.size - 1) * dim.input_stride
-            output_base += (dim.size - 1) * dim.output_stride
-            dim = Dim(dim.size, -dim.input_stride, -dim.output_stride)
-        ascending.append(dim)
-    rows = Rows(_row_step(steps, dims), *ascending)
+    upright, input_base, output_base = ascending(dims, layout.input_base, layout.output_base)
+    rows = Rows(_row_step(steps, dims), *upright)
     if min(rows.count, columns.count) < least:
         return None
     outer = _without(others, (*dims, *columns.dims))

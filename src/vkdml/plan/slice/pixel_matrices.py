@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 from vkdml.common.rounding import ceil_div
-from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.layout import CopyLayout, Dim, ascending
 from vkdml.plan.plans import VECTOR_BYTES
 from vkdml.plan.slice.matrices import unaligned
 
@@ -45,6 +46,11 @@ class PixelMatrices:
         return self.rows.input_stride
 
     @property
+    def images(self) -> int:
+        """How many matrices there are."""
+        return math.prod(dim.size for dim in self.outer)
+
+    @property
     def row_elements(self) -> int:
         """Of a row of the output."""
         return self.lines.size * self.channels.size
@@ -62,7 +68,7 @@ class PixelMatrices:
         span = (rows_at_once - 1) * self.pixel_elements + self._pixel_span
         return ceil_div(span, self.per_word) + 1
 
-    @property
+    @cached_property
     def rows_at_once(self) -> int:
         """Rows that an invocation makes; 0 if even one takes too many registers."""
         for rows in (self.per_word, 1):
@@ -70,12 +76,12 @@ class PixelMatrices:
                 return rows
         return 0
 
-    @cached_property
+    @property
     def input_unaligned(self) -> bool:
         """Whether what an invocation loads of a line may start anywhere in a word."""
         steps = self.lines.input_stride, self.rows_at_once * self.pixel_elements
         starts = (self.input_base, *steps, *(dim.input_stride for dim in self.outer))
-        return any(start % self.per_word for start in starts)
+        return unaligned(starts, self.element_bytes, 4)
 
     @property
     def output_starts(self) -> tuple[int, ...]:
@@ -116,10 +122,8 @@ def pixel_matrices_of(layout: CopyLayout, element_bytes: int) -> PixelMatrices |
     if backward:
         source -= reach
         channels = Dim(channels.size, -channels.input_stride, 1)
-    if rows.input_stride < 0:  # they may come in any order
-        source += (rows.size - 1) * rows.input_stride
-        target += (rows.size - 1) * rows.output_stride
-        rows = Dim(rows.size, -rows.input_stride, -rows.output_stride)
+    # Rows may come in any order.
+    (rows,), source, target = ascending((rows,), source, target)
     matrices = PixelMatrices(element_bytes, outer, rows, lines, channels, backward, source, target)
     has_vectors = matrices.row_elements * element_bytes >= VECTOR_BYTES
     return matrices if matrices.rows_at_once and has_vectors else None

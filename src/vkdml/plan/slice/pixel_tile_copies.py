@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from vkdml.common.rounding import ceil_div
@@ -67,8 +66,7 @@ class PixelTiles:
     def nbytes(self) -> int:
         """Bytes of the output."""
         matrices = self.matrices
-        images = math.prod(dim.size for dim in matrices.outer)
-        return images * matrices.rows.size * matrices.row_elements * matrices.element_bytes
+        return matrices.images * matrices.rows.size * matrices.row_elements * matrices.element_bytes
 
     @property
     def are_faster_than_words(self) -> bool:
@@ -154,7 +152,7 @@ def pixel_tile_copy(tiles: PixelTiles, last_vector: int) -> tuple[Step, tuple[in
     matrices, tile, limits = tiles.matrices, tiles.tile, tiles.limits
     rows, lines, channels = matrices.rows, matrices.lines, matrices.channels
     tiles_down, tiles_across = tiles.counts
-    count = math.prod(dim.size for dim in matrices.outer) * tiles_down * tiles_across
+    count = matrices.images * tiles_down * tiles_across
     check_work("tiles", count)
     tuning = limits.tuning.slice1
     band = band_of(tiles_down, tuning.tile_most_band, tuning)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels, loop_steps
-from vkdml.plan.layout import NO_DIM, CopyLayout, Dim
+from vkdml.plan.layout import NO_DIM, CopyLayout, Dim, ascending
 from vkdml.plan.plans import DeviceLimits, Step, check_work, dim_words
 from vkdml.plan.slice.channels import MOST_CELLS, MOST_CHANNEL_DIMS
 from vkdml.plan.slice.rounds import LEAST_WORKGROUP
@@ -41,14 +41,16 @@ class Planes:
         """Elements of the input from one pixel to the next."""
         return abs(self.row.input_stride)
 
-    @cached_property
+    @property
     def channel_dims(self) -> tuple[Dim, ...]:
         """The dimensions within a pixel, from its first copied element on: with positive input strides."""
-        return tuple(
-            dim if dim.input_stride > 0 else Dim(dim.size, -dim.input_stride, -dim.output_stride)
-            for dim in self.layout.dims[:-1]
-            if self._is_within_pixel(dim)
-        )
+        dims, *_ = self._within_pixel
+        return dims
+
+    @cached_property
+    def _within_pixel(self) -> tuple[tuple[Dim, ...], int, int]:
+        dims = (dim for dim in self.layout.dims[:-1] if self._is_within_pixel(dim))
+        return ascending(dims, self.layout.input_base, self.layout.output_base)
 
     @cached_property
     def outer(self) -> tuple[Dim, ...]:
@@ -65,11 +67,7 @@ class Planes:
     @property
     def bases(self) -> tuple[int, int]:
         """Where the first copied element of the first pixel lies, and where it is written."""
-        source, target = self.layout.input_base, self.layout.output_base
-        for dim in self.layout.dims[:-1]:
-            if self._is_within_pixel(dim) and dim.input_stride < 0:
-                source += (dim.size - 1) * dim.input_stride
-                target += (dim.size - 1) * dim.output_stride
+        _, source, target = self._within_pixel
         return source, target
 
     @property
