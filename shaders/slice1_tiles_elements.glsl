@@ -14,17 +14,17 @@ uvec4 vector_from(uint at, uint within) { return cells[at]; }
 #endif
 
 // An invocation loads an element of each of a few columns; its neighbours load their columns' next ones.
-const uint ROWS_AT_ONCE = 1u, COLUMNS_AT_ONCE = TILE_COLUMNS_AT_ONCE;
+const uint ROWS_AT_ONCE = 1u, MOST_COLUMNS_AT_ONCE = ELEMENT_BYTES == 4 ? 16u : 4u;
 
 // Loads what an invocation takes at once of columns from `number` on, and keeps it in a row from cell `at` on.
 void load_columns(uint first, uint number, uint at) {
-    CELL elements[COLUMNS_AT_ONCE];
+    CELL elements[MOST_COLUMNS_AT_ONCE];
     Column column = column_at(number);
-    [[unroll]] for (uint i = 0u; i < COLUMNS_AT_ONCE; i++) {
+    for (uint i = 0u; i < COLUMNS_AT_ONCE; i++) {
         elements[i] = input_cells[min(first + column.offset, (last_vector + 1u) * PER_VECTOR - 1u)];
         column = column_after(column);
     }
-    [[unroll]] for (uint i = 0u; i < COLUMNS_AT_ONCE; i++) cells[at + i] = elements[i];
+    for (uint i = 0u; i < COLUMNS_AT_ONCE; i++) cells[at + i] = elements[i];
 }
 
 void store_cell(uint target, uint at, uint within, uint begin, uint end) { output_cells[target] = cells[at]; }

@@ -2,8 +2,8 @@
 #include "slice1_every.glsl"
 #include "slice1_shifted_cells.glsl"
 
-// An invocation loads a vector of each of the columns of a word.
-const uint ROWS_AT_ONCE = PER_VECTOR, COLUMNS_AT_ONCE = PER_WORD;
+// An invocation loads a vector of each of the columns of a word, or of two words of halves.
+const uint ROWS_AT_ONCE = PER_VECTOR, MOST_COLUMNS_AT_ONCE = 4u, WORDS_AT_ONCE = COLUMNS_AT_ONCE / PER_WORD;
 
 // Offsets wrap where the next row, beside the first of the input, begins before it.
 uvec4 load_vector(uint vector) {
@@ -86,25 +86,29 @@ uvec4 load_column(uint first) {
 
 // Loads what an invocation takes at once of columns from `number` on, and keeps it as words of rows from cell `at` on.
 void load_columns(uint first, uint number, uint at) {
-    uvec4 vectors[COLUMNS_AT_ONCE];
+    uvec4 vectors[MOST_COLUMNS_AT_ONCE];
     Column column = column_at(number);
     for (uint i = 0u; i < COLUMNS_AT_ONCE; i++) {
         vectors[i] = load_column(first + column.offset);
         column = column_after(column);
     }
-    [[unroll]] for (uint word = 0u; word < 4u; word++) {
-        uint row = at + word * PER_WORD * ROW_PITCH;
+    for (uint across = 0u; across < WORDS_AT_ONCE; across++) {
+        uint column_of_word = across * PER_WORD;
+        [[unroll]] for (uint word = 0u; word < 4u; word++) {
+            uint row = at + across + word * PER_WORD * ROW_PITCH;
+            uint first_column = vectors[column_of_word][word], second_column = vectors[column_of_word + 1u][word];
 #if ELEMENT_BYTES == 1
-        uvec4 bytes = uvec4(vectors[0][word], vectors[1][word], vectors[2][word], vectors[3][word]);
-        uvec2 even = (bytes.xz & 0x00ff00ffu) | (bytes.yw << 8 & 0xff00ff00u);
-        uvec2 odd = (bytes.xz >> 8 & 0x00ff00ffu) | (bytes.yw & 0xff00ff00u);
-        cells[row] = (even.x & 0xffffu) | even.y << 16;
-        cells[row + ROW_PITCH] = (odd.x & 0xffffu) | odd.y << 16;
-        cells[row + 2u * ROW_PITCH] = even.x >> 16 | (even.y & 0xffff0000u);
-        cells[row + 3u * ROW_PITCH] = odd.x >> 16 | (odd.y & 0xffff0000u);
+            uvec4 bytes = uvec4(first_column, second_column, vectors[2][word], vectors[3][word]);
+            uvec2 even = (bytes.xz & 0x00ff00ffu) | (bytes.yw << 8 & 0xff00ff00u);
+            uvec2 odd = (bytes.xz >> 8 & 0x00ff00ffu) | (bytes.yw & 0xff00ff00u);
+            cells[row] = (even.x & 0xffffu) | even.y << 16;
+            cells[row + ROW_PITCH] = (odd.x & 0xffffu) | odd.y << 16;
+            cells[row + 2u * ROW_PITCH] = even.x >> 16 | (even.y & 0xffff0000u);
+            cells[row + 3u * ROW_PITCH] = odd.x >> 16 | (odd.y & 0xffff0000u);
 #else
-        cells[row] = (vectors[0][word] & 0xffffu) | vectors[1][word] << 16;
-        cells[row + ROW_PITCH] = vectors[0][word] >> 16 | (vectors[1][word] & 0xffff0000u);
+            cells[row] = (first_column & 0xffffu) | second_column << 16;
+            cells[row + ROW_PITCH] = first_column >> 16 | (second_column & 0xffff0000u);
 #endif
+        }
     }
 }

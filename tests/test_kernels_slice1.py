@@ -19,6 +19,7 @@ from slice1_kernels import (
     WIDTHS,
     base_of,
     check,
+    constants_of,
     kernel_for,
     use,
 )
@@ -688,6 +689,42 @@ def test_tiles_store_whole_sectors_of_rows_that_begin_anywhere(device, monkeypat
     assert (True, False, False) in seen
     if width < 16:
         assert {(True, True, True), (True, False, True), (False, False, False)} <= seen
+
+
+def columns_at_once(device, width: int, down: int, step: int) -> set[int]:
+    """Copy matrices of several widths, and return the columns that an invocation loads at once."""
+    seen = set()
+    for apart, columns in itertools.product((3, 0), (27, 64, 50, 9, 150)):
+        rows = 2 * down * 16 // width + 5
+        dims = (Dim(rows, step, columns), Dim(columns, rows * step + apart, 1))
+        layout = CopyLayout(dims, apart, apart)
+        assert check(device, layout, width, spare=step) == tiles(width, step)
+        constants = constants_of(device, layout, width)
+        assert constants["across"] * max(4 // width, 1) % constants["columns_at_once"] == 0
+        seen.add(constants["columns_at_once"])
+    return seen
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_invocations_load_up_to_16_columns_of_words_at_once(device, monkeypatch, step):
+    use(monkeypatch, tile_shapes=((4, (4, 64)),), full_workgroups=1)
+    assert {10, 16} <= columns_at_once(device, 4, 4, step)
+
+
+@pytest.mark.parametrize(("step", "down", "expected"), [(1, 4, 4), (2, 4, 4), (3, 4, 2), (1, 2, 2)])
+def test_invocations_load_two_words_of_halves_at_once(device, monkeypatch, step, down, expected):
+    """They do if enough vectors are below each other; every third half takes registers."""
+    use(monkeypatch, tile_shapes=((2, (down, 64)),), full_workgroups=1)
+    found = columns_at_once(device, 2, down, step)
+    assert expected in found
+    assert found <= {2, expected}
+
+
+@pytest.mark.parametrize("width", STEPPED)
+def test_of_few_tiles_invocations_load_few_columns_at_once(device, monkeypatch, width):
+    use(monkeypatch, tile_shapes=((width, (4, 64)),), full_workgroups=1 << 20)
+    for step in (1, 2, 3):
+        assert columns_at_once(device, width, 4, step) == {2 if width == 2 else 4}
 
 
 @pytest.mark.parametrize("width", STEPPED)

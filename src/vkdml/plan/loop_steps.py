@@ -24,6 +24,7 @@ _CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 _SHARED_LAYOUT_WORDS = kernels.number("shared_layout_words")
 _VECTORS_PER_LINE = kernels.number("vectors_per_line")
 _VECTORS_PER_SECTOR = kernels.number("vectors_per_sector")
+_WORDS_OF_VECTOR = kernels.number("vector_bytes") // 4
 _BOX_TURNS = kernels.number("box_turns")
 # The most words of a row before the vectors within it, or after them.
 _END_WORDS = kernels.number("end_words")
@@ -313,18 +314,19 @@ def copied_rows(dims: int, rounds: int, near_dims: int) -> int:
     return _find_plane(dims, near_dims) + loop(rounds, 2 * loop(near_dims) + gather + loop(4))
 
 
-def tile(parts: int, rows: int, vectors: int, size: int) -> int:
+def tile(parts: int, columns_at_once: int, rows: int, vectors: int, size: int) -> int:
     """Return the steps of a tile of ``slice1_tiles``.
 
     Args:
         parts: in which it is loaded, each by one invocation.
+        columns_at_once: of a part.
         rows: of the tile.
         vectors: of a row.
         size: invocations of a workgroup.
     """
-    load = loop(ceil_div(parts, size), loop(4, 2 * loop(3)) + loop(4))
+    load = loop(columns_at_once, 2 * loop(3)) + loop(columns_at_once, loop(_WORDS_OF_VECTOR))
     store = loop(ceil_div(rows, size // vectors))
-    return load + store + _ends_of_rows(rows, size)
+    return loop(ceil_div(parts, size), load) + store + _ends_of_rows(rows, size)
 
 
 def _ends_of_rows(rows: int, size: int) -> int:

@@ -177,7 +177,7 @@ def tile_copy(
         layout_words=placed.pushed,
     )
     takes_registers = (element_bytes, rows.step) == _EVERY_THIRD_BYTE
-    most_invocations = limits.workgroup_size // (2 if takes_registers else 1)
+    most_invocations = max(limits.workgroup_size // (2 if takes_registers else 1), shape.vectors)
     # Each invocation stores one vector of a row, so there are at least as many as a row has vectors.
     workgroup_size = workgroup_of_fewest_rounds(shape.parts, most_invocations, shape.vectors)
     kernel, constants = family.specialize(
@@ -186,6 +186,7 @@ def tile_copy(
         layout_in_push=placed.in_push,
         down=shape.down,
         across=shape.across,
+        columns_at_once=shape.columns_at_once,
         band=band,
         row_step=rows.step,
         input_unaligned=loads_unaligned(matrices, element_bytes),
@@ -200,7 +201,7 @@ def tile_copy(
         in_rounds=limits.in_rounds(tiles, nbytes),
     )
     tiles_of_workgroup = loop_steps.rounds_of(tiles, limits.max_workgroup_count)
-    per_tile = loop_steps.tile(shape.parts, shape.rows, shape.vectors, workgroup_size)
+    per_tile = loop_steps.tile(shape.parts, shape.columns_at_once, shape.rows, shape.vectors, workgroup_size)
     step = Step(
         kernel,
         constants,
