@@ -691,7 +691,7 @@ def test_tiles_store_whole_sectors_of_rows_that_begin_anywhere(device, monkeypat
         assert {(True, True, True), (True, False, True), (False, False, False)} <= seen
 
 
-def columns_at_once(device, width: int, down: int, step: int) -> set[int]:
+def columns_at_once(device, width: int, down: int, step: int = 1) -> set[int]:
     """Copy matrices of several widths, and return the columns that an invocation loads at once."""
     seen = set()
     for apart, columns in itertools.product((3, 0), (27, 64, 50, 9, 150)):
@@ -705,25 +705,25 @@ def columns_at_once(device, width: int, down: int, step: int) -> set[int]:
     return seen
 
 
-@pytest.mark.parametrize("step", [1, 2, 3])
-def test_invocations_load_up_to_16_columns_of_words_at_once(device, monkeypatch, step):
+def test_invocations_load_up_to_16_columns_of_words_at_once(device, monkeypatch):
     use(monkeypatch, tile_shapes=((4, (4, 64)),), full_workgroups=1)
-    assert {10, 16} <= columns_at_once(device, 4, 4, step)
+    assert {10, 16} <= columns_at_once(device, 4, 4)
 
 
-@pytest.mark.parametrize(("step", "down", "expected"), [(1, 4, 4), (2, 4, 4), (3, 4, 2), (1, 2, 2)])
-def test_invocations_load_two_words_of_halves_at_once(device, monkeypatch, step, down, expected):
-    """They do if enough vectors are below each other; every third half takes registers."""
-    use(monkeypatch, tile_shapes=((2, (down, 64)),), full_workgroups=1)
-    found = columns_at_once(device, 2, down, step)
-    assert expected in found
-    assert found <= {2, expected}
+def test_invocations_load_two_words_of_halves_at_once(device, monkeypatch):
+    use(monkeypatch, tile_shapes=((2, (4, 64)),), full_workgroups=1)
+    assert columns_at_once(device, 2, 4) == {4}
+
+
+def test_invocations_load_a_word_of_halves_where_few_vectors_are_below_each_other(device, monkeypatch):
+    use(monkeypatch, tile_shapes=((2, (2, 64)),), full_workgroups=1)
+    assert 2 in columns_at_once(device, 2, 2)
 
 
 @pytest.mark.parametrize("width", STEPPED)
-def test_of_few_tiles_invocations_load_few_columns_at_once(device, monkeypatch, width):
-    use(monkeypatch, tile_shapes=((width, (4, 64)),), full_workgroups=1 << 20)
-    for step in (1, 2, 3):
+def test_invocations_load_few_columns_at_once_of_small_copies_and_with_steps(device, monkeypatch, width):
+    for full_workgroups, step in ((1 << 20, 1), (1, 2), (1, 3)):
+        use(monkeypatch, tile_shapes=((width, (4, 64)),), full_workgroups=full_workgroups)
         assert columns_at_once(device, width, 4, step) == {2 if width == 2 else 4}
 
 
