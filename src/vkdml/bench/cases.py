@@ -117,7 +117,7 @@ class Case:
         if self.op == "slice1":
             return f"{self.window} {short} {shape}"
         words = [short, shape + ("[::2]" if self.alternate else "") + (".T" if self.transposed else "")]
-        words.append("all" if self.axis is None else "ax " + ",".join(map(str, self.axis)))
+        words.append(axes_in_words(self.axis))
         if self.op != "argmax":
             words.insert(0, self.op)
         if self.data != "bits":
@@ -212,6 +212,15 @@ class Case:
             and self.nan_policy == "propagate"
             and not self.return_values
         )
+
+
+def axes_in_words(axis: tuple[int, ...] | None) -> str:
+    """Say which axes are reduced, as names of cases do.
+
+    >>> axes_in_words(None), axes_in_words((0, 2))
+    ('all', 'ax 0,2')
+    """
+    return "all" if axis is None else "ax " + ",".join(map(str, axis))
 
 
 def _short_size(size: int) -> str:

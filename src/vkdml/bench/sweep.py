@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
-from vkdml.bench.cases import ELEMENT_BYTES, SHORT_NAMES
+from vkdml.bench.cases import ELEMENT_BYTES, SHORT_NAMES, axes_in_words
 from vkdml.common import windows
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
@@ -84,7 +84,7 @@ class SweepCase:
         if self.window is not None:
             words.append("[" + ",".join(map(_said_of_cut, self.cuts)) + "]")
         if not self.is_copy:
-            words.append("all" if self.axis is None else "ax " + ",".join(map(str, self.axis)))
+            words.append(axes_in_words(self.axis))
         return " ".join(words)
 
     @property

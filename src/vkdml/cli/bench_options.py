@@ -252,7 +252,7 @@ def _selected(
         ops = ", ".join(dict.fromkeys(case.op for case in every))
         types = ", ".join(dict.fromkeys(case.element for case in every))
         reduced = dict.fromkeys(case.axis for case in every if case.op != "slice1")
-        named = ["all" if axis is None else ",".join(map(str, axis)) for axis in reduced]
+        named = [cases.axes_in_words(axis).removeprefix("ax ") for axis in reduced]
         of_axes = f", of reductions --axis {' '.join(named)}" if axes is not None else ""
         raise typer.BadParameter(
             f"{asked}: the suite {suite} has no such case; accepted are those that it has, of --op {ops} "

@@ -79,7 +79,28 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-class TiledReduction:
+class _FromSource:
+    """What operations in tiles do with the array that they read."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    @property
+    def itemsize(self) -> int:
+        return self._source.itemsize
+
+    @property
+    def reads_here(self) -> bool:
+        return self._source.reads_here
+
+    def stage(self, tile: Tile, views: Views, copier: Copier) -> None:
+        self._source.stage(tile, views["input"], copier)
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class TiledReduction(_FromSource):
     """argmin or argmax in tiles: holds the best candidates so far."""
 
     def __init__(
@@ -89,7 +110,7 @@ class TiledReduction:
         tile_bytes: int,
     ) -> None:
         source, self.tiling = _reduced(x, reduction.axes, tile_bytes)
-        self._source = source
+        super().__init__(source)
         self._axes, self._order = axes, order = reduction.axes, reduction.order
         self._with_values = reduction.with_values
         self._dtype = x.dtype.newbyteorder("=")
@@ -111,14 +132,6 @@ class TiledReduction:
         self._indices = empty(shape, np.uint64)
         self._bits = empty(shape, BITS[source.itemsize]) if self._with_values or self._folds else None
 
-    @property
-    def itemsize(self) -> int:
-        return self._source.itemsize
-
-    @property
-    def reads_here(self) -> bool:
-        return self._source.reads_here
-
     def plan(self, sizes: tuple[int, ...], limits: DeviceLimits) -> Plan:
         strides, base = self._source.staged(sizes)
         kept = tuple(1 if axis in self._axes else size for axis, size in enumerate(sizes))
@@ -132,9 +145,6 @@ class TiledReduction:
             self._weights,
         )
         return plan_for(call, limits)
-
-    def stage(self, tile: Tile, views: Views, copier: Copier) -> None:
-        self._source.stage(tile, views["input"], copier)
 
     def collect(self, tile: Tile, views: Views, copier: Copier) -> None:
         kept = Tile(
@@ -168,9 +178,6 @@ class TiledReduction:
         np.add(found, np.uint64(origin), out=self._indices[cell])
         if bits is not None and self._bits is not None:
             self._bits[cell] = bits
-
-    def close(self) -> None:
-        self._source.close()
 
     def result(self) -> tuple[AnyArray, AnyArray | None]:
         indices: AnyArray = self._indices
@@ -211,19 +218,12 @@ def _reduced(
     return ChunkedSource(x, steps, tiling, native=True), tiling
 
 
-class TiledCopy:
+class TiledCopy(_FromSource):
     """slice1 in tiles; :func:`tiled_copy` and :func:`tiled_chunk_copy` make one."""
 
     def __init__(self, source: Source, tiling: Tiling | PiecewiseTiling, write: Write) -> None:
-        self._source, self.tiling, self._write = source, tiling, write
-
-    @property
-    def itemsize(self) -> int:
-        return self._source.itemsize
-
-    @property
-    def reads_here(self) -> bool:
-        return self._source.reads_here
+        super().__init__(source)
+        self.tiling, self._write = tiling, write
 
     def plan(self, sizes: tuple[int, ...], limits: DeviceLimits) -> Plan:
         strides, base = self._source.staged(sizes)
@@ -231,15 +231,9 @@ class TiledCopy:
         output = Operand.compact(sizes)
         return plan_for(CopyCall(Operand(sizes, strides, base, staged), output, self.itemsize), limits)
 
-    def stage(self, tile: Tile, views: Views, copier: Copier) -> None:
-        self._source.stage(tile, views["input"], copier)
-
     def collect(self, tile: Tile, views: Views, copier: Copier) -> None:
         copied = first_elements(views["output"], tile.count, np.dtype(BITS[self.itemsize]))
         self._write(tile, copied.reshape(tile.sizes), copier)
-
-    def close(self) -> None:
-        self._source.close()
 
 
 def tiled_copy(x: AnyArray, target: AnyArray, tile_bytes: int) -> TiledCopy:
