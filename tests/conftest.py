@@ -20,6 +20,9 @@ import thinned
 import vkdml
 from vkdml.plan import kernels
 
+# Helpers that assert for several files: where they fail, pytest shows what was compared, as in tests.
+pytest.register_assert_rewrite("layout_rules", "needs", "page_examples", "planned_reductions", "processes")
+
 os.environ["VKDML_PROFILE"] = "off"  # plans must not depend on what this machine's user has stored
 
 hypothesis.settings.register_profile(

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU's memory is for all three libraries
@@ -18,8 +19,8 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU's mem
 import ml_dtypes  # noqa: F401
 import numpy as np
 import pytest
-import test_readme
 import torch
+from page_examples import check_printed
 
 import vkdml
 from vkdml.integrations import cuda_driver, cuda_tensors
@@ -27,7 +28,7 @@ from vkdml.integrations import cuda_driver, cuda_tensors
 GPU = "cuda:0"
 # Cycles that a stream waits: about 50 ms, in which whoever does not wait reads or writes too early.
 WHILE = 100_000_000
-ROOT = test_readme.ROOT
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def same(got: Any, expected: Any) -> bool:
@@ -369,7 +370,7 @@ def test_jax():
 
 
 def test_the_page_and_the_example(tmp_path):
-    test_readme.check_printed(ROOT / "docs" / "cuda.md", tmp_path)
+    check_printed(ROOT / "docs" / "cuda.md", tmp_path)
     example = [sys.executable, str(ROOT / "examples" / "torch_argmax.py")]
     ran = subprocess.run(example, capture_output=True, text=True, timeout=120, check=True)
     assert "equal: True" in ran.stdout

@@ -17,8 +17,9 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-import test_layout
-from test_dml_validation import ALL_LEVELS, REDUCTIONS, SUPPORT, rules_at
+import layout_rules
+from dml_rules import ALL_LEVELS, SUPPORT, rules_at
+from dml_tensors import FUNCTIONS
 
 from vkdml import dml
 from vkdml.dml import DataType, ReduceFunction, TensorFlags
@@ -197,10 +198,10 @@ class Draw(random.Random):
         if operator == "REDUCE":
             function = self.choice(list(ReduceFunction)) if self.rarely() else ReduceFunction.ARGMAX
             return dml.ReduceOperatorDesc(function, x, y, axes, axis_count=count), level
-        return REDUCTIONS[operator](x, y, axes, axis_count=count), level
+        return FUNCTIONS[operator](x, y, axes, axis_count=count), level
 
     def reduction(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Sizes, strides and axes as `test_layout.reductions` has them, drawn faster."""
+        """Sizes, strides and axes as `layout_rules.reductions` has them, drawn faster."""
         rank = self.randint(0, 6)
         sizes = [self.choice((1, 1, 2, 2, 3, 4)) for _ in range(rank)]
         strides, step = [], 1
@@ -260,9 +261,7 @@ def check_descriptor(draw: Draw) -> None:
 def check_reduction(draw: Draw) -> None:
     reduction, take_last = draw.reduction(), draw.random() < 0.5
     try:
-        test_layout.test_a_reduction_keeps_its_elements_indices_and_outputs.hypothesis.inner_test(
-            reduction, take_last
-        )
+        layout_rules.check_reduction(reduction, take_last)
     except AssertionError as error:
         raise AssertionError(
             f"canonical_reduce of (sizes, strides, axes) {reduction}, {take_last=}"
@@ -272,7 +271,7 @@ def check_reduction(draw: Draw) -> None:
 def check_copy(draw: Draw) -> None:
     reduction, steps = draw.reduction(), [draw.choice((1, -1, 2)) for _ in range(6)]
     try:
-        test_layout.test_a_copy_keeps_its_pairs.hypothesis.inner_test(reduction, steps)
+        layout_rules.check_copy(reduction, steps)
     except AssertionError as error:
         raise AssertionError(f"canonical_copy of (sizes, strides, ...) {reduction}, {steps=}") from error
 

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import hypothesis
 import strategies
 from hypothesis import strategies as st
+from plans import GPU_LIMITS
 
 import vkdml
 from vkdml.bench import cases, suites
 from vkdml.common.read_only import fix
 from vkdml.plan import kernels
-from vkdml.plan.device_classes import tuning_for
+from vkdml.plan.device_classes import SOFTWARE, tuning_for
 from vkdml.plan.elements import SLICE_ELEMENT_BYTES
 from vkdml.plan.gather import INDEX_WIDTHS, plan_elements, plan_places
 from vkdml.plan.layout import Dim
@@ -57,6 +58,14 @@ def of_benchmark(limits: DeviceLimits) -> set[Pipeline]:
             for index_bytes in (4, 8):
                 found.update(of_plan(cases.plan_of(case, limits, index_bytes)))
     return found
+
+
+def of_each_kernel() -> list[Pipeline]:
+    """Of each kernel that plans of the benchmark have on GPUs or processors, a pipeline."""
+    found = {}
+    for limits in (GPU_LIMITS, dataclasses.replace(GPU_LIMITS, tuning=SOFTWARE, subgroup_size=8)):
+        found |= {each.kernel: each for each in sorted(of_benchmark(limits))}
+    return list(found.values())
 
 
 def of_gathers(limits: DeviceLimits) -> set[Pipeline]:

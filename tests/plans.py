@@ -13,7 +13,7 @@ import numpy.typing as npt
 import thinned
 
 import vkdml
-from vkdml.plan.device_classes import DISCRETE, SOFTWARE
+from vkdml.plan.device_classes import DISCRETE, SOFTWARE, TUNING, tuning_for
 from vkdml.plan.plans import DeviceLimits, Plan, Step
 from vkdml.runtime.memory import Memory
 from vkdml.runtime.recording import record_steps, recordable_steps, workspace_for
@@ -21,6 +21,22 @@ from vkdml.runtime.recording import record_steps, recordable_steps, workspace_fo
 Bytes = npt.NDArray[np.uint8]
 # Those of NVIDIA's cards.
 GPU_LIMITS = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32, max_subgroups=32)
+# Those of a device of every class, and the lowest: plans for them are made on any machine.
+LIMITS = {
+    "swiftshader": DeviceLimits(tuning_for("software", "SwiftShader driver"), 1 << 30, 65535, 256),
+    "lavapipe": DeviceLimits(
+        TUNING["software"],
+        1 << 27,
+        65535,
+        1024,
+        32 << 10,
+        8,
+        max_loop_steps=65535,
+        subgroups_are_threads=True,
+    ),
+    "h200": DeviceLimits(TUNING["discrete"], (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32),
+    "least": DeviceLimits(TUNING["integrated"], 1 << 27, 65535, 128, 16 << 10),
+}
 
 
 def run_plan(

@@ -1,4 +1,7 @@
-"""Runs Python scripts in processes of their own, which may end as they like, and says how they ended."""
+"""Runs Python scripts and the `vkdml` command in processes of their own, and says how they ended.
+
+Scripts may end as they like.
+"""
 
 from __future__ import annotations
 
@@ -44,3 +47,22 @@ def printed(script: str, **environment: str) -> str:
         f"exit code {done.returncode}, printed {done.stdout!r}, error output:\n{done.stderr}"
     )
     return done.stdout
+
+
+def vkdml_command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -m vkdml` with changed environment variables, 80 columns wide."""
+    return subprocess.run(
+        [sys.executable, "-m", "vkdml", *words],
+        env=os.environ | {"COLUMNS": "80"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def one_line(text: str) -> str:
+    """The only line of what a user is told; more than one, or a traceback, is a fault."""
+    (line,) = text.splitlines()
+    assert line.startswith("vkdml: ")
+    return line

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
 
 import vkdml
 from vkdml import _native
+from vkdml.common.read_only import fix
 from vkdml.runtime import device
 
 MAKING_KERNELS = (
@@ -21,6 +23,13 @@ MAKING_KERNELS = (
 def separate_device() -> vkdml.Device:
     """Open the default hardware once more, as only tests do: no selection finds this Device."""
     return device.open_device(vkdml.Device().info)
+
+
+def with_tiles(device: vkdml.Device, tile_bytes: int) -> vkdml.Device:
+    """The device, from now on with tiles of so many bytes."""
+    tuning = dataclasses.replace(device.limits.tuning, stream_tile_bytes=tile_bytes)
+    fix(device, "limits", dataclasses.replace(device.limits, tuning=tuning))
+    return device
 
 
 def devices_that_fail(calls: int, codes: tuple[int, ...]) -> Iterator[vkdml.Device]:

@@ -8,10 +8,10 @@ import math
 from array import array as flat_array
 from concurrent.futures import ThreadPoolExecutor
 
-import ml_dtypes
 import numpy as np
 import pytest
 import views
+from array_bits import element_type, random_bits, same_bits
 from hypothesis import given
 from hypothesis import strategies as st
 from separate import separate_device
@@ -23,26 +23,6 @@ from vkdml.plan.elements import ML_DTYPES_ELEMENTS, NUMPY_ELEMENTS
 
 ELEMENTS = (*NUMPY_ELEMENTS, *ML_DTYPES_ELEMENTS)
 MOVED = (*ELEMENTS, "complex128", "S16", "datetime64[s]")
-
-
-def element_type(name: str) -> np.dtype:
-    return np.dtype(getattr(ml_dtypes, name)) if name in ML_DTYPES_ELEMENTS else np.dtype(name)
-
-
-def random_bits(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Elements of few values, so that there are ties; of floats some are NaN or -0."""
-    if dtype.kind == "b":
-        return rng.integers(0, 2, shape).astype(bool)
-    kinds = rng.integers(-3, 4, shape).astype(np.float32)
-    if dtype.kind in "fV" or dtype.name in ML_DTYPES_ELEMENTS:
-        kinds[rng.random(shape) < 0.1] = np.nan
-        kinds = np.where(kinds == 1, np.float32(-0.0), kinds)
-        return kinds.astype(dtype)
-    return (np.abs(kinds) if dtype.kind == "u" else kinds).astype(dtype)
-
-
-def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
 @st.composite

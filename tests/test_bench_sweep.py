@@ -13,7 +13,7 @@ import numpy as np
 import oracle
 import pytest
 from bench_records import printed
-from test_plan import LIMITS
+from plans import LIMITS
 
 import vkdml
 from vkdml import measuring

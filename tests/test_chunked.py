@@ -18,8 +18,7 @@ import zarr
 from checking import assert_same
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from separate import separate_device
-from test_stream import with_tiles
+from separate import separate_device, with_tiles
 
 import vkdml
 from vkdml.arrays.chunked import as_chunked

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import one_line, vkdml_command
 from rich.console import Console
 
 import vkdml
@@ -21,25 +22,6 @@ from vkdml.cli.devices import device_memory, table
 from vkdml.cli.text import size
 
 NO_DRIVER = {"VK_DRIVER_FILES": "/nonexistent/icd.json", "VK_ICD_FILENAMES": "/nonexistent/icd.json"}
-
-
-def vkdml_command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `python -m vkdml` with changed environment variables, 80 columns wide."""
-    return subprocess.run(
-        [sys.executable, "-m", "vkdml", *words],
-        env=os.environ | {"COLUMNS": "80"} | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def one_line(text: str) -> str:
-    """The only line of what a user is told; more than one, or a traceback, is a fault."""
-    (line,) = text.splitlines()
-    assert line.startswith("vkdml: ")
-    return line
 
 
 # ---- where all is well --------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import oracle
 import pytest
+from dml_tensors import FUNCTIONS, layouts, tensor
 from hypothesis import given
 from hypothesis import strategies as st
 from separate import MAKING_KERNELS, devices_that_fail, separate_device
-from test_dml_execution import FUNCTIONS, layouts, tensor
 from thinned import examples
 
 import vkdml

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 import zarr
 from foreign_tests import imported
-from separate import separate_device
-from test_stream import with_tiles
+from separate import separate_device, with_tiles
 
 import vkdml
 import vkdml.dask

@@ -12,11 +12,11 @@ from unittest import mock
 
 import dask
 import dask.array as da
+import needs
 import numpy as np
 import pytest
 import zarr
 from distributed import Client, LocalCluster
-from test_two_devices import both  # noqa: F401  # a fixture
 
 import vkdml
 import vkdml.dask
@@ -26,7 +26,13 @@ SHAPE, CHUNKS = (60, 50), (20, 25)
 
 
 @pytest.fixture(scope="module")
-def client(both: dict[str, str]) -> Iterator[Client]:  # noqa: F811
+def both() -> dict[str, str]:
+    """An environment in which the loader offers lavapipe and SwiftShader."""
+    return needs.two_drivers()
+
+
+@pytest.fixture(scope="module")
+def client(both: dict[str, str]) -> Iterator[Client]:
     """Two worker processes on a machine with two devices: lavapipe and SwiftShader."""
     # Another process of these tests may have a cluster at the same time.
     environment = both | {dask_devices.PLACES: f"test-{os.getpid()}"}

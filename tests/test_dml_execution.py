@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
+from dml_tensors import FUNCTIONS, layouts, tensor
 from hypothesis import given
 from hypothesis import strategies as st
 from thinned import examples
@@ -19,15 +20,7 @@ from vkdml.dml import AxisDirection, DataType, execution
 needs_device = pytest.mark.usefixtures("device")
 
 INCREASING, DECREASING = AxisDirection.INCREASING, AxisDirection.DECREASING
-FUNCTIONS: dict[str, type[dml.ArgMinOperatorDesc] | type[dml.ArgMaxOperatorDesc]] = {
-    "ARGMIN": dml.ArgMinOperatorDesc,
-    "ARGMAX": dml.ArgMaxOperatorDesc,
-}
 POISON = 0xA5
-
-
-def tensor(data_type: str, *sizes: int, **fields: Any) -> dml.BufferTensorDesc:
-    return dml.BufferTensorDesc(DataType[data_type], sizes=sizes, **fields)
 
 
 def as_float32(elements: Any) -> oracle.AnyArray:
@@ -394,18 +387,6 @@ def test_the_call_that_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (name, window) == ("slice1", [(0, 1), (2, 2), (1, -1)])
     np.testing.assert_array_equal(x, elements)
     assert kwargs == {"output_sizes": (2, 1), "out": None, "device": "somewhere"}
-
-
-@st.composite
-def layouts(draw: st.DrawFn, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides that keep elements apart: dimensions nested in any order, with gaps; or None."""
-    if draw(st.booleans()):
-        return None
-    strides, span = [0] * len(sizes), 1
-    for dimension in draw(st.permutations(range(len(sizes)))):
-        strides[dimension] = span + draw(st.integers(0, 3))
-        span = strides[dimension] * sizes[dimension]
-    return tuple(strides)
 
 
 @needs_device

@@ -7,6 +7,8 @@ import itertools
 from typing import Any
 
 import pytest
+from dml_rules import ALL_LEVELS, SUPPORT, rules_at
+from dml_tensors import FUNCTIONS
 from hypothesis import given
 from hypothesis import strategies as st
 from wording import facts
@@ -14,45 +16,13 @@ from wording import facts
 from vkdml import dml
 from vkdml.dml import DataType
 
-REDUCTIONS: dict[str, type[dml.ArgMinOperatorDesc] | type[dml.ArgMaxOperatorDesc]] = {
-    "ARGMIN": dml.ArgMinOperatorDesc,
-    "ARGMAX": dml.ArgMaxOperatorDesc,
-}
 # Levels that changed an operator; the rules of any other are those of the newest below it.
 FEATURE_LEVELS = ("1_0", "2_1", "3_0", "4_1")
-ALL_LEVELS = tuple(str(level) for level in dml.FeatureLevel)
-
-FLOATS = "FLOAT32 FLOAT16"
-UP_TO_32_BITS = "FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8"
-NO_DOUBLE = "FLOAT32 FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8"
-ALL = f"FLOAT64 {NO_DOUBLE}"
-INDEX = "INT64 INT32 UINT64 UINT32"
-ONE_TO_EIGHT = (1, 2, 3, 4, 5, 6, 7, 8)
-
-# The "Tensor support" tables of the documentation: dimension counts, input types, output types.
-SUPPORT = {
-    ("ARGMIN", "3_0"): (ONE_TO_EIGHT, UP_TO_32_BITS, INDEX),
-    ("ARGMIN", "4_1"): (ONE_TO_EIGHT, NO_DOUBLE, INDEX),
-    ("ARGMAX", "3_0"): (ONE_TO_EIGHT, UP_TO_32_BITS, INDEX),
-    ("ARGMAX", "4_1"): (ONE_TO_EIGHT, NO_DOUBLE, INDEX),
-    ("REDUCE", "1_0"): ((4,), FLOATS, "UINT32"),
-    ("REDUCE", "2_1"): ((4,), UP_TO_32_BITS, "UINT32"),
-    ("REDUCE", "3_0"): (ONE_TO_EIGHT, UP_TO_32_BITS, INDEX),
-    ("REDUCE", "4_1"): (ONE_TO_EIGHT, NO_DOUBLE, INDEX),
-    ("SLICE1", "2_1"): ((4, 5), UP_TO_32_BITS, UP_TO_32_BITS),
-    ("SLICE1", "3_0"): (ONE_TO_EIGHT, UP_TO_32_BITS, UP_TO_32_BITS),
-    ("SLICE1", "4_1"): (ONE_TO_EIGHT, ALL, ALL),
-}
 EVERYWHERE = sorted(SUPPORT)
 REDUCTIONS_EVERYWHERE = [place for place in EVERYWHERE if place[0] != "SLICE1"]
 SLICES_EVERYWHERE = [place for place in EVERYWHERE if place[0] == "SLICE1"]
 RANGE = "1 to 4294967295"
 OWN_RULE = " (a rule of vkdml; DirectML's documentation has none)"
-
-
-def rules_at(operator: str, level: str) -> str | None:
-    """The level whose table holds at another; None where the operator does not exist yet."""
-    return max((since for name, since in SUPPORT if name == operator and since <= level), default=None)
 
 
 def tensor(data_type: str = "FLOAT32", sizes: Any = (2, 3, 4, 5), **fields: Any) -> dml.BufferTensorDesc:
@@ -72,7 +42,7 @@ def reduction(
     y = tensor(**{"data_type": "UINT32", "sizes": (2, 1, 4, 5), **(output or {})})
     if operator == "REDUCE":
         return dml.ReduceOperatorDesc(dml.ReduceFunction[function], x, y, axes, **fields)
-    return REDUCTIONS[operator](x, y, axes, **fields)
+    return FUNCTIONS[operator](x, y, axes, **fields)
 
 
 def slice1(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,14 +9,12 @@ import pytest
 import twins
 import twins_combine
 import twins_short_rows
+from planned_reductions import plan_of
 from plans import GPU_LIMITS, run_beside_twins
 
 import vkdml
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import TUNING, tuning_for
-from vkdml.plan.layout import canonical_reduce, row_major_strides
-from vkdml.plan.order import Order
-from vkdml.plan.reduce.argreduce import plan_argreduce
 
 # Shape, axes and family; the layout of the one with many dimensions does not fit the push constants.
 CASES = {
@@ -34,17 +31,6 @@ RESULTS = [(4, False), (8, True), (4, True), (8, False)]
 def plan_case(case: str, limits, index_bytes: int, with_values: bool, name: str):
     shape, axes, _ = CASES[case]
     return plan_of(shape, axes, limits, index_bytes, with_values, name)
-
-
-def plan_of(shape, axes, limits, index_bytes: int, with_values: bool, name: str):
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    order = Order(name, False, True, False)
-    layout = canonical_reduce(
-        shape, row_major_strides(shape), axes, row_major_strides(kept), take_last=order.take_last
-    )
-    return plan_argreduce(
-        layout, order, math.prod(shape), limits, index_bytes=index_bytes, with_values=with_values
-    )
 
 
 def limits_with(limits, from_bytes: int):

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from planned_reductions import plan_of
 from plans import GPU_LIMITS
 from reduce_kernels import run_both
-from test_fixed_flags import plan_of
 
 import vkdml
 from vkdml.plan import kernels

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from period_layouts import layout_of_window
 from plans import GPU_LIMITS, as_of_a_processor
-from test_kernels_periods import layout_of_window
 
 from vkdml.plan import kernels
 from vkdml.plan.order import Order

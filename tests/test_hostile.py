@@ -8,10 +8,10 @@ from typing import Any
 from unittest import mock
 
 import fuzz_descriptors
+import layout_rules
 import numpy as np
 import oracle
 import pytest
-import test_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
@@ -274,7 +274,7 @@ def test_random_descriptors_and_layouts_obey_the_slow_rules(capsys: pytest.Captu
     [
         (mock.patch.object(dml, "validate", return_value=None), "validate"),
         (
-            mock.patch.object(test_layout, "canonical_copy", return_value=CopyLayout((), 0, 0)),
+            mock.patch.object(layout_rules, "canonical_copy", return_value=CopyLayout((), 0, 0)),
             "canonical_copy",
         ),
     ],

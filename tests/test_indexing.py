@@ -6,23 +6,9 @@ import numpy as np
 import pytest
 import views
 from hypothesis import given, settings
+from views import positions, whole
 
 from vkdml.arrays.indexing import View, as_shape, broadcast, full_shape, indexed, reshaped
-from vkdml.plan.layout import row_major_strides
-
-
-def positions(view: View) -> np.ndarray:
-    """The offsets of a view's elements, in its shape."""
-    offsets = np.full(view.shape, view.offset)
-    for axis, (size, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
-        shape = [1] * len(view.shape)
-        shape[axis] = size
-        offsets += (np.arange(size) * stride).reshape(shape)
-    return offsets
-
-
-def whole(shape: tuple[int, ...]) -> tuple[View, np.ndarray]:
-    return View(shape, row_major_strides(shape), 0), np.arange(int(np.prod(shape))).reshape(shape)
 
 
 @settings(max_examples=300)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from test_indexing import positions, whole
+from views import positions, whole
 
 from vkdml.arrays.indexing import View, indexed, reshaped
 

@@ -11,9 +11,9 @@ from functools import partial
 import numpy as np
 import pytest
 import twins_combine
+from period_layouts import layout_of
 from plans import GPU_LIMITS, run_plan
 from reduce_kernels import ELEMENTS, element_bits, run_both, takes
-from test_kernels_periods import layout_of
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import canonical_reduce

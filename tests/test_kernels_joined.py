@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import twins
 import twins_combine
+from period_layouts import layout_of, pattern_case
 from plans import GPU_LIMITS, run_plan
 from reduce_kernels import ELEMENTS, SMALL, element_bits, limits_with_barriers, run_both, takes
-from test_kernels_periods import layout_of, pattern_case
 
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE

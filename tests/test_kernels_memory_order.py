@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins
+from period_layouts import layout_of, layout_of_window
 from plans import GPU_LIMITS
 from reduce_kernels import ELEMENTS, element_bits, run_both
-from test_kernels_periods import layout_of, layout_of_window
 
 import vkdml
 from vkdml.plan import kernels

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins_combine
+from period_layouts import CASES
+from period_layouts import plan_case as plan_periods
 from reduce_kernels import SMALL, cases, element_bits, plan_case, run_both
-from test_kernels_periods import CASES
-from test_kernels_periods import plan_case as plan_periods
 
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE, subgroups_are_threads

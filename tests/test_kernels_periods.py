@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import twins
 import twins_combine
+from period_layouts import CASES, layout_of, layout_of_window, pattern_case, plan_case, whole_blocks
 from plans import GPU_LIMITS, run_plan
 from reduce_kernels import ELEMENTS, SMALL, element_bits, limits_with_barriers, run_both
 
@@ -24,26 +25,11 @@ from vkdml.plan.reduce import periods
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.period_division import divide_periods
 from vkdml.plan.reduce.reductions import Results, workgroups_at_once
-from vkdml.plan.reduce.repetition import NARROW_STEPS, best_repetition, partial_repetitions, repetitions
+from vkdml.plan.reduce.repetition import NARROW_STEPS, best_repetition, partial_repetitions
 
 PROCESSOR = DeviceLimits(tuning_for("software"), 1 << 30, 65535, 1024, 32 << 10, 8)
 FAMILIES = {"argreduce_periods", "argreduce_combine"}
 PERIOD_KERNELS = {k.name for k in kernels.table().values() if k.family.name in FAMILIES}
-
-# The array in memory, its order of axes as it is reduced, the axes, and where it starts.
-CASES = {
-    "reduced, kept, reduced": ((80, 3, 5), (0, 1, 2), (0, 2), 0),
-    "stretches that start anywhere": ((7, 161, 3), (1, 0, 2), (0, 1), 1),
-    "outer kept": ((3, 200, 2, 5), (0, 1, 2, 3), (1, 3), 3),
-    "few columns": ((1300, 2), (0, 1), (0,), 0),
-    "few columns, not a whole period": ((1301, 3), (0, 1), (0,), 5),
-    "long block": ((70, 17, 9), (1, 0, 2), (0, 1), 0),
-    "many candidates": ((150, 150, 2), (1, 0, 2), (0, 1), 2),
-    "all reduced, out of order": ((50, 30), (1, 0), (0, 1), 7),
-    "kept out of order": ((3, 130, 2, 4), (3, 1, 0, 2), (1,), 0),
-    "vectors": ((77, 64), (0, 1), (0,), 0),
-}
-
 
 # Windows, whose blocks have gaps: sizes, strides, axes, where the window starts, the elements of the array.
 WINDOWS = {
@@ -66,36 +52,6 @@ PARTS = {
     "two elements": ((90, 3, 2), (64, 6000, 5), (0, 1), 1, 3 * 6000, 6),
     "in stretches far apart": ((2, 40, 11), (9000, 96, 2), (1, 2), 17, 18000, 21),
 }
-
-
-def layout_of_window(sizes, strides, axes, base, *, take_last):
-    kept = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
-    return canonical_reduce(
-        sizes, strides, axes, row_major_strides(kept), take_last=take_last, input_base=base
-    )
-
-
-def layout_of(case, rules):
-    memory, order, axes, base = case
-    memory_strides = row_major_strides(memory)
-    sizes, strides = (tuple(each[axis] for axis in order) for each in (memory, memory_strides))
-    layout = layout_of_window(sizes, strides, axes, base, take_last=rules[1])
-    return layout, math.prod(memory) + base
-
-
-def whole_blocks(layout, element):
-    """Return the way to read whole blocks, with what gaps they have, that has the fewest columns."""
-    return min(repetitions(layout, 16 // element.nbytes, gaps=True), key=lambda way: way.columns)
-
-
-def plan_case(case, name, limits, rules=(False, False, False)):
-    layout, count = layout_of(case, rules)
-    input_bytes = count * ELEMENTS[name].nbytes
-    repetition = whole_blocks(layout, ELEMENTS[name])
-    results = Results(
-        8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1, layout.greatest_index
-    )
-    return periods.plan_repetition(repetition, layout, Order(name, *rules), input_bytes, results, limits)
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
@@ -294,16 +250,6 @@ PATTERNS = [
     ("uint8", "K2 R268435456", False),
     ("float32", "K2 R11596 K5787", False),
 ]
-
-
-def pattern_case(pattern: str, permuted: bool):
-    memory = [(word[0], int(word[1:])) for word in reversed(pattern.split())]
-    order = list(range(len(memory)))
-    if permuted:
-        backwards = iter([axis for axis in reversed(order) if memory[axis][0] == "R"])
-        order = [next(backwards) if memory[axis][0] == "R" else axis for axis in order]
-    axes = tuple(place for place, axis in enumerate(order) if memory[axis][0] == "R")
-    return tuple(size for _, size in memory), tuple(order), axes, 0
 
 
 @pytest.mark.parametrize(("name", "pattern", "permuted"), PATTERNS)

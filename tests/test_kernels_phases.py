@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import twins_combine
+from period_layouts import layout_of_window
 from plans import GPU_LIMITS, run_plan
 from reduce_kernels import ELEMENTS, element_bits, run_both, takes
-from test_kernels_periods import layout_of_window
 
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE, SOFTWARE

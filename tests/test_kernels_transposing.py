@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from plans import GPU_LIMITS, NONE_FIXED
 from reduce_kernels import element_bits
-from test_kernels_short_rows import SMALL, plan_view, rules_of, run_both
+from short_kernels import SMALL, plan_view, rules_of, run_both
 
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE

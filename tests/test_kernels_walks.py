@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from plans import NONE_FIXED, run_plan
 from reduce_kernels import element_bits, of_width
-from test_kernels_short_rows import check_ties_and_extremes, plan_view, rules_of, run_both
+from short_kernels import check_ties_and_extremes, plan_view, rules_of, run_both
 
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import SOFTWARE, tuning_for

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from reduce_kernels import ELEMENTS, element_bits, limits_for, limits_of_columns, run_both
 from reduce_kernels import small_limits as small_limits
-from test_kernels_short_rows import run_both as run_short_rows
+from short_kernels import run_both as run_short_rows
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import canonical_reduce, row_major_strides

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import spirv_words
+from compiled_modules import compiled, run_module
 from spirv_words import VIEWS_OF_BUFFER, check_valid
-from test_specialized_modules import compiled, run_module
 
 import vkdml
 from vkdml import _native

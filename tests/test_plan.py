@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plans import LIMITS
 from twins import is_split
 
 from vkdml.plan import kernels
@@ -22,21 +23,6 @@ from vkdml.plan.reduce.columns import column_division
 from vkdml.plan.reduce.reductions import NARROW_SHARE
 from vkdml.plan.slice.slice1 import plan_slice1
 
-LIMITS = {
-    "swiftshader": DeviceLimits(tuning_for("software", "SwiftShader driver"), 1 << 30, 65535, 256),
-    "lavapipe": DeviceLimits(
-        TUNING["software"],
-        1 << 27,
-        65535,
-        1024,
-        32 << 10,
-        8,
-        max_loop_steps=65535,
-        subgroups_are_threads=True,
-    ),
-    "h200": DeviceLimits(TUNING["discrete"], (1 << 32) - 1, (1 << 31) - 1, 1024, 48 << 10, 32),
-    "least": DeviceLimits(TUNING["integrated"], 1 << 27, 65535, 128, 16 << 10),
-}
 ELEMENTS = [kernels.elements()[name] for name in ("uint8", "float16", "float32", "int64")]
 
 

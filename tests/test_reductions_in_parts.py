@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 import twins_combine
+from period_layouts import layout_of
+from planned_reductions import PROCESSOR, WALKED, families, families_of, steps_of_view
 from plans import GPU_LIMITS, run_plan
 from reduce_kernels import ELEMENTS, run_both
-from test_kernels_periods import layout_of
-from test_plan_out_of_order import PROCESSOR, WALKED, families, families_of, steps_of_view
 
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order

@@ -12,16 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import thinned
+from dml_tensors import tensor
+from recorded_work import COUNT, Long, reverse
 from separate import separate_device
-from test_dml_execution import tensor
 
 import vkdml
 from vkdml import _native, dml
 from vkdml.compiled.transfers import HostArray
-
-COUNT = 4096
-LONG_ROUNDS = 40 if thinned.for_swiftshader() else 120  # on software drivers
 
 
 @pytest.fixture(autouse=True)
@@ -35,11 +32,6 @@ def rng():
     return np.random.default_rng(11)
 
 
-def reverse(device, count=COUNT):
-    x = tensor("INT32", count)
-    return device.compile(dml.Slice1OperatorDesc(x, x, (0,), (count,), (-1,)))
-
-
 def copy(device, count=COUNT):
     x = tensor("INT32", count)
     return device.compile(dml.Slice1OperatorDesc(x, x, (0,), (count,), (1,)))
@@ -51,21 +43,6 @@ def argmax(device, count=COUNT):
 
 def numbers(rng, count=COUNT):
     return rng.integers(0, 1 << 30, count, np.int32)
-
-
-class Long:
-    """A sequence that takes a while: so long that the host can look while it runs."""
-
-    def __init__(self, device):
-        count = 1 << 18
-        self.host = np.arange(count, dtype=np.int32)
-        op = reverse(device, count)
-        self.arrays = [vkdml.asarray(self.host, device=device), vkdml.empty(count, np.int32, device=device)]
-        self.sequence = device.sequence()
-        self.rounds = LONG_ROUNDS if device.info.type == "software" else 2000
-        for i in range(self.rounds):
-            self.sequence.record(op, input=self.arrays[i % 2], output=self.arrays[1 - i % 2])
-        self.sequence.eval()  # made ready
 
 
 def test_a_chain_of_intermediate_arrays(device, rng):

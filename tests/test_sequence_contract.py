@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from native_work import long_sequence, status_call
-from test_sequence import Long, reverse
+from recorded_work import Long, reverse
 
 import vkdml
 from vkdml import _native

@@ -8,11 +8,11 @@ import numpy as np
 import oracle
 import pytest
 import views
+from array_bits import element_type, random_bits, same_bits
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from separate import forget_open_devices, separate_device
-from test_array import element_type, random_bits, same_bits
 from thinned import examples
 
 import vkdml

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import random
-import subprocess
-from dataclasses import replace
-from pathlib import Path
 
 import hypothesis
-import numpy as np
 import planned_pipelines
 import pytest
 import spirv_words
+from compiled_modules import compiled, run_module
 from hypothesis import strategies as st
-from native_work import HOST
-from plans import GPU_LIMITS
 from random_programs import BOOLS, INVOCATIONS, WORDS, random_program
-from spirv_words import check_valid, operations, tool
+from spirv_words import check_valid, operations
 from thinned import examples
 
-import vkdml
 from vkdml import _native
 from vkdml.plan import kernels
-from vkdml.plan.device_classes import SOFTWARE
 
 SPECIALIZATION = {
     spirv_words.SPEC_CONSTANT_TRUE, spirv_words.SPEC_CONSTANT_FALSE,
@@ -30,39 +23,9 @@ SPECIALIZATION = {
 }  # fmt: skip
 
 
-def compiled(path: Path, glsl: str) -> bytes:
-    source, module = path / "program.comp", path / "program.spv"
-    source.write_text(glsl)
-    compiler = tool("glslangValidator", "glslang-tools")
-    command = [compiler, "-V", "-g0", "--quiet", "--target-env", "vulkan1.1", source, "-o", module]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return module.read_bytes()
-
-
-def run_module(module: bytes, constants: list[int], words: list[int]) -> list[int]:
-    """Return what a shader makes of a buffer, one workgroup for each four words of it."""
-    device = vkdml.default_device().native
-    buffer = device.buffer(4 * len(words), HOST)
-    content = buffer.view()[: 4 * len(words)].view(np.uint32)
-    content[:] = words
-    sequence = device.sequence()
-    kernel = device.kernel(module, 1, 0, constants)
-    sequence.dispatch(kernel, [buffer], b"", (len(words) // 4, 1, 1))
-    assert sequence.eval()
-    return content.tolist()
-
-
-def planned() -> list[planned_pipelines.Pipeline]:
-    """Of each kernel that plans of the benchmark have on GPUs or processors, a pipeline."""
-    found = {}
-    for limits in (GPU_LIMITS, replace(GPU_LIMITS, tuning=SOFTWARE, subgroup_size=8)):
-        found |= {each.kernel: each for each in sorted(planned_pipelines.of_benchmark(limits))}
-    return list(found.values())
-
-
 @pytest.mark.parametrize("fixed", [False, True])
 def test_the_modules_of_plans_are_valid_and_smaller(fixed, tmp_path):
-    pipelines = planned()
+    pipelines = planned_pipelines.of_each_kernel()
     assert len(pipelines) > 100
     for kernel, constants, _ in pipelines:
         module = kernels.spirv(kernel)

@@ -21,7 +21,7 @@ import strategies
 from checking import assert_same, difference
 from hypothesis import given
 from hypothesis import strategies as st
-from separate import separate_device
+from separate import separate_device, with_tiles
 from thinned import examples
 
 import vkdml
@@ -32,13 +32,6 @@ from vkdml.operators import stream, tile_ring
 from vkdml.plan.tiles import Tiling
 
 MIB = 1 << 20
-
-
-def with_tiles(device: vkdml.Device, tile_bytes: int) -> vkdml.Device:
-    """The device, from now on with tiles of so many bytes."""
-    tuning = dataclasses.replace(device.limits.tuning, stream_tile_bytes=tile_bytes)
-    fix(device, "limits", dataclasses.replace(device.limits, tuning=tuning))
-    return device
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import spirv_words
+from compiled_modules import compiled
 from spirv_words import VIEWS_OF_BUFFER, check_valid
-from test_specialized_modules import compiled
 
 import vkdml
 from vkdml import _native

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
+import needs
 import processes
 import pytest
-from needs import missing
-from test_cli_commands import one_line, vkdml_command
-
-ROOT = Path(__file__).parent.parent
+from processes import one_line, vkdml_command
 
 
 @pytest.fixture(scope="module")
 def both() -> dict[str, str]:
     """An environment in which the loader offers lavapipe and SwiftShader."""
-    swiftshader = ROOT / ".drivers/swiftshader/vk_swiftshader_icd.json"
-    lavapipe = sorted(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
-    if not swiftshader.exists() or not lavapipe:
-        missing("lavapipe or SwiftShader is not installed")
-    files = f"{lavapipe[0]}:{swiftshader}"
-    environment = {"VK_DRIVER_FILES": files, "VK_ICD_FILENAMES": files, "VKDML_DEVICE": ""}
-    listed = subprocess.run(
-        [sys.executable, "-m", "vkdml", "devices", "--json"],
-        env=processes.os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    names = [info["driver_name"] for info in json.loads(listed.stdout)["devices"]]
-    assert sorted(names) == ["SwiftShader driver", "llvmpipe"]
-    return environment
+    return needs.two_drivers()
 
 
 PREPARED = """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import planned_pipelines
 import pytest
 import spirv_words
+from compiled_modules import compiled, run_module
 from spirv_words import check_valid, program_of_words
-from test_specialized_modules import compiled, planned, run_module
 
 from vkdml import _native
 from vkdml.plan import kernels
@@ -24,7 +25,7 @@ def controls(module: bytes) -> list[int]:
 
 def test_most_loops_of_plans_ask_to_be_unrolled(tmp_path):
     asked, silent = 0, 0
-    for kernel, constants, _ in planned():
+    for kernel, constants, _ in planned_pipelines.of_each_kernel():
         module = _native.specialized(kernels.spirv(kernel), list(constants))
         made = _native.with_unrolled_loops(module)
         check_valid(tmp_path / "module.spv", made)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import planned_pipelines
 import pytest
 import spirv_words
+from compiled_modules import compiled, run_module
 from spirv_words import check_valid, operations, program_of_words
-from test_specialized_modules import compiled, planned, run_module
 
 from vkdml import _native
 from vkdml.plan import kernels
@@ -51,7 +52,7 @@ def right_shifts(module: bytes) -> list[int | None]:
 
 def test_modules_of_plans_keep_only_shifts_that_floats_cannot_do(tmp_path):
     shifts = 0
-    for kernel, constants, _ in planned():
+    for kernel, constants, _ in planned_pipelines.of_each_kernel():
         module = kernels.spirv(kernel)
         made = arithmetic(module, list(constants))
         check_valid(tmp_path / "module.spv", made)

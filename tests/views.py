@@ -1,10 +1,13 @@
-"""Hypothesis strategies for views: shapes, keys of basic indexing, reshapes, broadcasts."""
+"""Views: hypothesis strategies for shapes, keys of basic indexing, reshapes, broadcasts; their elements."""
 
 from __future__ import annotations
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
+from vkdml.arrays.indexing import View
+from vkdml.plan.layout import row_major_strides
 
 shapes = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=6)
 
@@ -63,3 +66,17 @@ def broadcasts(draw: st.DrawFn):
     if shape and draw(st.booleans()):
         shape[draw(st.integers(0, len(shape) - 1))] = draw(st.integers(1, 4))
     return tuple(shape), wanted
+
+
+def positions(view: View) -> np.ndarray:
+    """The offsets of a view's elements, in its shape."""
+    offsets = np.full(view.shape, view.offset)
+    for axis, (size, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
+        shape = [1] * len(view.shape)
+        shape[axis] = size
+        offsets += (np.arange(size) * stride).reshape(shape)
+    return offsets
+
+
+def whole(shape: tuple[int, ...]) -> tuple[View, np.ndarray]:
+    return View(shape, row_major_strides(shape), 0), np.arange(int(np.prod(shape))).reshape(shape)
