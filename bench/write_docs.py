@@ -219,7 +219,10 @@ def _main_figures(record: Record) -> Iterator[str]:
         return
     device = re.sub(r" (Device|\d+GB HBM\d\w*)$", "", record.device["name"].partition(" (")[0])
     is_software = record.device["type"] == "software"
-    timed = f"calls on host arrays, {record.date}" if is_software else "kernels"
+    timed = "kernels"
+    if is_software:
+        mib = record.settings.get("mib")
+        timed = f"calls on host arrays{f' up to {mib} MiB' if mib else ''}"
     peers = list(dict.fromkeys(LIBRARY_NAMES[best[0]] for _, best in compared))
     others = peers[0] if len(peers) == 1 else f"the fastest of {', '.join(peers[:-1])} and {peers[-1]}"
     lost = sum(best[1] < row.compared_us for row, best in compared)

@@ -64,9 +64,17 @@ def test_duplicate_axes(op: str) -> None:
 
 @OPERATORS
 def test_axis_of_the_wrong_type(op: str) -> None:
-    for axis in (1.0, "0", "", b"\0", (0.5,), (None,), {0: 1}, np.array([0.0]), object()):
+    for axis in (1.0, "0", "", b"\0", {0: 1}, object()):
         said = (op, "axis must be an integer or a sequence of integers")
         refuse(TypeError, said, getattr(vkdml, op), X, axis)
+    for axis in ((0.5,), (None,), (0, (1,)), np.array([0.0])):
+        refuse(TypeError, (op, "each entry of axis must be an integer, not"), getattr(vkdml, op), X, axis)
+
+
+@OPERATORS
+def test_out_that_is_a_scalar(op: str) -> None:
+    said = (op, "out must be a NumPy array of shape () and type int64, not a NumPy scalar of type int64")
+    refuse(TypeError, said, getattr(vkdml, op), [1, 2], out=np.int64(1))
 
 
 @OPERATORS

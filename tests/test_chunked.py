@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import re
 import subprocess
 import sys
 import threading
@@ -348,6 +349,27 @@ def test_what_is_read_by_pieces_and_what_as_before():
         assert as_chunked(in_memory) is None, name
     for plain in (x, x.tolist(), 3, x[0, 0], np.ma.array(x), memoryview(x), range(3), "12"):
         assert as_chunked(plain) is None, type(plain)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "said"),
+    [
+        ("chunks", (2,), "its chunks (2,) are not a tuple with an integer for each of 2 dimensions"),
+        ("chunks", None, "its chunks None are not"),
+        ("shape", [3, 4], "its shape [3, 4] is not a tuple of integers"),
+        ("dtype", float, "its dtype <class 'float'> is not a numpy.dtype"),
+    ],
+)
+def test_what_is_nearly_an_array_in_chunks_is_told_what_is_missing(attribute, value, said):
+    class Nearly:
+        shape, dtype, chunks = (3, 4), np.dtype("f4"), (2, 2)
+
+        def __getitem__(self, index):
+            raise AssertionError("nothing is read")
+
+    setattr(Nearly, attribute, value)
+    with pytest.raises(TypeError, match=re.escape(f"this Nearly is no array in chunks: {said}")):
+        vkdml.argmax(Nearly())
 
 
 def test_neither_library_is_imported():

@@ -324,12 +324,16 @@ def test_the_validation_layer_is_information() -> None:
     assert "absent" in said[0].detail
 
 
-def test_a_layer_that_is_asked_for_and_missing_is_a_problem() -> None:
+def test_a_layer_that_is_asked_for_and_missing_is_a_problem_unless_a_device_computes() -> None:
     present = facts(environment={"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation"})
     assert faults(present) == []
-    fault = only_fault(facts(environment={"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation:VK_LAYER_none"}))
-    assert (fault.level, fault.subject) == ("problem", "layers")
+    lacking = {"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation:VK_LAYER_none"}
+    fault = only_fault(facts(environment=lacking))
+    assert (fault.level, fault.subject) == ("warning", "layers")
     assert "VK_LAYER_none" in fault.detail
+    without_device = facts(environment=lacking, trials={})
+    levels = [finding.level for finding in faults(without_device) if finding.subject == "layers"]
+    assert levels == ["problem"]
 
 
 def test_a_card_without_a_vulkan_driver_is_a_warning() -> None:

@@ -340,7 +340,10 @@ def named_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
     >>> named_axes((-1, 0), 3, "flip")
     (0, 2)
     """
-    given = [integer("axis", a) for a in (entries("axis", axis) if are_several(axis) else (axis,))]
+    if are_several(axis):
+        given = [integer("each entry of axis", a, "an integer") for a in entries("axis", axis)]
+    else:
+        given = [integer("axis", axis)]
     for a in given:
         if not -rank <= a < rank:
             raise AxisError(a, rank, where)

@@ -158,6 +158,28 @@ def as_chunked(x: Any) -> ChunkedArray | None:
     return ChunkedArray(x, dtype)
 
 
+def chunked_fault(x: Any) -> str:
+    """Say why an object that tells of chunks is no array in chunks; an empty text if it tells of none.
+
+    >>> class Stored:
+    ...     shape, dtype, chunks = (100, 50), np.dtype("f4"), (10,)
+    ...     def __getitem__(self, index): ...
+    >>> chunked_fault(Stored())
+    'its chunks (10,) are not a tuple with an integer for each of 2 dimensions'
+    """
+    if as_chunked(x) is not None or not hasattr(type(x), "__getitem__") or not hasattr(x, "chunks"):
+        return ""
+    shape, dtype, chunks = (attribute(x, name) for name in ("shape", "dtype", "chunks"))
+    if not _are_integers(shape):
+        return f"its shape {shape!r:.100} is not a tuple of integers"
+    if not isinstance(attribute(dtype, "numpy_dtype") or dtype, np.dtype):
+        return f"its dtype {dtype!r:.100} is not a numpy.dtype"
+    if not _are_extents(chunks, len(shape)):
+        each = f"each of {len(shape)} dimensions"
+        return f"its chunks {chunks!r:.100} are not a tuple with an integer for {each}"
+    return ""
+
+
 def require_as_said(part: Any, dtype: np.dtype[Any], shape: Sequence[int | None]) -> None:
     """Raise if a part of an array is not of the array's type, in either byte order, or of its own shape.
 

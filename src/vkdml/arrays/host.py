@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml.arrays import foreign
+from vkdml.arrays.chunked import chunked_fault
 from vkdml.arrays.element_types import accepted_for, require_fit
 from vkdml.runtime.host_memory import require_host_memory
 
@@ -90,6 +91,9 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     foreign.require_plain(array)
     if array.dtype.hasobject and not isinstance(x, np.ndarray) and dtype is None:
         hint = ": x.toarray() makes one" if hasattr(x, "toarray") else ""
+        fault = chunked_fault(x)
+        if fault:
+            raise TypeError(f"this {type(x).__name__} is no array in chunks: {fault}")
         raise TypeError(
             f"NumPy makes an array of Python objects of this {type(x).__name__}; accepted are arrays and "
             f"nested sequences of numbers, of which integers fit 64 bits{hint}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from vkdml.bench.files import RecordFault
@@ -51,12 +51,9 @@ def compare(new: Record, old: Record) -> list[Change]:
         RecordFault: they are of different devices, or have no case in common.
     """
     check_device(old, new.device["name"])
+    check_cases(old, names_in(new))
     before = dict(_spreads(old))
     changes = [Change(case, before[case], now) for case, now in _spreads(new) if case in before]
-    if not changes:
-        raise RecordFault(
-            "the baseline and the run have no case in common; accepted is a record of the same suite"
-        )
     return sorted(changes, key=lambda change: -change.ratio)
 
 
@@ -73,12 +70,29 @@ def check_device(old: Record, name: str) -> None:
         )
 
 
+def check_cases(old: Record, names: Set[str]) -> None:
+    """See that a baseline has one of a run's cases.
+
+    Raises:
+        RecordFault: it has none of them.
+    """
+    if names.isdisjoint(names_in(old)):
+        raise RecordFault(
+            "the baseline and the run have no case in common; accepted is a record of the same suite"
+        )
+
+
 def not_compared(new: Record, old: Record) -> str:
     """Say how many cases only one of both has; an empty text if there is none."""
-    now, before = ({case for case, _ in _spreads(record)} for record in (new, old))
+    now, before = names_in(new), names_in(old)
     only = ((len(now - before), "of the run"), (len(before - now), "of the baseline"))
     counts = [f"{number} {of}" for number, of in only if number]
     return f"not compared, since the other has no such case: {' and '.join(counts)}" if counts else ""
+
+
+def names_in(record: Record) -> set[str]:
+    """Return the cases of a record that can be compared."""
+    return {case for case, _ in _spreads(record)}
 
 
 def _spreads(record: Record) -> Iterator[tuple[str, Spread]]:

@@ -94,7 +94,7 @@ def run(
         "warm_seconds": WARM_SECONDS,
     }
     record = measure.new_record(device, options.suite, settings)
-    cases = list(options.cases) if options.as_given else fitted_suite(options.cases, most)
+    cases = _fitted(options, most)
     if earlier is not None:
         _require_same_run(earlier, record, cases)
         record = earlier
@@ -104,6 +104,17 @@ def run(
     device.trim()
     time_peers(device, record, options, progress, keep, missing_only=earlier is not None)
     return record
+
+
+def _fitted(options: Options, most_bytes: int) -> list[Case]:
+    return list(options.cases) if options.as_given else fitted_suite(options.cases, most_bytes)
+
+
+def names_of_cases(device: Device, options: Options) -> set[str]:
+    """Return the names that the cases of a run have in its record."""
+    most = measure.most_input_bytes(device, options.mib)
+    calls = latency.latency_cases(most) if options.with_latency else []
+    return {case.name for case in _fitted(options, most)} | {call.name for call in calls}
 
 
 def _time_cases(

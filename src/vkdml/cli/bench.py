@@ -81,8 +81,8 @@ def bench(
         None,
         "--mib",
         help=f"Largest input of a suite, in MiB: unless given, {measure.SOFTWARE_MIB} on software drivers "
-        "and what the device holds on GPUs. Of the suite sweep, the size of its arrays: "
-        f"{measure.SOFTWARE_MIB} or {sweep_run.GPU_MIB}.",
+        "and what the device holds on GPUs. Of the suite sweep, the largest size of its arrays: unless "
+        f"given, {measure.SOFTWARE_MIB} on software drivers and {sweep_run.GPU_MIB} on GPUs.",
         metavar="MIB",
         parser=options.whole_number,
     ),
@@ -175,11 +175,13 @@ def _run_suite(given: Given, console: Console) -> int:
         if given.resume and earlier is not None:
             given = given.as_in(earlier)
         on = opened(given.device)
-        if before is not None:
-            baseline.check_device(before, on.name)
         chosen = bench_options.suite_options(given, on)
         if given.merge and earlier is not None:
             bench_options.require_mergeable(given, earlier, chosen)
+        if before is not None:
+            merged = earlier if given.merge else None
+            names = baseline.names_in(merged) if merged else session.names_of_cases(on, chosen)
+            bench_options.require_comparable(given, before, on, names)
     except (RecordFault, peers.PeerFault) as error:
         raise typer.BadParameter(str(error)) from None
 

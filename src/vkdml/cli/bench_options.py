@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 import typer
 
 import vkdml
-from vkdml.bench import cases, files, measure, session, suites, sweep, sweep_run
+from vkdml.bench import baseline, cases, files, measure, session, suites, sweep, sweep_run
 from vkdml.bench.cases import Case
 from vkdml.bench.libraries import peers
 from vkdml.bench.record import Record
@@ -171,6 +171,15 @@ def require_mergeable(given: Given, earlier: Record, chosen: session.Options) ->
         raise typer.BadParameter(f"--merge adds peers: accepted for --peers are {','.join(peers.NAMES)}")
 
 
+def require_comparable(given: Given, before: Record, device: vkdml.Device, names: Set[str]) -> None:
+    """Raise if the record of --baseline is of another device, or has none of the cases with these names."""
+    try:
+        baseline.check_device(before, device.name)
+        baseline.check_cases(before, names)
+    except files.RecordFault as fault:
+        raise typer.BadParameter(f"--baseline {given.baseline}: {fault}") from None
+
+
 # ---- what to run -------------------------------------------------------------------------------------------
 
 
@@ -283,7 +292,8 @@ def _accept(option: str, value: str, accepted: Sequence[str], besides: str = "")
 def _elements(text: str, op: str) -> tuple[str, ...]:
     accepted, besides = tuple(cases.SLICE_ELEMENTS), ""
     if op != "slice1":
-        accepted, besides = cases.REDUCE_ELEMENTS, "; with --op slice1 complex128, too"
+        accepted = cases.REDUCE_ELEMENTS
+        besides = f"; with --op slice1 {', '.join(cases.SLICE_ELEMENTS)}"
     named = [name.strip() for name in text.split(",")] if text else []
     for name in named:
         long = _LONG_NAMES.get(name, name)

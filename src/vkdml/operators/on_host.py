@@ -338,9 +338,8 @@ def _checked_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: s
         return chunked
     require_open(out)
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise TypeError(
-            f"{what} must be a NumPy array of shape {shape} and type {dtype}, not {type(out).__name__}"
-        )
+        got = f"a NumPy scalar of type {out.dtype}" if isinstance(out, np.generic) else type(out).__name__
+        raise TypeError(f"{what} must be a NumPy array of shape {shape} and type {dtype}, not {got}")
     require_like_result(what, out.shape, out.dtype, shape, dtype)
     if not out.flags.writeable:
         raise ValueError(

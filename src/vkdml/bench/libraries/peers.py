@@ -65,6 +65,8 @@ def chosen(text: str, device: Device) -> tuple[list[str], dict[str, str]]:
         return [name for name in NAMES if name not in left_out], left_out
     names = [name.strip() for name in text.split(",")]
     for name in names:
+        if name in ("auto", "none"):
+            raise PeerFault(f"--peers {text!r}: {name} is accepted alone only, without other names")
         if name not in NAMES:
             raise PeerFault(f"--peers {name!r}: accepted are auto, none, or of {','.join(NAMES)}")
         why = _absence(name, device)
