@@ -552,6 +552,12 @@ def test_the_report_has_quantiles_and_the_worst_in_80_columns():
     assert re.findall(r" (\d+) 100\.0 ", second)[:2] == ["50", "0"]
 
 
+def test_the_report_has_no_column_for_torch_without_its_times():
+    said = printed(swept([0.5], []))
+    assert "the worst by share of the fastest read" in " ".join(said.split())
+    assert "torch" not in said
+
+
 def test_a_sweep_comes_back_from_its_file_and_is_drawn(tmp_path):
     made = swept([0.5, 0.9, 1.0, 0.2], [2.0, 0.5])
     made.sweep[3].peers["torch"] = PeerTime(why=SEVERAL_AXES)

@@ -100,20 +100,24 @@ def worst_table(record: Record, measure: Measure) -> Table | None:
     if not known:
         return None
     known.sort(key=lambda each: each[0])
-    table = _table(f"the {min(WORST, len(known))} worst by "
-                   + ("share of the fastest read" if measure is share else "ratio to torch"))  # fmt: skip
-    for name in ("case", "us", "GB/s", "share", "torch"):
+    count = f"{min(WORST, len(known))} " if len(known) > 1 else ""
+    by = "share of the fastest read" if measure is share else "ratio to torch"
+    table = _table(f"the {count}worst by {by}")
+    with_torch = bool(values(record, times_torch))
+    for name in ("case", "us", "GB/s", "share", *(["torch"] if with_torch else [])):
         table.add_column(f" {name}", justify="right", no_wrap=True)
     for _, row in known[:WORST]:
         of_read, ratio = share(record, row), times_torch(record, row)
-        table.add_row(
+        cells = [
             row.case,
             f" {row.number}",
             f" {row.us:.1f}",
             f" {row.gb_per_s:.{0 if (row.gb_per_s or 0) >= 100 else 2}f}",
             "" if of_read is None else f" {figure(of_read)}",
-            "" if ratio is None else f" {figure(ratio)}",
-        )
+        ]
+        if with_torch:
+            cells.append("" if ratio is None else f" {figure(ratio)}")
+        table.add_row(*cells)
     return table
 
 
