@@ -543,7 +543,7 @@ def test_the_report_has_quantiles_and_the_worst_in_80_columns():
     together = " ".join(lines)
     assert "the 20 worst by share of the fastest read" in together
     assert "the 20 worst by ratio to torch" in together
-    assert "it is faster in 1 cases" in together
+    assert "it is faster in 1 case" in together
     assert "refused: 99:" in together
     assert f"it runs alone with {command(1, 98, 512)}" in together
     first, second = together.split("the 20 worst by ratio to torch")

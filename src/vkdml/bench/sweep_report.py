@@ -156,7 +156,8 @@ def notes(record: Record) -> Iterator[str]:
         yield f"fastest read: {record.ceiling_gb_per_s:.4g} GB/s ({record.ceiling_case})"
     if values(record, times_torch):
         slower = [ratio for ratio in values(record, times_torch) if ratio < 1]
-        yield f"mean: geometric; torch: its time divided by vkdml's; it is faster in {len(slower)} cases"
+        cases = "1 case" if len(slower) == 1 else f"{len(slower)} cases"
+        yield f"mean: geometric; torch: its time divided by vkdml's; it is faster in {cases}"
     yield from measured_again(record.sweep)
     refused = [row for row in record.sweep if row.refused]
     for row in refused:

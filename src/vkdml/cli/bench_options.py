@@ -262,10 +262,10 @@ def _selected(
         types = ", ".join(dict.fromkeys(case.element for case in every))
         reduced = dict.fromkeys(case.axis for case in every if case.op != "slice1")
         named = [cases.axes_in_words(axis).removeprefix("ax ") for axis in reduced]
-        of_axes = f", of reductions --axis {' '.join(named)}" if axes is not None else ""
+        of_axes = f" and --axis {' or '.join(named)}" if axes is not None else ""
         raise typer.BadParameter(
-            f"{asked}: the suite {suite} has no such case; accepted are those that it has, of --op {ops} "
-            f"and --dtype {types}{of_axes}, and a --shape of your own"
+            f"{asked}: the suite {suite} has no such case; its cases have --op {ops}, --dtype "
+            f"{types}{of_axes}; a --shape of your own is accepted too"
         )
     return selected
 
