@@ -14,7 +14,8 @@ uvec4 vector_from(uint at, uint within) { return cells[at]; }
 #endif
 
 // An invocation loads an element of each of a few columns; its neighbours load their columns' next ones.
-const uint ROWS_AT_ONCE = 1u, MOST_COLUMNS_AT_ONCE = ELEMENT_BYTES == 4 ? 16u : 4u;
+const uint ROWS_AT_ONCE = 1u;
+const uint MOST_COLUMNS_AT_ONCE = ELEMENT_BYTES == 4 ? uint(TILE_WORDS_AT_ONCE) : uint(TILE_COLUMNS_AT_ONCE);
 
 // Loads what an invocation takes at once of columns from `number` on, and keeps it in a row from cell `at` on.
 void load_columns(uint first, uint number, uint at) {

@@ -3,7 +3,7 @@
 #include "slice1_shifted_cells.glsl"
 
 // An invocation loads a vector of each of the columns of a word, or of two words of halves.
-const uint ROWS_AT_ONCE = PER_VECTOR, MOST_COLUMNS_AT_ONCE = 4u, WORDS_AT_ONCE = COLUMNS_AT_ONCE / PER_WORD;
+const uint ROWS_AT_ONCE = PER_VECTOR, WORDS_AT_ONCE = COLUMNS_AT_ONCE / PER_WORD;
 
 // Offsets wrap where the next row, beside the first of the input, begins before it.
 uvec4 load_vector(uint vector) {
@@ -86,7 +86,7 @@ uvec4 load_column(uint first) {
 
 // Loads what an invocation takes at once of columns from `number` on, and keeps it as words of rows from cell `at` on.
 void load_columns(uint first, uint number, uint at) {
-    uvec4 vectors[MOST_COLUMNS_AT_ONCE];
+    uvec4 vectors[TILE_COLUMNS_AT_ONCE];
     Column column = column_at(number);
     for (uint i = 0u; i < COLUMNS_AT_ONCE; i++) {
         vectors[i] = load_column(first + column.offset);

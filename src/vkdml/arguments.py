@@ -340,17 +340,21 @@ def named_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
     >>> named_axes((-1, 0), 3, "flip")
     (0, 2)
     """
-    if are_several(axis):
-        given = [integer("each entry of axis", a, "an integer") for a in entries("axis", axis)]
-    else:
-        given = [integer("axis", axis)]
+    given = given_axes(axis)
     for a in given:
         if not -rank <= a < rank:
             raise AxisError(a, rank, where)
     axes = sorted(a % rank for a in given)
     if len(set(axes)) != len(axes):
-        raise ValueError(f"duplicate value in axis {tuple(given)}; accepted are distinct axes")
+        raise ValueError(f"duplicate value in axis {given}; accepted are distinct axes")
     return tuple(axes)
+
+
+def given_axes(axis: Any) -> tuple[int, ...]:
+    """Return one axis or several as they were given: integers of any size and sign."""
+    if not are_several(axis):
+        return (integer("axis", axis),)
+    return tuple(integer("each entry of axis", a, "an integer") for a in entries("axis", axis))
 
 
 def one_axis(axis: Any, rank: int, where: str) -> int:

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from vkdml import ops
-from vkdml.arguments import are_several, context, integer, named_axes, one_axis
+from vkdml.arguments import context, given_axes, named_axes, one_axis
 from vkdml.arrays import creation as _creation
 from vkdml.arrays.array import Array
 from vkdml.arrays.base import DeviceArray
@@ -374,7 +374,7 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
 @_of_an_array
 def expand_dims(x: Array, /, axis: int | tuple[int, ...] = 0) -> Array:
     """Return a view with a dimension of size 1 put in; several axes are places in the result."""
-    axes = entries("axis", axis) if are_several(axis) else (integer("axis", axis),)
+    axes = given_axes(axis)
     added = len(axes)
     places = named_axes(axes, x.ndim + added, "expand_dims")
     return x[tuple(None if place in places else slice(None) for place in range(x.ndim + added))]

@@ -143,19 +143,12 @@ def as_chunked(x: Any) -> ChunkedArray | None:
     """
     if isinstance(x, np.ndarray | np.generic | list | tuple | bool | int | float | complex | str | bytes):
         return None
-    known = _is_of_known_library(x)
-    if not known:
+    if not _is_of_known_library(x):
         if not hasattr(type(x), "__getitem__") or not _are_integers(attribute(x, "chunks")):
             return None
         if any(hasattr(x, name) for name in (*IN_MEMORY, "__dask_graph__")) or is_buffer(x):
             return None
-    shape, dtype = attribute(x, "shape"), attribute(x, "dtype")
-    dtype = attribute(dtype, "numpy_dtype") or dtype
-    if not isinstance(dtype, np.dtype) or not _are_integers(shape):
-        return None
-    if not known and not _are_extents(x.chunks, len(shape)):
-        return None
-    return ChunkedArray(x, dtype)
+    return None if _unlike_chunked(x) else ChunkedArray(x, _numpy_dtype(x))
 
 
 def chunked_fault(x: Any) -> str:
@@ -167,17 +160,31 @@ def chunked_fault(x: Any) -> str:
     >>> chunked_fault(Stored())
     'its chunks (10,) are not a tuple with an integer for each of 2 dimensions'
     """
-    if as_chunked(x) is not None or not hasattr(type(x), "__getitem__") or not hasattr(x, "chunks"):
+    if not hasattr(type(x), "__getitem__") or not hasattr(x, "chunks"):
         return ""
-    shape, dtype, chunks = (attribute(x, name) for name in ("shape", "dtype", "chunks"))
+    name = _unlike_chunked(x)
+    accepted = {"shape": "is not a tuple of integers", "dtype": "is not a numpy.dtype"}
+    if name == "chunks":
+        accepted[name] = f"are not a tuple with an integer for each of {len(x.shape)} dimensions"
+    return f"its {name} {attribute(x, name)!r:.100} {accepted[name]}" if name else ""
+
+
+def _unlike_chunked(x: Any) -> str:
+    """Return which of its attributes is not as arrays in chunks have it; an empty text if all are."""
+    shape = attribute(x, "shape")
     if not _are_integers(shape):
-        return f"its shape {shape!r:.100} is not a tuple of integers"
-    if not isinstance(attribute(dtype, "numpy_dtype") or dtype, np.dtype):
-        return f"its dtype {dtype!r:.100} is not a numpy.dtype"
-    if not _are_extents(chunks, len(shape)):
-        each = f"each of {len(shape)} dimensions"
-        return f"its chunks {chunks!r:.100} are not a tuple with an integer for {each}"
-    return ""
+        return "shape"
+    if not isinstance(_numpy_dtype(x), np.dtype):
+        return "dtype"
+    if _is_of_known_library(x):
+        return ""
+    chunks = attribute(x, "chunks")
+    return "" if _are_integers(chunks) and _are_extents(chunks, len(shape)) else "chunks"
+
+
+def _numpy_dtype(x: Any) -> Any:
+    dtype = attribute(x, "dtype")
+    return attribute(dtype, "numpy_dtype") or dtype
 
 
 def require_as_said(part: Any, dtype: np.dtype[Any], shape: Sequence[int | None]) -> None:

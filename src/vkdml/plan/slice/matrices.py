@@ -106,6 +106,16 @@ class Matrices:
     output_base: int
 
     @property
+    def count(self) -> int:
+        """How many matrices there are."""
+        return math.prod(dim.size for dim in self.outer)
+
+    @property
+    def elements(self) -> int:
+        """Of all matrices."""
+        return self.count * self.rows.count * self.columns.count
+
+    @property
     def rows_follow(self) -> bool:
         """Whether rows follow each other in the output along :attr:`Rows.following`.
 

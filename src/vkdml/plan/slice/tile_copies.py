@@ -153,9 +153,8 @@ def tile_copy(
     outer, rows, columns = matrices.outer, matrices.rows, matrices.columns
     shape = tile_shape(matrices, element_bytes, limits)
     tiles_down, tiles_across = shape.counts(matrices)
-    count = math.prod(dim.size for dim in outer)
-    tiles = count * tiles_down * tiles_across
-    nbytes = count * rows.count * columns.count * element_bytes
+    tiles = matrices.count * tiles_down * tiles_across
+    nbytes = matrices.elements * element_bytes
     band = _band(matrices, tiles_down, element_bytes, limits.tuning.slice1)
     check_work("tiles", tiles)
     family = kernels.family("slice1_tiles")

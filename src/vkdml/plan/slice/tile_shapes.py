@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from vkdml.common.rounding import ceil_div
+from vkdml.plan import kernels
 from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, power_of_two_at_least
 from vkdml.plan.slice.matrices import MANY_GROUPS, Matrices, unaligned
 
@@ -21,11 +21,13 @@ _TILES_OF_LONG_ROW = 1.5
 _LEAST_WHOLE = 12
 # Vectors. Rows of so many have few vectors at their ends, and those in groups.
 _LONG_ROW, _LONG_ROW_IN_GROUPS = 16, 64
-# By the bytes of an element: columns of which an invocation loads a part at once, where that part is an
-# element, or a vector of elements narrower than a word.
-_FEWEST_AT_ONCE = {1: 4, 2: 2, 4: 4, 8: 4, 16: 4}
-# Of large copies, columns of words, and of halves: as many bytes are then in flight at once as a GPU needs.
-_MOST_WORDS_AT_ONCE, _MOST_HALVES_AT_ONCE = 16, 4
+# Columns of which an invocation loads a part at once: an element, or a vector of narrow ones. Large copies
+# load up to 16 columns of words, and of halves those of two words, not of one: as many bytes are then in
+# flight as a GPU needs.
+_COLUMNS_AT_ONCE, _MOST_WORDS_AT_ONCE = (
+    kernels.number("tile_columns_at_once"),
+    kernels.number("tile_words_at_once"),
+)
 # Vectors below each other from which on there are enough invocations if each takes two words of halves.
 _LEAST_DOWN_FOR_TWO_WORDS = 4
 # Of shared memory. Blocks below each other are kept in as many different ones.
@@ -138,9 +140,8 @@ def tile_shape(matrices: Matrices, element_bytes: int, limits: DeviceLimits) -> 
     while 2 * down * across <= blocks and down < banks and rows >= _TILES_OF_LONG_SIDE * down * per_vector:
         down *= 2
     loaded = max(ceil_div(loaded, per_cell), _LEAST_ACROSS - shared) * per_cell
-    shape = TileShape(
-        element_bytes, down, across, vectors, loaded, _FEWEST_AT_ONCE[element_bytes], whole_sectors
-    )
+    few = per_cell if element_bytes < 4 else _COLUMNS_AT_ONCE
+    shape = TileShape(element_bytes, down, across, vectors, loaded, few, whole_sectors)
     return replace(shape, columns_at_once=_columns_at_once(shape, matrices, limits))
 
 
@@ -151,14 +152,13 @@ def _columns_at_once(shape: TileShape, matrices: Matrices, limits: DeviceLimits)
     (39, 0.90 to 1.06). Small copies have too few invocations then (1.05 to 1.17). Columns with steps, of
     which more is read than used, gain nothing (45 copies, 0.99); neither do elements of other widths.
     """
-    rows, columns = matrices.rows, matrices.columns.count
-    copied = math.prod(dim.size for dim in matrices.outer) * rows.count * columns
-    fills_device = copied >= limits.tuning.slice1.full_workgroups * shape.rows * shape.columns
-    if rows.step == 1 and fills_device:
+    fills_device = matrices.elements >= limits.tuning.slice1.full_workgroups * shape.rows * shape.columns
+    if matrices.rows.step == 1 and fills_device:
         if shape.element_bytes == 4:
-            return max(count for count in range(4, _MOST_WORDS_AT_ONCE + 1) if shape.across % count == 0)
+            counts = range(_COLUMNS_AT_ONCE, _MOST_WORDS_AT_ONCE + 1)
+            return max(count for count in counts if shape.across % count == 0)
         if shape.element_bytes == 2 and shape.down >= _LEAST_DOWN_FOR_TWO_WORDS:
-            return _MOST_HALVES_AT_ONCE
+            return _COLUMNS_AT_ONCE
     return shape.columns_at_once
 
 
@@ -170,10 +170,9 @@ def _has_long_unaligned_rows(matrices: Matrices, across: int, limits: DeviceLimi
     Where rows begin with vectors it takes 0.82 to 0.89 of it (H100, 24 copies), 0.79 to 1.11 on an H200.
     """
     rows, columns = matrices.rows, matrices.columns.count
-    nbytes = math.prod(dim.size for dim in matrices.outer) * rows.count * columns
     return (
         columns >= _TILES_OF_LONG_ROW * across * 4
-        and nbytes >= 2 * limits.tuning.slice1.box_cache_bytes
+        and matrices.elements >= 2 * limits.tuning.slice1.box_cache_bytes
         and rows.groups is None
         and unaligned(matrices.output_starts, 1, SECTOR_BYTES)
     )
