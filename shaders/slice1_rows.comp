@@ -7,6 +7,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "interface.glsl"
 #include "slice1.glsl"
+#include "slice1_turns.glsl"
 #include "slice1_divide.glsl"
 #include "slice1_counted.glsl"
 
@@ -57,7 +58,7 @@ void copy_vectors(uint begin, uint end, bool inside) {
 }
 
 void main() {
-    uint begin = gl_WorkGroupID.x * vectors_per_workgroup, end = min(begin + vectors_per_workgroup, vectors);
+    uint begin = share_of_workgroup() * vectors_per_workgroup, end = min(begin + vectors_per_workgroup, vectors);
     find_plane(max(begin * PER_VECTOR, output_base % PER_VECTOR) - output_base % PER_VECTOR);
     bool whole = begin != 0u && end != vectors && end - begin == vectors_per_workgroup;
     if (whole && first_count + vectors_per_workgroup * PER_VECTOR <= plane_end)

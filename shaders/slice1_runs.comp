@@ -8,6 +8,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "interface.glsl"
 #include "slice1.glsl"
+#include "slice1_turns.glsl"
 // Compile-time: PARTED, whether several steps write the vectors. All dimensions are then the run's, as they are where
 // RUN_DIMS says how many there are.
 #if PARTED
@@ -168,7 +169,7 @@ uint vector_of_blocks(uint item) {
 
 void main() {
     uint input_stride = layout_word((DIMS - 1u) * RUN_DIM_WORDS + 2u);
-    uint begin = gl_WorkGroupID.x * vectors_per_workgroup;
+    uint begin = share_of_workgroup() * vectors_per_workgroup;
     uint end = min(begin + vectors_per_workgroup, vectors);
     for (uint vector_of_all = begin + gl_LocalInvocationID.x; vector_of_all < end; vector_of_all += WORKGROUP) {
         uint vector = ROWS_LAST_FIRST ? vector_of_blocks(vector_of_all) : vector_of_all;

@@ -7,6 +7,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "interface.glsl"
 #include "slice1.glsl"
+#include "slice1_turns.glsl"
 #include "slice1_divide.glsl"
 #include "slice1_counted.glsl"
 
@@ -76,7 +77,7 @@ void copy_share(uint begin, uint end) {
 
 void main() {
     if (PARTS == 1u) {
-        uint begin = gl_WorkGroupID.x * words_per_workgroup;
+        uint begin = share_of_workgroup() * words_per_workgroup;
         copy_share(begin, min(begin + words_per_workgroup, words));
         return;
     }

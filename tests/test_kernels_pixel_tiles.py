@@ -162,7 +162,8 @@ def test_images_of_which_all_lines_are_the_same(device, width):
         (4, turned(5, 10**7, Dim(3, 1, 1), 3), "words"),
         (4, turned(10**6, 5, Dim(3, 1, 1), 3), "boxes"),
         # Lines that are shorter than a tile would leave most of it empty.
-        (1, turned(10**7, 2, Dim(3, 1, 1), 3), "boxes"),
+        (1, turned(10**6, 2, Dim(3, 1, 1), 3), "boxes"),
+        (1, turned(10**7, 2, Dim(3, 1, 1), 3), "words"),
     ],
 )
 def test_what_is_copied_in_tiles_of_pixels(monkeypatch, width, layout, family):

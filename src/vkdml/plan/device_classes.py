@@ -120,6 +120,7 @@ DISCRETE = Tuning(
         planes_from_bytes=_MIB,
         pixels_from_bytes=2 * _MIB,
         narrow_pixels_in_row=64,
+        turns_from_bytes=40 * _MIB,
     ),
     short=ShortTuning(
         workgroup_size=128,
@@ -234,6 +235,7 @@ SOFTWARE = replace(
         word_workgroup_size=0,
         pixel_channels=(),
         plane_pixels=(),
+        turns_from_bytes=NEVER,
         row_workgroup_size=8,
         workgroup_row_vectors=256,
         most_near_dims=1,

@@ -143,6 +143,8 @@ class SliceTuning:
     """The same of the next cache."""
     held_sectors: tuple[int, int] = (1024, 4096)
     """Rows of fewer sectors stay in a cache from row to row: at any pitch, and at a pitch that suits it."""
+    turns_from_bytes: int = NEVER
+    """Workgroups take turns in parts of the output that read the same memory, if it has so many bytes."""
     rows_last_first_from_bytes: int = NEVER
     """Copies from this size on take the last row first where rows lie in another direction than their
     elements: a processor foresees reading in one direction."""

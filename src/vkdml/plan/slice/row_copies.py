@@ -9,6 +9,7 @@ from vkdml.plan.layout import CopyLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, check_work
 from vkdml.plan.slice.counted_runs import is_one_run, near_dims, units_of_run
 from vkdml.plan.slice.rounds import rounds_of_workgroup
+from vkdml.plan.slice.turns import turns_of
 
 
 def is_of_rows(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
@@ -66,6 +67,8 @@ def row_copy(
     share, near = _share_of(layout, element_bytes, limits)
     assert near is not None
     stride = dims[-1].input_stride
+    workgroups = ceil_div(count, share)
+    turns = turns_of(layout, element_bytes, workgroups, limits)
     kernel, constants = family.specialize(
         step=stride if stride in family.numbers_of("step", element_bytes=element_bytes) else 0,
         element_bytes=element_bytes,
@@ -73,6 +76,7 @@ def row_copy(
         layout_in_push=placed.in_push,
         dims=len(dims),
         near_dims=near,
+        **turns.constants,
     )
     push = family.push(
         vectors=count,
@@ -81,8 +85,9 @@ def row_copy(
         input_base=layout.input_base,
         output_base=layout.output_base,
         last_vector=last_vector,
+        **turns.push,
         layout_words=placed.pushed,
     )
     loops = loop_steps.copied_rows(len(dims), share // workgroup_size, near)
-    step = Step(kernel, constants, push, ceil_div(count, share), loop_steps=loops)
+    step = Step(kernel, constants, push, workgroups, loop_steps=loops)
     return step, placed.stored

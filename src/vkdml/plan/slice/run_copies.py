@@ -18,6 +18,7 @@ from vkdml.plan.slice.block_copies import block_step
 from vkdml.plan.slice.blocks import Blocks, blocks_of
 from vkdml.plan.slice.rounds import rounds_of_workgroup
 from vkdml.plan.slice.strips import Strips, strips_of
+from vkdml.plan.slice.turns import IN_ORDER, turns_of
 from vkdml.plan.tuning import SliceTuning
 
 _FAMILY = kernels.family("slice1_runs")
@@ -178,7 +179,7 @@ def run_copy(
         layout_words += words((strips.groups, reciprocal(strips.groups), strips.rows, strips.row))
     placed = _FAMILY.placed(layout_words)
     stored = placed.stored
-    step = partial(_step, runs, parts, placed, layout.input_base, last_vector, limits)
+    step = partial(_step, runs, parts, placed, layout, last_vector, limits)
     if parts.in_one:
         return (step(_Written.ALL, runs.vectors),), stored
 
@@ -206,7 +207,7 @@ def _step(
     runs: _Runs,
     parts: _Parts,
     placed: PlacedLayout,
-    input_base: int,
+    layout: CopyLayout,
     last_vector: int,
     limits: DeviceLimits,
     written: _Written,
@@ -229,11 +230,14 @@ def _step(
     most = min(tuning.workgroup_vectors, (limits.max_loop_steps - 1) // (1 + per_round))
     rounds = rounds_of_workgroup(vectors, workgroup_size, most, limits)
     per_workgroup = rounds * workgroup_size
+    workgroups = ceil_div(vectors, per_workgroup)
+    in_order = rows_last_first or written != _Written.ALL
+    turns = IN_ORDER if in_order else turns_of(layout, runs.element_bytes, workgroups, limits)
     push = _FAMILY.push(
         vectors=vectors,
         outer_dims=len(runs.outer),
         dims=len(runs.outer) + len(runs.inner),
-        input_base=input_base,
+        input_base=layout.input_base,
         output_base=runs.output_base,
         run=runs.length,
         vectors_per_run=per_run,
@@ -241,6 +245,7 @@ def _step(
         vectors_per_workgroup=per_workgroup,
         last_vector=last_vector,
         boundary_step=boundary_step,
+        **turns.push,
         layout_words=placed.pushed,
     )
     by_words = 4 <= runs.innermost.size < per_vector and written in (_Written.WHOLE, _Written.IN_STRIPS)
@@ -253,11 +258,12 @@ def _step(
         parted=not parts.in_one,
         written=written,
         run_dims=parts.run_dims,
+        **turns.constants,
         rows_last_first=rows_last_first,
         row_words=_row_words(runs.innermost, runs.element_bytes) if by_words else 0,
     )
     loops = loop_steps.loop(rounds, per_round)
-    return Step(kernel, constants, push, ceil_div(vectors, per_workgroup), loop_steps=loops)
+    return Step(kernel, constants, push, workgroups, loop_steps=loops)
 
 
 def _row_words(inner: Dim, element_bytes: int) -> int:

@@ -11,6 +11,7 @@ from vkdml.plan.divisions import run_words
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits, Step, check_work
 from vkdml.plan.slice.counted_runs import is_one_run, near_dims, units_of_run
+from vkdml.plan.slice.turns import IN_ORDER, turns_of
 
 # Where at least so much of the sectors that are read is copied, instructions take longer than the memory.
 _DENSE = 0.45
@@ -103,6 +104,7 @@ def word_copy(
     groups = math.prod(dim.size for dim in dims[: dims.index(beside)]) if beside is not None else 1
     words_of_part = ceil_div(count, groups * parts)
     shares = ceil_div(words_of_part, share.words)
+    turns = turns_of(layout, element_bytes, shares, limits) if beside is None else IN_ORDER
     rounds = share.words // (share.at_once * share.workgroup_size)
     loops = loop_steps.words(len(dims), parts, rounds, share.at_once, per_word, share.near_dims)
     kernel, constants = family.specialize(
@@ -114,6 +116,7 @@ def word_copy(
         at_once=share.at_once,
         rows_of_words=layout.output_base % per_word == dims[-1].size % per_word == 0,
         parts=parts,
+        **turns.constants,
     )
     push = family.push(
         words=count,
@@ -123,6 +126,7 @@ def word_copy(
         elements=layout.count,
         input_base=layout.input_base,
         output_base=layout.output_base,
+        **turns.push,
         layout_words=placed.pushed,
     )
     step = Step(kernel, constants, push, groups * shares, loop_steps=loops)

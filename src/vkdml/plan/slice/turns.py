@@ -1,0 +1,104 @@
+"""Whether workgroups that follow each other have shares of different parts of a copy's output.
+
+Parts whose short rows lie side by side in the input read the same memory, such as those of
+``x.transpose(1, 0, 2)``. So do parts that overlap, such as those of an array that is repeated. Copied one
+after the other, each reads it anew, since no cache holds all that a part reads. Workgroups that follow each
+other run at the same time; if they take turns in the parts, a cache holds what these share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits
+
+# GPUs read this much of their memory at least.
+_READ_BYTES = 2 * SECTOR_BYTES
+# Longer rows have few ends, at which parts share what is read. Of single bytes, these take longer in turn
+# (H200: up to 1.08 times as long).
+_LONGEST_ROW_BYTES, _LONGEST_ROW_OF_BYTES = 192, 104
+# Rows of whole reads share none. From so many parts on they are faster in turn all the same, if they are one
+# read long: 0.81 to 0.97 of the time (H200).
+_PARTS_OF_WHOLE_READS = 8
+# More parts in turn take up to 1.05 times as long (H200).
+_MOST_PARTS = 8
+# Of so few parts, rows are gathered in turn faster than boxes copy them.
+_FEW_PARTS = 4
+# Of a part. Workgroups that run at the same time have the whole of smaller ones.
+_LEAST_PART_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Of how many parts workgroups have shares in turn, and how many shares a part has."""
+
+    parts: int = 1
+    shares: int = 1
+
+    @property
+    def constants(self) -> dict[str, int]:
+        return {"parts_in_turn": self.parts}
+
+    @property
+    def push(self) -> dict[str, int]:
+        return {"shares_in_turn": self.shares}
+
+
+IN_ORDER = Turns()
+"""Workgroups have one share of the output after the other."""
+
+
+def turns_of(layout: CopyLayout, element_bytes: int, shares: int, limits: DeviceLimits) -> Turns:
+    """Return the turns of a copy into one run, whose workgroups have so many shares of it.
+
+    A part is one coordinate of the dimension along which what is copied lies nearest in the input.
+
+    >>> from vkdml.plan.device_classes import DISCRETE
+    >>> limits = DeviceLimits(DISCRETE, 1 << 30, 65535, 1024, 32768)
+    >>> dims = Dim(3, 12, 12_000_000), Dim(1_000_000, 36, 12), Dim(12, 1, 1)
+    >>> turns_of(CopyLayout(dims, 0, 0), 4, 35_157, limits)
+    Turns(parts=3, shares=11719)
+    """
+    dims = layout.dims
+    beside = [place for place, dim in enumerate(dims) if abs(dim.input_stride) < _span(dims[place + 1 :])]
+    place = min(beside, key=lambda place: abs(dims[place].input_stride), default=None)
+    if place is None or _span(dims[place:]) * element_bytes < limits.tuning.slice1.turns_from_bytes:
+        return IN_ORDER
+    all_parts = math.prod(dim.size for dim in dims[: place + 1])
+    is_large = layout.count // all_parts * element_bytes >= _LEAST_PART_BYTES
+    if not (is_large and _share_reads(layout, place, element_bytes)):
+        return IN_ORDER
+    parts = dims[place].size
+    in_turn = max(range(2, min(parts, _MOST_PARTS) + 1), key=lambda n: parts // n * (n - 1))
+    return Turns(in_turn, max(shares // all_parts, 1))
+
+
+def are_few_rows_in_turn(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
+    """Whether workgroups take turns in so few parts that gathering their rows is faster than boxes.
+
+    Rows of adjacent narrow elements take 0.47 to 0.83 of the time of boxes, others 0.83 to 1.04 (H200, 208
+    copies of 2 to 4 parts).
+    """
+    is_adjacent = abs(layout.dims[-1].input_stride) == 1
+    return is_adjacent and 1 < turns_of(layout, element_bytes, 1, limits).parts <= _FEW_PARTS
+
+
+def _span(dims: Sequence[Dim]) -> int:
+    """Return the elements of the input from the first to the last."""
+    return 1 + sum((dim.size - 1) * abs(dim.input_stride) for dim in dims)
+
+
+def _share_reads(layout: CopyLayout, place: int, element_bytes: int) -> bool:
+    """Whether most reads of a part are of memory that the next part along the dimension reads, too."""
+    inner, pitch = layout.dims[place + 1 :], abs(layout.dims[place].input_stride)
+    row = _span([dim for dim in inner if abs(dim.input_stride) <= pitch])
+    if row > pitch:  # The parts overlap.
+        return True
+    starts = layout.input_base, *(dim.input_stride for dim in layout.dims if abs(dim.input_stride) >= pitch)
+    if any(elements * element_bytes % _READ_BYTES for elements in (row, *starts)):
+        longest = _LONGEST_ROW_OF_BYTES if element_bytes == 1 else _LONGEST_ROW_BYTES
+        return row * element_bytes <= longest
+    return row * element_bytes == _READ_BYTES and layout.dims[place].size >= _PARTS_OF_WHOLE_READS
