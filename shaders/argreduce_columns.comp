@@ -6,7 +6,8 @@
 #extension GL_EXT_control_flow_attributes : require
 #define SUBGROUPS 0
 #define LAYOUT_IN_SHARED 0
-// Compile-time: LOADS: single elements, aligned vectors of 16 bytes, and vectors of 16 bytes that start at any element.
+// Compile-time: LOADS: single elements, aligned vectors, and vectors that start at any element; VECTOR_WORDS: of 16 bytes, or
+// of half as many.
 #include "interface.glsl"
 #include "barriers.glsl"
 #include "argreduce.glsl"

@@ -27,7 +27,7 @@ void store_wide(uint target, uvec4 low) {
 
 // Whether the outputs of a group are side by side from a word of values on, and all its columns are wanted.
 bool is_whole(uvec2 offsets, uint first_column, uint end_column) {
-    return !COLUMNS_APART && column_strides().y == 1u && offsets.y % max(COLUMNS / 4u, 1u) == 0u &&
+    return !COLUMNS_APART && column_strides().y == 1u && offsets.y % max(COLUMNS / uint(VECTOR_WORDS), 1u) == 0u &&
         end_column - first_column == COLUMNS;
 }
 #endif

@@ -28,6 +28,7 @@ from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.reduce import column_costs
+from vkdml.plan.reduce import columns as plan_columns
 from vkdml.plan.reduce.argreduce import plan_argreduce
 
 ARGREDUCE_KERNELS = [kernel for kernel in kernels.table().values() if kernel.family.name in twins.TWINS]
@@ -40,9 +41,10 @@ def _small_columns_are_split(monkeypatch):
         monkeypatch.setattr(column_costs, name, 0)
     many = {loads: {1: 0.5, 2: 0.5, 4: 0.5, 8: 2} for loads in column_costs._ENOUGH}
     monkeypatch.setattr(column_costs, "_ENOUGH", many)
+    monkeypatch.setattr(plan_columns, "_MOST_POSITIONS_IN_PAIRS", 0)  # but where a test wants pairs
 
 
-def chosen(name: str, limits, fast: bool) -> list:
+def chosen(name: str, limits, fast: bool, of_kernels=None) -> list:
     """Cases and their rules: one pipeline of each kernel or a few, since compilers take longer than all else.
 
     Elements of the same width share the cases. Each element has all rules, with one kernel or another.
@@ -53,6 +55,8 @@ def chosen(name: str, limits, fast: bool) -> list:
     pipelines = {}
     for case in cases():
         (step,) = plan_case(case, name, limits).steps
+        if of_kernels is not None and step.kernel not in of_kernels:
+            continue
         pipelines.setdefault((step.kernel, twins.is_split(step)), {}).setdefault(step.constants, []).append(
             case
         )
@@ -143,11 +147,22 @@ def test_argreduce_kernels_of_gpus_write_what_their_twins_write(device, small_li
     check_kernels(device, name, limits, kernels_for(name, subgroups=True), fast=True)
 
 
-def check_kernels(device, name, limits, wanted, *, fast=False):
+@pytest.mark.in_turn(any_of=("name",))
+@pytest.mark.parametrize("name", of_width(1))
+def test_pairs_of_words_have_columns_of_single_bytes(device, small_limits, monkeypatch, name):
+    """Indices of one and two words, with and without values, of rows that start anywhere."""
+    monkeypatch.setattr(plan_columns, "_MOST_POSITIONS_IN_PAIRS", 1 << 30)
+    limits = limits_for(small_limits, True)
+    pairs = [kernel for kernel in kernels_for(name, subgroups=True, words=2) if "columns" in kernel[0]]
+    assert len(pairs) == 4
+    check_kernels(device, name, limits, set(pairs), fast=True, of_kernels={kernel for kernel, _ in pairs})
+
+
+def check_kernels(device, name, limits, wanted, *, fast=False, of_kernels=None):
     """Compare kernels with their twins: all that the cases have."""
     rng = np.random.default_rng(zlib.crc32(name.encode()) + fast)
     ran = set()
-    for case, rules in chosen(name, limits, fast):
+    for case, rules in chosen(name, limits, fast, of_kernels):
         plan = plan_case(case, name, limits, rules)
         run_both(device, plan, {"input": element_bits(rng, name, case[-1])})
         ran.update((step.kernel, twins.is_split(step)) for step in plan.steps)
@@ -176,15 +191,18 @@ def test_elements_of_each_width_share_all_cases_and_rules(small_limits, width, f
     assert all(len(rules) == 8 for rules in rules_of_element.values())
 
 
-def kernels_for(name: str, subgroups: bool) -> set[tuple[str, bool]]:
-    """The kernels that compare these elements so, each with split reductions and without."""
+def kernels_for(name: str, subgroups: bool, words: int = 4) -> set[tuple[str, bool]]:
+    """The kernels that compare these elements so, each with split reductions and without.
+
+    ``words`` are those of a vector of columns.
+    """
     element, found = ELEMENTS[name].specialization, set()
     for kernel in ARGREDUCE_KERNELS:
         axes = kernel.family.axes
         numbers = {axis: axes[axis][value] for axis, value in kernel.variant.items()}
         if (kernel.variant["keys"], numbers["element_bytes"]) != (element["keys"], element["element_bytes"]):
             continue
-        if numbers.get("subgroups", subgroups) == subgroups:
+        if (numbers.get("subgroups", subgroups), numbers.get("vector_words", words)) == (subgroups, words):
             found |= {(kernel.name, False), (kernel.name, True)}
     return found
 
@@ -427,7 +445,8 @@ def test_kept_parts_of_a_row_end_where_it_does(device, small_limits, name):
 
 
 def test_every_argreduce_kernel_of_the_table_is_tested_here():
-    tested = {kernel for name in ELEMENTS for fast in (0, 1) for kernel, _ in kernels_for(name, fast)}
+    ways = itertools.product(ELEMENTS, (False, True), (2, 4))
+    tested = {kernel for name, fast, words in ways for kernel, _ in kernels_for(name, fast, words)}
     assert tested == {kernel.name for kernel in ARGREDUCE_KERNELS}
 
 

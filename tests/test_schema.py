@@ -17,11 +17,11 @@ RUNS = kernels.family("slice1_runs")
 RUNS_FIELDS = {
     "vectors": 7, "outer_dims": 1, "dims": 2, "input_base": -3, "output_base": 4, "run": 5,
     "vectors_per_run": 6, "vectors_per_run_inverse": 8, "vectors_per_workgroup": 64, "last_vector": 9,
-    "boundary_step": 5,
+    "boundary_step": 5, "shares_in_turn": 6,
 }  # fmt: skip
 CHOICE = {
     "whole_vectors": 1, "step": 0, "element_bytes": 4, "workgroup": 64, "layout_in_push": 1,
-    "written": 0, "run_dims": 0, "rows_last_first": 0, "row_words": 0, "parted": 0,
+    "written": 0, "parts_in_turn": 1, "run_dims": 0, "rows_last_first": 0, "row_words": 0, "parted": 0,
 }  # fmt: skip
 
 

@@ -239,7 +239,8 @@ def argreduce_columns(step, buffers) -> None:
     kernel = kernels.table()[step.kernel]
     # Neighbouring outputs of one invocation.
     loads = kernel.variant["loads"]
-    columns = 1 if loads == "elements" else 16 // s.el.bytes
+    words = kernel.family.axes["vector_words"][kernel.variant["vector_words"]]
+    columns = 1 if loads == "elements" else 4 * words // s.el.bytes
     # What lies before the first whole vector of indices is a group of its own.
     led = (
         loads == "unaligned"

@@ -174,9 +174,9 @@ class Family:
         >>> from vkdml.plan import kernels
         >>> kernels.family("slice1_runs").specialize(
         ...     whole_vectors=True, step=2, element_bytes=1, workgroup=64, layout_in_push=True,
-        ...     parted=0, written=0, run_dims=0, rows_last_first=0, row_words=0
+        ...     parted=0, written=0, parts_in_turn=1, run_dims=0, rows_last_first=0, row_words=0
         ... )
-        ('slice1_runs_second_1_bytes', (64, 1, 0, 0, 0, 0))
+        ('slice1_runs_second_1_bytes', (64, 1, 0, 1, 0, 0, 0))
 
         Args:
             values: of every axis, by name or number, and of every constant of the family. A constant that the
@@ -266,7 +266,7 @@ class Family:
         >>> bases = dict(input_base=0, output_base=0)
         >>> counts = dict(vectors=3, outer_dims=0, dims=1, run=9, vectors_per_run=3)
         >>> counts |= dict(vectors_per_run_inverse=0, vectors_per_workgroup=64, last_vector=2)
-        >>> counts |= dict(boundary_step=0)
+        >>> counts |= dict(boundary_step=0, shares_in_turn=1)
         >>> len(family.push(**bases, **counts, layout_words=(9, -1, 1)))
         128
 
