@@ -19,8 +19,11 @@ from vkdml.plan import kernels
 from vkdml.plan.device_classes import SOFTWARE, tuning_for
 from vkdml.plan.elements import SLICE_ELEMENT_BYTES
 from vkdml.plan.gather import INDEX_WIDTHS, plan_elements, plan_places
-from vkdml.plan.layout import Dim
+from vkdml.plan.layout import CopyLayout, Dim, canonical_reduce
+from vkdml.plan.order import Order
 from vkdml.plan.plans import UNLIMITED_SUBGROUPS, DeviceLimits, Plan
+from vkdml.plan.reduce.argreduce import plan_argreduce
+from vkdml.plan.slice.slice1 import plan_slice1
 
 DRAWN_CALLS = 1000
 
@@ -60,11 +63,38 @@ def of_benchmark(limits: DeviceLimits) -> set[Pipeline]:
     return found
 
 
+def of_single_bytes(limits: DeviceLimits) -> set[Pipeline]:
+    """The pipelines of reductions of single bytes with few positions, in rows that start anywhere."""
+    found: set[Pipeline] = set()
+    names = [name for name, element in kernels.elements().items() if element.nbytes == 1]
+    for name, row, index_bytes in itertools.product(names, (1 << 20, (1 << 20) + 1), (4, 8)):
+        layout = canonical_reduce((3, row), (row, 1), (0,), (row, 1), take_last=False)
+        options: dict[str, Any] = {"index_bytes": index_bytes, "with_values": False}
+        found.update(of_plan(plan_argreduce(layout, Order(name), 3 * row, limits, **options)))
+    return found
+
+
+def of_turns(limits: DeviceLimits) -> set[Pipeline]:
+    """The pipelines of transposed short rows whose parts are copied in turn, as many as there may be."""
+    found: set[Pipeline] = set()
+    for width, parts in itertools.product((1, 2, 4, 8, 16), range(2, 9)):
+        row = max(48 // width, 1)
+        rows = (48 << 20) // (48 * parts)
+        dims = Dim(parts, row + 1, rows * row), Dim(rows, parts * (row + 1), row), Dim(row, 1, 1)
+        found.update(of_plan(plan_slice1(CopyLayout(dims, 0, 0), width, rows * parts * (row + 1), limits)))
+    return found
+
+
+def of_common_calls(limits: DeviceLimits) -> set[Pipeline]:
+    """The pipelines of the benchmark's cases, and of what these leave out."""
+    return of_benchmark(limits) | of_single_bytes(limits) | of_turns(limits)
+
+
 def of_each_kernel() -> list[Pipeline]:
-    """Of each kernel that plans of the benchmark have on GPUs or processors, a pipeline."""
+    """Of each kernel that such plans have on GPUs or processors, a pipeline."""
     found = {}
     for limits in (GPU_LIMITS, dataclasses.replace(GPU_LIMITS, tuning=SOFTWARE, subgroup_size=8)):
-        found |= {each.kernel: each for each in sorted(of_benchmark(limits))}
+        found |= {each.kernel: each for each in sorted(of_common_calls(limits))}
     return list(found.values())
 
 
@@ -143,13 +173,13 @@ def on(device: vkdml.Device, drawn_calls: int = DRAWN_CALLS) -> dict[Pipeline, b
 
     Kernels that no plan of the device uses are specialized as plans of other devices would have them.
     """
+    limits = device.limits
     pipelines = dict.fromkeys(
-        sorted(of_benchmark(device.limits) | of_gathers(device.limits) | of_drawn_calls(device, drawn_calls)),
-        True,
+        sorted(of_common_calls(limits) | of_gathers(limits) | of_drawn_calls(device, drawn_calls)), True
     )
     seen = {pipeline.kernel for pipeline in pipelines}
     for other in _like_other_devices(device):
-        more = sorted(pipeline for pipeline in of_benchmark(other) if pipeline.kernel not in seen)
+        more = sorted(pipeline for pipeline in of_common_calls(other) if pipeline.kernel not in seen)
         seen |= {pipeline.kernel for pipeline in more}
         pipelines |= dict.fromkeys(more, False)
     missing = kernels.table().keys() - seen

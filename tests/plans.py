@@ -13,6 +13,7 @@ import numpy.typing as npt
 import thinned
 
 import vkdml
+from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE, SOFTWARE, TUNING, tuning_for
 from vkdml.plan.plans import DeviceLimits, Plan, Step
 from vkdml.runtime.memory import Memory
@@ -92,6 +93,17 @@ def may_build(plan: Plan) -> bool:
     _built.clear()  # of the tests before
     _built[test] = wanted
     return True
+
+
+def by_family(
+    twins: Mapping[str, Callable[[Step, dict[str, Bytes]], None]],
+) -> Callable[[Step, dict[str, Bytes]], None]:
+    """What changes buffers as a step's kernel does, by the twin of its family."""
+
+    def run(step: Step, buffers: dict[str, Bytes]) -> None:
+        twins[kernels.table()[step.kernel].family.name](step, buffers)
+
+    return run
 
 
 def run_beside_twins(

@@ -29,7 +29,7 @@ _FORMATS = {
 
 
 def special_bits(dtype: np.dtype[Any]) -> list[int]:
-    """Bit patterns at the edges of a type: zeros, denormals, extremes, infinities and NaNs of every sort."""
+    """Bit patterns at the edges of a type: zeros, subnormal numbers, extremes, infinities, NaNs."""
     width = 8 * dtype.itemsize
     sign = 1 << (width - 1)
     ones = (1 << width) - 1

@@ -142,7 +142,7 @@ def test_nans() -> None:
 
 
 @pytest.mark.parametrize("name", oracle.FLOAT_DTYPES)
-def test_denormals_count(name: str) -> None:
+def test_subnormal_numbers_are_compared_exactly(name: str) -> None:
     x = strategies.from_bits([0, 1, 2, 1, 0], oracle.dtype_named(name))
     check_every_mode(x)
     assert vkdml.argmax(x) == 2

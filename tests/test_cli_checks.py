@@ -14,7 +14,7 @@ from vkdml.cli.doctor import summary
 from vkdml.cli.text import count, size
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import TUNING
-from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits
+from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES_OF_INVOCATION, DeviceLimits
 from vkdml.runtime.device_info import select
 
 LOADER = Loader("/lib/libvulkan.so.1", None, "1.3.239", ("VK_LAYER_KHRONOS_validation",))
@@ -126,7 +126,7 @@ def test_what_is_needed_suffices_for_the_kernels() -> None:
             shared,
         )
         assert 0 < limits.workgroup_size <= limits.max_workgroup_invocations
-        assert limits.workgroup_size * SHARED_BYTES <= shared
+        assert limits.workgroup_size * SHARED_BYTES_OF_INVOCATION <= shared
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from needs import missing
 
 from vkdml.common.rounding import round_up
 from vkdml.plan import kernels
-from vkdml.plan.plans import SHARED_BYTES
+from vkdml.plan.plans import SHARED_BYTES_OF_INVOCATION
 from vkdml.plan.slice import pixel_tile_copies
 from vkdml.plan.slice.tile_shapes import shared_bytes
 
@@ -103,7 +103,7 @@ def test_the_recorded_results_have_every_kernel_and_no_fault(family):
 
 @pytest.mark.parametrize("family", compile_amd.FAMILIES, ids=lambda family: family.name)
 def test_kernels_take_no_more_shared_memory_than_planning_allows_for(family):
-    """Planning counts on SHARED_BYTES for each invocation; others have sizes of their own."""
+    """Planning counts on SHARED_BYTES_OF_INVOCATION for each invocation; others have sizes of their own."""
     for entry in RECORDED[family.name]["pipelines"]:
         kernel, constants = kernels.table()[entry["kernel"]], entry["constants"]
         if kernel.family.name == "slice1_tiles":
@@ -120,6 +120,6 @@ def test_kernels_take_no_more_shared_memory_than_planning_allows_for(family):
         elif kernel.family.name in ("slice1_boxes", "slice1_pixels", "slice1_planes", "argreduce_short"):
             most = LEAST_SHARED_BYTES
         else:
-            most = SHARED_BYTES * constants["workgroup"]
+            most = SHARED_BYTES_OF_INVOCATION * constants["workgroup"]
         # It adds what it needs itself.
         assert entry["lds_bytes"] <= max(most, 512), entry

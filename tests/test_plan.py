@@ -17,7 +17,7 @@ from vkdml.plan import kernels
 from vkdml.plan.device_classes import TUNING, tuning_for
 from vkdml.plan.layout import canonical_copy, canonical_reduce, extent, row_major_strides
 from vkdml.plan.order import Order
-from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES, DeviceLimits
+from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES_OF_INVOCATION, DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.columns import column_division
 from vkdml.plan.reduce.reductions import NARROW_SHARE
@@ -109,7 +109,7 @@ def check_step(step, limits) -> None:
     assert 1 <= step.workgroups <= limits.max_workgroup_count
     workgroup_size = constants(step)["workgroup"]
     assert workgroup_size <= limits.max_workgroup_invocations
-    assert workgroup_size * SHARED_BYTES <= limits.max_shared_memory
+    assert workgroup_size * SHARED_BYTES_OF_INVOCATION <= limits.max_shared_memory
     assert workgroup_size & (workgroup_size - 1) == 0
     assert step.subgroup_size in {0, limits.subgroup_size}
     if constants(step).get("one_subgroup"):  # all subgroups are full, so there is one

@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+from plans import by_family
 
 from vkdml.plan import kernels
 
@@ -254,8 +255,4 @@ def argreduce_columns(step, buffers) -> None:
 
 TWINS = {"argreduce_rows": argreduce_rows, "argreduce_columns": argreduce_columns}
 """Every twin by the family of its kernels: how these load and exchange differs, what they write does not."""
-
-
-def run(step, buffers) -> None:
-    """Change the buffers as the step's kernel does."""
-    TWINS[kernels.table()[step.kernel].family.name](step, buffers)
+run = by_family(TWINS)

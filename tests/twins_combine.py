@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from plans import by_family
 from twins import WORD, ReduceStep, keys_of
 
 from vkdml.plan import kernels
 
 RANK_BITS = kernels.number("narrow_rank_bits")
+# Words of a dimension in the layout.
+COPIED, CANDIDATE, FOLDED = (
+    kernels.number(f"{dims}_dim_words") for dims in ("copied", "candidate", "folded")
+)
 
 
 def put_candidate(s: ReduceStep, word: int, key: int, rank: int) -> None:
@@ -52,12 +57,12 @@ def argreduce_combine(step, buffers) -> None:
     s = ReduceStep(step, buffers)
     p = s.p
     layout = p.layout_words if p.layout_in_push else s.words["workspace"].tolist()
-    own = layout[3 * p.kept_dims + kernels.number("reduced_dim_words") * p.reduced_dims :]
+    own = layout[COPIED * p.kept_dims + kernels.number("reduced_dim_words") * p.reduced_dims :]
     strides, own = own[: p.kept_dims], own[p.kept_dims :]
     descend = kernels.table()[step.kernel].named(step.constants)["steps_descend"]
     places, positions = np.zeros(1, np.int64), np.full(1, p.first_position, np.int64)
     for dim in range(p.candidate_dims):
-        size, stride, weight = own[3 * dim : 3 * dim + 3]
+        size, stride, weight = own[CANDIDATE * dim : CANDIDATE * (dim + 1)]
         places = np.add.outer(places, np.arange(size) * stride).reshape(-1)
         positions = np.add.outer(positions, np.arange(size) * weight).reshape(-1)
     assert places.size == p.candidates
@@ -96,8 +101,8 @@ def argreduce_joined(step, buffers) -> None:
     s = ReduceStep(step, buffers)
     p, constants = s.p, kernels.table()[step.kernel].named(step.constants)
     layout = s.words["workspace"].tolist()
-    folded = layout[3 * p.kept_dims + kernels.number("reduced_dim_words") * p.reduced_dims :]
-    sizes = folded[: 2 * p.folded_dims : 2]
+    folded = layout[COPIED * p.kept_dims + kernels.number("reduced_dim_words") * p.reduced_dims :]
+    sizes = folded[: FOLDED * p.folded_dims : FOLDED]
     assert np.prod(sizes) == p.positions
     block = p.run // p.copies
     assert p.run == p.copies * block
@@ -118,7 +123,7 @@ def argreduce_joined(step, buffers) -> None:
         positions -= (repetition + 1) // sizes[-1] * p.overlap
         joined, joined_columns = p.joined, columns
         if constants["two_joined"]:
-            joined, outer_step = folded[2 * p.folded_dims : 2 * p.folded_dims + 2]
+            joined, outer_step = folded[FOLDED * p.folded_dims : FOLDED * p.folded_dims + 2]
             outer, inner = np.divmod(positions, outer_step)
             joined_outer, joined_columns = np.divmod(columns, joined)
             positions = (outer * (p.joined // joined) + joined_outer) * outer_step + inner
@@ -176,8 +181,4 @@ TWINS = {
     "argreduce_across": argreduce_across,
     "argreduce_phases": argreduce_phases,
 }
-
-
-def run(step, buffers) -> None:
-    """Change the buffers as the step's kernel does."""
-    TWINS[kernels.table()[step.kernel].family.name](step, buffers)
+run = by_family(TWINS)

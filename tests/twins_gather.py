@@ -7,9 +7,8 @@ from the same push constants.
 from __future__ import annotations
 
 import numpy as np
+from plans import by_family
 from twins_slice1 import WORD, CopyStep, offsets_of
-
-from vkdml.plan import kernels
 
 
 class GatherStep(CopyStep):
@@ -58,8 +57,4 @@ def gather_elements(step, buffers) -> None:
 
 TWINS = {"gather_places": gather_places, "gather_elements": gather_elements}
 """Every twin by the family of its kernels."""
-
-
-def run(step, buffers) -> None:
-    """Change the buffers as the step's kernel does."""
-    TWINS[kernels.table()[step.kernel].family.name](step, buffers)
+run = by_family(TWINS)

@@ -9,6 +9,7 @@ import itertools
 from types import SimpleNamespace
 
 import numpy as np
+from plans import by_family
 from twins import WORD, Key, keys_of
 
 from vkdml.plan import kernels
@@ -168,8 +169,4 @@ def argreduce_short(step, buffers) -> None:
 
 
 TWINS = {"argreduce_short": argreduce_short}
-
-
-def run(step, buffers) -> None:
-    """Change the buffers as the step's kernel does."""
-    TWINS[kernels.table()[step.kernel].family.name](step, buffers)
+run = by_family(TWINS)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from plans import by_family
 
 from vkdml.plan import kernels
 
@@ -452,8 +453,4 @@ TWINS = {
     "slice1_blocks": slice1_blocks,
 }
 """Every twin by the family of its kernels: how these read differs, what they write does not."""
-
-
-def run(step, buffers) -> None:
-    """Change the buffers as the step's kernel does."""
-    TWINS[kernels.table()[step.kernel].family.name](step, buffers)
+run = by_family(TWINS)

@@ -47,7 +47,7 @@ def call_as_before(x: Array, key: CallKey | None) -> Any:
     device = memory.device
     try:
         known = device.executions.known_calls.get((key, layout))
-    except (TypeError, DeviceError):  # not hashable; or the device was closed, as the whole way says
+    except (TypeError, DeviceError):  # an unhashable key or a closed device: the full path reports it
         return None
     if known is None:
         return None

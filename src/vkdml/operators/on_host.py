@@ -99,7 +99,7 @@ def reduce_as_before(x: npt.NDArray[Any], device: DevicesLike, key: CallKey | No
         if there is None:
             return None
         known = there.executions.known_calls.get((key, layout))
-    except (TypeError, DeviceError):  # not hashable; or the device was closed, as the whole way says
+    except (TypeError, DeviceError):  # an unhashable key or a closed device: the full path reports it
         return None
     if known is None or known.limits is not there.limits:
         return None

@@ -20,7 +20,7 @@ from vkdml.plan.plans import (
     dim_words,
 )
 
-PLACE_BYTES = 4
+_PLACE_BYTES = 4
 INDEX_WIDTHS = kernels.family("gather_places").numbers_of("element_bytes")
 
 
@@ -56,7 +56,7 @@ def plan_places(
     items = math.prod(dim.size for dim in dims)
     check_work("indices", items)
     check_buffer("array of indices", span * index_bytes, limits)
-    check_buffer("array of places", items * PLACE_BYTES, limits)
+    check_buffer("array of places", items * _PLACE_BYTES, limits)
     workgroup_size, rounds = _shares(items, limits, partial(loop_steps.gather, dims=len(dims), per_item=1))
     family = kernels.family("gather_places")
     placed = family.placed(dim_words(dims))
@@ -89,7 +89,7 @@ def plan_places(
         (
             ("input", round_up(span * index_bytes, VECTOR_BYTES)),
             ("faults", 4 * (number + 1)),
-            ("places", items * PLACE_BYTES),
+            ("places", items * _PLACE_BYTES),
             ("workspace", 4 * len(placed.stored)),
         ),
         placed.stored,
@@ -144,7 +144,7 @@ def plan_elements(
         (checked_step(step, limits),),
         (
             ("input", round_up(span * element_bytes, VECTOR_BYTES)),
-            ("places", places * PLACE_BYTES),
+            ("places", places * _PLACE_BYTES),
             ("gathered", round_up(elements * element_bytes, 4)),
             ("workspace", 4 * len(placed.stored)),
         ),

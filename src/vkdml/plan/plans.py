@@ -19,17 +19,17 @@ from vkdml.plan.tuning import Tuning
 PUSH_BYTES = kernels.schema().push_bytes
 WORDS_LIMIT = 1 << 32
 # Kernels count work in 32 bits and step over it, so they need some room at the end.
-WORK_LIMIT = 1 << 31
+_WORK_LIMIT = 1 << 31
 VECTOR_BYTES = kernels.number("vector_bytes")
 # Memory is read and written in sectors: what lies closer together is read together with what lies between.
 SECTOR_BYTES = kernels.number("vectors_per_sector") * VECTOR_BYTES
 # Bytes of a line of a processor's caches, and of a GPU's.
-LINE = kernels.number("vectors_per_line") * VECTOR_BYTES
-GPU_LINE = 128
+LINE_BYTES = kernels.number("vectors_per_line") * VECTOR_BYTES
+GPU_LINE_BYTES = 128
 # Bytes. Lines at multiples of it from each other use the same places of a processor's caches.
-PAGE = 4096
+PAGE_BYTES = 4096
 # Shared memory that a kernel has for each invocation at most.
-SHARED_BYTES = 48
+SHARED_BYTES_OF_INVOCATION = 48
 UNLIMITED_SUBGROUPS = 1 << 32
 
 
@@ -63,7 +63,7 @@ class DeviceLimits:
     @cached_property
     def workgroup_size(self) -> int:
         """Invocations per workgroup: a power of two within the limits."""
-        most = min(self.max_workgroup_invocations, self.max_shared_memory // SHARED_BYTES)
+        most = min(self.max_workgroup_invocations, self.max_shared_memory // SHARED_BYTES_OF_INVOCATION)
         if self.subgroups_are_threads and self.tuning.is_processor and self.subgroup_size:
             most = min(most, self.subgroup_size)
         return min(self.tuning.workgroup_size, power_of_two_up_to(most))
@@ -194,9 +194,9 @@ def check_buffer(what: str, nbytes: int, limits: DeviceLimits) -> None:
 
 
 def check_work(what: str, count: int) -> None:
-    if count >= WORK_LIMIT:
+    if count >= _WORK_LIMIT:
         raise TooMuchWork(
-            f"{count} {what} in one call are more than the kernels count (fewer than {WORK_LIMIT})"
+            f"{count} {what} in one call are more than the kernels count (fewer than {_WORK_LIMIT})"
         )
 
 

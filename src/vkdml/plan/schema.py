@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-WORD_BITS = 32
-WORD_MASK = (1 << WORD_BITS) - 1
+_WORD_BITS = 32
+_WORD_MASK = (1 << _WORD_BITS) - 1
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class ElementType:
         return {
             "keys": self.kind if self.kind in ("float", "bool") else "integer",
             "element_bytes": self.nbytes,
-            "nan_patterns_low": self.nan_patterns & WORD_MASK,
-            "nan_patterns_high": self.nan_patterns >> WORD_BITS,
+            "nan_patterns_low": self.nan_patterns & _WORD_MASK,
+            "nan_patterns_high": self.nan_patterns >> _WORD_BITS,
             "signed_elements": self.kind == "signed",
         }
 
@@ -292,9 +292,9 @@ class Family:
                 packed += [self._wrapped(field, word) for word in layout_words]
             else:
                 number = self._wrapped(field, values[field.name])
-                packed.append(number & WORD_MASK)
+                packed.append(number & _WORD_MASK)
                 if field.type == "uint64":
-                    packed.append(number >> WORD_BITS)
+                    packed.append(number >> _WORD_BITS)
         count = self.push_bytes // 4
         if len(packed) > count:
             raise ValueError(
@@ -305,7 +305,7 @@ class Family:
 
     def _wrapped(self, field: Field, number: int) -> int:
         """Return a number as its field holds it."""
-        bits = 2 * WORD_BITS if field.type == "uint64" else WORD_BITS
+        bits = 2 * _WORD_BITS if field.type == "uint64" else _WORD_BITS
         if abs(number) >> bits:
             raise ValueError(
                 f"{field.name} of {self.name} cannot be {number}; accepted are numbers from "
@@ -341,7 +341,7 @@ class Family:
                 unpacked |= {flag: number >> bit & 1 for bit, flag in enumerate(field.flags)}
                 continue
             if field.type == "uint64":
-                number |= words.pop(0) << WORD_BITS
+                number |= words.pop(0) << _WORD_BITS
             unpacked[field.name] = number
         return unpacked
 

@@ -17,7 +17,7 @@ RUN_BYTES = 64 << 10
 LEAST_POSITIONS = 256
 CANDIDATE_INDEX_BYTES = 8
 # The extent of a box is a multiple of this where it is large enough, so that its rows are aligned.
-ALIGNED_EXTENT = 64
+_ALIGNED_EXTENT = 64
 
 
 @dataclass(frozen=True)
@@ -315,7 +315,7 @@ def _evened(sizes: tuple[int, ...], extents: list[int]) -> tuple[int, ...]:
     for size, extent in zip(sizes, extents, strict=True):
         boxes = ceil_div(size, extent)
         even = ceil_div(size, boxes)
-        aligned = round_up(even, ALIGNED_EXTENT)
+        aligned = round_up(even, _ALIGNED_EXTENT)
         evened.append(aligned if boxes > 1 and aligned <= extent else even)
     return tuple(evened)
 

@@ -45,7 +45,7 @@ from vkdml.plan.reduce.rows import (
 from vkdml.plan.reduce.short import plan_short, plan_walk_instead_of_elements, plan_walked_tiles
 from vkdml.plan.reduce.work_division import WorkDivision
 
-REDUCE_LIMIT = (1 << 32) - (1 << 24)
+_REDUCE_LIMIT = (1 << 32) - (1 << 24)
 
 
 def plan_argreduce(
@@ -84,10 +84,10 @@ def plan_argreduce(
     results = Results(index_bytes, with_values, output_elements, layout.greatest_index)
     check_buffer("output", results.elements * index_bytes, limits)
     check_work("outputs", outputs)
-    if reduce_count >= REDUCE_LIMIT:
+    if reduce_count >= _REDUCE_LIMIT:
         raise TooMuchWork(
             f"{reduce_count} overlapping elements compete for one output, more than the kernels count "
-            f"(fewer than {REDUCE_LIMIT})"
+            f"(fewer than {_REDUCE_LIMIT})"
         )
     return _plan_fastest(layout, order, input_bytes, results, limits)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vkdml.common.rounding import ceil_div
-from vkdml.plan.plans import GPU_LINE, VECTOR_BYTES, power_of_two_at_least
+from vkdml.plan.plans import GPU_LINE_BYTES, VECTOR_BYTES, power_of_two_at_least
 from vkdml.plan.reduce.reductions import candidate_words
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import Tuning
@@ -188,7 +188,7 @@ class ColumnWork:
     @property
     def _are_narrow_matrices(self) -> bool:
         """Whether the lanes of a group share lines of memory, which groups of other matrices do not."""
-        return self.are_matrices and self.row_bytes < GPU_LINE
+        return self.are_matrices and self.row_bytes < GPU_LINE_BYTES
 
     @cached_property
     def _load_bytes(self) -> float:
@@ -240,7 +240,7 @@ class ColumnWork:
             time += self._loads * _BEYOND_ROWS / (lanes * self.row_bytes)
         elif segment <= NARROWEST_SEGMENT:
             time *= _OF_NARROW_SEGMENTS
-        if self.row_bytes % GPU_LINE:
+        if self.row_bytes % GPU_LINE_BYTES:
             time *= 1 + _BEYOND_SEGMENT / segment
         waves = workgroups / most_at_once(self.tuning)
         time += _START * waves

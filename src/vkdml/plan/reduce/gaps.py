@@ -7,65 +7,65 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vkdml.plan.layout import Dim, contiguous
-from vkdml.plan.plans import GPU_LINE, LINE, SECTOR_BYTES
+from vkdml.plan.plans import GPU_LINE_BYTES, LINE_BYTES, SECTOR_BYTES
 from vkdml.plan.reduce.other_ways import OtherWays
 from vkdml.plan.reduce.repetition import Repetition, ways_with_gaps
 
 # The most bytes that are read for each byte that is needed, if the nearest elements compete for an output.
-MOST_IN_VAIN = 4.5
+_MOST_IN_VAIN = 4.5
 # The same if they are out of the order of positions.
-MOST_IN_VAIN_OUT_OF_ORDER = 8
+_MOST_IN_VAIN_OUT_OF_ORDER = 8
 # The same if the nearest elements belong to different outputs.
-MOST_IN_VAIN_OF_OUTPUTS = 1.5
+_MOST_IN_VAIN_OF_OUTPUTS = 1.5
 # The same, counted in sectors, if single elements would be read otherwise, of which few share a load.
-MOST_IN_VAIN_SCATTERED = 1.2
+_MOST_IN_VAIN_SCATTERED = 1.2
 # Bytes of needed sectors from which on these are read in periods. Two dispatches take 15 us (H200).
-SCATTERED_FROM = 64 << 20
+_SCATTERED_FROM = 64 << 20
 # The most outputs side by side, and 8-byte positions, of which few share a load.
-FEW_OUTPUTS_BESIDE, FEW_POSITIONS_BESIDE = 40, 8
+_FEW_OUTPUTS_BESIDE, _FEW_POSITIONS_BESIDE = 40, 8
 # The fewest rows of outputs along several dimensions, with other elements between them, that are reduced to
 # one in periods.
-MANY_ROWS_APART = 9000
+_MANY_ROWS_APART = 9000
 # Rows of narrow outputs with other elements between these, along one dimension: the fewest that are reduced
 # to one in periods, the bytes of needed sectors, and the most bytes from one row to the next if there is one
 # matrix of them.
-MANY_NARROW_ROWS, NARROW_ROWS_FROM, LONGEST_NARROW_ROW = 1900, 32 << 20, 1860
+_MANY_NARROW_ROWS, _NARROW_ROWS_FROM, _LONGEST_NARROW_ROW = 1900, 32 << 20, 1860
 # The fewest positions of a column if rows are out of order. With fewer, reading them as rows is faster.
-FEWEST_POSITIONS_OF_ROWS = 128
+_FEWEST_POSITIONS_OF_ROWS = 128
 # How many times `gaps_from_bytes` are needed: of 8-byte elements, and if only stretches are apart.
-WIDEST_FROM, STRETCHES_FROM = 4, 16
+_WIDEST_FROM, _STRETCHES_FROM = 4, 16
 # If the innermost positions lie nearest to each other and are adjacent: the most bytes of a row, with the
 # gaps that are read for it. Longer rows are read as rows.
-ROW_AND_GAP_BYTES = 4096
+_ROW_AND_GAP_BYTES = 4096
 # If they are not adjacent: the most of them. More are read one by one.
-FEW_NEAREST = 1200
+_FEW_NEAREST = 1200
 # Bytes that a processor reads in the time of one element that is read by itself: near the one before, or far
 # from it.
-BYTES_PER_ELEMENT = (4, 8)
+_BYTES_PER_ELEMENT = (4, 8)
 # The same in the time that it takes to begin a row, and to combine a column.
-BYTES_PER_ROW, BYTES_PER_COLUMN = 300, 300
+_BYTES_PER_ROW, _BYTES_PER_COLUMN = 300, 300
 # The fewest bytes of a column of parts. With fewer, its candidate takes longer than reading the gaps.
-# COLUMN_OF_OUTPUTS_BYTES: outputs lie nearest. COLUMN_BYTES: elements that compete for an output lie nearest.
-# COLUMN_OF_ROWS_BYTES: these are the innermost positions, too.
-COLUMN_OF_OUTPUTS_BYTES, COLUMN_BYTES, COLUMN_OF_ROWS_BYTES = 1200, 600, 300
+# _COLUMN_OF_OUTPUTS_BYTES: outputs lie nearest. _COLUMN_BYTES: elements that compete for an output do.
+# _COLUMN_OF_ROWS_BYTES: these are the innermost positions, too.
+_COLUMN_OF_OUTPUTS_BYTES, _COLUMN_BYTES, _COLUMN_OF_ROWS_BYTES = 1200, 600, 300
 # The fewest bytes of runs that are read as rows rather than with the gaps between them.
-LONG_RUN_OF_BYTES = 4096
+_LONG_RUN_OF_BYTES = 4096
 # Bytes of the longest part of wide elements if outputs lie nearest.
-SHORT_PART_BYTES = 256
+_SHORT_PART_BYTES = 256
 # The most positions along the innermost dimension, by whether outputs lie nearest and positions are in the
 # order of memory, with which elements of several dimensions are slow to read by themselves; none: always.
-FEW_POSITIONS = {(False, False): None, (False, True): 20, (True, False): 8, (True, True): 10}
+_FEW_POSITIONS = {(False, False): None, (False, True): 20, (True, False): 8, (True, True): 10}
 # Bytes that a GPU reads in the time of such an element, by whether outputs lie nearest and positions are in
 # the order of memory; and of 8-byte elements that are.
-BYTES_PER_SLOW_ELEMENT = {(False, False): 35, (False, True): 35, (True, False): 17, (True, True): 10}
-BYTES_PER_SLOW_WIDE_ELEMENT = 47
+_BYTES_PER_SLOW_ELEMENT = {(False, False): 35, (False, True): 35, (True, False): 17, (True, True): 10}
+_BYTES_PER_SLOW_WIDE_ELEMENT = 47
 # Parts of blocks take so many times as long as the model says, and in addition as long as to read so much.
-PARTS_TIMES, PARTS_BYTES = 1.15, 50_000_000
+_PARTS_TIMES, _PARTS_BYTES = 1.15, 50_000_000
 # Of the time of elements, the most that they may be expected to take.
-WORTHWHILE_SHARE = 0.9
+_WORTHWHILE_SHARE = 0.9
 # The most bytes that parts of other wide elements read for each byte of the sectors that are needed: if rows
 # or vectors would be read otherwise, and if single elements would be.
-MOST_IN_VAIN_OF_PARTS, MOST_IN_VAIN_OF_SINGLE_PARTS = 2, 3
+_MOST_IN_VAIN_OF_PARTS, _MOST_IN_VAIN_OF_SINGLE_PARTS = 2, 3
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Gaps:
         1.02 in the mean, and wide elements as long.
         """
         order = self.others.layout.memory_order
-        return self._nbytes == 1 and order is not None and contiguous(order.dims)[0] >= LONG_RUN_OF_BYTES
+        return self._nbytes == 1 and order is not None and contiguous(order.dims)[0] >= _LONG_RUN_OF_BYTES
 
     @cached_property
     def ways(self) -> tuple[Repetition, ...]:
@@ -114,8 +114,8 @@ class Gaps:
         if not each or not self.ways:
             return None
         fastest = self.fastest_of(self.ways)
-        time = PARTS_TIMES * fastest.time(self._nbytes, is_processor=False) + PARTS_BYTES
-        return fastest if time <= WORTHWHILE_SHARE * each * fastest.elements else None
+        time = _PARTS_TIMES * fastest.time(self._nbytes, is_processor=False) + _PARTS_BYTES
+        return fastest if time <= _WORTHWHILE_SHARE * each * fastest.elements else None
 
     @property
     def _bytes_per_slow_element(self) -> int:
@@ -125,13 +125,13 @@ class Gaps:
         nearest, nearest_output = self.others.nearest
         last = self._reduced[-1]
         order = nearest_output < nearest, abs(last.input_stride) == nearest
-        few = FEW_POSITIONS[order]
+        few = _FEW_POSITIONS[order]
         if few is not None and last.size > few:
             return 0
         if all(order):
-            return BYTES_PER_SLOW_ELEMENT[order] if self.others.is_narrow else 0
+            return _BYTES_PER_SLOW_ELEMENT[order] if self.others.is_narrow else 0
         is_wide_in_order = self._nbytes == 8 and order[1]
-        return BYTES_PER_SLOW_WIDE_ELEMENT if is_wide_in_order else BYTES_PER_SLOW_ELEMENT[order]
+        return _BYTES_PER_SLOW_WIDE_ELEMENT if is_wide_in_order else _BYTES_PER_SLOW_ELEMENT[order]
 
     def fastest_of(self, ways: Iterable[Repetition]) -> Repetition:
         """Return the one that is expected to take the least time."""
@@ -165,10 +165,14 @@ class Gaps:
         """
         sector_bytes = way.sector_bytes(self._nbytes)
         in_vain = way.read_bytes(self._nbytes) / sector_bytes
-        is_dense = sector_bytes >= SCATTERED_FROM and in_vain <= MOST_IN_VAIN_SCATTERED
+        is_dense = sector_bytes >= _SCATTERED_FROM and in_vain <= _MOST_IN_VAIN_SCATTERED
         if is_dense and (self._are_scattered or self._are_many_rows):
             return True
-        if sector_bytes >= NARROW_ROWS_FROM and in_vain <= MOST_IN_VAIN_OF_OUTPUTS and self._are_narrow_rows:
+        if (
+            sector_bytes >= _NARROW_ROWS_FROM
+            and in_vain <= _MOST_IN_VAIN_OF_OUTPUTS
+            and self._are_narrow_rows
+        ):
             return True
         return self._are_parts_faster(way) if way.part else self._is_whole_faster(way)
 
@@ -180,8 +184,8 @@ class Gaps:
         if len(self._reduced) < 2 or not (share_sectors and self.others.are_elements):
             return False
         if nearest_output < nearest:
-            return self._outputs_beside <= FEW_OUTPUTS_BESIDE
-        return self._nbytes == 8 and self._reduced[-1].size <= FEW_POSITIONS_BESIDE
+            return self._outputs_beside <= _FEW_OUTPUTS_BESIDE
+        return self._nbytes == 8 and self._reduced[-1].size <= _FEW_POSITIONS_BESIDE
 
     @property
     def _outputs_beside(self) -> int:
@@ -198,7 +202,7 @@ class Gaps:
     def _are_many_rows(self) -> bool:
         """Whether many rows of outputs along several dimensions, read in vectors, would be reduced to one."""
         others = self.others
-        if len(self._reduced) < 2 or others.layout.reduce_count < MANY_ROWS_APART:
+        if len(self._reduced) < 2 or others.layout.reduce_count < _MANY_ROWS_APART:
             return False
         return others.runs is None and not others.are_elements
 
@@ -206,14 +210,14 @@ class Gaps:
     def _are_narrow_rows(self) -> bool:
         """Whether many rows of narrow outputs would be read element by element and reduced to one."""
         rows, kept = self._reduced[0], self.others.layout.kept
-        are_many = len(self._reduced) == 1 and rows.size >= MANY_NARROW_ROWS
+        are_many = len(self._reduced) == 1 and rows.size >= _MANY_NARROW_ROWS
         are_nearest = self.others.nearest[1] <= rows.input_stride
         if not (self.others.is_narrow and are_many and are_nearest and self.others.are_elements):
             return False
         row_bytes = rows.input_stride * self._nbytes
         if any(dim.input_stride > rows.input_stride for dim in kept):
-            return row_bytes <= GPU_LINE
-        return row_bytes <= LONGEST_NARROW_ROW or (self._nbytes == 1 and row_bytes % GPU_LINE == 0)
+            return row_bytes <= GPU_LINE_BYTES
+        return row_bytes <= _LONGEST_NARROW_ROW or (self._nbytes == 1 and row_bytes % GPU_LINE_BYTES == 0)
 
     def _is_whole_faster(self, way: Repetition) -> bool:
         """Whether a GPU reads whole blocks faster than element by element, or in short rows.
@@ -227,21 +231,21 @@ class Gaps:
         if len(reduced) < 2:
             return False
         needed = self._needed_bytes(way, SECTOR_BYTES)
-        times = WIDEST_FROM if nbytes == 8 else 1 if way.has_gaps else STRETCHES_FROM
+        times = _WIDEST_FROM if nbytes == 8 else 1 if way.has_gaps else _STRETCHES_FROM
         if needed < times * self._from_bytes or not (way.has_gaps or self.others.is_narrow):
             return False
         in_vain = way.read * nbytes / needed
         if nearest_output < nearest:
-            return in_vain <= MOST_IN_VAIN_OF_OUTPUTS
+            return in_vain <= _MOST_IN_VAIN_OF_OUTPUTS
         last = reduced[-1]
         if abs(last.input_stride) != nearest:
-            if in_vain > MOST_IN_VAIN_OUT_OF_ORDER:
+            if in_vain > _MOST_IN_VAIN_OUT_OF_ORDER:
                 return False
             is_whole = nearest > 1 or not self.others.layout.kept
-            return is_whole or way.elements >= FEWEST_POSITIONS_OF_ROWS * way.columns
+            return is_whole or way.elements >= _FEWEST_POSITIONS_OF_ROWS * way.columns
         if nearest == 1:
-            return last.size * nbytes * in_vain <= ROW_AND_GAP_BYTES
-        return nbytes < 8 and last.size <= FEW_NEAREST and in_vain <= MOST_IN_VAIN
+            return last.size * nbytes * in_vain <= _ROW_AND_GAP_BYTES
+        return nbytes < 8 and last.size <= _FEW_NEAREST and in_vain <= _MOST_IN_VAIN
 
     def _are_parts_faster(self, way: Repetition) -> bool:
         """Whether a GPU reads parts of blocks faster than what takes part alone.
@@ -259,21 +263,21 @@ class Gaps:
             if self.others.is_narrow:
                 are_pieces = len(reduced) > 1 or nearest_output == 1
             else:
-                are_pieces = nearest_output == 1 and way.part * nbytes <= SHORT_PART_BYTES
-            least = COLUMN_OF_OUTPUTS_BYTES * (2 if nbytes == 8 else 1)
+                are_pieces = nearest_output == 1 and way.part * nbytes <= _SHORT_PART_BYTES
+            least = _COLUMN_OF_OUTPUTS_BYTES * (2 if nbytes == 8 else 1)
             return are_pieces and column_bytes >= least
         if len(reduced) < 2 or nearest * nbytes > SECTOR_BYTES:
             return False
-        most = MOST_IN_VAIN_OF_SINGLE_PARTS if self.others.are_elements else MOST_IN_VAIN_OF_PARTS
+        most = _MOST_IN_VAIN_OF_SINGLE_PARTS if self.others.are_elements else _MOST_IN_VAIN_OF_PARTS
         if not self.others.is_narrow and way.read_bytes(nbytes) > most * way.sector_bytes(nbytes):
             return False
         innermost = min(reduced, key=lambda dim: abs(dim.input_stride))
-        if nearest == 1 and innermost.size * nbytes > ROW_AND_GAP_BYTES:
+        if nearest == 1 and innermost.size * nbytes > _ROW_AND_GAP_BYTES:
             return False
         if innermost is not reduced[-1]:
-            return column_bytes >= COLUMN_BYTES
-        are_few = nearest == 1 or (nbytes < 8 and innermost.size <= FEW_NEAREST)
-        return are_few and column_bytes >= COLUMN_OF_ROWS_BYTES
+            return column_bytes >= _COLUMN_BYTES
+        are_few = nearest == 1 or (nbytes < 8 and innermost.size <= _FEW_NEAREST)
+        return are_few and column_bytes >= _COLUMN_OF_ROWS_BYTES
 
     def _is_faster_to_processors(self, way: Repetition) -> bool:
         """Whether a processor reads blocks with gaps faster so than element by element.
@@ -283,13 +287,13 @@ class Gaps:
         """
         reduced, nbytes = self._reduced, self._nbytes
         nearest, nearest_output = self.others.nearest
-        if not way.has_gaps or self._needed_bytes(way, LINE) < self._from_bytes:
+        if not way.has_gaps or self._needed_bytes(way, LINE_BYTES) < self._from_bytes:
             return False
         # Outputs side by side are loaded in vectors.
         if nearest_output == 1 or (len(reduced) == 1 and nearest_output < nearest):
             return False
         last, step = reduced[-1], abs(reduced[-1].input_stride)
         # Adjacent elements are loaded in vectors, too.
-        by_itself = nbytes if step == 1 else BYTES_PER_ELEMENT[step * nbytes >= LINE]
-        worth = by_itself + BYTES_PER_ROW / max(last.size, 8)
-        return way.read_bytes(nbytes) + BYTES_PER_COLUMN * way.columns <= worth * way.elements
+        by_itself = nbytes if step == 1 else _BYTES_PER_ELEMENT[step * nbytes >= LINE_BYTES]
+        worth = by_itself + _BYTES_PER_ROW / max(last.size, 8)
+        return way.read_bytes(nbytes) + _BYTES_PER_COLUMN * way.columns <= worth * way.elements

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vkdml.plan.layout import Dim
-from vkdml.plan.plans import GPU_LINE
+from vkdml.plan.plans import GPU_LINE_BYTES
 
 # ---- The innermost dimension of positions lies far apart, and the next one, beside it, near. ----
 
@@ -41,7 +41,7 @@ _FEWEST_OF_LANE, _FEWEST_OF_LANE_OF_SEVERAL = 4, 16
 # In rows of several vectors, from so many positions on.
 _FEWEST_OF_SEVERAL = 64
 # And in rows of up to so many bytes, by element width.
-_LONGEST_ROW = {1: 0, 2: 64, 4: GPU_LINE, 8: GPU_LINE}
+_LONGEST_ROW = {1: 0, 2: 64, 4: GPU_LINE_BYTES, 8: GPU_LINE_BYTES}
 # Not with so many positions in inputs of fewer bytes: these have few groups of many lanes.
 _MANY, _LARGE_BYTES = 2500, 128 << 20
 
@@ -65,7 +65,7 @@ class NearColumns:
         return self.row > self.per_group
 
     def _is_near(self, dim: Dim) -> bool:
-        return 0 < abs(dim.input_stride) * self.nbytes < GPU_LINE
+        return 0 < abs(dim.input_stride) * self.nbytes < GPU_LINE_BYTES
 
     @cached_property
     def beside(self) -> int:

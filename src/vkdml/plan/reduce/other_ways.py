@@ -13,7 +13,7 @@ from vkdml.plan.reduce.rows import Runs, long_runs_of
 from vkdml.plan.reduce.work_division import WorkDivision
 from vkdml.plan.schema import ElementType
 
-NOWHERE = 1 << 62
+_NOWHERE = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -57,4 +57,4 @@ class OtherWays:
         """How far apart the nearest elements are that compete for an output, and those that do not."""
         competing = min(abs(dim.input_stride) for dim in self.layout.reduced)
         others = (dim.input_stride for dim in self.layout.kept if dim.input_stride)
-        return competing, min(others, default=NOWHERE)
+        return competing, min(others, default=_NOWHERE)

@@ -21,7 +21,7 @@ from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PeriodTuning, Tuning
 
 # Vectors. A workgroup reads so many side by side at least, where a period is longer.
-FEWEST_VECTORS = 16
+_FEWEST_VECTORS = 16
 # Longer periods are read in pieces of so many vectors, by element width.
 _LONG_PERIOD = 128
 _PIECE = {1: 16, 2: 16, 4: 32, 8: 32}
@@ -31,7 +31,7 @@ _WIDER = (2, 4)
 _LEAST_OF_WAVE = 0.7
 # Of `positions_per_split` periods, which an invocation of a short period folds at least: fewer are less work
 # than the exchange.
-FOLDED_PERIODS = 4
+_FOLDED_PERIODS = 4
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class _Dividing:
         return _Blocks(groups_per_block, lanes, ceil_div(self._groups, groups_per_block), most_splits)
 
     def _blocks_and_splits(self) -> tuple[_Blocks, int]:
-        are_short = self._vectors <= min(FEWEST_VECTORS, self.limits.workgroup_size)
+        are_short = self._vectors <= min(_FEWEST_VECTORS, self.limits.workgroup_size)
         groups = self._groups_of_short_periods() if are_short else self._groups_of_long_periods()
         blocks = self._blocks(groups)
         shares = self._periods / blocks.lanes, self._candidate_bytes / self.input_bytes
@@ -216,7 +216,7 @@ class _Dividing:
     def _groups_of_short_periods(self) -> int:
         """Return how many vectors a workgroup reads side by side: whole periods, of several stretches."""
         workgroup_size, stretches = self.limits.workgroup_size, self.repetition.stretches
-        enough = ceil_div(self._periods, FOLDED_PERIODS * self._tuning.positions_per_split)
+        enough = ceil_div(self._periods, _FOLDED_PERIODS * self._tuning.positions_per_split)
         lanes = max(min(workgroup_size // self._vectors, enough), 1)
         side = min(workgroup_size // lanes // self._vectors, stretches)
         workgroups = columns_workgroups(self.input_bytes, self._tuning)
@@ -266,7 +266,7 @@ def _side(vectors: int, piece: int, most: int) -> int:
 
     if vectors > _LONG_PERIOD:
         return min(piece, most)
-    parts = (ceil_div(vectors, count) for count in range(1, vectors // FEWEST_VECTORS + 1))
+    parts = (ceil_div(vectors, count) for count in range(1, vectors // _FEWEST_VECTORS + 1))
     return max(
         (side for side in parts if side <= most), key=lambda side: (round(busy(side), 1), side), default=most
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vkdml.plan.layout import contiguous
-from vkdml.plan.plans import GPU_LINE, LINE, VECTOR_BYTES
+from vkdml.plan.plans import GPU_LINE_BYTES, LINE_BYTES, VECTOR_BYTES
 from vkdml.plan.reduce.gaps import Gaps
 from vkdml.plan.reduce.other_ways import OtherWays
 from vkdml.plan.reduce.period_division import reads_ahead
@@ -16,22 +16,22 @@ from vkdml.plan.tuning import PeriodTuning
 
 # The fewest positions of columns of unaligned rows that a processor reads in periods to load memory in order.
 # The candidate of a column of fewer takes longer.
-FEWEST_UNALIGNED_AHEAD = 256
+_FEWEST_UNALIGNED_AHEAD = 256
 # Positions of narrow columns in unaligned rows from which on a GPU reads them in periods.
-MANY_UNALIGNED_POSITIONS = 4500
+_MANY_UNALIGNED_POSITIONS = 4500
 # Bytes of rows of wide elements, of whole vectors but not of whole lines, that are read in periods; the
 # fewest of a matrix, if there is one; the longest rows of a larger one, by element width; and the fewest
 # bytes of the input, and of each matrix, if there are several.
-UNEVEN_ROW_BYTES = (48, 512)
-UNEVEN_MATRIX_FROM = 12 << 20
-LONGEST_UNEVEN_ROW_BYTES = {4: 4096, 8: 2048}
-LARGE_UNEVEN_MATRIX_FROM = 192 << 20
-UNEVEN_MATRICES_FROM, UNEVEN_MATRICES_LEAST = 96 << 20, 4 << 20
+_UNEVEN_ROW_BYTES = (48, 512)
+_UNEVEN_MATRIX_FROM = 12 << 20
+_LONGEST_UNEVEN_ROW_BYTES = {4: 4096, 8: 2048}
+_LARGE_UNEVEN_MATRIX_FROM = 192 << 20
+_UNEVEN_MATRICES_FROM, _UNEVEN_MATRICES_LEAST = 96 << 20, 4 << 20
 # Positions of columns in rows shorter than a line which a GPU reads as columns: fewer; and of halves, along
 # the innermost dimension. Of those out of order: bytes of the longest rows, fewer positions, and fewer of
 # these along the dimension that lies near.
-NEAR_POSITIONS, NEAR_HALVES = 20000, 500
-NEAR_ROW_BYTES_OUT_OF_ORDER, NEAR_POSITIONS_OUT_OF_ORDER, NEAR_ALONG_OUT_OF_ORDER = 32, 10000, 460
+_NEAR_POSITIONS, _NEAR_HALVES = 20000, 500
+_NEAR_ROW_BYTES_OUT_OF_ORDER, _NEAR_POSITIONS_OUT_OF_ORDER, _NEAR_ALONG_OUT_OF_ORDER = 32, 10000, 460
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,13 @@ class Periodicity(OtherWays):
         if not (self.may_be_ahead and self.row_of_outputs_bytes):
             return False
         is_unaligned = self.columns.variant["loads"] == "unaligned"
-        return is_unaligned and self.layout.reduce_count >= FEWEST_UNALIGNED_AHEAD
+        return is_unaligned and self.layout.reduce_count >= _FEWEST_UNALIGNED_AHEAD
 
     @property
     def are_aligned_columns(self) -> bool:
         """Whether columns are read in aligned vectors, along several lines of a row in the input."""
-        return self.columns.variant["loads"] == "vectors" and self.columns.run * self.element.nbytes > LINE
+        run_bytes = self.columns.run * self.element.nbytes
+        return self.columns.variant["loads"] == "vectors" and run_bytes > LINE_BYTES
 
     def _has_long_columns(self, least: int) -> bool:
         """Whether there are at least so many bytes for each column, which leaves a candidate."""
@@ -168,21 +169,21 @@ class Periodicity(OtherWays):
         In periods they take 0.72 to 1.92 of the time, 1.2 on average (60 shapes, H200).
         """
         reduced, kept, row_bytes = self.layout.reduced, self.layout.kept, self.row_of_outputs_bytes
-        if self.limits.tuning.is_processor or self.element.nbytes == 1 or not row_bytes < GPU_LINE:
+        if self.limits.tuning.is_processor or self.element.nbytes == 1 or not row_bytes < GPU_LINE_BYTES:
             return False
         if row_bytes < VECTOR_BYTES or self.columns.variant["loads"] != "vectors":
             return False
         row, positions = kept[-1].size, self.layout.reduce_count
         if abs(reduced[-1].input_stride) == row:
-            return positions < NEAR_POSITIONS and (not self.is_narrow or reduced[-1].size < NEAR_HALVES)
+            return positions < _NEAR_POSITIONS and (not self.is_narrow or reduced[-1].size < _NEAR_HALVES)
         if (
             len(reduced) < 2
             or abs(reduced[-2].input_stride) != row
             or not self.columns.variant["whole_segments"]
         ):
             return False
-        is_short = row_bytes <= NEAR_ROW_BYTES_OUT_OF_ORDER and positions < NEAR_POSITIONS_OUT_OF_ORDER
-        return is_short and reduced[-2].size < NEAR_ALONG_OUT_OF_ORDER
+        is_short = row_bytes <= _NEAR_ROW_BYTES_OUT_OF_ORDER and positions < _NEAR_POSITIONS_OUT_OF_ORDER
+        return is_short and reduced[-2].size < _NEAR_ALONG_OUT_OF_ORDER
 
     @property
     def row_of_outputs_bytes(self) -> int:
@@ -230,7 +231,7 @@ class Periodicity(OtherWays):
         if self.limits.tuning.is_processor or not self.layout.kept or not self.row_of_outputs_bytes:
             return False
         is_unaligned = self.columns.variant["loads"] == "unaligned"
-        return is_unaligned and self.layout.reduce_count >= MANY_UNALIGNED_POSITIONS
+        return is_unaligned and self.layout.reduce_count >= _MANY_UNALIGNED_POSITIONS
 
     @property
     def _are_unsplit_columns(self) -> bool:
@@ -290,17 +291,17 @@ class Periodicity(OtherWays):
         large matrix, it is 0.94 (15 shapes on an H100, 0.90 to 0.98) and 0.95 (23 on an H200, 0.80 to 1.01).
         """
         row_bytes, rows = self._row_of_matrices * self.element.nbytes, self.layout.reduced[0].size
-        shortest, longest = UNEVEN_ROW_BYTES
-        is_uneven = row_bytes % VECTOR_BYTES == 0 and row_bytes % GPU_LINE != 0
+        shortest, longest = _UNEVEN_ROW_BYTES
+        is_uneven = row_bytes % VECTOR_BYTES == 0 and row_bytes % GPU_LINE_BYTES != 0
         if self.limits.tuning.is_processor or not is_uneven or row_bytes < shortest:
             return False
         is_one, nbytes = self.layout.outputs == self._row_of_matrices, row_bytes * rows
         if row_bytes > longest:
-            is_long = row_bytes <= LONGEST_UNEVEN_ROW_BYTES[self.element.nbytes]
-            return is_one and is_long and nbytes >= LARGE_UNEVEN_MATRIX_FROM
+            is_long = row_bytes <= _LONGEST_UNEVEN_ROW_BYTES[self.element.nbytes]
+            return is_one and is_long and nbytes >= _LARGE_UNEVEN_MATRIX_FROM
         if is_one:
-            return nbytes >= UNEVEN_MATRIX_FROM
-        return self.input_bytes >= UNEVEN_MATRICES_FROM and row_bytes * rows >= UNEVEN_MATRICES_LEAST
+            return nbytes >= _UNEVEN_MATRIX_FROM
+        return self.input_bytes >= _UNEVEN_MATRICES_FROM and row_bytes * rows >= _UNEVEN_MATRICES_LEAST
 
     @property
     def _are_unaligned_matrices(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vkdml.plan.layout import ReduceLayout
-from vkdml.plan.plans import GPU_LINE, Plan, TooMuchWork
+from vkdml.plan.plans import GPU_LINE_BYTES, Plan, TooMuchWork
 from vkdml.plan.reduce.in_parts import LEAST_TIME, InParts, fastest_in_parts, plan_in_parts
 from vkdml.plan.reduce.periodic import Periodicity
 from vkdml.plan.reduce.reductions import Results
@@ -12,7 +12,7 @@ from vkdml.plan.reduce.rows import Runs, are_many_and_short
 from vkdml.plan.schema import ElementType
 
 # Bytes. Longer rows of outputs out of the order of positions are read in columns.
-LONG_ROW_OUT_OF_ORDER = 16 * 1024
+_LONG_ROW_OUT_OF_ORDER = 16 * 1024
 # Bytes that a GPU reads in the time that it takes to find a run out of order, and for each byte of the run.
 _RUN_BYTES, _TIMES_OF_RUN = 96, 1.3
 # Of the time of short runs, the most that periods may be expected to take.
@@ -47,7 +47,7 @@ def plan_periods_as_last_way(periodicity: Periodicity, results: Results) -> Plan
         return None
     # Long rows are read as fast where they are.
     is_slow_out_of_order = (
-        periodicity.is_out_of_order and periodicity.row_of_outputs_bytes <= LONG_ROW_OUT_OF_ORDER
+        periodicity.is_out_of_order and periodicity.row_of_outputs_bytes <= _LONG_ROW_OUT_OF_ORDER
     )
     if not (is_slow_out_of_order or periodicity.are_many_unaligned_rows):
         return None
@@ -83,7 +83,7 @@ def plan_periods_instead_of_unaligned_columns(periodicity: Periodicity, results:
         is_faster = time <= _TIMES_OF_SEVERAL
     else:
         is_faster = whole.repetition.is_aligned and time <= _TIMES_OF_SHORT_ROWS
-        is_faster = is_faster and periodicity.row_of_outputs_bytes < GPU_LINE
+        is_faster = is_faster and periodicity.row_of_outputs_bytes < GPU_LINE_BYTES
     return _plan_parts_if_possible(whole, periodicity, results) if is_faster else None
 
 

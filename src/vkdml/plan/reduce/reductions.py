@@ -20,7 +20,7 @@ NARROW_SHARE = (1 << kernels.number("narrow_rank_bits")) - 1
 VECTOR_LOADS = kernels.number("vector_loads_at_once")
 ELEMENT_LOADS = kernels.number("element_loads_at_once")
 # Positions that are evenly apart, of which an invocation takes too few at a time.
-FEW_IN_TURN = 12
+_FEW_IN_TURN = 12
 _UNLIMITED = 1 << 62
 # By element width the share of `columns_workgroups` that run at once with the registers that periods take,
 # and columns of single elements; column_costs.py has those of vectors.
@@ -113,7 +113,7 @@ def worthwhile_workgroups(layout: ReduceLayout, element: ElementType, tuning: Tu
 
 def are_few_in_turn(layout: ReduceLayout) -> bool:
     """Tell whether positions are evenly apart only a few at a time."""
-    return len(layout.reduced) > 1 and layout.reduced[-1].size < FEW_IN_TURN
+    return len(layout.reduced) > 1 and layout.reduced[-1].size < _FEW_IN_TURN
 
 
 def bytes_of_workgroup(nbytes: int, tuning: Tuning) -> int:

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
-from vkdml.plan.plans import GPU_LINE, LINE, SECTOR_BYTES, VECTOR_BYTES, WORDS_LIMIT
+from vkdml.plan.plans import GPU_LINE_BYTES, LINE_BYTES, SECTOR_BYTES, VECTOR_BYTES, WORDS_LIMIT
 from vkdml.plan.reduce.reductions import NARROW_SHARE, candidate_words, scratch_words
 from vkdml.plan.reduce.sectors import sector_bytes_of
 from vkdml.plan.schema import ElementType
 
 PERIODS = kernels.family("argreduce_periods")
 # Fewer periods would leave too many candidates.
-FEWEST_PERIODS = 4
+_FEWEST_PERIODS = 4
 # Vectors of a period that becomes one of whole lines: shorter ones are read side by side, and of longer ones
 # there would be too many candidates. More stretches start within lines in any case.
 _PERIODS_OF_LINES = 48, 1024
@@ -123,10 +123,9 @@ class Repetition:
             return self.read * nbytes
         strides = [self.block, *(column.stride for column in self.outer)]
         part_bytes = self.part * nbytes
-        are_lines = all(stride * nbytes % LINE == 0 for stride in strides) and part_bytes % SECTOR_BYTES == 0
-        return (
-            self.size * self.stretches * min(part_bytes + (0 if are_lines else LINE), min(strides) * nbytes)
-        )
+        start_with_lines = all(stride * nbytes % LINE_BYTES == 0 for stride in strides)
+        beyond = 0 if start_with_lines and part_bytes % SECTOR_BYTES == 0 else LINE_BYTES
+        return self.size * self.stretches * min(part_bytes + beyond, min(strides) * nbytes)
 
     def sector_bytes(self, nbytes: int) -> int:
         """Return about how many bytes the sectors have in which elements take part."""
@@ -281,7 +280,7 @@ def _is_possible(repetition: Repetition) -> bool:
     return (
         len(repetition.outer) * kernels.number("copied_dim_words") <= PERIODS.layout_room
         and repetition.stretch + 2 * repetition.run < WORDS_LIMIT
-        and repetition.size >= FEWEST_PERIODS * repetition.copies
+        and repetition.size >= _FEWEST_PERIODS * repetition.copies
     )
 
 
@@ -310,7 +309,8 @@ def in_whole_lines(repetition: Repetition, element: ElementType, input_bytes: in
     )
     if not is_of_length or repetition.stretches > _STRETCHES_OF_LINES:
         return repetition
-    longer = replace(repetition, copies=repetition.copies * (GPU_LINE // math.gcd(run_bytes, GPU_LINE)))
+    runs_of_lines = GPU_LINE_BYTES // math.gcd(run_bytes, GPU_LINE_BYTES)
+    longer = replace(repetition, copies=repetition.copies * runs_of_lines)
     return longer if _fits(longer, element, input_bytes, candidate_words(element)) else repetition
 
 

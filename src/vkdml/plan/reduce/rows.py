@@ -33,57 +33,57 @@ from vkdml.plan.tuning import Tuning
 
 ROWS = kernels.family("argreduce_rows")
 # Vectors of 16 bytes that one invocation loads in one batch.
-BATCH_VECTORS = kernels.number("batch_vectors")
+_BATCH_VECTORS = kernels.number("batch_vectors")
 # Candidates of splits that one invocation loads in one batch.
-CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
+_CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 # The most vectors that one invocation keeps in registers, but for unaligned rows in the order of positions.
 # These take 0.70 to 0.95 of the time if more are kept (H200): all are loaded before the first is masked.
-MOST_KEPT = 2 * BATCH_VECTORS
+_MOST_KEPT = 2 * _BATCH_VECTORS
 # Outputs with so many short runs are reduced as repeated blocks if they can be.
-MANY_RUNS = 32
-# In unaligned rows of up to MOST_FEW_VECTORS vectors, an invocation takes at least FEWEST_STEPS steps.
-MOST_FEW_VECTORS = 192
-FEWEST_STEPS = 12
+_MANY_RUNS = 32
+# In unaligned rows of up to _MOST_FEW_VECTORS vectors, an invocation takes at least _FEWEST_STEPS steps.
+_MOST_FEW_VECTORS = 192
+_FEWEST_STEPS = 12
 # The fewest outputs whose runs in the order of positions are processed by as few invocations of a processor
 # as can be, and by one each.
-FEWEST_OF_SEPARATE, ENOUGH_FOR_ONE_LANE = 4, 32
+_FEWEST_OF_SEPARATE, _ENOUGH_FOR_ONE_LANE = 4, 32
 # The least share of invocations that have an output.
-LEAST_BUSY = 3 / 4
+_LEAST_BUSY = 3 / 4
 # Bytes of the longest runs out of memory order that have as few invocations.
-LONGEST_SEPARATE_BYTES = 3000
-# Rows of narrow floats of more than SHORT_WHOLE_ROW and up to MOST_FEW_VECTORS whole vectors are processed in
-# many steps too, if one or two steps would load more than MOST_LOADED_PAST_END times the row, or would need
-# more than MOST_LANES_OF_ONE_STEP invocations.
-SHORT_WHOLE_ROW = 64
-MOST_LOADED_PAST_END = 1.15
+_LONGEST_SEPARATE_BYTES = 3000
+# Rows of narrow floats of more than _SHORT_WHOLE_ROW and up to _MOST_FEW_VECTORS whole vectors are processed
+# in many steps too, if one or two steps would load more than _MOST_LOADED_PAST_END times the row, or would
+# need more than _MOST_LANES_OF_ONE_STEP invocations.
+_SHORT_WHOLE_ROW = 64
+_MOST_LOADED_PAST_END = 1.15
 # If more than so many invocations would read a row in one step, half as many may read it in two steps, and
 # exchange less.
-MOST_LANES_OF_ONE_STEP = 16
+_MOST_LANES_OF_ONE_STEP = 16
 # The same for rows of narrow elements out of memory order.
-MOST_NARROW_LANES_OF_ONE_STEP = 4
+_MOST_NARROW_LANES_OF_ONE_STEP = 4
 # Rows of narrow elements out of memory order are kept in registers up to so many vectors.
-MOST_NARROW_VECTORS_KEPT = 160
+_MOST_NARROW_VECTORS_KEPT = 160
 # Rows of bools are kept only up to fewer: the more elements are equal, the more of them an invocation that
 # reads on refuses together.
-MOST_BOOL_VECTORS_KEPT = 32
+_MOST_BOOL_VECTORS_KEPT = 32
 # Bytes. Out of memory order, runs of wide elements in whole vectors are rows from this size on. Read one by
 # one, their elements take up to four times as long (H200).
-SHORTEST_WHOLE_ROW = 32
+_SHORTEST_WHOLE_ROW = 32
 # Unaligned rows of more vectors are kept by at least two invocations: one reads memory in more places.
-MOST_VECTORS_OF_ONE_LANE = 8
+_MOST_VECTORS_OF_ONE_LANE = 8
 # More invocations than usual keep such a row only if each then has so many vectors (0.83 to 0.97 of the time;
 # 1.1 with 7), and not in inputs of these sizes, of which a cache holds much (up to 1.23), nor in larger ones
 # of narrow elements (0.97 to 1.11; H200).
-FEWEST_VECTORS_OF_MANY_LANES = 8
-CACHED_BYTES = range(24 << 20, 128 << 20)
+_FEWEST_VECTORS_OF_MANY_LANES = 8
+_CACHED_BYTES = range(24 << 20, 128 << 20)
 # If vectors do not have whole steps, what a vector has of the row is looked up for each. That is worth its
 # time for single bytes with this step alone.
-STEP_OF_PIXELS = 3
+_STEP_OF_PIXELS = 3
 # Bytes. Shorter runs with steps, several of which compete for an output, are read element by element if their
 # elements are wide.
 SHORTEST_STEPPED_RUN = 1024
 # The fewest elements of a run with steps out of the order of positions. Fewer are read element by element.
-FEWEST_OUT_OF_ORDER = 6
+_FEWEST_OUT_OF_ORDER = 6
 # Unaligned rows with longer steps are read element by element, and with steps of more than 2 elements if they
 # have fewer bytes together.
 UNALIGNED_STEP_BYTES = 4
@@ -91,14 +91,14 @@ UNALIGNED_STEPS_FROM = 32 << 20
 # Rows of at most so many bytes, at least so far apart in memory, are reduced one after the other if at most
 # so many indices lie side by side. Otherwise sectors of indices are written in parts, each of which has left
 # the cache before the next (0.55 to 1.00 of the time, H100 and H200).
-LONGEST_ROW_BESIDE, FARTHEST_CACHED, MOST_ROWS_BESIDE = 400, 32 << 20, 16
+_LONGEST_ROW_BESIDE, FARTHEST_CACHED, _MOST_ROWS_BESIDE = 400, 32 << 20, 16
 # Rows from this size on are split even if an output then has only two of the workgroups that run at once:
 # 77 MiB in 256 rows take 0.93 of the time so (H200).
-LONG_ROW_BYTES = 256 * 1024
+_LONG_ROW_BYTES = 256 * 1024
 
 
 # The fewest adjacent narrow elements that are read as a run if an output has several of them.
-FEWEST_NARROW = 4
+_FEWEST_NARROW = 4
 
 
 class Runs(NamedTuple):
@@ -136,7 +136,7 @@ def long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimit
     shortest = tuning.shortest_row_bytes
     are_whole = element.nbytes >= 4 and _vectors_of(layout, runs, element)[1]
     if runs.reading and not tuning.is_processor and are_whole:
-        shortest = min(shortest, SHORTEST_WHOLE_ROW)
+        shortest = min(shortest, _SHORTEST_WHOLE_ROW)
     return runs if runs.length * element.nbytes >= shortest else None
 
 
@@ -151,7 +151,7 @@ def short_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimi
     if runs is None or runs.length == 1:
         return None
     are_apart = bool(layout.kept) and layout.kept[-1].input_stride >= 2 * runs.length
-    are_narrow = element.nbytes < 4 and runs.length >= FEWEST_NARROW and are_apart
+    are_narrow = element.nbytes < 4 and runs.length >= _FEWEST_NARROW and are_apart
     return runs if are_narrow or runs.length == layout.reduce_count else None
 
 
@@ -190,7 +190,7 @@ def stepped_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLi
     are_mixed = any(0 < abs(stride) < runs.extent for stride in others)
     are_several_wide = is_in_order and len(runs.outer_strides) > 0 and element.nbytes >= 4
     shortest = SHORTEST_STEPPED_RUN if are_several_wide else limits.tuning.shortest_row_bytes
-    are_few = not is_in_order and runs.length < FEWEST_OUT_OF_ORDER
+    are_few = not is_in_order and runs.length < _FEWEST_OUT_OF_ORDER
     if are_mixed or are_few or runs.extent * element.nbytes < shortest:
         return None
     # Out of order, single elements take longest.
@@ -207,7 +207,7 @@ def _are_faster_in_vectors(layout: ReduceLayout, runs: Runs, element: ElementTyp
     _, are_whole = _vectors_of(layout, runs, element)
     if are_whole and VECTOR_BYTES // nbytes % step == 0:
         return True
-    if are_whole and nbytes == 1 and step == STEP_OF_PIXELS and layout.outputs > 1:
+    if are_whole and nbytes == 1 and step == _STEP_OF_PIXELS and layout.outputs > 1:
         return True
     is_large = layout.outputs * layout.reduce_count * step * nbytes >= UNALIGNED_STEPS_FROM
     return step * nbytes <= UNALIGNED_STEP_BYTES and (step == 2 or is_large)
@@ -220,9 +220,9 @@ def with_rows_beside(
     if limits.tuning.is_processor or not layout.kept or runs.length != layout.reduce_count:
         return layout
     beside = layout.innermost_of_outputs
-    share_sectors = abs(beside.output_stride) == 1 and beside.size <= MOST_ROWS_BESIDE
+    share_sectors = abs(beside.output_stride) == 1 and beside.size <= _MOST_ROWS_BESIDE
     is_far = abs(beside.input_stride) * element.nbytes >= FARTHEST_CACHED
-    if not (share_sectors and is_far and runs.extent * element.nbytes <= LONGEST_ROW_BESIDE):
+    if not (share_sectors and is_far and runs.extent * element.nbytes <= _LONGEST_ROW_BESIDE):
         return layout
     others = (dim for dim in layout.kept if dim is not beside)
     return replace(layout, kept=(*others, beside))
@@ -231,7 +231,7 @@ def with_rows_beside(
 def are_many_and_short(runs: Runs, layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:
     """Tell whether an output has so many short runs that the way from one to the next decides."""
     are_short = runs.extent * element.nbytes <= tuning.periods.longest_row_bytes
-    return are_short and layout.reduce_count // runs.length >= MANY_RUNS
+    return are_short and layout.reduce_count // runs.length >= _MANY_RUNS
 
 
 def _runs_of(layout: ReduceLayout, in_memory_order: bool) -> Runs | None:
@@ -254,7 +254,7 @@ def _runs_in_order_of(order: MemoryOrder) -> Runs:
 
 def _are_few(layout: ReduceLayout, runs: Runs, element: ElementType, tuning: Tuning) -> bool:
     """Whether outputs are so few that each may have several of the workgroups that run at once."""
-    workgroups = 2 if runs.extent * element.nbytes >= LONG_ROW_BYTES else 4
+    workgroups = 2 if runs.extent * element.nbytes >= _LONG_ROW_BYTES else 4
     return layout.outputs * workgroups <= tuning.split_workgroups
 
 
@@ -273,7 +273,7 @@ def _limits_of_whole_rows(
         return None
     if not _are_few(layout, runs, element, tuning):
         return None
-    wanted = max(power_of_two_at_least(ceil_div(vectors, MOST_KEPT)), tuning.workgroup_size)
+    wanted = max(power_of_two_at_least(ceil_div(vectors, _MOST_KEPT)), tuning.workgroup_size)
     if wanted > min(tuning.widest_workgroup, limits.subgroup_size * limits.max_subgroups):
         return None
     wide = limits.with_workgroup_size(wanted)
@@ -338,10 +338,10 @@ def row_division(
     def loop_steps(splits: int) -> int:
         loops = loops_of(layout, limits, lanes, blocks, splits, subgroup_size)
         in_block = min(outputs_per_block, outputs)
-        return loops.rows(tiles(), tile_vectors, BATCH_VECTORS, in_block, runs.pieces_of(per_vector), parts)
+        return loops.rows(tiles(), tile_vectors, _BATCH_VECTORS, in_block, runs.pieces_of(per_vector), parts)
 
     # A split has at least one tile: where the loops are too long even so, tiles are shorter.
-    batch = lanes * BATCH_VECTORS
+    batch = lanes * _BATCH_VECTORS
     while loop_steps(tiles()) > limits.max_loop_steps and tile_vectors > batch:
         tile_vectors = round_up(ceil_div(tile_vectors, 2), batch)
     check_work("tiles", tiles())
@@ -349,7 +349,7 @@ def row_division(
     splits = enough_splits(ceil_div(tiles(), rounds * parts), tiles(), loop_steps, limits)
     check_work("splits", blocks * splits)
     kept = ceil_div(tile_vectors, lanes)
-    most_kept = MOST_KEPT if whole or runs.reading else tuning.unaligned_vectors_kept
+    most_kept = _MOST_KEPT if whole or runs.reading else tuning.unaligned_vectors_kept
     if tiles() > splits * parts or kept > most_kept:
         kept = 0
     # Unaligned rows that are read in loops may take longer with it (up to 1.27 of the time, H200).
@@ -402,7 +402,7 @@ def _modelled_share(
     if tuning.is_processor:
         return None
     vectors, whole = _vectors_of(layout, runs, element)
-    longest = MOST_KEPT * tuning.row_lanes if whole else MOST_FEW_VECTORS
+    longest = _MOST_KEPT * tuning.row_lanes if whole else _MOST_FEW_VECTORS
     are_kept = vectors <= longest or _lanes_keeping(layout, runs, element, limits)
     # Many rows out of memory order take fewest invocations each.
     are_many = runs.reading is not None and layout.outputs > 2 * tuning.split_workgroups
@@ -457,7 +457,7 @@ def _lanes(layout: ReduceLayout, runs: Runs, element: ElementType, limits: Devic
     # With more invocations than fill a GPU, its last workgroups run alone.
     in_order_on_gpu = not tuning.is_processor and runs.reading is None
     fewest = max(fewest, power_of_two_up_to(filling) if in_order_on_gpu else power_of_two_at_least(filling))
-    return min(limits.workgroup_size, power_of_two_at_least(ceil_div(vectors, BATCH_VECTORS)), fewest)
+    return min(limits.workgroup_size, power_of_two_at_least(ceil_div(vectors, _BATCH_VECTORS)), fewest)
 
 
 def _are_separate_runs(layout: ReduceLayout, runs: Runs, element: ElementType, tuning: Tuning) -> bool:
@@ -469,8 +469,8 @@ def _are_separate_runs(layout: ReduceLayout, runs: Runs, element: ElementType, t
     if not tuning.is_processor or runs.length == layout.reduce_count:
         return False
     if runs.reading is None:
-        return layout.outputs >= FEWEST_OF_SEPARATE
-    return runs.extent * element.nbytes <= LONGEST_SEPARATE_BYTES
+        return layout.outputs >= _FEWEST_OF_SEPARATE
+    return runs.extent * element.nbytes <= _LONGEST_SEPARATE_BYTES
 
 
 def _fewest_lanes(outputs: int, runs: Runs, workgroup_size: int) -> int:
@@ -480,11 +480,11 @@ def _fewest_lanes(outputs: int, runs: Runs, workgroup_size: int) -> int:
     (lavapipe).
     """
     lanes = power_of_two_at_least(ceil_div(workgroup_size, outputs))
-    if runs.reading is not None or outputs >= ENOUGH_FOR_ONE_LANE:
+    if runs.reading is not None or outputs >= _ENOUGH_FOR_ONE_LANE:
         return lanes
     lanes = max(lanes, 2)
     # The last workgroup's invocations without an output wait for the others.
-    while outputs * lanes < LEAST_BUSY * round_up(outputs * lanes, workgroup_size):
+    while outputs * lanes < _LEAST_BUSY * round_up(outputs * lanes, workgroup_size):
         lanes *= 2
     return lanes
 
@@ -521,12 +521,12 @@ def _tile_vectors(vectors: int, lanes: int, wanted: int, combining: int, tuning:
     """
     tile_vectors = max(ceil_div(vectors, wanted), lanes * tuning.fewest_vectors_per_lane)
     tile_vectors = min(tile_vectors, tuning.tile_bytes // VECTOR_BYTES)
-    batch = lanes * BATCH_VECTORS
+    batch = lanes * _BATCH_VECTORS
     tile_vectors = min(round_up(tile_vectors, batch), vectors)
     if combining:
         # 4 MiB in so few tiles take 0.87 of the time (H200).
-        few = round_up(ceil_div(vectors, combining * CANDIDATES_AT_ONCE), batch)
-        if few <= MOST_KEPT * lanes:
+        few = round_up(ceil_div(vectors, combining * _CANDIDATES_AT_ONCE), batch)
+        if few <= _MOST_KEPT * lanes:
             tile_vectors = max(tile_vectors, min(few, vectors))
     return tile_vectors
 
@@ -536,9 +536,9 @@ def _row_lanes(vectors: int, whole: bool, runs: Runs, element: ElementType, tuni
     if runs.reading and not tuning.is_processor:
         # To find and exchange positions takes longer the more invocations do, to read the fewer do.
         return power_of_two_up_to(math.isqrt(vectors) // 2)
-    if not whole and vectors <= MOST_FEW_VECTORS:
+    if not whole and vectors <= _MOST_FEW_VECTORS:
         # Vectors within a row need no masks: the longer an invocation's part, the fewer do.
-        return power_of_two_up_to(vectors // FEWEST_STEPS)
+        return power_of_two_up_to(vectors // _FEWEST_STEPS)
     return (_lanes_of_whole_row(vectors, element, tuning) if whole else 0) or tuning.row_lanes
 
 
@@ -553,17 +553,19 @@ def _lanes_of_whole_row(vectors: int, element: ElementType, tuning: Tuning) -> i
     lanes, (_, in_two) = _lanes_at_once(vectors, tuning), _lanes_of_steps(vectors)
     if element.nbytes == 8:
         return lanes
-    are_narrow, are_many = element.nbytes < 4, lanes > MOST_LANES_OF_ONE_STEP
-    if are_many and lanes > in_two and (are_narrow or ceil_div(vectors, lanes) < BATCH_VECTORS):
+    are_narrow, are_many = element.nbytes < 4, lanes > _MOST_LANES_OF_ONE_STEP
+    if are_many and lanes > in_two and (are_narrow or ceil_div(vectors, lanes) < _BATCH_VECTORS):
         return in_two
-    in_steps = are_narrow and element.is_float and SHORT_WHOLE_ROW < vectors <= MOST_FEW_VECTORS
-    past_end = round_up(vectors, lanes or 1) > vectors * MOST_LOADED_PAST_END
-    return power_of_two_up_to(vectors // FEWEST_STEPS) if in_steps and (are_many or past_end) else lanes
+    in_steps = are_narrow and element.is_float and _SHORT_WHOLE_ROW < vectors <= _MOST_FEW_VECTORS
+    past_end = round_up(vectors, lanes or 1) > vectors * _MOST_LOADED_PAST_END
+    return power_of_two_up_to(vectors // _FEWEST_STEPS) if in_steps and (are_many or past_end) else lanes
 
 
 def _lanes_of_steps(vectors: int) -> tuple[int, int]:
     """Return how many invocations read a row in one step, and how many in two."""
-    in_one, in_two = (power_of_two_at_least(ceil_div(vectors, count)) for count in (BATCH_VECTORS, MOST_KEPT))
+    in_one, in_two = (
+        power_of_two_at_least(ceil_div(vectors, count)) for count in (_BATCH_VECTORS, _MOST_KEPT)
+    )
     return in_one, in_two
 
 
@@ -587,14 +589,14 @@ def _lanes_keeping(layout: ReduceLayout, runs: Runs, element: ElementType, limit
     if whole or not _subgroup_size(limits):  # other kernels keep no row
         return 0
     lanes = power_of_two_at_least(ceil_div(vectors, tuning.unaligned_vectors_kept))
-    if vectors > MOST_VECTORS_OF_ONE_LANE:
+    if vectors > _MOST_VECTORS_OF_ONE_LANE:
         lanes = max(lanes, 2)
     if lanes <= tuning.row_lanes:
         return lanes
-    have_enough = ceil_div(vectors, lanes) >= FEWEST_VECTORS_OF_MANY_LANES
+    have_enough = ceil_div(vectors, lanes) >= _FEWEST_VECTORS_OF_MANY_LANES
     fill_device = layout.outputs * lanes >= tuning.split_workgroups * limits.workgroup_size
     nbytes = layout.outputs * runs.extent * element.nbytes
-    has_size = nbytes < CACHED_BYTES.start or (nbytes >= CACHED_BYTES.stop and element.nbytes >= 4)
+    has_size = nbytes < _CACHED_BYTES.start or (nbytes >= _CACHED_BYTES.stop and element.nbytes >= 4)
     return lanes if have_enough and fill_device and has_size and lanes <= limits.workgroup_size else 0
 
 
@@ -605,12 +607,14 @@ def _lanes_keeping_out_of_order(vectors: int, whole: bool, element: ElementType,
     """
     in_one, in_two = _lanes_of_steps(vectors)
     are_narrow = element.nbytes < 4
-    most_in_one = MOST_NARROW_LANES_OF_ONE_STEP if are_narrow else MOST_LANES_OF_ONE_STEP
+    most_in_one = _MOST_NARROW_LANES_OF_ONE_STEP if are_narrow else _MOST_LANES_OF_ONE_STEP
     if whole and in_one <= most_in_one and round_up(vectors, in_one) <= round_up(vectors, in_two):
         return in_one
     if are_narrow:
-        is_kept = vectors <= (MOST_BOOL_VECTORS_KEPT if element.kind == "bool" else MOST_NARROW_VECTORS_KEPT)
+        is_kept = vectors <= (
+            _MOST_BOOL_VECTORS_KEPT if element.kind == "bool" else _MOST_NARROW_VECTORS_KEPT
+        )
     else:
         # As many invocations as may be that keep less than they can take longer than fewer that read on.
-        is_kept = in_two < tuning.row_lanes or ceil_div(vectors, in_two) == MOST_KEPT
+        is_kept = in_two < tuning.row_lanes or ceil_div(vectors, in_two) == _MOST_KEPT
     return in_two if is_kept and in_two <= tuning.row_lanes else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from vkdml.common.rounding import round_up
 from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.order import Order
-from vkdml.plan.plans import LINE, PAGE, VECTOR_BYTES, DeviceLimits, Plan
+from vkdml.plan.plans import LINE_BYTES, PAGE_BYTES, VECTOR_BYTES, DeviceLimits, Plan
 from vkdml.plan.reduce.columns import words_of_vectors
 from vkdml.plan.reduce.periodic import Periodicity
 from vkdml.plan.reduce.reductions import FOUR, NARROW_SHARE, Results, are_few_in_turn, rows_workgroups
@@ -30,15 +30,15 @@ from vkdml.plan.reduce.work_division import are_multiples
 from vkdml.plan.tuning import ShortTuning, Tuning
 
 # Positions of an unaligned stack: where they start in a word repeats after so many.
-FEWEST_PHASED = 4
+_FEWEST_PHASED = 4
 # Positions of unaligned stacks from which they are walked; the same of rows with more outputs than these, if
 # outputs lie in another order, unaligned and aligned.
-MANY_PHASED = 12
-SHORT_ROW_ACROSS, MANY_ACROSS, MANY_ALIGNED_ACROSS = 100, 5, 7
+_MANY_PHASED = 12
+_SHORT_ROW_ACROSS, _MANY_ACROSS, _MANY_ALIGNED_ACROSS = 100, 5, 7
 # Positions of columns of words from which periods, where they are faster than columns, are faster than walks.
-MANY_WORDS = 300
+_MANY_WORDS = 300
 # Positions of stacks from which columns that are pairs of words are walked. Two take 1.3 times as long so.
-FEWEST_IN_PAIRS = 6
+_FEWEST_IN_PAIRS = 6
 # Lines of memory that outputs beside each other share. Of more a processor finds few in its cache when it
 # comes to the next output, and what periods load in order takes 0.4 to 1.06 of the time (lavapipe). Lines at
 # multiples of a page from each other use the same places of the cache; of bytes twice as many do.
@@ -227,16 +227,16 @@ def _walks_stacks(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bo
     positions, near = layout.reduced[0], layout.kept[-1]
     if nbytes >= 4 or positions.input_stride == 1 or near.input_stride != 1:
         return False
-    fewest = FEWEST_IN_PAIRS if near.size * nbytes == COLUMN_BYTES else 1
+    fewest = _FEWEST_IN_PAIRS if near.size * nbytes == COLUMN_BYTES else 1
     most = most_fixed(positions, near, nbytes, limits.tuning.short)
     if positions.size > most or (are_close_columns(near, positions, nbytes) and positions.size >= fewest):
         return True
     is_aligned = are_multiples(layout.row_starts, 4 // nbytes)
-    if not is_aligned and positions.size < FEWEST_PHASED:
+    if not is_aligned and positions.size < _FEWEST_PHASED:
         return True
-    if near.size > SHORT_ROW_ACROSS and not layout.outputs_follow_input:
-        return positions.size >= (MANY_ALIGNED_ACROSS if is_aligned else MANY_ACROSS)
-    return not is_aligned and positions.size >= MANY_PHASED
+    if near.size > _SHORT_ROW_ACROSS and not layout.outputs_follow_input:
+        return positions.size >= (_MANY_ALIGNED_ACROSS if is_aligned else _MANY_ACROSS)
+    return not is_aligned and positions.size >= _MANY_PHASED
 
 
 def _is_in_fours(layout: ReduceLayout, tile: ShortTile, nbytes: int, limits: DeviceLimits) -> bool:
@@ -282,7 +282,7 @@ def _walk(
     has_periods = periodicity.is_worthwhile() and periodicity.repetition is not None
     if has_periods and periodicity.are_long_walks:
         return None
-    if nbytes == 4 and layout.reduce_count >= MANY_WORDS and periodicity.are_columns_ahead:
+    if nbytes == 4 and layout.reduce_count >= _MANY_WORDS and periodicity.are_columns_ahead:
         return None
     if (
         _are_many_lines(walk, lines, layout, nbytes)
@@ -293,7 +293,8 @@ def _walk(
     most_runs = _most_runs(layout, walk, nbytes, tuning, has_periods=has_periods, is_cached=is_cached)
     if lines > most_runs and not is_last_way:
         return None
-    shares_lines = walk.run.size * walk.run.input_stride * nbytes < LINE and (columns == 1 or fills_words)
+    run_bytes = walk.run.size * walk.run.input_stride * nbytes
+    shares_lines = run_bytes < LINE_BYTES and (columns == 1 or fills_words)
     if has_periods and shares_lines and walk.runs > tuning.short.walked_runs_of_periods:
         return None
     fewest = tuning.target_workgroups * workgroup_size_of(limits) * columns
@@ -307,7 +308,7 @@ def _are_many_lines(walk: Walk, lines: int, layout: ReduceLayout, nbytes: int) -
     if nbytes == 2 and not are_multiples(layout.row_starts, 2):
         return lines > _MOST_LINES_OF_SPLIT_WORDS
     pitch = walk.pitch(nbytes)
-    if pitch and pitch % PAGE == 0:
+    if pitch and pitch % PAGE_BYTES == 0:
         return lines > _MOST_LINES_AT_PAGES * (2 if nbytes == 1 else 1)
     return lines > _MOST_LINES
 

@@ -26,25 +26,25 @@ from vkdml.plan.tuning import ShortTuning
 # Bytes of adjacent columns that an invocation takes.
 COLUMN_BYTES = kernels.number("walked_column_bytes")
 # Positions of a row of single bytes whose ranks, which start at 1, are bytes too.
-MOST_RANKED = 255
+_MOST_RANKED = 255
 # Positions. Loops for more of them are not unrolled, since each number is a pipeline.
-MOST_UNROLLED = 128
+_MOST_UNROLLED = 128
 # Bytes. Of shorter rows a stack is walked rather than read by a loop for its number of positions.
-LONG_STACK_ROW = 1024
+_LONG_STACK_ROW = 1024
 # Of a stack in a tile. With fewer positions, few invocations read the same bank.
-FEWEST_IN_BANKS = 3
+_FEWEST_IN_BANKS = 3
 # Words, in bytes, of which a multiple lies between rows that meet in few banks, wherever they start.
-FEW_BANKS = 32
+_FEW_BANKS = 32
 # Outputs side by side. Of fewer, neighbouring invocations walk in other rows.
-FEW_SIDE_BY_SIDE = 8
+_FEW_SIDE_BY_SIDE = 8
 # Vectors of indices that a processor stores at once. Shorter rows of outputs are mostly ends.
-FEWEST_OF_VECTORS = 4
+_FEWEST_OF_VECTORS = 4
 # Of two words, which a walk loads together.
-PAIR_BYTES = 8
+_PAIR_BYTES = 8
 # Bytes. Shorter runs are read word by word: on SwiftShader runs of 9 would take 1.6 times as long.
-LEAST_RUN_IN_PAIRS = 16
+_LEAST_RUN_IN_PAIRS = 16
 # Shared memory is allocated in so many words, since each number is a pipeline.
-SHARED_STEP = 256
+_SHARED_STEP = 256
 
 
 @dataclass(frozen=True)
@@ -114,19 +114,19 @@ def _variant(
     positions, near = walk.run if walk else layout.reduced[0], layout.kept[-1]
     few_columns = _few_columns(work, layout, nbytes)
     positions_at_once = _positions_at_once(few_columns, nbytes)
-    shared_words = _padded(round_up(words_of(tile.shared_elements, nbytes) + 2, SHARED_STEP))
+    shared_words = _padded(round_up(words_of(tile.shared_elements, nbytes) + 2, _SHARED_STEP))
     word_aligned, pair_aligned = (
         nbytes < 4 and _starts_together(layout, tile, together // nbytes, packed, walk, positions_at_once)
-        for together in (4, PAIR_BYTES)
+        for together in (4, _PAIR_BYTES)
     )
     pair_aligned &= walk is not None and work.direct
     is_fixed = positions.size <= most_fixed(positions, near, nbytes, tuning)
     are_contiguous = positions.input_stride == 1
-    is_long_run = nbytes < 4 and are_contiguous and positions.size * nbytes >= LEAST_RUN_IN_PAIRS
+    is_long_run = nbytes < 4 and are_contiguous and positions.size * nbytes >= _LEAST_RUN_IN_PAIRS
     return {
         "columns": work.columns,
         "tile_words": 1 if work.direct else shared_words,
-        "result_words": SHARED_STEP if work.direct else round_up(tile.outputs, SHARED_STEP),
+        "result_words": _SHARED_STEP if work.direct else round_up(tile.outputs, _SHARED_STEP),
         "near": [dim for dim, _ in tile.dims].index(near),
         "positions": positions.size if is_fixed else 0,
         "segments_along": tile.segments_along,
@@ -138,14 +138,14 @@ def _variant(
         "direct": work.direct,
         "neighbours": _takes_neighbours(work, nbytes, tuning),
         "output_vectors": not few_columns and _stores_vectors(work, near) and not with_values,
-        "long_rows": nbytes == 1 and positions.size > MOST_RANKED and walk is None,
+        "long_rows": nbytes == 1 and positions.size > _MOST_RANKED and walk is None,
         "run_apart": walk is not None and not are_contiguous,
         "in_pairs": walk is not None and is_long_run and work.direct,
         "joined": walk.joined.size if walk else 1,
         "few_columns": few_columns,
         "keeps_pair": not pair_aligned
         and work.direct
-        and positions.input_stride * positions_at_once * nbytes <= PAIR_BYTES,
+        and positions.input_stride * positions_at_once * nbytes <= _PAIR_BYTES,
         "padded": _meets_in_few_banks(work, layout, nbytes, word_aligned=word_aligned),
     }
 
@@ -191,9 +191,9 @@ def _loop_steps(work: Work, layout: ReduceLayout, nbytes: int, limits: DeviceLim
 
 def most_fixed(positions: Dim, near: Dim, nbytes: int, tuning: ShortTuning) -> int:
     """Return up to how many positions their number is compiled in."""
-    in_short_rows = positions.input_stride != 1 and near.size * nbytes < LONG_STACK_ROW
+    in_short_rows = positions.input_stride != 1 and near.size * nbytes < _LONG_STACK_ROW
     most = tuning.most_fixed_positions if nbytes >= 4 or in_short_rows else tuning.narrow_most_fixed_positions
-    return min(most, MOST_UNROLLED)
+    return min(most, _MOST_UNROLLED)
 
 
 def are_few_columns(near: Dim, positions: Dim, nbytes: int) -> bool:
@@ -218,10 +218,10 @@ def _meets_in_few_banks(work: Work, layout: ReduceLayout, nbytes: int, *, word_a
     if work.packed:
         positions = layout.reduced[0]
         pitch = positions.size * positions.input_stride * nbytes
-        return positions.size >= FEWEST_IN_BANKS and (word_aligned or pitch % FEW_BANKS == 0)
+        return positions.size >= _FEWEST_IN_BANKS and (word_aligned or pitch % _FEW_BANKS == 0)
     (along, count), *others = work.tile.dims
     steps = [along.input_stride]
-    if work.walk is not None and others and count <= FEW_SIDE_BY_SIDE:
+    if work.walk is not None and others and count <= _FEW_SIDE_BY_SIDE:
         steps.append(others[0][0].input_stride)
     return any(step * nbytes % (4 if work.columns == "fours" else 8) == 0 for step in steps)
 
@@ -245,7 +245,7 @@ def _stores_vectors(work: Work, near: Dim) -> bool:
         return False
     along = next(count for dim, count in work.tile.dims if dim is near)
     are_outputs = work.walk is None or work.walk.joined.size == 1
-    return are_outputs and along >= FEWEST_OF_VECTORS * FOUR
+    return are_outputs and along >= _FEWEST_OF_VECTORS * FOUR
 
 
 def _padded(shared_words: int) -> int:

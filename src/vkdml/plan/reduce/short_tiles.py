@@ -23,57 +23,57 @@ MOST_POSITIONS = 32
 # The same where a GPU would load elements one by one otherwise: of rows shorter than a vector that follow
 # each other. They take 0.80 of the time then (35 stacks on an H200, 0.62 to 1.01). Rows of halves that do not
 # all start with a word have fewer.
-MOST_POSITIONS_OF_VERY_SHORT_ROWS = {2: 90, 4: 42}
-MOST_POSITIONS_BETWEEN_WORDS = 44
+_MOST_POSITIONS_OF_VERY_SHORT_ROWS = {2: 90, 4: 42}
+_MOST_POSITIONS_BETWEEN_WORDS = 44
 # A tile writes at least so many outputs side by side if other outputs are nearer in the input.
 FEWEST_SIDE_BY_SIDE = 16
 # And all of a dimension that has at most so many times as many: a second tile would be nearly empty.
-MOST_TIMES_FEWEST = 1.5
+_MOST_TIMES_FEWEST = 1.5
 # Bytes. Of rows of up to this size it writes all of a dimension that has at most so many outputs: 0.54 to
 # 1.1 of the time (H100, H200).
-WHOLE_OUTPUTS_ROW = 6
-MOST_WHOLE_OUTPUTS = 96
+_WHOLE_OUTPUTS_ROW = 6
+_MOST_WHOLE_OUTPUTS = 96
 # Bytes of a row, and how many outputs side by side tiles of shorter rows write where the outputs are not
 # aligned: tiles that share a sector of indices then share fewer. 0.58 to 0.92 of the time (H100), 0.65
 # to 1.06 (H200).
-UNALIGNED_SIDE_BY_SIDE = ((2, 96), (4, 64))
+_UNALIGNED_SIDE_BY_SIDE = ((2, 96), (4, 64))
 # Bytes. Tiles of shorter rows have so many outputs that they keep a larger workgroup busy.
-SHORTEST_LONG_ROW = 12
+_SHORTEST_LONG_ROW = 12
 # The most positions, far apart, with which a small tile has room for whole sectors.
-FEW_POSITIONS = 8
+_FEW_POSITIONS = 8
 # Stacks of single bytes in short unaligned rows are read in tiles if they have at most so many positions.
-MOST_UNALIGNED_POSITIONS = 11
+_MOST_UNALIGNED_POSITIONS = 11
 # The same, by element width, for stacks with other rows between their own.
-MOST_APART_POSITIONS = {1: 20, 2: 20, 4: 4}
+_MOST_APART_POSITIONS = {1: 20, 2: 20, 4: 4}
 # Of halves, such a stack may have at most so many bytes.
-MOST_APART_BYTES = 4800
+_MOST_APART_BYTES = 4800
 # By element width. Outputs of short rows that are far apart in the output are written across the next
 # dimension if they have at most so many positions, and if one step along that dimension is more than
-# FAR_APART_BYTES in the input.
-MOST_FAR_APART_POSITIONS = {1: 8, 2: 4, 4: 8, 8: 3}
-FAR_APART_BYTES = {1: 1024, 2: 2048, 4: 1024, 8: 1024}
+# _FAR_APART_BYTES in the input.
+_MOST_FAR_APART_POSITIONS = {1: 8, 2: 4, 4: 8, 8: 3}
+_FAR_APART_BYTES = {1: 1024, 2: 2048, 4: 1024, 8: 1024}
 # Single bytes have larger tiles if at most so many compete. With more, folding takes most of a tile's time.
-MOST_POSITIONS_OF_LARGE_TILES = 3
+_MOST_POSITIONS_OF_LARGE_TILES = 3
 # The same for stacks whose rows are longer than a sector.
-MOST_POSITIONS_OF_STACKS = 5
+_MOST_POSITIONS_OF_STACKS = 5
 # Stacks of wide elements have tiles and workgroups twice as large if a tile has outputs for at most this
 # share of its invocations (0.74 to 1.03 of the time on an H200).
-BUSY_SHARE = 0.75
+_BUSY_SHARE = 0.75
 # Bytes. Stacks of longer rows never have larger tiles.
-LONG_ROW_OF_LARGE_TILES = 1408
+_LONG_ROW_OF_LARGE_TILES = 1408
 # Bytes. Longer rows are loaded as vectors, wherever they start.
-LONG_ROW = 2048
+_LONG_ROW = 2048
 # Bytes. From this size of a row on, tiles are large if their outputs lie in another order than the input.
 # Those of shorter rows are large if small ones would have few outputs side by side.
-LONG_PERMUTED_ROW = 20
+_LONG_PERMUTED_ROW = 20
 # Bytes. Rows of up to this size have twice as many outputs side by side in these large tiles.
-VERY_SHORT_ROW = 16
+_VERY_SHORT_ROW = 16
 # Folds of outputs, or of words of them, for each invocation. A tile that has all of two dimensions, but less
 # work than this, takes a part of a third dimension, too: 0.06 to 1.03 of the time, 0.62 in the mean of 26
 # shapes (H200). With more work it takes longer so.
-FEW_FOLDS = 3 / 8
+_FEW_FOLDS = 3 / 8
 # Bytes. Only outputs of rows of up to this size are written across the next dimension (`along_outputs`).
-SHORT_ROW = 24
+_SHORT_ROW = 24
 
 
 def is_short(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> bool:
@@ -103,8 +103,8 @@ def _most_positions(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> 
     if not are_alone or near.size * nbytes >= VECTOR_BYTES or positions.input_stride != near.size:
         return MOST_POSITIONS
     if nbytes == 2 and not are_multiples(layout.row_starts, 2):
-        return MOST_POSITIONS_BETWEEN_WORDS
-    return MOST_POSITIONS_OF_VERY_SHORT_ROWS.get(nbytes, MOST_POSITIONS)
+        return _MOST_POSITIONS_BETWEEN_WORDS
+    return _MOST_POSITIONS_OF_VERY_SHORT_ROWS.get(nbytes, MOST_POSITIONS)
 
 
 def tile_of(layout: ReduceLayout, nbytes: int, packed: bool, limits: DeviceLimits) -> ShortTile | None:
@@ -122,7 +122,7 @@ def busier_tile(tile: ShortTile, layout: ReduceLayout, nbytes: int, limits: Devi
     is_stack = layout.reduced[0].input_stride > 1 and layout.outputs_follow_input
     if nbytes < 4 or tuning.direct or not is_stack:
         return tile
-    if tile.outputs > BUSY_SHARE * tile.workgroup_size:
+    if tile.outputs > _BUSY_SHARE * tile.workgroup_size:
         return tile
     wide = replace(tuning, tile_bytes=2 * tuning.tile_bytes, workgroup_size=2 * tuning.workgroup_size)
     larger = _tile_of(layout, nbytes, False, wide, limits)
@@ -134,14 +134,14 @@ def _tile_of(
 ) -> ShortTile | None:
     positions, near = layout.reduced[0], layout.kept[-1]
     row_bytes = positions.size * nbytes
-    goes_on = row_bytes <= SHORT_ROW and not tuning.direct
-    far_bytes = FAR_APART_BYTES[nbytes] if _outputs_are_far_apart(layout, nbytes) else tuning.tile_bytes
+    goes_on = row_bytes <= _SHORT_ROW and not tuning.direct
+    far_bytes = _FAR_APART_BYTES[nbytes] if _outputs_are_far_apart(layout, nbytes) else tuning.tile_bytes
     fast = along_outputs(layout, far_bytes // nbytes) if goes_on else layout.innermost_of_outputs
     permuted = fast is not near
     room = _room_of(layout, fast, nbytes, packed, tuning, limits)
     if room.positions_apart and not tuning.direct:
         if permuted and tuning.permuted_tile_bytes:
-            if nbytes == 8 and positions.size > FEW_POSITIONS:
+            if nbytes == 8 and positions.size > _FEW_POSITIONS:
                 return None
             tile = _transposing_tile(layout, fast, nbytes, packed, limits)
             if tile is None or not _has_few_outputs(tile, layout, nbytes, packed):
@@ -182,7 +182,7 @@ def _room_of(
     total = layout.outputs * row_bytes
     # Many outputs in few bytes keep more invocations busy.
     extent = (positions.size - 1) * positions.input_stride + 1
-    full = packed or (not permuted and extent * nbytes < SHORTEST_LONG_ROW) or tuning.direct
+    full = packed or (not permuted and extent * nbytes < _SHORTEST_LONG_ROW) or tuning.direct
     workgroup_size = min(tuning.workgroup_size // (1 if full else 2), limits.workgroup_size)
     # The other half of shared memory holds positions and what is left free in tiles.
     most = min(tuning.tile_bytes, limits.max_shared_memory // 2)
@@ -198,7 +198,7 @@ def _room_of(
     if positions_apart:
         most = (2 if permuted else 1) * tuning.tile_bytes
         elements = _tile_bytes(most, total, limits) // nbytes // positions.size - 2 * margin_of(nbytes)
-    elif tuning.permuted_tile_bytes and (is_far or (is_reordered and row_bytes >= LONG_PERMUTED_ROW)):
+    elif tuning.permuted_tile_bytes and (is_far or (is_reordered and row_bytes >= _LONG_PERMUTED_ROW)):
         # Fewer outputs would leave invocations idle, and their indices would not fill sectors.
         workgroup_size = workgroup_size_of(limits)
         elements = _tile_bytes(tuning.permuted_tile_bytes, total, limits) // nbytes
@@ -207,12 +207,12 @@ def _room_of(
 
 def _side_by_side(layout: ReduceLayout, fast: Dim, row_bytes: int, room: Room) -> int:
     """Return how many outputs along ``fast`` a tile has at least, if it has room for them."""
-    fewest = FEWEST_SIDE_BY_SIDE * (2 if room.is_far and row_bytes <= VERY_SHORT_ROW else 1)
-    whole = MOST_WHOLE_OUTPUTS if row_bytes <= WHOLE_OUTPUTS_ROW else MOST_TIMES_FEWEST * fewest
+    fewest = FEWEST_SIDE_BY_SIDE * (2 if room.is_far and row_bytes <= _VERY_SHORT_ROW else 1)
+    whole = _MOST_WHOLE_OUTPUTS if row_bytes <= _WHOLE_OUTPUTS_ROW else _MOST_TIMES_FEWEST * fewest
     if fast.size <= whole:
         return fast.size
     if not _outputs_are_aligned(layout, fast):
-        for most_bytes, most in UNALIGNED_SIDE_BY_SIDE:
+        for most_bytes, most in _UNALIGNED_SIDE_BY_SIDE:
             if row_bytes <= most_bytes:
                 # As many in each tile, in whole sectors.
                 return round_up(ceil_div(fast.size, ceil_div(fast.size, most)), OUTPUTS_OF_SECTOR)
@@ -258,16 +258,16 @@ def _times_as_large(layout: ReduceLayout, tuning: ShortTuning) -> float:
     which only a large tile has room for (0.54 to 1.0, H100).
     """
     positions, near = layout.reduced[0], layout.kept[-1]
-    few, row = positions.size <= MOST_POSITIONS_OF_LARGE_TILES, abs(positions.input_stride)
+    few, row = positions.size <= _MOST_POSITIONS_OF_LARGE_TILES, abs(positions.input_stride)
     if positions.input_stride == 1:
         is_long = positions.size * tuning.workgroup_size > tuning.tile_bytes
         return 1.5 if few else 2 if is_long else 1
     if row <= SECTOR_BYTES:
         return 2 if few else 1
     has_long_rows = layout.outputs_follow_input and near.size >= FEWEST_SIDE_BY_SIDE
-    if not has_long_rows or row > LONG_ROW_OF_LARGE_TILES:
+    if not has_long_rows or row > _LONG_ROW_OF_LARGE_TILES:
         return 1
-    if positions.size <= MOST_POSITIONS_OF_STACKS:
+    if positions.size <= _MOST_POSITIONS_OF_STACKS:
         return 1.5
     is_unaligned = any(start % VECTOR_BYTES for start in layout.row_starts)
     return 2 if is_unaligned and tuning.tile_bytes < positions.size * row <= 2 * tuning.tile_bytes else 1
@@ -305,7 +305,7 @@ def _transposing_tile(
     tuning = limits.tuning.short
     workgroup_size = workgroup_size_of(limits)
     # With many positions smaller tiles have no room for whole sectors.
-    few = positions.size <= FEW_POSITIONS
+    few = positions.size <= _FEW_POSITIONS
     most = tuning.transposing_tile_bytes if few else tuning.permuted_tile_bytes
     wanted = _tile_bytes(most, layout.outputs * positions.size * nbytes, limits)
     sides = sides_of(stack, wanted, _tile_bytes(most, 1 << 62, limits), workgroup_size)
@@ -328,7 +328,7 @@ def _has_few_outputs(tile: ShortTile, layout: ReduceLayout, nbytes: int, packed:
     if len(tile.dims) == BOX_DIMS or not tile.outer or any(count < dim.size for dim, count in tile.dims):
         return False
     folds = folds_of(tile.outputs, layout.kept[-1].size, nbytes, packed)
-    return folds < FEW_FOLDS * tile.workgroup_size
+    return folds < _FEW_FOLDS * tile.workgroup_size
 
 
 def are_dense(layout: ReduceLayout, nbytes: int, limits: DeviceLimits) -> bool:
@@ -362,7 +362,7 @@ def _outputs_are_far_apart(layout: ReduceLayout, nbytes: int) -> bool:
     """
     positions, near = layout.reduced[0], layout.kept[-1]
     is_short = near.input_stride == 1 and near.size < OUTPUTS_OF_SECTOR
-    are_few = positions.size <= MOST_FAR_APART_POSITIONS.get(nbytes, 0)
+    are_few = positions.size <= _MOST_FAR_APART_POSITIONS.get(nbytes, 0)
     return is_short and are_few and positions.input_stride >= 2 * near.size
 
 
@@ -378,10 +378,10 @@ def _is_worth_tiles(layout: ReduceLayout, nbytes: int) -> bool:
     per_vector = VECTOR_BYTES // nbytes
     is_unaligned = len(layout.kept) > 1 and any(start % per_vector for start in layout.row_starts)
     if is_unaligned and near.size < LED_GROUPS * per_vector and positions.input_stride >= 2 * near.size:
-        is_small = nbytes != 2 or positions.size * near.size * nbytes <= MOST_APART_BYTES
-        if positions.size <= MOST_APART_POSITIONS.get(nbytes, 0) and is_small:
+        is_small = nbytes != 2 or positions.size * near.size * nbytes <= _MOST_APART_BYTES
+        if positions.size <= _MOST_APART_POSITIONS.get(nbytes, 0) and is_small:
             return True
-    few = is_unaligned and near.size < LONG_ROW and positions.size <= MOST_UNALIGNED_POSITIONS
+    few = is_unaligned and near.size < _LONG_ROW and positions.size <= _MOST_UNALIGNED_POSITIONS
     return nbytes == 1 and (positions.size == 2 or few)
 
 

@@ -7,20 +7,20 @@ from math import prod
 
 from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan.layout import Dim, ReduceLayout
-from vkdml.plan.plans import LINE, DeviceLimits
+from vkdml.plan.plans import LINE_BYTES, DeviceLimits
 from vkdml.plan.reduce.short_tile import BOX_DIMS, ShortTile
 from vkdml.plan.reduce.walks import Walk
 
 # Outputs of a tile that is read where it is and written in another order, and those side by side.
 MOST_PERMUTED = 4096
-INDICES_OF_TILE = 64
-INDICES_OF_LINE = LINE // 4
+_INDICES_OF_TILE = 64
+_INDICES_OF_LINE = LINE_BYTES // 4
 # Bytes of lines of memory that a subgroup reads again and again from a cache.
-WALK_BYTES = 512 * 1024
+_WALK_BYTES = 512 * 1024
 # Lines that the nearest cache of a processor has for sure.
-HELD_LINES = 256
+_HELD_LINES = 256
 # Outputs that read no more are many in a tile.
-FEW_LINES = 2
+_FEW_LINES = 2
 
 
 def tile_of_walks(
@@ -38,22 +38,22 @@ def tile_of_walks(
     workgroup_size, count = workgroup_size_of(limits), layout.reduce_count
     near = layout.kept[-1]
     # Each invocation has lines of memory of its own, which have its next outputs while a cache holds them.
-    line_bytes = max(min(WALK_BYTES // (walk.lines(nbytes) * LINE), workgroup_size), 1) * LINE
+    line_bytes = max(min(_WALK_BYTES // (walk.lines(nbytes) * LINE_BYTES), workgroup_size), 1) * LINE_BYTES
     across = not layout.outputs_follow_input
-    if across and walk.lines(nbytes) <= FEW_LINES and count * nbytes <= FEW_LINES * LINE:
+    if across and walk.lines(nbytes) <= _FEW_LINES and count * nbytes <= _FEW_LINES * LINE_BYTES:
         # More of them would leave no room for lines of the output.
-        line_bytes = LINE
+        line_bytes = LINE_BYTES
     least = workgroup_size * columns
     most = min(MOST_PERMUTED, 2 * limits.tuning.short.tile_bytes // (count * nbytes))
-    most = max(most, line_bytes // (near.input_stride * nbytes or LINE), least)
+    most = max(most, line_bytes // (near.input_stride * nbytes or LINE_BYTES), least)
     enough = max(layout.outputs // limits.tuning.target_workgroups, least)
     most = min(most, enough)
     multiple = columns
     if not across:
         # Where a cache does not hold all lines from one column to the next, invocations share none, but for
         # a dimension that then leaves a rest: that takes as long as a whole tile.
-        are_held = walk.lines(nbytes) * workgroup_size <= HELD_LINES
-        multiple = least if are_held else max(least, workgroup_size * LINE // nbytes)
+        are_held = walk.lines(nbytes) * workgroup_size <= _HELD_LINES
+        multiple = least if are_held else max(least, workgroup_size * LINE_BYTES // nbytes)
         if near.size > most and near.size % multiple:
             multiple = least
             whole = round_up(ceil_div(near.size, near.size // most), least)
@@ -89,8 +89,8 @@ def tile_in_place(
 
     for dims, line in (
         (layout.kept[::-1], first),
-        (by_output, INDICES_OF_TILE),
-        (layout.kept[::-1], LINE // nbytes),
+        (by_output, _INDICES_OF_TILE),
+        (layout.kept[::-1], LINE_BYTES // nbytes),
     ):
         wanted = line
         for dim in dims:
@@ -99,7 +99,7 @@ def tile_in_place(
 
     def even_out(dim: Dim) -> None:
         if dim in counts:
-            counts[dim] = even_count(dim.size, counts[dim], multiple if dim is near else INDICES_OF_LINE)
+            counts[dim] = even_count(dim.size, counts[dim], multiple if dim is near else _INDICES_OF_LINE)
 
     if by_output[0] is not near:
         even_out(near)  # before others take what room is left

@@ -17,31 +17,31 @@ from vkdml.plan.reduce.short_tiles import FEWEST_SIDE_BY_SIDE, MOST_POSITIONS
 from vkdml.plan.reduce.walks import Walk
 
 # Bytes of an output's elements. Of longer ones a tile has too few to keep its invocations busy.
-MOST_BYTES = 1024
+_MOST_BYTES = 1024
 # Bytes of the wide elements of an output. If these are more, workgroups are larger: they load more at once.
-SHORT_WIDE_BYTES = 128
+_SHORT_WIDE_BYTES = 128
 # Positions of a short row of outputs, and the elements of all of these. Of more a tile has too few rows.
-MOST_POSITIONS_OF_ROW = 160
-MOST_ELEMENTS_OF_ROW = 2048
+_MOST_POSITIONS_OF_ROW = 160
+_MOST_ELEMENTS_OF_ROW = 2048
 # Elements of very short rows. Read one by one, they meet in few lines of a cache if rows of so many bytes lie
 # between the outputs of one and of the next.
 FEW_ELEMENTS = 3
-FAR_APART = 128
+_FAR_APART = 128
 # The most positions along one dimension, by element width: of outputs that have theirs between them and the
 # next output, and of outputs side by side whose positions are rows apart.
-MOST_BETWEEN_OUTPUTS = {1: 64, 2: 16, 4: 5, 8: 2}
-MOST_ROWS_APART = {1: 9, 2: 6, 4: 2, 8: 1}
+_MOST_BETWEEN_OUTPUTS = {1: 64, 2: 16, 4: 5, 8: 2}
+_MOST_ROWS_APART = {1: 9, 2: 6, 4: 2, 8: 1}
 # The most elements from one of these outputs to the next; how many side by side are enough, whatever follows
 # them; and how many of fewer have an element in the same sector at least, on average.
-FARTHEST_BESIDE = {1: 4, 2: 3, 4: 4, 8: 4}
-FEWEST_BESIDE, FEWEST_OF_SECTOR = 8, 3.05
+_FARTHEST_BESIDE = {1: 4, 2: 3, 4: 4, 8: 4}
+_FEWEST_BESIDE, _FEWEST_OF_SECTOR = 8, 3.05
 # Tiles may read so many bytes for each byte of the sectors that are needed, if at most so many positions
 # compete or some of these are adjacent.
-MOST_IN_VAIN, MOST_APART = 1.5, 128
+_MOST_IN_VAIN, _MOST_APART = 1.5, 128
 # The fewest outputs of a tile if each has a segment of its own, with elements along several dimensions.
 FEWEST_OUTPUTS = 12
 # The most segments of an output, if outputs have segments of their own, too.
-MOST_PIECES = 8
+_MOST_PIECES = 8
 
 
 def gains_by_tile(layout: ReduceLayout, nbytes: int, loads: str) -> bool:
@@ -53,7 +53,7 @@ def gains_by_tile(layout: ReduceLayout, nbytes: int, loads: str) -> bool:
     take part lie between them (0.14 to 1.07; of wide ones, too). Wider ones are walked faster in short rows
     out of memory order (0.3 to 0.9, H100 and H200), and where :class:`ElementCosts` says so.
     """
-    if loads == "vectors" or not layout.kept or layout.reduce_count * nbytes > MOST_BYTES:
+    if loads == "vectors" or not layout.kept or layout.reduce_count * nbytes > _MOST_BYTES:
         return False
     if loads == "elements" and len(layout.reduced) == 1 and _are_few_apart(layout, nbytes):
         return True
@@ -67,8 +67,8 @@ def gains_by_tile(layout: ReduceLayout, nbytes: int, loads: str) -> bool:
     if near.input_stride != 1 or not row == layout.reduced[0].input_stride <= SHORT_ROW_OF_OUTPUTS:
         return False
     if nbytes == 1:
-        return count <= MOST_POSITIONS_OF_ROW and row * count <= MOST_ELEMENTS_OF_ROW
-    return row <= FEW_ELEMENTS and row * count * nbytes % FAR_APART == 0
+        return count <= _MOST_POSITIONS_OF_ROW and row * count <= _MOST_ELEMENTS_OF_ROW
+    return row <= FEW_ELEMENTS and row * count * nbytes % _FAR_APART == 0
 
 
 def _are_few_apart(layout: ReduceLayout, nbytes: int) -> bool:
@@ -78,12 +78,12 @@ def _are_few_apart(layout: ReduceLayout, nbytes: int) -> bool:
         return False
     extent = (positions.size - 1) * positions.input_stride + 1
     if 1 < extent <= near.input_stride:
-        return positions.size <= MOST_BETWEEN_OUTPUTS[nbytes]
-    if near.input_stride > FARTHEST_BESIDE[nbytes] or positions.size > MOST_ROWS_APART[nbytes]:
+        return positions.size <= _MOST_BETWEEN_OUTPUTS[nbytes]
+    if near.input_stride > _FARTHEST_BESIDE[nbytes] or positions.size > _MOST_ROWS_APART[nbytes]:
         return False
     following = layout.kept[-2].input_stride if len(layout.kept) > 1 else 0
-    are_dense = near.size * SECTOR_BYTES >= FEWEST_OF_SECTOR * following * nbytes
-    return near.size >= FEWEST_BESIDE or are_dense or extent <= following
+    are_dense = near.size * SECTOR_BYTES >= _FEWEST_OF_SECTOR * following * nbytes
+    return near.size >= _FEWEST_BESIDE or are_dense or extent <= following
 
 
 def _are_rows_out_of_order(layout: ReduceLayout) -> bool:
@@ -103,7 +103,7 @@ def walked_tile_of(
     tuning, count = limits.tuning.short, layout.reduce_count
     fast = layout.innermost_of_outputs
     permuted = fast is not layout.kept[-1]
-    are_long = not permuted and nbytes >= 4 and count * nbytes > SHORT_WIDE_BYTES
+    are_long = not permuted and nbytes >= 4 and count * nbytes > _SHORT_WIDE_BYTES
     workgroup_size = min(tuning.workgroup_size // (1 if permuted or are_long else 2), limits.workgroup_size)
     if are_long:
         wanted = 2 * tuning.tile_bytes
@@ -123,7 +123,7 @@ def walked_tile_of(
             if tile is None:
                 continue
             # If positions and outputs both have segments, these have to be few and of adjacent elements.
-            are_few_pieces = segments <= MOST_PIECES and walk.order.run_dims > 0
+            are_few_pieces = segments <= _MOST_PIECES and walk.order.run_dims > 0
             if not (apart and tile.segments_along_near(layout)) or are_few_pieces:
                 return _with_positions_apart(walk, tile, nbytes) if apart else (walk, tile)
     return None
@@ -172,7 +172,7 @@ def _tile(
             continue
         most = extent + gap
         if not counts:
-            most = max(most, int(MOST_IN_VAIN * (extent * nbytes + SECTOR_BYTES)) // nbytes)
+            most = max(most, int(_MOST_IN_VAIN * (extent * nbytes + SECTOR_BYTES)) // nbytes)
         apart = not 0 < dim.input_stride <= most
         if apart or (dim is fast and side_by_side > 1) or len(counts) == BOX_DIMS - (side_by_side > 1):
             break
@@ -214,7 +214,7 @@ def _tile(
 def _most_read(layout: ReduceLayout, dims: Sequence[Dim], nbytes: int) -> int:
     """Return the most elements that are read for those along some dimensions."""
     most = 2 * prod(dim.size for dim in dims)
-    if layout.reduce_count <= MOST_APART or layout.reading_order.run_dims:
+    if layout.reduce_count <= _MOST_APART or layout.reading_order.run_dims:
         sector_bytes = sector_bytes_of(((dim.size, dim.input_stride) for dim in dims), nbytes)
-        most = max(most, int(MOST_IN_VAIN * sector_bytes) // nbytes)
+        most = max(most, int(_MOST_IN_VAIN * sector_bytes) // nbytes)
     return most

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import NO_DIM, Dim, MemoryOrder, ReduceLayout
-from vkdml.plan.plans import LINE, words
+from vkdml.plan.plans import LINE_BYTES, words
 
 # Dimensions that a walk may have.
-WALK_DIMS = 3
+_WALK_DIMS = 3
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Walk:
     """The reduced elements of an output in the order of memory."""
 
     order: MemoryOrder
-    """At most ``WALK_DIMS`` dimensions; the last one is a run."""
+    """At most ``_WALK_DIMS`` dimensions; the last one is a run."""
     joined: Dim = NO_DIM
     """Elements beside each other that are read as columns, of which the best is one output's."""
     apart: bool = False
@@ -42,13 +42,14 @@ class Walk:
         """Bytes from one of these runs to the next that shares no line with it; 0 if there is one."""
         outside = self.order.dims[: len(self.order.dims) - self.order.run_dims]
         pitches = (dim.input_stride * nbytes for dim in outside)
-        return min((pitch for pitch in pitches if pitch >= LINE), default=0)
+        return min((pitch for pitch in pitches if pitch >= LINE_BYTES), default=0)
 
     def lines(self, nbytes: int) -> int:
         """Return about how many lines of memory it reads where each of these runs is in one."""
         lines = 1
         for dim in reversed(self.order.dims[: len(self.order.dims) - self.order.run_dims]):
-            lines = max(ceil_div(lines * dim.size * min(dim.input_stride * nbytes, LINE), LINE), 1)
+            dim_bytes = lines * dim.size * min(dim.input_stride * nbytes, LINE_BYTES)
+            lines = max(ceil_div(dim_bytes, LINE_BYTES), 1)
         return lines
 
     @property
@@ -66,7 +67,7 @@ class Walk:
     @property
     def _dims(self) -> tuple[Dim, ...]:
         inner, outer = self.order.dims[self.apart :][::-1], self.order.dims[: self.apart]
-        return (*inner, *(NO_DIM,) * (WALK_DIMS - len(self.order.dims)), *outer)
+        return (*inner, *(NO_DIM,) * (_WALK_DIMS - len(self.order.dims)), *outer)
 
 
 def walk_of(layout: ReduceLayout, *, join: bool = False) -> Walk | None:
@@ -79,7 +80,7 @@ def walk_of(layout: ReduceLayout, *, join: bool = False) -> Walk | None:
     *outer, innermost = order.dims
     if join and outer and layout.kept[-1].input_stride == innermost.size and innermost.input_stride == 1:
         order, joined = replace(order, dims=tuple(outer)), innermost
-    if len(order.dims) > WALK_DIMS:
+    if len(order.dims) > _WALK_DIMS:
         return None
     step, weight = 1, layout.reduced[-1].output_stride
     for dim in reversed(layout.reduced):

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim
-from vkdml.plan.plans import LINE
+from vkdml.plan.plans import LINE_BYTES
 
 # Bytes. What is left of shorter matrices of joined rows takes as long as they do.
-SHORTEST_JOINED = 128
+_SHORTEST_JOINED = 128
 # Distances of rows in the input that the kernel has code for.
-STEPS = (1, 2)
+_STEPS = (1, 2)
 # Dimensions along a row that the kernel has numbers for.
-MOST_COLUMN_DIMS = 2
+_MOST_COLUMN_DIMS = 2
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def blocks_of(dims: Sequence[Dim], element_bytes: int, block_bytes: int, output_
     found = (
         _blocks_along(place, dims, element_bytes, block_bytes, output_base)
         for place in places
-        if abs(dims[place].input_stride) in STEPS and dims[place].size > 1
+        if abs(dims[place].input_stride) in _STEPS and dims[place].size > 1
     )
     return next((blocks for blocks in found if blocks), None)
 
@@ -89,7 +89,7 @@ def _blocks_along(
     """Return the blocks whose rows are those of a dimension; None where too many words would be shared."""
     per_word, rows = 4 // element_bytes, dims[place]
     # Rows are as long as the kernel can follow them: what is outside of that is copied as other matrices.
-    columns = tuple(dims[max(place + 1, len(dims) - MOST_COLUMN_DIMS) :])
+    columns = tuple(dims[max(place + 1, len(dims) - _MOST_COLUMN_DIMS) :])
     if not columns:
         return None
     outer = tuple(dim for dim in dims if dim is not rows and dim not in columns)
@@ -103,9 +103,9 @@ def _blocks_along(
         and rows.output_stride == row <= block_columns
         and output_base % per_word == 0
         and rows.size >= 2 * per_word
-        and rows.size * row * element_bytes >= SHORTEST_JOINED
+        and rows.size * row * element_bytes >= _SHORTEST_JOINED
     )
-    if row * element_bytes < LINE and not (output_aligned or joined):
+    if row * element_bytes < LINE_BYTES and not (output_aligned or joined):
         return None
     return Blocks(
         outer,
@@ -113,7 +113,7 @@ def _blocks_along(
         columns,
         0 if forward else (rows.size - 1) * rows.input_stride,
         0 if forward else (rows.size - 1) * rows.output_stride,
-        min(LINE // 4, ceil_div(rows.size, per_word)),
+        min(LINE_BYTES // 4, ceil_div(rows.size, per_word)),
         block_columns,
         output_aligned,
         joined,

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import GPU_LINE, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
+from vkdml.plan.plans import GPU_LINE_BYTES, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.slice.matrices import FEWEST_PLANES, Matrices, are_planes
 from vkdml.plan.slice.word_copies import is_of_words
 from vkdml.plan.tuning import SharingTuning, SliceTuning
@@ -229,7 +229,7 @@ class Sharing:
         Single bytes take 0.56 to 1.04 of the time so (H200, 39 random copies: 0.74; H100: 0.88), halves of
         one row 0.77 and words 0.88 (H200).
         """
-        if not _LONG_STEP_BYTES[self.element_bytes] <= self._apart_bytes <= GPU_LINE:
+        if not _LONG_STEP_BYTES[self.element_bytes] <= self._apart_bytes <= GPU_LINE_BYTES:
             return False
         step = abs(self.layout.dims[-1].input_stride)
         within = [dim.size for dim in self.layout.dims if 0 < abs(dim.input_stride) < step]

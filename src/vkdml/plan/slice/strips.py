@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import Dim
-from vkdml.plan.plans import PAGE, SECTOR_BYTES, VECTOR_BYTES, power_of_two_at_least
+from vkdml.plan.plans import PAGE_BYTES, SECTOR_BYTES, VECTOR_BYTES, power_of_two_at_least
 from vkdml.plan.tuning import SliceTuning
 
 
@@ -59,7 +59,7 @@ def strips_of(
     groups = ceil_div(rows, workgroup_size // width)
     outer = math.prod(dim.size for dim in dims[:place])
     vectors = outer * groups * strips * workgroup_size
-    return Strips(rows, row, groups, width, strips, vectors, pitch % PAGE == 0)
+    return Strips(rows, row, groups, width, strips, vectors, pitch % PAGE_BYTES == 0)
 
 
 def _lines(cache: tuple[int, int], pitch: int) -> int:
