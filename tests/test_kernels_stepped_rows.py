@@ -16,7 +16,7 @@ from vkdml.plan import kernels
 from vkdml.plan.device_classes import SOFTWARE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
-from vkdml.plan.reduce import rows
+from vkdml.plan.reduce import runs
 from vkdml.plan.reduce.argreduce import plan_argreduce
 
 ROWS = kernels.family("argreduce_rows")
@@ -40,9 +40,9 @@ CASES = {
 @pytest.fixture
 def _all_unaligned_rows(monkeypatch):
     """Of these only some are read in vectors; the kernel can read all."""
-    monkeypatch.setattr(rows, "UNALIGNED_STEP_BYTES", 32)
-    monkeypatch.setattr(rows, "UNALIGNED_STEPS_FROM", 0)
-    monkeypatch.setattr(rows, "SHORTEST_STEPPED_RUN", 0)
+    monkeypatch.setattr(runs, "UNALIGNED_STEP_BYTES", 32)
+    monkeypatch.setattr(runs, "UNALIGNED_STEPS_FROM", 0)
+    monkeypatch.setattr(runs, "SHORTEST_STEPPED_RUN", 0)
 
 
 def sizes_of(case, name, step) -> tuple[int, int]:

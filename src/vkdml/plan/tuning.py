@@ -12,27 +12,6 @@ NEVER = 1 << 62
 
 
 @dataclass(frozen=True)
-class SharingTuning:
-    """The numbers of copies whose parts share sectors of the input. Pairs start with an element width."""
-
-    most_reads: int = 4
-    """Runs that read memory so often, out of a cache, are as fast as boxes."""
-    near_bytes: tuple[tuple[int, int], ...] = ((1, 40), (2, 40), (4, 56), (8, 56), (16, 16))
-    """What lies no further apart is read together: memory is accessed by two sectors. In boxes it takes 0.5
-    to 0.95 of the time (H100, H200)."""
-    words_apart_bytes: int = 8
-    """From element to element of a long row, from which on words are gathered faster than vectors."""
-    fewest_bytes_apart: int = 3
-    """Of bytes that lie nearer to each other, vectors are gathered faster even where parts are long."""
-    least_row_bytes: tuple[tuple[int, int], ...] = ((1, 32), (2, 24), (4, 96))
-    """Words of parts that have shorter rows are slower than boxes."""
-    long_part_bytes: tuple[tuple[int, int], ...] = ((1, 32 * 1024), (2, 2000), (4, 8 * 1024))
-    """Shorter parts that a cache holds are read again for each part: 0.1 to 1.1 of the time."""
-    bytes_in_words_apart: int = 4
-    """From byte to byte, from which on a vector takes a load for each."""
-
-
-@dataclass(frozen=True)
 class BoxWorkgroups:
     """How many workgroups share the boxes of a copy.
 
@@ -150,8 +129,6 @@ class SliceTuning:
     elements: a processor foresees reading in one direction."""
     rows_last_first_bytes: tuple[int, int] = (128, 1280)
     """The least and the most of such rows: shorter ones share lines, longer ones it foresees as they are."""
-    sharing: SharingTuning = SharingTuning()
-    """The numbers of copies whose parts share sectors of the input."""
 
     def bytes_of_box(self, element_bytes: int) -> int:
         """Shared memory for a box of elements of a width; 0: they have no boxes on such devices."""

@@ -32,15 +32,13 @@ from vkdml.plan.reduce.reductions import (
     order_rules,
     split_words,
 )
-from vkdml.plan.reduce.rows import (
-    ROWS,
+from vkdml.plan.reduce.rows import ROWS, row_division, with_rows_beside
+from vkdml.plan.reduce.runs import (
     Runs,
     are_many_and_short,
     out_of_order_runs_of,
-    row_division,
     short_runs_of,
     stepped_runs_of,
-    with_rows_beside,
 )
 from vkdml.plan.reduce.short import plan_short, plan_walk_instead_of_elements, plan_walked_tiles
 from vkdml.plan.reduce.work_division import WorkDivision

@@ -9,7 +9,7 @@ from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.columns import column_division
-from vkdml.plan.reduce.rows import Runs, long_runs_of
+from vkdml.plan.reduce.runs import Runs, long_runs_of
 from vkdml.plan.reduce.work_division import WorkDivision
 from vkdml.plan.schema import ElementType
 

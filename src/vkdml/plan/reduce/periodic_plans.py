@@ -8,7 +8,7 @@ from vkdml.plan.reduce.in_parts import LEAST_TIME, InParts, fastest_in_parts, pl
 from vkdml.plan.reduce.periodic import Periodicity
 from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import Repetition, best_repetition
-from vkdml.plan.reduce.rows import Runs, are_many_and_short
+from vkdml.plan.reduce.runs import Runs, are_many_and_short
 from vkdml.plan.schema import ElementType
 
 # Bytes. Longer rows of outputs out of the order of positions are read in columns.

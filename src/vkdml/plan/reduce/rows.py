@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels
-from vkdml.plan.layout import MemoryOrder, ReduceLayout
+from vkdml.plan.layout import ReduceLayout
 from vkdml.plan.order import Order
 from vkdml.plan.plans import (
-    SECTOR_BYTES,
     VECTOR_BYTES,
     DeviceLimits,
     check_work,
     power_of_two_at_least,
     power_of_two_up_to,
 )
-from vkdml.plan.reduce.element_costs import ElementCosts
 from vkdml.plan.reduce.reductions import (
     enough_splits,
     most_splits,
@@ -27,7 +24,8 @@ from vkdml.plan.reduce.reductions import (
     worthwhile_workgroups,
 )
 from vkdml.plan.reduce.row_costs import RowWork
-from vkdml.plan.reduce.work_division import Share, WorkDivision, are_multiples, loops_of
+from vkdml.plan.reduce.runs import Runs, first_in_step, vectors_of_run
+from vkdml.plan.reduce.work_division import Share, WorkDivision, loops_of, subgroup_size_of
 from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import Tuning
 
@@ -39,8 +37,6 @@ _CANDIDATES_AT_ONCE = kernels.number("candidates_at_once")
 # The most vectors that one invocation keeps in registers, but for unaligned rows in the order of positions.
 # These take 0.70 to 0.95 of the time if more are kept (H200): all are loaded before the first is masked.
 _MOST_KEPT = 2 * _BATCH_VECTORS
-# Outputs with so many short runs are reduced as repeated blocks if they can be.
-_MANY_RUNS = 32
 # In unaligned rows of up to _MOST_FEW_VECTORS vectors, an invocation takes at least _FEWEST_STEPS steps.
 _MOST_FEW_VECTORS = 192
 _FEWEST_STEPS = 12
@@ -66,9 +62,6 @@ _MOST_NARROW_VECTORS_KEPT = 160
 # Rows of bools are kept only up to fewer: the more elements are equal, the more of them an invocation that
 # reads on refuses together.
 _MOST_BOOL_VECTORS_KEPT = 32
-# Bytes. Out of memory order, runs of wide elements in whole vectors are rows from this size on. Read one by
-# one, their elements take up to four times as long (H200).
-_SHORTEST_WHOLE_ROW = 32
 # Unaligned rows of more vectors are kept by at least two invocations: one reads memory in more places.
 _MOST_VECTORS_OF_ONE_LANE = 8
 # More invocations than usual keep such a row only if each then has so many vectors (0.83 to 0.97 of the time;
@@ -76,18 +69,6 @@ _MOST_VECTORS_OF_ONE_LANE = 8
 # of narrow elements (0.97 to 1.11; H200).
 _FEWEST_VECTORS_OF_MANY_LANES = 8
 _CACHED_BYTES = range(24 << 20, 128 << 20)
-# If vectors do not have whole steps, what a vector has of the row is looked up for each. That is worth its
-# time for single bytes with this step alone.
-_STEP_OF_PIXELS = 3
-# Bytes. Shorter runs with steps, several of which compete for an output, are read element by element if their
-# elements are wide.
-SHORTEST_STEPPED_RUN = 1024
-# The fewest elements of a run with steps out of the order of positions. Fewer are read element by element.
-_FEWEST_OUT_OF_ORDER = 6
-# Unaligned rows with longer steps are read element by element, and with steps of more than 2 elements if they
-# have fewer bytes together.
-UNALIGNED_STEP_BYTES = 4
-UNALIGNED_STEPS_FROM = 32 << 20
 # Rows of at most so many bytes, at least so far apart in memory, are reduced one after the other if at most
 # so many indices lie side by side. Otherwise sectors of indices are written in parts, each of which has left
 # the cache before the next (0.55 to 1.00 of the time, H100 and H200).
@@ -95,122 +76,6 @@ _LONGEST_ROW_BESIDE, FARTHEST_CACHED, _MOST_ROWS_BESIDE = 400, 32 << 20, 16
 # Rows from this size on are split even if an output then has only two of the workgroups that run at once:
 # 77 MiB in 256 rows take 0.93 of the time so (H200).
 _LONG_ROW_BYTES = 256 * 1024
-
-
-# The fewest adjacent narrow elements that are read as a run if an output has several of them.
-_FEWEST_NARROW = 4
-
-
-class Runs(NamedTuple):
-    """Reduced elements that are side by side in memory, or ``step`` apart."""
-
-    length: int
-    """Elements of one."""
-    outer_strides: tuple[int, ...]
-    """Of the reduced dimensions outside a run."""
-    first: int
-    """Offset of the first run from that of the layout."""
-    reading: MemoryOrder | None = None
-    """The order in which runs are read, if it is not that of positions."""
-    step: int = 1
-    """Elements of memory from one to the next."""
-
-    @property
-    def extent(self) -> int:
-        """Elements of memory from the first to the last."""
-        return (self.length - 1) * self.step + 1
-
-    def pieces_of(self, elements: int) -> int:
-        """Return over how many rows of the last dimension these elements extend; 0 if it does not matter."""
-        if self.reading is None:
-            return 0
-        return min(elements, (elements - 2) // self.reading.dims[-1].size + 2)
-
-
-def long_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> Runs | None:
-    """Return the runs of a layout if they are long enough for rows."""
-    tuning = limits.tuning
-    runs = _runs_of(layout, in_memory_order=True)
-    if runs is None:
-        return None
-    shortest = tuning.shortest_row_bytes
-    are_whole = element.nbytes >= 4 and _vectors_of(layout, runs, element)[1]
-    if runs.reading and not tuning.is_processor and are_whole:
-        shortest = min(shortest, _SHORTEST_WHOLE_ROW)
-    return runs if runs.length * element.nbytes >= shortest else None
-
-
-def short_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> Runs | None:
-    """Return the runs of a layout, however short, if a GPU reads each at once.
-
-    It does if each output has one, or several of narrow elements that lie apart from the next output's.
-    Read one by one, the elements of rows of 6 to 60 bytes with others between them take 0.9 to 10 times as
-    long (H200).
-    """
-    runs = None if limits.tuning.is_processor else _runs_of(layout, in_memory_order=False)
-    if runs is None or runs.length == 1:
-        return None
-    are_apart = bool(layout.kept) and layout.kept[-1].input_stride >= 2 * runs.length
-    are_narrow = element.nbytes < 4 and runs.length >= _FEWEST_NARROW and are_apart
-    return runs if are_narrow or runs.length == layout.reduce_count else None
-
-
-def out_of_order_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> Runs | None:
-    """Return the runs of a layout out of memory order, however short, if a GPU reads each at once.
-
-    Position by position, the elements of one sector are read far apart in time: 14 words in each of 20 places
-    at a twelfth of the rate (H100).
-    """
-    if limits.tuning.is_processor:
-        return None
-    runs = _runs_of(layout, in_memory_order=True)
-    if runs is None or runs.reading is None or not ElementCosts(layout, element.nbytes).is_in_rows:
-        return None
-    return runs
-
-
-def stepped_runs_of(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> Runs | None:
-    """Return the runs of which a GPU reads what lies between the elements too; None where that takes longer.
-
-    Between them there may be no others that take part.
-    """
-    if not _subgroup_size(limits):
-        return None
-    innermost, order = layout.reduced[-1], layout.reading_order
-    step = order.step
-    is_in_order = innermost.input_stride == step
-    if not 1 < step <= SECTOR_BYTES // element.nbytes:
-        return None
-    if is_in_order:
-        outer_strides = tuple(dim.input_stride for dim in layout.reduced[:-1])
-        runs = Runs(innermost.size, outer_strides, 0, step=step)
-    else:
-        runs = _runs_in_order_of(order)
-    others = (*(dim.input_stride for dim in layout.kept), *runs.outer_strides)
-    are_mixed = any(0 < abs(stride) < runs.extent for stride in others)
-    are_several_wide = is_in_order and len(runs.outer_strides) > 0 and element.nbytes >= 4
-    shortest = SHORTEST_STEPPED_RUN if are_several_wide else limits.tuning.shortest_row_bytes
-    are_few = not is_in_order and runs.length < _FEWEST_OUT_OF_ORDER
-    if are_mixed or are_few or runs.extent * element.nbytes < shortest:
-        return None
-    # Out of order, single elements take longest.
-    return None if is_in_order and not _are_faster_in_vectors(layout, runs, element) else runs
-
-
-def _are_faster_in_vectors(layout: ReduceLayout, runs: Runs, element: ElementType) -> bool:
-    """Whether rows with a step take less time in vectors than element by element.
-
-    Aligned rows take 0.82 of the time; those of pixels of three bytes, and unaligned rows of narrow elements,
-    0.85 (H200, 820 random shapes).
-    """
-    step, nbytes = runs.step, element.nbytes
-    _, are_whole = _vectors_of(layout, runs, element)
-    if are_whole and VECTOR_BYTES // nbytes % step == 0:
-        return True
-    if are_whole and nbytes == 1 and step == _STEP_OF_PIXELS and layout.outputs > 1:
-        return True
-    is_large = layout.outputs * layout.reduce_count * step * nbytes >= UNALIGNED_STEPS_FROM
-    return step * nbytes <= UNALIGNED_STEP_BYTES and (step == 2 or is_large)
 
 
 def with_rows_beside(
@@ -228,30 +93,6 @@ def with_rows_beside(
     return replace(layout, kept=(*others, beside))
 
 
-def are_many_and_short(runs: Runs, layout: ReduceLayout, element: ElementType, tuning: Tuning) -> bool:
-    """Tell whether an output has so many short runs that the way from one to the next decides."""
-    are_short = runs.extent * element.nbytes <= tuning.periods.longest_row_bytes
-    return are_short and layout.reduce_count // runs.length >= _MANY_RUNS
-
-
-def _runs_of(layout: ReduceLayout, in_memory_order: bool) -> Runs | None:
-    *outer, innermost = layout.reduced
-    order = layout.memory_order if in_memory_order else None
-    in_run = order.run_dims if order is not None else 0
-    if innermost.input_stride == 1 and (order is None or in_run == 1):
-        return Runs(innermost.size, tuple(dim.input_stride for dim in outer), 0)
-    if order is None or in_run == 0:
-        return None
-    return _runs_in_order_of(order)
-
-
-def _runs_in_order_of(order: MemoryOrder) -> Runs:
-    """Return the runs that are read in this order, whose elements are its step apart."""
-    outer, inner = order.dims[: -order.stepped_dims], order.dims[-order.stepped_dims :]
-    length, strides = math.prod(dim.size for dim in inner), tuple(dim.input_stride for dim in outer)
-    return Runs(length, strides, order.input_offset, order, order.step)
-
-
 def _are_few(layout: ReduceLayout, runs: Runs, element: ElementType, tuning: Tuning) -> bool:
     """Whether outputs are so few that each may have several of the workgroups that run at once."""
     workgroups = 2 if runs.extent * element.nbytes >= _LONG_ROW_BYTES else 4
@@ -267,7 +108,7 @@ def _limits_of_whole_rows(
     other (H100).
     """
     tuning = limits.tuning
-    vectors, _ = _vectors_of(layout, runs, element)
+    vectors, _ = vectors_of_run(layout, runs, element)
     # Other kernels keep no row.
     if runs.reading or layout.reduce_count != runs.length or not tuning.subgroups:
         return None
@@ -280,27 +121,6 @@ def _limits_of_whole_rows(
     return wide if wide.workgroup_size == wanted else None
 
 
-def _vectors_of(layout: ReduceLayout, runs: Runs, element: ElementType) -> tuple[int, bool]:
-    """Return the vectors that a run lies in, wherever it starts, and whether all are aligned and whole."""
-    per_vector = VECTOR_BYTES // element.nbytes
-    if not _runs_are_aligned(layout, runs, per_vector):
-        return ceil_div(runs.extent - 1, per_vector) + 1, False
-    are_whole = runs.step <= per_vector and runs.length * runs.step % per_vector == 0
-    return ceil_div(_first_in_step(layout, runs) + runs.extent, per_vector), are_whole
-
-
-def _runs_are_aligned(layout: ReduceLayout, runs: Runs, per_vector: int) -> bool:
-    """Whether all of them start with a vector, but for the elements before the first of a step."""
-    kept = (dim.input_stride for dim in layout.kept)
-    first = layout.input_base + runs.first - _first_in_step(layout, runs)
-    return are_multiples((first, *runs.outer_strides, *kept), per_vector)
-
-
-def _first_in_step(layout: ReduceLayout, runs: Runs) -> int:
-    """Return which element of a step of memory is that of the row, such as a channel's number."""
-    return (layout.input_base + runs.first) % runs.step
-
-
 def row_division(
     layout: ReduceLayout, runs: Runs, order: Order, input_bytes: int, limits: DeviceLimits
 ) -> tuple[WorkDivision, DeviceLimits]:
@@ -308,24 +128,15 @@ def row_division(
     element = order.element_type
     outputs, segments = layout.outputs, layout.reduce_count // runs.length
     per_vector = VECTOR_BYTES // element.nbytes
-    vectors, whole = _vectors_of(layout, runs, element)
+    vectors, whole = vectors_of_run(layout, runs, element)
     most = most_splits(outputs, element, input_bytes)
-    whole_rows = _limits_of_whole_rows(layout, runs, element, limits)
-    modelled = None if whole_rows else _modelled_share(layout, runs, element, most, limits)
-    if modelled is not None:
-        limits = limits.with_workgroup_size(modelled.workgroup_size)
-        lanes, wanted, parts = modelled.lanes, modelled.splits, modelled.parts
-    else:
-        parts = 1
-        limits = whole_rows or limits
-        lanes = _lanes(layout, runs, element, limits)
-        wanted = 1 if whole_rows else _splits_that_fill(layout, runs, element, lanes, limits)
-    tuning, workgroup_size = limits.tuning, limits.workgroup_size
-    outputs_per_block = workgroup_size // parts // lanes
+    share, limits = _share_of(layout, runs, element, most, limits)
+    lanes, wanted, parts, tuning = share.lanes, share.splits, share.parts, limits.tuning
+    outputs_per_block = limits.workgroup_size // parts // lanes
     blocks = ceil_div(outputs, outputs_per_block)
 
     # Splits take tiles in turn, so that at any time they read neighbouring memory.
-    subgroup_size = _subgroup_size(limits)
+    subgroup_size = subgroup_size_of(limits)
     tile_vectors = vectors
     if wanted * parts > segments:
         combining = subgroup_size if segments == 1 and runs.reading is None else 0
@@ -366,7 +177,7 @@ def row_division(
         "whole_subgroups": lanes >= subgroup_size,
         "parts_in_workgroup": parts,
         "row_step": runs.step,
-        "row_first": _first_in_step(layout, runs) if whole else 0,
+        "row_first": first_in_step(layout, runs) if whole else 0,
         "simple_layout": can_be_simple and limits.has_fixed_start(input_bytes, rows=True),
     }
     division = WorkDivision(
@@ -386,6 +197,22 @@ def row_division(
     return division, limits
 
 
+def _share_of(
+    layout: ReduceLayout, runs: Runs, element: ElementType, most: int, limits: DeviceLimits
+) -> tuple[Share, DeviceLimits]:
+    """Return how many invocations and splits rows have, and limits with the size of their workgroups."""
+    whole_rows = _limits_of_whole_rows(layout, runs, element, limits)
+    if whole_rows is not None:
+        lanes = _lanes(layout, runs, element, whole_rows)
+        return Share(whole_rows.workgroup_size, lanes, splits=1), whole_rows
+    modelled = _modelled_share(layout, runs, element, most, limits)
+    if modelled is not None:
+        return modelled, limits.with_workgroup_size(modelled.workgroup_size)
+    lanes = _lanes(layout, runs, element, limits)
+    splits = _splits_that_fill(layout, runs, element, lanes, limits)
+    return Share(limits.workgroup_size, lanes, splits), limits
+
+
 def _modelled_share(
     layout: ReduceLayout, runs: Runs, element: ElementType, most: int, limits: DeviceLimits
 ) -> Share | None:
@@ -401,7 +228,7 @@ def _modelled_share(
     tuning, segments = limits.tuning, layout.reduce_count // runs.length
     if tuning.is_processor:
         return None
-    vectors, whole = _vectors_of(layout, runs, element)
+    vectors, whole = vectors_of_run(layout, runs, element)
     longest = _MOST_KEPT * tuning.row_lanes if whole else _MOST_FEW_VECTORS
     are_kept = vectors <= longest or _lanes_keeping(layout, runs, element, limits)
     # Many rows out of memory order take fewest invocations each.
@@ -418,7 +245,7 @@ def _modelled_share(
         element,
         limits.workgroup_size,
         limits.subgroup_size,
-        bool(_subgroup_size(limits)),
+        bool(subgroup_size_of(limits)),
         tuning,
     )
     return work.cheapest_division(most)
@@ -448,7 +275,7 @@ def _lanes(layout: ReduceLayout, runs: Runs, element: ElementType, limits: Devic
     tuning = limits.tuning
     if _are_separate_runs(layout, runs, element, tuning):
         return _fewest_lanes(layout.outputs, runs, limits.workgroup_size)
-    vectors, whole = _vectors_of(layout, runs, element)
+    vectors, whole = vectors_of_run(layout, runs, element)
     workgroups = _workgroups_that_fill(layout, element, tuning)
     workgroups = min(workgroups, worthwhile_workgroups(layout, element, tuning))
     filling = ceil_div(workgroups * limits.workgroup_size, layout.outputs)
@@ -487,15 +314,6 @@ def _fewest_lanes(outputs: int, runs: Runs, workgroup_size: int) -> int:
     while outputs * lanes < _LEAST_BUSY * round_up(outputs * lanes, workgroup_size):
         lanes *= 2
     return lanes
-
-
-def _subgroup_size(limits: DeviceLimits) -> int:
-    """Return the subgroup size that the kernel requires; 0 where it exchanges by shared memory."""
-    size, workgroup_size = limits.subgroup_size, limits.workgroup_size
-    if not limits.tuning.subgroups or not size:
-        return 0
-    are_full = workgroup_size % size == 0 and workgroup_size <= size * limits.max_subgroups
-    return size if are_full else 0
 
 
 def _reads_backwards(layout: ReduceLayout, runs: Runs, order: Order) -> bool:
@@ -583,10 +401,10 @@ def _lanes_at_once(vectors: int, tuning: Tuning) -> int:
 def _lanes_keeping(layout: ReduceLayout, runs: Runs, element: ElementType, limits: DeviceLimits) -> int:
     """Return how many invocations keep a row in registers, or 0 where reading on is faster."""
     tuning = limits.tuning
-    vectors, whole = _vectors_of(layout, runs, element)
+    vectors, whole = vectors_of_run(layout, runs, element)
     if runs.reading:
         return _lanes_keeping_out_of_order(vectors, whole, element, tuning)
-    if whole or not _subgroup_size(limits):  # other kernels keep no row
+    if whole or not subgroup_size_of(limits):  # other kernels keep no row
         return 0
     lanes = power_of_two_at_least(ceil_div(vectors, tuning.unaligned_vectors_kept))
     if vectors > _MOST_VECTORS_OF_ONE_LANE:

@@ -12,7 +12,7 @@ from vkdml.plan.plans import LINE_BYTES, PAGE_BYTES, VECTOR_BYTES, DeviceLimits,
 from vkdml.plan.reduce.columns import words_of_vectors
 from vkdml.plan.reduce.periodic import Periodicity
 from vkdml.plan.reduce.reductions import FOUR, NARROW_SHARE, Results, are_few_in_turn, rows_workgroups
-from vkdml.plan.reduce.rows import long_runs_of
+from vkdml.plan.reduce.runs import long_runs_of
 from vkdml.plan.reduce.short_step import (
     COLUMN_BYTES,
     Work,

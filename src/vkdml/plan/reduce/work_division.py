@@ -65,6 +65,15 @@ def loops_of(
     )
 
 
+def subgroup_size_of(limits: DeviceLimits) -> int:
+    """Return the subgroup size that rows require; 0 where invocations exchange by shared memory."""
+    size, workgroup_size = limits.subgroup_size, limits.workgroup_size
+    if not limits.tuning.subgroups or not size:
+        return 0
+    are_full = workgroup_size % size == 0 and workgroup_size <= size * limits.max_subgroups
+    return size if are_full else 0
+
+
 def are_multiples(offsets: Iterable[int], step: int) -> bool:
     """Whether all of these are multiples of a step."""
     return all(offset % step == 0 for offset in offsets)

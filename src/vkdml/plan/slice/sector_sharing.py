@@ -11,8 +11,23 @@ from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import GPU_LINE_BYTES, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
 from vkdml.plan.slice.matrices import FEWEST_PLANES, Matrices, are_planes
 from vkdml.plan.slice.word_copies import is_of_words
-from vkdml.plan.tuning import SharingTuning, SliceTuning
+from vkdml.plan.tuning import SliceTuning
 
+# Runs that read memory so often, out of a cache, are as fast as boxes.
+_MOST_READS = 4
+# By element width. What lies no further apart is read together: memory is accessed by two sectors. In boxes
+# it takes 0.5 to 0.95 of the time (H100, H200).
+_NEAR_BYTES = {1: 40, 2: 40, 4: 56, 8: 56, 16: 16}
+# From element to element of a long row, from which on words are gathered faster than vectors.
+_WORDS_APART_BYTES = 8
+# Of bytes that lie nearer to each other, vectors are gathered faster even where parts are long.
+_FEWEST_BYTES_APART = 3
+# By element width. Words of parts that have shorter rows are slower than boxes.
+_LEAST_ROW_BYTES = {1: 32, 2: 24, 4: 96}
+# By element width. Shorter parts that a cache holds are read again for each part: 0.1 to 1.1 of the time.
+_LONG_PART_BYTES = {1: 32 * 1024, 2: 2000, 4: 8 * 1024}
+# From byte to byte, from which on a vector takes a load for each.
+_BYTES_IN_WORDS_APART = 4
 # So few rows of halves are copied by words that share sectors (0.89 of the time on an H200, 0.80 to 1.00 on
 # an H100).
 _FEW_ROWS = 4
@@ -48,13 +63,6 @@ class Sharing:
         return self.limits.tuning.slice1
 
     @property
-    def _numbers(self) -> SharingTuning:
-        return self._tuning.sharing
-
-    def _of_width(self, numbers: tuple[tuple[int, int], ...]) -> int:
-        return dict(numbers)[self.element_bytes]
-
-    @property
     def _row_bytes(self) -> int:
         return self.layout.dims[-1].size * self.element_bytes
 
@@ -68,7 +76,7 @@ class Sharing:
         """The dimensions along which elements that lie near each other are far apart in the output."""
         strided = [dim for dim in self.layout.dims if dim.input_stride]
         nearest = min((abs(dim.input_stride) for dim in strided), default=0)
-        within = max(nearest, self._of_width(self._numbers.near_bytes) // self.element_bytes)
+        within = max(nearest, _NEAR_BYTES[self.element_bytes] // self.element_bytes)
         near = [dim for dim in strided if abs(dim.input_stride) <= within]
         return [dim for dim in near if dim.output_stride * self.element_bytes > self._tuning.box_near_bytes]
 
@@ -124,7 +132,7 @@ class Sharing:
         if self.element_bytes < 4 and self._row_bytes < VECTOR_BYTES:
             return False
         reads = min(self._apart_bytes, SECTOR_BYTES) / self.element_bytes  # of each sector
-        return not self._far or (reads <= self._numbers.most_reads and self._is_cached)
+        return not self._far or (reads <= _MOST_READS and self._is_cached)
 
     @property
     def least_tile_bytes(self) -> tuple[int, ...]:
@@ -151,7 +159,7 @@ class Sharing:
         all_apart = (
             self.element_bytes < 4
             and nearest == self._apart_bytes
-            and self._numbers.words_apart_bytes <= nearest <= SECTOR_BYTES
+            and _WORDS_APART_BYTES <= nearest <= SECTOR_BYTES
         )
         if self._row_bytes >= VECTOR_BYTES and not all_apart:
             return self._finds_parts_again
@@ -159,7 +167,7 @@ class Sharing:
             min(dim.size, ceil_div(SECTOR_BYTES, abs(dim.input_stride) * self.element_bytes))
             for dim in self._far
         )
-        return reads <= self._numbers.most_reads and self._is_cached
+        return reads <= _MOST_READS and self._is_cached
 
     @property
     def _has_words(self) -> bool:
@@ -180,8 +188,8 @@ class Sharing:
         """Whether parts that a cache holds, such as planes of small images, are read for each in turn."""
         if self._parts is None or not self._is_cached:
             return False
-        by_vectors = self.element_bytes > 1 or self._apart_bytes < self._numbers.bytes_in_words_apart
-        long = self._of_width(self._numbers.long_part_bytes)
+        by_vectors = self.element_bytes > 1 or self._apart_bytes < _BYTES_IN_WORDS_APART
+        long = _LONG_PART_BYTES[self.element_bytes]
         return not (self.gathers_well and by_vectors) and self._part_bytes(self._parts) < long
 
     @cached_property
@@ -190,7 +198,7 @@ class Sharing:
         parts = self._parts
         if not self._has_words or parts is None:
             return None
-        if self._row_bytes < self._of_width(self._numbers.least_row_bytes):
+        if self._row_bytes < _LEAST_ROW_BYTES[self.element_bytes]:
             return None
         if self.gathers_well and not self._are_long(parts):
             return None
@@ -201,7 +209,7 @@ class Sharing:
     def _are_long(self, parts: Dim) -> bool:
         """Whether parts that a cache could hold suffice for words."""
         least = dict(self._tuning.cached_parts_bytes).get(self.element_bytes)
-        are_near = self.element_bytes == 1 and self._apart_bytes < self._numbers.fewest_bytes_apart
+        are_near = self.element_bytes == 1 and self._apart_bytes < _FEWEST_BYTES_APART
         return least is not None and not are_near and self._part_bytes(parts) >= least
 
     def are_faster_by_words(self, matrices: Matrices) -> bool:
