@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import pytest
 from planned_reductions import PROCESSOR, WALKED, families_of, steps_of
@@ -303,3 +304,36 @@ def test_short_rows_out_of_memory_order_are_not_read_one_by_one(sizes, name, ker
     (step,) = steps_of((1 << 20, a, b), (0, 2, 1), (1, 2), name)
     assert step.kernel.removeprefix("argreduce_").startswith(kernel)
     assert families_of((1 << 20, a, b), (0, 2, 1), (1, 2), name, PROCESSOR)[0] in ("short", "periods", "rows")
+
+
+def read_by_a_tile(step) -> float | None:
+    """How many elements a tile of segments reads for each that takes part; None if a step has none of these."""
+    kernel = kernels.table()[step.kernel]
+    constants, push = kernel.named(step.constants), kernel.family.unpack(step.push)
+    if kernel.family.name != "argreduce_short" or constants["segments_along"] == 3:
+        return None
+    sizes = [push[f"tile_{dim}"] for dim in range(3)]
+    of_segment = math.prod(sizes) / sizes[constants["segments_along"]]
+    return push["shared_pitch"] / (
+        of_segment * (1 if constants["positions_apart"] else constants["positions"])
+    )
+
+
+def few_positions(random: Random, elements: int) -> tuple[int, ...]:
+    """An array of a few positions, the second axis, with a long axis and two short ones."""
+    kept = random.choice((random.randint(3, 60), random.randint(60, 600))), random.choice((1, 2, 3, 4, 5, 7))
+    positions = random.randint(2, 10)
+    return elements // (positions * math.prod(kept)), positions, *kept
+
+
+def test_tiles_of_several_planes_read_little_between_positions():
+    """Of a plane's rows, a tile has a part: what lies from one position to the next is another part's."""
+    random, found = Random(5), []
+    for name in ("int8", "float16", "float32", "int64"):
+        for _ in range(400):
+            memory = few_positions(random, (256 << 20) // kernels.elements()[name].nbytes)
+            (step,) = steps_of(memory, (2, 1, 0, 3), (1,), name)
+            found.append(read_by_a_tile(step))
+    read = [times for times in found if times is not None]
+    assert len(read) > 200
+    assert max(read) <= 2

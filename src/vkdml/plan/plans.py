@@ -186,6 +186,7 @@ def dim_words(dims: Iterable[Dim]) -> tuple[int, ...]:
 
 
 def check_buffer(what: str, nbytes: int, limits: DeviceLimits) -> None:
+    """Raise MemoryError if a buffer of so many bytes is larger than the device's may be."""
     if nbytes > limits.max_storage_buffer_range:
         raise MemoryError(
             f"the {what} spans {nbytes} bytes, more than one buffer of this device can hold "
@@ -194,6 +195,7 @@ def check_buffer(what: str, nbytes: int, limits: DeviceLimits) -> None:
 
 
 def check_work(what: str, count: int) -> None:
+    """Raise TooMuchWork if kernels cannot count so many."""
     if count >= _WORK_LIMIT:
         raise TooMuchWork(
             f"{count} {what} in one call are more than the kernels count (fewer than {_WORK_LIMIT})"

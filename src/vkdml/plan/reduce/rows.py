@@ -126,7 +126,7 @@ def row_division(
 ) -> tuple[WorkDivision, DeviceLimits]:
     """Return how rows of such runs are divided, and limits with the size of the workgroups."""
     element = order.element_type
-    outputs, segments = layout.outputs, layout.reduce_count // runs.length
+    outputs, runs_of_output = layout.outputs, layout.reduce_count // runs.length
     per_vector = VECTOR_BYTES // element.nbytes
     vectors, whole = vectors_of_run(layout, runs, element)
     most = most_splits(outputs, element, input_bytes)
@@ -138,13 +138,15 @@ def row_division(
     # Splits take tiles in turn, so that at any time they read neighbouring memory.
     subgroup_size = subgroup_size_of(limits)
     tile_vectors = vectors
-    if wanted * parts > segments:
-        combining = subgroup_size if segments == 1 and runs.reading is None else 0
-        tile_vectors = _tile_vectors(vectors, lanes, ceil_div(wanted * parts, segments), combining, tuning)
+    if wanted * parts > runs_of_output:
+        combining = subgroup_size if runs_of_output == 1 and runs.reading is None else 0
+        tile_vectors = _tile_vectors(
+            vectors, lanes, ceil_div(wanted * parts, runs_of_output), combining, tuning
+        )
 
     def tiles() -> int:
         """How many an output has."""
-        return segments * ceil_div(vectors, tile_vectors)
+        return runs_of_output * ceil_div(vectors, tile_vectors)
 
     def loop_steps(splits: int) -> int:
         loops = loops_of(layout, limits, lanes, blocks, splits, subgroup_size)
@@ -170,7 +172,7 @@ def row_division(
         "subgroups": bool(subgroup_size),
         "subgroup": subgroup_size,
         "aligned": whole,
-        "one_run": segments == 1,
+        "one_run": runs_of_output == 1,
         "kept_vectors": kept,
         "reads_backwards": _reads_backwards(layout, runs, order),
         "runs_are_planes": runs.reading is not None and runs.reading.stepped_dims <= 2,
@@ -225,7 +227,7 @@ def _modelled_share(
         most: splits.
         limits: of the device.
     """
-    tuning, segments = limits.tuning, layout.reduce_count // runs.length
+    tuning, runs_of_output = limits.tuning, layout.reduce_count // runs.length
     if tuning.is_processor:
         return None
     vectors, whole = vectors_of_run(layout, runs, element)
@@ -233,11 +235,11 @@ def _modelled_share(
     are_kept = vectors <= longest or _lanes_keeping(layout, runs, element, limits)
     # Many rows out of memory order take fewest invocations each.
     are_many = runs.reading is not None and layout.outputs > 2 * tuning.split_workgroups
-    if segments == 1 and (are_kept or are_many or _are_few(layout, runs, element, tuning)):
+    if runs_of_output == 1 and (are_kept or are_many or _are_few(layout, runs, element, tuning)):
         return None
     work = RowWork(
         layout.outputs,
-        segments,
+        runs_of_output,
         vectors,
         runs.extent * element.nbytes,
         whole,

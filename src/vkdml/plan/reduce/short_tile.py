@@ -35,6 +35,16 @@ class ShortTile:
     def outputs(self) -> int:
         return prod(count for _, count in self.dims)
 
+    def read_in_vain(self, positions: int) -> float:
+        """Return how many elements are read for each that takes part, where outputs have so many positions.
+
+        1 where all is one segment, or each position has segments of its own.
+        """
+        if self.segments_along == BOX_DIMS or self.position_pitch:
+            return 1
+        segments = self.dims[self.segments_along][1]
+        return self.shared_pitch * segments / (self.outputs * positions)
+
     def segments_along_near(self, layout: ReduceLayout) -> bool:
         """Whether each of the outputs that lie nearest to each other has a segment of its own."""
         return self.segments_along < BOX_DIMS and self.dims[self.segments_along][0] is layout.kept[-1]
