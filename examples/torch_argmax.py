@@ -5,7 +5,9 @@ python examples/torch_argmax.py            # needs an NVIDIA GPU and torch with 
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Sequence
 
 import vkdml
 
@@ -17,9 +19,18 @@ except ModuleNotFoundError as error:
 ROWS, TOKENS = 64, 128256
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the example; 0 when both ways choose the same tokens, else 1."""
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args(words)
+    if not torch.cuda.is_available():
+        sys.exit("torch_argmax: torch finds no GPU; this example needs an NVIDIA GPU and torch with CUDA")
     # Memory of both: torch's kernels write the logits to it, and vkdml reads them there.
-    shared = vkdml.empty((ROWS, TOKENS), "float16", share="cuda")
+    try:
+        shared = vkdml.empty((ROWS, TOKENS), "float16", share="cuda")
+    except vkdml.DeviceError as error:
+        sys.exit(f"torch_argmax: {error}")
     logits = torch.from_dlpack(shared)
     hidden = torch.randn(ROWS, 512, device=logits.device, dtype=torch.float16)
     weights = torch.randn(512, TOKENS, device=logits.device, dtype=torch.float16)

@@ -113,7 +113,7 @@ void fold_split(inout Best best, uint base, uint first, uint end, uint member) {
 #include "columns_members.glsl"
 
 #define EXCHANGES_WIDE (ELEMENT_BYTES < 4 && LOADS != LOADS_ELEMENTS)
-#include "columns_candidates.glsl"
+#include "columns_splits.glsl"
 #include "columns_results.glsl"
 #if EXCHANGES_WIDE
 #include "columns_exchange.glsl"

@@ -14,7 +14,7 @@
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
-#include "column_candidates.glsl"
+#include "period_candidates.glsl"
 #include "splits.glsl"
 
 // Returns the number of the first candidate of an output.

@@ -20,7 +20,7 @@
 #include "argreduce.glsl"
 #include "key.glsl"
 #include "candidate.glsl"
-#include "column_candidates.glsl"
+#include "period_candidates.glsl"
 #include "loads.glsl"
 #include "parts.glsl"
 

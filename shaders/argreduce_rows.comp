@@ -45,22 +45,22 @@ uvec4 bits_of_aligned_row;          // a constant, which is computed in one plac
 // Returns how many positions a run has.
 uint positions_of_run() { return ROW_STEP == 1u ? run : (run + ROW_STEP - 1u) / ROW_STEP; }
 
-uint segment_of_unit(uint unit) {
+uint run_of_tile(uint number) {
     if (ONE_RUN) return 0u;
-    if (tiles_per_run == 1u) return unit; // avoids a slow division
-    return unit / tiles_per_run;
+    if (tiles_per_run == 1u) return number; // avoids a slow division
+    return number / tiles_per_run;
 }
 
-uvec2 run_of_segment(uint segment); // returns the offset of its first element, and the position of that
+uvec2 begin_of_run(uint run_number); // returns the offset of its first element, and the position of that
 
-Tile tile_of_unit(uint unit, uint base) {
-    uint segment = segment_of_unit(unit);
-    uvec2 begin = run_of_segment(segment);
+Tile tile_of_number(uint number, uint base) {
+    uint run_number = run_of_tile(number);
+    uvec2 begin = begin_of_run(run_number);
     Tile tile;
     tile.begin = base + begin.x - ROW_FIRST;
     tile.position = begin.y;
     tile.end = tile.begin + run;
-    tile.first = tile.begin / ELEMENTS_PER_VECTOR + (unit - segment * tiles_per_run) * tile_vectors;
+    tile.first = tile.begin / ELEMENTS_PER_VECTOR + (number - run_number * tiles_per_run) * tile_vectors;
     tile.last = min(tile.first + tile_vectors - 1u, (tile.end - 1u) / ELEMENTS_PER_VECTOR);
 #if MAY_HAVE_STEPS
     if (ROW_STEP > 1u && !ALIGNED && STEPS_ARE_WHOLE) tile.bits = bits_of_row[tile.begin % ROW_STEP];
@@ -303,7 +303,7 @@ Key greatest_of(Kept kept) {
 #endif
 
 // Units that come one after the other in an invocation are so far apart.
-#define UNIT_STEP (splits * PARTS_IN_WORKGROUP)
+#define TILES_APART (splits * PARTS_IN_WORKGROUP)
 
 #if MEMORY_ORDER
 #include "rows_memory_order.glsl"
@@ -311,8 +311,8 @@ Key greatest_of(Kept kept) {
 #include "rows_position_order.glsl"
 #endif
 
-// Reduces every so many units; gives all invocations that share the output the best key and rank.
-void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place, bool wanted, out Key key, out uint rank) {
+// Reduces every so many tiles; gives all invocations that share the output the best key and rank.
+void reduce_tiles(uint first_tile, uint tiles, uint base, uint lane, uint place, bool wanted, out Key key, out uint rank) {
     uint lane_bits = findLSB(lanes), steps_per_tile = (tile_vectors + lanes - 1u) >> lane_bits;
     uint batch_vectors = lanes * uint(BATCH_VECTORS);
     Best best = nobody(place);
@@ -320,11 +320,11 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
     Key known_key = KEY_LEAST;
     uint known_rank = 0u;
 #endif
-    uint last_unit = READS_BACKWARDS ? units - 1u - (units - 1u - first_unit) % UNIT_STEP : 0u;
+    uint last_tile = READS_BACKWARDS ? tiles - 1u - (tiles - 1u - first_tile) % TILES_APART : 0u;
     if (wanted) {
         uint tile_step = 0u;
-        for (uint unit = first_unit; unit < units; unit += UNIT_STEP, tile_step += steps_per_tile) {
-            Tile tile = tile_of_unit(READS_BACKWARDS ? last_unit - (unit - first_unit) : unit, base);
+        for (uint number = first_tile; number < tiles; number += TILES_APART, tile_step += steps_per_tile) {
+            Tile tile = tile_of_number(READS_BACKWARDS ? last_tile - (number - first_tile) : number, base);
             if (!ALIGNED && tile.first > tile.last) continue; // possible in unaligned runs only
             bool within = is_within(tile);
             uint steps = ((tile.last - tile.first) >> lane_bits) + 1u, step = 0u, vector = tile.first + lane;
@@ -348,8 +348,9 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
                 consider(best, batch, tile, tile_step + step);
             }
 #elif MEMORY_ORDER
-            // To consider a batch takes long, also for those that do not: each goes on to its next that may win. It is loaded
-            // again: a driver gives what a loop computed last to all, whenever they left the loop.
+            // Considering a batch takes long for all invocations, even for those that skip it. So each searches on for its
+            // next batch that may win. It is loaded again: a driver gives what a loop computed last to all, whenever they
+            // left the loop.
             while (step < steps) {
                 uint found = steps;
                 for (uint at = step; at < steps; at += uint(BATCH_VECTORS)) {
@@ -386,7 +387,7 @@ void reduce_units(uint first_unit, uint units, uint base, uint lane, uint place,
 #endif
         }
     }
-    settle(best, first_unit, base, lane, steps_per_tile, key, rank);
+    settle(best, first_tile, base, lane, steps_per_tile, key, rank);
 }
 
 #if SUBGROUPS
@@ -408,8 +409,8 @@ void main() {
     uint place = invocation() >> lane_bits, lane = invocation() & (lanes - 1u);
     uint part = PARTS_IN_WORKGROUP == 1u ? 0u : place >> findLSB(outputs_per_block);
     uint blocks = (outputs + outputs_per_block - 1u) >> findLSB(outputs_per_block);
-    uint units = tiles_per_run;
-    if (!ONE_RUN) units *= reduce_count / positions_of_run();
+    uint tiles = tiles_per_run;
+    if (!ONE_RUN) tiles *= reduce_count / positions_of_run();
     uint workgroups = blocks * splits;
     prepare();
     prepare_masks();
@@ -421,7 +422,7 @@ void main() {
         uvec2 offsets = offsets_of_output(number);
         Key key;
         uint rank;
-        reduce_units(split + part * splits, units, offsets.x, lane, place, wanted, key, rank);
+        reduce_tiles(split + part * splits, tiles, offsets.x, lane, place, wanted, key, rank);
 #if SUBGROUPS
         if (PARTS_IN_WORKGROUP > 1u) keep_best_of_parts(WORKGROUP / PARTS_IN_WORKGROUP, key, rank);
         wanted = wanted && part == 0u;

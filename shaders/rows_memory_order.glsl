@@ -96,11 +96,11 @@ uint divided(inout uint number, RunDim dim) {
     return quotient;
 }
 
-uvec2 run_of_segment(uint segment) {
+uvec2 begin_of_run(uint run_number) {
     uvec2 begin = uvec2(layout_words[READING_OFFSET], layout_words[READING_POSITION]);
     if (ONE_RUN) return begin;
     for (uint dim = dims_outside_run; dim-- > 0u;) {
-        uint word = reading_dim_word(dim), coordinate = take_coordinate(segment, dim == 0u, word);
+        uint word = reading_dim_word(dim), coordinate = take_coordinate(run_number, dim == 0u, word);
         begin += coordinate * uvec2(layout_word(word + 1u), layout_word(word + 2u));
     }
     return begin;
@@ -438,7 +438,7 @@ void consider_kept(inout Best best, Kept kept, Tile tile) {
 #endif
 
 // Gives all invocations that share the output the best key and its rank.
-void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
+void settle(Best best, uint first_tile, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
     key = exchange_near(lanes, best.key);
     rank = best.key == key ? best.rank : 0u;
 #if SUBGROUPS

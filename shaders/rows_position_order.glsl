@@ -4,8 +4,8 @@
 
 void prepare() {}
 
-uvec2 run_of_segment(uint segment) {
-    return uvec2(ONE_RUN ? 0u : reduced_offset(segment, REDUCED_DIMS - 1u), segment * positions_of_run());
+uvec2 begin_of_run(uint run_number) {
+    return uvec2(ONE_RUN ? 0u : reduced_offset(run_number, REDUCED_DIMS - 1u), run_number * positions_of_run());
 }
 
 struct Best {
@@ -84,7 +84,7 @@ uint place_of(Kept kept, Key key) {
 #endif
 
 // Gives all invocations that share the output the best key and its rank.
-void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
+void settle(Best best, uint first_tile, uint base, uint lane, uint steps_per_tile, out Key key, out uint rank) {
     key = exchange_near(lanes, best.key);
     bool holder = best.found && best.key == key;
     if (KEPT_VECTORS == 0u) {
@@ -103,7 +103,7 @@ void settle(Best best, uint first_unit, uint base, uint lane, uint steps_per_til
 #endif
         {
             uint tile_number = steps_per_tile == 1u ? best.step : best.step / steps_per_tile;
-            tile = tile_of_unit(first_unit + tile_number * UNIT_STEP, base);
+            tile = tile_of_number(first_tile + tile_number * TILES_APART, base);
             vector = tile.first + (best.step - tile_number * steps_per_tile) * lanes + lane;
 #if KEY_WORDS > 1
             uint place;

@@ -186,8 +186,14 @@ def pytest_sessionstart() -> None:
         raise pytest.UsageError(fault)
 
 
-def pytest_configure() -> None:
-    """Hear interrupts, here and in child processes: some shells start background jobs that ignore them."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse paths that do not exist: several processes would run no test without saying so.
+
+    Hear interrupts, here and in child processes: some shells start background jobs that ignore them.
+    """
+    for argument in () if config.option.pyargs else config.args:
+        if not (config.invocation_params.dir / argument.partition("::")[0]).exists():
+            raise pytest.UsageError(f"file or directory not found: {argument}")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -184,7 +184,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         help=f"some of {sorted(PROPERTIES)}",
     )
     parser.add_argument("--replay", type=pathlib.Path, metavar="CASE.json", help="run one saved case again")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if not options.seconds > 0:
+        parser.error(f"--seconds {options.seconds:g}: more than 0 is accepted")
+    return options
 
 
 def main(arguments: list[str] | None = None) -> int:

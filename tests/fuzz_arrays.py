@@ -363,6 +363,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="the first case's seed (default: random)")
     parser.add_argument("--cases", type=int, help="stop after so many cases")
     options = parser.parse_args(arguments)
+    if not options.seconds > 0:
+        parser.error(f"--seconds {options.seconds:g}: more than 0 is accepted")
     faulthandler.enable()
     warnings.simplefilter("ignore")
     info = vkdml.default_device().info

@@ -303,6 +303,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="of the first batches, to repeat a run (default: random)")
     parser.add_argument("--only", choices=sorted(PROPERTIES), help="one property alone")
     options = parser.parse_args(arguments)
+    if not options.seconds > 0:
+        parser.error(f"--seconds {options.seconds:g}: more than 0 is accepted")
     names = [options.only] if options.only else list(PROPERTIES)
     first = seed = secrets.randbits(32) if options.seed is None else options.seed
     seconds: Counter[str] = Counter()

@@ -164,7 +164,7 @@ REFUSALS = (
     "cannot convert float",  # NaN and infinity in a list: NumPy casts its own, of others it asks for int()
     "has no attribute",
     "cannot be seen by NumPy without a copy",
-    "cannot be shared",
+    "no other library can read",
     "setting an array element with a sequence",
 )
 

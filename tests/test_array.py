@@ -20,6 +20,7 @@ from thinned import examples
 import vkdml
 from vkdml.operators import on_device
 from vkdml.plan.elements import ML_DTYPES_ELEMENTS, NUMPY_ELEMENTS
+from vkdml.runtime import memory as device_memory
 
 ELEMENTS = (*NUMPY_ELEMENTS, *ML_DTYPES_ELEMENTS)
 MOVED = (*ELEMENTS, "complex128", "S16", "datetime64[s]")
@@ -380,8 +381,6 @@ def test_interchange_with_numpy_and_dlpack(device):
     array = vkdml.from_dlpack(host)
     assert np.array_equal(array.numpy(), host)
     assert array.__dlpack_device__() == (7, device.info.index)
-    with pytest.raises(BufferError, match="cannot be shared with another library"):
-        array.__dlpack__()
     with pytest.raises(BufferError, match=r"DLPack device \(7, 0\); accepted are tensors in host memory"):
         vkdml.from_dlpack(Foreign(array))
     with pytest.raises(TypeError, match="int does not offer DLPack"):
@@ -400,6 +399,19 @@ def test_interchange_with_numpy_and_dlpack(device):
         vkdml.empty(2, "S3")
     if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
         assert np.array_equal(np.from_dlpack(array, device="cpu"), host)
+
+
+def test_dlpack_of_an_array_in_vulkans_own_memory_names_what_works_on_its_device(device, monkeypatch):
+    array = vkdml.asarray([1.0, 2.0])
+    for options in ({}, {"copy": True}):
+        for vendor, with_cuda in ((device.info.vendor_id, True), (0, False)):
+            monkeypatch.setattr(device_memory, "NVIDIA", vendor)
+            with pytest.raises(BufferError, match="memory that no other library can read") as refused:
+                array.__dlpack__(**options)
+            said = str(refused.value)
+            assert "torch.from_numpy(a.numpy())" in said
+            assert "torch.from_dlpack(a.__dlpack__(dl_device=(1, 0)))" in said
+            assert ('vkdml.asarray(a, share="cuda")' in said) == with_cuda
 
 
 class Foreign:

@@ -7,6 +7,7 @@ import inspect
 import math
 import operator
 import pickle
+from collections import deque
 
 import ml_dtypes
 import numpy as np
@@ -86,11 +87,33 @@ def test_what_would_write_to_a_copy_is_refused(make):
     assert not np.may_share_memory(x, x.copy())
     assert not np.may_share_memory(x, HOST)
     assert np.array_equal(np.sort(np.random.default_rng(0).permutation(x), axis=0), np.sort(HOST, axis=0))
-    with pytest.raises(TypeError, match=r"use np.asarray\(a\)"):
-        np.zeros(3, like=x)
+    with pytest.raises(
+        TypeError, match=r"does not take an array on a device in this way: use np.asarray\(a\)"
+    ):
+        np.vstack(deque([x, x]))
     # A view that NumPy makes of the copy cannot be written to either.
     with pytest.raises(ValueError, match="read-only"):
         np.ravel(x)[0] = 3
+
+
+@BOTH
+def test_like_is_refused_by_name(make):
+    x = make(HOST)
+    with_like = [f for f in vars(np).values() if "like : array_like" in (getattr(f, "__doc__", None) or "")]
+    assert len(with_like) > 20
+    for function in with_like:
+        arguments = {
+            np.full: (3, 0),
+            np.fromstring: ("3",),
+            np.fromiter: ([1], int),
+            np.fromfunction: (np.sum, (3,)),
+        }
+        with pytest.raises(TypeError) as refused:
+            function(*arguments.get(function, (3,)), like=x)
+        name = f"numpy.{function.__name__}"
+        assert str(refused.value).startswith(f"{name} does not take an array on a device as like=; accepted")
+        assert f"{name} without like=, and vkdml.asarray(x)" in str(refused.value)
+        assert "vkdml.dask.argmax" in str(refused.value)
 
 
 def test_views_stay_on_the_device_and_indices_are_found_there():

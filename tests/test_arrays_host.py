@@ -172,7 +172,7 @@ REFUSED = {
         "this Converts holds categories",
     ),
     "a sparse matrix": (type("csr_array", (), {"toarray": None})(), "of this csr_array; accepted are"),
-    "None": (None, "an array of Python objects of this NoneType"),
+    "None": (None, "None is no array; accepted are arrays and nested sequences of numbers"),
     "a dictionary": ({}, "no array of this dict: it holds what it has by name; accepted are its arrays"),
     "an integer beyond 64 bits": ([2**70], "an array of Python objects of this list"),
     "None among numbers": ([1, None], "an array of Python objects of this list"),
@@ -425,7 +425,11 @@ def test_small_floats_without_their_package_are_named(monkeypatch):
 
 
 def test_tensors_that_numpy_does_not_take_are_named():
-    with pytest.raises(TypeError, match=r"this OnlyDLPack cannot be taken through DLPack: .*; accepted are"):
+    with pytest.raises(
+        TypeError,
+        match=r"this OnlyDLPack cannot be taken through DLPack: .*; accepted are tensors in host memory .* "
+        r"of numbers of NumPy's types or of bfloat16, float8_e4m3fn, float8_e5m2$",
+    ):
         as_host_array(OnlyDLPack(np.zeros(3, np.uint8), "float8_e3m4"))
 
 

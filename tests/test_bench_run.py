@@ -19,7 +19,14 @@ from rich.console import Console
 import vkdml
 from vkdml import measuring
 from vkdml.bench import check, files, measure, record, record_file, session, suites, timing
-from vkdml.bench.cases import Case, fitted_suite, plan_of, windows_of_rank
+from vkdml.bench.cases import (
+    MOVED_ELEMENTS,
+    REDUCE_ELEMENTS,
+    Case,
+    fitted_suite,
+    plan_of,
+    windows_of_rank,
+)
 from vkdml.bench.libraries import by_name as libraries
 from vkdml.bench.libraries import cub_library, peers
 from vkdml.cli import bench, bench_progress, main
@@ -96,7 +103,7 @@ def test_a_small_run_leaves_numbers_and_plots(tmp_path, capsys):
     words = ["--dtype", "f16,int8", "--axis", "0", "--json", str(file), "--plot", str(plot)]
     assert main([*SMALL[:3], "--readings", "3", *words, "--peers", "numpy"]) == 0
     said = capsys.readouterr().out
-    assert max(map(len, said.splitlines())) <= 80 or str(tmp_path) in said
+    assert all(len(line) <= 80 or line.startswith("written to ") for line in said.splitlines())
     made = record_file.load(file)
     assert [row.case for row in made.rows] == ["f16 40x300 ax 0", "i8 40x300 ax 0"]
     for row in made.rows:
@@ -201,6 +208,17 @@ def test_a_shape_of_the_users_own_is_run_as_it_is(tmp_path, capsys, device):
     (row,) = record_file.load(file).rows
     assert (row.shape, row.scaled_from, row.read_bytes) == ([700, 1000], None, 2_800_000)
     assert "made smaller" not in capsys.readouterr().out
+
+
+def test_copies_of_a_shape_of_the_users_own_are_of_any_type_that_slice1_takes(tmp_path):
+    file = tmp_path / "run.json"
+    words = ["--op", "slice1", "--shape", "3x4x5", "--peers", "none", "--readings", "1", "--json", str(file)]
+    assert main(["bench", *words, "--dtype", ",".join(MOVED_ELEMENTS)]) == 0
+    rows = record_file.load(file).rows
+    assert {row.element: row.as_case().input_bytes for row in rows} == {
+        element: 60 * nbytes for element, nbytes in MOVED_ELEMENTS.items()
+    }
+    assert set(MOVED_ELEMENTS) >= {*REDUCE_ELEMENTS, "uint8", "complex128"}
 
 
 @pytest.mark.parametrize("shape", ["70x100", "7x10x3"])
@@ -627,8 +645,10 @@ def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypat
         (["--suite", "fast"], "accepted are quick, full, latency, slice, real"),
         (["--op", "topk"], "accepted are argmax, argmin, slice1"),
         (["--dtype", "float33"], "accepted are float32, float16"),
-        (["--dtype", "float33"], "float8_e4m3fn, float8_e5m2; with --op slice1 float32, "),
-        (["--op", "slice1", "--dtype", "uint16"], "accepted are float32, float16, int8, float64, complex128"),
+        (["--dtype", "float33"], "float8_e4m3fn, float8_e5m2, complex128"),
+        (["--op", "argmin", "--dtype", "float33"], "float8_e5m2; with --op slice1 also complex128"),
+        (["--op", "slice1", "--dtype", "complex64"], "float8_e4m3fn, float8_e5m2, complex128"),
+        (["--op", "slice1", "--dtype", "uint16"], "--dtype uint16: the suite quick has no such case; its"),
         (["--shape", "4by4"], "accepted are sizes of at least 1 such as 4096x65536"),
         (["--shape", "0x4"], "accepted are sizes of at least 1"),
         (["--axis", "first"], "accepted are all, or distinct axes"),
@@ -642,7 +662,7 @@ def test_absent_peers_are_left_out_of_auto_and_refused_by_name(device, monkeypat
         (["--axis", "1.5"], "accepted are all, or distinct axes"),
         (["--shape", "4x4", "--axis", "-3"], "accepted are -2 to 1"),
         (["--dtype", "float32,"], "--dtype '': accepted are float32"),
-        (["--shape", "4x4", "--dtype", "complex128"], "float64, complex128"),
+        (["--shape", "4x4", "--dtype", "complex128"], "with --op slice1 also complex128"),
         (["--shape", "4x4", "--mib", "8"], "--mib, which makes suites smaller, is not accepted"),
         (["--shape", "4x4", "--suite", "full"], "--suite is not accepted beside it"),
         (["--suite", "latency", "--dtype", "float16"], "--op, --dtype and --axis are not accepted"),

@@ -523,8 +523,8 @@ def swept(shares, ratios=(), kind="discrete") -> Record:
 
 def test_quantiles_are_values_that_occurred():
     ascending = [float(value) for value in range(1, 501)]
-    assert [sweep_report.quantile(ascending, at) for _, at in sweep_report.QUANTILES] == [1, 5, 50, 250]
-    assert sweep_report.quantile([7.0], 0.5) == 7.0
+    assert [sweep_report.quantile(ascending, at) for _, at in sweep_report.QUANTILES] == [1, 5, 50]
+    assert sweep_report.quantile([7.0], 0.1) == 7.0
     assert measuring.geometric_mean([0.5, 2.0, 8.0]) == pytest.approx(2.0)
 
 
@@ -537,6 +537,7 @@ def test_the_report_has_quantiles_and_the_worst_in_80_columns():
     said = printed(made)
     assert max(map(len, said.splitlines())) <= 80
     lines = [" ".join(line.split()) for line in said.splitlines()]
+    assert "lowest 1% 10% median mean cases" in lines
     assert "share of the fastest read, all 0.010 0.010 0.10 0.49 98" in lines
     mean = math.exp((97 * math.log(4) + math.log(0.25)) / 98)
     assert f"times as fast as torch, all 0.25 0.25 4.00 4.00 {mean:.2f} 98" in lines
@@ -553,9 +554,26 @@ def test_the_report_has_quantiles_and_the_worst_in_80_columns():
 
 
 def test_the_report_has_no_column_for_torch_without_its_times():
-    said = printed(swept([0.5], []))
-    assert "the worst by share of the fastest read" in " ".join(said.split())
-    assert "torch" not in said
+    lines = [" ".join(line.split()) for line in printed(swept([0.5], [])).splitlines()]
+    assert "the worst by share of the fastest read" in " ".join(lines)
+    assert "lowest 1% 10% median cases" in lines
+    assert "share of the fastest read, all 0.50 0.50 0.50 0.50 1" in lines
+    assert not [line for line in lines if "torch" in line or "mean" in line]
+
+
+def test_the_median_of_an_even_number_lies_between_the_two_in_the_middle():
+    said = " ".join(printed(swept([0.1, 0.2, 0.6, 0.9], [1.0, 2.0, 3.0, 8.0])).split())
+    assert "share of the fastest read, all 0.10 0.10 0.10 0.40 4" in said
+    assert "times as fast as torch, all 1.00 1.00 1.00 2.50 2.63 4" in said
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "seed 1: 1 case of up to"), (2, "seed 1: 2 cases of up to")])
+def test_the_report_says_how_many_cases_there_are(count, said):
+    assert said in printed(swept([0.5] * count))
+    made = swept([0.5] * count)
+    made.settings["windows"] = True
+    with_windows = said.replace(" of up", ", windows reduced instead of copied, of up")
+    assert with_windows in " ".join(printed(made).split())
 
 
 def test_a_sweep_comes_back_from_its_file_and_is_drawn(tmp_path):

@@ -562,7 +562,7 @@ def test_an_error_of_reading_comes_out_and_leaves_nothing_behind(two_devices, se
     x = np.arange(8192, dtype=np.int32)
     out = np.full(8192, -1, np.int32)
     z = Pieces(x, (256,), fails_at=6)
-    with pytest.raises(OSError, match=r"reading \[1280:1536\] of this test_chunked Pieces: the disk is on"):
+    with pytest.raises(OSError, match=r"reading \[1280:1536\] of this Pieces: the disk is on"):
         vkdml.slice1(z, 0, x.size, 1, out=out, device=devices)
     assert (out == -1).all()
     after = len(z.read)

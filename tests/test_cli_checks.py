@@ -221,7 +221,7 @@ def test_a_selector_that_names_nothing_is_a_problem_that_lists_the_devices() -> 
 
 @pytest.mark.parametrize("selector", ["card", "nosuch"])
 def test_the_fault_of_a_selector_is_said_without_the_list_that_the_remedy_gives(selector: str) -> None:
-    listed = "0: Card 0 (discrete, driver); 1: Card 1 (discrete, driver)"
+    listed = "0: Card 0 (discrete, driver 1.0); 1: Card 1 (discrete, driver 1.0)"
     said = {
         "card": f"'card' matches 2 devices: {listed}; choose one by its index, UUID or whole name",
         "nosuch": f"no device matches 'nosuch'; the devices are: {listed}",

@@ -60,6 +60,23 @@ def test_chosen_tests_and_those_whose_output_is_to_be_seen_run_in_one_process(ma
         assert conftest.pytest_xdist_auto_num_workers(config) == 0
 
 
+@pytest.mark.parametrize("argument", ["tests/nosuch.py", "nosuch", "nosuch.py::test_x[1::2]"])
+def test_a_path_that_does_not_exist_is_refused_before_processes_are_started(
+    argument: str, tmp_path: Path
+) -> None:
+    (tmp_path / "tests").mkdir()
+    config = a_config("tests", "tests::x", argument, pyargs=False)
+    config.invocation_params = SimpleNamespace(dir=tmp_path)
+    with pytest.raises(pytest.UsageError) as refused:
+        conftest.pytest_configure(config)
+    assert str(refused.value) == f"file or directory not found: {argument}"
+    (tmp_path / argument.partition("::")[0]).touch()
+    conftest.pytest_configure(config)
+    config.args.append("a.module")
+    config.option.pyargs = True
+    conftest.pytest_configure(config)
+
+
 def collect(config: Any, items: list[Any], others: Callable[[], None] = lambda: None) -> None:
     """Call the hook, and the other plugins' hooks where it does."""
     hook = conftest.pytest_collection_modifyitems(config, items)

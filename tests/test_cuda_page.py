@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 COLUMNS = ("torch", "tensor", "shared_after_cuda", "shared_in_a_row")
 
@@ -37,10 +39,38 @@ def test_the_table_has_the_measured_times():
         assert f"{parts[name]:.0f} us" in " ".join(text.split())
 
 
-def test_the_example_says_what_it_needs():
+WITHOUT_TORCH = "sys.modules['torch'] = None"
+WITHOUT_CUDA = (
+    "torch = sys.modules['torch'] = types.ModuleType('torch'); "
+    "torch.cuda = types.SimpleNamespace(is_available=lambda: False)"
+)
+
+
+def ran(setting: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the example with a torch as the setting makes it."""
     example = str(ROOT / "examples" / "torch_argmax.py")
-    script = f"import runpy, sys; sys.modules['torch'] = None; runpy.run_path({example!r})"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    script = f"import runpy, sys, types; {setting}; runpy.run_path({example!r}, run_name='__main__')"
+    return subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (WITHOUT_TORCH, "torch is not installed; this example needs torch with CUDA"),
+        (WITHOUT_CUDA, "torch finds no GPU; this example needs an NVIDIA GPU and torch with CUDA"),
+    ],
+)
+def test_the_example_says_what_it_needs(setting, said):
+    done = ran(setting)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line == "torch_argmax: torch is not installed; this example needs torch with CUDA"
+    assert line == f"torch_argmax: {said}"
+
+
+def test_the_example_says_how_it_is_run():
+    done = ran(WITHOUT_CUDA, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "python examples/torch_argmax.py" in done.stdout
+    assert ran(WITHOUT_CUDA, "x").returncode == 2

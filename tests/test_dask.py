@@ -66,15 +66,19 @@ TAKES = {
     "asarray on devices": lambda x: vkdml.asarray(x, device=[0]),
     "assignment": lambda x: vkdml.zeros(3, "i8").__setitem__(..., x),
     "indices": lambda x: vkdml.asarray(np.arange(10))[x],
+    "lazily": lambda x: vkdml.dask.argmin(x).compute(),
     "lazily over no axis": lambda x: vkdml.dask.argmax(x, axis=()).compute(),
+    "lazy windows": lambda x: vkdml.dask.slice1(x, 0, 3, 1).compute(),
 }
 
 
 @pytest.mark.parametrize("name", TAKES)
 def test_masks_of_lazy_arrays_are_refused_and_others_are_taken(name: str) -> None:
-    with pytest.raises(TypeError, match="the mask of this MaskedArray hides elements"):
+    with pytest.raises(TypeError, match="the mask of this MaskedArray hides elements") as refused:
         TAKES[name](MASKED)
+    assert str(refused.value).endswith(": dask.array.ma.filled(x, value) makes one")
     TAKES[name](da.from_array(np.array([1, 9, 3]), chunks=2))
+    TAKES[name](da.ma.filled(MASKED, 0))
 
 
 def test_a_dask_that_is_too_old_is_refused_with_its_version() -> None:
@@ -87,6 +91,25 @@ def test_a_dask_that_is_too_old_is_refused_with_its_version() -> None:
 def test_a_delayed_array_is_computed() -> None:
     """It answers to every name, also to those of tables and of queries."""
     assert vkdml.argmax(dask.delayed(np.arange)(5)) == 4
+
+
+def test_dasks_own_argmax_of_arrays_on_a_device_names_the_one_that_takes_them() -> None:
+    host = np.array([3, 1, 9, 4])
+    x = da.from_array(vkdml.asarray(host), chunks=2)
+    for name in ("argmax", "argmin"):
+        with pytest.raises(TypeError, match=rf"as like=; .* accepted are .*vkdml\.dask\.{name}"):
+            getattr(x, name)().compute()
+        assert getattr(vkdml.dask, name)(x).compute() == getattr(host, name)()
+
+
+@pytest.mark.parametrize("element", ["int64", ">f4"])
+def test_an_array_of_no_dimensions_gives_scalars(element: str) -> None:
+    host = np.array(3, element)
+    x = da.from_array(host)
+    for axis in (None, ()):
+        assert_same(vkdml.dask.argmax(x, axis, dtype="uint32"), vkdml.argmax(host, axis, dtype="uint32"))
+        found = vkdml.dask.argmin(x, axis, return_values=True)
+        assert_same(found, vkdml.argmin(host, axis, return_values=True))
 
 
 def test_a_lazy_array_in_a_list_is_computed_once() -> None:

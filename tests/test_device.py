@@ -21,6 +21,7 @@ from separate import forget_open_devices
 
 import vkdml
 from vkdml import _native, dml
+from vkdml.cli.devices import table
 from vkdml.common.read_only import fix
 from vkdml.runtime import device as devices
 from vkdml.runtime import open_devices
@@ -34,7 +35,9 @@ def made_up():
     info = vkdml.devices()[0]
 
     def make(index, name, kind, uuid, driver):
-        return replace(info, index=index, name=name, type=kind, uuid=uuid * 32, driver_name=driver)
+        return replace(
+            info, index=index, name=name, type=kind, uuid=uuid * 32, driver_name=driver, driver_info="1.0"
+        )
 
     return [
         make(0, "llvmpipe (LLVM 15)", "software", "a", "llvmpipe"),
@@ -102,6 +105,16 @@ def test_what_a_driver_says_of_itself_selects_where_no_name_does(made_up):
     infos = [replace(info, driver_info=f"Mesa 25.{info.index}") for info in made_up]
     assert select("25.3", infos).index == 3
     assert select("mesa", infos).index == 1, "a driver's name goes before"
+    assert select("nvidia mesa 25.3", infos).index == 3, "as it is printed"
+    assert select(" Radv Mesa 25.5 ", infos).index == 5
+
+
+def test_a_driver_as_it_is_printed_selects_its_device(device):
+    (printed,) = table([device.info], None).columns[3].cells
+    assert select(printed, [device.info]) is device.info
+    with pytest.raises(vkdml.NoDeviceError) as caught:
+        vkdml.Device("no such device")
+    assert f"{device.info.index}: {device.name} ({device.info.type}, {printed})" in str(caught.value)
 
 
 def test_discrete_before_integrated_before_software(made_up):
@@ -114,7 +127,7 @@ def test_discrete_before_integrated_before_software(made_up):
 def test_what_matches_nothing_is_answered_with_what_there_is(made_up, selector):
     with pytest.raises(
         vkdml.NoDeviceError,
-        match=r"^no device matches .*; the devices are: 0: llvmpipe .* 3: NVIDIA H200 \(discrete, NVIDIA\);",
+        match=r"^no device matches .*; the devices are: 0: llvmpipe .* 3: NVIDIA H200 \(discrete, NVIDIA 1",
     ):
         select(selector, made_up)
 

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fuzz
 import fuzz_arrays
+import fuzz_descriptors
 import numpy as np
 import pytest
 
@@ -28,6 +30,15 @@ def test_a_short_run_finds_nothing():
 
 def test_a_run_ends_in_time():
     assert "no failure in" in run("--seconds", "1", "--seed", "7").stdout
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
+@pytest.mark.parametrize("tool", [fuzz, fuzz_arrays, fuzz_descriptors])
+def test_no_time_is_refused(tool, seconds, capsys):
+    with pytest.raises(SystemExit) as ended:
+        tool.main(["--seconds", seconds])
+    assert ended.value.code == 2
+    assert f"--seconds {seconds}: more than 0 is accepted" in capsys.readouterr().err
 
 
 def test_a_fault_is_found(monkeypatch):

@@ -307,7 +307,7 @@ def test_short_rows_out_of_memory_order_are_not_read_one_by_one(sizes, name, ker
 
 
 def read_by_a_tile(step) -> float | None:
-    """How many elements a tile of segments reads for each that takes part; None if a step has none of these."""
+    """How many elements a tile of segments reads for each that takes part; None if there is no such tile."""
     kernel = kernels.table()[step.kernel]
     constants, push = kernel.named(step.constants), kernel.family.unpack(step.push)
     if kernel.family.name != "argreduce_short" or constants["segments_along"] == 3:

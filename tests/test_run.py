@@ -13,6 +13,7 @@ import pytest
 RUN = Path(__file__).resolve().parent.parent / "run"
 # What would install packages or fetch drivers.
 INSTALLERS = ("apt-get", "apt-cache", "sudo", "python3", "dpkg-query")
+FUZZERS = ("", "-arrays", "-descriptors")
 
 
 @pytest.fixture
@@ -28,9 +29,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ran(folder: Path, *words: str, validation: str = "") -> subprocess.CompletedProcess[str]:
+def ran(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     path = f"{folder / 'installers'}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "DRIVER": "", "VALIDATION": validation}
+    environment = {**os.environ, "PATH": path, "DRIVER": "", "VALIDATION": "", **variables}
     command = ["sh", str(folder / "run"), *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
 
@@ -49,6 +50,19 @@ def ran(folder: Path, *words: str, validation: str = "") -> subprocess.Completed
         ),
         (["wheel-test", "quick"], "wheel-test quick: accepted is nothing, or --only with native"),
         (["nosuch"], "there is no command 'nosuch'"),
+        (["demo", "x"], "demo takes no arguments, and was given: x"),
+        *((["fuzz" + of], f"usage: ./run fuzz{of} SECONDS") for of in FUZZERS),
+        *(
+            (["fuzz" + of, seconds], f"fuzz{of} {seconds}: accepted is a whole number of seconds from 1 on")
+            for of in FUZZERS
+            for seconds in ("abc", "0", "00", "-1", "1.5")
+        ),
+        *(
+            ([command, *words], f"file or directory not found: {words[-1]}; accepted are paths from ")
+            for command in ("test", "test-every", "test-cuda", "asan", "tsan")
+            for words in (["tests/nosuch.py"], ["nosuch.py::test_x[1]"], ["-n", "2", "tests/nosuch"])
+        ),
+        (["test", "--tb=short", "nosuch.py"], "file or directory not found: nosuch.py"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_done(
@@ -63,15 +77,43 @@ def test_wrong_arguments_are_refused_before_anything_is_done(
 
 @pytest.mark.parametrize("command", ["lint", "asan", "tsan", "emulated", "compile-amd", "wheel"])
 def test_validation_is_refused_where_it_would_do_nothing(folder: Path, command: str) -> None:
-    done = ran(folder, command, validation="1")
-    assert (done.returncode, done.stdout) == (1, "")
+    done = ran(folder, command, VALIDATION="1")
+    assert (done.returncode, done.stdout) == (2, "")
     assert f"VALIDATION=1 does nothing for {command}" in done.stderr
     assert not (folder / "installed").exists()
 
 
 @pytest.mark.parametrize(
+    ("name", "said"), [("DRIVER", "is none of swiftshader"), ("VALIDATION", "is neither 0")]
+)
+def test_wrong_values_in_the_environment_are_refused(folder: Path, name: str, said: str) -> None:
+    done = ran(folder, "demo", **{name: "nosuch"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{name}=nosuch {said}" in done.stderr
+    assert not (folder / "installed").exists()
+
+
+@pytest.mark.parametrize(
     "words",
-    [[], ["-h"], ["--help"], ["help"], ["clean", "--help"], ["setup", "-h"], ["wheel-test", "--help"]],
+    [["-k", "nosuch.py"], ["-n", "2", "run"], ["--ignore", "tests/x.py", "--ignore=x.py"], ["run::x", "-x"]],
+)
+def test_options_of_pytest_and_their_values_are_no_paths(folder: Path, words: list[str]) -> None:
+    assert "not found" not in ran(folder, "test", *words).stderr
+    assert (folder / "installed").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["-h"],
+        ["--help"],
+        ["help"],
+        ["clean", "--help"],
+        ["setup", "-h"],
+        ["wheel-test", "--help"],
+        ["fuzz", "-h"],
+    ],
 )
 def test_the_usage_fits_80_columns(folder: Path, words: list[str]) -> None:
     done = ran(folder, *words)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vkdml.arrays.foreign import attribute, is_buffer, require_plain
+from vkdml.arrays.foreign import FILLED, FILLED_BY_DASK, attribute, is_buffer, require_plain
 from vkdml.arrays.same_store import share_a_store
 from vkdml.common.wording import put_before
 from vkdml.plan.layout import row_major_strides
@@ -86,7 +86,7 @@ class ChunkedArray:
                 part = part.compute()
             if hasattr(part, "read") and callable(part.read):  # tensorstore's views read later
                 part = part.read().result()
-            require_plain(part)
+            require_plain(part, filled=FILLED if self.is_stored else FILLED_BY_DASK)
             array = np.asarray(part)
             shape = tuple(len(range(*s.indices(n))) for s, n in zip(index, self.shape, strict=True))
             require_as_said(array, self.dtype, shape)
@@ -126,8 +126,9 @@ class ChunkedArray:
             part = ", ".join(
                 f"{s.start}:{s.stop}" + (f":{s.step}" if s.step not in (None, 1) else "") for s in index
             )
-            library = self._type.__module__.partition(".")[0]
-            put_before(error, f"{doing} [{part}] of this {library} {self._type.__name__}")
+            known = self.is_of_known_library
+            library = f"{self._type.__module__.partition('.')[0]} " if known else ""
+            put_before(error, f"{doing} [{part}] of this {library}{self._type.__name__}")
             raise
 
 

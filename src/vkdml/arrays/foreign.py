@@ -20,9 +20,11 @@ from vkdml.common import dlpack
 NUMBERS = frozenset({bool, int, float, complex, np.bool_, *np.sctypeDict.values()})
 # As deep as NumPy's arrays may have dimensions.
 DEEPEST_NESTING = 64
+# What makes arrays without masked elements.
+FILLED, FILLED_BY_DASK = "x.filled(value)", "dask.array.ma.filled(x, value)"
 
 
-def require_plain(x: Any, nesting: int = 0, lazy: list[Any] | None = None) -> None:
+def require_plain(x: Any, nesting: int = 0, lazy: list[Any] | None = None, *, filled: str = FILLED) -> None:
     """Raise TypeError for an object, also within sequences, of which NumPy would silently drop a part.
 
     >>> require_plain(np.ma.array([1, 5, 3], mask=[0, 0, 0]))
@@ -34,19 +36,20 @@ def require_plain(x: Any, nesting: int = 0, lazy: list[Any] | None = None) -> No
         x: what NumPy is to make an array of.
         nesting: sequences that it lies in.
         lazy: gets the arrays of Dask that are met instead of looking at them: ``computed`` replaces them.
+        filled: what the user can do about a mask.
     """
     is_list = isinstance(x, list | tuple)
     has_items = is_list or _is_other_sequence(x)
     if has_items and nesting < DEEPEST_NESTING and not NUMBERS.issuperset(map(type, x)):
         for item in x:
-            require_plain(item, nesting + 1, lazy)
+            require_plain(item, nesting + 1, lazy, filled=filled)
     if not is_list and type(x) is not np.ndarray and type(x) not in NUMBERS:
         if lazy is not None and _is_of_dask(x):
             lazy.append(x)
             return
         require_open(x)
         _require_computed(x)
-        _require_no_mask(x)
+        _require_no_mask(x, filled)
         _require_no_missing(x)
         if nesting and not isinstance(x, np.ndarray | DeviceArray) and hasattr(type(x), "__array__"):
             # NumPy drops the masks of what it puts together; what it cannot convert, it says itself.
@@ -54,7 +57,7 @@ def require_plain(x: Any, nesting: int = 0, lazy: list[Any] | None = None) -> No
                 converted = np.asanyarray(x)
             except Exception:
                 return
-            _require_no_mask(converted)
+            _require_no_mask(converted, filled)
 
 
 # Of these NumPy takes the text, the memory or the numbers, and not item by item.
@@ -87,7 +90,7 @@ def plain(x: Any) -> Any:
     require_plain(x, lazy=lazy)
     if lazy:
         x = _computed(x)
-        require_plain(x)
+        require_plain(x, filled=FILLED_BY_DASK)
     return x
 
 
@@ -115,11 +118,11 @@ def _require_computed(x: Any) -> None:
         )
 
 
-def _require_no_mask(x: Any) -> None:
+def _require_no_mask(x: Any, filled: str) -> None:
     interface = attribute(x, "__array_interface__")
     valid = interface.get("mask") if isinstance(interface, Mapping) else None
     if valid is not None:  # in this protocol True marks the elements that count
-        _require_none_hidden(x, ~np.asarray(valid, np.bool_))
+        _require_none_hidden(x, ~np.asarray(valid, np.bool_), filled)
     mask = attribute(x, "mask")
     # Python's booleans are no masks but settings: netCDF4's variables say whether they give masked arrays.
     if mask is None or isinstance(mask, bool) or callable(mask):
@@ -128,14 +131,14 @@ def _require_no_mask(x: Any) -> None:
     fields = mask.dtype.names is not None  # records have a mask for each field
     if not (fields or mask.dtype == np.bool_) or mask.shape not in ((), attribute(x, "shape")):
         return
-    _require_none_hidden(x, mask != np.zeros((), mask.dtype))
+    _require_none_hidden(x, mask != np.zeros((), mask.dtype), filled)
 
 
-def _require_none_hidden(x: Any, hidden: Any) -> None:
+def _require_none_hidden(x: Any, hidden: Any, filled: str) -> None:
     if hidden.any():
         raise TypeError(
             f"the mask of this {type(x).__name__} hides elements ({np.count_nonzero(hidden)} of them), and "
-            "NumPy would drop it; accepted are arrays without masked elements: x.filled(value) makes one"
+            f"NumPy would drop it; accepted are arrays without masked elements: {filled} makes one"
         )
 
 
@@ -285,7 +288,8 @@ def from_dlpack(x: Any) -> npt.NDArray[Any]:
     except (BufferError, RuntimeError, AttributeError, ValueError) as error:
         raise TypeError(
             f"this {type(x).__name__} cannot be taken through DLPack: {error}; accepted are tensors in host "
-            "memory that numpy.from_dlpack takes"
+            "memory that their library lends as they are, of numbers of NumPy's types or of "
+            f"{', '.join(dlpack.SMALL_FLOAT_CODES)}"
         ) from None
     return array if small_float is None else array.view(small_float)
 

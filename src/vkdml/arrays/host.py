@@ -90,6 +90,8 @@ def _converted(x: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
         raise ValueError(f"NumPy makes no array of this {type(x).__name__}: {error}{accepted}") from None
     foreign.require_plain(array)
     if array.dtype.hasobject and not isinstance(x, np.ndarray) and dtype is None:
+        if x is None:
+            raise TypeError("None is no array; accepted are arrays and nested sequences of numbers")
         hint = ": x.toarray() makes one" if hasattr(x, "toarray") else ""
         fault = chunked_fault(x)
         if fault:

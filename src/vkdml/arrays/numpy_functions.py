@@ -81,6 +81,12 @@ def _on_copies(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwarg
         raise TypeError(f"numpy.{name} cannot write to a device; accepted is out= in host memory")
     copies: dict[int, Any] = {}
     host_args, host_kwargs = _on_host(args, copies), _on_host(kwargs, copies)
+    if not copies and func in _WITH_LIKE:
+        raise TypeError(
+            f"numpy.{name} does not take an array on a device as like=; accepted are numpy.{name} without "
+            "like=, and vkdml.asarray(x), which copies to a device. Dask's own argmax and argmin use like=; "
+            "of a Dask array that holds vkdml.Arrays, accepted are vkdml.dask.argmax and vkdml.dask.argmin"
+        )
     if not copies:
         raise TypeError(f"numpy.{name} does not take an array on a device in this way: use np.asarray(a)")
     try:
@@ -270,3 +276,11 @@ _OF_SHARDS_TOO = (_argmax, _argmin, _shape, _ndim, _size, _reshape)
 # What NumPy says of an array that it would write to and that is read-only.
 _OF_WRITING = ("read-only", "not writeable", "output array is not acceptable")
 _OF_MEMORY = (np.shares_memory, np.may_share_memory)
+# NumPy's functions with an option like=, which is no longer among the arguments when they come here.
+_WITH_LIKE = frozenset(
+    {
+        np.arange, np.array, np.asanyarray, np.asarray, np.ascontiguousarray, np.asfortranarray, np.empty,
+        np.eye, np.frombuffer, np.fromfile, np.fromfunction, np.fromiter, np.fromstring, np.full,
+        np.genfromtxt, np.identity, np.loadtxt, np.ones, np.require, np.tri, np.zeros,
+    }
+)  # fmt: skip

@@ -27,6 +27,9 @@ CHAINED_ROWS = ("small", "logits", "sizes")
 ELEMENT_BYTES = {name: element.nbytes for name, element in kernels.elements().items()}
 REDUCE_ELEMENTS = (*elements.NUMPY_ELEMENTS, *elements.ML_DTYPES_ELEMENTS)
 SLICE_ELEMENTS = {"float32": 4, "float16": 2, "int8": 1, "float64": 8, "complex128": 16}
+"""Those of the suites' cases of slice1, one of each width, with their bytes."""
+MOVED_ELEMENTS = ELEMENT_BYTES | SLICE_ELEMENTS
+"""All that cases of slice1 can have, with their bytes."""
 SHORT_NAMES = {name: element.short for name, element in kernels.elements().items()} | {"complex128": "c128"}
 
 # Fewer outputs side by side in memory would be another kind of case.
@@ -134,7 +137,7 @@ class Case:
 
     @property
     def element_bytes(self) -> int:
-        return SLICE_ELEMENTS[self.element] if self.op == "slice1" else ELEMENT_BYTES[self.element]
+        return MOVED_ELEMENTS[self.element]
 
     @property
     def axes(self) -> tuple[int, ...]:

@@ -201,11 +201,11 @@ def _every_kernel() -> Iterator[Case]:
     """Yield what the other rows leave out.
 
     Every element type along rows, columns, odd columns, short blocks and strides, with many outputs and
-    with few; odd columns of few rows, and in several matrices; long odd columns of bytes; rows of 3 and
-    stacks of 7; stacks of 5 whose outputs are transposed; every second element of matrices, transposed;
-    pixels from RGB to BGR, and to planes; images turned; 13 planes to pixels; every third of 9 channels,
-    the first 3 of 80; narrow rows backwards, and every third element of them; a part of one row, its
-    every second and third element; the greatest of each pixel over all pictures; one element alone.
+    with few; odd columns of few rows, and in several matrices; long columns and short ones of bytes; rows
+    of 3 and stacks of 7; stacks of 5 whose outputs are transposed; every second element of matrices,
+    transposed; pixels from RGB to BGR, and to planes; images turned; 13 planes to pixels; every third of 9
+    channels, the first 3 of 80; narrow rows backwards, and every third element of them; a part of one row,
+    its every second and third element; the greatest of each pixel over all pictures; one element alone.
     """
     for element, size in ELEMENT_BYTES.items():
         elements = 256 * MIB // size
@@ -232,6 +232,9 @@ def _every_kernel() -> Iterator[Case]:
         if size == 1:
             # Of bytes, only large arrays are read by phases.
             yield _reduce(EVERY_KERNEL, element, (8192, elements // 8192 - 1), 0)
+            # Of bytes, few positions are loaded in pairs of words.
+            for columns in (elements // 4, elements // 4 - 1):
+                yield _reduce(EVERY_KERNEL, element, (4, columns), 0)
         for shape, axis in (
             ((elements // 65536, 65536), 1),
             ((elements // 65536, 65536), 0),

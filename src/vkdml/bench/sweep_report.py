@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 
 from rich import box
@@ -13,7 +14,7 @@ from vkdml.bench.sweep import DATA, command
 from vkdml.measuring import geometric_mean
 
 WORST = 20
-QUANTILES = (("lowest", 0.0), ("1%", 0.01), ("10%", 0.1), ("median", 0.5))
+QUANTILES = (("lowest", 0.0), ("1%", 0.01), ("10%", 0.1))
 PEER = "torch"
 _SAID_AGAIN = 5
 SAID_OF_DATA = {"bits": "random bits", "flags": "random bytes 0 and 1", "constant": "equal elements"}
@@ -46,8 +47,8 @@ def values(record: Record, measure: Measure, rows: Sequence[SweepRow] | None = N
 def quantile(ascending: Sequence[float], at: float) -> float:
     """Return the value that so large a part of all is below or equal to; never one between two of them.
 
-    >>> [quantile([1.0, 2.0, 3.0, 4.0], at) for at in (0, 0.01, 0.1, 0.5)]
-    [1.0, 1.0, 1.0, 2.0]
+    >>> [quantile([1.0, 2.0, 3.0, 4.0], at) for at in (0, 0.1, 0.3)]
+    [1.0, 1.0, 2.0]
     """
     return ascending[max(math.ceil(at * len(ascending)) - 1, 0)]
 
@@ -69,26 +70,26 @@ def faults(record: Record) -> list[SweepRow]:
 def quantile_table(record: Record) -> Table:
     """Return the quantiles of the share of the fastest read and of the ratio to torch."""
     table = _table("")
-    for name, _ in QUANTILES:
+    with_torch = bool(values(record, times_torch))
+    names = (*(name for name, _ in QUANTILES), "median", *(["mean"] if with_torch else []), "cases")
+    for name in names:
         table.add_column(f" {name}", justify="right", no_wrap=True)
-    table.add_column(" mean", justify="right", no_wrap=True)
-    table.add_column(" cases", justify="right", no_wrap=True)
     kinds = {
         "all": record.sweep,
         "reductions": [row for row in record.sweep if row.op != "slice1" and not row.sizes],
         "of windows": [row for row in record.sweep if row.op != "slice1" and row.sizes],
         "slice1": [row for row in record.sweep if row.op == "slice1"],
     }
-    for what, measure, with_mean in (
-        ("share of the fastest read", share, False), ("times as fast as torch", times_torch, True),
-    ):  # fmt: skip
+    for what, measure in (("share of the fastest read", share), ("times as fast as torch", times_torch)):
         for kind, rows in kinds.items():
             known = values(record, measure, rows)
             if known:
+                mean = f" {figure(geometric_mean(known))}" if measure is times_torch else ""
                 table.add_row(
                     f"{what}, {kind}",
                     *(f" {figure(quantile(known, at))}" for _, at in QUANTILES),
-                    f" {figure(geometric_mean(known))}" if with_mean else "",
+                    f" {figure(statistics.median(known))}",
+                    *([mean] if with_torch else []),
                     f" {len(known)}",
                 )
     return table
@@ -141,10 +142,11 @@ def notes(record: Record) -> Iterator[str]:
     """Yield what the tables leave out: what was refused or wrong, and how bytes are counted."""
     settings = record.settings
     windows = bool(settings.get("windows"))
-    what = "cases, windows reduced instead of copied," if windows else "cases"
+    what = "1 case" if len(record.sweep) == 1 else f"{len(record.sweep)} cases"
+    what += ", windows reduced instead of copied," if windows else ""
     data = settings.get("data", DATA[0])  # not in records of earlier versions
     yield (
-        f"seed {settings['seed']}: {len(record.sweep)} {what} of up to {settings['mib']} MiB of "
+        f"seed {settings['seed']}: {what} of up to {settings['mib']} MiB of "
         f"{SAID_OF_DATA[data]}; "
         "times are those of the kernels, by the device's clock, and every result was checked"
     )

@@ -43,7 +43,7 @@ def bench(
         "--dtype",
         help="Only these element types, separated by commas.",
         metavar="NAMES",
-        accepted=", ".join(cases.REDUCE_ELEMENTS),
+        accepted=", ".join(cases.MOVED_ELEMENTS),
     ),
     shape: str = options.text(
         "--shape",

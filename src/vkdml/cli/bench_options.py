@@ -290,16 +290,15 @@ def _accept(option: str, value: str, accepted: Sequence[str], besides: str = "")
 
 
 def _elements(text: str, op: str) -> tuple[str, ...]:
-    accepted, besides = tuple(cases.SLICE_ELEMENTS), ""
-    if op != "slice1":
+    accepted, besides = tuple(cases.MOVED_ELEMENTS), ""
+    if op not in ("", "slice1"):  # some suites have cases of slice1
         accepted = cases.REDUCE_ELEMENTS
-        besides = f"; with --op slice1 {', '.join(cases.SLICE_ELEMENTS)}"
-    named = [name.strip() for name in text.split(",")] if text else []
+        moved = (name for name in cases.MOVED_ELEMENTS if name not in accepted)
+        besides = f"; with --op slice1 also {', '.join(moved)}"
+    named = [_LONG_NAMES.get(name.strip(), name.strip()) for name in text.split(",")] if text else []
     for name in named:
-        long = _LONG_NAMES.get(name, name)
-        if op or long != "complex128":  # some suites have cases of slice1
-            _accept("--dtype", long, accepted, besides)
-    return tuple(dict.fromkeys(_LONG_NAMES.get(name, name) for name in named))
+        _accept("--dtype", name, accepted, besides)
+    return tuple(dict.fromkeys(named))
 
 
 def _sizes(text: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from typing import Literal
 from vkdml import DeviceInfo
 from vkdml.cli.text import size
 from vkdml.common.wording import how_to_install
+from vkdml.runtime.device_info import driver_of
 
 Level = Literal["ok", "warning", "problem"]
 
@@ -292,7 +293,7 @@ def device(info: DeviceInfo, facts: Facts) -> Iterator[Finding]:
     if not info.heaps:  # a driver that only compiles
         forced = FORCED_FAMILY in facts.environment
         another = f"unset {FORCED_FAMILY}" if forced else "choose another device with VKDML_DEVICE"
-    driver = f"{info.driver_name} {info.driver_info}".strip()
+    driver = driver_of(info)
     yield Finding("ok", subject, f"{info.name}, {info.type}, Vulkan {info.api_version}, driver {driver}")
 
     unmet = False

@@ -14,6 +14,7 @@ from rich.table import Table
 import vkdml
 from vkdml.bench.tables import console_of_whole_lines, print_whole
 from vkdml.cli.text import size
+from vkdml.runtime.device_info import driver_of
 
 
 def devices(
@@ -66,7 +67,7 @@ def table(infos: Sequence[vkdml.DeviceInfo], default: int | None) -> Table:
             f"{mark}{info.index}",
             info.name,
             info.type,
-            f"{info.driver_name} {info.driver_info}".strip(),
+            driver_of(info),
             info.api_version,
             size(device_memory(info)),
             str(info.subgroup["size"]),

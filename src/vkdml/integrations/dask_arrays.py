@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vkdml.arrays.chunked import require_as_said
-from vkdml.arrays.foreign import attribute, require_plain
+from vkdml.arrays.foreign import FILLED_BY_DASK, attribute, require_plain
 from vkdml.common.wording import put_before, type_of
 from vkdml.integrations.dask_package import dask
 
@@ -91,8 +91,8 @@ def checked_chunk(chunk: Any, dtype: np.dtype[Any], dims: Sequence[Begins], plac
         ValueError: another shape.
     """
     try:
+        require_plain(chunk, filled=FILLED_BY_DASK)
         if not isinstance(attribute(chunk, "dtype"), np.dtype):
-            require_plain(chunk)
             chunk = np.asarray(chunk)
         shape = [begins.extent_of(number) for begins, number in zip(dims, place, strict=True)]
         require_as_said(chunk, dtype, shape)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from vkdml import ops
 from vkdml.arguments import ReduceRequest, Reduction, context, integer, one_axis
-from vkdml.arrays.foreign import require_plain
+from vkdml.arrays.foreign import FILLED_BY_DASK, require_plain
 from vkdml.integrations.dask_arrays import (
     AnyArray,
     Begins,
@@ -53,7 +53,9 @@ def reduce(x: Any, request: ReduceRequest, split_every: Any) -> Any:
             reduction.require_elements(request.operator)
         if not reduction.axes:
             indices = lazily(x, _zeros, reduction.index_dtype)
-            return ArgReduceResult(indices, x) if reduction.with_values else indices
+            if not reduction.with_values:
+                return indices
+            return ArgReduceResult(indices, x if x.ndim else lazily(x, _scalar, x.dtype))
         won = _won(x, request, reduction, split_every)
         indices = lazily(won, _indices, reduction.index_dtype)
         if not reduction.with_values:
@@ -213,9 +215,13 @@ def _values(won: AnyArray, dtype: np.dtype[Any]) -> Any:
     return np.asarray(won)["bits"].astype(_bits_of(dtype)).view(dtype)[()]
 
 
-def _zeros(chunk: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
-    require_plain(chunk)
-    return np.zeros(np.shape(chunk), dtype)
+def _zeros(chunk: AnyArray, dtype: np.dtype[Any]) -> Any:
+    require_plain(chunk, filled=FILLED_BY_DASK)
+    return np.zeros(np.shape(chunk), dtype)[()]
+
+
+def _scalar(chunk: AnyArray, dtype: np.dtype[Any]) -> Any:
+    return np.asarray(chunk, dtype)[()]
 
 
 def _require_places(x: Any, axes: tuple[int, ...]) -> None:

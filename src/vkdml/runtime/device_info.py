@@ -58,8 +58,7 @@ class DeviceInfo(ReadOnly):
 
     def __repr__(self) -> str:
         gib = sum(heap["size"] for heap in self.heaps if heap["device_local"]) / (1 << 30)
-        driver = f"{self.driver_name} {self.driver_info}"
-        return f"<vkdml.DeviceInfo {self.index}: {self.name} ({self.type}), {driver}, {gib:.3g} GiB>"
+        return f"<vkdml.DeviceInfo {self.index}: {self.name} ({self.type}), {driver_of(self)}, {gib:.3g} GiB>"
 
     @property
     def largest_heap_bytes(self) -> int:
@@ -147,8 +146,13 @@ def loader() -> dict[str, Any]:
     return _native.loader()
 
 
+def driver_of(info: DeviceInfo) -> str:
+    """Return a driver's name and version in the words that are printed and that select its devices."""
+    return f"{info.driver_name} {info.driver_info}".strip()
+
+
 def _describe(infos: list[DeviceInfo]) -> str:
-    return "; ".join(f"{info.index}: {info.name} ({info.type}, {info.driver_name})" for info in infos)
+    return "; ".join(f"{info.index}: {info.name} ({info.type}, {driver_of(info)})" for info in infos)
 
 
 def hardware(info: DeviceInfo) -> tuple[str, str, str]:
@@ -217,4 +221,4 @@ def _matching(selector: DeviceInfo | int | str, infos: list[DeviceInfo]) -> list
         return []
     whole = [info for info in infos if info.name.lower() == wanted]
     named = [info for info in infos if wanted in info.name.lower() or wanted in info.driver_name.lower()]
-    return whole or named or [info for info in infos if wanted in info.driver_info.lower()]
+    return whole or named or [info for info in infos if wanted in driver_of(info).lower()]

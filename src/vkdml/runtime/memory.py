@@ -34,6 +34,8 @@ BINDING_ALIGNMENT = 256
 # Held while it is noted who uses memory: threads may evaluate sequences on one array. A signal handler may
 # come between.
 _noting_users = threading.RLock()
+# The vendor's number, as PCI has it.
+NVIDIA = 0x10DE
 # The host reads so many bytes of mapped memory itself.
 MAPPED_READ_BYTES = _native.most_mapped_read()
 
@@ -108,10 +110,13 @@ class Memory(ReadOnly):
 
     def lend(self, tensor: lent_tensor.Description, *, versioned: bool) -> Any:
         """Return a DLPack capsule of elements of this memory, where CUDA maps it."""
+        on_device = ""
+        if self._device.info.vendor_id == NVIDIA:
+            on_device = ', and a copy on the device that CUDA sees: vkdml.asarray(a, share="cuda")'
         raise BufferError(
-            "Vulkan memory of its own cannot be shared with another library; accepted are "
-            'vkdml.asarray(a, share="cuda"), which copies it on the device, and a copy on the host: '
-            "np.asarray(a), or dl_device=(1, 0) with copy=True or None"
+            "the array lies in memory that no other library can read; accepted are copies on the host: "
+            "np.asarray(a), torch.from_numpy(a.numpy()), torch.from_dlpack(a.__dlpack__(dl_device=(1, 0)))"
+            + on_device
         )
 
     @property

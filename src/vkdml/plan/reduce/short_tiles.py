@@ -143,7 +143,8 @@ def _tile_of(
     permuted = fast is not near
     room = _room_of(layout, fast, nbytes, packed, tuning, limits)
     tile = _tile_in(room, layout, fast, nbytes, packed, tuning, limits)
-    if tile is None or not permuted or tile.read_in_vain(positions.size) < _MOST_IN_VAIN:
+    is_permuted_stack = permuted and near.input_stride < positions.input_stride
+    if tile is None or not is_permuted_stack or tile.read_in_vain(positions.size) < _MOST_IN_VAIN:
         return tile
     room = _room_of(layout, fast, nbytes, packed, tuning, limits, positions_apart=True)
     return _tile_in(room, layout, fast, nbytes, packed, tuning, limits) or tile
