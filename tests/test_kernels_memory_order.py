@@ -20,7 +20,7 @@ from vkdml.plan.device_classes import DISCRETE
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
-from vkdml.plan.reduce import element_costs, rows
+from vkdml.plan.reduce import element_costs, rows, runs
 from vkdml.plan.reduce.argreduce import plan_argreduce
 
 # Outputs, sizes of the reduced dimensions as they lie in memory, and elements from the end of an output to
@@ -265,8 +265,8 @@ def test_which_rows_follow_each_other_in_the_order_of_their_indices():
 
     def is_reordered(memory, order, name="float32"):
         layout, _ = layout_of((memory, order, (len(memory) - 1,), 0), (False, False, False))
-        runs = rows.long_runs_of(layout, Order(name).element_type, GPU_LIMITS)
-        return rows.with_rows_beside(layout, runs, Order(name).element_type, GPU_LIMITS) != layout
+        found = runs.long_runs_of(layout, Order(name).element_type, GPU_LIMITS)
+        return rows.with_rows_beside(layout, found, Order(name).element_type, GPU_LIMITS) != layout
 
     assert is_reordered((13, 322638, 32), (1, 0, 2))
     assert is_reordered((4, 8, 65536, 32), (2, 1, 0, 3), "int64")
