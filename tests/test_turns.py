@@ -11,11 +11,12 @@ from plans import GPU_LIMITS
 from slice1_kernels import PLAN_SLICE1, base_of, check, use
 
 from vkdml.plan import kernels
-from vkdml.plan.device_classes import DISCRETE, SOFTWARE
+from vkdml.plan.device_classes import DISCRETE, SOFTWARE, tuning_for
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.slice import slice1 as plan_slice1
 from vkdml.plan.slice import turns
 from vkdml.plan.slice.turns import IN_ORDER, Turns, turns_of
+from vkdml.plan.tuning import TurnTuning
 
 MIB = 1 << 20
 LIMITS = replace(GPU_LIMITS, tuning=DISCRETE)
@@ -30,7 +31,7 @@ NOT_TRANSPOSED = {
     "tile_least_bytes": 1 << 32,
     "narrow_tile_least_bytes": 1 << 32,
     "box_near_bytes": 1 << 40,
-    "turns_from_bytes": 1,
+    "turns": TurnTuning(1, longest_row_bytes=192, longest_row_of_bytes=104),
 }
 
 
@@ -67,24 +68,25 @@ def test_every_byte_is_copied_in_turn(device, monkeypatch, family, width):
     assert True in told  # shares that fill no turn
 
 
-def shares(turns: Turns, workgroups: int) -> np.ndarray:
+def shares(parts: int, of_part: int, workgroups: int) -> np.ndarray:
     """The share of each workgroup, as the shader finds it."""
     workgroup = np.arange(workgroups)
-    group, place = np.divmod(workgroup, turns.parts * turns.shares)
-    in_turn = (group * turns.parts + place % turns.parts) * turns.shares + place // turns.parts
-    return np.where((group + 1) * turns.parts * turns.shares <= workgroups, in_turn, workgroup)
+    group, place = np.divmod(workgroup, parts * of_part)
+    in_turn = (group * parts + place % parts) * of_part + place // parts
+    return np.where((group + 1) * parts * of_part <= workgroups, in_turn, workgroup)
 
 
 @pytest.mark.parametrize(("parts", "in_turn"), [(2, 2), (7, 7), (9, 8), (12, 6), (17, 8), (64, 8)])
 def test_workgroups_that_follow_each_other_copy_neighbouring_parts(parts, in_turn):
     layout = parts_of(parts, 8 * MIB // parts, 12, pitch=12)
     workgroups = 100_003
-    found = turns_of(layout, 4, workgroups, LIMITS)
-    assert found == Turns(in_turn, workgroups // parts)
-    taken = shares(found, workgroups)
+    found = turns_of(layout, 4, LIMITS)
+    assert found == Turns(in_turn, parts)
+    of_part = found.push(workgroups)["shares_in_turn"]
+    taken = shares(in_turn, of_part, workgroups)
     np.testing.assert_array_equal(np.sort(taken), np.arange(workgroups))
-    part = np.minimum(taken // found.shares, parts - 1)
-    first = part[: in_turn * found.shares].reshape(-1, in_turn)
+    part = np.minimum(taken // of_part, parts - 1)
+    first = part[: in_turn * of_part].reshape(-1, in_turn)
     np.testing.assert_array_equal(first, np.broadcast_to(np.arange(in_turn), first.shape))
 
 
@@ -115,14 +117,34 @@ def test_workgroups_that_follow_each_other_copy_neighbouring_parts(parts, in_tur
     ],
 )
 def test_only_parts_that_read_the_same_memory_are_copied_in_turn(layout, takes_turns):
-    found = turns_of(layout, 4, 10_000, LIMITS)
+    found = turns_of(layout, 4, LIMITS)
     assert (found != IN_ORDER) == takes_turns
-    assert turns_of(layout, 4, 10_000, replace(LIMITS, tuning=SOFTWARE)) == IN_ORDER
+    slice1 = replace(DISCRETE.slice1, turns=None)
+    assert turns_of(layout, 4, replace(LIMITS, tuning=replace(DISCRETE, slice1=slice1))) == IN_ORDER
+
+
+@pytest.mark.parametrize(
+    ("layout", "takes_turns"),
+    [
+        (parts_of(4, MIB // 2, 12, pitch=12), True),
+        (parts_of(3, MIB, 12, pitch=12), True),
+        (parts_of(2, MIB, 12, pitch=12), False),
+        (parts_of(4, MIB // 2, 50, pitch=51), True),  # 200 bytes
+        (parts_of(4, MIB // 2, 51, pitch=52), False),
+        (parts_of(32, MIB // 2, 12, pitch=12), True),
+        (parts_of(33, MIB // 2, 12, pitch=12), False),
+        (parts_of(4, 8 * MIB // 208 - 1, 12, pitch=13), False),  # less than 8 MiB
+    ],
+)
+def test_lavapipe_copies_some_parts_in_turn(layout, takes_turns):
+    assert (turns_of(layout, 4, replace(LIMITS, tuning=SOFTWARE)) != IN_ORDER) == takes_turns
+    on_swiftshader = replace(LIMITS, tuning=tuning_for("software", "SwiftShader driver"))
+    assert turns_of(layout, 4, on_swiftshader) == IN_ORDER
 
 
 def test_rows_of_single_bytes_are_copied_in_order_earlier():
     for row, in_turn in ((104, True), (105, False)):
-        assert (turns_of(parts_of(3, MIB, row, pitch=107), 1, 10_000, LIMITS) != IN_ORDER) == in_turn
+        assert (turns_of(parts_of(3, MIB, row, pitch=107), 1, LIMITS) != IN_ORDER) == in_turn
 
 
 @pytest.mark.parametrize(

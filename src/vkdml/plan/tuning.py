@@ -29,6 +29,22 @@ class BoxWorkgroups:
 
 
 @dataclass(frozen=True)
+class TurnTuning:
+    """Which parts of a copy's output that read the same memory workgroups copy in turn."""
+
+    from_bytes: int
+    """The least memory that a part lies in. A cache holds less."""
+    longest_row_bytes: int
+    """Longer rows have few ends, at which parts share what is read."""
+    longest_row_of_bytes: int
+    """The same of single bytes."""
+    parts: tuple[int, int] = (2, NEVER)
+    """The fewest and the most: others are copied in order."""
+    most_vectors: int = NEVER
+    """Of a share, for each invocation, where elements are vectors: turns of less stay in a nearer cache."""
+
+
+@dataclass(frozen=True)
 class SliceTuning:
     """The numbers of slice1."""
 
@@ -122,8 +138,8 @@ class SliceTuning:
     """The same of the next cache."""
     held_sectors: tuple[int, int] = (1024, 4096)
     """Rows of fewer sectors stay in a cache from row to row: at any pitch, and at a pitch that suits it."""
-    turns_from_bytes: int = NEVER
-    """Workgroups take turns in parts of the output that read the same memory, if it has so many bytes."""
+    turns: TurnTuning | None = None
+    """Which parts of the output that read the same memory are copied in turn; None: none are."""
     rows_last_first_from_bytes: int = NEVER
     """Copies from this size on take the last row first where rows lie in another direction than their
     elements: a processor foresees reading in one direction."""

@@ -68,7 +68,7 @@ def row_copy(
     assert near is not None
     stride = dims[-1].input_stride
     workgroups = ceil_div(count, share)
-    turns = turns_of(layout, element_bytes, workgroups, limits)
+    turns = turns_of(layout, element_bytes, limits)
     kernel, constants = family.specialize(
         step=stride if stride in family.numbers_of("step", element_bytes=element_bytes) else 0,
         element_bytes=element_bytes,
@@ -85,7 +85,7 @@ def row_copy(
         input_base=layout.input_base,
         output_base=layout.output_base,
         last_vector=last_vector,
-        **turns.push,
+        **turns.push(workgroups),
         layout_words=placed.pushed,
     )
     loops = loop_steps.copied_rows(len(dims), share // workgroup_size, near)

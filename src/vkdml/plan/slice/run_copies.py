@@ -227,12 +227,15 @@ def _step(
         per_run = runs.vectors_of_run
     # In each round of a workgroup every invocation writes one vector.
     per_round = loop_steps.runs_per_round(len(runs.outer), len(runs.inner), per_vector)
-    most = min(tuning.workgroup_vectors, (limits.max_loop_steps - 1) // (1 + per_round))
+    in_order = rows_last_first or not in_rows
+    turns = IN_ORDER if in_order else turns_of(layout, runs.element_bytes, limits)
+    wanted = tuning.workgroup_vectors
+    if turns != IN_ORDER and per_vector == 1 and tuning.turns is not None:
+        wanted = min(wanted, tuning.turns.most_vectors)
+    most = min(wanted, (limits.max_loop_steps - 1) // (1 + per_round))
     rounds = rounds_of_workgroup(vectors, workgroup_size, most, limits)
     per_workgroup = rounds * workgroup_size
     workgroups = ceil_div(vectors, per_workgroup)
-    in_order = rows_last_first or written != _Written.ALL
-    turns = IN_ORDER if in_order else turns_of(layout, runs.element_bytes, workgroups, limits)
     push = _FAMILY.push(
         vectors=vectors,
         outer_dims=len(runs.outer),
@@ -245,7 +248,7 @@ def _step(
         vectors_per_workgroup=per_workgroup,
         last_vector=last_vector,
         boundary_step=boundary_step,
-        **turns.push,
+        **turns.push(workgroups),
         layout_words=placed.pushed,
     )
     by_words = 4 <= runs.innermost.size < per_vector and written in (_Written.WHOLE, _Written.IN_STRIPS)

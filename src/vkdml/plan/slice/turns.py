@@ -3,7 +3,8 @@
 Parts whose short rows lie side by side in the input read the same memory, such as those of
 ``x.transpose(1, 0, 2)``. So do parts that overlap, such as those of an array that is repeated. Copied one
 after the other, each reads it anew, since no cache holds all that a part reads. Workgroups that follow each
-other run at the same time; if they take turns in the parts, a cache holds what these share.
+other run at the same time, or soon after each other; if they take turns in the parts, a cache holds what
+these share.
 """
 
 from __future__ import annotations
@@ -14,12 +15,10 @@ from dataclasses import dataclass
 
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits
+from vkdml.plan.tuning import TurnTuning
 
-# GPUs read this much of their memory at least.
+# GPUs read this much of their memory at least, and processors a line.
 _READ_BYTES = 2 * SECTOR_BYTES
-# Longer rows have few ends, at which parts share what is read. Of single bytes, these take longer in turn
-# (H200: up to 1.08 times as long).
-_LONGEST_ROW_BYTES, _LONGEST_ROW_OF_BYTES = 192, 104
 # Rows of whole reads share none. From so many parts on they are faster in turn all the same, if they are one
 # read long: 0.81 to 0.97 of the time (H200).
 _PARTS_OF_WHOLE_READS = 8
@@ -33,47 +32,50 @@ _LEAST_PART_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Turns:
-    """Of how many parts workgroups have shares in turn, and how many shares a part has."""
+    """Of how many parts workgroups have shares in turn, and how many parts the output has."""
 
+    in_turn: int = 1
     parts: int = 1
-    shares: int = 1
 
     @property
     def constants(self) -> dict[str, int]:
-        return {"parts_in_turn": self.parts}
+        return {"parts_in_turn": self.in_turn}
 
-    @property
-    def push(self) -> dict[str, int]:
-        return {"shares_in_turn": self.shares}
+    def push(self, shares: int) -> dict[str, int]:
+        """Return the push constants of a copy whose workgroups have so many shares of the output."""
+        return {"shares_in_turn": max(shares // self.parts, 1)}
 
 
 IN_ORDER = Turns()
 """Workgroups have one share of the output after the other."""
 
 
-def turns_of(layout: CopyLayout, element_bytes: int, shares: int, limits: DeviceLimits) -> Turns:
-    """Return the turns of a copy into one run, whose workgroups have so many shares of it.
+def turns_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Turns:
+    """Return the turns of a copy into one run.
 
     A part is one coordinate of the dimension along which what is copied lies nearest in the input.
 
     >>> from vkdml.plan.device_classes import DISCRETE
     >>> limits = DeviceLimits(DISCRETE, 1 << 30, 65535, 1024, 32768)
     >>> dims = Dim(3, 12, 12_000_000), Dim(1_000_000, 36, 12), Dim(12, 1, 1)
-    >>> turns_of(CopyLayout(dims, 0, 0), 4, 35_157, limits)
-    Turns(parts=3, shares=11719)
+    >>> turns_of(CopyLayout(dims, 0, 0), 4, limits)
+    Turns(in_turn=3, parts=3)
     """
-    dims = layout.dims
+    dims, tuning = layout.dims, limits.tuning.slice1.turns
+    if tuning is None:
+        return IN_ORDER
     beside = [place for place, dim in enumerate(dims) if abs(dim.input_stride) < _span(dims[place + 1 :])]
     place = min(beside, key=lambda place: abs(dims[place].input_stride), default=None)
-    if place is None or _span(dims[place:]) * element_bytes < limits.tuning.slice1.turns_from_bytes:
+    if place is None or _span(dims[place:]) * element_bytes < tuning.from_bytes:
         return IN_ORDER
     all_parts = math.prod(dim.size for dim in dims[: place + 1])
     is_large = layout.count // all_parts * element_bytes >= _LEAST_PART_BYTES
-    if not (is_large and _share_reads(layout, place, element_bytes)):
-        return IN_ORDER
     parts = dims[place].size
+    fewest, most = tuning.parts
+    if not (is_large and fewest <= parts <= most and _share_reads(layout, place, element_bytes, tuning)):
+        return IN_ORDER
     in_turn = max(range(2, min(parts, _MOST_PARTS) + 1), key=lambda n: parts // n * (n - 1))
-    return Turns(in_turn, max(shares // all_parts, 1))
+    return Turns(in_turn, all_parts)
 
 
 def are_few_rows_in_turn(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
@@ -83,7 +85,7 @@ def are_few_rows_in_turn(layout: CopyLayout, element_bytes: int, limits: DeviceL
     copies of 2 to 4 parts).
     """
     is_adjacent = abs(layout.dims[-1].input_stride) == 1
-    return is_adjacent and 1 < turns_of(layout, element_bytes, 1, limits).parts <= _FEW_PARTS
+    return is_adjacent and 1 < turns_of(layout, element_bytes, limits).in_turn <= _FEW_PARTS
 
 
 def _span(dims: Sequence[Dim]) -> int:
@@ -91,7 +93,7 @@ def _span(dims: Sequence[Dim]) -> int:
     return 1 + sum((dim.size - 1) * abs(dim.input_stride) for dim in dims)
 
 
-def _share_reads(layout: CopyLayout, place: int, element_bytes: int) -> bool:
+def _share_reads(layout: CopyLayout, place: int, element_bytes: int, tuning: TurnTuning) -> bool:
     """Whether most reads of a part are of memory that the next part along the dimension reads, too."""
     inner, pitch = layout.dims[place + 1 :], abs(layout.dims[place].input_stride)
     row = _span([dim for dim in inner if abs(dim.input_stride) <= pitch])
@@ -99,6 +101,6 @@ def _share_reads(layout: CopyLayout, place: int, element_bytes: int) -> bool:
         return True
     starts = layout.input_base, *(dim.input_stride for dim in layout.dims if abs(dim.input_stride) >= pitch)
     if any(elements * element_bytes % _READ_BYTES for elements in (row, *starts)):
-        longest = _LONGEST_ROW_OF_BYTES if element_bytes == 1 else _LONGEST_ROW_BYTES
+        longest = tuning.longest_row_of_bytes if element_bytes == 1 else tuning.longest_row_bytes
         return row * element_bytes <= longest
     return row * element_bytes == _READ_BYTES and layout.dims[place].size >= _PARTS_OF_WHOLE_READS

@@ -104,7 +104,7 @@ def word_copy(
     groups = math.prod(dim.size for dim in dims[: dims.index(beside)]) if beside is not None else 1
     words_of_part = ceil_div(count, groups * parts)
     shares = ceil_div(words_of_part, share.words)
-    turns = turns_of(layout, element_bytes, shares, limits) if beside is None else IN_ORDER
+    turns = turns_of(layout, element_bytes, limits) if beside is None else IN_ORDER
     rounds = share.words // (share.at_once * share.workgroup_size)
     loops = loop_steps.words(len(dims), parts, rounds, share.at_once, per_word, share.near_dims)
     kernel, constants = family.specialize(
@@ -126,7 +126,7 @@ def word_copy(
         elements=layout.count,
         input_base=layout.input_base,
         output_base=layout.output_base,
-        **turns.push,
+        **turns.push(shares),
         layout_words=placed.pushed,
     )
     step = Step(kernel, constants, push, groups * shares, loop_steps=loops)
