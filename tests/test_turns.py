@@ -142,6 +142,12 @@ def test_lavapipe_copies_some_parts_in_turn(layout, takes_turns):
     assert turns_of(layout, 4, on_swiftshader) == IN_ORDER
 
 
+def test_recent_lavapipe_copies_large_arrays_in_turn():
+    recent = replace(LIMITS, tuning=tuning_for("software", "llvmpipe", "Mesa 25.0.7"))
+    for rows, in_turn in ((MIB // 16, False), (MIB // 8, True)):  # 13 and 26 MiB
+        assert (turns_of(parts_of(4, rows, 12, pitch=13), 4, recent) != IN_ORDER) == in_turn
+
+
 def test_rows_of_single_bytes_are_copied_in_order_earlier():
     for row, in_turn in ((104, True), (105, False)):
         assert (turns_of(parts_of(3, MIB, row, pitch=107), 1, LIMITS) != IN_ORDER) == in_turn

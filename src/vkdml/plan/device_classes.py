@@ -171,6 +171,10 @@ DISCRETE = Tuning(
     execution_cache_bytes=256 * _MIB,
     execution_cache_count=256,
 )
+# 0.34 to 1.20 of the time; two parts take 0.36 to 1.6, longer rows up to 2.5.
+_TURNS_OF_LAVAPIPE = TurnTuning(
+    8 * _MIB, longest_row_bytes=200, longest_row_of_bytes=200, parts=(3, 32), most_vectors=64
+)
 # A barrier costs a processor more than a load, and one invocation after the other reads memory in order.
 SOFTWARE = replace(
     DISCRETE,
@@ -237,10 +241,7 @@ SOFTWARE = replace(
         word_workgroup_size=0,
         pixel_channels=(),
         plane_pixels=(),
-        # 0.28 to 1.09 of the time (lavapipe); two parts 0.36 to 1.6, longer rows up to 2.5.
-        turns=TurnTuning(
-            8 * _MIB, longest_row_bytes=200, longest_row_of_bytes=200, parts=(3, 32), most_vectors=64
-        ),
+        turns=_TURNS_OF_LAVAPIPE,
         row_workgroup_size=8,
         workgroup_row_vectors=256,
         most_near_dims=1,
@@ -331,6 +332,8 @@ _SWIFTSHADER = replace(
 _RECENT_LAVAPIPE = replace(
     SOFTWARE,
     vector_positions=((1, 20), (2, 16), (4, 20), (8, 24)),
+    # 16 MiB take 0.74 to 1.5 of the time in turn, 48 MiB 0.39 to 1.18.
+    slice1=replace(SOFTWARE.slice1, turns=replace(_TURNS_OF_LAVAPIPE, from_bytes=24 * _MIB)),
     short=replace(
         SOFTWARE.short, narrow_row_bytes=512, walked_rows=((1, 96, 512), (2, 64, 512), (8, 256, 512))
     ),
