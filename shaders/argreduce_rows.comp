@@ -302,7 +302,7 @@ Key greatest_of(Kept kept) {
 }
 #endif
 
-// Units that come one after the other in an invocation are so far apart.
+// Tiles that come one after the other in an invocation are so far apart.
 #define TILES_APART (splits * PARTS_IN_WORKGROUP)
 
 #if MEMORY_ORDER

@@ -1,4 +1,5 @@
-// Loads vectors of 16 bytes, or of half as many, that start at any element. `load_until` reads nothing beyond an element, the last that is wanted.
+// Loads vectors of 16 bytes, or of half as many, that start at any element. `load_until` reads nothing beyond an element, the
+// last that is wanted.
 #include "columns_vector.glsl"
 
 #if ELEMENT_BYTES == 8

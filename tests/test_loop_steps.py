@@ -271,7 +271,7 @@ def test_argreduce_kernels_finish_the_largest_plans_allowed(device, monkeypatch,
     own = dict(variant)
     in_pairs = own.get("vector_words") == "pairs"
     if in_pairs:  # and not of few positions alone
-        monkeypatch.setattr(columns, "words_of_vectors", lambda *_: 2)
+        monkeypatch.setattr(columns, "are_in_pairs", lambda *_: True)
     flags = {"subgroups": int(bool(own.get("subgroups")))}
     if flags["subgroups"]:  # a workgroup has whole subgroups
         flags["workgroup_size"] = max(SMALL["workgroup_size"], device.limits.subgroup_size)

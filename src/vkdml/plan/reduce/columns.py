@@ -69,7 +69,8 @@ class _Groups:
 def _groups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> _Groups:
     """Return vectors where columns lie side by side, and single columns elsewhere."""
     inner = layout.kept[-1] if layout.kept else NO_DIM
-    vector_words = words_of_vectors(layout.reduce_count, element.nbytes, tuning)
+    in_pairs = are_in_pairs(layout.reduce_count, element.nbytes, tuning)
+    vector_words = 2 if in_pairs else _WORDS_OF_VECTOR
     per_vector = 4 * vector_words // element.nbytes
     run, in_run = contiguous(layout.kept)
     may_be_apart = tuning.columns_apart or inner.size < per_vector
@@ -87,14 +88,12 @@ def _groups(layout: ReduceLayout, element: ElementType, tuning: Tuning) -> _Grou
     return _Groups(layout.outputs // run * groups_of_run, per_vector, loads, run, columns_apart, vector_words)
 
 
-def words_of_vectors(positions: int, nbytes: int, tuning: Tuning) -> int:
-    """Return the words of the vectors of columns that have so many positions.
+def are_in_pairs(positions: int, nbytes: int, tuning: Tuning) -> bool:
+    """Whether columns that have so many positions are loaded in pairs of words.
 
-    In pairs, single bytes take 0.76 to 1.05 of the time (H200, 130 stacks, 0.92 in the mean); halves take
-    longer.
+    Single bytes take 0.76 to 1.05 of the time so (H200, 130 stacks, 0.92 in the mean); halves take longer.
     """
-    in_pairs = nbytes == 1 and positions <= _MOST_POSITIONS_IN_PAIRS
-    return 2 if in_pairs and not tuning.is_processor else _WORDS_OF_VECTOR
+    return nbytes == 1 and positions <= _MOST_POSITIONS_IN_PAIRS and not tuning.is_processor
 
 
 def _are_faster_apart(layout: ReduceLayout, element: ElementType, in_run: int) -> bool:

@@ -9,7 +9,7 @@ from vkdml.common.rounding import round_up
 from vkdml.plan.layout import ReduceLayout, contiguous
 from vkdml.plan.order import Order
 from vkdml.plan.plans import LINE_BYTES, PAGE_BYTES, VECTOR_BYTES, DeviceLimits, Plan
-from vkdml.plan.reduce.columns import words_of_vectors
+from vkdml.plan.reduce.columns import are_in_pairs
 from vkdml.plan.reduce.periodic import Periodicity
 from vkdml.plan.reduce.reductions import FOUR, NARROW_SHARE, Results, are_few_in_turn, rows_workgroups
 from vkdml.plan.reduce.runs import long_runs_of
@@ -176,8 +176,7 @@ def _is_faster_in_columns(layout: ReduceLayout, tile: ShortTile, nbytes: int, li
     if not are_columns or not is_large or limits.tuning.short.direct:
         return False
     row_bytes = near.size * nbytes
-    in_pairs = 4 * words_of_vectors(positions.size, nbytes, limits.tuning) < VECTOR_BYTES
-    if in_pairs and row_bytes >= _LONG_ROW_OF_PAIRS:
+    if are_in_pairs(positions.size, nbytes, limits.tuning) and row_bytes >= _LONG_ROW_OF_PAIRS:
         return True
     is_aligned = are_multiples(layout.row_starts, VECTOR_BYTES // nbytes)
     short = limits.tuning.short

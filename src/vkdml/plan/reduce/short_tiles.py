@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan.layout import Dim, ReduceLayout
@@ -79,6 +80,28 @@ _FEW_FOLDS = 3 / 8
 _SHORT_ROW = 24
 
 
+class _Stack(NamedTuple):
+    """Short rows, or a short stack of them, and what their tiles are chosen by."""
+
+    layout: ReduceLayout
+    fast: Dim
+    """The dimension along which outputs are written."""
+    nbytes: int
+    packed: bool
+    tuning: ShortTuning
+    limits: DeviceLimits
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the positions of an output."""
+        return self.layout.reduced[0].size * self.nbytes
+
+    @property
+    def permuted(self) -> bool:
+        """Whether outputs lie in another order than the input."""
+        return self.fast is not self.layout.kept[-1]
+
+
 def is_short(layout: ReduceLayout, element: ElementType, limits: DeviceLimits) -> bool:
     """Tell whether a layout has short rows, or a short stack of rows."""
     nbytes = element.nbytes
@@ -140,28 +163,19 @@ def _tile_of(
     goes_on = row_bytes <= _SHORT_ROW and not tuning.direct
     far_bytes = _FAR_APART_BYTES[nbytes] if _outputs_are_far_apart(layout, nbytes) else tuning.tile_bytes
     fast = along_outputs(layout, far_bytes // nbytes) if goes_on else layout.innermost_of_outputs
-    permuted = fast is not near
-    room = _room_of(layout, fast, nbytes, packed, tuning, limits)
-    tile = _tile_in(room, layout, fast, nbytes, packed, tuning, limits)
-    is_permuted_stack = permuted and near.input_stride < positions.input_stride
+    stack = _Stack(layout, fast, nbytes, packed, tuning, limits)
+    tile = _tile_in(_room_of(stack), stack)
+    is_permuted_stack = stack.permuted and near.input_stride < positions.input_stride
     if tile is None or not is_permuted_stack or tile.read_in_vain(positions.size) < _MOST_IN_VAIN:
         return tile
-    room = _room_of(layout, fast, nbytes, packed, tuning, limits, positions_apart=True)
-    return _tile_in(room, layout, fast, nbytes, packed, tuning, limits) or tile
+    return _tile_in(_room_of(stack, positions_apart=True), stack) or tile
 
 
-def _tile_in(
-    room: Room,
-    layout: ReduceLayout,
-    fast: Dim,
-    nbytes: int,
-    packed: bool,
-    tuning: ShortTuning,
-    limits: DeviceLimits,
-) -> ShortTile | None:
-    """Choose a tile of this room, whose outputs are written along ``fast``."""
+def _tile_in(room: Room, stack: _Stack) -> ShortTile | None:
+    """Choose a tile of this room."""
+    layout, fast, nbytes, packed, tuning, limits = stack
     positions, near = layout.reduced[0], layout.kept[-1]
-    row_bytes, permuted = positions.size * nbytes, fast is not near
+    row_bytes, permuted = stack.row_bytes, stack.permuted
     if room.positions_apart and not tuning.direct:
         if permuted and tuning.permuted_tile_bytes:
             if nbytes == 8 and positions.size > _FEW_POSITIONS:
@@ -196,19 +210,11 @@ def _tile_in(
     return box.tile()
 
 
-def _room_of(
-    layout: ReduceLayout,
-    fast: Dim,
-    nbytes: int,
-    packed: bool,
-    tuning: ShortTuning,
-    limits: DeviceLimits,
-    *,
-    positions_apart: bool = False,
-) -> Room:
-    """Return the room of a tile whose outputs are written along ``fast``; positions may have to lie apart."""
-    positions, near = layout.reduced[0], layout.kept[-1]
-    permuted, row_bytes = fast is not near, positions.size * nbytes
+def _room_of(stack: _Stack, *, positions_apart: bool = False) -> Room:
+    """Return the room of a tile; positions may have to lie apart."""
+    layout, fast, nbytes, packed, tuning, limits = stack
+    positions = layout.reduced[0]
+    row_bytes, permuted = stack.row_bytes, stack.permuted
     total = layout.outputs * row_bytes
     # Many outputs in few bytes keep more invocations busy.
     extent = (positions.size - 1) * positions.input_stride + 1
