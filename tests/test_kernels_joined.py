@@ -240,10 +240,14 @@ def test_small_inputs_are_divided_among_fewer_workgroups():
 @pytest.mark.parametrize(("name", "pattern", "kernel"), [
     ("int64", "R2 K7640 R68", "argreduce_joined"),  # no splits
     ("float16", "K2 R838 K2048", "argreduce_joined"),
-    ("int64", "R2 K7640 R680", "argreduce_periods"),  # the same, but large
+    ("int64", "R2 K7640 R680", "argreduce_joined"),  # the same, but large
+    ("int64", "R2 K7640 R3000", "argreduce_periods"),  # larger
     ("float16", "R16 K4 R65536", "argreduce_joined"),  # splits, whole dimensions in aligned vectors
     ("float16", "R14 K7 R70000", "argreduce_periods"),  # unaligned
     ("float16", "K2 R2000000", "argreduce_periods"),  # a part of a dimension
+    ("float16", "K2 R32000000", "argreduce_joined"),  # the same, but large
+    ("float16", "K2 R128000000", "argreduce_periods"),  # larger
+    ("uint8", "K2 R256000000", "argreduce_joined"),  # single bytes
 ])  # fmt: skip
 def test_small_inputs_are_joined_where_that_takes_less_time_than_the_two_kernels_of_periods(
     name, pattern, kernel

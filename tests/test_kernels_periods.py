@@ -247,7 +247,7 @@ PATTERNS = [
     ("bfloat16", "K13 R3 R5880069", True),
     ("float16", "K28 R10 R947114", True),
     ("float16", "K6 R4079 R727 K15", False),
-    ("uint8", "K2 R268435456", False),
+    ("uint16", "K2 R134217728", False),
     ("float32", "K2 R11596 K5787", False),
 ]
 

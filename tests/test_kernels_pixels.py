@@ -11,6 +11,7 @@ from slice1_kernels import PLAN_SLICE1, base_of, check, constants_of, kernel_for
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.slice import pixel_copies
 from vkdml.plan.slice import slice1 as plan_slice1
 
 PIXELS = kernels.family("slice1_pixels")
@@ -20,6 +21,7 @@ MOST = 24
 
 @pytest.fixture(autouse=True)
 def small_tuning(monkeypatch):
+    monkeypatch.setattr(pixel_copies.Pixels, "share_sectors", False)
     use(monkeypatch, pixel_channels=tuple((width, 2, MOST) for width in WIDTHS))
 
 

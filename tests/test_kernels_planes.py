@@ -19,7 +19,7 @@ MOST = 24
 
 @pytest.fixture(autouse=True)
 def small_tuning(monkeypatch):
-    monkeypatch.setattr(plane_copies, "_CACHED_BYTES", 0)
+    monkeypatch.setattr(plane_copies.Planes, "fill_tiles", False)
     use(monkeypatch, plane_pixels=tuple((width, 2, MOST) for width in WIDTHS))
 
 

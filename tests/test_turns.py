@@ -188,3 +188,35 @@ def test_few_parts_of_adjacent_elements_leave_boxes(parts, step, family):
     dims = Dim(parts, pitch, rows * row), Dim(rows, pitch * parts, row), Dim(row, step, 1)
     (of_rows,) = PLAN_SLICE1(CopyLayout(dims, base_of(dims), 0), 4, 1 << 29, LIMITS).steps
     assert kernels.table()[of_rows.kernel].family.name == f"slice1_{family}"
+
+
+@pytest.mark.parametrize(
+    ("width", "parts", "row", "family"),
+    [
+        (1, 4, 6, "words"),
+        (1, 5, 6, "boxes"),
+        (1, 4, 40, "words"),  # not vectors, whose bytes are loaded one by one
+        (2, 4, 3, "words"),
+        (2, 5, 3, "boxes"),
+        (2, 5, 4, "words"),
+        (4, 3, 5, "boxes"),
+        (8, 5, 3, "boxes"),
+        (8, 5, 4, "rows"),
+    ],
+)
+def test_rows_whose_elements_lie_apart_leave_boxes_in_turn(width, parts, row, family):
+    """Of few parts, or in rows that are long enough; here no tiles take them."""
+    without_tiles = replace(DISCRETE.slice1, tile_least_bytes=1 << 32, narrow_tile_least_bytes=1 << 32)
+    limits = replace(LIMITS, tuning=replace(DISCRETE, slice1=without_tiles))
+    rows, apart = (192 * MIB) // (parts * row * width), parts + 1
+    dims = Dim(parts, 1, rows * row), Dim(rows, row * apart + 3, row), Dim(row, apart, 1)
+    (step,) = PLAN_SLICE1(CopyLayout(dims, 0, 0), width, (512 * MIB) // width, limits).steps
+    assert kernels.table()[step.kernel].family.name == f"slice1_{family}"
+
+
+def test_rows_that_share_reads_along_two_dimensions_stay_in_boxes():
+    rows, row = 600_000, 28
+    dims = Dim(10, 3, 2 * rows * row), Dim(2, 2, rows * row), Dim(rows, 840, row), Dim(row, 30, 1)
+    for outer, family in ((dims, "boxes"), (dims[1:], "words")):
+        (step,) = PLAN_SLICE1(CopyLayout(outer, 0, 0), 1, 512 * MIB, LIMITS).steps
+        assert kernels.table()[step.kernel].family.name == f"slice1_{family}"

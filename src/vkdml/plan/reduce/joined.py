@@ -46,6 +46,7 @@ _POSITIONS_PER_BYTE = 5 / 8
 _SIDE_BY_SIDE_BYTES = 64
 # Inputs of up to so many bytes may take less time as joined columns than as periods.
 _SMALL_BYTES = 48 << 20
+_LARGE_BYTES = 192 << 20
 _VERY_SMALL_BYTES = 4 << 20
 # Columns along so many folded dimensions, of which the innermost has at most so many positions, take longer.
 _MANY_FOLDED, _FEW_INNERMOST = 3, 128
@@ -119,12 +120,19 @@ class Joining:
     def is_faster_than_periods(self) -> bool:
         """Whether joined columns of a small input take less time than periods, which take two kernels.
 
-        Up to 4 MiB they take 0.81 of the time (0.70 to 1.07). Beyond, unsplit ones take 0.80 (0.49 to 1.41),
-        and split ones 0.87 (0.73 to 1.06) if whole dimensions are joined in aligned vectors; others take as
-        long or longer (H200, geometric means).
+        Up to 4 MiB they take 0.81 of the time (0.70 to 1.07). Up to 48 MiB, unsplit ones take 0.80 (0.49 to
+        1.41), and split ones 0.87 (0.73 to 1.06) if whole dimensions are joined in aligned vectors; others
+        take as long or longer. Beyond, those of one folded dimension take 0.87 in aligned vectors (130 of
+        128 MiB, 0.61 to 1.27), as does joining copies of single bytes of 512 MiB (20, 0.75 to 1.02); H200,
+        geometric means.
         """
-        if self.input_bytes > _SMALL_BYTES or self.joined is None or self.division is None:
+        if self.joined is None or self.division is None:
             return False
+        if self.input_bytes > _SMALL_BYTES:
+            if not self.division.pieces.loads.is_aligned or len(self.joined.folded) > 1:
+                return False
+            are_copies_of_bytes = self.joined.copies > 1 and self.order.element_type.nbytes == 1
+            return are_copies_of_bytes or self.input_bytes <= _LARGE_BYTES
         if self.input_bytes <= _VERY_SMALL_BYTES:
             return True
         is_whole = self.joined.copies == 1 and self.division.pieces.loads.is_aligned

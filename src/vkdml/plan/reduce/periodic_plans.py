@@ -79,8 +79,11 @@ def plan_periods_instead_of_unaligned_columns(periodicity: Periodicity, results:
     if whole is None:
         return None
     time = whole.time(element.nbytes) / nbytes
-    if len(layout.reduced) > 1 and element.nbytes <= 4:
-        is_faster = time <= _TIMES_OF_SEVERAL
+    # To compare floats of 8 bytes takes longer than to read them.
+    is_double = element.is_float and element.nbytes == 8
+    if len(layout.reduced) > 1 and not is_double:
+        is_aligned = element.nbytes <= 4 or whole.repetition.is_aligned
+        is_faster = is_aligned and time <= _TIMES_OF_SEVERAL
     else:
         is_faster = whole.repetition.is_aligned and time <= _TIMES_OF_SHORT_ROWS
         is_faster = is_faster and periodicity.row_of_outputs_bytes < GPU_LINE_BYTES

@@ -9,7 +9,15 @@ from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.divisions import run_words
 from vkdml.plan.layout import CopyLayout, Dim
-from vkdml.plan.plans import SECTOR_BYTES, VECTOR_BYTES, DeviceLimits, Step, check_work, power_of_two_up_to
+from vkdml.plan.plans import (
+    GPU_LINE_BYTES,
+    SECTOR_BYTES,
+    VECTOR_BYTES,
+    DeviceLimits,
+    Step,
+    check_work,
+    power_of_two_up_to,
+)
 from vkdml.plan.slice.channels import MOST_CELLS, MOST_CHANNEL_DIMS
 from vkdml.plan.slice.counted_runs import is_one_run
 
@@ -51,9 +59,23 @@ class Pixels:
 
     @property
     def share_sectors(self) -> bool:
-        """Whether pixels far apart in the output lie between neighbouring ones in the input."""
-        apart = abs(self.dims[-1].input_stride)
-        return any(0 < abs(dim.input_stride) < apart for dim in self.dims)
+        """Whether pixels far apart in the output lie between or beside neighbouring ones in the input.
+
+        Beside short rows of words they do where a dimension goes on from row to row that is not the next one
+        of the output: other kernels take 0.60 of the time then (7 copies on an H200, 0.24 to 0.77).
+        """
+        apart, row_span = abs(self.dims[-1].input_stride), self._row_span
+        if any(0 < abs(dim.input_stride) < apart for dim in self.dims):
+            return True
+        if self.element_bytes < 4 or row_span * self.element_bytes >= GPU_LINE_BYTES:
+            return False
+        near = row_span + SECTOR_BYTES // self.element_bytes
+        return any(row_span <= abs(dim.input_stride) < near for dim in self.dims[:-2])
+
+    @property
+    def _row_span(self) -> int:
+        """Elements of the input from the first pixel of a row to where the next one would be."""
+        return abs(self.dims[-1].input_stride) * self.dims[-1].size
 
     @property
     def input_unaligned(self) -> bool:

@@ -10,15 +10,18 @@ from functools import cached_property
 from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import NO_DIM, CopyLayout, Dim, ascending
-from vkdml.plan.plans import DeviceLimits, Step, check_work, dim_words
+from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits, Step, check_work, dim_words
 from vkdml.plan.slice.channels import MOST_CELLS, MOST_CHANNEL_DIMS
 from vkdml.plan.slice.rounds import LEAST_WORKGROUP
 
 # Words that an invocation reads together from pixels with fewer elements.
 _READ_TOGETHER = 12
-# Unaligned planes of narrow elements that are copied in tiles: more than the first, if they fill so much of a
-# multiple of _ROWS_OF_TILES, and have at most so many bytes together.
-_FEW_PLANES, _FULL, _ROWS_OF_TILES, _CACHED_BYTES = 12, 3 / 4, 16, 64 << 20
+# Planes of narrow elements in unaligned words that are copied in tiles: more than the first, if they fill so
+# much of a multiple of _ROWS_OF_TILES, of pixels of at most so many elements.
+_FEW_PLANES, _FULL, _ROWS_OF_TILES, _MOST_ELEMENTS = 12, 3 / 4, 16, 32
+# By element width: the fewest planes that are copied in tiles if their rows do not start with sectors, and of
+# what they are multiples.
+_PLANES_IN_TILES = {1: (16, 4), 2: (8, 8), 4: (16, 4)}
 # Segments of a row overlap. At most so many times the row's pixels are copied.
 _COPIED_TWICE = 1.2
 
@@ -76,15 +79,25 @@ class Planes:
 
     @property
     def fill_tiles(self) -> bool:
-        """Whether unaligned planes of narrow elements, all of which a cache holds, take less time in tiles.
+        """Whether planes whose rows start anywhere take less time in tiles.
 
-        Tiles of more than 12 planes that fill three quarters of sixteen or of several times as many take 0.70
-        to 0.99 of the time up to 48 MiB (H200).
+        Of narrow elements in unaligned words, more than 12 planes that fill three quarters of sixteen or of
+        thirty-two do: they take 0.70 to 0.99 of the time up to 48 MiB, 0.79 to 0.98 beyond (H200). So do rows
+        that do not start with sectors, of planes that fill whole words or more: 0.87 (26 copies, 0.66 to
+        1.03).
         """
-        elements = self.pixel_elements
-        is_full = elements > _FEW_PLANES and elements >= _FULL * round_up(elements, _ROWS_OF_TILES)
-        nbytes = self.layout.count * self.element_bytes
-        return self.element_bytes < 4 and self.output_unaligned and is_full and nbytes <= _CACHED_BYTES
+        elements, planes = self.pixel_elements, self.channels
+        if self.element_bytes < 4 and self.output_unaligned:
+            is_full = planes > _FEW_PLANES and planes >= _FULL * round_up(planes, _ROWS_OF_TILES)
+            if is_full and elements <= _MOST_ELEMENTS:
+                return True
+        fewest, multiple = _PLANES_IN_TILES[self.element_bytes]
+        return (
+            elements >= fewest
+            and elements % multiple == 0
+            and planes == elements
+            and not self._starts_with(SECTOR_BYTES)
+        )
 
     @property
     def input_unaligned(self) -> bool:
@@ -99,11 +112,14 @@ class Planes:
     @property
     def output_unaligned(self) -> bool:
         """Whether planes may start, or rows end, anywhere in a word of the output."""
+        return not self._starts_with(4)
+
+    def _starts_with(self, nbytes: int) -> bool:
+        """Whether planes start and rows end with whole multiples of so many bytes of the output."""
         _, target = self.bases
         dims = (*self.outer, *self.channel_dims)
-        return any(
-            start % self.per_word for start in (target, self.row.size, *(dim.output_stride for dim in dims))
-        )
+        starts = target, self.row.size, *(dim.output_stride for dim in dims)
+        return not any(start * self.element_bytes % nbytes for start in starts)
 
     @cached_property
     def share(self) -> _Share | None:

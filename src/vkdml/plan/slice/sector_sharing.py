@@ -80,6 +80,11 @@ class Sharing:
         near = [dim for dim in strided if abs(dim.input_stride) <= within]
         return [dim for dim in near if dim.output_stride * self.element_bytes > self._tuning.box_near_bytes]
 
+    @property
+    def is_along_one(self) -> bool:
+        """Whether sectors are shared along one dimension at most."""
+        return len(self._far) <= 1
+
     @cached_property
     def _between(self) -> int:
         """Bytes of the output between elements of a sector."""

@@ -16,7 +16,7 @@ from vkdml.plan.slice.row_copies import is_of_rows, row_copy
 from vkdml.plan.slice.run_copies import are_faster_in_parts, run_copy
 from vkdml.plan.slice.sector_sharing import Sharing
 from vkdml.plan.slice.tile_copies import fills_tiles, matrices_of, tile_copy
-from vkdml.plan.slice.turns import are_few_rows_in_turn
+from vkdml.plan.slice.turns import are_few_rows_in_turn, are_spread_rows_in_turn
 from vkdml.plan.slice.word_copies import is_of_words, word_copy
 
 # Bytes of a row from which on words are loaded with what lies between groups of rows.
@@ -85,7 +85,7 @@ def _copied(
     if by_words:
         return _only(word_copy(layout, element_bytes, limits, beside))
     if boxes is not None:
-        in_turn = _rows_in_turn(layout, element_bytes, last_vector, limits)
+        in_turn = _rows_in_turn(sharing, last_vector)
         return _only(in_turn or box_copy(boxes, last_vector, limits))
     if sharing.are_rows_of_words:
         return _only(word_copy(layout, element_bytes, limits))
@@ -94,13 +94,16 @@ def _copied(
     return run_copy(layout, element_bytes, last_vector, limits)
 
 
-def _rows_in_turn(
-    layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits
-) -> tuple[Step, tuple[int, ...]] | None:
+def _rows_in_turn(sharing: Sharing, last_vector: int) -> tuple[Step, tuple[int, ...]] | None:
     """Return the step that gathers rows in turn, if that is faster than boxes, and its layout words."""
-    if not are_few_rows_in_turn(layout, element_bytes, limits):
+    layout, element_bytes, limits = sharing.layout, sharing.element_bytes, sharing.limits
+    are_few = are_few_rows_in_turn(layout, element_bytes, limits)
+    if not are_few and not (
+        sharing.is_along_one and are_spread_rows_in_turn(layout, element_bytes, limits)
+    ):
         return None
-    if element_bytes in _GATHERED_BY_VECTORS and is_of_rows(layout, element_bytes, limits):
+    by_vectors = are_few or element_bytes > 4
+    if by_vectors and element_bytes in _GATHERED_BY_VECTORS and is_of_rows(layout, element_bytes, limits):
         return row_copy(layout, element_bytes, last_vector, limits)
     if is_of_words(layout, element_bytes, limits):
         return word_copy(layout, element_bytes, limits)
