@@ -85,9 +85,21 @@ def of_turns(limits: DeviceLimits) -> set[Pipeline]:
     return found
 
 
+def of_outputs_with_gaps(limits: DeviceLimits) -> set[Pipeline]:
+    """The pipelines of copies whose elements lie apart in the output, or in short rows with gaps."""
+    found: set[Pipeline] = set()
+    for width, row, step, stride in itertools.product((1, 2, 4, 8, 16), (3, 99), (1, 2, 3, 5), (1, 2)):
+        dims = Dim(999, row * stride, row * step + 2), Dim(row, stride, step)
+        reach = 999 * (row * max(stride, step) + 2)
+        plan = plan_slice1(CopyLayout(dims, 0, 0), width, reach, limits, output_elements=reach)
+        found.update(of_plan(plan))
+    return found
+
+
 def of_common_calls(limits: DeviceLimits) -> set[Pipeline]:
     """The pipelines of the benchmark's cases, and of what these leave out."""
-    return of_benchmark(limits) | of_single_bytes(limits) | of_turns(limits)
+    drawn = of_single_bytes(limits) | of_turns(limits) | of_outputs_with_gaps(limits)
+    return of_benchmark(limits) | drawn
 
 
 def of_each_kernel() -> list[Pipeline]:

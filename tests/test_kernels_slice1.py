@@ -1515,8 +1515,8 @@ def many(size: int, rows: int, columns: int) -> tuple[Dim, ...]:
         (4, (Dim(36, 1, 10**6), Dim(10**6, 36, 1)), "planes"),
         (4, (Dim(10**4, 1280, 1280), Dim(10, 1, 128), Dim(128, 10, 1)), "planes"),
         (1, (Dim(17, 1, 10**6 + 1), Dim(10**6 + 1, 17, 1)), "planes"),
-        # Planes of unaligned rows that fill tiles, unless few of a pixel's elements are copied; and of rows that
-        # start within sectors.
+        # Planes of unaligned rows that fill tiles, unless few of a pixel's elements are copied; and of rows
+        # that start within sectors.
         (1, (Dim(15, 1, 10**7 + 1), Dim(10**7 + 1, 15, 1)), "tiles"),
         (1, (Dim(8, 1, 10**7 + 1), Dim(10**7 + 1, 16, 1)), "planes"),
         (2, (Dim(15, 1, 10**7 + 4), Dim(10**7 + 4, 15, 1)), "planes"),

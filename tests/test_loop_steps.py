@@ -379,6 +379,11 @@ def copies(kernel: Kernel, width: int) -> Iterator[Callable[[int], tuple[Shape, 
         yield lambda n: (Shape((n, 3, 5, 700), (3500 * n, 3500, 1, 5)), (10500, 3500, 700, 1))
         yield lambda n: (Shape((2, 2, 64 * n + 1), (1, 3, 7)), (128 * n + 2, 64 * n + 1, 1))
         return
+    if kernel.family.name == "slice1_apart":
+        yield lambda n: (Shape((64 * n,), (1,)), (3,))
+        yield lambda n: (Shape((n, 5), (5, 1)), (7, 1))
+        yield lambda n: (Shape((n, 2, 3, 5), (70, 33, -11, 2)), (77, 38, 11, 2))
+        return
     if kernel.family.name == "slice1_pixel_tiles":
         yield lambda n: (Shape((16 * n, 70, 3), (3, 48 * n + 1, 1)), (210, 3, 1))
         yield lambda n: (Shape((33, 16 * n, 7), (7, 233, 1)), (112 * n, 7, 1))
@@ -429,6 +434,8 @@ def test_slice1_kernels_finish_the_largest_plans_allowed(device, kind, elements)
         slice1 = replace(slice1, pixel_channels=((width, 2, 8),))
     if kernel.family.name == "slice1_planes":
         slice1 = replace(slice1, plane_pixels=((width, 2, 8),))
+    if kernel.family.name == "slice1_apart":
+        slice1 = replace(slice1, whole_row_bytes=((width, 1 << 40, 1 << 40),))
     if kernel.family.name == "slice1_pixel_tiles":
         slice1 = replace(slice1, pixel_tile_bytes=2560, box_near_bytes=0, box_cache_bytes=0)
     if kernel.family.name == "slice1_rows":

@@ -38,7 +38,13 @@ class CopyStep:
         self.p = p = SimpleNamespace(**kernel.family.unpack(step.push))
         in_push = self.constants.layout_in_push
         self.layout = layout = p.layout_words if in_push else buffers["workspace"].view(np.uint32).tolist()
-        if kernel.family.name in ("slice1_runs", "slice1_words", "slice1_rows", "slice1_pixels"):
+        if kernel.family.name in (
+            "slice1_runs",
+            "slice1_words",
+            "slice1_rows",
+            "slice1_pixels",
+            "slice1_apart",
+        ):
             words = kernels.number("run_dim_words")  # the second is an inverse of the first
             dims = p.dims if kernel.family.name == "slice1_runs" else self.constants.dims
             self.dims = [[layout[words * i], *layout[words * i + 2 : words * (i + 1)]] for i in range(dims)]
@@ -196,6 +202,31 @@ def slice1_planes(step, buffers) -> None:
     s.copy(
         sources[:, None, None] + places[:, None] + steps, targets[:, None, None] + planes[:, None] + pixels
     )
+
+
+def slice1_apart(step, buffers) -> None:
+    s = SliceStep(step, buffers)
+    p, step_of_words = s.p, s.constants.output_step
+    per_word = max(4 // s.element_bytes, 1)
+    assert p.items_per_workgroup % s.constants.workgroup == 0
+    assert (step.workgroups - 1) * p.items_per_workgroup < p.items <= step.workgroups * p.items_per_workgroup
+    rows, number = np.divmod(np.arange(p.items), p.items_of_row)
+    sources, targets = offsets_of(rows, s.dims, p.input_base, p.output_base)
+    if not step_of_words:  # an item is an element
+        assert p.items_of_row == p.row
+        s.copy(sources + number * p.row_input_stride, targets + number * p.row_output_stride)
+        return
+    # An item is a word: each element of a row that lies within it.
+    assert p.row_output_stride == step_of_words < per_word
+    words = targets // per_word + number
+    copied = np.zeros(p.items, np.int64)
+    for place in range(per_word):
+        element, rest = np.divmod(words * per_word + place - targets, step_of_words)
+        ours = (rest == 0) & (element >= 0) & (element < p.row)
+        s.copy(sources[ours] + element[ours] * p.row_input_stride, (words * per_word + place)[ours])
+        copied += ours
+    # No element lies beyond the items of its row.
+    assert copied.sum() == p.row * math.prod(size for size, *_ in s.dims)
 
 
 def slice1_rows(step, buffers) -> None:
@@ -450,6 +481,7 @@ TWINS = {
     "slice1_planes": slice1_planes,
     "slice1_pixel_tiles": slice1_pixel_tiles,
     "slice1_rows": slice1_rows,
+    "slice1_apart": slice1_apart,
     "slice1_blocks": slice1_blocks,
 }
 """Every twin by the family of its kernels: how these read differs, what they write does not."""

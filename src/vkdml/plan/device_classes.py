@@ -123,6 +123,7 @@ DISCRETE = Tuning(
         narrow_pixels_in_row=64,
         # Longer rows of single bytes take up to 1.08 times as long in turn (H200).
         turns=TurnTuning(40 * _MIB, longest_row_bytes=192, longest_row_of_bytes=104),
+        whole_row_bytes=((1, 640, 40), (2, 512, 48), (4, 300, 128), (8, 48, 96)),
     ),
     short=ShortTuning(
         workgroup_size=128,
@@ -242,6 +243,7 @@ SOFTWARE = replace(
         pixel_channels=(),
         plane_pixels=(),
         turns=_TURNS_OF_LAVAPIPE,
+        whole_row_bytes=((1, 24, 8), (2, 8, 8)),
         row_workgroup_size=8,
         workgroup_row_vectors=256,
         most_near_dims=1,
@@ -315,7 +317,11 @@ _SWIFTSHADER = replace(
     vector_positions=((1, 96), (2, 128), (4, 48), (8, 65)),
     fixed_parameters_after=0,
     # Parts in turn take 0.76 to 1.5 of the time (98 copies, 1.02 in the mean).
-    slice1=replace(SOFTWARE.slice1, turns=None),
+    slice1=replace(
+        SOFTWARE.slice1,
+        turns=None,
+        whole_row_bytes=((1, 24, 12), (2, 20, 20), (4, 64, 64), (8, 1024, 128), (16, 64, 64)),
+    ),
     short=replace(
         SOFTWARE.short,
         row_bytes=2560,

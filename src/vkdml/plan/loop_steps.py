@@ -314,6 +314,19 @@ def copied_rows(dims: int, rounds: int, near_dims: int) -> int:
     return _find_plane(dims, near_dims) + loop(rounds, 2 * loop(near_dims) + gather + loop(4))
 
 
+def apart(dims: int, rounds: int, at_once: int, per_word: int) -> int:
+    """Return the steps of ``slice1_apart``.
+
+    Args:
+        dims: from row to row.
+        rounds: of a workgroup's share.
+        at_once: items of an invocation that are loaded together.
+        per_word: elements of a word; 1 if a word has no more.
+    """
+    load = (loop(dims) if dims else 1) + (2 * loop(per_word) if per_word > 1 else 0)
+    return loop(rounds, loop(at_once, load) + loop(at_once))
+
+
 def tile(parts: int, columns_at_once: int, rows: int, vectors: int, size: int) -> int:
     """Return the steps of a tile of ``slice1_tiles``.
 

@@ -138,6 +138,10 @@ class SliceTuning:
     """The same of the next cache."""
     held_sectors: tuple[int, int] = (1024, 4096)
     """Rows of fewer sectors stay in a cache from row to row: at any pitch, and at a pitch that suits it."""
+    whole_row_bytes: tuple[tuple[int, int, int], ...] = ()
+    """By element width, bytes of rows between gaps of the output, of which shorter ones are copied by words
+    or elements, as elements with gaps are: of rows that are rows of the input, and of others. Without a
+    number, none are."""
     turns: TurnTuning | None = None
     """Which parts of the output that read the same memory are copied in turn; None: none are."""
     rows_last_first_from_bytes: int = NEVER

@@ -7,6 +7,7 @@ from dataclasses import replace
 from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, check_buffer, checked_step
+from vkdml.plan.slice.apart_copies import apart_copy, is_apart
 from vkdml.plan.slice.box_copies import box_copy, boxes_of
 from vkdml.plan.slice.matrices import Matrices
 from vkdml.plan.slice.pixel_copies import pixel_copy, pixels_of
@@ -61,6 +62,8 @@ def _copied(
     layout: CopyLayout, element_bytes: int, last_vector: int, limits: DeviceLimits
 ) -> tuple[tuple[Step, ...], tuple[int, ...]]:
     """Return the steps of a copy, and the layout words for the workspace."""
+    if is_apart(layout, element_bytes, limits):
+        return _only(apart_copy(layout, element_bytes, last_vector, limits))
     pixels = pixels_of(layout, element_bytes, limits)
     if pixels is not None:
         return _only(pixel_copy(pixels, last_vector, limits))
@@ -98,9 +101,7 @@ def _rows_in_turn(sharing: Sharing, last_vector: int) -> tuple[Step, tuple[int, 
     """Return the step that gathers rows in turn, if that is faster than boxes, and its layout words."""
     layout, element_bytes, limits = sharing.layout, sharing.element_bytes, sharing.limits
     are_few = are_few_rows_in_turn(layout, element_bytes, limits)
-    if not are_few and not (
-        sharing.is_along_one and are_spread_rows_in_turn(layout, element_bytes, limits)
-    ):
+    if not are_few and not (sharing.is_along_one and are_spread_rows_in_turn(layout, element_bytes, limits)):
         return None
     by_vectors = are_few or element_bytes > 4
     if by_vectors and element_bytes in _GATHERED_BY_VECTORS and is_of_rows(layout, element_bytes, limits):
