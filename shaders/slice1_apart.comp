@@ -1,7 +1,7 @@
 // Copies elements that lie apart in the output, or in short rows with others between them. An invocation writes a word of a
 // row, or an element if few words have one of the row; of words that hold other elements, too, only its own bits.
 //
-// Compile-time: ELEMENT_BYTES.
+// Compile-time: ELEMENT_BYTES, at most 8.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -89,14 +89,10 @@ void store(Item item) {
 #define ELEMENT uint
 #define INPUT input_words
 #define OUTPUT output_words
-#elif ELEMENT_BYTES == 8
+#else
 #define ELEMENT uvec2
 #define INPUT input_pairs
 #define OUTPUT output_pairs
-#else
-#define ELEMENT uvec4
-#define INPUT input_vectors
-#define OUTPUT output_vectors
 #endif
 
 struct Item {

@@ -231,6 +231,22 @@ def test_a_wrong_bit_of_a_copy_is_seen(element, window, monkeypatch):
         Checker().check(case, content_of(case), {"output": output}, 4)
 
 
+@pytest.mark.parametrize("element", list(cases.SLICE_ELEMENTS))
+def test_a_wrong_bit_of_one_channel_is_seen(element):
+    """What lies beside the channel is not the case's."""
+    case = Case("", "slice1", element, (20, 33), window="flip", channels=3)
+    words = content_of(case).reshape(20, 33, case.element_bytes)
+    output = np.random.default_rng(3).integers(0, 256, (20, 33, 3, case.element_bytes), np.uint8)
+    output[:, :, 0] = words[::-1, ::-1]
+    assert output.size == case.written_bytes(4)
+    Checker().check(case, content_of(case), {"output": output.reshape(-1)}, 4)
+    output[7, 8, 1] ^= 0xFF
+    Checker().check(case, content_of(case), {"output": output.reshape(-1)}, 4)
+    output[7, 8, 0, -1] ^= 1
+    with pytest.raises(WrongResult, match=r"1 of 3 channels: element \(7, 8\) holds"):
+        Checker().check(case, content_of(case), {"output": output.reshape(-1)}, 4)
+
+
 def test_cases_that_share_a_result_share_it_and_others_do_not(monkeypatch):
     computed = []
     real = check.right_indices

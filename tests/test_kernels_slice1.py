@@ -1424,7 +1424,7 @@ def test_what_is_copied_in_boxes(device):
         assert family_of(one, width) == "slice1_runs"
         assert family_of(rows, width) == ("slice1_words" if width == 1 else "slice1_tiles")
         assert not narrow or family_of(apart, width) == "slice1_words"
-        assert not narrow or family_of(far_apart, width) == "slice1_words"  # parts in turn
+        assert not narrow or family_of(far_apart, width) == "slice1_boxes"
         assert family_of(matrix, width) == "slice1_tiles"
     assert family_of(few_rows, 1) == "slice1_rows"
     assert family_of((Dim(10**6, 2, 2), Dim(2, -1, 1)), 1) == "slice1_words"
@@ -1708,4 +1708,6 @@ def test_every_slice1_kernel_of_the_table_is_tested_here():
     of_pixels = ("slice1_pixels", "slice1_planes", "slice1_pixel_tiles")
     tested |= {kernel_for(family, width) for family in of_pixels for width in (*NARROW, 4)}
     tested |= {rows(width, step) for step in STEPS for width in IN_ROWS}
+    # In test_kernels_apart.py.
+    tested |= {kernel.name for kernel in kernels.family("slice1_apart").kernels.values()}
     assert tested == {kernel.name for kernel in kernels.table().values() if "output" in kernel.bindings}

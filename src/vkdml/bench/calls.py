@@ -11,7 +11,7 @@ import numpy.typing as npt
 import vkdml
 from vkdml.arrays.array import array_in
 from vkdml.arrays.indexing import compact_view
-from vkdml.bench.cases import MIB, Case, window_of
+from vkdml.bench.cases import MIB, Case, copied_view, window_of
 from vkdml.bench.check import WrongResult
 from vkdml.bench.contents import Bytes, numpy_dtype
 from vkdml.bench.keys import run_in_parallel
@@ -51,6 +51,8 @@ def public_call(case: Case, array: Any, index_bytes: int, device: Device | None 
     if case.op == "slice1":
         window = window_of(case)
         moved = array.transpose(*window.axes(array.ndim))
+        if case.channels > 1:
+            return _channel_call(case, moved, device)
         return lambda: vkdml.slice1(moved, window.offsets, window.sizes, window.steps, device=device)
     view = array[..., ::2] if case.alternate else array
     view = view.T if case.transposed else view
@@ -64,6 +66,21 @@ def public_call(case: Case, array: Any, index_bytes: int, device: Device | None 
         return_values=case.return_values,
         device=device,
     )
+
+
+def _channel_call(case: Case, moved: Any, device: Device | None) -> Callable[[], Any]:
+    """Return a call that copies to one channel of an array, and returns all of that."""
+    shape = (*copied_view(case)[0], case.channels)
+    whole: Any = np.empty(shape, moved.dtype)
+    if isinstance(moved, vkdml.Array):
+        whole = vkdml.empty(shape, moved.dtype, device=moved.device)
+    window, channel = window_of(case), whole[..., 0]
+
+    def call() -> Any:
+        vkdml.slice1(moved, window.offsets, window.sizes, window.steps, out=channel, device=device)
+        return whole
+
+    return call
 
 
 def outputs_of(result: Any) -> dict[str, Bytes]:

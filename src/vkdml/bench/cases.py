@@ -111,6 +111,8 @@ class Case:
     """The array, or what takes part of it, is read with its axes in reverse order: ``x.T``."""
     wide_indices: bool = False
     """Indices have 8 bytes, as those of public calls without ``dtype=``, whatever type the run has else."""
+    channels: int = 1
+    """slice1 writes one channel of an array of so many: what it copies lies so many elements apart."""
 
     @property
     def name(self) -> str:
@@ -118,7 +120,8 @@ class Case:
         short = SHORT_NAMES[self.element]
         shape = "x".join(map(_short_size, self.shape))
         if self.op == "slice1":
-            return f"{self.window} {short} {shape}"
+            of_channels = f", 1 of {self.channels} channels" if self.channels > 1 else ""
+            return f"{self.window} {short} {shape}{of_channels}"
         words = [short, shape + ("[::2]" if self.alternate else "") + (".T" if self.transposed else "")]
         words.append(axes_in_words(self.axis))
         if self.op != "argmax":
@@ -184,9 +187,9 @@ class Case:
         return 8 if self.wide_indices else of_run
 
     def written_bytes(self, index_bytes: int) -> int:
-        """Bytes of the results."""
+        """Bytes of the results, with the channels beside them."""
         if self.op == "slice1":
-            return self.outputs * self.element_bytes
+            return self.outputs * self.element_bytes * self.channels
         return self.outputs * (
             self.index_bytes(index_bytes) + (self.element_bytes if self.return_values else 0)
         )
@@ -261,8 +264,10 @@ def plan_of(case: Case, limits: DeviceLimits, index_bytes: int = 4) -> Plan:
     elements = math.prod(case.shape)
     if case.op == "slice1":
         shape, strides, base = copied_view(case)
-        layout = canonical_copy(shape, strides, row_major_strides(shape), input_base=base)
-        return plan_slice1(layout, case.element_bytes, elements, limits)
+        written = tuple(stride * case.channels for stride in row_major_strides(shape))
+        layout = canonical_copy(shape, strides, written, input_base=base)
+        written_elements = math.prod(shape) * case.channels
+        return plan_slice1(layout, case.element_bytes, elements, limits, output_elements=written_elements)
     take_last = case.direction == "decreasing"
     kept = tuple(1 if axis in case.axes else size for axis, size in enumerate(case.sizes))
     reduction = canonical_reduce(

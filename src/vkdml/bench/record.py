@@ -81,6 +81,7 @@ class Row:
     peers: dict[str, PeerTime] = field(default_factory=dict)
     transposed: bool = False
     wide_indices: bool = False
+    channels: int = 1
     array_call: Times | None = None
     """The public function on an :class:`vkdml.Array`, until the result is there; None for other elements
     than NumPy's."""
@@ -125,6 +126,7 @@ class Row:
             tuple(self.scaled_from) if self.scaled_from else None,
             self.transposed,
             self.wide_indices,
+            self.channels,
         )
 
 
@@ -146,6 +148,7 @@ def fields_of(case: Case) -> dict[str, Any]:
         "scaled_from": list(case.scaled_from) if case.scaled_from else None,
         "transposed": case.transposed,
         "wide_indices": case.wide_indices,
+        "channels": case.channels,
     }
 
 

@@ -279,6 +279,8 @@ def _every_kernel() -> Iterator[Case]:
             # Rows so long that processors write them without the vectors from row to row.
             for window in ("[::2, ::2]", "[::-2, ::-2]"):
                 yield Case(EVERY_KERNEL, "slice1", element, (2048, 128 * 1024), window=window)
+        if size <= 8:
+            yield Case(EVERY_KERNEL, "slice1", element, (side, side), window="copy", channels=3)
         yield Case(EVERY_KERNEL, "slice1", element, (1, 1), window="copy")
 
 

@@ -320,7 +320,7 @@ _SWIFTSHADER = replace(
     slice1=replace(
         SOFTWARE.slice1,
         turns=None,
-        whole_row_bytes=((1, 24, 12), (2, 20, 20), (4, 64, 64), (8, 1024, 128), (16, 64, 64)),
+        whole_row_bytes=((1, 24, 12), (2, 20, 20), (4, 64, 64), (8, 1024, 128)),
     ),
     short=replace(
         SOFTWARE.short,

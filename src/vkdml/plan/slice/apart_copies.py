@@ -58,7 +58,7 @@ def apart_copy(
 
     Args:
         layout: of which ``is_apart`` is true.
-        element_bytes: of an element.
+        element_bytes: at most 8.
         last_vector: of the input.
         limits: of the device.
 

@@ -28,6 +28,8 @@ _MOST_PARTS = 8
 _FEW_PARTS = 4
 # By element width, bytes of rows from which on they are, of any number of parts.
 _LEAST_ROW_BYTES = {2: 8, 8: 32, 16: 32}
+# Bytes of the longest rows of narrow elements that are.
+_LONGEST_NARROW_ROW = 64
 # Of a part. Workgroups that run at the same time have the whole of smaller ones.
 _LEAST_PART_BYTES = 1 << 20
 
@@ -98,12 +100,15 @@ def are_spread_rows_in_turn(layout: CopyLayout, element_bytes: int, limits: Devi
     0.98).
     """
     in_turn = turns_of(layout, element_bytes, limits).in_turn
+    row_bytes = layout.dims[-1].size * element_bytes
     if in_turn < 2 or element_bytes == 4:
+        return False
+    if element_bytes < 4 and row_bytes > _LONGEST_NARROW_ROW:
         return False
     if element_bytes < 4 and in_turn <= _FEW_PARTS:
         return True
     least = _LEAST_ROW_BYTES.get(element_bytes)
-    return least is not None and layout.dims[-1].size * element_bytes >= least
+    return least is not None and row_bytes >= least
 
 
 def _span(dims: Sequence[Dim]) -> int:
