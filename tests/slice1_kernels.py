@@ -17,6 +17,8 @@ from vkdml.plan.tuning import BoxWorkgroups, SliceTuning
 WIDTHS = kernels.family("slice1_runs").numbers_of("element_bytes")
 BLOCKS = kernels.family("slice1_blocks")
 PLAN_SLICE1 = plan_slice1.plan_slice1
+# Of `SliceTuning`: no matrix is copied in tiles.
+NO_TILES = {"tile_least_bytes": 1 << 32, "narrow_tile_least_bytes": 1 << 32}
 # Small tiles and shares, so that small inputs have many of them.
 DOWN, ACROSS = 2, 8
 SMALL = SliceTuning(

@@ -14,6 +14,7 @@ from plans import GPU_LIMITS
 from slice1_kernels import (
     ACROSS,
     DOWN,
+    NO_TILES,
     PLAN_SLICE1,
     SMALL,
     WIDTHS,
@@ -44,7 +45,6 @@ STEPS = (1, -1, 2, -2, 3, -5, 0)
 # Vectors of a row.
 WIDE = 12
 WIDE_TILES = tuple((width, (DOWN, WIDE * 16 // max(width, 4))) for width in WIDTHS)
-NO_TILES = {"tile_least_bytes": 1 << 32, "narrow_tile_least_bytes": 1 << 32}
 BY_WORDS = {**NO_TILES, "box_near_bytes": 1 << 40, "word_workgroup_size": 8}
 BY_ROWS = {**NO_TILES, "row_workgroup_size": 8}
 BOXES = {**NO_TILES, "box_bytes": 2048, "narrow_box_bytes": 2560}

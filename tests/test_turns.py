@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plans import GPU_LIMITS
-from slice1_kernels import PLAN_SLICE1, base_of, check, use
+from slice1_kernels import NO_TILES, PLAN_SLICE1, base_of, check, use
 
 from vkdml.plan import kernels
 from vkdml.plan.device_classes import DISCRETE, SOFTWARE, tuning_for
@@ -28,8 +28,7 @@ BY_FAMILY = {
     "slice1_runs": {},
 }
 NOT_TRANSPOSED = {
-    "tile_least_bytes": 1 << 32,
-    "narrow_tile_least_bytes": 1 << 32,
+    **NO_TILES,
     "box_near_bytes": 1 << 40,
     "turns": TurnTuning(1, longest_row_bytes=192, longest_row_of_bytes=104),
 }
@@ -206,8 +205,7 @@ def test_few_parts_of_adjacent_elements_leave_boxes(parts, step, family):
 )
 def test_rows_whose_elements_lie_apart_leave_boxes_in_turn(width, parts, row, family):
     """Of few parts, or in rows that are long enough; here no tiles take them."""
-    without_tiles = replace(DISCRETE.slice1, tile_least_bytes=1 << 32, narrow_tile_least_bytes=1 << 32)
-    limits = replace(LIMITS, tuning=replace(DISCRETE, slice1=without_tiles))
+    limits = replace(LIMITS, tuning=replace(DISCRETE, slice1=replace(DISCRETE.slice1, **NO_TILES)))
     rows, apart = (192 * MIB) // (parts * row * width), parts + 1
     dims = Dim(parts, 1, rows * row), Dim(rows, row * apart + 3, row), Dim(row, apart, 1)
     (step,) = PLAN_SLICE1(CopyLayout(dims, 0, 0), width, (512 * MIB) // width, limits).steps
