@@ -26,10 +26,10 @@ _PARTS_OF_WHOLE_READS = 8
 _MOST_PARTS = 8
 # Of so few parts, rows of any elements are gathered in turn faster than boxes copy them.
 _FEW_PARTS = 4
-# By element width, bytes of rows from which on they are, of any number of parts.
-_LEAST_ROW_BYTES = {2: 8, 8: 32, 16: 32}
-# Bytes of the longest rows of narrow elements that are.
-_LONGEST_NARROW_ROW = 64
+# By element width, bytes of rows whose elements lie apart, from which on they are, of any number of parts;
+# and the most bytes of such rows of narrow elements.
+_LEAST_SPREAD_BYTES = {2: 8, 8: 32}
+_MOST_NARROW_SPREAD_BYTES = 64
 # Of a part. Workgroups that run at the same time have the whole of smaller ones.
 _LEAST_PART_BYTES = 1 << 20
 
@@ -103,11 +103,11 @@ def are_spread_rows_in_turn(layout: CopyLayout, element_bytes: int, limits: Devi
     row_bytes = layout.dims[-1].size * element_bytes
     if in_turn < 2 or element_bytes == 4:
         return False
-    if element_bytes < 4 and row_bytes > _LONGEST_NARROW_ROW:
+    if element_bytes < 4 and row_bytes > _MOST_NARROW_SPREAD_BYTES:
         return False
     if element_bytes < 4 and in_turn <= _FEW_PARTS:
         return True
-    least = _LEAST_ROW_BYTES.get(element_bytes)
+    least = _LEAST_SPREAD_BYTES.get(element_bytes)
     return least is not None and row_bytes >= least
 
 
