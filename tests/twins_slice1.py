@@ -211,7 +211,8 @@ def slice1_apart(step, buffers) -> None:
     assert p.items_per_workgroup % s.constants.workgroup == 0
     assert (step.workgroups - 1) * p.items_per_workgroup < p.items <= step.workgroups * p.items_per_workgroup
     rows, number = np.divmod(np.arange(p.items), p.items_of_row)
-    sources, targets = offsets_of(rows, s.dims, p.input_base, p.output_base)
+    bases = np.full(p.items, p.input_base), np.full(p.items, p.output_base)
+    sources, targets = offsets_of(rows, s.dims, *bases)
     if not step_of_words:  # an item is an element
         assert p.items_of_row == p.row
         s.copy(sources + number * p.row_input_stride, targets + number * p.row_output_stride)
