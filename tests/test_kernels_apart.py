@@ -108,7 +108,7 @@ def planned(limits, dims: tuple[Dim, ...], width: int) -> str:
 )
 def test_shorter_rows_than_these_are_copied_by_words_or_elements(driver, width, row, others):
     """Of odd lengths, so that no wider elements make them up; rows of the input, and others."""
-    limits = GPU_LIMITS if driver == "h200" else LIMITS[driver]
+    limits = LIMITS[driver]
     for length, stride in ((row, 1), (others, 2)):
         for size, is_apart in ((length, True), (length + 2, False)):
             pitch = size + 1 + size % 2  # odd
@@ -143,9 +143,8 @@ def test_elements_with_steps_are_copied_by_words_or_elements():
         ("swiftshader", 4, 4, True),
         ("swiftshader", 16, 2, False),
     ):
-        limits = GPU_LIMITS if driver == "h200" else LIMITS[driver]
-        assert (planned(limits, (Dim(1001, 1, step),), width) == "apart") == is_apart
-        assert planned(limits, (Dim(1001, step, 1),), width) != "apart"
+        assert (planned(LIMITS[driver], (Dim(1001, 1, step),), width) == "apart") == is_apart
+        assert planned(LIMITS[driver], (Dim(1001, step, 1),), width) != "apart"
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.int64, np.complex128])

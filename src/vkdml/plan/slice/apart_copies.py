@@ -10,6 +10,7 @@ from vkdml.plan.divisions import reciprocal, run_words
 from vkdml.plan.layout import CopyLayout
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Step, check_work
 from vkdml.plan.slice.counted_runs import is_one_run
+from vkdml.plan.slice.matrices import unaligned
 
 _WORKGROUP_SIZE = 128
 # Items of an invocation that are loaded together.
@@ -47,9 +48,13 @@ def is_apart(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bo
     if row.input_stride == 1 or (element_bytes >= 4 and row.input_stride == -1):
         return row.size * element_bytes < whole[0]
     # Rows that start with vectors, GPUs gather as fast in vectors or tiles (0.6 to 1.0 of the time).
-    starts = (layout.output_base, *(dim.output_stride for dim in layout.dims[:-1]))
-    are_vectors = all(start * element_bytes % VECTOR_BYTES == 0 for start in starts)
+    are_vectors = not unaligned(_row_starts(layout), element_bytes)
     return row.size * element_bytes < whole[1] and not (on_gpu and are_vectors and element_bytes != 4)
+
+
+def _row_starts(layout: CopyLayout) -> tuple[int, ...]:
+    """Return numbers of which multiples add up to where rows start in the output."""
+    return (layout.output_base, *(dim.output_stride for dim in layout.dims[:-1]))
 
 
 def apart_copy(
@@ -73,9 +78,8 @@ def apart_copy(
     items_of_row = row.size
     if by_words:
         span = (row.size - 1) * row.output_stride + 1
-        starts = (layout.output_base, *(dim.output_stride for dim in outer))
-        is_aligned = not any(start % per_word for start in starts)
-        items_of_row = ceil_div(span + (0 if is_aligned else per_word - 1), per_word)
+        before = per_word - 1 if unaligned(_row_starts(layout), element_bytes, 4) else 0
+        items_of_row = ceil_div(before + span, per_word)
     items = items_of_row * math.prod(dim.size for dim in outer)
     check_work("words" if by_words else "elements", items)
     family = kernels.family("slice1_apart")

@@ -12,6 +12,7 @@ from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import NO_DIM, CopyLayout, Dim, ascending
 from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits, Step, check_work, dim_words
 from vkdml.plan.slice.channels import MOST_CELLS, MOST_CHANNEL_DIMS
+from vkdml.plan.slice.matrices import unaligned
 from vkdml.plan.slice.rounds import LEAST_WORKGROUP
 
 # Words that an invocation reads together from pixels with fewer elements.
@@ -96,7 +97,7 @@ class Planes:
             elements >= fewest
             and elements % multiple == 0
             and planes == elements
-            and not self._starts_with(SECTOR_BYTES)
+            and self._starts_within(SECTOR_BYTES)
         )
 
     @property
@@ -112,14 +113,14 @@ class Planes:
     @property
     def output_unaligned(self) -> bool:
         """Whether planes may start, or rows end, anywhere in a word of the output."""
-        return not self._starts_with(4)
+        return self._starts_within(4)
 
-    def _starts_with(self, nbytes: int) -> bool:
-        """Whether planes start and rows end with whole multiples of so many bytes of the output."""
+    def _starts_within(self, nbytes: int) -> bool:
+        """Whether planes may start, or rows end, elsewhere than with so many bytes of the output."""
         _, target = self.bases
         dims = (*self.outer, *self.channel_dims)
         starts = target, self.row.size, *(dim.output_stride for dim in dims)
-        return not any(start * self.element_bytes % nbytes for start in starts)
+        return unaligned(starts, self.element_bytes, nbytes)
 
     @cached_property
     def share(self) -> _Share | None:
