@@ -47,7 +47,7 @@ def check_fixed_plan(device, plan) -> None:
     words = np.array((*plan.layout, *(0,) * plan.counters), np.uint32)
     if "workspace" in start:
         start["workspace"][: words.nbytes] = words.view(np.uint8)
-    tuning = replace(DISCRETE, fixed_parameters_to_bytes=1 << 40)
+    tuning = replace(DISCRETE, fixed_parameters_to_bytes=1 << 40, fixed_parameters_kernels=())
     fixed = with_fixed_parameters(plan, tuning)
     assert all(step.fixed_parameters for step in fixed.steps)
     expected = run_plan(device, plan, start, tuple(start))
@@ -78,7 +78,12 @@ def test_kernels_of_gpus_write_the_same(family):
 def device():
     """A device whose plans get pipelines of their own after three runs."""
     opened = separate_device()
-    tuning = replace(opened.limits.tuning, fixed_parameters_after=AFTER, fixed_parameters_to_bytes=1 << 20)
+    tuning = replace(
+        opened.limits.tuning,
+        fixed_parameters_after=AFTER,
+        fixed_parameters_to_bytes=1 << 20,
+        fixed_parameters_kernels=(),
+    )
     opened.executions.tuning = tuning
     fix(opened, "limits", replace(opened.limits, tuning=tuning))
     yield opened
@@ -179,7 +184,8 @@ def test_a_process_may_end_while_they_are_built():
         from dataclasses import replace
         device = vkdml.default_device()
         device.executions.tuning = replace(
-            device.limits.tuning, fixed_parameters_after={AFTER}, fixed_parameters_to_bytes=1 << 20)
+            device.limits.tuning,
+            fixed_parameters_after={AFTER}, fixed_parameters_to_bytes=1 << 20, fixed_parameters_kernels=())
         for size in range(200, 260):
             x = np.arange(size, dtype=np.float32)
             for _ in range({AFTER}):

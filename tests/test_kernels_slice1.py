@@ -34,6 +34,7 @@ from vkdml.plan.slice import slice1 as plan_slice1
 from vkdml.plan.slice import tile_copies
 from vkdml.plan.slice.box_copies import box_copy, boxes_of
 from vkdml.plan.slice.matrices import transposed
+from vkdml.plan.slice.sector_sharing import Sharing
 from vkdml.plan.slice.tile_shapes import shared_bytes, tile_shape
 
 NARROW = (1, 2)
@@ -375,8 +376,8 @@ def test_words_gathered_where_their_elements_lie(device, monkeypatch, width):
         if plan_slice1.widened(layout, width)[1] != width:
             continue
         name = kernel_for("slice1_words", width)
-        # Of several long rows words are for halves, and for bytes with short steps; of all, for long steps.
-        by_words = (width == 2 or (width == 1 and step in (2, 3))) and len(layout.dims) > 1
+        # Of several long rows words are for halves, and for bytes with steps of up to 3; else for long steps.
+        by_words = (width == 2 or (width == 1 and step in (0, 2, 3))) and len(layout.dims) > 1
         long_row = row * width >= 16 and step != 9 and not by_words
         pairs_apart = width == 1 and row == 2 and base % 2
         if long_row or pairs_apart or layout.count * width < 4:
@@ -1173,6 +1174,13 @@ def test_more_workgroups_than_the_device_allows_are_looped_over(device, width):
         assert plan.steps[0].workgroups <= 3
 
 
+def use_boxes(monkeypatch, **changes):
+    """Plan with boxes wherever there are any, though rows that are gathered would be faster."""
+    use(monkeypatch, **{**BOXES, **changes})
+    monkeypatch.setattr(Sharing, "gathers_well", False)
+    monkeypatch.setattr(Sharing, "are_whole_rows", False)
+
+
 def boxes(width: int) -> str:
     """The module that copies boxes; wider elements are words to it."""
     return kernel_for("slice1_boxes", min(width, 4))
@@ -1180,7 +1188,7 @@ def boxes(width: int) -> str:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_boxes_in_every_order_of_dimensions(device, width, monkeypatch):
-    use(monkeypatch, **BOXES)
+    use_boxes(monkeypatch)
     sizes, steps = (5, 3, 19), (-1, 2, 1)
     for order in itertools.permutations(range(3)):
         strides, base, stride = [0, 0, 0], 2, 1
@@ -1196,7 +1204,7 @@ def test_boxes_in_every_order_of_dimensions(device, width, monkeypatch):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_boxes_at_every_alignment(device, width, monkeypatch):
     """Columns and rows at odd distances start anywhere in a word; both are longer than a box."""
-    use(monkeypatch, **BOXES)
+    use_boxes(monkeypatch)
     per_word = max(4 // width, 1)
     rows, columns = 40 * per_word + 3, 37 * per_word + 1
     for input_more, output_more, sign in itertools.product(range(per_word), range(per_word), (1, -1)):
@@ -1209,7 +1217,7 @@ def test_boxes_at_every_alignment(device, width, monkeypatch):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_boxes_of_short_runs_and_steps(device, width, monkeypatch):
-    use(monkeypatch, **BOXES)
+    use_boxes(monkeypatch)
     for length, step, apart in itertools.product((2, 3, 7, 25), (1, -1, 2, 3, -5), (1, 40)):
         inner = Dim(length, step, 1)
         dims = (Dim(70, length * abs(step) + apart, length), inner)
@@ -1220,7 +1228,7 @@ def test_boxes_of_short_runs_and_steps(device, width, monkeypatch):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_boxes_with_gaps_repetitions_and_many_dimensions(device, width, monkeypatch):
-    use(monkeypatch, **BOXES)
+    use_boxes(monkeypatch)
     for dims in (
         (Dim(500, 3, 1),),
         (Dim(9, 5, 40), Dim(17, -2, 2), Dim(2, 60, 1)),
@@ -1246,7 +1254,7 @@ def test_random_boxes(device, monkeypatch):
     ran = set()
     for _ in range(100):
         nbytes = int(rng.choice([1024, 4096]))
-        use(monkeypatch, **{**BOXES, "box_bytes": nbytes, "narrow_box_bytes": nbytes})
+        use_boxes(monkeypatch, box_bytes=nbytes, narrow_box_bytes=nbytes)
         rank = int(rng.integers(1, 5))
         sizes = [int(size) for size in rng.choice([2, 3, 4, 5, 7, 16, 33, 65], rank)]
         while np.prod(sizes) > 5000:
@@ -1270,11 +1278,11 @@ def test_random_boxes(device, monkeypatch):
 
 @pytest.mark.parametrize("count", [999999, 1000001, 2000001])
 @pytest.mark.parametrize("invocations", [256, 1024])
-def test_tiles_of_two_long_rows_have_an_invocation_for_each_vector(count, invocations):
-    """Of ``x[:, :2].transpose(1, 0, 2)``, few parts are loaded, and long rows stored."""
+def test_tiles_of_three_long_rows_have_an_invocation_for_each_vector(count, invocations):
+    """Of ``x[:, :3].transpose(1, 0, 2)``, few parts are loaded, and long rows stored."""
     gpu = DeviceLimits(DISCRETE, (1 << 32) - 1, (1 << 31) - 1, invocations, 48 << 10, 32)
-    source = Operand((2, count, 16), (16, 48, 1), 0, 48 * count)
-    (step,) = plan_for(CopyCall(source, Operand.compact((2, count, 16)), 1), gpu).steps
+    source = Operand((3, count, 16), (16, 64, 1), 0, 64 * count)
+    (step,) = plan_for(CopyCall(source, Operand.compact((3, count, 16)), 1), gpu).steps
     kernel = kernels.table()[step.kernel]
     assert kernel.family.name == "slice1_tiles"
     vectors = kernel.family.unpack(step.push)["tile_vectors"]
@@ -1552,7 +1560,7 @@ def many(size: int, rows: int, columns: int) -> tuple[Dim, ...]:
         (4, (Dim(60, 10, 5 * 10**6), Dim(10**6, 600, 5), Dim(5, 1, 1)), "boxes"),
         (4, (Dim(60, 15, 5 * 10**6), Dim(10**6, 900, 5), Dim(5, 1, 1)), "rows"),
         (8, (Dim(120, 7, 7 * 10**5), Dim(10**5, 840, 7), Dim(7, 1, 1)), "pixel_tiles"),
-        (8, (Dim(120, 7, 7 * 10**4), Dim(10**4, 840, 7), Dim(7, 1, 1)), "boxes"),
+        (8, (Dim(120, 7, 7 * 10**4), Dim(10**4, 840, 7), Dim(7, 1, 1)), "rows"),
         (8, (Dim(120, 7, 7 * 10**5), Dim(10**5, 840, 7), Dim(7, 1, 1)), "rows"),  # in turn
         (8, (Dim(120, 9, 9 * 10**5), Dim(10**5, 1080, 9), Dim(9, 1, 1)), "rows"),
         (2, (Dim(60, 18, 9 * 10**6), Dim(10**6, 1080, 9), Dim(9, 1, 1)), "pixel_tiles"),

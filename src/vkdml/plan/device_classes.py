@@ -56,14 +56,20 @@ DISCRETE = Tuning(
     fixed_parameters_after=32,
     # 0.83 of the time, and never longer (H100, 105 cases of the benchmark; 210 random shapes up to 40 MiB).
     fixed_parameters_to_bytes=64 * _MIB,
-    # 0.88 to 1.02 of the time (H100, 158 shapes). Others take up to 1.19: their loops are unrolled.
+    # Boxes, rows, runs, tiles and two kinds of reductions take 0.88 to 1.02 of the time at any size (H100,
+    # 158 shapes). Others of 64 to 280 MiB take 0.46 to 1.14 (H200, 112 shapes: 0.92; H100, 250 shapes: 0.98),
+    # larger ones 1.00 (H100, 100 shapes), but those across the outputs 1.02 (H100, 30 shapes). Drivers unroll
+    # the loops of words: large copies take up to 1.26 of the time then, smaller ones 0.89.
     fixed_parameters_kernels=(
-        ("argreduce_joined", 64 * _MIB),
-        ("argreduce_short", 64 * _MIB),
-        ("slice1_boxes", 64 * _MIB),
-        ("slice1_rows", 64 * _MIB),
-        ("slice1_runs", 64 * _MIB),
-        ("slice1_tiles", 64 * _MIB),
+        ("argreduce_across", 0, 64 * _MIB),
+        ("argreduce_joined", 0, NEVER),
+        ("argreduce_short", 0, NEVER),
+        ("argreduce", 0, 512 * _MIB),
+        ("slice1_boxes", 0, NEVER),
+        ("slice1_rows", 0, NEVER),
+        ("slice1_runs", 0, NEVER),
+        ("slice1_tiles", 0, NEVER),
+        ("slice1_words", 0, 24 * _MIB),
     ),
     fixed_flags_from_bytes=NEVER,
     # 0.83 to 1.05 of the time (H200). Kernels that combine splits take 0.92 to 1.3, most often more.
@@ -211,12 +217,12 @@ SOFTWARE = replace(
     # 0.82 of the time (lavapipe, 0.58 to 1.07, 32 random shapes), rows of up to 4 KiB 0.8 to 0.9. Longer and
     # split rows, periods (0.98, 77 random reductions) and walks take as long.
     fixed_parameters_kernels=(
-        ("argreduce_rows_float", 8 * _MIB),
-        ("argreduce_rows_integer", 8 * _MIB),
-        ("argreduce_short_single", _MIB),
-        ("slice1_blocks", _MIB),
-        ("slice1_rows", _MIB),
-        ("slice1_runs", _MIB),
+        ("argreduce_rows_float", 8 * _MIB, NEVER),
+        ("argreduce_rows_integer", 8 * _MIB, NEVER),
+        ("argreduce_short_single", _MIB, NEVER),
+        ("slice1_blocks", _MIB, NEVER),
+        ("slice1_rows", _MIB, NEVER),
+        ("slice1_runs", _MIB, NEVER),
     ),
     # They execute what a flag excludes, with all invocations masked.
     fixed_flags_from_bytes=64 * 1024,

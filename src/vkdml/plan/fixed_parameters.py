@@ -19,15 +19,15 @@ def with_fixed_parameters(plan: Plan, tuning: Tuning) -> Plan:
     """
     if not tuning.fixed_parameters_after:
         return plan
-    nbytes = plan.bytes_of("input")
+    nbytes, copied = plan.bytes_of("input"), plan.bytes_of("output")
+    if copied:  # a window of a larger array, or an array that is repeated
+        nbytes = min(nbytes, copied)
 
     def gains(step: Step) -> bool:
-        if nbytes <= tuning.fixed_parameters_to_bytes:
-            return True
-        return any(
-            step.kernel.startswith(name) and nbytes >= least
-            for name, least in tuning.fixed_parameters_kernels
-        )
+        for name, least, most in tuning.fixed_parameters_kernels:
+            if step.kernel.startswith(name):
+                return least <= nbytes <= most
+        return nbytes <= tuning.fixed_parameters_to_bytes
 
     steps = tuple(replace(step, fixed_parameters=True) if gains(step) else step for step in plan.steps)
     return replace(plan, steps=steps) if steps != plan.steps else plan

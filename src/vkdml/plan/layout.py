@@ -42,6 +42,15 @@ def ascending(dims: Iterable[Dim], input_base: int, output_base: int) -> tuple[t
     return tuple(result), input_base, output_base
 
 
+def span_of(dims: Iterable[Dim]) -> int:
+    """Return the elements of the input from the first to the last, those between them included.
+
+    >>> span_of((Dim(5, 900, 12), Dim(4, -3, 3)))
+    3610
+    """
+    return 1 + sum((dim.size - 1) * abs(dim.input_stride) for dim in dims)
+
+
 def contiguous(dims: Sequence[Dim], run: int = 1) -> tuple[int, int]:
     """Return how many elements are side by side in the input, and of how many of the last dimensions.
 

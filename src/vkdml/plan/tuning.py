@@ -382,10 +382,10 @@ class Tuning:
     fixed_parameters_after: int
     """After so many runs a plan gets pipelines of its own, with its push constants compiled in; 0: never."""
     fixed_parameters_to_bytes: int
-    """It does so for inputs up to this size."""
-    fixed_parameters_kernels: tuple[tuple[str, int], ...]
-    """With what the names of kernels begin that are faster then in larger inputs, too, and from which size
-    on."""
+    """It does so for inputs up to this size; copies, if their input or their output is no larger."""
+    fixed_parameters_kernels: tuple[tuple[str, int, int], ...]
+    """With what the names of kernels begin that have other limits, and the least and the greatest size; the
+    first name that fits counts."""
     fixed_flags_from_bytes: int
     """Inputs from this size on have their flags compiled in, so that there are more pipelines."""
     fixed_vector_flags_from_bytes: int

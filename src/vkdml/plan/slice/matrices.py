@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vkdml.common.rounding import ceil_div
-from vkdml.plan.layout import CopyLayout, Dim, ascending
+from vkdml.plan.layout import CopyLayout, Dim, ascending, span_of
 from vkdml.plan.plans import VECTOR_BYTES
 from vkdml.plan.tuning import SliceTuning
 
@@ -223,7 +223,7 @@ def _grouped(
     if abs(last.input_stride) // step * (last.size - 1) + dims[0].size < limits.rows_below:
         rest = [dim for dim in others if dim is not last]
         blocks = _next_rows(dims, columns, rest, steps, limits)
-        span = 1 + sum((dim.size - 1) * abs(dim.input_stride) for dim in dims)
+        span = span_of(dims)
         least = limits.long_columns * ceil_div(span, limits.sector)
         if columns.groups is not None and blocks is columns.groups and column.size >= least:
             # Of columns in groups, tiles would load few rows each (0.26 to 1.07 of the time, H100).
@@ -284,7 +284,7 @@ def _next_rows(
         return None
     last, apart = inner[-1], abs(near.input_stride)
     extent = last.size * abs(last.input_stride)
-    span = 1 + sum((dim.size - 1) * abs(dim.input_stride) for dim in inner)
+    span = span_of(inner)
     if apart < span or apart - extent > (limits.between_short if span <= limits.short else limits.between):
         return None
     loaded = _row_step(steps, inner) // _row_step(steps, (*inner, near))

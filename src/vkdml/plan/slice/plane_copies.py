@@ -10,7 +10,7 @@ from functools import cached_property
 from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import NO_DIM, CopyLayout, Dim, ascending
-from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits, Step, check_work, dim_words
+from vkdml.plan.plans import GPU_LINE_BYTES, SECTOR_BYTES, DeviceLimits, Step, check_work, dim_words
 from vkdml.plan.slice.channels import MOST_CELLS, MOST_CHANNEL_DIMS
 from vkdml.plan.slice.matrices import unaligned
 from vkdml.plan.slice.rounds import LEAST_WORKGROUP
@@ -157,6 +157,10 @@ def planes_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> P
     planes = Planes(layout, element_bytes, limits)
     dims = planes.channel_dims
     if not fewest <= planes.pixel_elements <= most or not 1 <= len(dims) <= MOST_CHANNEL_DIMS:
+        return None
+    # Channels of pixels that lie a line apart are all in one bank of shared memory: boxes and tiles take 0.64
+    # to 0.99 of the time (H200).
+    if planes.pixel_elements * element_bytes % GPU_LINE_BYTES == 0:
         return None
     # Elements of one pixel lie between those of no other. Those of windows that overlap may be more of them.
     span = sum((dim.size - 1) * dim.input_stride for dim in dims)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vkdml.common.rounding import ceil_div
-from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.layout import CopyLayout, Dim, span_of
 from vkdml.plan.plans import GPU_LINE_BYTES, SECTOR_BYTES, VECTOR_BYTES, DeviceLimits
+from vkdml.plan.slice import often_read
 from vkdml.plan.slice.matrices import FEWEST_PLANES, Matrices, are_planes
 from vkdml.plan.slice.word_copies import is_of_words
 from vkdml.plan.tuning import SliceTuning
@@ -46,6 +47,10 @@ _FEW_SCRAPS, _FEW_SCRAPS_APART_BYTES = 3, 1 << 20
 # The nearest cache has a sector again for the next plane if the planes times what lies between bytes of one
 # are fewer bytes than this.
 _PIXELS_IN_PLANES = 130
+# By element width, bytes. Shorter rows are gathered from few sectors, and tiles of pixels load them whole.
+_SHORT_ROW_BYTES = {1: 31, 2: 52, 4: 44, 8: 24}
+# By element width. Rows of adjacent elements that have so many bytes share sectors at their ends alone.
+_LEAST_WHOLE_ROW_BYTES = {1: 22, 2: 32, 4: 32, 8: 32, 16: 32}
 # So many bytes of sectors between elements that share one are no longer in any cache.
 _SECTORS_OUT_OF_CACHE = 48 << 20
 
@@ -87,8 +92,10 @@ class Sharing:
 
     @cached_property
     def _between(self) -> int:
-        """Bytes of the output between elements of a sector."""
-        return max((dim.output_stride * dim.size for dim in self._far), default=0) * self.element_bytes
+        """Bytes that are copied between elements of a sector; of what is read again and again, once."""
+        dims = self.layout.dims
+        copied = (min(dim.output_stride * dim.size, span_of(dims[dims.index(dim) :])) for dim in self._far)
+        return max(copied, default=0) * self.element_bytes
 
     @property
     def _is_cached(self) -> bool:
@@ -98,6 +105,8 @@ class Sharing:
     @property
     def are_faster_in_boxes(self) -> bool:
         """Whether words would read sectors again and again that boxes read once."""
+        if often_read.are_faster_in_boxes(self.layout, self.element_bytes):
+            return True
         return self._are_short_rows_apart or self._are_many_planes
 
     @property
@@ -131,11 +140,16 @@ class Sharing:
 
     @cached_property
     def gathers_well(self) -> bool:
-        """Whether runs read each sector while a cache holds it, and few vectors are made of many rows."""
-        if not self.layout.dims:
+        """Whether runs read each sector while a cache holds it, and few vectors are made of many rows.
+
+        Elements of 16 bytes are half a sector: runs take 0.43 to 0.88 of the time of boxes (H200, 12 copies).
+        """
+        if not self.layout.dims or self.element_bytes == VECTOR_BYTES:
             return True
         if self.element_bytes < 4 and self._row_bytes < VECTOR_BYTES:
             return False
+        if often_read.is_gathered_well(self.layout, self.element_bytes):
+            return True
         reads = min(self._apart_bytes, SECTOR_BYTES) / self.element_bytes  # of each sector
         return not self._far or (reads <= _MOST_READS and self._is_cached)
 
@@ -157,8 +171,10 @@ class Sharing:
     @cached_property
     def gathers_by_words(self) -> bool:
         """Whether words read each sector while a cache holds it, and no kernel of vectors is faster."""
-        if not self._has_words or not is_of_words(self.layout, self.element_bytes, self.limits):
+        if not self.has_words or not is_of_words(self.layout, self.element_bytes, self.limits):
             return False
+        if often_read.are_faster_by_words(self.layout, self.element_bytes):
+            return True
         # Invocations that write vectors of long rows read what lies side by side, but where all are apart.
         nearest = min(abs(dim.input_stride) for dim in self.layout.dims) * self.element_bytes
         all_apart = (
@@ -175,8 +191,28 @@ class Sharing:
         return reads <= _MOST_READS and self._is_cached
 
     @property
-    def _has_words(self) -> bool:
-        return self._tuning.word_workgroup_size > 0 and self.element_bytes <= 4 and bool(self.layout.dims)
+    def has_words(self) -> bool:
+        """Whether the device copies such elements by words, and vectors are no faster."""
+        if not self._tuning.word_workgroup_size or self.element_bytes > 4 or not self.layout.dims:
+            return False
+        return not often_read.are_rows_of_vectors(self.layout, self.element_bytes)
+
+    @property
+    def are_short_rows(self) -> bool:
+        """Whether rows are so short that tiles of pixels, if there are any, may be faster than rows."""
+        if not self.layout.dims or often_read.is_read_often(self.layout):
+            return False
+        return VECTOR_BYTES <= self._row_bytes <= _SHORT_ROW_BYTES.get(self.element_bytes, 0)
+
+    @property
+    def are_whole_rows(self) -> bool:
+        """Whether rows share sectors at their ends alone, so that gathering them is faster than boxes.
+
+        Pixels of 22 to 39 bytes take 0.47 to 0.84 of the time (H200, 9 copies), words and 8 bytes 0.79 to
+        0.97 (15 copies, one more 1.12).
+        """
+        is_adjacent = abs(self.layout.dims[-1].input_stride) == 1
+        return is_adjacent and self._row_bytes >= _LEAST_WHOLE_ROW_BYTES[self.element_bytes]
 
     @cached_property
     def _parts(self) -> Dim | None:
@@ -201,7 +237,7 @@ class Sharing:
     def words_beside(self) -> Dim | None:
         """The dimension along which words of long rows share sectors that runs would read too often."""
         parts = self._parts
-        if not self._has_words or parts is None:
+        if not self.has_words or parts is None:
             return None
         if self._row_bytes < _LEAST_ROW_BYTES[self.element_bytes]:
             return None
@@ -254,11 +290,12 @@ class Sharing:
 
         Those of halves are: vectors took 0.94 to 1.14 times as long on an H200 (33 copies: 1.05), 0.99 to 1.4
         on an H100 (1.02). So are short rows of bytes with steps of 2 and 3: words take 0.51 to 1.09 of the
-        time on an H200 (35 copies: 0.91), 0.56 to 1.04 on an H100 (0.94); and rows with long steps.
+        time on an H200 (35 copies: 0.91), 0.56 to 1.04 on an H100 (0.94); rows with long steps; and some that
+        are read often.
         """
-        if self.element_bytes > 4 or not self._has_words or self._row_bytes < VECTOR_BYTES:
+        if self.element_bytes > 4 or not self.has_words or self._row_bytes < VECTOR_BYTES:
             return False
-        is_faster = self._has_long_steps
+        is_faster = self._has_long_steps or often_read.are_rows_of_words(self.layout, self.element_bytes)
         if len(self.layout.dims) > 1 and self.element_bytes < 4:
             are_short = self._apart_bytes in (2, 3) and self._row_bytes <= _STEPPED_ROW_BYTES
             is_faster = is_faster or self.element_bytes == 2 or are_short

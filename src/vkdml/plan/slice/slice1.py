@@ -7,6 +7,7 @@ from dataclasses import replace
 from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, check_buffer, checked_step
+from vkdml.plan.slice import often_read
 from vkdml.plan.slice.apart_copies import apart_copy, is_apart
 from vkdml.plan.slice.box_copies import box_copy, boxes_of
 from vkdml.plan.slice.matrices import Matrices
@@ -77,9 +78,13 @@ def _copied(
     beside = None if filled or by_words else sharing.words_beside
     by_words = by_words or beside is not None
     wants_boxes = sharing.are_faster_in_boxes if by_words else not (gathers_well or filled)
-    pixel_tiles = pixel_tiles_of(layout, element_bytes, limits) if by_words or wants_boxes else None
-    if pixel_tiles is not None and (wants_boxes or pixel_tiles.are_faster_than_words):
-        return _only(pixel_tile_copy(pixel_tiles, last_vector))
+    pixel_tiles = None
+    if by_words or wants_boxes or (sharing.are_short_rows and not filled):
+        pixel_tiles = pixel_tiles_of(layout, element_bytes, limits)
+    if pixel_tiles is not None:
+        are_faster = pixel_tiles.are_faster_than_words if by_words else pixel_tiles.are_faster_than_rows
+        if wants_boxes or are_faster:
+            return _only(pixel_tile_copy(pixel_tiles, last_vector))
     boxes = boxes_of(layout, element_bytes, limits) if wants_boxes else None
     by_words = by_words and boxes is None
     # Tiles that are not filled are slower than whatever else does not read memory again and again.
@@ -88,27 +93,35 @@ def _copied(
     if by_words:
         return _only(word_copy(layout, element_bytes, limits, beside))
     if boxes is not None:
-        in_turn = _rows_in_turn(sharing, last_vector)
-        return _only(in_turn or box_copy(boxes, last_vector, limits))
+        rows = _gathered_rows(sharing, last_vector)
+        return _only(rows or box_copy(boxes, last_vector, limits))
     if sharing.are_rows_of_words:
         return _only(word_copy(layout, element_bytes, limits))
-    if is_of_rows(layout, element_bytes, limits) and not are_faster_in_parts(layout, element_bytes, limits):
+    if is_of_rows(layout, element_bytes, limits) and not _are_faster_in_runs(layout, element_bytes, limits):
         return _only(row_copy(layout, element_bytes, last_vector, limits))
     return run_copy(layout, element_bytes, last_vector, limits)
 
 
-def _rows_in_turn(sharing: Sharing, last_vector: int) -> tuple[Step, tuple[int, ...]] | None:
-    """Return the step that gathers rows in turn, if that is faster than boxes, and its layout words."""
+def _gathered_rows(sharing: Sharing, last_vector: int) -> tuple[Step, tuple[int, ...]] | None:
+    """Return the step that gathers rows, if that is faster than boxes, and its layout words."""
     layout, element_bytes, limits = sharing.layout, sharing.element_bytes, sharing.limits
     are_few = are_few_rows_in_turn(layout, element_bytes, limits)
-    if not are_few and not (sharing.is_along_one and are_spread_rows_in_turn(layout, element_bytes, limits)):
+    are_spread = sharing.is_along_one and are_spread_rows_in_turn(layout, element_bytes, limits)
+    if not (are_few or are_spread or sharing.are_whole_rows):
         return None
     by_vectors = are_few or element_bytes > 4
     if by_vectors and element_bytes in _GATHERED_BY_VECTORS and is_of_rows(layout, element_bytes, limits):
         return row_copy(layout, element_bytes, last_vector, limits)
-    if is_of_words(layout, element_bytes, limits):
+    if sharing.has_words and is_of_words(layout, element_bytes, limits):
         return word_copy(layout, element_bytes, limits)
     return None
+
+
+def _are_faster_in_runs(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> bool:
+    """Whether runs take less time than rows, each with its ends."""
+    if are_faster_in_parts(layout, element_bytes, limits):
+        return True
+    return not limits.tuning.is_processor and often_read.are_faster_in_runs(layout, element_bytes)
 
 
 def _only(step: tuple[Step, tuple[int, ...]]) -> tuple[tuple[Step, ...], tuple[int, ...]]:

@@ -10,10 +10,9 @@ these share.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vkdml.plan.layout import CopyLayout, Dim
+from vkdml.plan.layout import CopyLayout, span_of
 from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits
 from vkdml.plan.tuning import TurnTuning
 
@@ -60,6 +59,7 @@ def turns_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Tu
     A part is one coordinate of the dimension along which what is copied lies nearest in the input.
 
     >>> from vkdml.plan.device_classes import DISCRETE
+    >>> from vkdml.plan.layout import Dim
     >>> limits = DeviceLimits(DISCRETE, 1 << 30, 65535, 1024, 32768)
     >>> dims = Dim(3, 12, 12_000_000), Dim(1_000_000, 36, 12), Dim(12, 1, 1)
     >>> turns_of(CopyLayout(dims, 0, 0), 4, limits)
@@ -68,9 +68,9 @@ def turns_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> Tu
     dims, tuning = layout.dims, limits.tuning.slice1.turns
     if tuning is None:
         return IN_ORDER
-    beside = [place for place, dim in enumerate(dims) if abs(dim.input_stride) < _span(dims[place + 1 :])]
+    beside = [place for place, dim in enumerate(dims) if abs(dim.input_stride) < span_of(dims[place + 1 :])]
     place = min(beside, key=lambda place: abs(dims[place].input_stride), default=None)
-    if place is None or _span(dims[place:]) * element_bytes < tuning.from_bytes:
+    if place is None or span_of(dims[place:]) * element_bytes < tuning.from_bytes:
         return IN_ORDER
     all_parts = math.prod(dim.size for dim in dims[: place + 1])
     is_large = layout.count // all_parts * element_bytes >= _LEAST_PART_BYTES
@@ -111,15 +111,10 @@ def are_spread_rows_in_turn(layout: CopyLayout, element_bytes: int, limits: Devi
     return least is not None and row_bytes >= least
 
 
-def _span(dims: Sequence[Dim]) -> int:
-    """Return the elements of the input from the first to the last."""
-    return 1 + sum((dim.size - 1) * abs(dim.input_stride) for dim in dims)
-
-
 def _share_reads(layout: CopyLayout, place: int, element_bytes: int, tuning: TurnTuning) -> bool:
     """Whether most reads of a part are of memory that the next part along the dimension reads, too."""
     inner, pitch = layout.dims[place + 1 :], abs(layout.dims[place].input_stride)
-    row = _span([dim for dim in inner if abs(dim.input_stride) <= pitch])
+    row = span_of([dim for dim in inner if abs(dim.input_stride) <= pitch])
     if row > pitch:  # The parts overlap.
         return True
     starts = layout.input_base, *(dim.input_stride for dim in layout.dims if abs(dim.input_stride) >= pitch)

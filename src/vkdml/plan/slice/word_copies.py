@@ -11,6 +11,7 @@ from vkdml.plan.divisions import run_words
 from vkdml.plan.layout import CopyLayout, Dim
 from vkdml.plan.plans import SECTOR_BYTES, DeviceLimits, Step, check_work
 from vkdml.plan.slice.counted_runs import is_one_run, near_dims, units_of_run
+from vkdml.plan.slice.often_read import is_read_often
 from vkdml.plan.slice.turns import IN_ORDER, turns_of
 
 # Where at least so much of the sectors that are read is copied, instructions take longer than the memory.
@@ -55,7 +56,7 @@ def _share_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> _
     count = units_of_run(layout, per_word)
     at_once, sparse = tuning.invocation_words, tuning.sparse_invocation_words
     are_many = count >= 2 * tuning.full_workgroups * sparse * workgroup_size
-    if are_many and _share_copied(dims, element_bytes) < _DENSE:
+    if are_many and _share_copied(layout, element_bytes) < _DENSE:
         at_once = sparse
     # Workgroups make one round where the device has room for so many.
     rounds = ceil_div(count, at_once * workgroup_size * limits.max_workgroup_count)
@@ -63,15 +64,17 @@ def _share_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> _
     return _Share(workgroup_size, at_once, words, near_dims(dims, (words + 1) * per_word))
 
 
-def _share_copied(dims: tuple[Dim, ...], element_bytes: int) -> float:
-    """Return how much of the sectors that are read is copied, about.
+def _share_copied(layout: CopyLayout, element_bytes: int) -> float:
+    """Return how much of the sectors that are read is copied, about: all of what is read often.
 
     >>> from vkdml.plan.layout import Dim
-    >>> _share_copied((Dim(999, 8, 3), Dim(3, 2, 1)), 2)
+    >>> _share_copied(CopyLayout((Dim(999, 8, 3), Dim(3, 2, 1)), 0, 0), 2)
     0.375
     """
+    if is_read_often(layout):
+        return 1.0
     share = element_bytes / SECTOR_BYTES
-    for dim in dims:
+    for dim in layout.dims:
         apart = abs(dim.input_stride) * element_bytes
         if 0 < apart < SECTOR_BYTES:
             share *= min(dim.size, SECTOR_BYTES / apart)
