@@ -9,6 +9,7 @@ from reduce_kernels import ELEMENTS
 from vkdml.plan.layout import canonical_reduce, row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.reduce import periods
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import repetitions
 
@@ -67,4 +68,6 @@ def plan_case(case, name, limits, rules=(False, False, False)):
     results = Results(
         8 if count % 5 in (1, 2) else 4, count % 2 == 0, layout.outputs + 1, layout.greatest_index
     )
-    return periods.plan_repetition(repetition, layout, Order(name, *rules), input_bytes, results, limits)
+    return periods.plan_repetition(
+        repetition, Reduction(layout, Order(name, *rules), input_bytes, limits), results
+    )

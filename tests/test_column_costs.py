@@ -16,6 +16,7 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.column_costs import ColumnWork
 from vkdml.plan.reduce.columns import column_division
+from vkdml.plan.reduce.reduction import Reduction
 
 DISCRETE = TUNING["discrete"]
 AT_ONCE = DISCRETE.columns_workgroups // 2
@@ -36,7 +37,7 @@ def division(
         (rows, columns), row_major_strides((rows, columns)), (0,), (columns, 1), take_last=False
     )
     nbytes = rows * columns * order.element_type.nbytes
-    return column_division(layout, order, nbytes, limits, with_values=with_values)
+    return column_division(Reduction(layout, order, nbytes, limits), with_values=with_values)
 
 
 @pytest.mark.parametrize("name", ["int8", "float16", "float32", "int64"])
@@ -47,7 +48,7 @@ def test_several_lanes_read_a_line_of_narrow_matrices(name, row_bytes):
     columns, rows = row_bytes // order.element_type.nbytes, 160
     sizes = (512 << 20) // row_bytes // rows, rows, columns
     layout = canonical_reduce(sizes, row_major_strides(sizes), (1,), (columns, columns, 1), take_last=False)
-    chosen = column_division(layout, order, 512 << 20, GPU_LIMITS, with_values=False)
+    chosen = column_division(Reduction(layout, order, 512 << 20, GPU_LIMITS), with_values=False)
     assert chosen.lanes * row_bytes >= 128
 
 

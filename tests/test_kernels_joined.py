@@ -23,6 +23,7 @@ from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.joined import plan_divided
 from vkdml.plan.reduce.joined_columns import joined_columns
 from vkdml.plan.reduce.joined_division import divide_joined, most_vectors
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import NARROW_SHARE, Results
 
 JOINED_KERNELS = {k.name for k in kernels.table().values() if k.family.name == "argreduce_joined"}
@@ -73,7 +74,9 @@ def plan_case(case, name, limits, rules=(False, False, False)):
     division = divide_joined(joined, layout, ELEMENTS[name], input_bytes, limits)
     if division is None:
         return None
-    return plan_divided(joined, division, layout, Order(name, *rules), input_bytes, results, limits)
+    return plan_divided(
+        joined, division, Reduction(layout, Order(name, *rules), input_bytes, limits), results
+    )
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
@@ -113,11 +116,8 @@ def test_runs_that_overlap_start_where_they_do(device, name, apart):
     plan = plan_divided(
         joined,
         division,
-        layout,
-        Order(name),
-        input_bytes,
+        Reduction(layout, Order(name), input_bytes, limits),
         Results(4, False, layout.outputs, layout.greatest_index),
-        limits,
     )
     assert kernels.table()[plan.steps[0].kernel].variant["loads"] == (
         "vectors" if apart == 16 else "unaligned"

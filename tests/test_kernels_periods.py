@@ -24,6 +24,7 @@ from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce import periods
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.period_division import divide_periods
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import Results, workgroups_at_once
 from vkdml.plan.reduce.repetition import NARROW_STEPS, best_repetition, partial_repetitions
 
@@ -85,7 +86,9 @@ def plan_window(window: str, name: str, rules, limits, *, aligned: bool):
             return None
         repetition = replace(repetition, copies=1, is_aligned=False)
     results = Results(4, True, layout.outputs, layout.greatest_index)
-    return periods.plan_repetition(repetition, layout, Order(name, *rules), input_bytes, results, limits)
+    return periods.plan_repetition(
+        repetition, Reduction(layout, Order(name, *rules), input_bytes, limits), results
+    )
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -119,7 +122,7 @@ def plan_parts(window: str, name: str, rules, limits, *, aligned: bool):
     repetition = replace(repetition, is_aligned=aligned)
     results = Results(4, True, layout.outputs, layout.greatest_index)
     plan = periods.plan_repetition(
-        repetition, layout, Order(name, *rules), count * element.nbytes, results, limits
+        repetition, Reduction(layout, Order(name, *rules), count * element.nbytes, limits), results
     )
     pushed = kernels.family("argreduce_periods").unpack(plan.steps[0].push)
     assert (pushed["width"], pushed["run"]) == (part, repetition.block)

@@ -27,6 +27,7 @@ from vkdml.plan.plans import DeviceLimits, Plan, Step, checked_step
 from vkdml.plan.reduce import columns
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.periods import plan_repetition
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import repetitions
 from vkdml.plan.schema import Kernel
@@ -262,7 +263,9 @@ def window_plan(shape: Shape, name: str, limits: DeviceLimits) -> Plan:
     row = shape.strides[shape.axes[-1]]
     (rows,) = (way for way in repetitions(layout, 1, gaps=True) if way.block == row)
     results = Results(8, True, layout.outputs, layout.greatest_index)
-    return plan_repetition(replace(rows, is_aligned=False), layout, order, input_bytes, results, limits)
+    return plan_repetition(
+        replace(rows, is_aligned=False), Reduction(layout, order, input_bytes, limits), results
+    )
 
 
 @pytest.mark.parametrize("kind", ARGREDUCE_KINDS, ids=str)

@@ -15,6 +15,7 @@ from vkdml.plan.calls import Operand, ReduceCall
 from vkdml.plan.order import Order
 from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.columns import column_division
+from vkdml.plan.reduce.reduction import Reduction
 
 NAMES = {1: "int8", 2: "float16", 4: "float32", 8: "int64"}
 
@@ -38,7 +39,7 @@ def division(name: str, order: str, limits: DeviceLimits = GPU_LIMITS, **sizes: 
     """How such a reduction is divided if it is read in columns."""
     made = call(name, order, **sizes)
     nbytes = made.input.span * kernels.elements()[name].nbytes
-    return column_division(made.layout, made.order, nbytes, limits, with_values=False)
+    return column_division(Reduction(made.layout, made.order, nbytes, limits), with_values=False)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from vkdml.plan.order import Order
 from vkdml.plan.plans import PUSH_BYTES, SHARED_BYTES_OF_INVOCATION, DeviceLimits
 from vkdml.plan.reduce.argreduce import plan_argreduce
 from vkdml.plan.reduce.columns import column_division
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import NARROW_SHARE
 from vkdml.plan.slice.slice1 import plan_slice1
 
@@ -711,7 +712,7 @@ def test_unaligned_rows_are_loaded_as_the_longer_ones_that_they_make_up(element,
     el, sizes = ELEMENTS[element], (row, positions, rows)
     layout = canonical_reduce(sizes, (1, row * rows, row), (1,), (rows, 0, 1), take_last=False)
     order, input_bytes = Order(el.name), math.prod(sizes) * el.nbytes
-    division = column_division(layout, order, input_bytes, LIMITS["h200"], with_values=False)
+    division = column_division(Reduction(layout, order, input_bytes, LIMITS["h200"]), with_values=False)
     assert division.variant["columns_apart"] == apart
     assert division.run == (row * rows if apart else row)
 

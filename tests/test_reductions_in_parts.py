@@ -17,6 +17,7 @@ from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order
 from vkdml.plan.reduce import argreduce, in_parts, period_division, periodic_plans, repetition
 from vkdml.plan.reduce.joined import Joining
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import Results
 
 # The array in memory, its order of axes, the axes that are reduced, how many candidates fit, and the parts.
@@ -53,7 +54,8 @@ def test_parts_are_reduced_one_after_the_other(device, monkeypatch, what, name):
         assert 2 <= len(found.layouts) <= most
         index_bytes = 8 if number % 2 else 4
         results = Results(index_bytes, True, layout.outputs, layout.greatest_index)
-        plan = in_parts.plan_in_parts(found, Order(name, *rules), content.nbytes, results, device.limits)
+        reduction = Reduction(layout, Order(name, *rules), content.nbytes, device.limits)
+        plan = in_parts.plan_in_parts(found, reduction, results)
         assert len(plan.steps) == 2 * len(found.layouts)
         run_both(device, plan, {"input": content.view(np.uint8)}, twins_combine.run)
         got = run_plan(device, plan, {"input": content.view(np.uint8)})

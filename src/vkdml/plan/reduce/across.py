@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import ReduceLayout
-from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, check_work, checked_step
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import (
     VECTOR_LOADS,
     Results,
@@ -124,14 +124,12 @@ def _found_words(columns: int, rows: int) -> int:
     return columns * (rows + 1)
 
 
-def plan_across(
-    layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
-) -> Plan | None:
-    """Plan a reduction so if its outputs are such; arguments as of ``plan_argreduce``."""
-    element = order.element_type
-    if not _are_across(layout, element, input_bytes, limits):
+def plan_across(reduction: Reduction, results: Results) -> Plan | None:
+    """Plan a reduction so if its outputs are such."""
+    element, input_bytes, limits = reduction.element, reduction.input_bytes, reduction.limits
+    if not _are_across(reduction.layout, element, input_bytes, limits):
         return None
-    layout = _in_output_order(layout)
+    layout = _in_output_order(reduction.layout)
     division = _division(layout, element, limits)
     if division.tiles < limits.tuning.across_tiles:
         return None
@@ -166,7 +164,7 @@ def plan_across(
         found_words=division.found_words,
         band=_BAND,
         workgroup=division.workgroup_size,
-        **order_rules(layout, order),
+        **order_rules(layout, reduction.order),
         split=False,
         fixed_flags=fixed_flags(_FAMILY, flags, input_bytes, limits, writes_vectors=True),
         in_rounds=limits.in_rounds(division.tiles, input_bytes),

@@ -23,6 +23,7 @@ from vkdml.plan.reduce.periodic_plans import (
 )
 from vkdml.plan.reduce.phases import Phases
 from vkdml.plan.reduce.reading import reading_layout_words
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import (
     Results,
     bases,
@@ -87,16 +88,13 @@ def plan_argreduce(
             f"{reduce_count} overlapping elements compete for one output, more than the kernels count "
             f"(fewer than {_REDUCE_LIMIT})"
         )
-    return _plan_fastest(layout, order, input_bytes, results, limits)
+    return _plan_fastest(Reduction(layout, order, input_bytes, limits), results)
 
 
-def _plan_fastest(
-    layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
-) -> Plan:
-    """Plan a reduction the fastest way; arguments as the kernels' own planners have them."""
-    arguments = layout, order, input_bytes, results, limits
-    element = order.element_type
-    periodicity = Periodicity(layout, order, input_bytes, limits, results.with_values)
+def _plan_fastest(reduction: Reduction, results: Results) -> Plan:
+    """Plan a reduction the fastest way."""
+    layout, element, limits = reduction.layout, reduction.element, reduction.limits
+    periodicity = replace(Periodicity.of(reduction), with_values=results.with_values)
     runs = periodicity.runs
     in_rows = (
         runs is not None
@@ -104,17 +102,17 @@ def _plan_fastest(
         and not (periodicity.is_out_of_order or periodicity.with_gaps)
     )
     in_vectors = are_fast_vectors(layout, element, limits.tuning)
-    plan = None if in_vectors else plan_across(*arguments) or plan_short(*arguments)
-    phases = Phases(layout, order, input_bytes, limits)
+    plan = None if in_vectors else plan_across(reduction, results) or plan_short(reduction, results)
+    phases = Phases.of(reduction)
     by_phases = plan is None and runs is None and phases.are_worth_it()
     by_columns = in_vectors or (by_phases and phases.are_faster_than_periods())
     if plan is None and not in_rows and not by_columns:
-        plan = _plan_vectors(periodicity, Joining(layout, order, input_bytes, limits), results)
+        plan = _plan_vectors(periodicity, Joining.of(reduction), results)
     if plan is not None:
         return plan
     if by_phases:
         division, limits = phases.division()
-        return _plan_division(division, layout, order, input_bytes, results, limits)
+        return _plan_division(division, replace(reduction, limits=limits), results)
     if runs is None:
         plan, runs = _plan_or_short_runs(periodicity, results)
     if runs is not None:
@@ -122,27 +120,26 @@ def _plan_fastest(
     if plan is not None:
         return plan
     if runs is None:
-        return _plan_division(periodicity.columns, layout, order, input_bytes, results, limits)
-    layout = with_rows_beside(layout, runs, element, limits)
-    division, limits = row_division(layout, runs, order, input_bytes, limits)
-    return _plan_division(division, layout, order, input_bytes, results, limits)
+        return _plan_division(periodicity.columns, reduction, results)
+    reduction = replace(reduction, layout=with_rows_beside(layout, runs, element, limits))
+    division, limits = row_division(reduction, runs)
+    return _plan_division(division, replace(reduction, limits=limits), results)
 
 
 def _plan_or_short_runs(periodicity: Periodicity, results: Results) -> tuple[Plan | None, Runs | None]:
     """Return what is faster than columns: a plan, or runs that are read as rows; nothing if columns are."""
     layout, limits, element = periodicity.layout, periodicity.limits, periodicity.element
-    arguments = layout, periodicity.order, periodicity.input_bytes, results, limits
     loads = str(periodicity.columns.variant["loads"])
     are_elements = loads == "elements"
     runs = stepped_runs_of(layout, element, limits) if are_elements else None
-    plan = None if runs else plan_walked_tiles(*arguments, loads)
+    plan = None if runs else plan_walked_tiles(periodicity, results, loads)
     if plan is None and loads == "unaligned":
         plan = plan_periods_instead_of_unaligned_columns(periodicity, results)
     if plan is not None or runs is not None or not are_elements:
         return plan, runs
     runs = short_runs_of(layout, element, limits) or out_of_order_runs_of(layout, element, limits)
     if runs is None:
-        plan = plan_walk_instead_of_elements(*arguments)
+        plan = plan_walk_instead_of_elements(periodicity, results)
         plan = plan or plan_periods_instead_of_elements(periodicity, results)
     return plan, runs
 
@@ -162,16 +159,10 @@ def _plan_vectors(periodicity: Periodicity, joining: Joining, results: Results) 
     return periods() or instead_of_joined() or joined() or plan_periods_as_last_way(periodicity, results)
 
 
-def _plan_division(
-    division: WorkDivision,
-    layout: ReduceLayout,
-    order: Order,
-    input_bytes: int,
-    results: Results,
-    limits: DeviceLimits,
-) -> Plan:
+def _plan_division(division: WorkDivision, reduction: Reduction, results: Results) -> Plan:
     """Return the plan of one step that divides the work so."""
-    element, outputs = order.element_type, layout.outputs
+    layout, element = reduction.layout, reduction.element
+    input_bytes, limits, outputs = reduction.input_bytes, reduction.limits, layout.outputs
     if division.variant.get("simple_layout") and not layout.kept:
         layout = replace(layout, kept=(NO_DIM,))
     layout_words = dimension_words(layout)
@@ -206,7 +197,7 @@ def _plan_division(
         **element.specialization,
         **division.variant,
         workgroup=limits.workgroup_size,
-        **order_rules(layout, order),
+        **order_rules(layout, reduction.order),
         split=division.splits > 1,
         fixed_flags=fixed_flags(
             division.family, flags, input_bytes, limits, writes_vectors=division.writes_vectors

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
 from vkdml.plan.layout import NO_DIM, ReduceLayout, contiguous
-from vkdml.plan.order import Order
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, power_of_two_at_least
+from vkdml.plan.plans import VECTOR_BYTES, power_of_two_at_least
 from vkdml.plan.reduce.column_costs import NARROWEST_SEGMENT, SMALL_POSITIONS_PER_SPLIT, ColumnWork
 from vkdml.plan.reduce.near_columns import NearColumns
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import (
     ELEMENT_LOADS,
     VECTOR_LOADS,
@@ -137,27 +137,16 @@ def are_fast_vectors(layout: ReduceLayout, element: ElementType, tuning: Tuning)
     return near.input_stride == 1 and near.size >= per_vector and are_multiples(layout.row_starts, per_vector)
 
 
-def column_division(
-    layout: ReduceLayout, order: Order, input_bytes: int, limits: DeviceLimits, *, with_values: bool
-) -> WorkDivision:
+def column_division(reduction: Reduction, *, with_values: bool) -> WorkDivision:
     """Return how the outputs, and the positions of each, are divided among invocations and workgroups."""
-    return _Columns(layout, order, input_bytes, limits, with_values).division()
+    return replace(_Columns.of(reduction), with_values=with_values).division()
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _Columns(Reduction):
     """A reduction along a stride."""
 
-    layout: ReduceLayout
-    order: Order
-    input_bytes: int
-    limits: DeviceLimits
-    with_values: bool
-
-    @cached_property
-    def element(self) -> ElementType:
-        """What the schema says about the elements."""
-        return self.order.element_type
+    with_values: bool = False
 
     @cached_property
     def _groups(self) -> _Groups:

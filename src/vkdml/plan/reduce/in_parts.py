@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan.layout import ReduceLayout
-from vkdml.plan.order import Order
-from vkdml.plan.plans import DeviceLimits, Plan
+from vkdml.plan.plans import Plan
 from vkdml.plan.reduce.periods import plan_repetition
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import Results
 from vkdml.plan.reduce.repetition import Repetition, all_ways, parts_that_fit
 from vkdml.plan.schema import ElementType
@@ -105,15 +105,13 @@ def _parts(layout: ReduceLayout, number: int, count: int) -> tuple[ReduceLayout,
     )
 
 
-def plan_in_parts(
-    in_parts: InParts, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
-) -> Plan:
+def plan_in_parts(in_parts: InParts, reduction: Reduction, results: Results) -> Plan:
     """Plan the parts one after the other.
 
     Raises:
         TooMuchWork: more than the driver's loops make, or than the kernels count.
     """
-    way = in_parts.repetition
-    plans = [plan_repetition(way, part, order, input_bytes, results, limits) for part in in_parts.layouts]
+    way, whole = in_parts.repetition, Reduction.of(reduction)
+    plans = [plan_repetition(way, replace(whole, layout=part), results) for part in in_parts.layouts]
     # They differ in where they begin, and so in the push constants alone.
     return replace(plans[0], steps=tuple(step for plan in plans for step in plan.steps))

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vkdml.plan.layout import ReduceLayout
-from vkdml.plan.order import Order
-from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, TooMuchWork, checked_step, words
+from vkdml.plan.plans import VECTOR_BYTES, Plan, Step, TooMuchWork, checked_step, words
 from vkdml.plan.reduce.joined_columns import Joined, joined_columns
 from vkdml.plan.reduce.joined_division import (
     JOINED,
@@ -15,6 +14,7 @@ from vkdml.plan.reduce.joined_division import (
     divide_joined,
     most_vectors,
 )
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import (
     Results,
     bases,
@@ -87,13 +87,8 @@ def _fewest_elements(joined: Joined, nbytes: int) -> int:
 
 
 @dataclass(frozen=True)
-class Joining:
-    """Whether the columns of a reduction are joined, and how."""
-
-    layout: ReduceLayout
-    order: Order
-    input_bytes: int
-    limits: DeviceLimits
+class Joining(Reduction):
+    """A reduction whose columns may be joined, and how."""
 
     @cached_property
     def joined(self) -> Joined | None:
@@ -101,18 +96,17 @@ class Joining:
         tuning, has_several = self.limits.tuning, len(self.layout.reduced) > 1
         if self.input_bytes < (tuning.joined_dims_from_bytes if has_several else tuning.joined_from_bytes):
             return None
-        element = self.order.element_type
-        joined = joined_columns(self.layout, VECTOR_BYTES // element.nbytes, most_vectors(self.limits))
-        return joined if joined and _is_worth_it(joined, self.layout, element) else None
+        per_vector = VECTOR_BYTES // self.element.nbytes
+        joined = joined_columns(self.layout, per_vector, most_vectors(self.limits))
+        return joined if joined and _is_worth_it(joined, self.layout, self.element) else None
 
     @cached_property
     def division(self) -> JoinedDivision | None:
         """How the work is divided; None if nothing is joined, or if it cannot be divided."""
         if self.joined is None:
             return None
-        element = self.order.element_type
         try:
-            return divide_joined(self.joined, self.layout, element, self.input_bytes, self.limits)
+            return divide_joined(self.joined, self.layout, self.element, self.input_bytes, self.limits)
         except TooMuchWork:
             return None
 
@@ -131,7 +125,7 @@ class Joining:
         if self.input_bytes > _SMALL_BYTES:
             if not self.division.pieces.loads.is_aligned or len(self.joined.folded) > 1:
                 return False
-            are_copies_of_bytes = self.joined.copies > 1 and self.order.element_type.nbytes == 1
+            are_copies_of_bytes = self.joined.copies > 1 and self.element.nbytes == 1
             return are_copies_of_bytes or self.input_bytes <= _LARGE_BYTES
         if self.input_bytes <= _VERY_SMALL_BYTES:
             return True
@@ -150,39 +144,30 @@ class Joining:
             return False
         folded = self.joined.folded
         are_short_rows = folded[-1][0] <= _FEW_INNERMOST
-        if self.order.element_type.nbytes < 4:
+        if self.element.nbytes < 4:
             return len(folded) > 1 and (are_short_rows or self.joined.copies > 1)
         return len(folded) >= _MANY_FOLDED and are_short_rows
 
 
 def plan_joined(joining: Joining, results: Results) -> Plan | None:
-    """Plan a reduction so if its columns are joined; results as of ``plan_argreduce``."""
+    """Plan a reduction so if its columns are joined."""
     joined, division = joining.joined, joining.division
     if joined is None or division is None:
         return None
-    layout, order, input_bytes, limits = joining.layout, joining.order, joining.input_bytes, joining.limits
     try:
-        return plan_divided(joined, division, layout, order, input_bytes, results, limits)
+        return plan_divided(joined, division, joining, results)
     except TooMuchWork:
         return None
 
 
-def plan_divided(
-    joined: Joined,
-    division: JoinedDivision,
-    layout: ReduceLayout,
-    order: Order,
-    input_bytes: int,
-    results: Results,
-    limits: DeviceLimits,
-) -> Plan:
+def plan_divided(joined: Joined, division: JoinedDivision, reduction: Reduction, results: Results) -> Plan:
     """Return the plan of these joined columns, divided so.
 
     Raises:
         TooMuchWork: more than the driver's loops make.
     """
-    element = order.element_type
-    pieces = division.pieces
+    layout, element, limits = reduction.layout, reduction.element, reduction.limits
+    input_bytes, pieces = reduction.input_bytes, division.pieces
     layout_words = (*dimension_words(layout), *words(word for dim in joined.folded for word in dim))
     layout_words += words(joined.inner or ())
     flags = {"layout_in_push": False, **results.flags, "positions_adjacent": False}
@@ -223,7 +208,7 @@ def plan_divided(
         one_folded=len(joined.folded) == 1,
         two_joined=joined.inner is not None,
         workgroup=limits.workgroup_size,
-        **order_rules(layout, order),
+        **order_rules(layout, reduction.order),
         split=division.splits > 1,
         fixed_flags=fixed_flags(JOINED, flags, input_bytes, limits),
         in_rounds=limits.in_rounds(division.workgroups, input_bytes),

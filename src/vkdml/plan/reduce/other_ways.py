@@ -5,31 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from vkdml.plan.layout import ReduceLayout
-from vkdml.plan.order import Order
-from vkdml.plan.plans import DeviceLimits
 from vkdml.plan.reduce.columns import column_division
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.runs import Runs, long_runs_of
 from vkdml.plan.reduce.work_division import WorkDivision
-from vkdml.plan.schema import ElementType
 
 _NOWHERE = 1 << 62
 
 
 @dataclass(frozen=True)
-class OtherWays:
+class OtherWays(Reduction):
     """A reduction, and the other ways to read it."""
 
-    layout: ReduceLayout
-    order: Order
-    input_bytes: int
-    limits: DeviceLimits
     with_values: bool = False
-
-    @cached_property
-    def element(self) -> ElementType:
-        """What the schema says about the elements."""
-        return self.order.element_type
 
     @property
     def is_narrow(self) -> bool:
@@ -43,9 +31,7 @@ class OtherWays:
     @cached_property
     def columns(self) -> WorkDivision:
         """How it would be divided if it were read in columns."""
-        return column_division(
-            self.layout, self.order, self.input_bytes, self.limits, with_values=self.with_values
-        )
+        return column_division(self, with_values=self.with_values)
 
     @property
     def are_elements(self) -> bool:

@@ -26,7 +26,7 @@ _TIMES_OF_SEVERAL, _TIMES_OF_SHORT_ROWS = 1.4, 1.25
 
 
 def plan_periods(periodicity: Periodicity, results: Results) -> Plan | None:
-    """Plan a reduction so if it is faster than others and possible; arguments as of ``plan_argreduce``."""
+    """Plan a reduction so if it is faster than others and possible."""
     return _plan_if_possible(periodicity.best, periodicity, results)
 
 
@@ -138,8 +138,6 @@ def _plan_parts_if_possible(
     if in_parts is None:
         return None
     try:
-        return plan_in_parts(
-            in_parts, periodicity.order, periodicity.input_bytes, results, periodicity.limits
-        )
+        return plan_in_parts(in_parts, periodicity, results)
     except TooMuchWork:
         return None

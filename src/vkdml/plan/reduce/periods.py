@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 from vkdml.plan import kernels
 from vkdml.plan.layout import Dim, ReduceLayout
-from vkdml.plan.order import Order
 from vkdml.plan.plans import (
     VECTOR_BYTES,
     WORDS_LIMIT,
-    DeviceLimits,
     Plan,
     Step,
     check_work,
@@ -26,6 +24,7 @@ from vkdml.plan.plans import (
 )
 from vkdml.plan.reduce.combining import CombineDivision, combine_division
 from vkdml.plan.reduce.period_division import PeriodDivision, divide_periods
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import (
     Results,
     bases,
@@ -45,20 +44,14 @@ def _loads(repetition: Repetition) -> str:
     return "vectors" if repetition.is_aligned else "unaligned"
 
 
-def plan_repetition(
-    repetition: Repetition,
-    layout: ReduceLayout,
-    order: Order,
-    input_bytes: int,
-    results: Results,
-    limits: DeviceLimits,
-) -> Plan:
+def plan_repetition(repetition: Repetition, reduction: Reduction, results: Results) -> Plan:
     """Plan a reduction that reads the input this way.
 
     Raises:
         TooMuchWork: more than the driver's loops make, or than the kernels count.
     """
-    element = order.element_type
+    layout, element = reduction.layout, reduction.element
+    input_bytes, limits = reduction.input_bytes, reduction.limits
     if not limits.tuning.is_processor:
         repetition = in_whole_lines(repetition, element, input_bytes)
     check_work("columns", repetition.columns)
@@ -66,8 +59,8 @@ def plan_repetition(
     candidates = _candidates(repetition, division, element)
     combine = combine_division(layout, candidates.of_output, len(candidates.dims), limits)
     workspace = _workspace(repetition, layout, candidates, division, combine, element)
-    reduction = _Reduction(repetition, layout, order, input_bytes, results, limits, workspace)
-    steps = _periods_step(reduction, division), _combine_step(reduction, candidates, combine)
+    work = _Work(repetition, reduction, results, workspace)
+    steps = _periods_step(work, division), _combine_step(work, candidates, combine)
     return Plan(
         tuple(checked_step(step, limits) for step in steps),
         buffer_bytes(element, input_bytes, results, workspace.words),
@@ -147,31 +140,29 @@ def _workspace(
 
 
 @dataclass(frozen=True)
-class _Reduction:
+class _Work:
     """What both kernels are told of a reduction that is read in periods."""
 
     repetition: Repetition
-    layout: ReduceLayout
-    order: Order
-    input_bytes: int
+    reduction: Reduction
     results: Results
-    limits: DeviceLimits
     workspace: _Workspace
 
     @property
     def constants(self) -> dict[str, int | str]:
+        reduction, limits = self.reduction, self.reduction.limits
         return {
-            **self.order.element_type.specialization,
-            "workgroup": self.limits.workgroup_size,
-            **order_rules(self.layout, self.order),
-            "one_subgroup": self.limits.one_subgroup > 0,
+            **reduction.element.specialization,
+            "workgroup": limits.workgroup_size,
+            **order_rules(reduction.layout, reduction.order),
+            "one_subgroup": limits.one_subgroup > 0,
         }
 
     @property
     def push(self) -> dict[str, int]:
         return {
             **self.results.flags,
-            **bases(self.layout),
+            **bases(self.reduction.layout),
             "run": self.repetition.run,
             "tiles_per_run": 0,
             "tile_vectors": 0,
@@ -183,16 +174,16 @@ class _Reduction:
         return self.repetition.weight < 0
 
 
-def _periods_step(reduction: _Reduction, division: PeriodDivision) -> Step:
+def _periods_step(work: _Work, division: PeriodDivision) -> Step:
     """Return the step that finds the best of each column."""
-    repetition, limits = reduction.repetition, reduction.limits
-    per_vector = VECTOR_BYTES // reduction.order.element_type.nbytes
+    repetition, reduction = work.repetition, work.reduction
+    limits, per_vector = reduction.limits, VECTOR_BYTES // reduction.element.nbytes
     # The splits of this kernel do not change its code, nor do the results.
     flags = {"layout_in_push": True, "positions_adjacent": False}
-    constants = reduction.constants
+    constants = work.constants
     workgroups = division.blocks * division.splits
     kernel, by_slot = PERIODS.specialize(
-        **{**constants, "take_last": constants["take_last"] != reduction.steps_descend},
+        **{**constants, "take_last": constants["take_last"] != work.steps_descend},
         split=False,
         reads_parts=repetition.part > 0,
         reads_ahead=division.groups_ahead > 0,
@@ -200,7 +191,7 @@ def _periods_step(reduction: _Reduction, division: PeriodDivision) -> Step:
         fixed_flags=fixed_flags(PERIODS, flags, reduction.input_bytes, limits),
         in_rounds=limits.in_rounds(workgroups, reduction.input_bytes),
     )
-    push = reduction.push
+    push = work.push
     push["input_base"] += reduction.layout.reading_order.input_offset
     packed = PERIODS.push(
         **push,
@@ -211,7 +202,7 @@ def _periods_step(reduction: _Reduction, division: PeriodDivision) -> Step:
         splits=division.splits,
         kept_dims=len(repetition.outer),
         reduced_dims=0,
-        scratch_base=reduction.workspace.candidates_base,
+        scratch_base=work.workspace.candidates_base,
         positions_per_split=division.periods_per_split,
         stretch=repetition.stretch,
         width=repetition.width,
@@ -225,22 +216,22 @@ def _periods_step(reduction: _Reduction, division: PeriodDivision) -> Step:
     return Step(kernel, by_slot, packed, started, limits.one_subgroup, division.loop_steps)
 
 
-def _combine_step(reduction: _Reduction, candidates: _Candidates, combine: CombineDivision) -> Step:
+def _combine_step(work: _Work, candidates: _Candidates, combine: CombineDivision) -> Step:
     """Return the step that combines the columns of each output."""
-    repetition, layout, limits = reduction.repetition, reduction.layout, reduction.limits
-    workspace = reduction.workspace
+    repetition, workspace = work.repetition, work.workspace
+    layout, input_bytes, limits = work.reduction.layout, work.reduction.input_bytes, work.reduction.limits
     flags = {"layout_in_push": workspace.layout.in_push, "positions_adjacent": candidates.are_adjacent}
-    all_flags = {**flags, **reduction.results.flags}
+    all_flags = {**flags, **work.results.flags}
     workgroups = combine.blocks * combine.splits
     kernel, by_slot = _COMBINE.specialize(
-        **{**reduction.constants, "workgroup": combine.workgroup_size, "keys": "integer"},
-        steps_descend=reduction.steps_descend,
+        **{**work.constants, "workgroup": combine.workgroup_size, "keys": "integer"},
+        steps_descend=work.steps_descend,
         split=combine.splits > 1,
-        fixed_flags=fixed_flags(_COMBINE, all_flags, reduction.input_bytes, limits),
-        in_rounds=limits.in_rounds(workgroups, reduction.input_bytes),
+        fixed_flags=fixed_flags(_COMBINE, all_flags, input_bytes, limits),
+        in_rounds=limits.in_rounds(workgroups, input_bytes),
     )
     packed = _COMBINE.push(
-        **reduction.push,
+        **work.push,
         **flags,
         lanes=combine.lanes,
         outputs=layout.outputs,

@@ -9,14 +9,12 @@ from functools import cached_property
 
 from vkdml.common.rounding import ceil_div
 from vkdml.plan import kernels
-from vkdml.plan.layout import ReduceLayout
-from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits
 from vkdml.plan.reduce.column_costs import splits_to_compare
 from vkdml.plan.reduce.phase_costs import PhaseWork
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import VECTOR_LOADS, least_splits, most_splits, settled_splits
 from vkdml.plan.reduce.work_division import WorkDivision, are_multiples, loops_of
-from vkdml.plan.schema import ElementType
 from vkdml.plan.tuning import PhaseTuning
 
 _FAMILY = kernels.family("argreduce_phases")
@@ -26,21 +24,12 @@ _ROWS_PER_SPLIT = 8
 
 
 @dataclass(frozen=True)
-class Phases:
+class Phases(Reduction):
     """A reduction of columns whose rows begin anywhere in a vector."""
-
-    layout: ReduceLayout
-    order: Order
-    input_bytes: int
-    limits: DeviceLimits
-
-    @cached_property
-    def _element(self) -> ElementType:
-        return self.order.element_type
 
     @cached_property
     def _per_vector(self) -> int:
-        return VECTOR_BYTES // self._element.nbytes
+        return VECTOR_BYTES // self.element.nbytes
 
     @cached_property
     def _columns(self) -> int:
@@ -54,7 +43,7 @@ class Phases:
 
     @cached_property
     def _tuning(self) -> PhaseTuning | None:
-        by_width = (each for each in self.limits.tuning.phases if each.element_bytes == self._element.nbytes)
+        by_width = (each for each in self.limits.tuning.phases if each.element_bytes == self.element.nbytes)
         return next(by_width, None)
 
     def are_worth_it(self) -> bool:
@@ -77,8 +66,8 @@ class Phases:
 
     def _divisions(self, work: PhaseWork) -> Iterator[tuple[int, int, int]]:
         """Yield workgroup sizes, lanes and splits to compare."""
-        count, least = self.layout.reduce_count, least_splits(self.layout.reduce_count, self._element)
-        room = most_splits(self.layout.outputs, self._element, self.input_bytes)
+        count, least = self.layout.reduce_count, least_splits(self.layout.reduce_count, self.element)
+        room = most_splits(self.layout.outputs, self.element, self.input_bytes)
         size = self.limits.workgroup_size
         for workgroup_size in sorted({size, self.limits.with_workgroup_size(2 * size).workgroup_size}):
             lanes = self._phases
@@ -92,7 +81,7 @@ class Phases:
 
     def division(self) -> tuple[WorkDivision, DeviceLimits]:
         """Return how the work is divided, and limits with the size of the workgroups."""
-        layout, element, count = self.layout, self._element, self.layout.reduce_count
+        layout, element, count = self.layout, self.element, self.layout.reduce_count
         work = PhaseWork(
             columns=self._columns,
             rows_of_outputs=layout.outputs // self._columns,

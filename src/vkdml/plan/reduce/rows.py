@@ -16,6 +16,7 @@ from vkdml.plan.plans import (
     power_of_two_at_least,
     power_of_two_up_to,
 )
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import (
     enough_splits,
     most_splits,
@@ -121,11 +122,10 @@ def _limits_of_whole_rows(
     return wide if wide.workgroup_size == wanted else None
 
 
-def row_division(
-    layout: ReduceLayout, runs: Runs, order: Order, input_bytes: int, limits: DeviceLimits
-) -> tuple[WorkDivision, DeviceLimits]:
+def row_division(reduction: Reduction, runs: Runs) -> tuple[WorkDivision, DeviceLimits]:
     """Return how rows of such runs are divided, and limits with the size of the workgroups."""
-    element = order.element_type
+    layout, element = reduction.layout, reduction.element
+    input_bytes, limits = reduction.input_bytes, reduction.limits
     outputs, runs_of_output = layout.outputs, layout.reduce_count // runs.length
     per_vector = VECTOR_BYTES // element.nbytes
     vectors, whole = vectors_of_run(layout, runs, element)
@@ -174,7 +174,7 @@ def row_division(
         "aligned": whole,
         "one_run": runs_of_output == 1,
         "kept_vectors": kept,
-        "reads_backwards": _reads_backwards(layout, runs, order),
+        "reads_backwards": _reads_backwards(layout, runs, reduction.order),
         "runs_are_planes": runs.reading is not None and runs.reading.stepped_dims <= 2,
         "whole_subgroups": lanes >= subgroup_size,
         "parts_in_workgroup": parts,

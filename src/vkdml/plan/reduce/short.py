@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from vkdml.common.rounding import round_up
 from vkdml.plan.layout import ReduceLayout, contiguous
-from vkdml.plan.order import Order
 from vkdml.plan.plans import LINE_BYTES, PAGE_BYTES, VECTOR_BYTES, DeviceLimits, Plan
 from vkdml.plan.reduce.columns import are_in_pairs
 from vkdml.plan.reduce.periodic import Periodicity
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import FOUR, NARROW_SHARE, Results, are_few_in_turn, rows_workgroups
 from vkdml.plan.reduce.runs import long_runs_of
 from vkdml.plan.reduce.short_step import (
@@ -52,26 +52,14 @@ _TIMES_FEWER_AS_LAST_WAY = 8
 _LONG_ROW_OF_PAIRS = 1200
 
 
-def plan_short(
-    layout: ReduceLayout,
-    order: Order,
-    input_bytes: int,
-    results: Results,
-    limits: DeviceLimits,
-) -> Plan | None:
+def plan_short(reduction: Reduction, results: Results) -> Plan | None:
     """Plan a reduction of short rows or short stacks; None if it is neither.
-
-    Args:
-        layout: canonical, with a reduced dimension.
-        order: of the elements.
-        input_bytes: of the input buffer.
-        results: what is written for each output.
-        limits: of the device.
 
     Raises:
         TooMuchWork: more than the kernel counts, or than the driver's loops make.
     """
-    tuning, element = limits.tuning.short, order.element_type
+    layout, input_bytes, limits = reduction.layout, reduction.input_bytes, reduction.limits
+    tuning, element = limits.tuning.short, reduction.element
     if not tuning.tile_bytes or input_bytes < tuning.from_bytes:
         return None
     if input_bytes < tuning.rows_from_bytes and long_runs_of(layout, element, limits) is not None:
@@ -79,60 +67,45 @@ def plan_short(
     short = is_short(layout, element, limits)
     nbytes = element.nbytes
     if not short or _walks_rows(layout, nbytes, tuning) or _walks_stacks(layout, nbytes, limits):
-        walk = _walk(layout, order, input_bytes, limits)
+        walk = _walk(reduction)
         if walk is not None:
-            return _plan_walk(*walk, layout, order, input_bytes, results, limits)
-    return _plan_tiles(layout, order, input_bytes, results, limits) if short else None
+            return _plan_walk(*walk, reduction, results)
+    return _plan_tiles(reduction, results) if short else None
 
 
-def plan_walk_instead_of_elements(
-    layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
-) -> Plan | None:
+def plan_walk_instead_of_elements(reduction: Reduction, results: Results) -> Plan | None:
     """Plan a reduction as a walk where a processor would read its elements one by one otherwise.
 
-    Arguments are as of :func:`plan_short`. None if no walk goes through its elements, or too few would.
+    None if no walk goes through its elements, or too few would.
     """
-    tuning = limits.tuning.short
-    if not (tuning.direct and tuning.walked_runs) or input_bytes < tuning.from_bytes:
+    tuning = reduction.limits.tuning.short
+    if not (tuning.direct and tuning.walked_runs) or reduction.input_bytes < tuning.from_bytes:
         return None
-    walk = _walk(layout, order, input_bytes, limits, is_last_way=True)
-    return _plan_walk(*walk, layout, order, input_bytes, results, limits) if walk is not None else None
+    walk = _walk(reduction, is_last_way=True)
+    return _plan_walk(*walk, reduction, results) if walk is not None else None
 
 
-def _plan_walk(
-    walk: Walk,
-    at_once: int,
-    layout: ReduceLayout,
-    order: Order,
-    input_bytes: int,
-    results: Results,
-    limits: DeviceLimits,
-) -> Plan | None:
+def _plan_walk(walk: Walk, at_once: int, reduction: Reduction, results: Results) -> Plan | None:
     """Plan a walk, of so many columns at once; None if a single output takes too many loop steps."""
+    layout, nbytes, limits = reduction.layout, reduction.element.nbytes, reduction.limits
     most_outputs = None
     while True:
-        tile = tile_of_walks(layout, walk, order.element_type.nbytes, at_once, limits, most_outputs)
+        tile = tile_of_walks(layout, walk, nbytes, at_once, limits, most_outputs)
         work = Work(tile, "walked_packed" if at_once > 1 else "walked", walk, at_once, direct=True)
-        plan = plan_of_work(work, layout, order, input_bytes, results, limits)
+        plan = plan_of_work(work, reduction, results)
         if plan is not None or tile.outputs <= tile.workgroup_size * at_once:
             return plan
         most_outputs = tile.outputs // 2
 
 
-def plan_walked_tiles(
-    layout: ReduceLayout,
-    order: Order,
-    input_bytes: int,
-    results: Results,
-    limits: DeviceLimits,
-    loads: str,
-) -> Plan | None:
+def plan_walked_tiles(reduction: Reduction, results: Results, loads: str) -> Plan | None:
     """Plan a reduction of few elements that are read one by one, or partly in vain, otherwise.
 
-    Arguments are as of :func:`plan_short`, and how columns would load them. None if tiles do not help.
+    ``loads`` is how columns would load them. None if tiles do not help.
     """
-    tuning, element = limits.tuning.short, order.element_type
-    if not tuning.tile_bytes or tuning.direct or input_bytes < tuning.from_bytes:
+    layout, element, limits = reduction.layout, reduction.element, reduction.limits
+    tuning = limits.tuning.short
+    if not tuning.tile_bytes or tuning.direct or reduction.input_bytes < tuning.from_bytes:
         return None
     if not gains_by_tile(layout, element.nbytes, loads):
         return None
@@ -143,14 +116,12 @@ def plan_walked_tiles(
     walk, tile = chosen
     if loads == "elements" and has_few_outputs(tile, layout):
         return None
-    return plan_of_work(Work(tile, "walked", walk), layout, order, input_bytes, results, limits)
+    return plan_of_work(Work(tile, "walked", walk), reduction, results)
 
 
-def _plan_tiles(
-    layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
-) -> Plan | None:
+def _plan_tiles(reduction: Reduction, results: Results) -> Plan | None:
     """Plan a reduction along one dimension; None if no tile of it fits."""
-    nbytes = order.element_type.nbytes
+    layout, nbytes, limits = reduction.layout, reduction.element.nbytes, reduction.limits
     columns = "packed" if nbytes < 4 and layout.reduced[0].input_stride != 1 else "single"
     tile = tile_of(layout, nbytes, columns == "packed", limits)
     if tile is None or _is_faster_in_columns(layout, tile, nbytes, limits):
@@ -158,7 +129,7 @@ def _plan_tiles(
     tile = busier_tile(tile, layout, nbytes, limits)
     columns = "fours" if _is_in_fours(layout, tile, nbytes, limits) else columns
     work = Work(tile, columns, direct=limits.tuning.short.direct)
-    return plan_of_work(work, layout, order, input_bytes, results, limits)
+    return plan_of_work(work, reduction, results)
 
 
 def _is_faster_in_columns(layout: ReduceLayout, tile: ShortTile, nbytes: int, limits: DeviceLimits) -> bool:
@@ -244,21 +215,20 @@ def _is_in_fours(layout: ReduceLayout, tile: ShortTile, nbytes: int, limits: Dev
     return are_dense(layout, nbytes, limits) and (count % FOUR == 0 or count == layout.kept[0].size)
 
 
-def _walk(
-    layout: ReduceLayout, order: Order, input_bytes: int, limits: DeviceLimits, *, is_last_way: bool = False
-) -> tuple[Walk, int] | None:
+def _walk(reduction: Reduction, *, is_last_way: bool = False) -> tuple[Walk, int] | None:
     """Return how an invocation walks through the elements of an output, and of how many columns at once.
 
     None where other kernels are faster: few outputs, rows, or runs in more places than a cache has lines for.
     The last way but for reading elements one by one may have fewer outputs and more runs.
     """
-    tuning, inner, nbytes = limits.tuning, layout.reduced[-1], order.element_type.nbytes
+    layout, limits, nbytes = reduction.layout, reduction.limits, reduction.element.nbytes
+    tuning, inner = limits.tuning, layout.reduced[-1]
     if not layout.kept:
         return None
     longest = max(tuning.shortest_row_bytes, _walked_row_bytes(layout, nbytes, tuning.short)[1])
     if inner.input_stride == 1 and inner.size * nbytes >= longest:
         return None
-    is_cached = input_bytes <= tuning.cached_columns_bytes
+    is_cached = reduction.input_bytes <= tuning.cached_columns_bytes
     near = layout.kept[-1]
     join = nbytes * near.input_stride in (2, 4) and nbytes * near.input_stride * near.size >= COLUMN_BYTES
     walk = walk_of(layout, join=join) if tuning.short.walked_runs else None
@@ -277,7 +247,7 @@ def _walk(
             return None
         columns = 1
     lines = walk.runs if few_columns else walk.lines(nbytes)
-    periodicity = Periodicity(layout, order, input_bytes, limits)
+    periodicity = Periodicity.of(reduction)
     has_periods = periodicity.is_worthwhile() and periodicity.repetition is not None
     if has_periods and periodicity.are_long_walks:
         return None

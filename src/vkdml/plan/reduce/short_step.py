@@ -8,8 +8,8 @@ from math import prod
 from vkdml.common.rounding import ceil_div, round_up
 from vkdml.plan import kernels, loop_steps
 from vkdml.plan.layout import NO_DIM, Dim, ReduceLayout
-from vkdml.plan.order import Order
 from vkdml.plan.plans import VECTOR_BYTES, DeviceLimits, Plan, Step, check_work, checked_step
+from vkdml.plan.reduce.reduction import Reduction
 from vkdml.plan.reduce.reductions import (
     FOUR,
     Results,
@@ -65,11 +65,10 @@ class Work:
         return self.columns in ("packed", "walked_packed")
 
 
-def plan_of_work(
-    work: Work, layout: ReduceLayout, order: Order, input_bytes: int, results: Results, limits: DeviceLimits
-) -> Plan | None:
+def plan_of_work(work: Work, reduction: Reduction, results: Results) -> Plan | None:
     """Return the plan of this work; None if it makes more loop steps than walks may."""
-    element, tile, walk = order.element_type, work.tile, work.walk
+    layout, element, limits = reduction.layout, reduction.element, reduction.limits
+    input_bytes, tile, walk = reduction.input_bytes, work.tile, work.walk
     check_work("tiles", tile.tiles)
     family = kernels.family("argreduce_short")
     layout_words = dimension_words(replace(layout, kept=tile.outer)) + (walk.words if walk else ())
@@ -78,7 +77,7 @@ def plan_of_work(
     kernel, constants = family.specialize(
         **element.specialization,
         workgroup=tile.workgroup_size,
-        **order_rules(layout, order),
+        **order_rules(layout, reduction.order),
         fixed_flags=fixed_flags(family, flags, input_bytes, limits, writes_vectors=True),
         in_rounds=limits.in_rounds(tile.tiles, input_bytes),
         **_variant(work, layout, element.nbytes, limits.tuning.short, with_values=results.with_values),
