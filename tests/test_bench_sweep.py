@@ -45,13 +45,15 @@ from vkdml.bench.sweep import (
     sweep_cases,
 )  # fmt: skip
 from vkdml.bench.sweep_torch import SEVERAL_AXES, torch_refusal
+from vkdml.bench.sweep_views import repeated_case
 from vkdml.cli import main
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall
 
 MANY = sweep_cases(11, 2000, 512 * MIB)
 SMALL = sweep_cases(11, 150, 1 << 13)
 SMALL_WINDOWS = sweep_cases(11, 150, 1 << 13, windows=True)
-CONTENT = contents.content("bits", 1 << 13)
+SMALL_VIEWS = [repeated_case(11, number, 1 << 13) for number in range(60)]
+CONTENT = contents.content("bits", 1 << 14)
 
 
 @pytest.fixture(autouse=True)
@@ -198,6 +200,42 @@ def test_torch_reduces_windows_without_negative_steps():
     assert not torch_refusal(replace(backwards, op="slice1", axis=None))
 
 
+def test_repeated_cases_read_all_of_an_array_several_times():
+    kinds = Counter()
+    for number in range(300):
+        case = repeated_case(11, number, 64 * MIB)
+        assert case.is_copy
+        assert case.window is None
+        assert not case.is_permuted
+        sizes, strides = case.view.sizes, case.view.strides
+        assert 32 * MIB < math.prod(sizes) * case.element_bytes <= 64 * MIB
+        reach = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+        assert reach == case.elements - 1
+        assert case.elements <= math.prod(sizes)
+        assert case.read_bytes == -(-case.input_bytes // 32) * 32
+        kinds[case.view.kind] += 1
+    assert min(kinds[kind] for kind in ("repeats", "windows", "patches")) > 60
+
+
+def test_repeated_cases_are_the_same_with_every_version_of_python():
+    # As above: a record names a case by its number.
+    assert [repeated_case(7, number, MIB).name for number in (0, 2, 9)] == [
+        "slice1 f16 patches 5x3x2x2x63x127 of 5x3x64x128 strides 24576,8192,128,1,128,1",
+        "slice1 i64 repeats 4x16x2048 of 16x2048 strides 0,2048,1",
+        "slice1 i8 repeats 149796x7 of 149796 strides 1,0",
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(LIMITS))
+def test_every_repeated_case_has_a_plan(name):
+    for number in range(150):
+        case = repeated_case(5, number, 16 * MIB)
+        call = case.call()
+        assert isinstance(call, CopyCall)
+        assert call.output == Operand.compact(case.view.sizes)
+        assert case.plan(LIMITS[name]).bytes_of("output") >= math.prod(case.view.sizes) * case.element_bytes
+
+
 def test_indices_that_do_not_fit_are_refused():
     case = SweepCase(0, 0, "argmax", "int8", (1 << 31, 2), (0, 1))
     with pytest.raises(ValueError, match=rf"indices up to {(1 << 32) - 1} do not fit int32"):
@@ -263,6 +301,10 @@ def view_of(case: SweepCase, dtype) -> np.ndarray:
 def right(case: SweepCase) -> np.ndarray:
     """What a case writes, by the oracle."""
     view = view_of(case, oracle.dtype_named(case.element))
+    if case.view is not None:
+        bits = view.view(f"u{case.element_bytes}")
+        byte_strides = [stride * case.element_bytes for stride in case.view.strides]
+        return np.array(np.lib.stride_tricks.as_strided(bits, case.view.sizes, byte_strides), order="C")
     if case.window is not None:
         window = case.window
         view = oracle.slice1(view, window.offsets, window.sizes, window.steps)
@@ -283,7 +325,7 @@ def test_right_results_pass_and_one_wrong_element_does_not(monkeypatch, block_by
     monkeypatch.setattr(view_indices, "BLOCK_BYTES", block_bytes)
     monkeypatch.setattr(view_indices, "cores", lambda: core_count)
     random = np.random.default_rng(0)
-    for case in [*SMALL[:60], *(case for case in SMALL_WINDOWS[:60] if case.window)]:
+    for case in [*SMALL[:60], *(case for case in SMALL_WINDOWS[:60] if case.window), *SMALL_VIEWS]:
         result = right(case)
         checked(case, result)
         at = tuple(map(int, np.unravel_index(random.integers(result.size), result.shape)))
@@ -467,6 +509,30 @@ def test_what_a_device_cannot_hold_is_refused_and_fails_alone(capsys, monkeypatc
     )
 
 
+def test_a_sweep_of_repeated_reads(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "repeated.json"
+    words = ["--suite", "sweep", "--repeated", "--seed", "3", "--mib", "1", "--peers", "none"]
+    assert main(["bench", *words, "--cases", "8", "--readings", "3", "--json", str(file)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "8 cases, copies that read memory several times, of up to 1 MiB" in said
+    made = record_file.load(file)
+    cases = [repeated_case(3, number, MIB) for number in range(8)]
+    assert [row.case for row in made.sweep] == [case.name for case in cases]
+    for row, case in zip(made.sweep, cases, strict=True):
+        assert not row.wrong
+        assert not row.refused
+        assert (row.sizes, row.strides) == (list(case.view.sizes), list(case.view.strides))
+    assert made.ceiling_case not in [case.name for case in cases]
+
+    def spoilt(case, content, outputs, index_bytes):
+        raise WrongResult("spoilt")
+
+    monkeypatch.setattr(sweep_check, "check", spoilt)
+    assert main(["bench", *words, "--case", "5", "--readings", "1"]) == 1
+    alone = "vkdml bench --suite sweep --repeated --seed 3 --case 5 --mib 1"
+    assert alone in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -487,6 +553,8 @@ def test_what_a_device_cannot_hold_is_refused_and_fails_alone(capsys, monkeypatc
         ),
         (["--shape", "8x8", "--peer-seconds", "inf"], "--peer-seconds inf: more than 0 is accepted, up to"),
         (["--suite", "sweep", "--mib", "0"], "--mib 0: at least 1 is accepted"),
+        (["--suite", "quick", "--repeated"], "--repeated: accepted beside --suite sweep only"),
+        (["--suite", "sweep", "--repeated", "--windows"], "are sweeps of their own: accepted is one of them"),
         (["--suite", "sweep", "--data", "zeros"], "--data zeros: accepted are bits, flags, constant"),
         (["--suite", "quick", "--data", "bits"], "--data bits: accepted beside --suite sweep only"),
         (["--suite", "sweep", "--peers", "numpy"], "accepted beside --suite sweep are auto, none or torch"),
@@ -632,7 +700,7 @@ def test_torch_is_asked_for_what_it_has():
 
 
 def test_cases_cross_to_the_librarys_process_and_its_times_come_back(monkeypatch):
-    cases = SMALL[:8]
+    cases = [*SMALL[:6], *SMALL_VIEWS[:2]]
     made = swept([0.5] * 8)
     made.sweep[2].wrong = "wrong"
     asked = []
@@ -671,7 +739,7 @@ def test_torch_computes_the_same():
     from vkdml.bench.sweep_torch import torch_call
 
     windows = [case for case in SMALL_WINDOWS if case.window]
-    for case in [case for case in [*SMALL, *windows] if not torch_refusal(case)]:
+    for case in [case for case in [*SMALL, *windows, *SMALL_VIEWS] if not torch_refusal(case)]:
         flat = torch.from_numpy(CONTENT[: case.input_bytes])
         result = torch_call(torch, flat, case)().contiguous()
         if not case.is_copy:

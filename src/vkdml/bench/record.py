@@ -186,6 +186,8 @@ class SweepRow:
     peers: dict[str, PeerTime] = field(default_factory=dict)
     discarded_us: list[float] = field(default_factory=list)
     """As in :class:`Row`."""
+    strides: list[int] = field(default_factory=list)
+    """Of a view in which elements appear several times, in elements; ``sizes`` are its own then."""
 
 
 @dataclass(frozen=True)

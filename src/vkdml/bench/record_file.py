@@ -13,11 +13,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from vkdml.bench.files import RecordFault, write_whole
 from vkdml.bench.record import Latency, LatencyRow, Peer, PeerTime, Record, Row, SweepRow, Times
 
-FORMAT = 5
+FORMAT = 6
 """Format 1 holds software devices' calls and kernels timed apart, and former names of latency kinds.
 
 Format 2 has no sweeps, format 3 no public calls on arrays of the device and no chains, format
-4 no discarded readings.
+4 no discarded readings, format 5 no strides of views.
 """
 
 _FIRST_FORMAT = 1

@@ -50,6 +50,17 @@ class SweepWindow:
 
 
 @dataclass(frozen=True)
+class SweepView:
+    """A view in which elements of the array appear several times, and all of them at least once."""
+
+    kind: str
+    """In a word, such as ``repeats``."""
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In elements of the array."""
+
+
+@dataclass(frozen=True)
 class SweepCase:
     """One case: an array that lies in memory in row-major order, read through a permutation of its axes."""
 
@@ -67,6 +78,8 @@ class SweepCase:
     """What takes part of the view; None is all of it, which only reductions have."""
     data: str = DATA[0]
     """One of :data:`DATA`: the bytes that all cases of a sweep read, each as many as it needs."""
+    view: SweepView | None = None
+    """What is copied, if that is no window; the array is not permuted then."""
 
     @property
     def name(self) -> str:
@@ -78,6 +91,11 @@ class SweepCase:
         >>> SweepCase(0, 0, "argmin", "int8", (64, 100), (0, 1), (1,), window).name
         'argmin i8 64x100 [0:64:2,3:100] ax 1'
         """
+        if self.view is not None:
+            sizes, shape = ("x".join(map(str, each)) for each in (self.view.sizes, self.memory_shape))
+            strides = ",".join(map(str, self.view.strides))
+            of = f"{self.op} {SHORT_NAMES[self.element]} {self.view.kind}"
+            return f"{of} {sizes} of {shape} strides {strides}"
         words = [self.op, SHORT_NAMES[self.element], "x".join(map(str, self.sizes))]
         if self.is_permuted:
             words.append("perm " + ",".join(map(str, self.permutation)))
@@ -142,6 +160,8 @@ class SweepCase:
     @property
     def source(self) -> Operand:
         """Where the elements lie that take part."""
+        if self.view is not None:
+            return Operand(self.view.sizes, self.view.strides, 0, self.elements)
         if self.window is None:
             return Operand(self.sizes, self.strides, 0, self.elements)
         window = self.window
@@ -173,6 +193,8 @@ class SweepCase:
     @property
     def read_bytes(self) -> int:
         """Bytes of the sectors that hold an element which takes part."""
+        if self.view is not None:
+            return -(-self.input_bytes // SECTOR_BYTES) * SECTOR_BYTES
         return sector_bytes(self.source, self.element_bytes)
 
     def written_bytes(self, index_bytes: int = 4) -> int:
@@ -181,13 +203,15 @@ class SweepCase:
         return -(-self.outputs * each // SECTOR_BYTES) * SECTOR_BYTES
 
 
-def command(seed: int, number: int, mib: int, *, windows: bool = False, data: str = DATA[0]) -> str:
+def command(
+    seed: int, number: int, mib: int, *, windows: bool = False, repeated: bool = False, data: str = DATA[0]
+) -> str:
     """Return the command that runs one case alone.
 
     >>> command(7, 42, 512)
     'vkdml bench --suite sweep --seed 7 --case 42 --mib 512'
     """
-    of_windows = " --windows" if windows else ""
+    of_windows = " --windows" if windows else " --repeated" if repeated else ""
     of_data = "" if data == DATA[0] else f" --data {data}"
     return f"vkdml bench --suite {SUITE}{of_windows}{of_data} --seed {seed} --case {number} --mib {mib}"
 

@@ -34,6 +34,9 @@ def check(case: SweepCase, content: Bytes, outputs: Mapping[str, Bytes], index_b
     view = bits.transpose(case.permutation)
     if case.window is not None:
         view = view[case.cuts]
+    if case.view is not None:
+        byte_strides = tuple(stride * case.element_bytes for stride in case.view.strides)
+        view = np.lib.stride_tricks.as_strided(bits, case.view.sizes, byte_strides, writeable=False)
     if case.is_copy:
         got = outputs["output"][: case.outputs * case.element_bytes].view(bits.dtype)
         _check_copy(view, got.reshape(view.shape))

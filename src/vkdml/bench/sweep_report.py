@@ -141,9 +141,10 @@ def tables(record: Record) -> Iterator[Table]:
 def notes(record: Record) -> Iterator[str]:
     """Yield what the tables leave out: what was refused or wrong, and how bytes are counted."""
     settings = record.settings
-    windows = bool(settings.get("windows"))
+    windows, repeated = bool(settings.get("windows")), bool(settings.get("repeated"))
     what = "1 case" if len(record.sweep) == 1 else f"{len(record.sweep)} cases"
     what += ", windows reduced instead of copied," if windows else ""
+    what += ", copies that read memory several times," if repeated else ""
     data = settings.get("data", DATA[0])  # not in records of earlier versions
     yield (
         f"seed {settings['seed']}: {what} of up to {settings['mib']} MiB of "
@@ -165,7 +166,9 @@ def notes(record: Record) -> Iterator[str]:
     for row in refused:
         yield f"refused: {row.number}: {row.case}: {row.refused}"
     for row in faults(record):
-        alone = command(settings["seed"], row.number, settings["mib"], windows=windows, data=data)
+        alone = command(
+            *(settings["seed"], row.number, settings["mib"]), windows=windows, repeated=repeated, data=data
+        )
         yield f"WRONG: {row.number}: {row.case}: {row.wrong}; it runs alone with {alone}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from vkdml.bench import contents, measure, sweep_check
@@ -15,6 +15,7 @@ from vkdml.bench.libraries import peers
 from vkdml.bench.record import Record, SweepRow
 from vkdml.bench.session import Keep, NowAndThen, Progress, kept_when_stopped, phase
 from vkdml.bench.sweep import DATA, SUITE, SweepCase, command, sweep_case
+from vkdml.bench.sweep_views import repeated_case
 from vkdml.errors import DeviceError
 from vkdml.measuring import filled, settled, time_plan
 from vkdml.runtime.device import Device
@@ -36,6 +37,8 @@ class SweepOptions:
     seed: int = 0
     windows: bool = False
     """Windows are reduced instead of copied."""
+    repeated: bool = False
+    """All cases are copies that read memory several times."""
     data: str = DATA[0]
     """What the arrays hold, one of :data:`vkdml.bench.sweep.DATA`."""
     numbers: Sequence[int] = range(DEFAULT_CASES)
@@ -81,6 +84,7 @@ def run(
     settings = {
         "seed": options.seed,
         "windows": options.windows,
+        "repeated": options.repeated,
         "data": options.data,
         "numbers": list(options.numbers),
         "mib": mib,
@@ -89,10 +93,7 @@ def run(
         "warm_seconds": WARM_SECONDS,
     }
     record = measure.new_record(device, SUITE, settings)
-    cases = [
-        sweep_case(options.seed, number, mib * MIB, windows=options.windows, data=options.data)
-        for number in options.numbers
-    ]
+    cases = [_case(options, number, mib * MIB) for number in options.numbers]
     bench = _Bench(device, options, [*cases, *_plain_reads(device, mib * MIB)])
     with phase(record, progress, "ceiling", 0):
         plain = [bench.timed(case)[0] for case in _plain_reads(device, mib * MIB)]
@@ -125,6 +126,12 @@ def run(
             )
         keep(record)
     return record
+
+
+def _case(options: SweepOptions, number: int, most_bytes: int) -> SweepCase:
+    if options.repeated:
+        return replace(repeated_case(options.seed, number, most_bytes), data=options.data)
+    return sweep_case(options.seed, number, most_bytes, windows=options.windows, data=options.data)
 
 
 def chosen_peers(text: str, device: Device) -> tuple[list[str], dict[str, str]]:
@@ -230,7 +237,10 @@ class _Bench:
         except DeviceError as error:
             mib = mib_of(self._device, self._options.mib)
             alone = command(
-                case.seed, case.number, mib, windows=self._options.windows, data=self._options.data
+                *(case.seed, case.number, mib),
+                windows=self._options.windows,
+                repeated=self._options.repeated,
+                data=self._options.data,
             )
             raise type(error)(f"{case.name}: {error}; it runs alone with {alone}") from None
         row.us, row.low_us, row.high_us = (
@@ -246,7 +256,8 @@ class _Bench:
 
 def row_of(case: SweepCase, index_bytes: int) -> SweepRow:
     """Return the row of a case before it is timed."""
-    window = case.window
+    window, view = case.window, case.view
+    sizes = window.sizes if window else view.sizes if view else ()
     return SweepRow(
         number=case.number,
         case=case.name,
@@ -256,11 +267,12 @@ def row_of(case: SweepCase, index_bytes: int) -> SweepRow:
         permutation=list(case.permutation),
         axis=None if case.axis is None else list(case.axis),
         offsets=list(window.offsets) if window else [],
-        sizes=list(window.sizes) if window else [],
+        sizes=list(sizes),
         steps=list(window.steps) if window else [],
         input_bytes=case.input_bytes,
         read_bytes=case.read_bytes,
         written_bytes=case.written_bytes(index_bytes),
+        strides=list(view.strides) if view else [],
     )
 
 

@@ -30,7 +30,11 @@ def torch_call(torch: Any, flat: Any, case: SweepCase) -> Callable[[], Any]:
         flat: the array's bytes, a tensor of uint8 where torch computes.
         case: that :func:`torch_refusal` has nothing against.
     """
-    view = flat.view(getattr(torch, case.element)).view(case.memory_shape).permute(case.permutation)
+    elements = flat.view(getattr(torch, case.element))
+    if case.view is not None:
+        repeated = elements.as_strided(case.view.sizes, case.view.strides)
+        return (lambda: repeated.clone()) if repeated.is_contiguous() else lambda: repeated.contiguous()
+    view = elements.view(case.memory_shape).permute(case.permutation)
     if case.window is None or not case.is_copy:
         function = torch.argmax if case.op == "argmax" else torch.argmin
         taken = view if case.window is None else view[case.cuts]

@@ -121,6 +121,11 @@ def bench(
         parser=options.whole_number,
     ),
     windows: bool = typer.Option(False, "--windows", help="A sweep reduces windows instead of copying them."),
+    repeated: bool = typer.Option(
+        False,
+        "--repeated",
+        help="A sweep copies repeats, windows that overlap and patches, which read memory several times.",
+    ),
     data: str = options.text(
         "--data",
         help="What the arrays of a sweep hold: random bits, unless flags (random bytes 0 and 1) or constant "
@@ -151,7 +156,8 @@ def bench(
     given = Given(
         suite=suite, op=op, dtype=dtype, shape=shape, axis=axis, device=device, peers=peers_text,
         peer_seconds=peer_seconds, mib=mib, index_dtype=index_dtype, readings=readings, seed=seed,
-        cases=cases_count, case=case_number, windows=windows, data=data, json=json_file, plot=plot,
+        cases=cases_count, case=case_number, windows=windows, repeated=repeated, data=data,
+        json=json_file, plot=plot,
         baseline=baseline_file, compare_only=compare_only, merge=merge, resume=resume,
     )  # fmt: skip
     console = Console(highlight=False, markup=False)

@@ -42,6 +42,7 @@ class Given:
     cases: int | None
     case: int | None
     windows: bool
+    repeated: bool
     data: str
     json: str
     plot: str
@@ -118,7 +119,7 @@ def refuse_options_of_suites(given: Given) -> None:
         if value:
             raise typer.BadParameter(
                 f"{name}: not accepted beside --suite {sweep.SUITE}; accepted are --seed, --cases, --case, "
-                "--windows, --data, --mib, --peers, --readings, --index-dtype, --json and --plot"
+                "--windows, --repeated, --data, --mib, --peers, --readings, --index-dtype, --json and --plot"
             )
 
 
@@ -127,7 +128,11 @@ def refuse_options_of_sweeps(given: Given) -> None:
     for name, number in (("--seed", given.seed), ("--cases", given.cases), ("--case", given.case)):
         if number is not None:
             raise typer.BadParameter(f"{name} {number}: accepted beside --suite {sweep.SUITE} only")
-    for name, is_given in (("--windows", given.windows), (f"--data {given.data}", bool(given.data))):
+    for name, is_given in (
+        ("--windows", given.windows),
+        ("--repeated", given.repeated),
+        (f"--data {given.data}", bool(given.data)),
+    ):
         if is_given:
             raise typer.BadParameter(f"{name}: accepted beside --suite {sweep.SUITE} only")
 
@@ -186,9 +191,12 @@ def require_comparable(given: Given, before: Record, device: vkdml.Device, names
 def sweep_options(given: Given) -> sweep_run.SweepOptions:
     """Return what a sweep does, but for its peers."""
     _check_numbers(given)
+    if given.windows and given.repeated:
+        raise typer.BadParameter("--windows and --repeated are sweeps of their own: accepted is one of them")
     return sweep_run.SweepOptions(
         seed=given.seed or 0,
         windows=given.windows,
+        repeated=given.repeated,
         data=_data(given.data),
         numbers=_sweep_numbers(given.cases, given.case),
         mib=given.mib,

@@ -21,7 +21,7 @@ from vkdml.bench.libraries.onnx_libraries import OnnxRuntime, OnnxRuntimeWebGpu
 from vkdml.bench.libraries.torch_library import Torch
 from vkdml.bench.libraries.torch_vulkan import TorchVulkan
 from vkdml.bench.record import Latency, Times
-from vkdml.bench.sweep import SweepCase, SweepWindow
+from vkdml.bench.sweep import SweepCase, SweepView, SweepWindow
 from vkdml.bench.unsupported import Unsupported
 from vkdml.measuring import spread
 
@@ -45,7 +45,7 @@ def case_from(plain: dict[str, Any]) -> Case:
 
 def sweep_case_from(plain: dict[str, Any]) -> SweepCase:
     """Return a case of a sweep as JSON has it."""
-    window = plain["window"]
+    window, view = plain["window"], plain["view"]
     lists = {name: tuple(plain[name]) for name in ("memory_shape", "permutation")}
     return SweepCase(
         **plain
@@ -53,6 +53,7 @@ def sweep_case_from(plain: dict[str, Any]) -> SweepCase:
         | {
             "axis": None if plain["axis"] is None else tuple(plain["axis"]),
             "window": window and SweepWindow(**{name: tuple(values) for name, values in window.items()}),
+            "view": view and SweepView(view["kind"], tuple(view["sizes"]), tuple(view["strides"])),
         }
     )
 
