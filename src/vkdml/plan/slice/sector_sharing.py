@@ -195,7 +195,7 @@ class Sharing:
         """Whether the device copies such elements by words, and vectors are no faster."""
         if not self._tuning.word_workgroup_size or self.element_bytes > 4 or not self.layout.dims:
             return False
-        return not often_read.are_rows_of_vectors(self.layout, self.element_bytes)
+        return not often_read.are_halves_in_vectors(self.layout, self.element_bytes)
 
     @property
     def are_short_rows(self) -> bool:
