@@ -253,6 +253,7 @@ SOFTWARE = replace(
         row_workgroup_size=8,
         workgroup_row_vectors=256,
         most_near_dims=1,
+        narrow_most_near_dims=1,
         block_bytes=128,
     ),
     periods=replace(
@@ -322,10 +323,12 @@ _SWIFTSHADER = replace(
     SOFTWARE,
     vector_positions=((1, 96), (2, 128), (4, 48), (8, 65)),
     fixed_parameters_after=0,
-    # Parts in turn take 0.76 to 1.5 of the time (98 copies, 1.02 in the mean).
+    # Parts in turn take 0.76 to 1.5 of the time (98 copies, 1.02 in the mean). Rows of 4 bytes and more whose
+    # places take several divisions take 0.17 to 1.5 of the time of runs (130 copies: 0.62).
     slice1=replace(
         SOFTWARE.slice1,
         turns=None,
+        most_near_dims=1 << 10,
         whole_row_bytes=((1, 24, 12), (2, 20, 20), (4, 64, 64), (8, 1024, 128)),
     ),
     short=replace(

@@ -106,6 +106,8 @@ class SliceTuning:
     """Vectors of such a run for each of these invocations, while there are enough for ``full_workgroups``."""
     most_near_dims: int = 1 << 10
     """Rows are not copied so where vectors would find their place in more dimensions by division."""
+    narrow_most_near_dims: int = 1 << 10
+    """The same of narrow elements."""
     gathered_tile_least_bytes: tuple[tuple[int, int], ...] = ()
     """By element width, of wide elements, the least bytes of a side of a matrix whose sectors a cache holds:
     gathering is fast, too."""

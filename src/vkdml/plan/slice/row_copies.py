@@ -27,8 +27,9 @@ def is_of_rows(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> 
         return False
     if layout.dims[-1].size * element_bytes < VECTOR_BYTES or not is_one_run(layout.dims):
         return False
-    near = _share_of(layout, element_bytes, limits)[1]
-    return near is not None and near <= limits.tuning.slice1.most_near_dims
+    near, tuning = _share_of(layout, element_bytes, limits)[1], limits.tuning.slice1
+    most = tuning.narrow_most_near_dims if element_bytes < 4 else tuning.most_near_dims
+    return near is not None and near <= most
 
 
 def _share_of(layout: CopyLayout, element_bytes: int, limits: DeviceLimits) -> tuple[int, int | None]:
@@ -51,7 +52,7 @@ def row_copy(
 
     Args:
         layout: of which ``is_of_rows`` is true.
-        element_bytes: 1, 4 or 8.
+        element_bytes: 1, 4, 8 or 16.
         last_vector: of the input.
         limits: of the device.
 

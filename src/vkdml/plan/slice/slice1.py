@@ -121,7 +121,9 @@ def _are_faster_in_runs(layout: CopyLayout, element_bytes: int, limits: DeviceLi
     """Whether runs take less time than rows, each with its ends."""
     if are_faster_in_parts(layout, element_bytes, limits):
         return True
-    return not limits.tuning.is_processor and often_read.are_faster_in_runs(layout, element_bytes)
+    if limits.tuning.is_processor:
+        return False
+    return element_bytes == VECTOR_BYTES or often_read.are_faster_in_runs(layout, element_bytes)
 
 
 def _only(step: tuple[Step, tuple[int, ...]]) -> tuple[tuple[Step, ...], tuple[int, ...]]:
