@@ -50,7 +50,7 @@ _PIXELS_IN_PLANES = 130
 # By element width, bytes. Shorter rows are gathered from few sectors, and tiles of pixels load them whole.
 _SHORT_ROW_BYTES = {1: 31, 2: 52, 4: 44, 8: 24}
 # By element width. Rows of adjacent elements that have so many bytes share sectors at their ends alone.
-_LEAST_WHOLE_ROW_BYTES = {1: 22, 2: 32, 4: 32, 8: 32, 16: 32}
+_LEAST_WHOLE_ROW_BYTES = {1: 22, 2: 32, 4: 32, 8: 32}
 # So many bytes of sectors between elements that share one are no longer in any cache.
 _SECTORS_OUT_OF_CACHE = 48 << 20
 
