@@ -9,6 +9,7 @@ from random import Random
 
 from vkdml.bench.cases import ELEMENT_BYTES, SHORT_NAMES, axes_in_words
 from vkdml.common import windows
+from vkdml.common.rounding import round_up
 from vkdml.plan.calls import CopyCall, Operand, ReduceCall, plan_for
 from vkdml.plan.layout import row_major_strides
 from vkdml.plan.order import Order
@@ -194,13 +195,13 @@ class SweepCase:
     def read_bytes(self) -> int:
         """Bytes of the sectors that hold an element which takes part."""
         if self.view is not None:
-            return -(-self.input_bytes // SECTOR_BYTES) * SECTOR_BYTES
+            return round_up(self.input_bytes, SECTOR_BYTES)
         return sector_bytes(self.source, self.element_bytes)
 
     def written_bytes(self, index_bytes: int = 4) -> int:
         """Bytes of the sectors that hold the result."""
         each = self.element_bytes if self.is_copy else index_bytes
-        return -(-self.outputs * each // SECTOR_BYTES) * SECTOR_BYTES
+        return round_up(self.outputs * each, SECTOR_BYTES)
 
 
 def command(

@@ -33,7 +33,7 @@ def torch_call(torch: Any, flat: Any, case: SweepCase) -> Callable[[], Any]:
     elements = flat.view(getattr(torch, case.element))
     if case.view is not None:
         repeated = elements.as_strided(case.view.sizes, case.view.strides)
-        return (lambda: repeated.clone()) if repeated.is_contiguous() else lambda: repeated.contiguous()
+        return _copy_of(repeated)
     view = elements.view(case.memory_shape).permute(case.permutation)
     if case.window is None or not case.is_copy:
         function = torch.argmax if case.op == "argmax" else torch.argmin
@@ -51,6 +51,11 @@ def torch_call(torch: Any, flat: Any, case: SweepCase) -> Callable[[], Any]:
     chosen = view[cuts]
     if flipped:
         return lambda: chosen.flip(flipped).contiguous()
-    if chosen.is_contiguous():
-        return lambda: chosen.clone()
-    return lambda: chosen.contiguous()
+    return _copy_of(chosen)
+
+
+def _copy_of(view: Any) -> Callable[[], Any]:
+    # torch's contiguous() copies nothing where a view already is.
+    if view.is_contiguous():
+        return lambda: view.clone()
+    return lambda: view.contiguous()
